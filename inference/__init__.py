@@ -1,0 +1,68 @@
+"""How models are inferred: `fit` runs any method on any model and returns one `xarray.DataTree`.
+
+Importing this package loads nothing heavy; the first call does. The functions live in modules of other names, because a
+submodule of the same name would take their place in the package.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    import xarray as xr
+
+    from inference.comparison import Comparison
+    from models.base import Model, Sites
+
+# name -> module with Options (its options and their defaults) and run(task, options)
+METHODS: dict[str, str] = {
+    "em": "inference.em",
+    "hard_em": "inference.hard_em",
+    "stochastic_em": "inference.stochastic_em",
+    "cavi": "inference.cavi",
+    "gibbs": "inference.gibbs",
+    "map": "inference.map",
+    "laplace": "inference.laplace",
+    "nuts": "inference.nuts",
+}
+
+
+def fit(model: Model | Any, data: Any, method: str = "nuts", **options: Any) -> xr.DataTree:
+    """Infer ``model`` on ``data`` by ``method``; see `inference.fitting.fit` for the options and the result."""
+    from inference import fitting
+
+    return fitting.fit(model, data, method, **options)
+
+
+def compare(trees: Mapping[str, xr.DataTree], reference: str | None = None) -> Comparison:
+    """Several results of one model on the same data in one table and one picture; see `inference.comparison.compare`."""
+    from inference import comparison
+
+    return comparison.compare(trees, reference)
+
+
+def identify(tree: xr.DataTree, model: Model, data: Any) -> xr.DataTree:
+    """A result with its draws relabelled again from ``posterior_raw``; see `inference.fitting.identify`."""
+    from inference import fitting
+
+    return fitting.identify(tree, model, data)
+
+
+def predict(model: Model, source: xr.DataTree | Sites, data: Any, **options: Any) -> xr.Dataset:
+    """Component probabilities and log density of new rows, averaged over draws; see `inference.prediction.predict`."""
+    from inference import prediction
+
+    return prediction.predict(model, source, data, **options)
+
+
+def log_likelihood(model: Model, sites: Sites, data: Any) -> np.ndarray:
+    """Log-likelihood of every row at ``sites``, latents summed out; see `inference.prediction.log_likelihood`."""
+    from inference import prediction
+
+    return prediction.log_likelihood(model, sites, data)
+
+
+__all__ = ["METHODS", "compare", "fit", "identify", "log_likelihood", "predict"]

@@ -1,0 +1,169 @@
+"""The driver for everything that iterates: chunks of steps under one compilation, with progress, Ctrl-C and checkpoints.
+
+A step is a pure function ``step(static, arrays, key, state) -> (state, record, done)`` of one chain (or of one start of an
+optimiser); the driver runs all chains in lockstep, vectorised on one device or spread over several. The number of steps in
+a chunk is a traced number, so that chunks of any length share one compiled program, and a chunk of none compiles it.
+Random numbers depend on the seed, the chain and the index of the step alone, so that a resumed run equals an unbroken one.
+"""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.sharding import PartitionSpec
+
+from inference.progress import Reporter
+from models.base import Pytree
+
+CAPACITY = 128  # records kept on the device between two visits of the host
+CAPACITY_BYTES = 2**26
+CHUNK_SECONDS = 0.25  # how often the host looks in: progress, Ctrl-C
+
+Step = Callable[[Any, Pytree, Array, Pytree], tuple[Pytree, Pytree, Array]]
+
+
+class Run(NamedTuple):
+    """What the driver brings back: the last state, the records (chain, step, ...), and the clock."""
+
+    state: Pytree
+    records: Pytree
+    num_steps: int  # steps finished, fewer than asked for when interrupted or when every chain was done
+    interrupted: bool
+    compile_seconds: float
+    run_seconds: float
+
+
+def each(function: Callable[..., Pytree], *stacked: Pytree) -> Pytree:
+    """``function`` over the leading axis. A single element is called directly: batched products of one are slower."""
+    if jax.tree.leaves(stacked)[0].shape[0] == 1:
+        single = function(*jax.tree.map(lambda leaf: leaf[0], stacked))
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], single)
+    return jax.vmap(function)(*stacked)
+
+
+@partial(jax.jit, static_argnames=("step", "static", "capacity", "num_devices"))
+def advance(
+    step: Step,
+    static: Hashable,
+    capacity: int,
+    num_devices: int,
+    arrays: Pytree,
+    keys: Array,
+    state: Pytree,
+    first: Array,
+    count: Array,
+) -> tuple[Pytree, Pytree, Array, Array]:
+    """``count`` steps from step ``first``, or until all chains are done: (state, records, done, steps taken)."""
+
+    def loop(arrays: Pytree, keys: Array, state: Pytree, first: Array, count: Array) -> tuple[Pytree, ...]:
+        def all_chains(index: Array, state: Pytree) -> tuple[Pytree, Pytree, Array]:
+            def one(key: Array, state: Pytree) -> tuple[Pytree, Pytree, Array]:
+                return step(static, arrays, jax.random.fold_in(key, index), state)
+
+            return each(one, keys, state)  # type: ignore[no-any-return]
+
+        def running(carry: tuple[Pytree, ...]) -> Array:
+            index, _, _, done = carry
+            return (index < first + count) & ~done.all()
+
+        def body(carry: tuple[Pytree, ...]) -> tuple[Pytree, ...]:
+            index, state, buffer, _ = carry
+            state, record, done = all_chains(index, state)
+            buffer = jax.tree.map(lambda into, leaf: into.at[:, index - first].set(leaf), buffer, record)
+            return index + 1, state, buffer, done
+
+        shapes = jax.eval_shape(all_chains, first, state)
+        buffer = jax.tree.map(lambda leaf: jnp.zeros((leaf.shape[0], capacity, *leaf.shape[1:]), leaf.dtype), shapes[1])
+        carry = (first, state, buffer, jnp.zeros(keys.shape[0], bool))
+        index, state, buffer, done = lax.while_loop(running, body, carry)
+        return state, buffer, done, jnp.full(keys.shape[0], index - first)
+
+    if num_devices > 1:
+        mesh = jax.sharding.Mesh(np.array(jax.local_devices()[:num_devices]), ("chain",))
+        by_chain, shared = PartitionSpec("chain"), PartitionSpec()
+        specs = {"in_specs": (shared, by_chain, by_chain, shared, shared), "out_specs": by_chain}
+        loop = jax.shard_map(loop, mesh=mesh, check_vma=False, **specs)
+    return loop(arrays, keys, state, first, count)  # type: ignore[return-value]
+
+
+def drive(
+    step: Step,
+    static: Hashable,
+    arrays: Pytree,
+    key: Array,
+    state: Pytree,
+    num_steps: int,
+    reporter: Reporter,
+    phase: str,
+    *,
+    first: int = 0,
+    keep: bool = True,
+    describe: Callable[[Pytree], str] = lambda record: "",
+    checkpoint: Path | None = None,
+) -> Run:
+    """Run ``num_steps`` steps of all chains (the leading axis of ``state``) and collect their records.
+
+    ``first`` numbers the first step (the random numbers go with it); ``keep=False`` drops the records (warm-up);
+    ``describe`` turns the newest record into a few words for the progress line. Ctrl-C ends the run after the chunk in
+    hand, with every finished step kept; a second one interrupts at once.
+    """
+    num_chains = int(jax.tree.leaves(state)[0].shape[0])
+    keys = jax.random.split(key, num_chains)
+    one = jax.eval_shape(lambda key, state: step(static, arrays, key, state)[1], keys[0], jax.tree.map(lambda s: s[0], state))
+    record_bytes = num_chains * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(one))
+    capacity = int(np.clip(CAPACITY_BYTES // max(record_bytes, 1), 1, min(CAPACITY, max(num_steps, 1))))
+    num_devices = max(d for d in range(1, len(jax.local_devices()) + 1) if num_chains % d == 0)
+    call = partial(advance, step, static, capacity, num_devices, arrays, keys)
+
+    reporter.phase(f"compiling {phase}", None)
+    clock = time.perf_counter()
+    jax.block_until_ready(call(state, jnp.asarray(first), jnp.asarray(0)))
+    compile_seconds = time.perf_counter() - clock
+
+    reporter.phase(phase, num_steps)
+    parts: list[Pytree] = []
+    finished, count, run_seconds, done = 0, 1, 0.0, False
+    with _interruptible() as stop:
+        while finished < num_steps and not done and not stop.is_set():
+            clock = time.perf_counter()
+            now = jnp.asarray(min(count, num_steps - finished))
+            state, buffer, all_done, taken = jax.block_until_ready(call(state, jnp.asarray(first + finished), now))
+            steps = int(np.max(taken))
+            seconds = time.perf_counter() - clock
+            finished, run_seconds, done = finished + steps, run_seconds + seconds, bool(np.all(all_done))
+            records = jax.tree.map(lambda leaf, steps=steps: np.asarray(leaf[:, :steps]), buffer)
+            parts = [*parts, records] if keep else [jax.tree.map(lambda leaf: leaf[:, -1:], records)]
+            count = int(np.clip(CHUNK_SECONDS * steps / max(seconds, 1e-9), 1, capacity))
+            reporter.update(finished, describe(jax.tree.map(lambda leaf: leaf[:, -1], records)))
+    records = jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *parts) if parts else None
+    return Run(state, records, finished, stop.is_set(), compile_seconds, run_seconds)
+
+
+@contextmanager
+def _interruptible() -> Iterator[threading.Event]:
+    """An event that the first Ctrl-C sets; the second one raises KeyboardInterrupt. Only the main thread gets signals."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    previous = signal.getsignal(signal.SIGINT)
+
+    def handle(number: int, frame: Any) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, previous)

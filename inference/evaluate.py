@@ -1,0 +1,121 @@
+"""The same yardstick for every method: log joint, log-likelihood a row, functionals and latents at given sites."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from inference.program import trace_point
+from inference.sweep import num_rows, responsibilities
+from models.base import Algebra, Hyper, Model, Pytree, Sites, Stats, log_prior
+
+STORED = 5e7  # numbers kept of draws × rows of log-likelihood; beyond it, evenly thinned draws
+SUBSET = 1000  # rows on which draws are relabelled
+
+
+class Evaluation(NamedTuple):
+    """At S draws: what does not depend on labels, and the latents averaged over the draws."""
+
+    log_joint: np.ndarray  # (S,)
+    log_likelihood: np.ndarray  # (S // thin, N), of every ``thin``-th draw
+    thin: int
+    functionals: dict[str, np.ndarray]  # (S, ...), with log_joint, log_likelihood (total) and entropy
+    latents: np.ndarray | None  # (N, ...): E[z_n], averaged over the draws
+
+
+class _Static(NamedTuple):
+    """The hashable half of a model that evaluation needs."""
+
+    algebra: Algebra | None
+    spec: Callable[..., Any]
+    functionals: Callable[..., dict[str, Array]]
+
+
+def _static(model: Model) -> _Static:
+    return _Static(model.algebra, model.spec, model.functionals)
+
+
+def point(static: _Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, sites: Sites) -> dict[str, Any]:
+    """log prior, and per row log-likelihood, E[z] and entropy, at one θ: by the algebra, or from the program alone."""
+    if static.algebra is None:
+        return trace_point(static.spec, hyper, rows, sites)
+    T = static.algebra.natural(hyper, sites)
+    return {"log_prior": log_prior(static.algebra, prior, T)} | responsibilities(static.algebra, hyper, T, rows)
+
+
+@partial(jax.jit, static_argnames=("static",))
+def _latents(static: _Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, draws: Sites) -> Array | None:
+    def one(sites: Sites) -> Array | None:
+        return point(static, hyper, prior, rows, sites)["latents"]
+
+    return jax.lax.map(one, draws, batch_size=8)  # type: ignore[no-any-return]
+
+
+@partial(jax.jit, static_argnames=("static",))
+def _chunk(
+    static: _Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, witnesses: Array, draws: Sites
+) -> dict[str, Any]:
+    """One chunk of draws: per draw the log joint, log-likelihoods and functionals; latents summed over the draws."""
+    weight = getattr(rows, "weight", None)
+
+    def one(total: Pytree, sites: Sites) -> tuple[Pytree, dict[str, Any]]:
+        at = point(static, hyper, prior, rows, sites)
+        weighted = at["log_likelihood"] if weight is None else weight * at["log_likelihood"]
+        log_likelihood = weighted.sum()
+        latents = at["latents"]
+        functionals = dict(static.functionals(sites, None if latents is None else latents[witnesses]))
+        if at["entropy"] is not None:
+            functionals["entropy"] = at["entropy"].mean()
+        out = {
+            "log_joint": at["log_prior"] + log_likelihood,
+            "rows": at["log_likelihood"],
+            "functionals": {"log_likelihood": log_likelihood} | functionals,
+        }
+        return (total if latents is None else total + latents), out
+
+    shape = jax.eval_shape(lambda: point(static, hyper, prior, rows, jax.tree.map(lambda leaf: leaf[0], draws)))["latents"]
+    start = jnp.zeros(()) if shape is None else jnp.zeros(shape.shape, shape.dtype)
+    total, out = jax.lax.scan(one, start, draws)
+    return out | {"latents": total}
+
+
+def evaluate(model: Model, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, draws: Mapping[str, np.ndarray]) -> Evaluation:
+    """Evaluate the model at S draws of its sites (S, ...), in chunks of draws that keep memory flat."""
+    size = len(next(iter(draws.values())))
+    thin = int(np.ceil(size * num_rows(rows) / STORED))
+    chunk = int(np.clip(2**24 // num_rows(rows), 1, min(size, 256)))
+    witnesses = jnp.asarray(model.witnesses(num_rows(rows)))
+    parts, latents = [], None
+    for first in range(0, size, chunk):
+        piece = {name: jnp.asarray(leaf[first : first + chunk]) for name, leaf in draws.items()}
+        out = _chunk(_static(model), hyper, prior, rows, witnesses, piece)
+        total = np.asarray(out.pop("latents"))
+        latents = total if latents is None else latents + total
+        kept = out | {"rows": out["rows"][(-first) % thin :: thin]}
+        parts.append(jax.tree.map(np.asarray, kept))
+    merged = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+    assert latents is not None
+    functionals = {"log_joint": merged["log_joint"]} | merged["functionals"]
+    mean = latents / size if latents.ndim else None
+    return Evaluation(merged["log_joint"], merged["rows"], thin, functionals, mean)
+
+
+def latents_of_draws(
+    model: Model, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, draws: Mapping[str, np.ndarray]
+) -> np.ndarray | None:
+    """E[z_n] per draw on at most `SUBSET` evenly spread rows: (S, n, K) float32, or None where a program hides its latents."""
+    picked = np.unique(np.linspace(0, num_rows(rows) - 1, min(SUBSET, num_rows(rows))).astype(int))
+    some = jax.tree.map(lambda leaf: leaf[picked], rows)
+    size = len(next(iter(draws.values())))
+    parts = []
+    for first in range(0, size, 512):
+        piece = {name: jnp.asarray(leaf[first : first + 512]) for name, leaf in draws.items()}
+        out = _latents(_static(model), hyper, prior, some, piece)
+        if out is None:
+            return None
+        parts.append(np.asarray(out, dtype=np.float32))
+    return np.concatenate(parts)

@@ -1,0 +1,272 @@
+"""`fit`: one call for every model and method, and the assembly of its result."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from inference import METHODS
+from inference.evaluate import Evaluation, evaluate, latents_of_draws
+from inference.outcome import Draws, Points, Task
+from inference.program import program_model
+from inference.progress import Bar, Reporter, Silent
+from inference.relabel import Identification, identify_draws
+from inference.results import dataset, environment
+from models.base import Data, Model, Pytree, ZooError
+
+SHARED = {"seed": 0, "precision": 64, "progress": False}  # options of every method, with their defaults
+
+
+def fit(
+    model: Model | Any,
+    data: Any,
+    method: str = "nuts",
+    *,
+    seed: int = 0,
+    precision: int = 64,
+    progress: bool | Reporter = False,
+    start: Mapping[str, ArrayLike] | None = None,
+    symmetry: Any = None,
+    dims: Mapping[str, tuple[str, ...]] | None = None,
+    coords: Mapping[str, list[Any]] | None = None,
+    **options: Any,
+) -> xr.DataTree:
+    """Infer ``model`` on ``data`` by ``method``.
+
+    ``model`` is a zoo `Model`, or a NumPyro function of ``data`` (with ``symmetry``, ``dims`` and ``coords`` as in
+    `inference.program.program_model`). ``start`` gives the sites to start from. ``options`` are those of the method's
+    ``Options``: num_warmup, num_samples, num_chains, max_iter, tol, num_starts. Returns groups ``posterior`` (identified) and
+    ``posterior_raw``, or ``point_estimate``; ``optimization``; ``functionals``; ``log_likelihood``; ``sample_stats``;
+    ``latent``; ``observed_data``; ``constant_data``. Raises `ZooError` for whatever the user can mend.
+    """
+    if not isinstance(model, Model):
+        if not callable(model):
+            raise ZooError(f"model: expected a Model of the zoo or a NumPyro function, not {type(model).__name__}")
+        with x64(precision):
+            model = program_model(model, data, symmetry=symmetry, dims=dims, coords=coords)
+    module = method_module(method)
+    checked = checked_options(method, module, options)
+    clock = time.perf_counter()
+    with x64(precision), reporter_of(progress) as reporter:
+        task = make_task(model, data, seed, start, reporter)
+        outcome = module.run(task, checked)
+        reporter.phase("evaluating", None)
+        assemble = _of_points if isinstance(outcome, Points) else _of_draws
+        groups, attrs = assemble(task, outcome)
+    attrs |= {"seed": seed, "precision": precision, "method": method, "options": repr(checked._asdict() | dict(model.options))}
+    return _tree(model, data, task, groups, attrs | outcome.timing | {"total_seconds": time.perf_counter() - clock})
+
+
+@contextmanager
+def x64(precision: int) -> Iterator[None]:
+    """Double precision inside, whatever the process is set to; single with ``precision=32``."""
+    if precision not in {32, 64}:
+        raise ZooError(f"precision={precision!r} is not one of 64, 32")
+    with jax.enable_x64(precision == 64):
+        yield
+
+
+@contextmanager
+def reporter_of(progress: bool | Reporter) -> Iterator[Reporter]:
+    """A live bar for True, nothing for False, or the reporter given."""
+    if progress is True:
+        with Bar() as bar:
+            yield bar
+    else:
+        yield progress or Silent()
+
+
+def method_module(method: str) -> Any:
+    """The module of a method; a `ZooError` that lists them where there is none."""
+    if method not in METHODS:
+        raise ZooError(f"method={method!r} is not one of {', '.join(METHODS)}")
+    return import_module(METHODS[method])
+
+
+def checked_options(method: str, module: Any, options: Mapping[str, Any]) -> Any:
+    """The method's ``Options`` with the user's values: known names, whole and positive where they count."""
+    known = module.Options._fields
+    for name, value in options.items():
+        if name not in known:
+            raise ZooError(f"method={method} has no option {name!r}; it takes {', '.join((*known, *SHARED, 'start'))}")
+        default = module.Options._field_defaults[name]
+        lowest = 0 if name in {"num_warmup", "tol"} else 1
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if isinstance(default, int) and not whole:
+            raise ZooError(f"{name} must be a whole number, got {value!r}")
+        if not isinstance(value, int | float) or not np.isfinite(value) or value < lowest:
+            raise ZooError(f"{name} must be at least {lowest}, got {value!r}")
+    return module.Options(**options)
+
+
+def make_task(model: Model, data: Any, seed: int, start: Mapping[str, ArrayLike] | None, reporter: Reporter) -> Task:
+    """Model, data and start on the device, in the precision in force."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise ZooError(f"seed must be a whole number from 0 on, got {seed!r}")
+    if model.algebra is not None and not isinstance(data, Data):
+        from models.data import load_data
+
+        data = load_data(data)
+    hyper, prior, rows = as_arrays((dict(model.hyper), dict(model.prior), model.rows(data)))
+    return Task(model, hyper, prior, rows, jax.random.PRNGKey(seed), checked_start(model, hyper, rows, start), reporter)
+
+
+def checked_start(model: Model, hyper: Pytree, rows: Pytree, start: Mapping[str, ArrayLike] | None) -> Any:
+    """The user's start, with the names, shapes and support of the program's sites; raises `ZooError`."""
+    if start is None:
+        return None
+    from inference.program import latent_sites
+
+    sites = latent_sites(model.spec, hyper, rows)
+    if set(start) != set(sites):
+        raise ZooError(f"start has the sites {', '.join(sorted(start))}; the model has {', '.join(sorted(sites))}")
+    for name, site in sites.items():
+        value = jnp.asarray(start[name], float)
+        if value.shape != jnp.shape(site["value"]):
+            raise ZooError(f"start: {name} has shape {value.shape}; the model's is {jnp.shape(site['value'])}")
+        if not bool(jnp.all(site["fn"].support(value))):
+            raise ZooError(f"start: {name} is outside its support ({site['fn'].support})")
+    return {name: jnp.asarray(start[name], float) for name in sites}
+
+
+def as_arrays(tree: Pytree) -> Pytree:
+    """Host arrays on the device: floating point in the precision in force, the rest as it is."""
+
+    def one(leaf: Any) -> Any:
+        host = np.asarray(leaf)
+        return jnp.asarray(host, float if np.issubdtype(host.dtype, np.floating) else None)
+
+    return jax.tree.map(one, tree)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Assembly
+
+
+def _of_points(task: Task, points: Points) -> tuple[dict[str, xr.Dataset], dict[str, Any]]:
+    model = task.model
+    sound = [s for s, why in enumerate(points.failure) if why is None]
+    if not sound:
+        raise ZooError(f"no start reached a mode: {points.failure[0]}")
+    starts = {name: leaf[sound] for name, leaf in points.sites.items()}
+    at = evaluate(model, task.hyper, task.prior, task.rows, starts)
+    best = int(np.argmax(at.log_joint))
+    chosen = {name: leaf[best : best + 1] for name, leaf in starts.items()}
+    final = np.full(len(points.failure), np.nan)
+    final[sound] = at.log_joint
+    # Only the best start's latents are kept: evaluate again for that one.
+    one = evaluate(model, task.hyper, task.prior, task.rows, chosen)
+    groups = {
+        "point_estimate": dataset({name: leaf[0] for name, leaf in chosen.items()}, model),
+        "functionals": dataset({name: value[0] for name, value in one.functionals.items()}, model),
+        "log_likelihood": _pointwise(one.log_likelihood[0], ()),
+        "optimization": _optimization(points, final),
+    }
+    warnings = [f"start {s}: {why}" for s, why in enumerate(points.failure) if why is not None]
+    attrs = {"best_start": sound[best], "warnings": warnings, "interrupted": int(points.interrupted)}
+    return groups | _latent(model, one), attrs
+
+
+def _of_draws(task: Task, draws: Draws) -> tuple[dict[str, xr.Dataset], dict[str, Any]]:
+    model = task.model
+    if not draws.sites:
+        raise ZooError("interrupted before the first draw was finished")
+    shape = next(iter(draws.sites.values())).shape[:2]
+    flat = {name: value.reshape(-1, *value.shape[2:]) for name, value in draws.sites.items()}
+    identified = _identify(task, flat)
+    at = evaluate(model, task.hyper, task.prior, task.rows, identified.sites if identified else flat)
+    lead = ("chain", "draw")
+
+    def stacked(value: np.ndarray) -> np.ndarray:
+        return value.reshape(*shape, *value.shape[1:])
+
+    chosen = {name: stacked(value) for name, value in (identified.sites if identified else flat).items()}
+    stats = dict(draws.sample_stats) | {"lp": stacked(at.log_joint)}
+    groups = {"posterior": dataset(chosen, model, lead)}
+    warnings: list[str] = []
+    if identified is not None:
+        groups["posterior_raw"] = dataset(draws.sites, model, lead)
+        stats |= {"permutation": stacked(identified.permutation), "relabel_confidence": stacked(identified.confidence)}
+        warnings = identified.warnings
+    groups |= {
+        "functionals": dataset({name: stacked(value) for name, value in at.functionals.items()}, model, lead),
+        "log_likelihood": _pointwise(_by_chain(at, shape), lead, at.thin),
+        "sample_stats": dataset(stats, model, lead),
+    }
+    attrs = dict(draws.attrs)
+    if draws.optimization is not None:
+        groups["optimization"] = _optimization(draws.optimization, draws.optimization.objective[:, -1])
+        warnings += [f"start {s}: {why}" for s, why in enumerate(draws.optimization.failure) if why is not None]
+    return groups | _latent(model, at), attrs | {"warnings": warnings, "interrupted": int(draws.interrupted)}
+
+
+def _identify(task: Task, flat: Mapping[str, np.ndarray]) -> Identification | None:
+    model = task.model
+    if model.symmetry is None:
+        return None
+    latents = latents_of_draws(model, task.hyper, task.prior, task.rows, flat)
+    log_joint = evaluate(model, task.hyper, task.prior, task.rows, flat).log_joint
+    rows = int(jax.tree.leaves(task.rows)[0].shape[0])
+    return identify_draws(flat, model.symmetry, model.dims, latents, log_joint, rows)
+
+
+def _by_chain(at: Evaluation, shape: tuple[int, ...]) -> np.ndarray:
+    """Thinned log-likelihoods (S // thin, N) by chain: thinning is along the draws of every chain."""
+    kept = at.log_likelihood
+    return kept[: len(kept) // shape[0] * shape[0]].reshape(shape[0], -1, kept.shape[1])
+
+
+def _pointwise(values: np.ndarray, lead: tuple[str, ...], thin: int = 1) -> xr.Dataset:
+    dims = (*lead, "row")
+    coords = {dim: np.arange(size) * (thin if dim == "draw" else 1) for dim, size in zip(dims, values.shape, strict=True)}
+    return xr.Dataset({"x": (dims, values)}, coords=coords)
+
+
+def _optimization(points: Points, final: np.ndarray) -> xr.Dataset:
+    """Traces by start and iteration, and where every start ended: its log joint at the sites returned."""
+    variables: dict[str, Any] = {
+        "objective": (("start", "iteration"), points.objective),
+        "final_objective": (("start",), final),
+        "converged": (("start",), points.converged),
+        "iterations": (("start",), points.iterations),
+    }
+    if points.criterion is not None:
+        variables["criterion"] = (("start", "iteration"), points.criterion)
+    coords = {"start": np.arange(len(final)), "iteration": np.arange(points.objective.shape[1])}
+    return xr.Dataset(variables, coords=coords)
+
+
+def _latent(model: Model, at: Evaluation) -> dict[str, xr.Dataset]:
+    if at.latents is None or model.symmetry is None:
+        return {}
+    probs = at.latents.astype(np.float32)
+    dim = model.symmetry.dim
+    variables = {"responsibilities": (("row", dim), probs), "decode": (("row",), probs.argmax(1))}
+    return {"latent": xr.Dataset(variables, coords={"row": np.arange(len(probs)), dim: model.coords.get(dim, np.arange(probs.shape[1]))})}
+
+
+def _tree(model: Model, data: Any, task: Task, groups: dict[str, xr.Dataset], attrs: dict[str, Any]) -> xr.DataTree:
+    constants = {f"{name}": value for name, value in model.hyper.items()}
+    if isinstance(data, Data):
+        groups["observed_data"] = dataset({"x": data.x}, model)
+        if data.labels is not None:
+            groups["observed_data"]["label"] = ("x_row" if "x_row" in groups["observed_data"].dims else "row", data.labels)
+    groups["constant_data"] = dataset(constants, model)
+    where = environment()
+    attrs |= {
+        "model": model.name,
+        "data": data.name if isinstance(data, Data) else "program data",
+        "inference_library": "bayes-model-zoo",
+        "numpyro_version": where["packages"]["numpyro"],
+        "jax_version": where["packages"]["jax"],
+    }
+    tree = xr.DataTree.from_dict({f"/{name}": group for name, group in groups.items()})
+    tree.attrs = attrs
+    return tree

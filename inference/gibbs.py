@@ -1,0 +1,61 @@
+"""Blocked Gibbs sampling (document 002: "sample variables given their Markov blanket"): both verbs are ``sample``.
+
+All latents at once given the parameters, then all parameters at once given the latents. Exact draws from the posterior in the
+limit; a chain may stay at one mode for longer than any run, which R-hat of the functionals shows.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from inference.chains import drive
+from inference.optimise import require_algebra, require_proper
+from inference.outcome import Draws, Task
+from inference.start import chain_states
+from inference.sweep import Verbs, sweep
+from models.base import Algebra, Pytree, Stats, at_sample, log_prior
+
+METHOD = Verbs(parameters=at_sample, latents="sample")
+
+
+class Options(NamedTuple):
+    """``num_chains`` chains of ``num_warmup`` sweeps dropped and ``num_samples`` kept."""
+
+    num_warmup: int = 1000
+    num_samples: int = 1000
+    num_chains: int = 4
+
+
+def step(algebra: Algebra, arrays: tuple[Any, ...], key: Array, T: Stats) -> tuple[Stats, Pytree, Array]:
+    """One sweep of one chain. The log joint recorded is that of the parameters it entered with, which cost nothing."""
+    hyper, prior, rows = arrays
+    following, _, local = sweep(algebra, METHOD, hyper, prior, key, T, rows)
+    entered = local.log_partition + log_prior(algebra, prior, T)
+    return following, (algebra.sites(hyper, following), entered), jnp.zeros((), bool)
+
+
+def run(task: Task, options: Options) -> Draws:
+    """Draws of every site from every chain."""
+    algebra = require_algebra(task)
+    require_proper(task, algebra)
+    arrays = (task.hyper, task.prior, task.rows)
+    state = chain_states(task, algebra, options.num_chains)
+    key = jax.random.fold_in(task.key, 1)
+    warmup = drive(step, algebra, arrays, key, state, options.num_warmup, task.reporter, "warm-up", keep=False, describe=_describe)
+    first = options.num_warmup
+    wanted = 0 if warmup.interrupted else options.num_samples
+    run = drive(step, algebra, arrays, key, warmup.state, wanted, task.reporter, "sampling", first=first, describe=_describe)
+    timing = {
+        "compile_seconds": warmup.compile_seconds + run.compile_seconds,
+        "warmup_seconds": warmup.run_seconds,
+        "run_seconds": run.run_seconds,
+    }
+    sites = run.records[0] if run.records is not None else {}
+    return Draws(sites, {}, timing, warmup.interrupted or run.interrupted)
+
+
+def _describe(record: Pytree) -> str:
+    return f"log joint {np.mean(record[1]):.2f}"

@@ -1,0 +1,157 @@
+"""Fixed-point methods: several starts of one sweep, run until each has converged or found that it has no mode."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from inference.chains import Run, drive
+from inference.outcome import Points, Task
+from inference.start import start_states, state_at
+from inference.sweep import Local, Verbs, sweep
+from models.base import Algebra, Hyper, Pytree, Stats, ZooError, inner, log_prior
+
+
+class FixedPoint(NamedTuple):
+    """A fixed-point method: its verbs and what it climbs."""
+
+    verbs: Verbs
+    criterion: Callable[[Algebra, Mapping[str, Stats], "Climb", Local], Array]  # (algebra, prior, state, local) -> scalar
+    monotone: bool = True  # stop when the criterion gains too little; otherwise run all iterations and keep the best
+
+
+class Climb(NamedTuple):
+    """State of one start."""
+
+    T: Stats
+    nu: Stats
+    known: Array  # whether nu is the one that T came from (not at a start given as sites)
+    criterion: Array
+    done: Array
+    failed: Array
+    best_T: Stats
+    best: Array  # log joint at best_T; followed by methods that are not monotone
+
+
+class Record(NamedTuple):
+    log_joint: Array
+    criterion: Array
+    done: Array
+    failed: Array
+
+
+def step(static: tuple[Algebra, FixedPoint], arrays: tuple[Any, ...], key: Array, state: Climb) -> tuple[Climb, Record, Array]:
+    """One sweep of one start; a start that is done stays as it is."""
+    algebra, method = static
+    hyper, prior, rows, tol = arrays
+    T, nu, local = sweep(algebra, method.verbs, hyper, prior, key, state.T, rows)
+    log_joint = local.log_partition + log_prior(algebra, prior, state.T)
+    criterion = method.criterion(algebra, prior, state, local)
+    failed = state.failed | jnp.isnan(log_joint) | (log_joint == jnp.inf)
+    settled = (tol > 0) & method.monotone & (criterion - state.criterion < tol * (1 + jnp.abs(criterion)))
+    done = state.done | failed | settled
+    better = ~done & (log_joint > state.best)
+    following = Climb(
+        T=_where(done, state.T, T),
+        nu=_where(done, state.nu, nu),
+        known=state.known | ~done,
+        criterion=jnp.where(state.done, state.criterion, criterion),
+        done=done,
+        failed=failed,
+        best_T=state.best_T if method.monotone else _where(better, state.T, state.best_T),
+        best=jnp.where(better, log_joint, state.best),
+    )
+    return following, Record(log_joint, criterion, state.done, failed), done
+
+
+def _where(condition: Array, left: Pytree, right: Pytree) -> Pytree:
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), left, right)
+
+
+def complete_data(algebra: Algebra, prior: Mapping[str, Stats], state: Climb, local: Local) -> Array:
+    """log p(x, z, θ) at the hard z: what hard EM climbs."""
+    return local.energy + log_prior(algebra, prior, state.T)
+
+
+def log_joint(algebra: Algebra, prior: Mapping[str, Stats], state: Climb, local: Local) -> Array:
+    """log p(x, θ), latents summed out: what EM climbs."""
+    return local.log_partition + log_prior(algebra, prior, state.T)
+
+
+def elbo(algebra: Algebra, prior: Mapping[str, Stats], state: Climb, local: Local) -> Array:
+    """Evidence lower bound at q(θ) = nu and the optimal q(z); −inf while q(θ) is not known (a start given as sites)."""
+    log_partition = sum(family.log_partition(state.nu[name]) for name, family in algebra.families)
+    bound = log_joint(algebra, prior, state, local) + log_partition - inner(state.T, dict(state.nu))
+    return jnp.where(state.known, bound, -jnp.inf)
+
+
+def climb(task: Task, method: FixedPoint, max_iter: int, tol: float, num_starts: int) -> tuple[Points, Climb]:
+    """All starts to their fixed points: (points, their final states)."""
+    algebra = require_algebra(task)
+    state = initial(task, algebra, method, num_starts)
+    arrays = (task.hyper, task.prior, task.rows, jnp.asarray(tol, float))
+    run = drive(step, (algebra, method), arrays, task.key, state, max_iter, task.reporter, "iterating", describe=_describe)
+    return points(task, algebra, method, run), run.state
+
+
+def require_algebra(task: Task) -> Algebra:
+    """The model's algebra, or a `ZooError` for a program-only model."""
+    if task.model.algebra is None:
+        raise ZooError(
+            f"{task.model.name} is a NumPyro program without the algebra that this method needs; use method=map, laplace or nuts"
+        )
+    return task.model.algebra
+
+
+def require_proper(task: Task, algebra: Algebra) -> None:
+    """A `ZooError` where the prior is flat and the method needs a proper posterior."""
+    if not algebra.proper:
+        raise ZooError(
+            "prior=flat has no proper posterior (the likelihood of a mixture is unbounded); use method=em, hard_em or map, "
+            "or prior=default"
+        )
+
+
+def initial(task: Task, algebra: Algebra, method: FixedPoint, num_starts: int) -> Climb:
+    """States of all starts: seeded, or one at the sites given."""
+    if task.start is not None:
+        T = state_at(algebra, task.hyper, dict(task.start))
+        nu = jax.tree.map(lambda leaf: jnp.asarray(leaf, float)[None], dict(task.prior))
+    else:
+        T, nu = start_states(algebra, method.verbs.parameters, num_starts, task.hyper, task.prior, task.key, task.rows)
+    size = jax.tree.leaves(T)[0].shape[0]
+    lowest, no = jnp.full(size, -jnp.inf), jnp.zeros(size, bool)
+    return Climb(T, nu, no | (task.start is None), lowest, no, no, T, lowest)
+
+
+def points(task: Task, algebra: Algebra, method: FixedPoint, run: Run) -> Points:
+    """The driver's run as an outcome: traces cut where a start stopped, failures put into words."""
+    state, records = run.state, run.records
+    T = state.T if method.monotone else state.best_T
+    sites = jax.vmap(lambda T: algebra.sites(task.hyper, T))(T)
+    stopped = np.asarray(records.done)
+    failed = np.asarray(state.failed)
+    failure = [_reason(algebra, jax.tree.map(lambda leaf, s=s: np.asarray(leaf[s]), state.nu)) if failed[s] else None for s in range(len(failed))]
+    return Points(
+        sites=jax.tree.map(np.asarray, sites),
+        objective=np.where(stopped, np.nan, records.log_joint),
+        criterion=np.where(stopped, np.nan, records.criterion),
+        iterations=(~stopped).sum(1),
+        converged=np.asarray(state.done & ~state.failed) | ((not method.monotone) & ~failed),
+        failure=failure,
+        timing={"compile_seconds": run.compile_seconds, "warmup_seconds": 0.0, "run_seconds": run.run_seconds},
+        interrupted=run.interrupted,
+    )
+
+
+def _reason(algebra: Algebra, nu: Stats) -> str:
+    found = (family.defect(nu[name]) for name, family in algebra.families)
+    return next((why for why in found if why), "the objective is not finite; check the scale of the data and the prior")
+
+
+def _describe(record: Record) -> str:
+    finite = record.log_joint[~np.asarray(record.failed)]
+    return f"log joint {finite.max():.2f}" if len(finite) else "every start has failed"

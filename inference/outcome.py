@@ -1,0 +1,46 @@
+"""What a method is given, and what it brings back."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from jax import Array
+
+from inference.progress import Reporter
+from models.base import Hyper, Model, Pytree, Sites, Stats
+
+
+class Task(NamedTuple):
+    """What a method is given, arrays on the device and in the precision of the run."""
+
+    model: Model
+    hyper: Hyper
+    prior: Mapping[str, Stats]
+    rows: Pytree
+    key: Array
+    start: Sites | None  # sites to start from, in place of `inference.start`
+    reporter: Reporter
+
+
+class Points(NamedTuple):
+    """An optimiser's outcome, one entry a start; sites are stacked along a leading axis of starts."""
+
+    sites: dict[str, np.ndarray]
+    objective: np.ndarray  # (start, iteration): log joint as it went, NaN after a start stopped
+    iterations: np.ndarray  # (start,)
+    converged: np.ndarray  # (start,)
+    failure: list[str | None]  # (start,): why a start has no mode
+    timing: dict[str, float]
+    interrupted: bool = False
+    criterion: np.ndarray | None = None  # (start, iteration): the method's own objective, where it differs
+
+
+class Draws(NamedTuple):
+    """A sampler's outcome, or draws from an approximation: sites (chain, draw, ...)."""
+
+    sites: dict[str, np.ndarray]
+    sample_stats: dict[str, np.ndarray]  # (chain, draw)
+    timing: dict[str, float]
+    interrupted: bool = False
+    optimization: Points | None = None  # how the approximation was found
+    attrs: dict[str, Any] = {}  # noqa: RUF012 - never mutated

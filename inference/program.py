@@ -1,0 +1,137 @@
+"""NumPyro programs as they are: log densities site by site, and models that are a program only."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpyro import handlers
+
+from models.base import Hyper, Model, Permutation, Pytree, Sites, Symmetry, ZooError
+
+
+def trace_point(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, sites: Sites) -> dict[str, Any]:
+    """log prior, and per row log-likelihood, E[z] and entropy where the program marginalises a mixture, at given sites.
+
+    The latents are read off the observed `MixtureSameFamily` or `MixtureGeneral`; without one they are None.
+    """
+    seeded = handlers.seed(handlers.substitute(spec, dict(sites)), jax.random.PRNGKey(0))
+    trace = handlers.trace(seeded).get_trace(hyper, rows, marginal=True)
+    log_prior, log_likelihood, logits = jnp.zeros(()), None, None
+    for site in trace.values():
+        if site["type"] != "sample":
+            continue
+        log_prob = site["fn"].log_prob(site["value"])
+        if not site["is_observed"]:
+            log_prior = log_prior + _scaled(site, log_prob).sum()
+            continue
+        flat = log_prob.reshape(log_prob.shape[0], -1).sum(1) if log_prob.ndim else log_prob[None]
+        same = log_likelihood is not None and log_likelihood.shape == flat.shape
+        log_likelihood = log_likelihood + flat if same else flat if log_likelihood is None else jnp.append(log_likelihood, flat)
+        if hasattr(site["fn"], "component_log_probs") and log_prob.ndim == 1:
+            logits = site["fn"].component_log_probs(site["value"])
+    if log_likelihood is None:
+        raise ZooError("the program observes nothing: give one of its sample statements obs=")
+    latents = None if logits is None else jax.nn.softmax(logits, axis=-1)
+    entropy = None if logits is None else jax.scipy.special.entr(latents).sum(-1)
+    return {"log_prior": log_prior, "log_likelihood": log_likelihood, "latents": latents, "entropy": entropy}
+
+
+def _scaled(site: Mapping[str, Any], log_prob: Array) -> Array:
+    return log_prob if site["scale"] is None else site["scale"] * log_prob
+
+
+@cache
+def as_spec(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A user's NumPyro function of its data as a spec; one object for one function, so that jitted code recognises it."""
+
+    def spec(hyper: Hyper, rows: Pytree, *, marginal: bool = True) -> Any:
+        return function(*rows) if isinstance(rows, tuple) else function(rows)
+
+    return spec
+
+
+def program_model(
+    function: Callable[..., Any],
+    data: Any,
+    *,
+    symmetry: Symmetry | str = None,
+    dims: Mapping[str, tuple[str, ...]] | None = None,
+    coords: Mapping[str, list[Any]] | None = None,
+    name: str | None = None,
+) -> Model:
+    """A model that is a NumPyro program only: it gets map, laplace, nuts, identification, results and comparison.
+
+    ``data`` is the function's only argument, or a tuple of its arguments. ``symmetry`` names the dimension whose labels
+    are exchangeable; without ``dims`` it is found as the leading dimension of the sites listed by the size of the mixture.
+    Raises `ZooError` where the program does not run on the data, has discrete sites left, or observes nothing.
+    """
+    spec = as_spec(function)
+    arrays = jax.tree.map(jnp.asarray, data)
+    try:
+        trace = handlers.trace(handlers.seed(spec, jax.random.PRNGKey(0))).get_trace({}, arrays, marginal=True)
+    except Exception as error:
+        raise ZooError(f"the program {function.__name__} does not run on this data: {type(error).__name__}: {error}") from error
+    sites = {k: v for k, v in trace.items() if v["type"] == "sample" and not v["is_observed"]}
+    discrete = [k for k, v in sites.items() if v["fn"].is_discrete]
+    if discrete:
+        raise ZooError(f"the program samples the discrete site {discrete[0]!r}; sum it out, for example with MixtureSameFamily")
+    if not any(v["type"] == "sample" and v["is_observed"] for v in trace.values()):
+        raise ZooError("the program observes nothing: give one of its sample statements obs=")
+    declared = Permutation(symmetry) if isinstance(symmetry, str) else symmetry
+    shapes = {k: np.shape(v["value"]) for k, v in sites.items()}
+    named = dict(dims or {})
+    if declared is not None and not any(declared.dim in d for d in named.values()):
+        named |= _guessed_dims(declared.dim, shapes, trace)
+    for site, names in named.items():
+        if site in shapes and len(names) != len(shapes[site]):
+            raise ZooError(f"dims of {site!r}: {names} names {len(names)} dimensions, but the site has shape {shapes[site]}")
+    return Model(
+        name=name or function.__name__,
+        spec=spec,
+        algebra=None,
+        hyper={},
+        prior={},
+        rows=lambda data: data,
+        functionals=_functionals(declared, tuple((k, tuple(v)) for k, v in named.items())),
+        witnesses=lambda num_rows: np.unique(np.linspace(0, num_rows - 1, 5).round().astype(int)),
+        symmetry=declared,
+        simulate=None,
+        dims=named,
+        coords=dict(coords or {}),
+        options={"program": f"{inspect.getsourcefile(function) or ''}:{function.__name__}"},
+    )
+
+
+def _guessed_dims(dim: str, shapes: Mapping[str, tuple[int, ...]], trace: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """The sites whose leading axis has the size of the observed mixture carry its labels."""
+    sizes = [v["fn"].mixture_size for v in trace.values() if v["type"] == "sample" and hasattr(v["fn"], "mixture_size")]
+    if not sizes:
+        raise ZooError(f"symmetry={dim!r}: name the dimension in dims, for example dims={{'mean': ('{dim}',)}}")
+    return {
+        site: (dim, *(f"{site}_dim_{axis}" for axis in range(1, len(shape))))
+        for site, shape in shapes.items()
+        if shape and shape[0] == sizes[0]
+    }
+
+
+@cache
+def _functionals(symmetry: Symmetry, dims: tuple[tuple[str, tuple[str, ...]], ...]) -> Callable[..., dict[str, Array]]:
+    """Without algebra: the sorted values of every site that has only the exchangeable dimension, and co-clustering."""
+
+    def functionals(sites: Sites, latents: Array | None) -> dict[str, Array]:
+        vectors = [site for site, names in dims if symmetry is not None and names == (symmetry.dim,) and site in sites]
+        summary = {f"sorted_{site}": -jnp.sort(-sites[site]) for site in vectors}
+        return summary if latents is None else summary | {"co_clustering": (latents[:-1] * latents[1:]).sum(-1)}
+
+    return functionals
+
+
+def latent_sites(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> dict[str, Any]:
+    """Name -> trace site of every unobserved sample statement of a program."""
+    trace = handlers.trace(handlers.seed(spec, jax.random.PRNGKey(0))).get_trace(hyper, rows, marginal=True)
+    return {k: v for k, v in trace.items() if v["type"] == "sample" and not v["is_observed"]}

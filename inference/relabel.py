@@ -1,0 +1,148 @@
+"""Label switching: draws are relabelled post hoc, and say how sure the relabelling is.
+
+The posterior of a mixture is unchanged when its components are permuted, so that raw draws of "component 1" mean nothing, and
+no constraint in the program mends that without changing the prior (errata E21). Stephens (2000): with p_s the membership
+probabilities at draw s and Q their average after relabelling, every draw takes the permutation that minimises
+
+    Σ_n Σ_k p_s[n, σ(k)] log (p_s[n, σ(k)] / Q[n, k]),
+
+an assignment problem for any number of components. Q starts as the draw with the highest log joint (the pivot of ECR,
+Papastamoulis and Iliopoulos 2010). A draw's confidence is the probability of its permutation against the runner-up when
+both are weighed by exp(−cost): near 1 where components are distinct, near ½ where another labelling does as well.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from models.base import Permutation
+
+SURE = 0.95  # a draw is sure of its labels above this confidence
+TOLERATED = 0.05  # share of draws that may be unsure, or have an empty component, before labels are not to be trusted
+MAX_ROUNDS = 50
+
+
+class Identification(NamedTuple):
+    """``sites`` (S, ...) relabelled by ``permutation`` (S, K): component k of a draw was component permutation[k]."""
+
+    sites: dict[str, np.ndarray]
+    permutation: np.ndarray
+    confidence: np.ndarray  # (S,)
+    warnings: list[str]  # why the labels are not to be trusted; empty when they are
+
+
+def identify_draws(
+    sites: Mapping[str, np.ndarray],
+    symmetry: Permutation,
+    dims: Mapping[str, tuple[str, ...]],
+    latents: np.ndarray | None,
+    log_joint: np.ndarray,
+    num_rows: int,
+) -> Identification:
+    """Relabel S draws of all sites.
+
+    ``latents`` (S, n, K) are membership probabilities on n of the ``num_rows`` rows; where a program hides them (None) draws
+    are matched by the distance of their labelled sites instead.
+    """
+    pivot = int(np.argmax(log_joint))
+    if latents is not None:
+        permutation, costs = _by_membership(latents, pivot)
+    else:
+        permutation, costs = _by_distance(_labelled_vectors(sites, symmetry, dims), pivot)
+    confidence = np.array([_confidence(cost, chosen) for cost, chosen in zip(costs, permutation, strict=True)])
+    relabelled = {name: permute(value, permutation, symmetry, dims.get(name, ())) for name, value in sites.items()}
+    warnings = _doubts(confidence, None if latents is None else np.take_along_axis(latents.mean(1), permutation, 1) * num_rows)
+    return Identification(relabelled, permutation, confidence, warnings)
+
+
+def permute(value: np.ndarray, permutation: np.ndarray, symmetry: Permutation, dims: tuple[str, ...]) -> np.ndarray:
+    """Reorder every axis of ``value`` (S, ...) whose dimension carries the labels, draw by draw."""
+    for axis, name in enumerate(dims, start=1):
+        if name == symmetry.dim:
+            index = permutation.reshape(permutation.shape[0], *(-1 if a == axis else 1 for a in range(1, value.ndim)))
+            value = np.take_along_axis(value, index, axis)
+    return value
+
+
+def _by_membership(latents: np.ndarray, pivot: int) -> tuple[np.ndarray, np.ndarray]:
+    size, _, num_components = latents.shape
+    reference = latents[pivot].astype(np.float64)
+    permutation = np.tile(np.arange(num_components), (size, 1))
+    costs = np.zeros((size, num_components, num_components))
+    for _ in range(MAX_ROUNDS):
+        # One row's worth of doubt keeps a reference made of a single draw from forbidding anything.
+        smooth = (size * reference + 1 / num_components) / (size + 1)
+        costs = -np.einsum("nk,snj->skj", np.log(smooth).astype(np.float32), latents, optimize=True).astype(np.float64)
+        following = np.array([linear_sum_assignment(cost)[1] for cost in costs])
+        settled = np.array_equal(following, permutation)
+        permutation = following
+        reference = np.take_along_axis(latents, permutation[:, None, :], axis=2).mean(0, dtype=np.float64)
+        if settled:
+            break
+    return permutation, costs
+
+
+def _by_distance(vectors: np.ndarray, pivot: int) -> tuple[np.ndarray, np.ndarray]:
+    """Vectors (S, K, F) of the labelled sites: half squared distances to the running mean, in standard deviations."""
+    size, num_components, _ = vectors.shape
+    reference, spread = vectors[pivot], vectors.std((0, 1))
+    permutation = np.tile(np.arange(num_components), (size, 1))
+    costs = np.zeros((size, num_components, num_components))
+    for _ in range(MAX_ROUNDS):
+        scale = np.where(spread > 0, spread, 1.0)
+        costs = 0.5 * (((reference[None, :, None] - vectors[:, None]) / scale) ** 2).sum(-1)
+        following = np.array([linear_sum_assignment(cost)[1] for cost in costs])
+        settled = np.array_equal(following, permutation)
+        permutation = following
+        aligned = np.take_along_axis(vectors, permutation[..., None], axis=1)
+        reference, spread = aligned.mean(0), aligned.std(0).mean(0)
+        if settled:
+            break
+    return permutation, costs
+
+
+def _labelled_vectors(
+    sites: Mapping[str, np.ndarray], symmetry: Permutation, dims: Mapping[str, tuple[str, ...]]
+) -> np.ndarray:
+    """(S, K, F): every site with one labelled axis, flattened along the others."""
+    parts = []
+    for name, value in sites.items():
+        if dims.get(name, ()).count(symmetry.dim) == 1:
+            moved = np.moveaxis(value, 1 + dims[name].index(symmetry.dim), 1)
+            parts.append(moved.reshape(*moved.shape[:2], -1))
+    return np.concatenate(parts, axis=2)
+
+
+def _confidence(cost: np.ndarray, chosen: np.ndarray) -> float:
+    """exp(−best) / (exp(−best) + exp(−second)): the second-best assignment forbids one of the chosen pairs."""
+    rows = np.arange(len(chosen))
+    best = cost[rows, chosen].sum()
+    second = np.inf
+    forbidden = cost.max() - cost.min() + 1e6
+    for k in rows if len(chosen) > 1 else ():
+        other = cost.copy()
+        other[k, chosen[k]] += forbidden
+        assigned = linear_sum_assignment(other)[1]
+        second = min(second, cost[rows, assigned].sum())
+    return float(1 / (1 + np.exp(-min(second - best, 700.0))))
+
+
+def _doubts(confidence: np.ndarray, occupancy: np.ndarray | None) -> list[str]:
+    """Reasons not to trust the labels; ``occupancy`` (S, K) is the expected number of rows of every component."""
+    warnings = []
+    unsure = float((confidence < SURE).mean())
+    if unsure > TOLERATED:
+        warnings.append(
+            f"components overlap: in {unsure:.0%} of the draws another labelling fits nearly as well, so read the functionals, "
+            "not the parameters of single components"
+        )
+    if occupancy is not None:
+        empty = (occupancy < 1).mean(0)
+        warnings += [
+            f"component {k} holds less than one row in {share:.0%} of the draws: its parameters there come from the prior"
+            for k, share in enumerate(empty)
+            if share > TOLERATED
+        ]
+    return warnings

@@ -1,0 +1,85 @@
+"""The one initial state, shared by every method: k-means++-seeded latents.
+
+Seeds are drawn by k-means++ (Arthur and Vassilvitskii 2007) on the standardised coordinates of the model; every row joins
+its nearest seed, and all keep a little of every other component, so that no component starts on a single point. Each start
+has its own key: starts, and chains, are overdispersed because their seeds are.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from inference.chains import each
+from inference.sweep import ParameterVerb, block_sum, num_rows
+from inference.outcome import Task
+from models.base import Algebra, Hyper, Pytree, Stats, add, at_sample
+
+SEED_ROWS = 4096  # seeds are chosen among at most so many rows, evenly spread
+SHARE = 0.1  # of every row's membership is spread over all components
+
+
+def seeds(key: Array, points: Array, num_seeds: int) -> Array:
+    """(K, F): rows of ``points`` (N, F), the first at random, each further one with probability ∝ squared distance."""
+
+    def body(index: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
+        chosen, distance = state
+        logits = jnp.where(distance.sum() > 0, jnp.log(distance), 0.0)  # all rows alike: any row will do
+        row = points[jax.random.categorical(jax.random.fold_in(key, index), logits)]
+        return chosen.at[index].set(row), jnp.minimum(distance, ((points - row[None, :]) ** 2).sum(-1))
+
+    chosen = jnp.zeros((num_seeds, points.shape[1]), points.dtype)
+    distance = jnp.ones(points.shape[0], points.dtype)
+    first = body(jnp.zeros((), int), (chosen, distance))
+    first = (first[0], ((points - first[0][:1]) ** 2).sum(-1))
+    return lax.fori_loop(1, num_seeds, body, first)[0]
+
+
+@partial(jax.jit, static_argnames=("algebra", "verb", "num_starts"))
+def start_states(
+    algebra: Algebra,
+    verb: ParameterVerb,
+    num_starts: int,
+    hyper: Hyper,
+    prior: Mapping[str, Stats],
+    key: Array,
+    rows: Pytree,
+) -> tuple[Stats, Stats]:
+    """(T, nu) of ``num_starts`` starts, stacked along a leading axis."""
+    stride = max(1, num_rows(rows) // SEED_ROWS)
+    points = algebra.coordinates(hyper, jax.tree.map(lambda leaf: leaf[::stride], rows))
+    spread = points.std(axis=0)
+    scale = jnp.where(spread > 0, spread, 1.0)[None, :]
+
+    def one(key: Array) -> tuple[Stats, Stats]:
+        key_seeds, key_theta = jax.random.split(key)
+        centres = seeds(key_seeds, points / scale, algebra.num_groups)
+
+        def block(key: Array, rows: Pytree, weight: Array) -> Any:
+            gap = (algebra.coordinates(hyper, rows) / scale)[:, None, :] - centres[None, :, :]
+            nearest = algebra.latent.nearest((gap**2).sum(-1))
+            z = jax.tree.map(lambda leaf: (1 - SHARE) * leaf + SHARE / algebra.num_groups, nearest)
+            return algebra.statistics(weight, z, algebra.features(hyper, rows))
+
+        nu = add(dict(prior), block_sum(block, key, rows))
+        return verb(algebra, key_theta, nu), nu
+
+    return each(one, jax.random.split(key, num_starts))  # type: ignore[no-any-return]
+
+
+@partial(jax.jit, static_argnames=("algebra",))
+def state_at(algebra: Algebra, hyper: Hyper, sites: Mapping[str, Any]) -> Stats:
+    """T at the given sites, with a leading axis of one start."""
+    return jax.tree.map(lambda leaf: leaf[None], algebra.natural(hyper, sites))
+
+
+
+def chain_states(task: Task, algebra: Algebra, num_chains: int) -> Stats:
+    """T of every chain: at the sites given, or drawn from the conditional posterior of θ given seeds of its own."""
+    if task.start is not None:
+        one = state_at(algebra, task.hyper, dict(task.start))
+        return jax.tree.map(lambda leaf: jnp.repeat(leaf, num_chains, axis=0), one)
+    return start_states(algebra, at_sample, num_chains, task.hyper, task.prior, task.key, task.rows)[0]

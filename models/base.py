@@ -1,0 +1,136 @@
+"""The model contract: what a model owes so that every method can run it. Read this file first.
+
+Given its local latent variables ``z``, every model of the zoo is a conjugate exponential family in its parameters ``θ``
+(document 004):
+
+    log p(x, z, θ) = < T(θ), prior + Σ_n statistics(x_n, z_n) > − log Z(prior) + constant
+
+The prior is *pseudo-data*: a pytree with exactly the structure of the sufficient statistics. The conditional posterior
+of ``θ`` is therefore ``nu = prior + statistics``, the only update rule of the project. The local step reads ``T(θ)``,
+never ``θ``, so that a point ``T(θ̂)``, an expectation ``E_q[T(θ)]`` and a draw ``T(θ)`` all enter by the same door.
+
+A `Model` is a named tuple of pure functions. Its `Algebra` is hashable and holds no arrays: jitted code takes it as a
+static argument and the arrays (``hyper``, ``prior``, ``rows``) as traced ones, so that a second model of the same shapes
+compiles nothing.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax import Array
+
+from models.data import Data, ZooError
+
+__all__ = ["Algebra", "Data", "Family", "Latent", "Model", "Permutation", "Symmetry", "ZooError"]
+
+Pytree = Any
+Stats = Pytree  # sufficient statistics, and natural parameters of q(θ): the same structure
+Sites = Mapping[str, Any]  # NumPyro site name -> array
+Hyper = Mapping[str, Any]  # hyperparameter name -> array
+
+
+class Family(NamedTuple):
+    """A conjugate family q(θ) with natural parameters ``nu``, in the space of the statistics (prior included).
+
+    ``mean`` is the gradient of ``log_partition`` (a test), and ``mode`` is taken in the coordinates of the program's
+    sites, where for ``nu`` = statistics alone it is the maximum-likelihood estimate.
+    """
+
+    log_partition: Callable[[Stats], Array]  # log ∫ exp <T(θ), nu> dθ, summed over the batch: a scalar
+    mean: Callable[[Stats], Stats]  # E[T(θ)]
+    mode: Callable[[Stats], Stats]  # T(argmax of the density)
+    sample: Callable[[Array, Stats], Stats]  # (key, nu) -> T(θ) with θ drawn
+    defect: Callable[[Stats], str | None]  # why there is no mode at nu, in words, or None (on the host, NumPy)
+
+
+class Latent(NamedTuple):
+    """A family of local latent variables with natural parameters ``local``: the same four verbs, one row at a time."""
+
+    log_partition: Callable[[Pytree], Array]  # (N,): log Σ_z exp(local)
+    mean: Callable[[Array, Pytree], Pytree]  # (key, local) -> E[z]; the key is not used
+    mode: Callable[[Array, Pytree], Pytree]  # (key, local) -> argmax z; the key is not used
+    sample: Callable[[Array, Pytree], Pytree]  # (key, local) -> z
+    energy: Callable[[Pytree, Pytree], Array]  # (z, local) -> (N,): <local, z>
+    nearest: Callable[[Array], Pytree]  # distances (N, K) to the seeds of a start -> z
+
+
+class Algebra(NamedTuple):
+    """The conjugate half of a model: pure functions, hashable, without arrays."""
+
+    families: tuple[tuple[str, Family], ...]  # parameter block -> conjugate family
+    latent: Latent
+    proper: bool  # False: the flat prior nu = 0, whose constant is dropped
+    features: Callable[[Hyper, Pytree], Pytree]  # (hyper, rows): u(x), what the rows bring, seen from a fixed origin
+    local: Callable[[Stats, Pytree], Pytree]  # (T, features): natural parameters of q(z)        [E-step]
+    statistics: Callable[[Array, Pytree, Pytree], Stats]  # (weight (N,), z, features): Σ_n, by block [M-step, with mode]
+    sites: Callable[[Hyper, Stats], dict[str, Array]]  # T of a point -> the program's sites
+    natural: Callable[[Hyper, Sites], Stats]  # the program's sites -> T
+    coordinates: Callable[[Hyper, Pytree], Array]  # (hyper, rows): the points (N, F) in which a start looks for groups
+    num_groups: int  # how many it looks for
+
+
+class Permutation(NamedTuple):
+    """The posterior is unchanged when the labels along ``dim`` are permuted."""
+
+    dim: str
+
+
+Symmetry = Permutation | None
+
+
+class Model(NamedTuple):
+    """A model on given data shapes: its program (the spec), its algebra (the fast equal of it), its prior as numbers."""
+
+    name: str
+    spec: Callable[..., Any]  # spec(hyper, rows, marginal=True): the NumPyro program, marginal=False keeps z as a site
+    algebra: Algebra | None  # None: program only
+    hyper: Hyper  # the prior in textbook terms, stored with every result
+    prior: Mapping[str, Stats]  # parameter block -> pseudo-statistics
+    rows: Callable[[Data], Pytree]  # checked data -> what spec and algebra read: a pytree of arrays with N rows
+    functionals: Callable[[Sites, Pytree], dict[str, Array]]  # (sites, E[z] at the witnesses) -> symmetry-free summaries
+    witnesses: Callable[[int], np.ndarray]  # number of rows -> the few rows whose latents enter the functionals
+    symmetry: Symmetry
+    simulate: Callable[..., Pytree] | None  # simulate(key, hyper, sites, num_rows) -> rows
+    dims: Mapping[str, tuple[str, ...]]  # site or functional -> names of its dimensions
+    coords: Mapping[str, list[Any]]  # dimension -> labels
+    options: Mapping[str, Any]  # what build was asked for, stored with every result
+
+    def program(self, data: Any, *, marginal: bool = True) -> Any:
+        """The NumPyro program under this model's prior: ``NUTS(model.program)`` works, with ``data`` as its argument."""
+        return self.spec(self.hyper, self.rows(data) if isinstance(data, Data) else data, marginal=marginal)
+
+
+def add(left: Stats, right: Stats) -> Stats:
+    """``nu = prior + statistics``: the update rule."""
+    return jax.tree.map(lambda a, b: a + b, left, right)
+
+
+def inner(left: Stats, right: Stats) -> Array:
+    """< left, right > over all leaves of two pytrees of one structure: a scalar."""
+    products = jax.tree.map(lambda a, b: (a * b).sum(), left, right)
+    return sum(jax.tree.leaves(products))  # type: ignore[no-any-return]
+
+
+def log_prior(algebra: Algebra, prior: Mapping[str, Stats], T: Mapping[str, Stats]) -> Array:
+    """log p(θ) in the coordinates of the program's sites: < T(θ), prior > − log Z(prior); 0 for a flat prior."""
+    if not algebra.proper:
+        return jax.numpy.zeros(())
+    return inner(T, dict(prior)) - sum(family.log_partition(prior[name]) for name, family in algebra.families)
+
+
+def at_mean(algebra: Algebra, key: Array, nu: Mapping[str, Stats]) -> dict[str, Stats]:
+    """E_q[T(θ)], block by block. The key is not used."""
+    return {name: family.mean(nu[name]) for name, family in algebra.families}
+
+
+def at_mode(algebra: Algebra, key: Array, nu: Mapping[str, Stats]) -> dict[str, Stats]:
+    """T at the mode of q(θ), block by block. The key is not used."""
+    return {name: family.mode(nu[name]) for name, family in algebra.families}
+
+
+def at_sample(algebra: Algebra, key: Array, nu: Mapping[str, Stats]) -> dict[str, Stats]:
+    """T at a draw from q(θ), block by block."""
+    keys = jax.random.split(key, len(algebra.families))
+    return {name: family.sample(k, nu[name]) for k, (name, family) in zip(keys, algebra.families, strict=True)}

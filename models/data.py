@@ -1,0 +1,192 @@
+"""The data container, and tables read into it: CSV and Parquet files, DataFrames and arrays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class ZooError(ValueError):
+    """Something the user can mend: the message says what is wrong, where, and what to do. The shell exits with 2."""
+
+
+# What `pandas` reads as a missing cell by default ("", NA, NaN, null, None, …) is missing here too.
+
+
+class Data(NamedTuple):
+    """A table of N rows on the host: real columns, and at most one label column.
+
+    ``x`` is (N, D) float64 with NaN for a missing cell; ``labels`` is (N,) with codes into ``levels``, −1 for a missing
+    label, or None; ``weight`` is (N,), non-negative, or None for one each.
+    """
+
+    name: str
+    x: np.ndarray
+    columns: tuple[str, ...]
+    labels: np.ndarray | None = None
+    label: str | None = None
+    levels: tuple[str, ...] = ()
+    weight: np.ndarray | None = None
+
+    @property
+    def num_rows(self) -> int:
+        return int(self.x.shape[0])
+
+
+def load_data(
+    source: Any,
+    *,
+    label: str | None = None,
+    columns: list[str] | str | None = None,
+    drop_constant: bool = False,
+    weight: np.ndarray | None = None,
+    name: str | None = None,
+    **options: Any,
+) -> Data:
+    """Read a named data set, a CSV or Parquet file, a DataFrame or an array into `Data`.
+
+    ``label`` names the column that is set aside as the label, ``columns`` the real columns to keep, in order;
+    ``drop_constant`` leaves out columns with a single value; ``weight`` is one non-negative number a row. Further
+    ``options`` go to the generator of a named data set. Raises `ZooError` naming file, column, row and value.
+    """
+    from models.datasets import DATASETS
+
+    if isinstance(source, Data):
+        data = source
+    elif isinstance(source, str) and source in DATASETS:
+        data = DATASETS[source](**_known_options(source, DATASETS[source], options))
+    else:
+        if options:
+            raise ZooError(f"unknown data option {sorted(options)[0]!r}: a table takes label, columns and drop_constant")
+        data = _table(source, label, columns, name)
+        columns = label = None
+    data = _select(data, label, columns, drop_constant)
+    if data.x.shape[0] == 0:
+        raise ZooError(f"{data.name} has no rows")
+    if np.isinf(data.x).any():
+        row, column = np.argwhere(np.isinf(data.x))[0]
+        raise ZooError(f"{data.name}: column {data.columns[column]!r}, row {row + 1}: the value is infinite; correct or remove it")
+    return data._replace(name=name or data.name, weight=_checked_weight(weight, data))
+
+
+def missing_cell(data: Data) -> str | None:
+    """Where the first missing cell is, in words, or None."""
+    holes = np.argwhere(np.isnan(data.x))
+    if not len(holes):
+        return None
+    row, column = holes[0]
+    return f"{data.name}: column {data.columns[column]!r}, row {row + 1}: the cell is missing ({len(holes)} missing in all)"
+
+
+def _table(source: Any, label: str | None, columns: list[str] | str | None, name: str | None) -> Data:
+    import pandas as pd
+
+    if isinstance(source, str | Path):
+        frame, title = _read(Path(source)), str(source)
+    elif isinstance(source, pd.DataFrame):
+        frame, title = source, name or "table"
+    else:
+        frame, title = _frame_of_array(source), name or "array"
+    frame = frame.rename(columns=str)
+    chosen = [columns] if isinstance(columns, str) else columns
+    for wanted in [label, *(chosen or [])]:
+        if wanted is not None and wanted not in frame.columns:
+            raise ZooError(f"{title} has no column {wanted!r}; its columns are {', '.join(frame.columns)}")
+    real = [c for c in frame.columns if c != label] if chosen is None else [c for c in chosen if c != label]
+    if not real:
+        raise ZooError(f"{title} has no columns to model")
+    x = np.column_stack([_numbers(frame[c], title, label) for c in real])
+    if label is None:
+        return Data(title, x, tuple(real))
+    codes, levels = _codes(frame[label])
+    return Data(title, x, tuple(real), codes, label, levels)
+
+
+def _read(path: Path) -> pd.DataFrame:
+    import pandas as pd
+
+    from models.datasets import DATASETS
+
+    if not path.is_file():
+        raise ZooError(f"data: {str(path)!r} is neither a file nor a named data set ({', '.join(DATASETS)})")
+    try:
+        return pd.read_parquet(path) if path.suffix in {".parquet", ".pq"} else pd.read_csv(path, skipinitialspace=True)
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, OSError, ImportError, ValueError) as error:
+        raise ZooError(f"{path} cannot be read as a table: {str(error).strip()}") from error
+
+
+def _frame_of_array(source: Any) -> pd.DataFrame:
+    import pandas as pd
+
+    try:
+        array = np.asarray(source, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ZooError(f"data: expected a named data set, a file, a DataFrame or numbers, not {type(source).__name__}: {error}") from error
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2:
+        raise ZooError(f"data: an array must have rows and columns, but it has shape {array.shape}")
+    return pd.DataFrame(array, columns=[f"x{d}" for d in range(array.shape[1])])
+
+
+def _numbers(column: pd.Series[Any], title: str, label: str | None) -> np.ndarray:
+    import pandas as pd
+
+    numbers = pd.to_numeric(column, errors="coerce")
+    bad = np.flatnonzero(numbers.isna() & ~column.isna())
+    if len(bad):
+        hint = "correct the cell" if len(bad) < len(column) / 2 else "leave the column out with data.columns=[…]"
+        if label is None and len(bad) >= len(column) / 2:
+            hint += f" or mark it as the label with data.label='{column.name}'"
+        raise ZooError(f"{title}: column {column.name!r}, row {bad[0] + 1}: {column.iloc[bad[0]]!r} is not a number; {hint}")
+    return numbers.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _codes(column: pd.Series[Any]) -> tuple[np.ndarray, tuple[str, ...]]:
+    import pandas as pd
+
+    codes, levels = pd.factorize(column, sort=True)
+    return np.asarray(codes), tuple(str(level) for level in levels)
+
+
+def _select(data: Data, label: str | None, columns: list[str] | str | None, drop_constant: bool) -> Data:
+    """Keep ``columns`` of a data set already read, and its label only under its own name."""
+    if label is not None and label != data.label:
+        raise ZooError(f"{data.name} has no label {label!r}; its label is {data.label!r}")
+    if columns is not None:
+        chosen = [columns] if isinstance(columns, str) else list(columns)
+        for wanted in chosen:
+            if wanted not in data.columns:
+                raise ZooError(f"{data.name} has no column {wanted!r}; its columns are {', '.join(data.columns)}")
+        data = data._replace(x=data.x[:, [data.columns.index(c) for c in chosen]], columns=tuple(chosen))
+    if drop_constant:
+        keep = [d for d in range(data.x.shape[1]) if len(np.unique(data.x[~np.isnan(data.x[:, d]), d])) > 1]
+        data = data._replace(x=data.x[:, keep], columns=tuple(data.columns[d] for d in keep))
+    if not data.columns:
+        raise ZooError(f"{data.name} has no columns to model")
+    return data
+
+
+def _known_options(name: str, loader: Any, options: dict[str, Any]) -> dict[str, Any]:
+    import inspect
+
+    known = list(inspect.signature(loader).parameters)
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        takes = ", ".join(known) if known else "none of its own"
+        raise ZooError(f"unknown option {unknown[0]!r} of data set {name}: it takes {takes}")
+    return options
+
+
+def _checked_weight(weight: np.ndarray | None, data: Data) -> np.ndarray | None:
+    if weight is None:
+        return data.weight
+    weight = np.asarray(weight, dtype=np.float64)
+    if weight.shape != (data.num_rows,) or not np.isfinite(weight).all() or (weight < 0).any() or not weight.any():
+        raise ZooError(f"weight: expected {data.num_rows} finite, non-negative numbers, not all zero, one a row")
+    return weight

@@ -1,0 +1,277 @@
+"""Conjugate families of parameters: the four verbs of `models.base.Family` on natural parameters in statistics form.
+
+Each family is its ``log_partition`` and three short functions (design: families in statistics form). A Gaussian block
+holds groups of ``G`` means that share one precision: a precision per component is a batch of K groups of one mean
+(``full``, ``diag``, ``spherical``), a precision shared by all components is one group of K means (``tied``).
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.scipy.linalg import cho_solve, solve_triangular
+from jax.scipy.special import gammaln, multigammaln
+
+from models.base import Family
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Dirichlet: T = log p (..., V), nu = concentration − 1 + counts
+
+
+def _dirichlet_log_partition(nu: Array) -> Array:
+    return (gammaln(nu + 1).sum(-1) - gammaln((nu + 1).sum(-1))).sum()
+
+
+def _dirichlet_mean(nu: Array) -> Array:
+    return jax.scipy.special.digamma(nu + 1) - jax.scipy.special.digamma((nu + 1).sum(-1, keepdims=True))
+
+
+def _dirichlet_mode(nu: Array) -> Array:
+    return jnp.log(nu) - jnp.log(nu.sum(-1, keepdims=True))
+
+
+def _dirichlet_sample(key: Array, nu: Array) -> Array:
+    draws = jax.random.loggamma(key, nu + 1)  # on the log scale: small concentrations underflow otherwise
+    return draws - jax.nn.logsumexp(draws, axis=-1, keepdims=True)
+
+
+def _dirichlet_defect(nu: Array) -> str | None:
+    nu = np.asarray(nu)
+    if not (nu > 0).all():
+        return (
+            f"a probability has no interior mode: its posterior concentration is {float(nu.min()) + 1:.4g}, and a mode "
+            "needs more than 1. Use a prior concentration above 1, or fewer components"
+        )
+    return None
+
+
+dirichlet = Family(_dirichlet_log_partition, _dirichlet_mean, _dirichlet_mode, _dirichlet_sample, _dirichlet_defect)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Gaussian blocks
+
+
+class GaussianStats(NamedTuple):
+    """Statistics of G means that share one precision, and natural parameters of their prior (batch shape ...).
+
+    NormalWishart, T(μ, Λ) = (½ log det Λ, −½ μᵀΛμ, Λμ, −½ Λ): ``square`` is (..., D, D).
+    NormalGamma, the isotropic Λ = τ I with D = 1 for a diagonal covariance: T = (½ log τ, −½ τ μᵀμ, τ μ, −½ τ), ``square`` is (...).
+    A row brings (1, 1, x, x xᵀ), in the isotropic case (D, 1, x, xᵀx); all about a fixed origin.
+    """
+
+    count: Array  # n (...): exponent of det Λ or τ, times two
+    strength: Array  # κ (..., G): rows, and pseudo-rows, behind each mean
+    total: Array  # s (..., G, D)
+    square: Array  # Q
+
+
+def _means(nu: GaussianStats) -> Array:
+    return nu.total / nu.strength[..., None]
+
+
+# Verbs of the NormalWishart: dof = n + D + 1 − G, S = Q − Σ_g s_g s_gᵀ / κ_g.
+
+
+def _wishart_dof(nu: GaussianStats) -> Array:
+    groups, dimension = nu.total.shape[-2:]
+    return nu.count + dimension + 1 - groups
+
+
+def _wishart_scatter(nu: GaussianStats) -> Array:
+    return nu.square - jnp.einsum("...gi,...gj->...ij", nu.total, _means(nu))
+
+
+def _orders(dof: Array, dimension: int) -> Array:
+    """(dof − i) / 2 for i = 0 … D − 1: the shapes of the D independent Gamma variables inside a Wishart."""
+    return jnp.stack([(dof - i) / 2 for i in range(dimension)], axis=-1)
+
+
+def _wishart_point(mean: Array, precision: Array, half_log_det: Array) -> GaussianStats:
+    """T at a point: mean (..., G, D), precision (..., D, D)."""
+    scaled = jnp.einsum("...ij,...gj->...gi", precision, mean)
+    return GaussianStats(half_log_det, -0.5 * (mean * scaled).sum(-1), scaled, -0.5 * precision)
+
+
+def _wishart_log_partition(nu: GaussianStats) -> Array:
+    dimension = nu.total.shape[-1]
+    dof = _wishart_dof(nu)
+    log_det = 2 * _half_log_det(jnp.linalg.cholesky(_wishart_scatter(nu)))
+    means = (dimension / 2 * jnp.log(2 * jnp.pi / nu.strength)).sum(-1)
+    wishart = dof * dimension / 2 * jnp.log(2.0) - dof / 2 * log_det + multigammaln(dof / 2, dimension)
+    return (means + wishart).sum()
+
+
+def _wishart_mean(nu: GaussianStats) -> GaussianStats:
+    dimension = nu.total.shape[-1]
+    dof = _wishart_dof(nu)
+    root = jnp.linalg.cholesky(_wishart_scatter(nu))
+    precision = dof[..., None, None] * _inverse(root)
+    orders = _orders(dof, dimension)
+    half_log_det = 0.5 * (jax.scipy.special.digamma(orders).sum(-1) + dimension * jnp.log(2.0)) - _half_log_det(root)
+    T = _wishart_point(_means(nu), precision, half_log_det)
+    return T._replace(strength=T.strength - 0.5 * dimension / nu.strength)
+
+
+def _wishart_mode(nu: GaussianStats) -> GaussianStats:
+    dimension = nu.total.shape[-1]
+    root = jnp.linalg.cholesky(_wishart_scatter(nu))
+    precision = nu.count[..., None, None] * _inverse(root)
+    half_log_det = 0.5 * dimension * jnp.log(nu.count) - _half_log_det(root)
+    return _wishart_point(_means(nu), precision, half_log_det)
+
+
+def _wishart_sample(key: Array, nu: GaussianStats) -> GaussianStats:
+    """Bartlett: S = L Lᵀ, Λ = C Cᵀ with C = L⁻ᵀ A, A lower triangular; then μ_g = s_g/κ_g + C⁻ᵀ ε / √κ_g."""
+    dimension = nu.total.shape[-1]
+    key_diagonal, key_below, key_mean = jax.random.split(key, 3)
+    root = jnp.linalg.cholesky(_wishart_scatter(nu))
+    diagonal = jnp.sqrt(2 * jax.random.gamma(key_diagonal, _orders(_wishart_dof(nu), dimension)))
+    below = jnp.tril(jax.random.normal(key_below, root.shape, root.dtype), -1)
+    bartlett = below + jnp.vectorize(jnp.diag, signature="(i)->(i,i)")(diagonal)
+    factor = solve_triangular(jnp.swapaxes(root, -1, -2), bartlett, lower=False)
+    noise = jax.random.normal(key_mean, nu.total.shape, nu.total.dtype)
+    whitened = solve_triangular(jnp.swapaxes(bartlett, -1, -2), jnp.swapaxes(noise, -1, -2), lower=False)
+    offset = jnp.einsum("...ij,...jg->...gi", root, whitened)
+    mean = _means(nu) + offset / jnp.sqrt(nu.strength)[..., None]
+    precision = jnp.einsum("...ik,...jk->...ij", factor, factor)
+    return _wishart_point(mean, precision, jnp.log(diagonal).sum(-1) - _half_log_det(root))
+
+
+def _wishart_defect(nu: GaussianStats) -> str | None:
+    nu = jax.tree.map(np.asarray, nu)
+    with np.errstate(all="ignore"):
+        scatter = nu.square - np.einsum("...gi,...gj->...ij", nu.total, nu.total / nu.strength[..., None])
+        finite = np.isfinite(scatter).all()
+        smallest = np.linalg.eigvalsh(scatter).min(-1) if finite else np.full(nu.count.shape, np.nan)
+        largest = np.trace(nu.square, axis1=-2, axis2=-1)
+    return _collapse(smallest > 1e-14 * largest, nu)
+
+
+normal_wishart = Family(
+    _wishart_log_partition, _wishart_mean, _wishart_mode, _wishart_sample, _wishart_defect
+)
+
+
+# Verbs of the NormalGamma: a = (n − G D) / 2 + 1, b = ½ (Q − Σ_g s_gᵀs_g / κ_g).
+
+
+def _gamma_shape(nu: GaussianStats) -> Array:
+    groups, dimension = nu.total.shape[-2:]
+    return (nu.count - groups * dimension) / 2 + 1
+
+
+def _gamma_rate(nu: GaussianStats) -> Array:
+    return 0.5 * (nu.square - (nu.total * _means(nu)).sum((-2, -1)))
+
+
+def _gamma_point(mean: Array, precision: Array, log_precision: Array) -> GaussianStats:
+    """T at a point: mean (..., G, D), precision (...)."""
+    scaled = precision[..., None, None] * mean
+    return GaussianStats(0.5 * log_precision, -0.5 * (mean * scaled).sum(-1), scaled, -0.5 * precision)
+
+
+def _gamma_log_partition(nu: GaussianStats) -> Array:
+    dimension = nu.total.shape[-1]
+    shape, rate = _gamma_shape(nu), _gamma_rate(nu)
+    means = (dimension / 2 * jnp.log(2 * jnp.pi / nu.strength)).sum(-1)
+    return (means + gammaln(shape) - shape * jnp.log(rate)).sum()
+
+
+def _gamma_mean(nu: GaussianStats) -> GaussianStats:
+    dimension = nu.total.shape[-1]
+    shape, rate = _gamma_shape(nu), _gamma_rate(nu)
+    T = _gamma_point(_means(nu), shape / rate, jax.scipy.special.digamma(shape) - jnp.log(rate))
+    return T._replace(strength=T.strength - 0.5 * dimension / nu.strength)
+
+
+def _gamma_mode(nu: GaussianStats) -> GaussianStats:
+    precision = nu.count / (2 * _gamma_rate(nu))
+    return _gamma_point(_means(nu), precision, jnp.log(precision))
+
+
+def _gamma_sample(key: Array, nu: GaussianStats) -> GaussianStats:
+    key_precision, key_mean = jax.random.split(key)
+    log_precision = jax.random.loggamma(key_precision, _gamma_shape(nu)) - jnp.log(_gamma_rate(nu))
+    noise = jax.random.normal(key_mean, nu.total.shape, nu.total.dtype)
+    scale = jnp.exp(-0.5 * log_precision)[..., None, None] / jnp.sqrt(nu.strength)[..., None]
+    return _gamma_point(_means(nu) + noise * scale, jnp.exp(log_precision), log_precision)
+
+
+def _gamma_defect(nu: GaussianStats) -> str | None:
+    nu = jax.tree.map(np.asarray, nu)
+    with np.errstate(all="ignore"):
+        rate = nu.square - (nu.total**2 / nu.strength[..., None]).sum((-2, -1))
+    return _collapse(rate > 1e-14 * nu.square, nu)
+
+
+normal_gamma = Family(
+    _gamma_log_partition, _gamma_mean, _gamma_mode, _gamma_sample, _gamma_defect
+)
+
+
+class MeanStats(NamedTuple):
+    """Statistics of a mean under a known identity precision: T(μ) = (−½ μᵀμ, μ); a row brings (1, x)."""
+
+    strength: Array  # κ (...)
+    total: Array  # s (..., D)
+
+
+# Verbs of the Normal prior on a mean, N(s/κ, I/κ).
+
+
+def _normal_point(mean: Array) -> MeanStats:
+    return MeanStats(-0.5 * (mean * mean).sum(-1), mean)
+
+
+def _normal_log_partition(nu: MeanStats) -> Array:
+    dimension = nu.total.shape[-1]
+    exponent = 0.5 * (nu.total**2).sum(-1) / nu.strength
+    return (dimension / 2 * jnp.log(2 * jnp.pi / nu.strength) + exponent).sum()
+
+
+def _normal_mean(nu: MeanStats) -> MeanStats:
+    T = _normal_mode(nu)
+    return T._replace(strength=T.strength - 0.5 * nu.total.shape[-1] / nu.strength)
+
+
+def _normal_mode(nu: MeanStats) -> MeanStats:
+    return _normal_point(nu.total / nu.strength[..., None])
+
+
+def _normal_sample(key: Array, nu: MeanStats) -> MeanStats:
+    noise = jax.random.normal(key, nu.total.shape, nu.total.dtype)
+    return _normal_point((nu.total + noise * jnp.sqrt(nu.strength)[..., None]) / nu.strength[..., None])
+
+
+def _normal_defect(nu: MeanStats) -> str | None:
+    if not (np.asarray(nu.strength) > 0).all():
+        return "a component has no rows left, so its mean is undefined. Use a proper prior, or fewer components"
+    return None
+
+
+normal_mean = Family(_normal_log_partition, _normal_mean, _normal_mode, _normal_sample, _normal_defect)
+
+
+def _half_log_det(root: Array) -> Array:
+    return jnp.log(jnp.diagonal(root, axis1=-2, axis2=-1)).sum(-1)
+
+
+def _inverse(root: Array) -> Array:
+    identity = jnp.broadcast_to(jnp.eye(root.shape[-1], dtype=root.dtype), root.shape)
+    return cho_solve((root, True), identity)
+
+
+def _collapse(positive: np.ndarray, nu: GaussianStats) -> str | None:
+    """The message for a Gaussian block whose covariance has no mode: ``positive`` tells the groups that have one."""
+    sound = np.asarray(positive & (nu.count > 0) & (nu.strength > 0).all(-1))
+    if sound.all():
+        return None
+    component = int(np.argwhere(~sound.reshape(sound.shape[0], -1).all(-1))[0, 0]) if sound.ndim else None
+    where = "the shared covariance" if component is None else f"the covariance of component {component}"
+    return (
+        f"{where} collapses: the component is empty or sits on too few distinct rows, and the density is unbounded there. "
+        "Use the default prior, fewer components, or a more restricted covariance"
+    )

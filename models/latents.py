@@ -1,0 +1,52 @@
+"""Families of local latent variables: the four verbs of `models.base.Latent`."""
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from models.base import Latent
+
+# Categorical: z_n is one of K values, one-hot; local (N, K) are unnormalised log probabilities, E[z_n] = softmax(local_n).
+
+
+def restrict(local: Array, allowed: Array | None) -> Array:
+    """Natural parameters under a mask of allowed values.
+
+    ``allowed`` is (N, K) and boolean: one true value is an observed label, several are a set of candidates, all are a
+    missing label. A row that allows no value has log partition −inf.
+    """
+    return local if allowed is None else jnp.where(allowed, local, -jnp.inf)
+
+
+def _log_partition(local: Array) -> Array:
+    return jax.nn.logsumexp(local, axis=-1)
+
+
+def _mean(key: Array, local: Array) -> Array:
+    return jax.nn.softmax(local, axis=-1)
+
+
+def _mode(key: Array, local: Array) -> Array:
+    return jax.nn.one_hot(jnp.argmax(local, axis=-1), local.shape[-1], dtype=local.dtype)
+
+
+def _sample(key: Array, local: Array) -> Array:
+    """Inverse transform on the unnormalised cumulative sum: one uniform number a row.
+
+    A value of probability zero is never drawn: its cumulative sum equals its predecessor's, and u < 1 keeps the
+    threshold below the total.
+    """
+    cumulative = jnp.cumsum(jnp.exp(local - local.max(axis=-1, keepdims=True)), axis=-1)
+    threshold = jax.random.uniform(key, local.shape[:-1], local.dtype)[..., None] * cumulative[..., -1:]
+    return jax.nn.one_hot((cumulative <= threshold).sum(axis=-1), local.shape[-1], dtype=local.dtype)
+
+
+def _energy(z: Array, local: Array) -> Array:
+    return jnp.where(z == 0, 0.0, z * local).sum(axis=-1)
+
+
+def _nearest(distances: Array) -> Array:
+    return jax.nn.one_hot(jnp.argmin(distances, axis=-1), distances.shape[-1], dtype=distances.dtype)
+
+
+categorical = Latent(_log_partition, _mean, _mode, _sample, _energy, _nearest)
