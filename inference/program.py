@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpyro import handlers
+from numpyro.distributions import biject_to
+from numpyro.infer.util import potential_energy
 
 from models.base import Hyper, Model, Permutation, Pytree, Sites, Symmetry, ZooError
 
@@ -135,3 +137,35 @@ def latent_sites(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> dict[s
     """Name -> trace site of every unobserved sample statement of a program."""
     trace = handlers.trace(handlers.seed(spec, jax.random.PRNGKey(0))).get_trace(hyper, rows, marginal=True)
     return {k: v for k, v in trace.items() if v["type"] == "sample" and not v["is_observed"]}
+
+
+def transforms(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> dict[str, Any]:
+    """Site -> transform from ℝᵈ to its support. A pytree: jitted code takes it as a traced argument."""
+    return {name: biject_to(site["fn"].support) for name, site in latent_sites(spec, hyper, rows).items()}
+
+
+def constrain(transforms: Mapping[str, Any], z: Sites) -> dict[str, Array]:
+    """ℝᵈ -> sites."""
+    return {name: transform(z[name]) for name, transform in transforms.items()}
+
+
+def unconstrain(transforms: Mapping[str, Any], sites: Sites) -> dict[str, Array]:
+    """Sites -> ℝᵈ."""
+    return {name: transform.inv(sites[name]) for name, transform in transforms.items()}
+
+
+@jax.jit
+def constrain_draws(transforms: Mapping[str, Any], z: Sites) -> dict[str, Array]:
+    """ℝᵈ -> sites, over leading axes (chain, draw)."""
+    return jax.vmap(jax.vmap(partial(constrain, transforms)))(z)  # type: ignore[no-any-return]
+
+
+@jax.jit
+def unconstrain_chains(transforms: Mapping[str, Any], sites: Sites) -> dict[str, Array]:
+    """Sites -> ℝᵈ, over a leading axis."""
+    return jax.vmap(partial(unconstrain, transforms))(sites)  # type: ignore[no-any-return]
+
+
+def potential(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, z: Sites) -> Array:
+    """−log p(x, z) on ℝᵈ, with the Jacobian of the transforms: what NUTS and Laplace work on."""
+    return potential_energy(spec, (hyper, rows), {}, z)  # type: ignore[no-any-return]

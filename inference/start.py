@@ -5,20 +5,24 @@ its nearest seed, and all keep a little of every other component, so that no com
 has its own key: starts, and chains, are overdispersed because their seeds are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
+from numpyro import handlers
+from numpyro.infer import init_to_sample
 
 from inference.chains import each
+from inference.program import constrain, potential, transforms, unconstrain
 from inference.sweep import ParameterVerb, block_sum, num_rows
 from inference.outcome import Task
 from models.base import Algebra, Hyper, Pytree, Stats, add, at_sample
 
 SEED_ROWS = 4096  # seeds are chosen among at most so many rows, evenly spread
+PRIOR_DRAWS = 50  # candidates of a chain that starts from the prior of a program
 SHARE = 0.1  # of every row's membership is spread over all components
 
 
@@ -83,3 +87,42 @@ def chain_states(task: Task, algebra: Algebra, num_chains: int) -> Stats:
         one = state_at(algebra, task.hyper, dict(task.start))
         return jax.tree.map(lambda leaf: jnp.repeat(leaf, num_chains, axis=0), one)
     return start_states(algebra, at_sample, num_chains, task.hyper, task.prior, task.key, task.rows)[0]
+
+
+def chain_sites(task: Task, num_chains: int) -> dict[str, Array]:
+    """Sites of every chain (a leading axis) for the methods that run on the program.
+
+    With the algebra, those of `chain_states`; a program only starts each chain at the best of several draws from its prior.
+    """
+    if task.start is not None:
+        return {name: jnp.repeat(jnp.asarray(value)[None], num_chains, axis=0) for name, value in task.start.items()}
+    if task.model.algebra is not None:
+        algebra = task.model.algebra
+        return sites_of(algebra, task.hyper, chain_states(task, algebra, num_chains))  # type: ignore[no-any-return]
+    spec, keys = task.model.spec, jax.random.split(task.key, num_chains)
+    return _best_of_prior(spec, transforms(spec, task.hyper, task.rows), task.hyper, task.rows, keys)  # type: ignore[no-any-return]
+
+
+@partial(jax.jit, static_argnames=("algebra",))
+def sites_of(algebra: Algebra, hyper: Hyper, T: Stats) -> dict[str, Array]:
+    """T of points -> sites, over a leading axis."""
+    return jax.vmap(partial(algebra.sites, hyper))(T)  # type: ignore[no-any-return]
+
+
+@partial(jax.jit, static_argnames=("spec",))
+def _best_of_prior(
+    spec: Callable[..., Any], transforms: Mapping[str, Any], hyper: Hyper, rows: Pytree, keys: Array
+) -> dict[str, Array]:
+    """The draw with the highest density among `PRIOR_DRAWS`, for every key; improper sites are drawn around 0 on ℝᵈ."""
+
+    def draw(key: Array) -> dict[str, Array]:
+        trace = handlers.trace(handlers.seed(handlers.substitute(spec, substitute_fn=init_to_sample), key)).get_trace(hyper, rows)
+        return unconstrain(transforms, {name: trace[name]["value"] for name in transforms})
+
+    def one(key: Array) -> dict[str, Array]:
+        z = jax.vmap(draw)(jax.random.split(key, PRIOR_DRAWS))
+        energies = jax.vmap(partial(potential, spec, hyper, rows))(z)
+        best = jnp.argmin(jnp.where(jnp.isfinite(energies), energies, jnp.inf))
+        return constrain(transforms, jax.tree.map(lambda leaf: leaf[best], z))
+
+    return jax.lax.map(one, keys)  # type: ignore[no-any-return]

@@ -58,7 +58,7 @@ def _defaults(scatter: Callable[[np.ndarray], Any], dof: Callable[[int], float])
     def defaults(x: np.ndarray, num_components: int) -> dict[str, Any]:
         return {
             "location": x.mean(axis=0),
-            "strength": 0.01,
+            "strength": 0.1,
             "dof": dof(x.shape[1]),
             "scatter": scatter(_spread(x, num_components)),
         }

@@ -38,7 +38,7 @@ class Rows(NamedTuple):
 
 def build(
     data: Data,
-    num_components: int = 3,
+    num_components: int = 2,
     covariance: str = "full",
     weights: str = "learned",
     prior: str | Mapping[str, Mapping[str, Any]] = "default",
