@@ -132,7 +132,7 @@ def drive(
     reporter.phase(phase, num_steps)
     parts: list[Pytree] = []
     finished, count, run_seconds, done = 0, 1, 0.0, False
-    with _interruptible() as stop:
+    with interruptible() as stop:
         while finished < num_steps and not done and not stop.is_set():
             clock = time.perf_counter()
             now = jnp.asarray(min(count, num_steps - finished))
@@ -149,7 +149,7 @@ def drive(
 
 
 @contextmanager
-def _interruptible() -> Iterator[threading.Event]:
+def interruptible() -> Iterator[threading.Event]:
     """An event that the first Ctrl-C sets; the second one raises KeyboardInterrupt. Only the main thread gets signals."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():

@@ -19,7 +19,7 @@ from inference.chains import each
 from inference.program import constrain, potential, transforms, unconstrain
 from inference.sweep import ParameterVerb, block_sum, num_rows
 from inference.outcome import Task
-from models.base import Algebra, Hyper, Pytree, Stats, add, at_sample
+from models.base import Algebra, Hyper, Pytree, Stats, add, at_mode, at_sample
 
 SEED_ROWS = 4096  # seeds are chosen among at most so many rows, evenly spread
 PRIOR_DRAWS = 50  # candidates of a chain that starts from the prior of a program
@@ -101,6 +101,17 @@ def chain_sites(task: Task, num_chains: int) -> dict[str, Array]:
         return sites_of(algebra, task.hyper, chain_states(task, algebra, num_chains))  # type: ignore[no-any-return]
     spec, keys = task.model.spec, jax.random.split(task.key, num_chains)
     return _best_of_prior(spec, transforms(spec, task.hyper, task.rows), task.hyper, task.rows, keys)  # type: ignore[no-any-return]
+
+
+def optimiser_sites(task: Task, num_starts: int) -> dict[str, Array]:
+    """Sites of every start of an optimiser that runs on the program: the same points as those of EM."""
+    if task.start is not None:
+        return {name: jnp.asarray(value)[None] for name, value in task.start.items()}
+    if task.model.algebra is None:
+        return chain_sites(task, num_starts)
+    algebra = task.model.algebra
+    T, _ = start_states(algebra, at_mode, num_starts, task.hyper, task.prior, task.key, task.rows)
+    return sites_of(algebra, task.hyper, T)  # type: ignore[no-any-return]
 
 
 @partial(jax.jit, static_argnames=("algebra",))

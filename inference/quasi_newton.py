@@ -1,0 +1,107 @@
+"""Quasi-Newton maximisation of a deterministic objective from several starts: SciPy's L-BFGS-B on a jitted gradient."""
+
+import time
+from collections.abc import Callable, Hashable
+from functools import partial
+from threading import Event
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.flatten_util import ravel_pytree
+from scipy.optimize import minimize
+
+from inference.chains import interruptible
+from inference.progress import Reporter
+from models.base import Pytree
+
+MEMORY = 30  # pairs kept; the problems are small
+GRADIENT = 1e-7  # largest component of the gradient at convergence
+
+Objective = Callable[[Any, Pytree, Pytree], Array]  # (static, arrays, point) -> scalar to minimise
+
+
+class Minima(NamedTuple):
+    """One entry a start."""
+
+    points: Pytree  # stacked along a leading axis
+    trace: np.ndarray  # (start, iteration): the objective as it went, NaN after a start stopped
+    iterations: np.ndarray
+    converged: np.ndarray
+    compile_seconds: float
+    run_seconds: float
+    interrupted: bool
+
+
+@partial(jax.jit, static_argnames=("objective", "static", "unravel"))
+def _value_and_grad(objective: Objective, static: Hashable, unravel: Any, arrays: Pytree, flat: Array) -> tuple[Array, Array]:
+    return jax.value_and_grad(lambda flat: objective(static, arrays, unravel(flat)))(flat)
+
+
+def minimise(
+    objective: Objective,
+    static: Hashable,
+    arrays: Pytree,
+    starts: Pytree,
+    max_iter: int,
+    tol: float,
+    reporter: Reporter,
+) -> Minima:
+    """Minimise ``objective(static, arrays, point)`` from every start (the leading axis of ``starts``).
+
+    A start converges when the objective falls by less than ``tol`` (relative), or its gradient vanishes; ``tol=0`` runs on
+    until the line search finds no lower point or ``max_iter`` is reached.
+    """
+    first, unravel = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], starts))
+    call = partial(_value_and_grad, objective, static, unravel, arrays)
+    reporter.phase("compiling", None)
+    clock = time.perf_counter()
+    jax.block_until_ready(call(first))
+    compile_seconds = time.perf_counter() - clock
+
+    size = int(jax.tree.leaves(starts)[0].shape[0])
+    found: list[Any] = []
+    traces: list[list[float]] = []
+    clock = time.perf_counter()
+    with interruptible() as stop:
+        for s in range(size):
+            if stop.is_set():
+                break
+            reporter.phase(f"start {s + 1} of {size}", max_iter)
+            flat = np.asarray(ravel_pytree(jax.tree.map(lambda leaf, s=s: leaf[s], starts))[0], dtype=np.float64)
+            trace: list[float] = []
+            options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "maxcor": MEMORY, "ftol": tol, "gtol": GRADIENT}
+            result = minimize(partial(_host, call), flat, jac=True, method="L-BFGS-B", callback=_visitor(trace, reporter, stop), options=options)
+            found.append(result)
+            traces.append(trace)
+    points = [unravel(jnp.asarray(result.x, first.dtype)) for result in found]
+    longest = max(1, *(len(trace) for trace in traces))
+    return Minima(
+        points=jax.tree.map(lambda *leaves: jnp.stack(leaves), *points),
+        trace=np.array([trace + [np.nan] * (longest - len(trace)) for trace in traces]),
+        iterations=np.array([len(trace) for trace in traces]),
+        converged=np.array([result.status in {0, 2} for result in found]),
+        compile_seconds=compile_seconds,
+        run_seconds=time.perf_counter() - clock,
+        interrupted=stop.is_set(),
+    )
+
+
+def _visitor(trace: list[float], reporter: Reporter, stop: Event) -> Callable[..., None]:
+    def visit(intermediate_result: Any) -> None:  # SciPy looks for an argument of this name
+        trace.append(float(intermediate_result.fun))
+        reporter.update(len(trace), f"log joint {-trace[-1]:.2f}")
+        if stop.is_set():
+            raise StopIteration
+
+    return visit
+
+
+def _host(call: Callable[[Array], tuple[Array, Array]], flat: np.ndarray) -> tuple[float, np.ndarray]:
+    """SciPy's line search backs away from a very large value, but not from NaN."""
+    value, gradient = call(jnp.asarray(flat, float))
+    if not np.isfinite(value):
+        return 1e300, np.zeros_like(flat)
+    return float(value), np.nan_to_num(np.asarray(gradient, dtype=np.float64))
