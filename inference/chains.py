@@ -21,12 +21,14 @@ import numpy as np
 from jax import Array, lax
 from jax.sharding import PartitionSpec
 
+from inference.outcome import Task
 from inference.progress import Reporter
-from models.base import Pytree
+from models.base import Pytree, ZooError
 
 CAPACITY = 128  # records kept on the device between two visits of the host
 CAPACITY_BYTES = 2**26
 CHUNK_SECONDS = 0.25  # how often the host looks in: progress, Ctrl-C
+CHECKPOINT_SECONDS = 30.0  # how often what was computed is written down
 
 Step = Callable[[Any, Pytree, Array, Pytree], tuple[Pytree, Pytree, Array]]
 
@@ -88,10 +90,9 @@ def advance(
         return state, buffer, done, jnp.full(keys.shape[0], index - first)
 
     if num_devices > 1:
-        mesh = jax.sharding.Mesh(np.array(jax.local_devices()[:num_devices]), ("chain",))
         by_chain, shared = PartitionSpec("chain"), PartitionSpec()
         specs = {"in_specs": (shared, by_chain, by_chain, shared, shared), "out_specs": by_chain}
-        loop = jax.shard_map(loop, mesh=mesh, check_vma=False, **specs)
+        loop = jax.shard_map(loop, mesh=_mesh(num_devices), check_vma=False, **specs)
     return loop(arrays, keys, state, first, count)  # type: ignore[return-value]
 
 
@@ -114,7 +115,8 @@ def drive(
 
     ``first`` numbers the first step (the random numbers go with it); ``keep=False`` drops the records (warm-up);
     ``describe`` turns the newest record into a few words for the progress line. Ctrl-C ends the run after the chunk in
-    hand, with every finished step kept; a second one interrupts at once.
+    hand, with every finished step kept; a second one interrupts at once. ``checkpoint`` is a file that holds all this between
+    two visits: where it exists, the run goes on from it.
     """
     num_chains = int(jax.tree.leaves(state)[0].shape[0])
     keys = jax.random.split(key, num_chains)
@@ -122,6 +124,11 @@ def drive(
     record_bytes = num_chains * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(one))
     capacity = int(np.clip(CAPACITY_BYTES // max(record_bytes, 1), 1, min(CAPACITY, max(num_steps, 1))))
     num_devices = max(d for d in range(1, len(jax.local_devices()) + 1) if num_chains % d == 0)
+    finished, parts = 0, []
+    if checkpoint is not None and checkpoint.is_file():
+        finished, state, parts = restore(checkpoint, state, one)
+    if num_devices > 1:  # placed once, so that the first chunk compiles what all chunks run
+        keys, state = jax.device_put((keys, state), jax.sharding.NamedSharding(_mesh(num_devices), PartitionSpec("chain")))
     call = partial(advance, step, static, capacity, num_devices, arrays, keys)
 
     reporter.phase(f"compiling {phase}", None)
@@ -130,8 +137,7 @@ def drive(
     compile_seconds = time.perf_counter() - clock
 
     reporter.phase(phase, num_steps)
-    parts: list[Pytree] = []
-    finished, count, run_seconds, done = 0, 1, 0.0, False
+    count, run_seconds, done, saved = 1, 0.0, False, time.perf_counter()
     with interruptible() as stop:
         while finished < num_steps and not done and not stop.is_set():
             clock = time.perf_counter()
@@ -144,8 +150,71 @@ def drive(
             parts = [*parts, records] if keep else [jax.tree.map(lambda leaf: leaf[:, -1:], records)]
             count = int(np.clip(CHUNK_SECONDS * steps / max(seconds, 1e-9), 1, capacity))
             reporter.update(finished, describe(jax.tree.map(lambda leaf: leaf[:, -1], records)))
+            if checkpoint is not None and time.perf_counter() - saved > CHECKPOINT_SECONDS:
+                store(checkpoint, finished, state, parts)
+                saved = time.perf_counter()
     records = jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *parts) if parts else None
+    if checkpoint is not None:
+        store(checkpoint, finished, state, parts)
     return Run(state, records, finished, stop.is_set(), compile_seconds, run_seconds)
+
+
+def sample(
+    step: Step,
+    static: Hashable,
+    arrays: Pytree,
+    key: Array,
+    state: Pytree,
+    num_warmup: int,
+    num_samples: int,
+    task: Task,
+    describe: Callable[[Pytree], str],
+) -> tuple[Run, dict[str, float]]:
+    """Warm-up dropped, then draws kept: (the run of the draws, seconds by phase). What every sampler does."""
+    warmup = drive(
+        step, static, arrays, key, state, num_warmup, task.reporter, "warm-up",
+        keep=False, describe=describe, checkpoint=task.checkpoint("warmup"),
+    )  # fmt: skip
+    run = drive(
+        step, static, arrays, key, warmup.state, 0 if warmup.interrupted else num_samples, task.reporter, "sampling",
+        first=num_warmup, describe=describe, checkpoint=task.checkpoint("sampling"),
+    )  # fmt: skip
+    timing = {
+        "compile_seconds": warmup.compile_seconds + run.compile_seconds,
+        "warmup_seconds": warmup.run_seconds,
+        "run_seconds": run.run_seconds,
+    }
+    return run._replace(interrupted=run.interrupted or warmup.interrupted), timing
+
+
+def store(path: Path, finished: int, state: Pytree, parts: list[Pytree]) -> None:
+    """Write what was computed so far, under a temporary name first, so that an unbroken file is always there."""
+    arrays = {f"state_{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
+    if parts:
+        merged = [np.concatenate(leaves, axis=1) for leaves in zip(*map(jax.tree.leaves, parts), strict=True)]
+        arrays |= {f"record_{i}": leaf for i, leaf in enumerate(merged)}
+    temporary = path.with_suffix(".partial.npz")
+    np.savez(temporary, finished=finished, **arrays)
+    temporary.replace(path)
+
+
+def restore(path: Path, state: Pytree, record: Pytree) -> tuple[int, Pytree, list[Pytree]]:
+    """(steps finished, state, records) of a checkpoint, in the structure of ``state`` and ``record``.
+
+    Raises `ZooError` where the checkpoint belongs to another model, data set or number of chains.
+    """
+    with np.load(path) as file:
+        states = [file[f"state_{i}"] for i in range(len(jax.tree.leaves(state)))]
+        records = [file[name] for name in (f"record_{i}" for i in range(len(jax.tree.leaves(record)))) if name in file]
+        finished = int(file["finished"])
+    if any(new.shape != np.shape(old) for new, old in zip(states, jax.tree.leaves(state), strict=True)):
+        raise ZooError(f"{path} belongs to another model, data set or number of chains; start a new run")
+    restored = jax.tree.unflatten(jax.tree.structure(state), [jnp.asarray(leaf) for leaf in states])
+    return finished, restored, [jax.tree.unflatten(jax.tree.structure(record), records)] if records else []
+
+
+def _mesh(num_devices: int) -> jax.sharding.Mesh:
+    return jax.sharding.Mesh(np.array(jax.local_devices()[:num_devices]), ("chain",))
 
 
 @contextmanager

@@ -27,7 +27,7 @@ class Evaluation(NamedTuple):
     latents: np.ndarray | None  # (N, ...): E[z_n], averaged over the draws
 
 
-class _Static(NamedTuple):
+class Static(NamedTuple):
     """The hashable half of a model that evaluation needs."""
 
     algebra: Algebra | None
@@ -35,11 +35,11 @@ class _Static(NamedTuple):
     functionals: Callable[..., dict[str, Array]]
 
 
-def _static(model: Model) -> _Static:
-    return _Static(model.algebra, model.spec, model.functionals)
+def static_of(model: Model) -> Static:
+    return Static(model.algebra, model.spec, model.functionals)
 
 
-def point(static: _Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, sites: Sites) -> dict[str, Any]:
+def point(static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, sites: Sites) -> dict[str, Any]:
     """log prior, and per row log-likelihood, E[z] and entropy, at one θ: by the algebra, or from the program alone."""
     if static.algebra is None:
         return trace_point(static.spec, hyper, rows, sites)
@@ -48,7 +48,7 @@ def point(static: _Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytre
 
 
 @partial(jax.jit, static_argnames=("static",))
-def _latents(static: _Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, draws: Sites) -> Array | None:
+def _latents(static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, draws: Sites) -> Array | None:
     def one(sites: Sites) -> Array | None:
         return point(static, hyper, prior, rows, sites)["latents"]
 
@@ -57,7 +57,7 @@ def _latents(static: _Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Py
 
 @partial(jax.jit, static_argnames=("static",))
 def _chunk(
-    static: _Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, witnesses: Array, draws: Sites
+    static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, witnesses: Array, draws: Sites
 ) -> dict[str, Any]:
     """One chunk of draws: per draw the log joint, log-likelihoods and functionals; latents summed over the draws."""
     weight = getattr(rows, "weight", None)
@@ -92,7 +92,7 @@ def evaluate(model: Model, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytre
     parts, latents = [], None
     for first in range(0, size, chunk):
         piece = {name: jnp.asarray(leaf[first : first + chunk]) for name, leaf in draws.items()}
-        out = _chunk(_static(model), hyper, prior, rows, witnesses, piece)
+        out = _chunk(static_of(model), hyper, prior, rows, witnesses, piece)
         total = np.asarray(out.pop("latents"))
         latents = total if latents is None else latents + total
         kept = out | {"rows": out["rows"][(-first) % thin :: thin]}
@@ -114,7 +114,7 @@ def latents_of_draws(
     parts = []
     for first in range(0, size, 512):
         piece = {name: jnp.asarray(leaf[first : first + 512]) for name, leaf in draws.items()}
-        out = _latents(_static(model), hyper, prior, some, piece)
+        out = _latents(static_of(model), hyper, prior, some, piece)
         if out is None:
             return None
         parts.append(np.asarray(out, dtype=np.float32))

@@ -1,9 +1,11 @@
 """`fit`: one call for every model and method, and the assembly of its result."""
 
+import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -13,6 +15,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from inference import METHODS
+from inference.diagnostics import diagnose
 from inference.evaluate import Evaluation, evaluate, latents_of_draws
 from inference.outcome import Draws, Points, Task
 from inference.program import program_model
@@ -33,6 +36,7 @@ def fit(
     precision: int = 64,
     progress: bool | Reporter = False,
     start: Mapping[str, ArrayLike] | None = None,
+    folder: str | Path | None = None,
     symmetry: Any = None,
     dims: Mapping[str, tuple[str, ...]] | None = None,
     coords: Mapping[str, list[Any]] | None = None,
@@ -42,7 +46,8 @@ def fit(
 
     ``model`` is a zoo `Model`, or a NumPyro function of ``data`` (with ``symmetry``, ``dims`` and ``coords`` as in
     `inference.program.program_model`). ``start`` gives the sites to start from. ``options`` are those of the method's
-    ``Options``: num_warmup, num_samples, num_chains, max_iter, tol, num_starts. Returns groups ``posterior`` (identified) and
+    ``Options``: num_warmup, num_samples, num_chains, max_iter, tol, num_starts. Samplers leave checkpoints in ``folder`` (it must
+    exist), and go on from those that they find there. Returns groups ``posterior`` (identified) and
     ``posterior_raw``, or ``point_estimate``; ``optimization``; ``functionals``; ``log_likelihood``; ``sample_stats``;
     ``latent``; ``observed_data``; ``constant_data``. Raises `ZooError` for whatever the user can mend.
     """
@@ -55,13 +60,13 @@ def fit(
     checked = checked_options(method, module, options)
     clock = time.perf_counter()
     with x64(precision), reporter_of(progress) as reporter:
-        task = make_task(model, data, seed, start, reporter)
+        task = make_task(model, data, seed, start, reporter)._replace(folder=None if folder is None else Path(folder))
         outcome = module.run(task, checked)
         reporter.phase("evaluating", None)
         assemble = _of_points if isinstance(outcome, Points) else _of_draws
         groups, attrs = assemble(task, outcome)
-    attrs |= {"seed": seed, "precision": precision, "method": method, "options": repr(checked._asdict() | dict(model.options))}
-    return _tree(model, data, task, groups, attrs | outcome.timing | {"total_seconds": time.perf_counter() - clock})
+    attrs |= {"seed": seed, "precision": precision, "method": method, "options": json.dumps(checked._asdict() | dict(model.options))}
+    return _tree(model, data, groups, attrs | outcome.timing | {"total_seconds": time.perf_counter() - clock})
 
 
 @contextmanager
@@ -170,7 +175,7 @@ def _of_points(task: Task, points: Points) -> tuple[dict[str, xr.Dataset], dict[
         "optimization": _optimization(points, final),
     }
     warnings = [f"start {s}: {why}" for s, why in enumerate(points.failure) if why is not None]
-    attrs = {"best_start": sound[best], "warnings": warnings, "interrupted": int(points.interrupted)}
+    attrs = {"best_start": sound[best], "warnings": "\n".join(warnings), "interrupted": int(points.interrupted)}
     return groups | _latent(model, one), attrs
 
 
@@ -202,9 +207,10 @@ def _of_draws(task: Task, draws: Draws) -> tuple[dict[str, xr.Dataset], dict[str
     }
     attrs = dict(draws.attrs)
     if draws.optimization is not None:
-        groups["optimization"] = _optimization(draws.optimization, draws.optimization.objective[:, -1])
+        groups["optimization"] = _optimization(draws.optimization, _last(draws.optimization.objective))
         warnings += [f"start {s}: {why}" for s, why in enumerate(draws.optimization.failure) if why is not None]
-    return groups | _latent(model, at), attrs | {"warnings": warnings, "interrupted": int(draws.interrupted)}
+    warnings += draws.warnings
+    return groups | _latent(model, at), attrs | {"warnings": "\n".join(warnings), "interrupted": int(draws.interrupted)}
 
 
 def _identify(task: Task, flat: Mapping[str, np.ndarray]) -> Identification | None:
@@ -243,6 +249,11 @@ def _optimization(points: Points, final: np.ndarray) -> xr.Dataset:
     return xr.Dataset(variables, coords=coords)
 
 
+def _last(traces: np.ndarray) -> np.ndarray:
+    """The last number of every trace (start, iteration) that ends in NaN."""
+    return np.array([trace[~np.isnan(trace)][-1] if not np.isnan(trace).all() else np.nan for trace in traces])
+
+
 def _latent(model: Model, at: Evaluation) -> dict[str, xr.Dataset]:
     if at.latents is None or model.symmetry is None:
         return {}
@@ -252,21 +263,47 @@ def _latent(model: Model, at: Evaluation) -> dict[str, xr.Dataset]:
     return {"latent": xr.Dataset(variables, coords={"row": np.arange(len(probs)), dim: model.coords.get(dim, np.arange(probs.shape[1]))})}
 
 
-def _tree(model: Model, data: Any, task: Task, groups: dict[str, xr.Dataset], attrs: dict[str, Any]) -> xr.DataTree:
-    constants = {f"{name}": value for name, value in model.hyper.items()}
+def _tree(model: Model, data: Any, groups: dict[str, xr.Dataset], attrs: dict[str, Any]) -> xr.DataTree:
     if isinstance(data, Data):
-        groups["observed_data"] = dataset({"x": data.x}, model)
-        if data.labels is not None:
-            groups["observed_data"]["label"] = ("x_row" if "x_row" in groups["observed_data"].dims else "row", data.labels)
-    groups["constant_data"] = dataset(constants, model)
-    where = environment()
+        observed = {"x": (("row", "column"), data.x)} | ({} if data.labels is None else {"label": (("row",), data.labels)})
+        coords = {"row": np.arange(data.num_rows), "column": list(data.columns)}
+        groups["observed_data"] = xr.Dataset(observed, coords=coords, attrs={"levels": list(data.levels)} if data.levels else {})
+    groups["constant_data"] = dataset(model.hyper, model)
+    packages = environment()["packages"]
     attrs |= {
         "model": model.name,
         "data": data.name if isinstance(data, Data) else "program data",
         "inference_library": "bayes-model-zoo",
-        "numpyro_version": where["packages"]["numpyro"],
-        "jax_version": where["packages"]["jax"],
+        "inference_library_version": packages["bayes-model-zoo"],
+        "numpyro_version": packages["numpyro"],
+        "jax_version": packages["jax"],
     }
     tree = xr.DataTree.from_dict({f"/{name}": group for name, group in groups.items()})
     tree.attrs = attrs
+    diagnosis = diagnose(tree)
+    tree.attrs |= {"exit_status": diagnosis.exit_status, "problems": "\n".join(diagnosis.problems)}
     return tree
+
+
+def identify(tree: xr.DataTree, model: Model, data: Any) -> xr.DataTree:
+    """A copy of a result with ``posterior`` relabelled again from ``posterior_raw``, and with new confidences.
+
+    Raises `ZooError` for a result without raw draws (a point estimate, or a model without symmetry).
+    """
+    if "posterior_raw" not in tree or model.symmetry is None:
+        raise ZooError("identify needs a result with posterior_raw: draws of a model whose labels are exchangeable")
+    raw = {str(name): np.asarray(value) for name, value in tree["posterior_raw"].to_dataset().data_vars.items()}
+    shape = next(iter(raw.values())).shape[:2]
+    with x64(64):
+        task = make_task(model, data, 0, None, Silent())
+        found = _identify(task, {name: value.reshape(-1, *value.shape[2:]) for name, value in raw.items()})
+    assert found is not None
+    chosen = {name: value.reshape(*shape, *value.shape[1:]) for name, value in found.sites.items()}
+    stats = {"permutation": found.permutation.reshape(*shape, -1), "relabel_confidence": found.confidence.reshape(shape)}
+    lead = ("chain", "draw")
+    relabelled = tree.copy()
+    relabelled["posterior"] = xr.DataTree(dataset(chosen, model, lead))
+    old = tree["sample_stats"].to_dataset().drop_vars(["permutation", "relabel_confidence"], errors="ignore")
+    relabelled["sample_stats"] = xr.DataTree(old.merge(dataset(stats, model, lead)))
+    relabelled.attrs = tree.attrs | {"warnings": "\n".join(found.warnings)}
+    return relabelled

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from inference.chains import drive
+from inference.chains import sample
 from inference.optimise import require_algebra, require_proper
 from inference.outcome import Draws, Task
 from inference.start import chain_states
@@ -44,17 +44,9 @@ def run(task: Task, options: Options) -> Draws:
     arrays = (task.hyper, task.prior, task.rows)
     state = chain_states(task, algebra, options.num_chains)
     key = jax.random.fold_in(task.key, 1)
-    warmup = drive(step, algebra, arrays, key, state, options.num_warmup, task.reporter, "warm-up", keep=False, describe=_describe)
-    first = options.num_warmup
-    wanted = 0 if warmup.interrupted else options.num_samples
-    run = drive(step, algebra, arrays, key, warmup.state, wanted, task.reporter, "sampling", first=first, describe=_describe)
-    timing = {
-        "compile_seconds": warmup.compile_seconds + run.compile_seconds,
-        "warmup_seconds": warmup.run_seconds,
-        "run_seconds": run.run_seconds,
-    }
+    run, timing = sample(step, algebra, arrays, key, state, options.num_warmup, options.num_samples, task, _describe)
     sites = run.records[0] if run.records is not None else {}
-    return Draws(sites, {}, timing, warmup.interrupted or run.interrupted)
+    return Draws(sites, {}, timing, run.interrupted)
 
 
 def _describe(record: Pytree) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 from numpyro.infer.hmc import hmc
 
-from inference.chains import drive
+from inference.chains import sample
 from inference.outcome import Draws, Task
 from inference.program import constrain_draws, potential, transforms, unconstrain_chains
 from inference.start import chain_sites
@@ -96,21 +96,13 @@ def run(task: Task, options: Options) -> Draws:
     dense = sum(leaf[0].size for leaf in jax.tree.leaves(z)) <= DENSE
     key = jax.random.fold_in(task.key, 1)
     state = initial(kernel, dense, arrays, jax.random.split(key, options.num_chains), z)
-    warmup = drive(step, kernel, arrays, key, state, options.num_warmup, task.reporter, "warm-up", keep=False, describe=_describe)
-    wanted = 0 if warmup.interrupted else options.num_samples
-    first = options.num_warmup
-    run = drive(step, kernel, arrays, key, warmup.state, wanted, task.reporter, "sampling", first=first, describe=_describe)
-    timing = {
-        "compile_seconds": warmup.compile_seconds + run.compile_seconds,
-        "warmup_seconds": warmup.run_seconds,
-        "run_seconds": run.run_seconds,
-    }
+    run, timing = sample(step, kernel, arrays, key, state, options.num_warmup, options.num_samples, task, _describe)
     if run.records is None:
         return Draws({}, {}, timing, interrupted=True)
     records = dict(run.records)
     sites = constrain_draws(supports, records.pop("z"))
     records.pop("potential")
-    return Draws(jax.tree.map(np.asarray, sites), records, timing, warmup.interrupted or run.interrupted)
+    return Draws(jax.tree.map(np.asarray, sites), records, timing, run.interrupted)
 
 
 def _describe(record: Pytree) -> str:

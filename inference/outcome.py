@@ -1,6 +1,8 @@
 """What a method is given, and what it brings back."""
 
 from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +22,11 @@ class Task(NamedTuple):
     key: Array
     start: Sites | None  # sites to start from, in place of `inference.start`
     reporter: Reporter
+    folder: Path | None = None  # where samplers leave their checkpoints
+
+    def checkpoint(self, phase: str) -> Path | None:
+        """The checkpoint file of one phase of a sampler, or None without a folder."""
+        return None if self.folder is None else self.folder / f"checkpoint-{phase}.npz"
 
 
 class Points(NamedTuple):
@@ -43,4 +50,5 @@ class Draws(NamedTuple):
     timing: dict[str, float]
     interrupted: bool = False
     optimization: Points | None = None  # how the approximation was found
-    attrs: dict[str, Any] = {}  # noqa: RUF012 - never mutated
+    attrs: Mapping[str, Any] = MappingProxyType({})
+    warnings: tuple[str, ...] = ()

@@ -19,10 +19,11 @@ def dataset(
     values: Mapping[str, Any], model: Model, lead: tuple[str, ...] = (), attrs: Mapping[str, Any] | None = None
 ) -> xr.Dataset:
     """Arrays with the leading dimensions ``lead`` and then the model's named ones, with their coordinates."""
+    permutation = {} if model.symmetry is None else {"permutation": (model.symmetry.dim,)}
     variables, coords = {}, {}
     for name, value in values.items():
         array = np.asarray(value)
-        names = model.dims.get(name, ())
+        names = (dict(model.dims) | permutation).get(name, ())
         rest = names if len(names) == array.ndim - len(lead) else tuple(f"{name}_dim_{i}" for i in range(array.ndim - len(lead)))
         dims = (*lead, *rest)
         variables[name] = (dims, array)

@@ -1,0 +1,118 @@
+"""Is a result fit for use? Diagnostics of the symmetry-free functionals, and what failed, in words."""
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+RHAT = 1.01
+ESS = 400
+PARETO_K = 0.7
+FINISHED, FAILED, INTERRUPTED = 0, 3, 130
+
+
+class Diagnosis(NamedTuple):
+    """``problems`` is empty when every diagnostic passed; ``exit_status`` is the shell's."""
+
+    functionals: pd.DataFrame
+    problems: list[str]
+    exit_status: int
+
+
+def diagnose(tree: xr.DataTree) -> Diagnosis:
+    """Check a result: R-hat and ESS of its functionals, divergences, convergence, the fit of an approximation."""
+    functionals = summarise(tree, "functionals")
+    problems = _of_draws(tree, functionals) if "posterior" in tree else []
+    problems += _of_optimiser(tree)
+    interrupted = bool(tree.attrs.get("interrupted", 0))
+    if interrupted:
+        problems.insert(0, "interrupted: what was finished is kept")
+    return Diagnosis(functionals, problems, INTERRUPTED if interrupted else FAILED if problems else FINISHED)
+
+
+def summarise(tree: xr.DataTree, group: str) -> pd.DataFrame:
+    """A table of one group: ArviZ's summary for draws; the values for a point."""
+    values = tree[group].to_dataset()
+    if "draw" not in values.dims:
+        return pd.DataFrame({"value": pd.Series(_flatten(values), dtype=float)})
+    import arviz_stats
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # R-hat of a quantity that does not vary is 0 / 0
+        table: pd.DataFrame = arviz_stats.summary(tree, group=group, round_to="none")
+    return table
+
+
+def _flatten(values: xr.Dataset) -> dict[str, float]:
+    flat = {}
+    for name, variable in values.data_vars.items():
+        for index in np.ndindex(*variable.shape):
+            labels = [str(variable.coords[dim].values[i]) for dim, i in zip(variable.dims, index, strict=True)]
+            flat[f"{name}[{', '.join(labels)}]" if labels else str(name)] = float(variable.values[index])
+    return flat
+
+
+def _of_draws(tree: xr.DataTree, functionals: pd.DataFrame) -> list[str]:
+    problems = []
+    varying = functionals[functionals["sd"] > 1e-12 * functionals["mean"].abs()]
+    draws = int(tree["posterior"].sizes["draw"])
+    worst, fewest = varying["r_hat"].max(), varying["ess_bulk"].min()
+    if draws >= 4 and worst > RHAT:
+        names = list(varying.index[varying["r_hat"] > RHAT])
+        problems.append(
+            f"R-hat {worst:.3f} > {RHAT} for {_some(names)}: the chains disagree. Either they need longer, or the posterior has "
+            "several modes and each chain sees its own"
+        )
+    if not fewest >= ESS:
+        name = varying["ess_bulk"].idxmin() if len(varying) else "every functional"
+        problems.append(f"effective sample size {fewest:.0f} < {ESS} for {name}: take more draws (num_samples)")
+    stats = tree["sample_stats"].to_dataset() if "sample_stats" in tree else xr.Dataset()
+    if "diverging" in stats and int(stats["diverging"].sum()):
+        problems.append(
+            f"{int(stats['diverging'].sum())} divergent transitions: a region of high curvature is missed. Raise target_accept"
+        )
+    k = tree.attrs.get("pareto_k", 0.0)
+    if k > PARETO_K:
+        problems.append(f"Pareto k-hat {k:.2f} > {PARETO_K}: the Gaussian does not fit this posterior; use nuts or gibbs")
+    return problems
+
+
+def _of_optimiser(tree: xr.DataTree) -> list[str]:
+    if "optimization" not in tree:
+        return []
+    best = int(tree.attrs["best_start"])
+    if bool(tree["optimization"]["converged"][best]):
+        return []
+    return [f"the best start has not converged after {int(tree['optimization']['iterations'][best])} iterations: raise max_iter"]
+
+
+def _some(names: list[Any]) -> str:
+    return ", ".join(map(str, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def describe_starts(tree: xr.DataTree) -> str:
+    """How many starts an optimiser had, how many reached the best value, and where the others ended."""
+    if "optimization" not in tree:
+        return ""
+    final = tree["optimization"]["final_objective"].values
+    sound = final[~np.isnan(final)]
+    if not len(sound):
+        return ""
+    near = sound.max() - sound < 1e-6 * (1 + abs(sound.max()))
+    text = f"{near.sum()} of {len(final)} starts reached the best objective {sound.max():.4f}"
+    if not near.all():
+        text += f"; the others ended between {sound[~near].min():.4f} and {sound[~near].max():.4f}, at other local optima"
+    failed = len(final) - len(sound)
+    return text + (f"; {failed} failed" if failed else "")
+
+
+def raw_rhat(tree: xr.DataTree) -> str:
+    """One line on how R-hat looked before relabelling, or an empty one."""
+    if "posterior_raw" not in tree:
+        return ""
+    raw, now = summarise(tree, "posterior_raw")["r_hat"].max(), summarise(tree, "posterior")["r_hat"].max()
+    moved = tree["sample_stats"]["permutation"].values
+    switched = float((moved != moved[:1, :1]).any(-1).mean())
+    return f"largest R-hat of a parameter: {raw:.2f} raw, {now:.2f} relabelled; {switched:.0%} of the draws carry other labels than the first"
