@@ -26,6 +26,9 @@ from models.base import Data, Model, Pytree, ZooError
 
 SHARED = {"seed": 0, "precision": 64, "progress": False}  # options of every method, with their defaults
 
+# option -> smallest and largest value; all others start at 1
+RANGES = {"num_warmup": (0, np.inf), "tol": (0, np.inf), "target_accept": (0.05, 0.999), "max_tree_depth": (1, 15)}
+
 
 def fit(
     model: Model | Any,
@@ -56,6 +59,8 @@ def fit(
             raise ZooError(f"model: expected a Model of the zoo or a NumPyro function, not {type(model).__name__}")
         with x64(precision):
             model = program_model(model, data, symmetry=symmetry, dims=dims, coords=coords)
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
+        raise ZooError(f"seed must be a whole number from 0 to 2³² − 1, got {seed!r}")
     module = method_module(method)
     checked = checked_options(method, module, options)
     clock = time.perf_counter()
@@ -102,19 +107,17 @@ def checked_options(method: str, module: Any, options: Mapping[str, Any]) -> Any
         if name not in known:
             raise ZooError(f"method={method} has no option {name!r}; it takes {', '.join((*known, *SHARED, 'start'))}")
         default = module.Options._field_defaults[name]
-        lowest = 0 if name in {"num_warmup", "tol"} else 1
         whole = isinstance(value, int) and not isinstance(value, bool)
         if isinstance(default, int) and not whole:
             raise ZooError(f"{name} must be a whole number, got {value!r}")
-        if not isinstance(value, int | float) or not np.isfinite(value) or value < lowest:
-            raise ZooError(f"{name} must be at least {lowest}, got {value!r}")
+        low, high = RANGES.get(name, (1, np.inf))
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high or np.isinf(value):
+            raise ZooError(f"{name} must be at least {low}{'' if np.isinf(high) else f' and at most {high}'}, got {value!r}")
     return module.Options(**options)
 
 
 def make_task(model: Model, data: Any, seed: int, start: Mapping[str, ArrayLike] | None, reporter: Reporter) -> Task:
     """Model, data and start on the device, in the precision in force."""
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise ZooError(f"seed must be a whole number from 0 on, got {seed!r}")
     if model.algebra is not None and not isinstance(data, Data):
         from models.data import load_data
 

@@ -1,16 +1,28 @@
-"""What is inferred: the models of the zoo, and the data they read. Imports nothing from `inference`."""
+"""What is inferred: the models of the zoo, and the data they read. Imports nothing from `inference`.
 
-from collections.abc import Callable
-from functools import partial
+``MODELS`` maps a name to ``build(data, **hyperparameters) -> Model``; it is read from `models.zoo` on first use, so that reading
+a table or printing a help page loads no JAX.
+"""
 
-from models import gmm
-from models.base import Model, ZooError
-from models.data import Data, load_data
+from typing import TYPE_CHECKING, Any
+
+from models.data import Data, ZooError, load_data
+
+if TYPE_CHECKING:
+    from models.base import Model
+    from models.zoo import MODELS
 
 __all__ = ["MODELS", "Data", "Model", "ZooError", "load_data"]
 
-# name -> build(data, **hyperparameters) -> Model; a preset is the same build with some of its arguments fixed
-MODELS: dict[str, Callable[..., Model]] = {
-    "gmm": gmm.build,
-    "gmm_simple": partial(gmm.build, covariance="unit", weights="uniform"),
-}
+
+def __getattr__(name: str) -> Any:
+    """``MODELS`` and ``Model``, imported on first use (PEP 562)."""
+    if name == "MODELS":
+        from models.zoo import MODELS
+
+        return MODELS
+    if name == "Model":
+        from models.base import Model
+
+        return Model
+    raise AttributeError(f"module 'models' has no attribute {name!r}")

@@ -1,0 +1,111 @@
+"""`inference.compare` from the shell: run or load several results of one data set, tabulate them, draw them."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import xarray as xr
+from rich.console import Console
+from rich.table import Column, Table
+
+from inference.comparison import Comparison, compare, plot
+from inference.config import method_options, compose, expand
+from inference.report import format_number
+from inference.results import load
+from inference.runs import execute
+from models.data import ZooError
+
+
+def compare_runs(arguments: list[str]) -> int:
+    """Run every combination of the comma lists, or load the run folders given; the largest exit code of all."""
+    folders = [argument for argument in arguments if "=" not in argument]
+    given = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
+    if folders:
+        unknown = set(given) - {"out", "reference"}
+        if unknown:
+            raise ZooError(f"{min(unknown)}= does not go with run folders: they are compared as they are")
+        trees = {_title(folder): load(folder) for folder in folders}
+        if len(trees) < len(folders):
+            raise ZooError("two of the run folders have the same name: rename one")
+        target = Path(given["out"]) if "out" in given else None
+    else:
+        reference = [a for a in arguments if not a.startswith(("reference=", "out="))]
+        target = Path(given.get("out") or Path("runs") / time.strftime("compare-%Y%m%d-%H%M%S"))
+        trees = _run_all(reference, target)
+    comparison = compare(trees, given.get("reference"))
+    if target is not None:
+        target.mkdir(parents=True, exist_ok=True)
+        comparison.table.to_csv(target / "comparison.csv", index_label="result")
+        comparison.distances.to_csv(target / "distances.csv", index_label="functional")
+    print_comparison(comparison, Console())
+    if target is not None:
+        plot(trees, target / "comparison.png", comparison.reference)
+        print(f"results in {target}: comparison.csv, distances.csv, comparison.png")
+    return max(int(tree.attrs["exit_status"]) for tree in trees.values())
+
+
+def _run_all(arguments: list[str], target: Path) -> dict[str, xr.DataTree]:
+    """Each result goes to a folder of its own below ``target`` before the next one starts."""
+    combinations = expand(arguments, sweep=True)
+    varying = [i for i in range(len(combinations[0])) if len({c[i] for c in combinations}) > 1]
+    plans = []
+    for combination in combinations:
+        pieces = [combination[i].split("=", 1) for i in varying]
+        title = " ".join(value if key == "method" else f"{key.removeprefix('model.')}={value}" for key, value in pieces)
+        plans.append((title or "run", compose(_relevant(combination))))
+    trees = {}
+    for index, (title, config) in enumerate(plans):
+        print(f"── {index + 1} of {len(plans)}: {title}", file=sys.stderr)
+        config["out"] = str(target / title.replace(" ", "_").replace("/", "_"))
+        trees[title] = execute(config)[0]
+    return trees
+
+
+def _relevant(overrides: list[str]) -> list[str]:
+    """Without the options of other methods: ``num_samples=500`` goes to those that draw."""
+    method = next((o.split("=", 1)[1] for o in overrides if o.startswith("method=")), "nuts")
+    every = {name for names in method_options().values() for name in names}
+    own = method_options().get(method, [])
+    return [o for o in overrides if (key := o.split("=", 1)[0]) not in every or key in own]
+
+
+def _title(folder: str) -> str:
+    path = Path(folder)
+    return path.parent.name if path.name == "results.nc" else path.name
+
+
+def print_comparison(comparison: Comparison, console: Console) -> None:
+    """The table in two halves of 80 columns, and the distances of the functionals from the reference."""
+    quality, clock = ["log joint", "elpd", "se", "k-hat", "R-hat", "ESS", "ESS/s"], ["compile s", "warmup s", "run s", "exit"]
+    console.print(_table("result", comparison.table[quality]))
+    console.print(_table("result", comparison.table[clock]))
+    if comparison.reference is None:
+        console.print("no sampler among the results, so there is no posterior to measure distances from", style="dim")
+        return
+    console.print(f"functionals: (mean − mean of {comparison.reference}) / its posterior sd", style="bold", highlight=False)
+    console.print(_table("functional", comparison.distances))
+
+
+def _table(first: str, frame: pd.DataFrame) -> Table:
+    table = Table(Column(first, overflow="fold"), box=None, pad_edge=False, header_style="bold")
+    for column in frame:
+        table.add_column(str(column), justify="right", overflow="fold")
+    for label, row in frame.iterrows():
+        table.add_row(_plain(label), *(_cell(str(column), float(row[column])) for column in frame))
+    return table
+
+
+def _plain(label: Any) -> str:
+    return str(label).replace("[", r"\[")
+
+
+def _cell(column: str, value: float) -> str:
+    if column in ("log joint", "elpd", "se"):
+        return "–" if value != value else f"{value:.2f}"
+    if column in ("ESS", "ESS/s", "exit"):
+        return format_number(value, "ess_bulk")
+    if column == "R-hat":
+        return format_number(value, "r_hat")
+    return "–" if value != value else f"{value:.2f}"

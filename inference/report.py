@@ -1,0 +1,181 @@
+"""What the user reads: tables for an 80-column terminal, ``summary.csv``, and ``report.html`` with pictures."""
+
+import base64
+import html
+import io
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from inference.diagnostics import Diagnosis, describe_starts, diagnose, raw_rhat, summarise
+
+SHOWN = 24  # parameters printed; all are in summary.csv
+COLUMNS = ("mean", "sd", "eti89_lb", "eti89_ub", "ess_bulk", "r_hat")
+
+
+def print_result(tree: xr.DataTree, console: Console, folder: Path | None = None) -> Diagnosis:
+    """Print a result in three parts: functionals, parameters, and how the labels looked before; then what failed."""
+    diagnosis = diagnose(tree)
+    attrs = tree.attrs
+    seconds = ", ".join(f"{phase} {attrs[f'{phase}_seconds']:.1f} s" for phase in ("compile", "warmup", "run"))
+    console.print(f"[bold]{attrs['model']}[/] on {attrs['data']} by [bold]{attrs['method']}[/]  ({seconds})", highlight=False)
+    console.print(_table("functionals (label-free)", diagnosis.functionals))
+    console.print(_parameters(tree))
+    for line in remarks(tree):
+        console.print(f"· {line}", highlight=False, markup=False)
+    for problem in diagnosis.problems:
+        console.print(f"! {problem}", style="bold red", highlight=False, markup=False)
+    if folder is not None:
+        console.print(f"results in {folder}", highlight=False, markup=False, soft_wrap=True)
+    return diagnosis
+
+
+def parameters(tree: xr.DataTree) -> pd.DataFrame:
+    """The (relabelled) parameters: ArviZ's summary, or the values at the optimum."""
+    return summarise(tree, "posterior" if "posterior" in tree else "point_estimate")
+
+
+def remarks(tree: xr.DataTree) -> list[str]:
+    """What to know before reading the numbers: starts, label switching, doubts about labels, agreement with a label column."""
+    doubts = [line for line in str(tree.attrs.get("warnings", "")).split("\n") if line]
+    if any("overlap" in line or "holds less than one row" in line for line in doubts):
+        doubts.append("the labels of this result are not to be trusted: use the functionals")
+    evidence = [
+        f"log evidence by {name}: {tree.attrs[key]:.2f} (one labelling of the components)"
+        for key, name in (("log_evidence_laplace", "Laplace"), ("log_evidence_importance", "importance sampling"))
+        if key in tree.attrs
+    ]
+    bound = [f"evidence lower bound {tree.attrs['elbo']:.4f}"] if "elbo" in tree.attrs else []
+    return [line for line in (describe_starts(tree), raw_rhat(tree), _agreement(tree), *bound, *evidence, *doubts) if line]
+
+
+def _agreement(tree: xr.DataTree) -> str:
+    if "label" not in tree["observed_data"] or "latent" not in tree:
+        return ""
+    from sklearn.metrics import adjusted_rand_score
+
+    score = adjusted_rand_score(tree["observed_data"]["label"].values, tree["latent"]["decode"].values)
+    return f"adjusted Rand index of the most probable components against the labels of the data: {score:.3f}"
+
+
+def _parameters(tree: xr.DataTree) -> Table:
+    table = parameters(tree)
+    # A precision matrix has its K D² entries in summary.csv; on the terminal the short sites come first.
+    order = sorted(range(len(table)), key=lambda i: (str(table.index[i]).count(","), i))
+    shown = table.iloc[sorted(order[:SHOWN])]
+    rest = len(table) - len(shown)
+    title = "parameters" + (", relabelled" if "posterior_raw" in tree else "")
+    return _table(title + (f" ({rest} more in summary.csv)" if rest else ""), shown)
+
+
+def _table(title: str, frame: pd.DataFrame) -> Table:
+    names = {"eti89_lb": "5.5 %", "eti89_ub": "94.5 %", "ess_bulk": "ESS", "r_hat": "R-hat"}
+    columns = [column for column in (*COLUMNS, "value") if column in frame]
+    table = Table(Column(title, overflow="fold"), box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(names.get(column, column), justify="right", no_wrap=True)
+    for label, row in frame.iterrows():
+        table.add_row(Text(str(label)), *(format_number(float(row[column]), column) for column in columns))
+    return table
+
+
+def format_number(value: float, column: str = "") -> str:
+    """Four significant digits; counts whole, R-hat with three decimals, a dash for what is not defined."""
+    if np.isnan(value):
+        return "–"
+    if column == "ess_bulk":
+        return f"{value:.0f}"
+    if column == "r_hat":
+        return f"{value:.3f}"
+    if column == "value":
+        return f"{value:.6g}"
+    return f"{value:.4g}"
+
+
+def write_summary(tree: xr.DataTree, path: Path) -> None:
+    """``summary.csv``: functionals and parameters, one line each."""
+    groups = {"functionals": summarise(tree, "functionals"), "parameters": parameters(tree)}
+    pd.concat(groups, names=["group", "name"]).to_csv(path)
+
+
+def write_report(tree: xr.DataTree, path: Path, config: str) -> None:
+    """``report.html``: one self-contained page with the tables, the remarks and the pictures."""
+    diagnosis = diagnose(tree)
+    attrs = tree.attrs
+    verdict = "".join(f"<li class=problem>{html.escape(p)}</li>" for p in diagnosis.problems) or "<li>all diagnostics passed</li>"
+    notes = "".join(f"<li>{html.escape(line)}</li>" for line in remarks(tree))
+    pictures = "".join(f"<h2>{html.escape(title)}</h2>{_picture(draw)}" for title, draw in _pictures(tree).items())
+    title = f"{attrs['model']} on {attrs['data']} by {attrs['method']}"
+    path.write_text(
+        f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(title)}</title><style>{_STYLE}</style>"
+        f"<h1>{html.escape(title)}</h1><ul>{verdict}{notes}</ul>"
+        f"<h2>Functionals: valid whatever the labels</h2>{_html(diagnosis.functionals)}{pictures}"
+        f"<h2>Parameters</h2>{_html(parameters(tree))}<h2>Configuration</h2><pre>{html.escape(config)}</pre></html>",
+        encoding="utf-8",
+    )
+
+
+_STYLE = (
+    "body{font:15px/1.45 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#222}"
+    "table{border-collapse:collapse;font-size:13px}td,th{padding:2px 10px;text-align:right;border-bottom:1px solid #ddd}"
+    "th:first-child{text-align:left}img{max-width:100%}.problem{color:#b00020;font-weight:600}pre{background:#f6f6f6;padding:1rem}"
+)
+
+
+def _html(frame: pd.DataFrame) -> str:
+    formatters: dict[str, Callable[[Any], str]] = {
+        str(column): (lambda value, column=column: format_number(float(value), str(column))) for column in frame
+    }
+    return str(frame.to_html(formatters=formatters, border=0))
+
+
+def _picture(draw: Callable[[Any], None]) -> str:
+    """A matplotlib figure as an inline image, without pyplot: its import alone would double the time of a short run."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3), layout="constrained")
+    FigureCanvasAgg(figure)
+    draw(figure)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=100)
+    return f"<img alt='' src='data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}'>"
+
+
+def _pictures(tree: xr.DataTree) -> dict[str, Callable[[Any], None]]:
+    if "posterior" in tree:
+        return {"Chains": lambda figure: _traces(tree, figure)}
+    return {"Objective by iteration, every start": lambda figure: _objective(tree, figure)}
+
+
+def _traces(tree: xr.DataTree, figure: Any) -> None:
+    values = tree["functionals"].to_dataset()
+    names = [str(name) for name in values.data_vars if values[name].ndim == 2][:3]
+    for axis, name in zip(np.atleast_1d(figure.subplots(1, len(names))), names, strict=True):
+        for chain in values[name].values:
+            axis.plot(chain, lw=0.5, alpha=0.8)
+        axis.set_title(name.replace("_", " "), fontsize=10)
+        axis.set_xlabel("draw")
+
+
+def _objective(tree: xr.DataTree, figure: Any) -> None:
+    axis = figure.subplots()
+    traces = tree["optimization"]["objective"].values
+    for trace in traces:
+        axis.plot(np.arange(1, len(trace) + 1), trace, lw=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        low = np.nanmin(np.nanmax(traces, axis=1))
+    top = np.nanmax(traces)
+    axis.set_ylim(low - 2 * max(top - low, 1.0), top + 0.1 * max(top - low, 1.0))
+    axis.set_xscale("log")
+    axis.set_xlabel("iteration")
+    axis.set_ylabel("log joint")

@@ -1,0 +1,145 @@
+"""A configuration -> a run folder: ``results.nc``, ``summary.csv``, ``config.yaml``, ``environment.json``, ``report.html``."""
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+from omegaconf import OmegaConf
+
+from models.data import Data, ZooError, load_data
+
+NOT_OPTIONS = {"model", "method", "data", "out", "resume"}
+
+
+def prepare_jax(precision: int) -> None:
+    """One CPU device a core, so that chains run side by side, and a compilation cache that outlives the process."""
+    import jax
+
+    if precision not in (32, 64):
+        raise ZooError(f"precision={precision!r} is not one of 64, 32")
+    jax.config.update("jax_num_cpu_devices", len(os.sched_getaffinity(0)))
+    if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bayes-model-zoo" / "jax"
+        jax.config.update("jax_compilation_cache_dir", str(cache))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+def execute(config: dict[str, Any]) -> tuple[xr.DataTree, Path]:
+    """Run one configuration and write its folder: (result, folder). Results are on disk before anything else can fail."""
+    config = resumed(config)
+    data = read_data(config["data"])
+    prepare_jax(config["precision"])
+    model, observed, extra = build_model(config["model"], data)
+    from inference.fitting import checked_options, fit, method_module
+    from inference.report import write_report, write_summary
+    from inference.results import environment, save
+
+    options = {name: value for name, value in config.items() if name not in NOT_OPTIONS}
+    shared = {name: options.pop(name) for name in ("seed", "precision", "progress")}
+    checked_options(config["method"], method_module(config["method"]), options)
+    folder = run_folder(config, data)
+    text = OmegaConf.to_yaml(OmegaConf.create(config | {"out": str(folder)}))
+    (folder / "config.yaml").write_text(text)
+    try:
+        tree = fit(model, observed, config["method"], folder=folder, **shared, **extra, **options)
+    except BaseException:
+        _remove_if_nothing_was_computed(folder)
+        raise
+    tree.attrs["data"] = data.name
+    save(tree, folder / "results.nc")
+    (folder / "environment.json").write_text(json.dumps(environment(), indent=2) + "\n")
+    write_summary(tree, folder / "summary.csv")
+    write_report(tree, folder / "report.html", text)
+    return tree, folder
+
+
+def read_data(options: dict[str, Any]) -> Data:
+    """The data section of a configuration -> `Data`."""
+    named = dict(options)
+    name = named.pop("name")
+    source = named.pop("path") if name == "file" else name
+    if source is None:
+        raise ZooError("data=file needs data.path=<file>; data=<file> does both")
+    return load_data(source, **named)
+
+
+def build_model(options: dict[str, Any], data: Data) -> tuple[Any, Any, dict[str, Any]]:
+    """The model section -> (model or program, what it observes, further arguments of `fit`)."""
+    named = {key: value for key, value in options.items() if key not in ("name", "default_data")}
+    if options["name"] == "program":
+        return load_program(named.pop("path")), data.x, named
+    from models import MODELS
+
+    try:
+        return MODELS[options["name"]](data, **named), data, {}
+    except ZooError as error:
+        raise ZooError(f"model={options['name']}: {error}") from error
+
+
+def load_program(path: str | None) -> Any:
+    """``file.py:function`` -> the function."""
+    import importlib.util
+
+    if not path or ":" not in path:
+        raise ZooError("model=program needs model.path=<file.py>:<function>; model=<file.py>:<function> does both")
+    file, _, name = path.rpartition(":")
+    if not Path(file).is_file():
+        raise ZooError(f"model: there is no file {file!r}")
+    spec = importlib.util.spec_from_file_location(Path(file).stem, file)
+    if spec is None or spec.loader is None:
+        raise ZooError(f"model: {file!r} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # the user's file may fail in any way
+        raise ZooError(f"model: {file} does not load: {type(error).__name__}: {error}") from error
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise ZooError(f"model: {file} has no function {name!r}")
+    return function
+
+
+def run_folder(config: dict[str, Any], data: Data) -> Path:
+    """The folder of this run, made now; an existing one that holds results is refused unless the run is resumed."""
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    title = Path(data.name).stem
+    name = config["model"]["name"]
+    folder = Path(config["out"] or _unused(Path("runs") / f"{name}-{config['method']}-{title}-{stamp}"))
+    if config["resume"] is None and (folder / "results.nc").exists():
+        raise ZooError(f"out={folder} holds the results of another run; choose another folder, or resume={folder} to go on")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ZooError(f"out={folder} cannot be made: {error.strerror}") from error
+    if config["resume"] is None:
+        for stale in folder.glob("checkpoint-*.npz"):
+            stale.unlink()
+    return folder
+
+
+def _unused(path: Path) -> Path:
+    candidates = (path if i == 0 else path.with_name(f"{path.name}-{i}") for i in range(10_000))
+    return next(candidate for candidate in candidates if not candidate.exists())
+
+
+def _remove_if_nothing_was_computed(folder: Path) -> None:
+    if {path.name for path in folder.iterdir()} == {"config.yaml"}:
+        (folder / "config.yaml").unlink()
+        folder.rmdir()
+
+
+def resumed(config: dict[str, Any]) -> dict[str, Any]:
+    """With ``resume=<folder>``: that run's configuration, with the number of draws asked for now if it is larger."""
+    if config["resume"] is None:
+        return config
+    folder = Path(config["resume"])
+    if not (folder / "config.yaml").is_file():
+        raise ZooError(f"resume={folder}: there is no run to go on with (no config.yaml)")
+    old: dict[str, Any] = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))  # type: ignore[assignment]
+    if not list(folder.glob("checkpoint-*.npz")):
+        raise ZooError(f"resume={folder}: method={old['method']} leaves no checkpoints; start a new run")
+    return old | {"out": str(folder), "resume": str(folder), "progress": config["progress"]}

@@ -1,0 +1,85 @@
+"""The command line: what `inference.run` and `inference.compare` do between the arguments and the exit code.
+
+Exit codes: 0 finished, 2 a mistake in the arguments or the data (one message, no traceback), 3 finished but a diagnostic
+failed, 130 interrupted (what was finished is kept).
+"""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HELP = """\
+usage: python -m inference.run [-m] [model=NAME] [method=NAME] [data=NAME|FILE] [option=value ...]
+       python -m inference.compare [model=NAME] method=A,B,... [data=NAME|FILE] [option=value ...]
+       python -m inference.compare RUN_FOLDER RUN_FOLDER ...
+
+  python -m inference.run model=gmm method=nuts
+  python -m inference.run model=gmm method=em data=table.csv data.label=species out=runs/mine
+  python -m inference.run -m model=gmm model.num_components=1,2,3,4 method=em
+  python -m inference.compare model=gmm method=em,map,cavi,gibbs,nuts
+"""
+
+
+def guarded(main: Callable[[list[str]], int], arguments: list[str]) -> int:
+    """Run ``main``; a `ZooError` is one message on standard error and exit code 2."""
+    if not arguments or "--help" in arguments or "-h" in arguments:
+        if arguments or main is compare_main:
+            print(help_text())
+            return 0 if arguments else 2
+    from models.data import ZooError
+
+    try:
+        return main(arguments)
+    except ZooError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+
+
+def help_text() -> str:
+    """Usage, and the models, methods, data sets and options there are, read from the configuration files."""
+    from inference.config import choices, options_of
+
+    lines = [HELP]
+    for group in ("model", "method", "data"):
+        entries = choices(group)
+        lines += [f"{group}:", *(f"  {name:<14} {text}" for name, text in entries.items()), ""]
+    lines += ["options (name=value; model.* and data.* belong to the entry chosen):"]
+    lines += [f"  {name}: {', '.join(options)}" for name, options in options_of().items()]
+    return "\n".join(lines)
+
+
+def run_main(arguments: list[str]) -> int:
+    """One run, or with ``-m`` one for every combination of the comma lists; the largest exit code of all."""
+    from inference.config import compose, expand
+
+    sweep = any(flag in arguments for flag in ("-m", "--multirun"))
+    overrides = [a for a in arguments if a not in ("-m", "--multirun")]
+    configs = [compose(one) for one in expand(overrides, sweep)]
+    codes = []
+    for index, config in enumerate(configs):
+        if sweep:
+            config["out"] = str(Path(config["out"]) / str(index)) if config["out"] else None
+            print(f"── {index + 1} of {len(configs)}: {' '.join(expand(overrides, sweep)[index])}", file=sys.stderr)
+        codes.append(_run(config))
+    return max(codes)
+
+
+def _run(config: dict[str, Any]) -> int:
+    from rich.console import Console
+
+    from inference.runs import execute
+    from inference.report import print_result
+
+    tree, folder = execute(config)
+    return print_result(tree, Console(), folder).exit_status
+
+
+def compare_main(arguments: list[str]) -> int:
+    """Run several methods, or load run folders; print one table, write ``comparison.csv`` and ``comparison.png``."""
+    from inference.comparing import compare_runs
+
+    return compare_runs(arguments)

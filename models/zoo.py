@@ -1,0 +1,12 @@
+"""The models of the zoo by name. A preset is the same build function with some of its arguments fixed."""
+
+from collections.abc import Callable
+from functools import partial
+
+from models import gmm
+from models.base import Model
+
+MODELS: dict[str, Callable[..., Model]] = {
+    "gmm": gmm.build,
+    "gmm_simple": partial(gmm.build, covariance="unit", weights="uniform"),
+}
