@@ -45,6 +45,6 @@ def run(task: Task, options: Options) -> Draws:
         sample_stats={},
         timing=points.timing,
         interrupted=points.interrupted,
-        optimization=points._replace(objective=points.criterion),
+        optimization=points._replace(objective=np.asarray(points.criterion)),
         attrs={"elbo": float(bound[best]), "best_start": best},
     )

@@ -71,7 +71,7 @@ def advance(
             def one(key: Array, state: Pytree) -> tuple[Pytree, Pytree, Array]:
                 return step(static, arrays, jax.random.fold_in(key, index), state)
 
-            return each(one, keys, state)  # type: ignore[no-any-return]
+            return each(one, keys, state)
 
         def running(carry: tuple[Pytree, ...]) -> Array:
             index, _, _, done = carry
@@ -91,9 +91,9 @@ def advance(
 
     if num_devices > 1:
         by_chain, shared = PartitionSpec("chain"), PartitionSpec()
-        specs = {"in_specs": (shared, by_chain, by_chain, shared, shared), "out_specs": by_chain}
-        loop = jax.shard_map(loop, mesh=_mesh(num_devices), check_vma=False, **specs)
-    return loop(arrays, keys, state, first, count)  # type: ignore[return-value]
+        given = (shared, by_chain, by_chain, shared, shared)
+        loop = jax.shard_map(loop, mesh=_mesh(num_devices), in_specs=given, out_specs=by_chain, check_vma=False)
+    return loop(arrays, keys, state, first, count)
 
 
 def drive(
@@ -124,7 +124,8 @@ def drive(
     record_bytes = num_chains * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(one))
     capacity = int(np.clip(CAPACITY_BYTES // max(record_bytes, 1), 1, min(CAPACITY, max(num_steps, 1))))
     num_devices = max(d for d in range(1, len(jax.local_devices()) + 1) if num_chains % d == 0)
-    finished, parts = 0, []
+    finished = 0
+    parts: list[Pytree] = []
     if checkpoint is not None and checkpoint.is_file():
         finished, state, parts = restore(checkpoint, state, one)
     if num_devices > 1:  # placed once, so that the first chunk compiles what all chunks run
@@ -189,12 +190,14 @@ def sample(
 
 def store(path: Path, finished: int, state: Pytree, parts: list[Pytree]) -> None:
     """Write what was computed so far, under a temporary name first, so that an unbroken file is always there."""
-    arrays = {f"state_{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
+    arrays = {"finished": np.asarray(finished)} | {
+        f"state_{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))
+    }
     if parts:
         merged = [np.concatenate(leaves, axis=1) for leaves in zip(*map(jax.tree.leaves, parts), strict=True)]
         arrays |= {f"record_{i}": leaf for i, leaf in enumerate(merged)}
     temporary = path.with_suffix(".partial.npz")
-    np.savez(temporary, finished=finished, **arrays)
+    np.savez(temporary, allow_pickle=False, **arrays)
     temporary.replace(path)
 
 

@@ -3,15 +3,15 @@
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import xarray as xr
 from rich.console import Console
 from rich.table import Column, Table
+from rich.text import Text
 
 from inference.comparison import Comparison, compare, plot
-from inference.config import method_options, compose, expand
+from inference.config import compose, expand, method_options
 from inference.report import format_number
 from inference.results import load
 from inference.runs import execute
@@ -92,13 +92,9 @@ def _table(first: str, frame: pd.DataFrame) -> Table:
     table = Table(Column(first, overflow="fold"), box=None, pad_edge=False, header_style="bold")
     for column in frame:
         table.add_column(str(column), justify="right", overflow="fold")
-    for label, row in frame.iterrows():
-        table.add_row(_plain(label), *(_cell(str(column), float(row[column])) for column in frame))
+    for label, *values in frame.itertuples():
+        table.add_row(Text(str(label)), *map(_cell, map(str, frame), map(float, values)))
     return table
-
-
-def _plain(label: Any) -> str:
-    return str(label).replace("[", r"\[")
 
 
 def _cell(column: str, value: float) -> str:

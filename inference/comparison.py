@@ -47,7 +47,7 @@ def _default_reference(trees: Mapping[str, xr.DataTree], summaries: Mapping[str,
     return min(exact, key=lambda name: _worst(summaries[name]["r_hat"]), default=None)
 
 
-def _worst(rhat: pd.Series) -> float:  # type: ignore[type-arg]
+def _worst(rhat: "pd.Series[float]") -> float:
     return float(rhat.max()) if rhat.notna().any() else np.inf
 
 
@@ -56,7 +56,7 @@ def _row(tree: xr.DataTree, summary: pd.DataFrame) -> dict[str, Any]:
     draws = "mean" in summary
     attrs = tree.attrs
     seconds = {phase: attrs[f"{phase}_seconds"] for phase in ("compile", "warmup", "run")}
-    row: dict[str, Any] = {"log joint": float(summary.loc["log_joint", "mean" if draws else "value"])}
+    row: dict[str, Any] = {"log joint": float(summary["mean" if draws else "value"]["log_joint"])}
     row |= _elpd(tree) if draws else {"elpd": np.nan, "se": np.nan, "k-hat": np.nan}
     varying = summary[summary["sd"] > 1e-12 * summary["mean"].abs()] if draws else summary
     fewest = float(varying["ess_bulk"].min()) if draws else np.nan

@@ -54,7 +54,7 @@ def compose(overrides: list[str]) -> dict[str, Any]:
             raise ZooError(f"{group}={value} is not one of {', '.join(known)}{_nearest(value, list(known))}")
     if "data" not in chosen:
         entry = OmegaConf.load(CONF / "model" / f"{chosen.get('model', 'gmm')}.yaml")
-        chosen["data"] = str(entry["default_data"])
+        chosen["data"] = str(OmegaConf.select(entry, "default_data"))
     groups = [f"{group}={value}" for group, value in chosen.items()]
     base = _compose(groups)
     options = [override for override, (key, _) in zip(overrides, pairs, strict=True) if key not in GROUPS]
@@ -81,7 +81,9 @@ def _check_key(config: DictConfig, key: str, chosen: dict[str, str]) -> None:
         known = [str(name) for name in node if not (not path and str(name) in GROUPS and str(name) != part)]
         if part not in node:
             prefix = "".join(f"{p}." for p in path)
-            where = f" of {path[0]}={chosen.get(path[0], config[path[0]].get('name'))}" if path else f" with method={config.method}"
+            where = (
+                f" of {path[0]}={chosen.get(path[0], config[path[0]].get('name'))}" if path else f" with method={config.method}"
+            )
             listed = ", ".join(prefix + name for name in known if name not in ("name", "method", "default_data"))
             raise ZooError(f"unknown option {key!r}{where}{_nearest(part, known, prefix)}; valid are {listed}")
         node, path = node[part], [*path, part]
@@ -133,7 +135,9 @@ def _gather_prior(arguments: list[str]) -> list[str]:
         else:
             rest.append(argument)
     if prior:
-        blocks = ", ".join(f"{block}: {{{', '.join(f'{name}: {value}' for name, value in named.items())}}}" for block, named in prior.items())
+        blocks = ", ".join(
+            f"{block}: {{{', '.join(f'{name}: {value}' for name, value in named.items())}}}" for block, named in prior.items()
+        )
         rest.append(f"model.prior={{{blocks}}}")
     for argument in list(rest):
         translated = _translate(argument)

@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from inference.results import values
+
 RHAT = 1.01
 ESS = 400
 PARETO_K = 0.7
@@ -34,9 +36,9 @@ def diagnose(tree: xr.DataTree) -> Diagnosis:
 
 def summarise(tree: xr.DataTree, group: str) -> pd.DataFrame:
     """A table of one group: ArviZ's summary for draws; the values for a point."""
-    values = tree[group].to_dataset()
-    if "draw" not in values.dims:
-        return pd.DataFrame({"value": pd.Series(_flatten(values), dtype=float)})
+    found = tree[group].to_dataset()
+    if "draw" not in found.dims:
+        return pd.DataFrame({"value": pd.Series(_flatten(found), dtype=float)})
     import arviz_stats
 
     with warnings.catch_warnings():
@@ -45,9 +47,9 @@ def summarise(tree: xr.DataTree, group: str) -> pd.DataFrame:
     return table
 
 
-def _flatten(values: xr.Dataset) -> dict[str, float]:
+def _flatten(found: xr.Dataset) -> dict[str, float]:
     flat = {}
-    for name, variable in values.data_vars.items():
+    for name, variable in found.data_vars.items():
         for index in np.ndindex(*variable.shape):
             labels = [str(variable.coords[dim].values[i]) for dim, i in zip(variable.dims, index, strict=True)]
             flat[f"{name}[{', '.join(labels)}]" if labels else str(name)] = float(variable.values[index])
@@ -62,8 +64,8 @@ def _of_draws(tree: xr.DataTree, functionals: pd.DataFrame) -> list[str]:
     if draws >= 4 and worst > RHAT:
         names = list(varying.index[varying["r_hat"] > RHAT])
         problems.append(
-            f"R-hat {worst:.3f} > {RHAT} for {_some(names)}: the chains disagree. Either they need longer, or the posterior has "
-            "several modes and each chain sees its own"
+            f"R-hat {worst:.3f} > {RHAT} for {_some(names)}: the chains disagree. Either they need longer, or the posterior "
+            "has several modes and each chain sees its own"
         )
     if not fewest >= ESS:
         name = varying["ess_bulk"].idxmin() if len(varying) else "every functional"
@@ -83,9 +85,10 @@ def _of_optimiser(tree: xr.DataTree) -> list[str]:
     if "optimization" not in tree:
         return []
     best = int(tree.attrs["best_start"])
-    if bool(tree["optimization"]["converged"][best]):
+    if values(tree, "optimization", "converged")[best]:
         return []
-    return [f"the best start has not converged after {int(tree['optimization']['iterations'][best])} iterations: raise max_iter"]
+    taken = int(values(tree, "optimization", "iterations")[best])
+    return [f"the best start has not converged after {taken} iterations: raise max_iter"]
 
 
 def _some(names: list[Any]) -> str:
@@ -96,7 +99,7 @@ def describe_starts(tree: xr.DataTree) -> str:
     """How many starts an optimiser had, how many reached the best value, and where the others ended."""
     if "optimization" not in tree:
         return ""
-    final = tree["optimization"]["final_objective"].values
+    final = values(tree, "optimization", "final_objective")
     sound = final[~np.isnan(final)]
     if not len(sound):
         return ""
@@ -113,6 +116,7 @@ def raw_rhat(tree: xr.DataTree) -> str:
     if "posterior_raw" not in tree:
         return ""
     raw, now = summarise(tree, "posterior_raw")["r_hat"].max(), summarise(tree, "posterior")["r_hat"].max()
-    moved = tree["sample_stats"]["permutation"].values
+    moved = values(tree, "sample_stats", "permutation")
     switched = float((moved != moved[:1, :1]).any(-1).mean())
-    return f"largest R-hat of a parameter: {raw:.2f} raw, {now:.2f} relabelled; {switched:.0%} of the draws carry other labels than the first"
+    moves = f"{switched:.0%} of the draws carry other labels than the first"
+    return f"largest R-hat of a parameter: {raw:.2f} raw, {now:.2f} relabelled; {moves}"

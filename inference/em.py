@@ -1,7 +1,8 @@
 """EM (Dempster, Laird and Rubin 1977; document 002): parameters at their mode given the expected latents.
 
-E-step: r_n = E[z_n | x_n, θ], the latents' ``mean``. M-step: θ = argmax E_r[log p(x, z, θ)], the families' ``mode``. The log
-joint log p(x, θ), latents summed out, never decreases; with a flat prior it is the log-likelihood, and EM is maximum likelihood.
+E-step: r_n = E[z_n | x_n, θ], the latents' ``mean``. M-step: θ = argmax E_r[log p(x, z, θ)], the families' ``mode``.
+The log joint log p(x, θ), latents summed out, never decreases; with a flat prior it is the log-likelihood, and EM is maximum
+likelihood.
 """
 
 from typing import NamedTuple

@@ -40,7 +40,7 @@ def static_of(model: Model) -> Static:
 
 
 def point(static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, sites: Sites) -> dict[str, Any]:
-    """log prior, and per row log-likelihood, E[z] and entropy, at one θ: by the algebra, or from the program alone."""
+    """Log prior, and per row log-likelihood, E[z] and entropy, at one θ: by the algebra, or from the program alone."""
     if static.algebra is None:
         return trace_point(static.spec, hyper, rows, sites)
     T = static.algebra.natural(hyper, sites)
@@ -52,7 +52,7 @@ def _latents(static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pyt
     def one(sites: Sites) -> Array | None:
         return point(static, hyper, prior, rows, sites)["latents"]
 
-    return jax.lax.map(one, draws, batch_size=8)  # type: ignore[no-any-return]
+    return jax.lax.map(one, draws, batch_size=8)
 
 
 @partial(jax.jit, static_argnames=("static",))
@@ -83,7 +83,9 @@ def _chunk(
     return out | {"latents": total}
 
 
-def evaluate(model: Model, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, draws: Mapping[str, np.ndarray]) -> Evaluation:
+def evaluate(
+    model: Model, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, draws: Mapping[str, np.ndarray]
+) -> Evaluation:
     """Evaluate the model at S draws of its sites (S, ...), in chunks of draws that keep memory flat."""
     size = len(next(iter(draws.values())))
     thin = int(np.ceil(size * num_rows(rows) / STORED))

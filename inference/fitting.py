@@ -49,8 +49,8 @@ def fit(
 
     ``model`` is a zoo `Model`, or a NumPyro function of ``data`` (with ``symmetry``, ``dims`` and ``coords`` as in
     `inference.program.program_model`). ``start`` gives the sites to start from. ``options`` are those of the method's
-    ``Options``: num_warmup, num_samples, num_chains, max_iter, tol, num_starts. Samplers leave checkpoints in ``folder`` (it must
-    exist), and go on from those that they find there. Returns groups ``posterior`` (identified) and
+    ``Options``: num_warmup, num_samples, num_chains, max_iter, tol, num_starts. Samplers leave checkpoints in ``folder``
+    (it must exist), and go on from those that they find there. Returns groups ``posterior`` (identified) and
     ``posterior_raw``, or ``point_estimate``; ``optimization``; ``functionals``; ``log_likelihood``; ``sample_stats``;
     ``latent``; ``observed_data``; ``constant_data``. Raises `ZooError` for whatever the user can mend.
     """
@@ -70,7 +70,12 @@ def fit(
         reporter.phase("evaluating", None)
         assemble = _of_points if isinstance(outcome, Points) else _of_draws
         groups, attrs = assemble(task, outcome)
-    attrs |= {"seed": seed, "precision": precision, "method": method, "options": json.dumps(checked._asdict() | dict(model.options))}
+    attrs |= {
+        "seed": seed,
+        "precision": precision,
+        "method": method,
+        "options": json.dumps(checked._asdict() | dict(model.options)),
+    }
     return _tree(model, data, groups, attrs | outcome.timing | {"total_seconds": time.perf_counter() - clock})
 
 
@@ -263,14 +268,20 @@ def _latent(model: Model, at: Evaluation) -> dict[str, xr.Dataset]:
     probs = at.latents.astype(np.float32)
     dim = model.symmetry.dim
     variables = {"responsibilities": (("row", dim), probs), "decode": (("row",), probs.argmax(1))}
-    return {"latent": xr.Dataset(variables, coords={"row": np.arange(len(probs)), dim: model.coords.get(dim, np.arange(probs.shape[1]))})}
+    return {
+        "latent": xr.Dataset(
+            variables, coords={"row": np.arange(len(probs)), dim: model.coords.get(dim, np.arange(probs.shape[1]))}
+        )
+    }
 
 
 def _tree(model: Model, data: Any, groups: dict[str, xr.Dataset], attrs: dict[str, Any]) -> xr.DataTree:
     if isinstance(data, Data):
         observed = {"x": (("row", "column"), data.x)} | ({} if data.labels is None else {"label": (("row",), data.labels)})
         coords = {"row": np.arange(data.num_rows), "column": list(data.columns)}
-        groups["observed_data"] = xr.Dataset(observed, coords=coords, attrs={"levels": list(data.levels)} if data.levels else {})
+        groups["observed_data"] = xr.Dataset(
+            observed, coords=coords, attrs={"levels": list(data.levels)} if data.levels else {}
+        )
     groups["constant_data"] = dataset(model.hyper, model)
     packages = environment()["packages"]
     attrs |= {

@@ -58,7 +58,9 @@ def run(task: Task, options: Options) -> Draws:
     supports = transforms(spec, *arrays)
     starts = unconstrain_chains(supports, optimiser_sites(task, options.num_starts))
     minima = minimise(energy, spec, arrays, starts, options.max_iter, options.tol, task.reporter)
-    stacked = np.array([ravel_pytree(jax.tree.map(lambda leaf, s=s: leaf[s], minima.points))[0] for s in range(len(minima.trace))])
+    stacked = np.array(
+        [ravel_pytree(jax.tree.map(lambda leaf, s=s: leaf[s], minima.points))[0] for s in range(len(minima.trace))]
+    )
     _, unravel = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], minima.points))
     energies = np.asarray(_energies(spec, unravel, arrays, jnp.asarray(stacked)))
     best = int(np.nanargmin(energies))
@@ -76,7 +78,9 @@ def run(task: Task, options: Options) -> Draws:
     z = jax.vmap(unravel)(flat)
     sites = constrain_draws(supports, jax.tree.map(lambda leaf: leaf.reshape(*size, *leaf.shape[1:]), z))
     timing = {"compile_seconds": minima.compile_seconds, "warmup_seconds": 0.0, "run_seconds": minima.run_seconds}
-    points = Points({}, -minima.trace, minima.iterations, minima.converged, [None] * len(minima.trace), timing, minima.interrupted)
+    points = Points(
+        {}, -minima.trace, minima.iterations, minima.converged, [None] * len(minima.trace), timing, minima.interrupted
+    )
     khat = pareto_k(log_weights)
     evidence = {
         "log_evidence_laplace": float(-energies[best] + 0.5 * len(mode) * np.log(2 * np.pi) - 0.5 * log_det),

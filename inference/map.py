@@ -50,7 +50,7 @@ def loss(program: Program, arrays: tuple[Any, ...], z: Pytree) -> Array:
     svi = delta(program)
     key = jax.random.PRNGKey(0)  # the objective is deterministic: no draw depends on it
     locations = {f"{name}_auto_loc": value for name, value in constrain(supports, z).items()}
-    return svi.loss.loss(key, locations, svi.model, svi.guide, hyper, rows)  # type: ignore[no-any-return]
+    return svi.loss.loss(key, locations, svi.model, svi.guide, hyper, rows)
 
 
 def run(task: Task, options: Options) -> Points:

@@ -68,7 +68,7 @@ def initial(kernel: Kernel, dense: bool, arrays: tuple[Pytree, Pytree], keys: Ar
             rng_key=key,
         )
 
-    return jax.vmap(one)(keys, z)  # type: ignore[no-any-return]
+    return jax.vmap(one)(keys, z)
 
 
 def step(kernel: Kernel, arrays: tuple[Pytree, Pytree], key: Array, state: Pytree) -> tuple[Pytree, Pytree, Array]:

@@ -12,7 +12,7 @@ from inference.chains import Run, drive
 from inference.outcome import Points, Task
 from inference.start import start_states, state_at
 from inference.sweep import Local, Verbs, sweep
-from models.base import Algebra, Hyper, Pytree, Stats, ZooError, inner, log_prior
+from models.base import Algebra, Pytree, Stats, ZooError, inner, log_prior
 
 
 class FixedPoint(NamedTuple):
@@ -32,8 +32,8 @@ class Climb(NamedTuple):
     criterion: Array
     done: Array
     failed: Array
-    best_T: Stats
-    best: Array  # log joint at best_T; followed by methods that are not monotone
+    best_point: Stats
+    best: Array  # log joint at best_point; followed by methods that are not monotone
 
 
 class Record(NamedTuple):
@@ -61,7 +61,7 @@ def step(static: tuple[Algebra, FixedPoint], arrays: tuple[Any, ...], key: Array
         criterion=jnp.where(state.done, state.criterion, criterion),
         done=done,
         failed=failed,
-        best_T=state.best_T if method.monotone else _where(better, state.T, state.best_T),
+        best_point=state.best_point if method.monotone else _where(better, state.T, state.best_point),
         best=jnp.where(better, log_joint, state.best),
     )
     return following, Record(log_joint, criterion, state.done, failed), done
@@ -72,12 +72,12 @@ def _where(condition: Array, left: Pytree, right: Pytree) -> Pytree:
 
 
 def complete_data(algebra: Algebra, prior: Mapping[str, Stats], state: Climb, local: Local) -> Array:
-    """log p(x, z, θ) at the hard z: what hard EM climbs."""
+    """Log p(x, z, θ) at the hard z: what hard EM climbs."""
     return local.energy + log_prior(algebra, prior, state.T)
 
 
 def log_joint(algebra: Algebra, prior: Mapping[str, Stats], state: Climb, local: Local) -> Array:
-    """log p(x, θ), latents summed out: what EM climbs."""
+    """Log p(x, θ), latents summed out: what EM climbs."""
     return local.log_partition + log_prior(algebra, prior, state.T)
 
 
@@ -101,7 +101,8 @@ def require_algebra(task: Task) -> Algebra:
     """The model's algebra, or a `ZooError` for a program-only model."""
     if task.model.algebra is None:
         raise ZooError(
-            f"{task.model.name} is a NumPyro program without the algebra that this method needs; use method=map, laplace or nuts"
+            f"{task.model.name} is a NumPyro program without the algebra that this method needs; use method=map, laplace "
+            "or nuts"
         )
     return task.model.algebra
 
@@ -130,11 +131,14 @@ def initial(task: Task, algebra: Algebra, method: FixedPoint, num_starts: int) -
 def points(task: Task, algebra: Algebra, method: FixedPoint, run: Run) -> Points:
     """The driver's run as an outcome: traces cut where a start stopped, failures put into words."""
     state, records = run.state, run.records
-    T = state.T if method.monotone else state.best_T
+    T = state.T if method.monotone else state.best_point
     sites = jax.vmap(lambda T: algebra.sites(task.hyper, T))(T)
     stopped = np.asarray(records.done)
     failed = np.asarray(state.failed)
-    failure = [_reason(algebra, jax.tree.map(lambda leaf, s=s: np.asarray(leaf[s]), state.nu)) if failed[s] else None for s in range(len(failed))]
+    failure = [
+        _reason(algebra, jax.tree.map(lambda leaf, s=s: np.asarray(leaf[s]), state.nu)) if failed[s] else None
+        for s in range(len(failed))
+    ]
     return Points(
         sites=jax.tree.map(np.asarray, sites),
         objective=np.where(stopped, np.nan, records.log_joint),

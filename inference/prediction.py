@@ -16,7 +16,7 @@ from models.base import Hyper, Model, Pytree, Sites, Stats, ZooError
 
 
 def log_likelihood(model: Model, sites: Sites, data: Any, precision: int = 64) -> np.ndarray:
-    """log p(x_n | θ) of every row, latents summed out: (N,). ``sites`` is a dict of the program's sites."""
+    """Log p(x_n | θ) of every row, latents summed out: (N,). ``sites`` is a dict of the program's sites."""
     with x64(precision):
         hyper, prior, rows, at = as_arrays((dict(model.hyper), dict(model.prior), model.rows(data), dict(sites)))
         return np.asarray(_log_likelihood(static_of(model), hyper, prior, rows, at))
@@ -24,7 +24,7 @@ def log_likelihood(model: Model, sites: Sites, data: Any, precision: int = 64) -
 
 @partial(jax.jit, static_argnames=("static",))
 def _log_likelihood(static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, sites: Sites) -> Array:
-    return point(static, hyper, prior, rows, sites)["log_likelihood"]  # type: ignore[no-any-return]
+    return point(static, hyper, prior, rows, sites)["log_likelihood"]
 
 
 def predict(model: Model, source: xr.DataTree | Sites, data: Any, precision: int = 64) -> xr.Dataset:
@@ -41,19 +41,23 @@ def predict(model: Model, source: xr.DataTree | Sites, data: Any, precision: int
     log_density = np.logaddexp.reduce(log_joint, axis=1)
     probs = np.exp(log_joint - log_density[:, None])
     dim = model.symmetry.dim if model.symmetry is not None else "component"
-    variables = {"probs": (("row", dim), probs), "assignment": (("row",), probs.argmax(1)), "log_density": (("row",), log_density)}
+    variables = {
+        "probs": (("row", dim), probs),
+        "assignment": (("row",), probs.argmax(1)),
+        "log_density": (("row",), log_density),
+    }
     return xr.Dataset(variables, coords={"row": np.arange(len(probs)), dim: model.coords.get(dim, np.arange(probs.shape[1]))})
 
 
 @partial(jax.jit, static_argnames=("static",))
 def _log_average(static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, draws: Sites) -> Array:
-    """log of the average over draws of p(x_n, z_n = k | θ): (N, K)."""
+    """Log of the average over draws of p(x_n, z_n = k | θ): (N, K)."""
 
     def at(sites: Sites) -> Array:
         found = point(static, hyper, prior, rows, sites)
         if found["latents"] is None:
             raise ZooError("this program hides its latents, so there are no component probabilities; use log_likelihood")
-        return found["log_likelihood"][:, None] + jnp.log(found["latents"])  # type: ignore[no-any-return]
+        return found["log_likelihood"][:, None] + jnp.log(found["latents"])
 
     size = jax.tree.leaves(draws)[0].shape[0]
     shape = jax.eval_shape(lambda: at(jax.tree.map(lambda leaf: leaf[0], draws)))

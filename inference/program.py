@@ -17,7 +17,7 @@ from models.base import Hyper, Model, Permutation, Pytree, Sites, Symmetry, ZooE
 
 
 def trace_point(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, sites: Sites) -> dict[str, Any]:
-    """log prior, and per row log-likelihood, E[z] and entropy where the program marginalises a mixture, at given sites.
+    """Log prior, and per row log-likelihood, E[z] and entropy where the program marginalises a mixture, at given sites.
 
     The latents are read off the observed `MixtureSameFamily` or `MixtureGeneral`; without one they are None.
     """
@@ -39,7 +39,7 @@ def trace_point(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, sites: Sit
     if log_likelihood is None:
         raise ZooError("the program observes nothing: give one of its sample statements obs=")
     latents = None if logits is None else jax.nn.softmax(logits, axis=-1)
-    entropy = None if logits is None else jax.scipy.special.entr(latents).sum(-1)
+    entropy = None if latents is None else jax.scipy.special.entr(latents).sum(-1)
     return {"log_prior": log_prior, "log_likelihood": log_likelihood, "latents": latents, "entropy": entropy}
 
 
@@ -157,15 +157,15 @@ def unconstrain(transforms: Mapping[str, Any], sites: Sites) -> dict[str, Array]
 @jax.jit
 def constrain_draws(transforms: Mapping[str, Any], z: Sites) -> dict[str, Array]:
     """ℝᵈ -> sites, over leading axes (chain, draw)."""
-    return jax.vmap(jax.vmap(partial(constrain, transforms)))(z)  # type: ignore[no-any-return]
+    return jax.vmap(jax.vmap(partial(constrain, transforms)))(z)
 
 
 @jax.jit
 def unconstrain_chains(transforms: Mapping[str, Any], sites: Sites) -> dict[str, Array]:
     """Sites -> ℝᵈ, over a leading axis."""
-    return jax.vmap(partial(unconstrain, transforms))(sites)  # type: ignore[no-any-return]
+    return jax.vmap(partial(unconstrain, transforms))(sites)
 
 
 def potential(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, z: Sites) -> Array:
     """−log p(x, z) on ℝᵈ, with the Jacobian of the transforms: what NUTS and Laplace work on."""
-    return potential_energy(spec, (hyper, rows), {}, z)  # type: ignore[no-any-return]
+    return potential_energy(spec, (hyper, rows), {}, z)

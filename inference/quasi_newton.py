@@ -72,8 +72,10 @@ def minimise(
             reporter.phase(f"start {s + 1} of {size}", max_iter)
             flat = np.asarray(ravel_pytree(jax.tree.map(lambda leaf, s=s: leaf[s], starts))[0], dtype=np.float64)
             trace: list[float] = []
-            options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "maxcor": MEMORY, "ftol": tol, "gtol": GRADIENT}
-            result = minimize(partial(_host, call), flat, jac=True, method="L-BFGS-B", callback=_visitor(trace, reporter, stop), options=options)
+            options: Any = {"maxiter": max_iter, "maxfun": 20 * max_iter, "maxcor": MEMORY, "ftol": tol, "gtol": GRADIENT}
+            function: Any = partial(_host, call)
+            visit: Any = _visitor(trace, reporter, stop)
+            result = minimize(function, flat, jac=True, method="L-BFGS-B", callback=visit, options=options)
             found.append(result)
             traces.append(trace)
     points = [unravel(jnp.asarray(result.x, first.dtype)) for result in found]

@@ -12,7 +12,7 @@ both are weighed by exp(−cost): near 1 where components are distinct, near ½ 
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment

@@ -5,6 +5,7 @@ import html
 import io
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from inference.diagnostics import Diagnosis, describe_starts, diagnose, raw_rhat, summarise
+from inference.results import values
 
 SHOWN = 24  # parameters printed; all are in summary.csv
 COLUMNS = ("mean", "sd", "eti89_lb", "eti89_ub", "ess_bulk", "r_hat")
@@ -62,18 +64,20 @@ def _agreement(tree: xr.DataTree) -> str:
         return ""
     from sklearn.metrics import adjusted_rand_score
 
-    score = adjusted_rand_score(tree["observed_data"]["label"].values, tree["latent"]["decode"].values)
+    score = adjusted_rand_score(values(tree, "observed_data", "label"), values(tree, "latent", "decode"))
     return f"adjusted Rand index of the most probable components against the labels of the data: {score:.3f}"
 
 
 def _parameters(tree: xr.DataTree) -> Table:
+    """Whole sites, those with the fewest entries first, as many as fit; all are in summary.csv."""
     table = parameters(tree)
-    # A precision matrix has its K D² entries in summary.csv; on the terminal the short sites come first.
-    order = sorted(range(len(table)), key=lambda i: (str(table.index[i]).count(","), i))
-    shown = table.iloc[sorted(order[:SHOWN])]
-    rest = len(table) - len(shown)
-    title = "parameters" + (", relabelled" if "posterior_raw" in tree else "")
-    return _table(title + (f" ({rest} more in summary.csv)" if rest else ""), shown)
+    site = [str(label).partition("[")[0] for label in table.index]
+    sizes = pd.Series(site).value_counts(sort=False)
+    fitting = sizes.sort_values(kind="stable").cumsum() <= SHOWN
+    shown = table[[bool(fitting[name]) for name in site]]
+    hidden = ", ".join(f"{name} ({sizes[name]} entries)" for name in sizes.index if not fitting[name])
+    title = "relabelled parameters" if "posterior_raw" in tree else "parameters"
+    return _table(title + (f"; in summary.csv: {hidden}" if hidden else ""), shown)
 
 
 def _table(title: str, frame: pd.DataFrame) -> Table:
@@ -82,8 +86,8 @@ def _table(title: str, frame: pd.DataFrame) -> Table:
     table = Table(Column(title, overflow="fold"), box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(names.get(column, column), justify="right", no_wrap=True)
-    for label, row in frame.iterrows():
-        table.add_row(Text(str(label)), *(format_number(float(row[column]), column) for column in columns))
+    for label, *numbers in frame[columns].itertuples():
+        table.add_row(Text(str(label)), *map(format_number, map(float, numbers), columns))
     return table
 
 
@@ -110,7 +114,9 @@ def write_report(tree: xr.DataTree, path: Path, config: str) -> None:
     """``report.html``: one self-contained page with the tables, the remarks and the pictures."""
     diagnosis = diagnose(tree)
     attrs = tree.attrs
-    verdict = "".join(f"<li class=problem>{html.escape(p)}</li>" for p in diagnosis.problems) or "<li>all diagnostics passed</li>"
+    verdict = (
+        "".join(f"<li class=problem>{html.escape(p)}</li>" for p in diagnosis.problems) or "<li>all diagnostics passed</li>"
+    )
     notes = "".join(f"<li>{html.escape(line)}</li>" for line in remarks(tree))
     pictures = "".join(f"<h2>{html.escape(title)}</h2>{_picture(draw)}" for title, draw in _pictures(tree).items())
     title = f"{attrs['model']} on {attrs['data']} by {attrs['method']}"
@@ -131,9 +137,7 @@ _STYLE = (
 
 
 def _html(frame: pd.DataFrame) -> str:
-    formatters: dict[str, Callable[[Any], str]] = {
-        str(column): (lambda value, column=column: format_number(float(value), str(column))) for column in frame
-    }
+    formatters: dict[str, Callable[[Any], str]] = {str(column): partial(format_number, column=str(column)) for column in frame}
     return str(frame.to_html(formatters=formatters, border=0))
 
 
@@ -157,10 +161,10 @@ def _pictures(tree: xr.DataTree) -> dict[str, Callable[[Any], None]]:
 
 
 def _traces(tree: xr.DataTree, figure: Any) -> None:
-    values = tree["functionals"].to_dataset()
-    names = [str(name) for name in values.data_vars if values[name].ndim == 2][:3]
+    functionals = tree["functionals"].to_dataset()
+    names = [str(name) for name in functionals.data_vars if functionals[name].ndim == 2][:3]
     for axis, name in zip(np.atleast_1d(figure.subplots(1, len(names))), names, strict=True):
-        for chain in values[name].values:
+        for chain in functionals[name].values:
             axis.plot(chain, lw=0.5, alpha=0.8)
         axis.set_title(name.replace("_", " "), fontsize=10)
         axis.set_xlabel("draw")
@@ -168,7 +172,7 @@ def _traces(tree: xr.DataTree, figure: Any) -> None:
 
 def _objective(tree: xr.DataTree, figure: Any) -> None:
     axis = figure.subplots()
-    traces = tree["optimization"]["objective"].values
+    traces = values(tree, "optimization", "objective")
     for trace in traces:
         axis.plot(np.arange(1, len(trace) + 1), trace, lw=1)
     with warnings.catch_warnings():

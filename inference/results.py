@@ -24,13 +24,20 @@ def dataset(
     for name, value in values.items():
         array = np.asarray(value)
         names = (dict(model.dims) | permutation).get(name, ())
-        rest = names if len(names) == array.ndim - len(lead) else tuple(f"{name}_dim_{i}" for i in range(array.ndim - len(lead)))
+        rest = (
+            names if len(names) == array.ndim - len(lead) else tuple(f"{name}_dim_{i}" for i in range(array.ndim - len(lead)))
+        )
         dims = (*lead, *rest)
         variables[name] = (dims, array)
         for dim, size in zip(dims, array.shape, strict=True):
             labels = model.coords.get(dim)
             coords[dim] = labels if labels is not None and len(labels) == size else np.arange(size)
     return xr.Dataset(variables, coords=coords, attrs=dict(attrs or {}))
+
+
+def values(tree: xr.DataTree, group: str, name: str) -> np.ndarray:
+    """One variable of a result as an array."""
+    return np.asarray(tree[group].to_dataset()[name].values)
 
 
 def environment() -> dict[str, Any]:

@@ -23,10 +23,9 @@ usage: python -m inference.run [-m] [model=NAME] [method=NAME] [data=NAME|FILE] 
 
 def guarded(main: Callable[[list[str]], int], arguments: list[str]) -> int:
     """Run ``main``; a `ZooError` is one message on standard error and exit code 2."""
-    if not arguments or "--help" in arguments or "-h" in arguments:
-        if arguments or main is compare_main:
-            print(help_text())
-            return 0 if arguments else 2
+    if {"--help", "-h"} & set(arguments):
+        print(help_text())
+        return 0
     from models.data import ZooError
 
     try:
@@ -71,8 +70,8 @@ def run_main(arguments: list[str]) -> int:
 def _run(config: dict[str, Any]) -> int:
     from rich.console import Console
 
-    from inference.runs import execute
     from inference.report import print_result
+    from inference.runs import execute
 
     tree, folder = execute(config)
     return print_result(tree, Console(), folder).exit_status

@@ -16,9 +16,9 @@ from numpyro import handlers
 from numpyro.infer import init_to_sample
 
 from inference.chains import each
+from inference.outcome import Task
 from inference.program import constrain, potential, transforms, unconstrain
 from inference.sweep import ParameterVerb, block_sum, num_rows
-from inference.outcome import Task
 from models.base import Algebra, Hyper, Pytree, Stats, add, at_mode, at_sample
 
 SEED_ROWS = 4096  # seeds are chosen among at most so many rows, evenly spread
@@ -71,14 +71,13 @@ def start_states(
         nu = add(dict(prior), block_sum(block, key, rows))
         return verb(algebra, key_theta, nu), nu
 
-    return each(one, jax.random.split(key, num_starts))  # type: ignore[no-any-return]
+    return each(one, jax.random.split(key, num_starts))
 
 
 @partial(jax.jit, static_argnames=("algebra",))
 def state_at(algebra: Algebra, hyper: Hyper, sites: Mapping[str, Any]) -> Stats:
     """T at the given sites, with a leading axis of one start."""
     return jax.tree.map(lambda leaf: leaf[None], algebra.natural(hyper, sites))
-
 
 
 def chain_states(task: Task, algebra: Algebra, num_chains: int) -> Stats:
@@ -98,9 +97,9 @@ def chain_sites(task: Task, num_chains: int) -> dict[str, Array]:
         return {name: jnp.repeat(jnp.asarray(value)[None], num_chains, axis=0) for name, value in task.start.items()}
     if task.model.algebra is not None:
         algebra = task.model.algebra
-        return sites_of(algebra, task.hyper, chain_states(task, algebra, num_chains))  # type: ignore[no-any-return]
+        return sites_of(algebra, task.hyper, chain_states(task, algebra, num_chains))
     spec, keys = task.model.spec, jax.random.split(task.key, num_chains)
-    return _best_of_prior(spec, transforms(spec, task.hyper, task.rows), task.hyper, task.rows, keys)  # type: ignore[no-any-return]
+    return _best_of_prior(spec, transforms(spec, task.hyper, task.rows), task.hyper, task.rows, keys)
 
 
 def optimiser_sites(task: Task, num_starts: int) -> dict[str, Array]:
@@ -111,13 +110,13 @@ def optimiser_sites(task: Task, num_starts: int) -> dict[str, Array]:
         return chain_sites(task, num_starts)
     algebra = task.model.algebra
     T, _ = start_states(algebra, at_mode, num_starts, task.hyper, task.prior, task.key, task.rows)
-    return sites_of(algebra, task.hyper, T)  # type: ignore[no-any-return]
+    return sites_of(algebra, task.hyper, T)
 
 
 @partial(jax.jit, static_argnames=("algebra",))
 def sites_of(algebra: Algebra, hyper: Hyper, T: Stats) -> dict[str, Array]:
     """T of points -> sites, over a leading axis."""
-    return jax.vmap(partial(algebra.sites, hyper))(T)  # type: ignore[no-any-return]
+    return jax.vmap(partial(algebra.sites, hyper))(T)
 
 
 @partial(jax.jit, static_argnames=("spec",))
@@ -127,7 +126,9 @@ def _best_of_prior(
     """The draw with the highest density among `PRIOR_DRAWS`, for every key; improper sites are drawn around 0 on ℝᵈ."""
 
     def draw(key: Array) -> dict[str, Array]:
-        trace = handlers.trace(handlers.seed(handlers.substitute(spec, substitute_fn=init_to_sample), key)).get_trace(hyper, rows)
+        trace = handlers.trace(handlers.seed(handlers.substitute(spec, substitute_fn=init_to_sample), key)).get_trace(
+            hyper, rows
+        )
         return unconstrain(transforms, {name: trace[name]["value"] for name in transforms})
 
     def one(key: Array) -> dict[str, Array]:
@@ -136,4 +137,4 @@ def _best_of_prior(
         best = jnp.argmin(jnp.where(jnp.isfinite(energies), energies, jnp.inf))
         return constrain(transforms, jax.tree.map(lambda leaf: leaf[best], z))
 
-    return jax.lax.map(one, keys)  # type: ignore[no-any-return]
+    return jax.lax.map(one, keys)

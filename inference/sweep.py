@@ -96,7 +96,7 @@ def local_step(algebra: Algebra, verb: str, hyper: Hyper, key: Array, T: Stats, 
         energy = (weight * algebra.latent.energy(z, local)).sum() if verb == "mode" else log_partition
         return Local(algebra.statistics(weight, z, features), log_partition, energy)
 
-    return block_sum(block, key, rows)  # type: ignore[no-any-return]
+    return block_sum(block, key, rows)
 
 
 def sweep(
@@ -119,4 +119,4 @@ def responsibilities(algebra: Algebra, hyper: Hyper, T: Stats, rows: Pytree) -> 
         entropy = log_partition - algebra.latent.energy(latents, local)
         return {"log_likelihood": log_partition, "latents": latents, "entropy": entropy}
 
-    return block_map(block, rows)  # type: ignore[no-any-return]
+    return block_map(block, rows)

@@ -1,7 +1,7 @@
 """What is inferred: the models of the zoo, and the data they read. Imports nothing from `inference`.
 
-``MODELS`` maps a name to ``build(data, **hyperparameters) -> Model``; it is read from `models.zoo` on first use, so that reading
-a table or printing a help page loads no JAX.
+``MODELS`` maps a name to ``build(data, **hyperparameters) -> Model``; it is read from `models.zoo` on first use, so that
+reading a table or printing a help page loads no JAX.
 """
 
 from typing import TYPE_CHECKING, Any

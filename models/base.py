@@ -102,6 +102,11 @@ class Model(NamedTuple):
         return self.spec(self.hyper, self.rows(data) if isinstance(data, Data) else data, marginal=marginal)
 
 
+def on_host(value: Any) -> Array:
+    """A NumPy array, typed as the device array that it becomes under jit."""
+    return np.array(value)  # type: ignore[return-value]
+
+
 def add(left: Stats, right: Stats) -> Stats:
     """``nu = prior + statistics``: the update rule."""
     return jax.tree.map(lambda a, b: a + b, left, right)
@@ -110,11 +115,11 @@ def add(left: Stats, right: Stats) -> Stats:
 def inner(left: Stats, right: Stats) -> Array:
     """< left, right > over all leaves of two pytrees of one structure: a scalar."""
     products = jax.tree.map(lambda a, b: (a * b).sum(), left, right)
-    return sum(jax.tree.leaves(products))  # type: ignore[no-any-return]
+    return jax.tree.reduce(jax.numpy.add, products)
 
 
 def log_prior(algebra: Algebra, prior: Mapping[str, Stats], T: Mapping[str, Stats]) -> Array:
-    """log p(θ) in the coordinates of the program's sites: < T(θ), prior > − log Z(prior); 0 for a flat prior."""
+    """Log p(θ) in the coordinates of the program's sites: < T(θ), prior > − log Z(prior); 0 for a flat prior."""
     if not algebra.proper:
         return jax.numpy.zeros(())
     return inner(T, dict(prior)) - sum(family.log_partition(prior[name]) for name, family in algebra.families)

@@ -70,7 +70,9 @@ def load_data(
         raise ZooError(f"{data.name} has no rows")
     if np.isinf(data.x).any():
         row, column = np.argwhere(np.isinf(data.x))[0]
-        raise ZooError(f"{data.name}: column {data.columns[column]!r}, row {row + 1}: the value is infinite; correct or remove it")
+        raise ZooError(
+            f"{data.name}: column {data.columns[column]!r}, row {row + 1}: the value is infinite; correct or remove it"
+        )
     return data._replace(name=name or data.name, weight=_checked_weight(weight, data))
 
 
@@ -126,7 +128,9 @@ def _frame_of_array(source: Any) -> pd.DataFrame:
     try:
         array = np.asarray(source, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ZooError(f"data: expected a named data set, a file, a DataFrame or numbers, not {type(source).__name__}: {error}") from error
+        raise ZooError(
+            f"data: expected a named data set, a file, a DataFrame or numbers, not {type(source).__name__}: {error}"
+        ) from error
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2:

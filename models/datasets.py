@@ -10,9 +10,7 @@ from models.data import Data
 # (CᵀC)^(1/2) of each, silently; these effective matrices are what its figures show (errata E5).
 MARTIAN_PROBS = np.array([0.4, 0.4, 0.2])
 MARTIAN_MEANS = np.array([[75.0, 170.0], [55.0, 150.0], [65.0, 150.0]])
-MARTIAN_COVARIANCES = np.array(
-    [[[69.2, 40.4], [40.4, 29.5]], [[49.3, 35.1], [35.1, 35.6]], [[49.3, -35.1], [-35.1, 35.6]]]
-)
+MARTIAN_COVARIANCES = np.array([[[69.2, 40.4], [40.4, 29.5]], [[49.3, 35.1], [35.1, 35.6]], [[49.3, -35.1], [-35.1, 35.6]]])
 
 
 def iris() -> Data:
@@ -56,9 +54,7 @@ def martians(num_rows: int = 500, seed: int = 0) -> Data:
     return Data("martians", x, ("weight", "height"), kind, "kind", ("man", "woman", "alien"))
 
 
-def blobs(
-    num_rows: int = 500, num_features: int = 2, num_groups: int = 3, separation: float = 5.0, seed: int = 0
-) -> Data:
+def blobs(num_rows: int = 500, num_features: int = 2, num_groups: int = 3, separation: float = 5.0, seed: int = 0) -> Data:
     """Spherical unit-variance groups of random size; centres drawn from a Normal with standard deviation ``separation``."""
     rng = np.random.default_rng(seed)
     centres = separation * rng.normal(size=(num_groups, num_features))

@@ -22,7 +22,7 @@ import numpyro.distributions as dist
 from jax import Array
 from numpyro.distributions import constraints
 
-from models.base import Family, Hyper, Sites, Stats, ZooError
+from models.base import Family, Hyper, Sites, Stats, ZooError, on_host
 from models.families import GaussianStats, MeanStats, normal_gamma, normal_mean, normal_wishart
 
 LOG_2PI = float(np.log(2 * np.pi))
@@ -129,7 +129,7 @@ def _wishart_log_density(T: GaussianStats, features: Expanded | Centred) -> Arra
     """< T, u(x) > − (D/2) log 2π for every row and component; T in the layout of K means and K or 1 precisions."""
     dimension = T.total.shape[-1]
     total = T.total.reshape(-1, dimension)
-    constant = T.strength.reshape(-1) + T.count.reshape(-1) - 0.5 * dimension * LOG_2PI
+    constant = T.strength.reshape(-1) + T.exponent.reshape(-1) - 0.5 * dimension * LOG_2PI
     square = T.square.reshape(-1, dimension, dimension)
     if isinstance(features, Expanded):
         rows, columns = np.triu_indices(dimension)
@@ -161,7 +161,7 @@ def _moments(weight: Array, features: Expanded | Centred, dimension: int) -> tup
 def _columns(features: Expanded | Centred) -> int:
     if isinstance(features, Centred):
         return int(features.x.shape[1])
-    return int(round((np.sqrt(8 * features.monomials.shape[1] + 1) - 3) / 2))  # F = D (D + 3) / 2 + 1
+    return round((float(np.sqrt(8 * features.monomials.shape[1] + 1)) - 3) / 2)  # F = D (D + 3) / 2 + 1
 
 
 def _full_statistics(weight: Array, features: Expanded | Centred) -> GaussianStats:
@@ -181,10 +181,10 @@ def _wishart_prior(hyper: Hyper, num_components: int, tied: bool) -> GaussianSta
     batch = () if tied else (num_components,)
     square = hyper["scatter"] + groups * hyper["strength"] * np.outer(shift, shift)
     return GaussianStats(
-        np.full(batch, hyper["dof"] - dimension - 1 + groups),
-        np.full((*batch, groups), hyper["strength"]),
-        np.array(np.broadcast_to(hyper["strength"] * shift, (*batch, groups, dimension))),
-        np.array(np.broadcast_to(square, (*batch, dimension, dimension))),
+        on_host(np.full(batch, hyper["dof"] - dimension - 1 + groups)),
+        on_host(np.full((*batch, groups), hyper["strength"])),
+        on_host(np.broadcast_to(hyper["strength"] * shift, (*batch, groups, dimension))),
+        on_host(np.broadcast_to(square, (*batch, dimension, dimension))),
     )
 
 
@@ -241,7 +241,7 @@ def _gamma_log_density(T: GaussianStats, features: Expanded) -> Array:
     dimension = (features.monomials.shape[1] - 1) // 2
     num_components = T.total.shape[0]
     total = T.total.reshape(num_components, dimension)
-    count, strength, square = (leaf.reshape(num_components, -1) for leaf in (T.count, T.strength, T.square))
+    count, strength, square = (leaf.reshape(num_components, -1) for leaf in (T.exponent, T.strength, T.square))
     columns_per_precision = dimension // count.shape[1]
     constant = columns_per_precision * count.sum(1) + strength.sum(1) - 0.5 * dimension * LOG_2PI
     square = jnp.broadcast_to(square, total.shape)
@@ -272,10 +272,10 @@ def _gamma_prior(hyper: Hyper, num_components: int, diagonal: bool) -> GaussianS
     total = hyper["strength"] * shift.reshape(*((-1, 1, 1) if diagonal else (1, 1, -1)))
     square = hyper["scatter"] + hyper["strength"] * (shift**2 if diagonal else (shift**2).sum())
     return GaussianStats(
-        np.full(batch, hyper["dof"] - 2.0 + columns),
-        np.full((*batch, 1), hyper["strength"]),
-        np.array(np.broadcast_to(total, (*batch, 1, columns))),
-        np.array(np.broadcast_to(square, batch)),
+        on_host(np.full(batch, hyper["dof"] - 2.0 + columns)),
+        on_host(np.full((*batch, 1), hyper["strength"])),
+        on_host(np.broadcast_to(total, (*batch, 1, columns))),
+        on_host(np.broadcast_to(square, batch)),
     )
 
 
@@ -327,7 +327,7 @@ def _unit_statistics(weight: Array, features: Centred) -> MeanStats:
 
 def _unit_prior(hyper: Hyper, num_components: int) -> MeanStats:
     total = hyper["strength"] * (hyper["location"] - hyper["origin"])
-    return MeanStats(np.full(num_components, hyper["strength"]), np.tile(total, (num_components, 1)))
+    return MeanStats(on_host(np.full(num_components, hyper["strength"])), on_host(np.tile(total, (num_components, 1))))
 
 
 def _unit_program(hyper: Hyper, num_components: int, proper: bool) -> dist.Distribution:

@@ -38,11 +38,11 @@ def _dirichlet_sample(key: Array, nu: Array) -> Array:
 
 
 def _dirichlet_defect(nu: Array) -> str | None:
-    nu = np.asarray(nu)
-    if not (nu > 0).all():
+    concentration = np.asarray(nu)
+    if not (concentration > 0).all():
         return (
-            f"a probability has no interior mode: its posterior concentration is {float(nu.min()) + 1:.4g}, and a mode "
-            "needs more than 1. Use a prior concentration above 1, or fewer components"
+            f"a probability has no interior mode: its posterior concentration is {float(concentration.min()) + 1:.4g}, and a "
+            "mode needs more than 1. Use a prior concentration above 1, or fewer components"
         )
     return None
 
@@ -58,11 +58,12 @@ class GaussianStats(NamedTuple):
     """Statistics of G means that share one precision, and natural parameters of their prior (batch shape ...).
 
     NormalWishart, T(μ, Λ) = (½ log det Λ, −½ μᵀΛμ, Λμ, −½ Λ): ``square`` is (..., D, D).
-    NormalGamma, the isotropic Λ = τ I with D = 1 for a diagonal covariance: T = (½ log τ, −½ τ μᵀμ, τ μ, −½ τ), ``square`` is (...).
+    NormalGamma, the isotropic Λ = τ I (D = 1 for a diagonal covariance): T = (½ log τ, −½ τ μᵀμ, τ μ, −½ τ), ``square``
+    is (...).
     A row brings (1, 1, x, x xᵀ), in the isotropic case (D, 1, x, xᵀx); all about a fixed origin.
     """
 
-    count: Array  # n (...): exponent of det Λ or τ, times two
+    exponent: Array  # n (...): exponent of det Λ or τ, times two
     strength: Array  # κ (..., G): rows, and pseudo-rows, behind each mean
     total: Array  # s (..., G, D)
     square: Array  # Q
@@ -77,7 +78,7 @@ def _means(nu: GaussianStats) -> Array:
 
 def _wishart_dof(nu: GaussianStats) -> Array:
     groups, dimension = nu.total.shape[-2:]
-    return nu.count + dimension + 1 - groups
+    return nu.exponent + dimension + 1 - groups
 
 
 def _wishart_scatter(nu: GaussianStats) -> Array:
@@ -118,8 +119,8 @@ def _wishart_mean(nu: GaussianStats) -> GaussianStats:
 def _wishart_mode(nu: GaussianStats) -> GaussianStats:
     dimension = nu.total.shape[-1]
     root = jnp.linalg.cholesky(_wishart_scatter(nu))
-    precision = nu.count[..., None, None] * _inverse(root)
-    half_log_det = 0.5 * dimension * jnp.log(nu.count) - _half_log_det(root)
+    precision = nu.exponent[..., None, None] * _inverse(root)
+    half_log_det = 0.5 * dimension * jnp.log(nu.exponent) - _half_log_det(root)
     return _wishart_point(_means(nu), precision, half_log_det)
 
 
@@ -145,14 +146,12 @@ def _wishart_defect(nu: GaussianStats) -> str | None:
     with np.errstate(all="ignore"):
         scatter = nu.square - np.einsum("...gi,...gj->...ij", nu.total, nu.total / nu.strength[..., None])
         finite = np.isfinite(scatter).all()
-        smallest = np.linalg.eigvalsh(scatter).min(-1) if finite else np.full(nu.count.shape, np.nan)
+        smallest = np.linalg.eigvalsh(scatter).min(-1) if finite else np.full(nu.exponent.shape, np.nan)
         largest = np.trace(nu.square, axis1=-2, axis2=-1)
     return _collapse(smallest > 1e-14 * largest, nu)
 
 
-normal_wishart = Family(
-    _wishart_log_partition, _wishart_mean, _wishart_mode, _wishart_sample, _wishart_defect
-)
+normal_wishart = Family(_wishart_log_partition, _wishart_mean, _wishart_mode, _wishart_sample, _wishart_defect)
 
 
 # Verbs of the NormalGamma: a = (n − G D) / 2 + 1, b = ½ (Q − Σ_g s_gᵀs_g / κ_g).
@@ -160,7 +159,7 @@ normal_wishart = Family(
 
 def _gamma_shape(nu: GaussianStats) -> Array:
     groups, dimension = nu.total.shape[-2:]
-    return (nu.count - groups * dimension) / 2 + 1
+    return (nu.exponent - groups * dimension) / 2 + 1
 
 
 def _gamma_rate(nu: GaussianStats) -> Array:
@@ -188,7 +187,7 @@ def _gamma_mean(nu: GaussianStats) -> GaussianStats:
 
 
 def _gamma_mode(nu: GaussianStats) -> GaussianStats:
-    precision = nu.count / (2 * _gamma_rate(nu))
+    precision = nu.exponent / (2 * _gamma_rate(nu))
     return _gamma_point(_means(nu), precision, jnp.log(precision))
 
 
@@ -204,12 +203,10 @@ def _gamma_defect(nu: GaussianStats) -> str | None:
     nu = jax.tree.map(np.asarray, nu)
     with np.errstate(all="ignore"):
         rate = nu.square - (nu.total**2 / nu.strength[..., None]).sum((-2, -1))
-    return _collapse(rate > 1e-14 * nu.square, nu)
+    return _collapse(np.asarray(rate > 1e-14 * nu.square), nu)
 
 
-normal_gamma = Family(
-    _gamma_log_partition, _gamma_mean, _gamma_mode, _gamma_sample, _gamma_defect
-)
+normal_gamma = Family(_gamma_log_partition, _gamma_mean, _gamma_mode, _gamma_sample, _gamma_defect)
 
 
 class MeanStats(NamedTuple):
@@ -266,7 +263,7 @@ def _inverse(root: Array) -> Array:
 
 def _collapse(positive: np.ndarray, nu: GaussianStats) -> str | None:
     """The message for a Gaussian block whose covariance has no mode: ``positive`` tells the groups that have one."""
-    sound = np.asarray(positive & (nu.count > 0) & (nu.strength > 0).all(-1))
+    sound = np.asarray(positive & (nu.exponent > 0) & (nu.strength > 0).all(-1))
     if sound.all():
         return None
     component = int(np.argwhere(~sound.reshape(sound.shape[0], -1).all(-1))[0, 0]) if sound.ndim else None

@@ -13,6 +13,7 @@ z_n uniform, x_n ~ Normal(mean_{z_n}, I).
 
 from collections.abc import Mapping
 from functools import cache, partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -22,7 +23,7 @@ import numpyro
 import numpyro.distributions as dist
 from jax import Array
 
-from models.base import Algebra, Data, Hyper, Model, Permutation, Sites, Stats, ZooError
+from models.base import Algebra, Data, Hyper, Model, Permutation, Sites, Stats, ZooError, on_host
 from models.data import missing_cell
 from models.emissions import GAUSSIANS, Emission, check_hyper, hyper_shapes
 from models.families import dirichlet
@@ -70,7 +71,7 @@ def build(
         witnesses=witnesses,
         symmetry=Permutation("component") if num_components > 1 else None,
         simulate=partial(simulate, covariance, weights),
-        dims=GAUSSIANS[covariance].dims | _DIMS,
+        dims=dict(GAUSSIANS[covariance].dims) | _DIMS,
         coords=_coords(data, num_components),
         options={"num_components": num_components, "covariance": covariance, "weights": weights, "prior": prior},
     )
@@ -261,7 +262,7 @@ def _coords(data: Data, num_components: int) -> dict[str, list[Any]]:
         "rank": list(range(1, num_components + 1)),
         "column": list(data.columns),
         "column_": list(data.columns),
-        "pair": [f"rows {i + 1}, {j + 1}" for i, j in zip(rows[:-1], rows[1:], strict=True)],
+        "pair": [f"rows {i + 1}, {j + 1}" for i, j in pairwise(rows)],
     }
 
 
@@ -270,7 +271,7 @@ def _rows(data: Data, columns: tuple[str, ...]) -> Rows:
         raise ZooError(f"{data.name} has the columns {', '.join(data.columns)}; the model has {', '.join(columns)}")
     if (hole := missing_cell(data)) is not None:
         raise ZooError(f"{hole}. gmm needs complete rows: fill the cell in or remove the row")
-    return Rows(data.x, data.weight)
+    return Rows(on_host(data.x), None if data.weight is None else on_host(data.weight))
 
 
 def _check(data: Data, num_components: int, emission: Emission) -> None:

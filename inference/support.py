@@ -1,0 +1,44 @@
+"""``python -m inference.support``: the model × method table of the README, made from the code."""
+
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from inference import METHODS
+
+BEGIN, END = "<!-- support table: python -m inference.support -->", "<!-- end of support table -->"
+
+
+def support_table() -> str:
+    """A Markdown table: which method runs on which model, and by which verbs."""
+    from models import MODELS
+
+    lines = ["| method | parameters | latents | " + " | ".join([*MODELS, "program"]) + " |"]
+    lines.append("|---" * (len(MODELS) + 4) + "|")
+    for method, path in METHODS.items():
+        verbs = _verbs(method, path)
+        cells = ["yes"] * len(MODELS) + ["yes" if verbs is None else "–"]
+        parameters, latents = verbs or ("on the NumPyro program", "summed out")
+        lines.append(f"| `{method}` | {parameters} | {latents} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _verbs(method: str, path: str) -> tuple[str, str] | None:
+    """The pair of verbs of a method on the algebra; None for one on the program."""
+    found = getattr(import_module(path), "METHOD", None)
+    if found is None:
+        return None
+    verbs = getattr(found, "verbs", found)
+    return verbs.parameters.__name__.removeprefix("at_"), verbs.latents
+
+
+def in_readme(text: str) -> str:
+    """A README with its support table made anew."""
+    return re.sub(f"{BEGIN}.*?{END}", lambda _: f"{BEGIN}\n{support_table()}\n{END}", text, flags=re.DOTALL)
+
+
+if __name__ == "__main__":
+    readme = Path(__file__).parent.parent / "README.md"
+    readme.write_text(in_readme(readme.read_text(encoding="utf-8")), encoding="utf-8")
+    sys.stdout.write(support_table() + "\n")
