@@ -89,7 +89,7 @@ def evaluate(
     """Evaluate the model at S draws of its sites (S, ...), in chunks of draws that keep memory flat."""
     size = len(next(iter(draws.values())))
     thin = int(np.ceil(size * num_rows(rows) / STORED))
-    chunk = int(np.clip(2**24 // num_rows(rows), 1, min(size, 256)))
+    chunk = _chunk_size(size, int(np.clip(2**24 // num_rows(rows), 1, 256)))
     witnesses = jnp.asarray(model.witnesses(num_rows(rows)))
     parts, latents = [], None
     for first in range(0, size, chunk):
@@ -106,6 +106,12 @@ def evaluate(
     return Evaluation(merged["log_joint"], merged["rows"], thin, functionals, mean)
 
 
+def _chunk_size(size: int, largest: int) -> int:
+    """A number of draws near ``largest`` that divides ``size``, so that all chunks share one compilation, if there is one."""
+    divisors = [d for d in range(1, min(size, largest) + 1) if size % d == 0]
+    return divisors[-1] if 4 * divisors[-1] >= min(size, largest) else largest
+
+
 def latents_of_draws(
     model: Model, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, draws: Mapping[str, np.ndarray]
 ) -> np.ndarray | None:
@@ -114,8 +120,9 @@ def latents_of_draws(
     some = jax.tree.map(lambda leaf: leaf[picked], rows)
     size = len(next(iter(draws.values())))
     parts = []
-    for first in range(0, size, 512):
-        piece = {name: jnp.asarray(leaf[first : first + 512]) for name, leaf in draws.items()}
+    chunk = _chunk_size(size, 512)
+    for first in range(0, size, chunk):
+        piece = {name: jnp.asarray(leaf[first : first + chunk]) for name, leaf in draws.items()}
         out = _latents(static_of(model), hyper, prior, some, piece)
         if out is None:
             return None

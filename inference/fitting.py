@@ -142,10 +142,10 @@ def checked_start(model: Model, hyper: Pytree, rows: Pytree, start: Mapping[str,
         raise ZooError(f"start has the sites {', '.join(sorted(start))}; the model has {', '.join(sorted(sites))}")
     for name, site in sites.items():
         value = jnp.asarray(start[name], float)
-        if value.shape != jnp.shape(site["value"]):
-            raise ZooError(f"start: {name} has shape {value.shape}; the model's is {jnp.shape(site['value'])}")
-        if not bool(jnp.all(site["fn"].support(value))):
-            raise ZooError(f"start: {name} is outside its support ({site['fn'].support})")
+        if value.shape != site.shape:
+            raise ZooError(f"start: {name} has shape {value.shape}; the model's is {site.shape}")
+        if not bool(jnp.all(site.support(value))):
+            raise ZooError(f"start: {name} is outside its support ({site.support})")
     return {name: jnp.asarray(start[name], float) for name in sites}
 
 

@@ -19,7 +19,7 @@ from jax.flatten_util import ravel_pytree
 from inference.outcome import Draws, Points, Task
 from inference.program import constrain_draws, potential, transforms, unconstrain_chains
 from inference.quasi_newton import minimise
-from inference.start import optimiser_sites
+from inference.start import start_sites
 from models.base import Pytree, ZooError
 
 GOOD_K = 0.7
@@ -56,7 +56,7 @@ def run(task: Task, options: Options) -> Draws:
     if task.model.algebra is not None and not task.model.algebra.proper:
         raise ZooError("prior=flat has no proper posterior to approximate; use method=em or map, or prior=default")
     supports = transforms(spec, *arrays)
-    starts = unconstrain_chains(supports, optimiser_sites(task, options.num_starts))
+    starts = unconstrain_chains(supports, start_sites(task, 1 if task.start else options.num_starts))
     minima = minimise(energy, spec, arrays, starts, options.max_iter, options.tol, task.reporter)
     stacked = np.array(
         [ravel_pytree(jax.tree.map(lambda leaf, s=s: leaf[s], minima.points))[0] for s in range(len(minima.trace))]

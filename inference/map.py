@@ -19,7 +19,7 @@ from numpyro.optim import Adam
 from inference.outcome import Points, Task
 from inference.program import constrain, transforms, unconstrain_chains
 from inference.quasi_newton import minimise
-from inference.start import optimiser_sites
+from inference.start import start_sites
 from models.base import Pytree
 
 
@@ -62,7 +62,7 @@ def run(task: Task, options: Options) -> Points:
     svi = delta(program)
     if svi.guide.prototype_trace is None:
         svi.init(task.key, task.hyper, task.rows)
-    starts = unconstrain_chains(supports, optimiser_sites(task, options.num_starts))
+    starts = unconstrain_chains(supports, start_sites(task, 1 if task.start else options.num_starts))
     minima = minimise(loss, program, (task.hyper, task.rows, supports), starts, options.max_iter, options.tol, task.reporter)
     sites = jax.vmap(lambda z: constrain(supports, z))(minima.points)
     final = np.array([trace[~np.isnan(trace)][-1] if (~np.isnan(trace)).any() else np.nan for trace in minima.trace])

@@ -17,7 +17,7 @@ from numpyro.infer.hmc import hmc
 from inference.chains import sample
 from inference.outcome import Draws, Task
 from inference.program import constrain_draws, potential, transforms, unconstrain_chains
-from inference.start import chain_sites
+from inference.start import start_sites
 from models.base import Pytree
 
 DENSE = 64  # dimensions up to which the mass matrix is dense
@@ -92,7 +92,7 @@ def run(task: Task, options: Options) -> Draws:
     kernel = Kernel(task.model.spec, options.num_warmup, options.target_accept, options.max_tree_depth)
     task.reporter.phase("starting chains", None)
     supports = transforms(task.model.spec, *arrays)
-    z = unconstrain_chains(supports, chain_sites(task, options.num_chains))
+    z = unconstrain_chains(supports, start_sites(task, options.num_chains))
     dense = sum(leaf[0].size for leaf in jax.tree.leaves(z)) <= DENSE
     key = jax.random.fold_in(task.key, 1)
     state = initial(kernel, dense, arrays, jax.random.split(key, options.num_chains), z)

@@ -10,7 +10,7 @@ from jax import Array
 
 from inference.chains import Run, drive
 from inference.outcome import Points, Task
-from inference.start import start_states, state_at
+from inference.start import sites_of, start_states
 from inference.sweep import Local, Verbs, sweep
 from models.base import Algebra, Pytree, Stats, ZooError, inner, log_prior
 
@@ -118,21 +118,17 @@ def require_proper(task: Task, algebra: Algebra) -> None:
 
 def initial(task: Task, algebra: Algebra, method: FixedPoint, num_starts: int) -> Climb:
     """States of all starts: seeded, or one at the sites given."""
-    if task.start is not None:
-        T = state_at(algebra, task.hyper, dict(task.start))
-        nu = jax.tree.map(lambda leaf: jnp.asarray(leaf, float)[None], dict(task.prior))
-    else:
-        T, nu = start_states(algebra, method.verbs.parameters, num_starts, task.hyper, task.prior, task.key, task.rows)
-    size = jax.tree.leaves(T)[0].shape[0]
+    size = num_starts if task.start is None else 1
+    T, nu, known = start_states(task, algebra, method.verbs.parameters, size)
     lowest, no = jnp.full(size, -jnp.inf), jnp.zeros(size, bool)
-    return Climb(T, nu, no | (task.start is None), lowest, no, no, T, lowest)
+    return Climb(T, nu, no | known, lowest, no, no, T, lowest)
 
 
 def points(task: Task, algebra: Algebra, method: FixedPoint, run: Run) -> Points:
     """The driver's run as an outcome: traces cut where a start stopped, failures put into words."""
     state, records = run.state, run.records
     T = state.T if method.monotone else state.best_point
-    sites = jax.vmap(lambda T: algebra.sites(task.hyper, T))(T)
+    sites = sites_of(algebra, task.hyper, T)
     stopped = np.asarray(records.done)
     failed = np.asarray(state.failed)
     failure = [

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -133,15 +133,36 @@ def _functionals(symmetry: Symmetry, dims: tuple[tuple[str, tuple[str, ...]], ..
     return functionals
 
 
-def latent_sites(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> dict[str, Any]:
-    """Name -> trace site of every unobserved sample statement of a program."""
-    trace = handlers.trace(handlers.seed(spec, jax.random.PRNGKey(0))).get_trace(hyper, rows, marginal=True)
-    return {k: v for k, v in trace.items() if v["type"] == "sample" and not v["is_observed"]}
+class Site(NamedTuple):
+    """An unobserved sample statement of a program."""
+
+    support: Any
+    shape: tuple[int, ...]
+    discrete: bool
+
+
+def latent_sites(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> dict[str, Site]:
+    """Name -> site of every unobserved sample statement.
+
+    The program is run on shapes only, which compiles nothing; on values where the support of a site depends on them.
+    """
+    found: dict[str, Site] = {}
+
+    def visit(hyper: Hyper, rows: Pytree) -> None:
+        trace = handlers.trace(handlers.seed(spec, jax.random.PRNGKey(0))).get_trace(hyper, rows, marginal=True)
+        for name, site in trace.items():
+            if site["type"] == "sample" and not site["is_observed"]:
+                found[name] = Site(site["fn"].support, jnp.shape(site["value"]), site["fn"].is_discrete)
+
+    jax.eval_shape(visit, hyper, rows)
+    if any(isinstance(leaf, jax.core.Tracer) for site in found.values() for leaf in jax.tree.leaves(site.support)):
+        visit(hyper, rows)
+    return found
 
 
 def transforms(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> dict[str, Any]:
     """Site -> transform from ℝᵈ to its support. A pytree: jitted code takes it as a traced argument."""
-    return {name: biject_to(site["fn"].support) for name, site in latent_sites(spec, hyper, rows).items()}
+    return {name: biject_to(site.support) for name, site in latent_sites(spec, hyper, rows).items()}
 
 
 def constrain(transforms: Mapping[str, Any], z: Sites) -> dict[str, Array]:
@@ -166,6 +187,10 @@ def unconstrain_chains(transforms: Mapping[str, Any], sites: Sites) -> dict[str,
     return jax.vmap(partial(unconstrain, transforms))(sites)
 
 
+@partial(jax.jit, static_argnames=("spec",))
 def potential(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, z: Sites) -> Array:
-    """−log p(x, z) on ℝᵈ, with the Jacobian of the transforms: what NUTS and Laplace work on."""
+    """−log p(x, z) on ℝᵈ, with the Jacobian of the transforms: what NUTS and Laplace work on.
+
+    Jitted, so that the program is traced once however often a sampler's code calls it.
+    """
     return potential_energy(spec, (hyper, rows), {}, z)

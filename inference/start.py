@@ -19,7 +19,7 @@ from inference.chains import each
 from inference.outcome import Task
 from inference.program import constrain, potential, transforms, unconstrain
 from inference.sweep import ParameterVerb, block_sum, num_rows
-from models.base import Algebra, Hyper, Pytree, Stats, add, at_mode, at_sample
+from models.base import Algebra, Hyper, Pytree, Stats, add, at_mode
 
 SEED_ROWS = 4096  # seeds are chosen among at most so many rows, evenly spread
 PRIOR_DRAWS = 50  # candidates of a chain that starts from the prior of a program
@@ -42,25 +42,16 @@ def seeds(key: Array, points: Array, num_seeds: int) -> Array:
     return lax.fori_loop(1, num_seeds, body, first)[0]
 
 
-@partial(jax.jit, static_argnames=("algebra", "verb", "num_starts"))
-def start_states(
-    algebra: Algebra,
-    verb: ParameterVerb,
-    num_starts: int,
-    hyper: Hyper,
-    prior: Mapping[str, Stats],
-    key: Array,
-    rows: Pytree,
-) -> tuple[Stats, Stats]:
-    """(T, nu) of ``num_starts`` starts, stacked along a leading axis."""
+@partial(jax.jit, static_argnames=("algebra", "num_starts"))
+def seeded(algebra: Algebra, num_starts: int, hyper: Hyper, prior: Mapping[str, Stats], key: Array, rows: Pytree) -> Stats:
+    """Nu of ``num_starts`` starts, stacked along a leading axis."""
     stride = max(1, num_rows(rows) // SEED_ROWS)
     points = algebra.coordinates(hyper, jax.tree.map(lambda leaf: leaf[::stride], rows))
     spread = points.std(axis=0)
     scale = jnp.where(spread > 0, spread, 1.0)[None, :]
 
-    def one(key: Array) -> tuple[Stats, Stats]:
-        key_seeds, key_theta = jax.random.split(key)
-        centres = seeds(key_seeds, points / scale, algebra.num_groups)
+    def one(key: Array) -> Stats:
+        centres = seeds(key, points / scale, algebra.num_groups)
 
         def block(key: Array, rows: Pytree, weight: Array) -> Any:
             gap = (algebra.coordinates(hyper, rows) / scale)[:, None, :] - centres[None, :, :]
@@ -68,55 +59,55 @@ def start_states(
             z = jax.tree.map(lambda leaf: (1 - SHARE) * leaf + SHARE / algebra.num_groups, nearest)
             return algebra.statistics(weight, z, algebra.features(hyper, rows))
 
-        nu = add(dict(prior), block_sum(block, key, rows))
-        return verb(algebra, key_theta, nu), nu
+        return add(dict(prior), block_sum(block, key, rows))
 
     return each(one, jax.random.split(key, num_starts))
 
 
+@partial(jax.jit, static_argnames=("algebra", "verb"))
+def parameters_of(algebra: Algebra, verb: ParameterVerb, nu: Stats) -> Stats:
+    """T of every start (the leading axis of nu), by a verb that needs no key."""
+    return jax.vmap(lambda nu: verb(algebra, jax.random.PRNGKey(0), nu))(nu)
+
+
 @partial(jax.jit, static_argnames=("algebra",))
-def state_at(algebra: Algebra, hyper: Hyper, sites: Mapping[str, Any]) -> Stats:
-    """T at the given sites, with a leading axis of one start."""
-    return jax.tree.map(lambda leaf: leaf[None], algebra.natural(hyper, sites))
-
-
-def chain_states(task: Task, algebra: Algebra, num_chains: int) -> Stats:
-    """T of every chain: at the sites given, or drawn from the conditional posterior of θ given seeds of its own."""
-    if task.start is not None:
-        one = state_at(algebra, task.hyper, dict(task.start))
-        return jax.tree.map(lambda leaf: jnp.repeat(leaf, num_chains, axis=0), one)
-    return start_states(algebra, at_sample, num_chains, task.hyper, task.prior, task.key, task.rows)[0]
-
-
-def chain_sites(task: Task, num_chains: int) -> dict[str, Array]:
-    """Sites of every chain (a leading axis) for the methods that run on the program.
-
-    With the algebra, those of `chain_states`; a program only starts each chain at the best of several draws from its prior.
-    """
-    if task.start is not None:
-        return {name: jnp.repeat(jnp.asarray(value)[None], num_chains, axis=0) for name, value in task.start.items()}
-    if task.model.algebra is not None:
-        algebra = task.model.algebra
-        return sites_of(algebra, task.hyper, chain_states(task, algebra, num_chains))
-    spec, keys = task.model.spec, jax.random.split(task.key, num_chains)
-    return _best_of_prior(spec, transforms(spec, task.hyper, task.rows), task.hyper, task.rows, keys)
-
-
-def optimiser_sites(task: Task, num_starts: int) -> dict[str, Array]:
-    """Sites of every start of an optimiser that runs on the program: the same points as those of EM."""
-    if task.start is not None:
-        return {name: jnp.asarray(value)[None] for name, value in task.start.items()}
-    if task.model.algebra is None:
-        return chain_sites(task, num_starts)
-    algebra = task.model.algebra
-    T, _ = start_states(algebra, at_mode, num_starts, task.hyper, task.prior, task.key, task.rows)
-    return sites_of(algebra, task.hyper, T)
+def natural_of(algebra: Algebra, hyper: Hyper, sites: Mapping[str, Any]) -> Stats:
+    """Sites -> T, over a leading axis."""
+    return jax.vmap(partial(algebra.natural, hyper))(sites)
 
 
 @partial(jax.jit, static_argnames=("algebra",))
 def sites_of(algebra: Algebra, hyper: Hyper, T: Stats) -> dict[str, Array]:
     """T of points -> sites, over a leading axis."""
     return jax.vmap(partial(algebra.sites, hyper))(T)
+
+
+def repeated(sites: Mapping[str, Any], size: int) -> dict[str, Array]:
+    """The sites given, ``size`` times along a new leading axis."""
+    return {name: jnp.repeat(jnp.asarray(value)[None], size, axis=0) for name, value in sites.items()}
+
+
+def start_states(task: Task, algebra: Algebra, verb: ParameterVerb, size: int) -> tuple[Stats, Stats, bool]:
+    """(T, nu, whether T came from nu) of ``size`` starts or chains: seeded, or all at the sites that the user gave."""
+    if task.start is not None:
+        nu = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], size, axis=0), dict(task.prior))
+        return natural_of(algebra, task.hyper, repeated(task.start, size)), nu, False
+    nu = seeded(algebra, size, task.hyper, task.prior, task.key, task.rows)
+    return parameters_of(algebra, verb, nu), nu, True
+
+
+def start_sites(task: Task, size: int) -> dict[str, Array]:
+    """Sites of ``size`` starts or chains, for the methods that run on the program: the same points as with the algebra.
+
+    A program only starts each at the best of several draws from its prior.
+    """
+    if task.start is not None:
+        return repeated(task.start, size)
+    if task.model.algebra is not None:
+        algebra = task.model.algebra
+        return sites_of(algebra, task.hyper, start_states(task, algebra, at_mode, size)[0])
+    spec, keys = task.model.spec, jax.random.split(task.key, size)
+    return _best_of_prior(spec, transforms(spec, task.hyper, task.rows), task.hyper, task.rows, keys)
 
 
 @partial(jax.jit, static_argnames=("spec",))
