@@ -120,7 +120,8 @@ def drive(
     """
     num_chains = int(jax.tree.leaves(state)[0].shape[0])
     keys = jax.random.split(key, num_chains)
-    one = jax.eval_shape(lambda key, state: step(static, arrays, key, state)[1], keys[0], jax.tree.map(lambda s: s[0], state))
+    single = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), (keys, state))
+    one = jax.eval_shape(lambda key, state: step(static, arrays, key, state)[1], *single)
     record_bytes = num_chains * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(one))
     capacity = int(np.clip(CAPACITY_BYTES // max(record_bytes, 1), 1, min(CAPACITY, max(num_steps, 1))))
     num_devices = max(d for d in range(1, len(jax.local_devices()) + 1) if num_chains % d == 0)
@@ -128,13 +129,15 @@ def drive(
     parts: list[Pytree] = []
     if checkpoint is not None and checkpoint.is_file():
         finished, state, parts = restore(checkpoint, state, one)
-    if num_devices > 1:  # placed once, so that the first chunk compiles what all chunks run
+    # Host arrays carry no weak types: the first chunk then compiles what all chunks run.
+    keys, state = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)), (keys, state))
+    if num_devices > 1:
         keys, state = jax.device_put((keys, state), jax.sharding.NamedSharding(_mesh(num_devices), PartitionSpec("chain")))
     call = partial(advance, step, static, capacity, num_devices, arrays, keys)
 
     reporter.phase(f"compiling {phase}", None)
     clock = time.perf_counter()
-    jax.block_until_ready(call(state, jnp.asarray(first), jnp.asarray(0)))
+    jax.block_until_ready(call(state, np.int32(first), np.int32(0)))
     compile_seconds = time.perf_counter() - clock
 
     reporter.phase(phase, num_steps)
@@ -142,12 +145,12 @@ def drive(
     with interruptible() as stop:
         while finished < num_steps and not done and not stop.is_set():
             clock = time.perf_counter()
-            now = jnp.asarray(min(count, num_steps - finished))
-            state, buffer, all_done, taken = jax.block_until_ready(call(state, jnp.asarray(first + finished), now))
+            now = np.int32(min(count, num_steps - finished))
+            state, buffer, all_done, taken = jax.block_until_ready(call(state, np.int32(first + finished), now))
             steps = int(np.max(taken))
             seconds = time.perf_counter() - clock
             finished, run_seconds, done = finished + steps, run_seconds + seconds, bool(np.all(all_done))
-            records = jax.tree.map(lambda leaf, steps=steps: np.asarray(leaf[:, :steps]), buffer)
+            records = jax.tree.map(lambda leaf, steps=steps: np.array(np.asarray(leaf)[:, :steps]), buffer)
             parts = [*parts, records] if keep else [jax.tree.map(lambda leaf: leaf[:, -1:], records)]
             count = int(np.clip(CHUNK_SECONDS * steps / max(seconds, 1e-9), 1, capacity))
             reporter.update(finished, describe(jax.tree.map(lambda leaf: leaf[:, -1], records)))

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import ArrayLike
 
 from inference.program import trace_point
 from inference.sweep import num_rows, responsibilities
@@ -57,7 +58,7 @@ def _latents(static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pyt
 
 @partial(jax.jit, static_argnames=("static",))
 def _chunk(
-    static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, witnesses: Array, draws: Sites
+    static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, witnesses: ArrayLike, draws: Sites
 ) -> dict[str, Any]:
     """One chunk of draws: per draw the log joint, log-likelihoods and functionals; latents summed over the draws."""
     weight = getattr(rows, "weight", None)
@@ -67,7 +68,7 @@ def _chunk(
         weighted = at["log_likelihood"] if weight is None else weight * at["log_likelihood"]
         log_likelihood = weighted.sum()
         latents = at["latents"]
-        functionals = dict(static.functionals(sites, None if latents is None else latents[witnesses]))
+        functionals = dict(static.functionals(sites, None if latents is None else latents[jnp.asarray(witnesses)]))
         if at["entropy"] is not None:
             functionals["entropy"] = at["entropy"].mean()
         out = {
@@ -90,15 +91,15 @@ def evaluate(
     size = len(next(iter(draws.values())))
     thin = int(np.ceil(size * num_rows(rows) / STORED))
     chunk = _chunk_size(size, int(np.clip(2**24 // num_rows(rows), 1, 256)))
-    witnesses = jnp.asarray(model.witnesses(num_rows(rows)))
+    witnesses = model.witnesses(num_rows(rows))
     parts, latents = [], None
     for first in range(0, size, chunk):
         piece = {name: jnp.asarray(leaf[first : first + chunk]) for name, leaf in draws.items()}
         out = _chunk(static_of(model), hyper, prior, rows, witnesses, piece)
         total = np.asarray(out.pop("latents"))
         latents = total if latents is None else latents + total
-        kept = out | {"rows": out["rows"][(-first) % thin :: thin]}
-        parts.append(jax.tree.map(np.asarray, kept))
+        out = jax.tree.map(np.asarray, out)
+        parts.append(out | {"rows": out["rows"][(-first) % thin :: thin]})
     merged = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
     assert latents is not None
     functionals = {"log_joint": merged["log_joint"]} | merged["functionals"]

@@ -168,14 +168,15 @@ def _of_points(task: Task, points: Points) -> tuple[dict[str, xr.Dataset], dict[
     sound = [s for s, why in enumerate(points.failure) if why is None]
     if not sound:
         raise ZooError(f"no start reached a mode: {points.failure[0]}")
-    starts = {name: leaf[sound] for name, leaf in points.sites.items()}
-    at = evaluate(model, task.hyper, task.prior, task.rows, starts)
-    best = int(np.argmax(at.log_joint))
-    chosen = {name: leaf[best : best + 1] for name, leaf in starts.items()}
     final = np.full(len(points.failure), np.nan)
-    final[sound] = at.log_joint
-    # Only the best start's latents are kept: evaluate again for that one.
-    one = evaluate(model, task.hyper, task.prior, task.rows, chosen)
+    best, chosen, one = sound[0], {}, None
+    for s in sound:  # one at a time: they share a compilation, and only the best start's latents are kept
+        sites = {name: leaf[s : s + 1] for name, leaf in points.sites.items()}
+        at = evaluate(model, task.hyper, task.prior, task.rows, sites)
+        final[s] = at.log_joint[0]
+        if one is None or final[s] > final[best]:
+            best, chosen, one = s, sites, at
+    assert one is not None
     groups = {
         "point_estimate": dataset({name: leaf[0] for name, leaf in chosen.items()}, model),
         "functionals": dataset({name: value[0] for name, value in one.functionals.items()}, model),
@@ -183,7 +184,7 @@ def _of_points(task: Task, points: Points) -> tuple[dict[str, xr.Dataset], dict[
         "optimization": _optimization(points, final),
     }
     warnings = [f"start {s}: {why}" for s, why in enumerate(points.failure) if why is not None]
-    attrs = {"best_start": sound[best], "warnings": "\n".join(warnings), "interrupted": int(points.interrupted)}
+    attrs = {"best_start": best, "warnings": "\n".join(warnings), "interrupted": int(points.interrupted)}
     return groups | _latent(model, one), attrs
 
 

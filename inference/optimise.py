@@ -12,7 +12,7 @@ from inference.chains import Run, drive
 from inference.outcome import Points, Task
 from inference.start import sites_of, start_states
 from inference.sweep import Local, Verbs, sweep
-from models.base import Algebra, Pytree, Stats, ZooError, inner, log_prior
+from models.base import Algebra, Pytree, Stats, ZooError, inner, log_prior, on_host
 
 
 class FixedPoint(NamedTuple):
@@ -120,8 +120,8 @@ def initial(task: Task, algebra: Algebra, method: FixedPoint, num_starts: int) -
     """States of all starts: seeded, or one at the sites given."""
     size = num_starts if task.start is None else 1
     T, nu, known = start_states(task, algebra, method.verbs.parameters, size)
-    lowest, no = jnp.full(size, -jnp.inf), jnp.zeros(size, bool)
-    return Climb(T, nu, no | known, lowest, no, no, T, lowest)
+    lowest, no = on_host(np.full(size, -np.inf)).astype(float), on_host(np.zeros(size, bool))
+    return Climb(T, nu, on_host(np.full(size, known)), lowest, no, no, T, lowest)
 
 
 def points(task: Task, algebra: Algebra, method: FixedPoint, run: Run) -> Points:
@@ -140,7 +140,7 @@ def points(task: Task, algebra: Algebra, method: FixedPoint, run: Run) -> Points
         objective=np.where(stopped, np.nan, records.log_joint),
         criterion=np.where(stopped, np.nan, records.criterion),
         iterations=(~stopped).sum(1),
-        converged=np.asarray(state.done & ~state.failed) | ((not method.monotone) & ~failed),
+        converged=(np.asarray(state.done) | (not method.monotone)) & ~failed,
         failure=failure,
         timing={"compile_seconds": run.compile_seconds, "warmup_seconds": 0.0, "run_seconds": run.run_seconds},
         interrupted=run.interrupted,

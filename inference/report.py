@@ -3,11 +3,9 @@
 import base64
 import html
 import io
-import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -62,10 +60,24 @@ def remarks(tree: xr.DataTree) -> list[str]:
 def _agreement(tree: xr.DataTree) -> str:
     if "label" not in tree["observed_data"] or "latent" not in tree:
         return ""
-    from sklearn.metrics import adjusted_rand_score
-
-    score = adjusted_rand_score(values(tree, "observed_data", "label"), values(tree, "latent", "decode"))
+    score = adjusted_rand_index(values(tree, "observed_data", "label"), values(tree, "latent", "decode"))
     return f"adjusted Rand index of the most probable components against the labels of the data: {score:.3f}"
+
+
+def adjusted_rand_index(left: np.ndarray, right: np.ndarray) -> float:
+    """Agreement of two partitions of the same rows, corrected for chance (Hubert and Arabie 1985): 1 when they are equal.
+
+    scikit-learn has it too; its import would take longer than a short run.
+    """
+    pairs = _pairs(np.unique(np.stack([left, right]), axis=1, return_counts=True)[1])
+    of_left, of_right = (_pairs(np.unique(labels, return_counts=True)[1]) for labels in (left, right))
+    expected = of_left * of_right / max(_pairs(np.array([len(left)])), 1)
+    most = (of_left + of_right) / 2
+    return 1.0 if most == expected else float((pairs - expected) / (most - expected))
+
+
+def _pairs(counts: np.ndarray) -> float:
+    return float((counts * (counts - 1) / 2).sum())
 
 
 def _parameters(tree: xr.DataTree) -> Table:
@@ -118,12 +130,13 @@ def write_report(tree: xr.DataTree, path: Path, config: str) -> None:
         "".join(f"<li class=problem>{html.escape(p)}</li>" for p in diagnosis.problems) or "<li>all diagnostics passed</li>"
     )
     notes = "".join(f"<li>{html.escape(line)}</li>" for line in remarks(tree))
-    pictures = "".join(f"<h2>{html.escape(title)}</h2>{_picture(draw)}" for title, draw in _pictures(tree).items())
+    # An optimiser's page is a table: drawing its trace would double the time of a short run.
+    detail = f"<h2>Chains</h2>{_traces(tree)}" if "posterior" in tree else f"<h2>Starts</h2>{_html(_starts(tree))}"
     title = f"{attrs['model']} on {attrs['data']} by {attrs['method']}"
     path.write_text(
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(title)}</title><style>{_STYLE}</style>"
         f"<h1>{html.escape(title)}</h1><ul>{verdict}{notes}</ul>"
-        f"<h2>Functionals: valid whatever the labels</h2>{_html(diagnosis.functionals)}{pictures}"
+        f"<h2>Functionals: valid whatever the labels</h2>{_html(diagnosis.functionals)}{detail}"
         f"<h2>Parameters</h2>{_html(parameters(tree))}<h2>Configuration</h2><pre>{html.escape(config)}</pre></html>",
         encoding="utf-8",
     )
@@ -137,49 +150,29 @@ _STYLE = (
 
 
 def _html(frame: pd.DataFrame) -> str:
-    formatters: dict[str, Callable[[Any], str]] = {str(column): partial(format_number, column=str(column)) for column in frame}
+    formatters: dict[str, Callable[[float], str]] = {str(column): partial(format_number, column=str(column)) for column in frame}
     return str(frame.to_html(formatters=formatters, border=0))
 
 
-def _picture(draw: Callable[[Any], None]) -> str:
-    """A matplotlib figure as an inline image, without pyplot: its import alone would double the time of a short run."""
+def _starts(tree: xr.DataTree) -> pd.DataFrame:
+    starts = tree["optimization"].to_dataset()[["final_objective", "iterations", "converged"]]
+    return starts.to_dataframe().rename(columns={"final_objective": "value"})
+
+
+def _traces(tree: xr.DataTree) -> str:
+    """The scalar functionals chain by chain, as an inline image."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 3), layout="constrained")
-    FigureCanvasAgg(figure)
-    draw(figure)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=100)
-    return f"<img alt='' src='data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}'>"
-
-
-def _pictures(tree: xr.DataTree) -> dict[str, Callable[[Any], None]]:
-    if "posterior" in tree:
-        return {"Chains": lambda figure: _traces(tree, figure)}
-    return {"Objective by iteration, every start": lambda figure: _objective(tree, figure)}
-
-
-def _traces(tree: xr.DataTree, figure: Any) -> None:
     functionals = tree["functionals"].to_dataset()
     names = [str(name) for name in functionals.data_vars if functionals[name].ndim == 2][:3]
+    figure = Figure(figsize=(9, 2.6), layout="constrained")
+    FigureCanvasAgg(figure)
     for axis, name in zip(np.atleast_1d(figure.subplots(1, len(names))), names, strict=True):
         for chain in functionals[name].values:
             axis.plot(chain, lw=0.5, alpha=0.8)
         axis.set_title(name.replace("_", " "), fontsize=10)
         axis.set_xlabel("draw")
-
-
-def _objective(tree: xr.DataTree, figure: Any) -> None:
-    axis = figure.subplots()
-    traces = values(tree, "optimization", "objective")
-    for trace in traces:
-        axis.plot(np.arange(1, len(trace) + 1), trace, lw=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        low = np.nanmin(np.nanmax(traces, axis=1))
-    top = np.nanmax(traces)
-    axis.set_ylim(low - 2 * max(top - low, 1.0), top + 0.1 * max(top - low, 1.0))
-    axis.set_xscale("log")
-    axis.set_xlabel("iteration")
-    axis.set_ylabel("log joint")
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=100)
+    return f"<img alt='traces of the functionals' src='data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}'>"

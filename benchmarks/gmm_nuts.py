@@ -1,0 +1,262 @@
+"""NUTS on the marginal mixture against PyMC with nutpie, and the zoo's Gibbs sampler against its NUTS.
+
+500 rows of two columns, three components, diagonal covariances, 4 chains of 1000 + 1000 iterations in double precision, on two
+CPU devices here and two cores there. All chains of all samplers start at the moments of the groups that the data were drawn
+from; each sampler adapts in its own way, with its own defaults (target acceptance 0.8, depth 10).
+
+The yardstick is the smallest bulk effective sample size over the symmetry-free functionals, per second. Functionals of all
+draws, PyMC's too, are computed by `inference.evaluate`; those that are constant are left out. Two clocks:
+
+- *end to end*, in a fresh process without any compilation cache, libraries imported: for the zoo from the building of the
+  model to the result tree (functionals, relabelling and diagnostics included), for PyMC from the building of the model to the
+  draws;
+- *sampling*, warm-up included, everything compiled: later seeds of the same process.
+"""
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks import child
+from benchmarks.measure import CONSOLE, Target, interleave, median, print_table, seconds
+
+DATASETS: Mapping[str, Mapping[str, Any]] = {
+    "separated": {"source": "blobs", "num_rows": 500, "num_features": 2, "num_groups": 3, "separation": 5.0, "seed": 8},
+    "overlapping": {"source": "martians", "num_rows": 500, "seed": 0},
+}
+SAMPLERS = ("peer", "nuts", "gibbs")
+LABELS = {"peer": "PyMC + nutpie", "nuts": "zoo NUTS", "gibbs": "zoo Gibbs"}
+NUM_COMPONENTS, NUM_CHAINS, NUM_WARMUP, NUM_SAMPLES = 3, 4, 1000, 1000
+REPEATS = 3  # fresh processes of each sampler
+SEEDS = 4  # runs in each: the first one end to end, the others for the sampling alone
+CONSTANT = 1e-6  # standard deviation below which a functional says nothing
+AGREEMENT = 4.5  # largest difference of two means, in Monte Carlo standard errors
+END_TO_END, SAMPLING, GIBBS = 3.0, 1.2, 5.0  # the issue's targets
+
+Draws = Mapping[str, np.ndarray]  # site or functional -> (chain, draw, ...)
+
+
+class Sampled(NamedTuple):
+    """Fresh processes of one sampler, pooled."""
+
+    end_to_end: list[float]  # seconds, one a process
+    sampling: list[float]  # seconds, one a later seed
+    functionals: list[Draws]  # one a run, in the order of the runs
+    fresh: list[bool]  # whether the run was the first of its process
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# In the child
+
+
+def build(dataset: Mapping[str, Any]) -> tuple[Any, Any, dict[str, np.ndarray]]:
+    """(data, model, start): the start holds share, mean and inverse variance of every labelled group."""
+    from models import MODELS, load_data
+
+    data = load_data(**dataset)
+    groups = [data.x[data.labels == group] for group in range(NUM_COMPONENTS)]
+    start = {
+        "mixture_probs": np.array([len(x) / data.num_rows for x in groups]),
+        "mean": np.array([x.mean(axis=0) for x in groups]),
+        "precision": np.array([1 / x.var(axis=0) for x in groups]),
+    }
+    return data, MODELS["gmm"](data, num_components=NUM_COMPONENTS, covariance="diag"), start
+
+
+def sample_zoo(dataset: dict[str, Any], method: str, seeds: list[int], folder: str) -> dict[str, Any]:
+    """The zoo's NUTS or Gibbs, one run a seed; draws go to ``folder``."""
+    import jax
+
+    from inference import diagnostics, fit, fitting, gibbs, nuts  # noqa: F401 - imports are not timed
+
+    jax.config.update("jax_num_cpu_devices", 2)
+    data, _, start = build(dataset)
+    end_to_end, sampling = [], []
+    for seed in seeds:
+        clock = time.perf_counter()
+        _, model, _ = build(dataset)
+        tree = fit(
+            model, data, method=method, start=start, seed=seed,
+            num_chains=NUM_CHAINS, num_warmup=NUM_WARMUP, num_samples=NUM_SAMPLES,
+        )  # fmt: skip
+        end_to_end.append(time.perf_counter() - clock)
+        sampling.append(tree.attrs["warmup_seconds"] + tree.attrs["run_seconds"])
+        save(folder, seed, {str(name): np.asarray(value) for name, value in tree["posterior"].data_vars.items()})
+    return {"end_to_end": end_to_end[0], "sampling": sampling[1:]}
+
+
+def sample_peer(dataset: dict[str, Any], method: str, seeds: list[int], folder: str) -> dict[str, Any]:
+    """PyMC's model of the same posterior, sampled by nutpie."""
+    import numba  # noqa: F401 - imports are not timed
+    import nutpie
+    import pymc  # noqa: F401
+
+    data, model, start = build(dataset)
+    clock = time.perf_counter()
+    program = pymc_model(data.x, model.hyper)
+    compiled = nutpie.compile_pymc_model(program, initial_points=start, jitter_rvs=set())
+    end_to_end, sampling = 0.0, []
+    for seed in seeds:
+        before = time.perf_counter()
+        tree = nutpie.sample(
+            compiled, draws=NUM_SAMPLES, tune=NUM_WARMUP, chains=NUM_CHAINS, cores=2, seed=seed,
+            progress_bar=False, save_warmup=False,
+        )  # fmt: skip
+        end_to_end = end_to_end or time.perf_counter() - clock
+        sampling.append(time.perf_counter() - before)
+        save(folder, seed, {name: np.asarray(tree.posterior[name]) for name in start})
+    return {"end_to_end": end_to_end, "sampling": sampling[1:]}
+
+
+def pymc_model(x: np.ndarray, hyper: Mapping[str, np.ndarray]) -> Any:
+    """The zoo's diagonal mixture in PyMC: the same sites and prior, the components summed out."""
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    shape = (NUM_COMPONENTS, x.shape[1])
+    with pm.Model() as model:
+        weights = pm.Dirichlet("mixture_probs", hyper["concentration"])
+        rate, location = (np.broadcast_to(value, shape) for value in (hyper["scatter"] / 2, hyper["location"]))
+        precision = pm.Gamma("precision", alpha=hyper["dof"] / 2, beta=rate, shape=shape)
+        mean = pm.Normal("mean", location, tau=hyper["strength"] * precision, shape=shape)
+        rows = pm.logp(pm.Normal.dist(mean[None], tau=precision[None]), x[:, None, :]).sum(-1)
+        pm.Potential("x", pm.math.logsumexp(rows + pt.log(weights)[None], axis=1).sum())
+    return model
+
+
+def save(folder: str, seed: int, draws: Draws) -> None:
+    """Draws of one run, by seed."""
+    np.savez(Path(folder) / f"{seed}.npz", allow_pickle=False, **draws)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# In the parent
+
+
+def run_child(sampler: str, dataset: Mapping[str, Any], index: int) -> Sampled:
+    """One fresh process of one sampler."""
+    seeds = [100 * (index + 1) + number for number in range(SEEDS)]
+    worker: Callable[..., dict[str, Any]] = sample_peer if sampler == "peer" else sample_zoo
+    with tempfile.TemporaryDirectory() as folder:
+        took = child.call(worker, {"dataset": dict(dataset), "method": sampler, "seeds": seeds, "folder": folder})
+        draws = [dict(np.load(Path(folder) / f"{seed}.npz")) for seed in seeds]
+    functionals = [functionals_of(dataset, one) for one in draws]
+    return Sampled([took["end_to_end"]], took["sampling"], functionals, [number == 0 for number in range(SEEDS)])
+
+
+def functionals_of(dataset: Mapping[str, Any], draws: Draws) -> Draws:
+    """The zoo's functionals at anybody's draws, one entry a number: (chain, draw)."""
+    from inference.evaluate import evaluate
+    from inference.fitting import as_arrays, x64
+
+    data, model, _ = build(dataset)
+    flat = {name: value.reshape(-1, *value.shape[2:]) for name, value in draws.items()}
+    with x64(64):
+        hyper, prior, rows = as_arrays((dict(model.hyper), dict(model.prior), model.rows(data)))
+        found = evaluate(model, hyper, prior, rows, flat).functionals
+    split: dict[str, np.ndarray] = {}
+    for name, value in found.items():
+        columns = value.reshape(NUM_CHAINS, NUM_SAMPLES, -1)
+        split |= {f"{name}[{index}]": columns[..., index] for index in range(columns.shape[-1])}
+    return split
+
+
+def pool(parts: list[Sampled]) -> Sampled:
+    """Several processes of one sampler as one."""
+    return Sampled(*([item for part in lists for item in part] for lists in zip(*parts, strict=True)))
+
+
+def varying(samplers: Mapping[str, Sampled]) -> list[str]:
+    """The functionals that are not constant under any sampler."""
+    names = list(samplers["nuts"].functionals[0])
+    return [n for n in names if min(np.std([run[n] for run in s.functionals]) for s in samplers.values()) > CONSTANT]
+
+
+def smallest_ess(run: Draws, names: list[str]) -> float:
+    """The smallest bulk effective sample size of one run."""
+    from arviz_stats import ess
+
+    return min(float(np.squeeze(ess(run[name]))) for name in names)
+
+
+def worst_rhat(sampled: Sampled, names: list[str]) -> float:
+    """The largest rank-normalised split R-hat, all chains of all runs together."""
+    from arviz_stats import rhat
+
+    return max(float(np.squeeze(rhat(np.concatenate([run[name] for run in sampled.functionals])))) for name in names)
+
+
+def disagreement(one: Sampled, other: Sampled, names: list[str]) -> float:
+    """The largest difference of a functional's mean between two samplers, in Monte Carlo standard errors."""
+    from arviz_stats import mcse
+
+    worst = 0.0
+    for name in names:
+        draws = [np.concatenate([run[name] for run in sampled.functionals]) for sampled in (one, other)]
+        error = np.sqrt(sum(float(np.squeeze(mcse(values))) ** 2 for values in draws))
+        worst = max(worst, abs(draws[0].mean() - draws[1].mean()) / error)
+    return float(worst)
+
+
+class Rates(NamedTuple):
+    """Smallest effective sample sizes per second, medians over the runs."""
+
+    end_to_end: float
+    sampling: float
+
+
+def rates(sampled: Sampled, names: list[str]) -> Rates:
+    """Each run's effective sample size over its own seconds."""
+    sizes = [smallest_ess(run, names) for run in sampled.functionals]
+    first = [size for size, fresh in zip(sizes, sampled.fresh, strict=True) if fresh]
+    later = [size for size, fresh in zip(sizes, sampled.fresh, strict=True) if not fresh]
+    pairs = ((first, sampled.end_to_end), (later, sampled.sampling))
+    return Rates(*(median(size / took for size, took in zip(*pair, strict=True)) for pair in pairs))
+
+
+def measure_dataset(name: str, repeats: int) -> list[Target]:
+    """All samplers on one data set, in turns: a table, and its targets."""
+    runs = {sampler: partial(run_child, sampler, DATASETS[name]) for sampler in SAMPLERS}
+    samplers = {sampler: pool(parts) for sampler, parts in interleave(runs, repeats).items()}
+    names = varying(samplers)
+    found = {sampler: rates(sampled, names) for sampler, sampled in samplers.items()}
+    gaps = {sampler: disagreement(sampled, samplers["nuts"], names) for sampler, sampled in samplers.items()}
+    rows = []
+    for sampler, sampled in samplers.items():
+        sizes = [smallest_ess(run, names) for run in sampled.functionals]
+        rows.append((
+            LABELS[sampler], f"{median(sizes):.0f}", f"{worst_rhat(sampled, names):.3f}",
+            seconds(sampled.end_to_end), f"{found[sampler].end_to_end:.0f}",
+            seconds(sampled.sampling), f"{found[sampler].sampling:.0f}",
+        ))  # fmt: skip
+    columns = ("", "ESS", "R-hat", "end to end [s]", "ESS/s", "sampling [s]", "ESS/s")
+    note = (
+        f"ESS: smallest over {len(names)} functionals, per run. Means differ from zoo NUTS by at most {gaps['peer']:.1f} "
+        f"(PyMC) and {gaps['gibbs']:.1f} (Gibbs) Monte Carlo standard errors; {AGREEMENT} are allowed."
+    )
+    print_table(f"{name} groups, {NUM_CHAINS} × ({NUM_WARMUP} + {NUM_SAMPLES}), smallest bulk ESS", columns, rows, note)
+    agreed = {sampler: gap <= AGREEMENT for sampler, gap in gaps.items()}
+    return _targets(name, found, agreed)
+
+
+def _targets(name: str, found: Mapping[str, Rates], agreed: Mapping[str, bool]) -> list[Target]:
+    nuts, peer, gibbs = found["nuts"], found["peer"], found["gibbs"]
+    return [
+        Target(f"{name}: NUTS over PyMC, end to end", nuts.end_to_end / peer.end_to_end, END_TO_END, agreed=agreed["peer"]),
+        Target(f"{name}: NUTS over PyMC, sampling", nuts.sampling / peer.sampling, SAMPLING, agreed=agreed["peer"]),
+        Target(f"{name}: Gibbs over NUTS, sampling", gibbs.sampling / nuts.sampling, GIBBS, agreed=agreed["gibbs"]),
+    ]
+
+
+def measure_nuts() -> list[Target]:
+    """The separated groups are held to the targets; the overlapping ones, where mixing is hard, are shown beside them."""
+    targets = measure_dataset("separated", REPEATS)
+    for target in measure_dataset("overlapping", 1):
+        text = f"{target.value:.2f} ×" if target.agreed else "answers differ"
+        CONSOLE.print(f"{target.name}: {text} (no target)")
+    return targets
