@@ -3,9 +3,9 @@
 import base64
 import html
 import io
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -150,7 +150,7 @@ _STYLE = (
 
 
 def _html(frame: pd.DataFrame) -> str:
-    formatters: dict[str, Callable[[float], str]] = {str(column): partial(format_number, column=str(column)) for column in frame}
+    formatters: Any = {str(column): partial(format_number, column=str(column)) for column in frame}
     return str(frame.to_html(formatters=formatters, border=0))
 
 
