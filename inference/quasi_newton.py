@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
 from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
 
 from inference.chains import interruptible
 from inference.progress import Reporter
@@ -61,16 +62,16 @@ def minimise(
     jax.block_until_ready(call(first))
     compile_seconds = time.perf_counter() - clock
 
-    size = int(jax.tree.leaves(starts)[0].shape[0])
+    flat_starts = np.asarray(jax.vmap(lambda point: ravel_pytree(point)[0])(starts), dtype=np.float64)
     found: list[Any] = []
     traces: list[list[float]] = []
     clock = time.perf_counter()
-    with interruptible() as stop:
-        for s in range(size):
+    # The vectors are short: BLAS threads would spin against JAX's for longer than they work.
+    with interruptible() as stop, threadpool_limits(1, user_api="blas"):
+        for s, flat in enumerate(flat_starts):
             if stop.is_set():
                 break
-            reporter.phase(f"start {s + 1} of {size}", max_iter)
-            flat = np.asarray(ravel_pytree(jax.tree.map(lambda leaf, s=s: leaf[s], starts))[0], dtype=np.float64)
+            reporter.phase(f"start {s + 1} of {len(flat_starts)}", max_iter)
             trace: list[float] = []
             options: Any = {"maxiter": max_iter, "maxfun": 20 * max_iter, "maxcor": MEMORY, "ftol": tol, "gtol": GRADIENT}
             function: Any = partial(_host, call)
@@ -78,15 +79,15 @@ def minimise(
             result = minimize(function, flat, jac=True, method="L-BFGS-B", callback=visit, options=options)
             found.append(result)
             traces.append(trace)
-    points = [unravel(jnp.asarray(result.x, first.dtype)) for result in found]
+    run_seconds = time.perf_counter() - clock
     longest = max(1, *(len(trace) for trace in traces))
     return Minima(
-        points=jax.tree.map(lambda *leaves: jnp.stack(leaves), *points),
+        points=jax.vmap(unravel)(jnp.asarray(np.stack([result.x for result in found]), first.dtype)),
         trace=np.array([trace + [np.nan] * (longest - len(trace)) for trace in traces]),
         iterations=np.array([len(trace) for trace in traces]),
         converged=np.array([result.status in {0, 2} for result in found]),
         compile_seconds=compile_seconds,
-        run_seconds=time.perf_counter() - clock,
+        run_seconds=run_seconds,
         interrupted=stop.is_set(),
     )
 

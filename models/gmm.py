@@ -25,8 +25,9 @@ from jax import Array
 
 from models.base import Algebra, Data, Hyper, Model, Permutation, Sites, Stats, ZooError, on_host
 from models.data import missing_cell
-from models.emissions import GAUSSIANS, Emission, check_hyper, hyper_shapes
+from models.emissions import Emission, check_hyper
 from models.families import dirichlet
+from models.gaussians import GAUSSIANS
 from models.latents import categorical
 
 
@@ -116,7 +117,7 @@ def _hyper(data: Data, num_components: int, covariance: str, weights: str, prior
         return origin
     blocks = {"component": emission.parameters} | ({"mixture_probs": ("concentration",)} if weights == "learned" else {})
     hyper = {"concentration": 2.0} | emission.defaults(data.x, num_components) | _named(prior, blocks)
-    shapes = hyper_shapes(covariance, dimension)
+    shapes = emission.shapes(dimension)
     if weights == "learned":
         shapes["concentration"] = (num_components,)
     checked = check_hyper(hyper, shapes)
