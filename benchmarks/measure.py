@@ -71,12 +71,12 @@ def print_header() -> None:
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], note: str = "") -> None:
     """One table in 80 columns: the first column is text, the others are numbers; ``note`` says what was measured."""
-    table = Table(title=title, title_justify="left", title_style="bold", pad_edge=False, box=None, caption_justify="left")
+    table = Table(pad_edge=False, box=None)
     for index, column in enumerate(columns):
         table.add_column(column, justify="left" if index == 0 else "right")
     for row in rows:
         table.add_row(*row)
-    CONSOLE.print()
+    CONSOLE.print(f"\n[bold]{title}[/bold]")
     CONSOLE.print(table)
     if note:
         CONSOLE.print(note, style="dim")

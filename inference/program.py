@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 from jax import Array
 from numpyro import handlers
 from numpyro.distributions import biject_to
@@ -34,13 +35,21 @@ def trace_point(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, sites: Sit
         flat = log_prob.reshape(log_prob.shape[0], -1).sum(1) if log_prob.ndim else log_prob[None]
         same = log_likelihood is not None and log_likelihood.shape == flat.shape
         log_likelihood = log_likelihood + flat if same else flat if log_likelihood is None else jnp.append(log_likelihood, flat)
-        if hasattr(site["fn"], "component_log_probs") and log_prob.ndim == 1:
-            logits = site["fn"].component_log_probs(site["value"])
+        mixture = mixture_of(site["fn"])
+        if mixture is not None and log_prob.ndim == 1:
+            logits = mixture.component_log_probs(site["value"])
     if log_likelihood is None:
         raise ZooError("the program observes nothing: give one of its sample statements obs=")
     latents = None if logits is None else jax.nn.softmax(logits, axis=-1)
     entropy = None if latents is None else jax.scipy.special.entr(latents).sum(-1)
     return {"log_prior": log_prior, "log_likelihood": log_likelihood, "latents": latents, "entropy": entropy}
+
+
+def mixture_of(distribution: Any) -> Any:
+    """The mixture inside a plate's expansion or a mask, or None."""
+    while isinstance(distribution, dist.ExpandedDistribution | dist.MaskedDistribution):
+        distribution = distribution.base_dist
+    return distribution if isinstance(distribution, dist.MixtureSameFamily | dist.MixtureGeneral) else None
 
 
 def _scaled(site: Mapping[str, Any], log_prob: Array) -> Array:
@@ -111,7 +120,8 @@ def program_model(
 
 def _guessed_dims(dim: str, shapes: Mapping[str, tuple[int, ...]], trace: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     """The sites whose leading axis has the size of the observed mixture carry its labels."""
-    sizes = [v["fn"].mixture_size for v in trace.values() if v["type"] == "sample" and hasattr(v["fn"], "mixture_size")]
+    observed = [site["fn"] for site in trace.values() if site["type"] == "sample" and site["is_observed"]]
+    sizes = [mixture.mixture_size for mixture in map(mixture_of, observed) if mixture is not None]
     if not sizes:
         raise ZooError(f"symmetry={dim!r}: name the dimension in dims, for example dims={{'mean': ('{dim}',)}}")
     return {

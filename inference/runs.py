@@ -130,6 +130,8 @@ def _remove_if_nothing_was_computed(folder: Path) -> None:
     if {path.name for path in folder.iterdir()} == {"config.yaml"}:
         (folder / "config.yaml").unlink()
         folder.rmdir()
+        if folder.parent == Path("runs") and not any(folder.parent.iterdir()):
+            folder.parent.rmdir()
 
 
 def resumed(config: dict[str, Any]) -> dict[str, Any]:

@@ -117,9 +117,8 @@ def _best_of_prior(
     """The draw with the highest density among `PRIOR_DRAWS`, for every key; improper sites are drawn around 0 on ℝᵈ."""
 
     def draw(key: Array) -> dict[str, Array]:
-        trace = handlers.trace(handlers.seed(handlers.substitute(spec, substitute_fn=init_to_sample), key)).get_trace(
-            hyper, rows
-        )
+        seeded_spec = handlers.substitute(handlers.seed(spec, key), substitute_fn=init_to_sample)
+        trace = handlers.trace(seeded_spec).get_trace(hyper, rows)
         return unconstrain(transforms, {name: trace[name]["value"] for name in transforms})
 
     def one(key: Array) -> dict[str, Array]:

@@ -1,0 +1,71 @@
+"""The driver: chunks, checkpoints, interruption."""
+
+import os
+import signal
+import threading
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from inference.chains import drive
+from inference.progress import Silent
+from inference.runs import resumed
+from models import ZooError
+
+
+def walk(static, arrays, key, state):
+    """A random walk that is done when it has taken ``static`` steps."""
+    position, taken = state
+    position = position + jax.random.normal(key)
+    return (position, taken + 1), position, taken + 1 >= static
+
+
+def run(num_steps, key=0, static=10**9, state=None, **options):
+    state = (jnp.zeros(3), jnp.zeros(3, int)) if state is None else state
+    return drive(walk, static, (), jax.random.PRNGKey(key), state, num_steps, Silent(), "walking", **options)
+
+
+def test_records_are_a_plain_loop():
+    """Chunked and vectorised, the walk is what a Python loop over steps and chains gives."""
+    found = run(300).records
+    keys = jax.random.split(jax.random.PRNGKey(0), 3)
+    naive = [[float(jax.random.normal(jax.random.fold_in(key, i))) for i in range(5)] for key in keys]
+    assert found.shape == (3, 300)
+    np.testing.assert_allclose(found[:, :5], np.cumsum(naive, axis=1), rtol=1e-12)
+
+
+def test_stops_when_all_chains_are_done():
+    found = run(300, static=7)
+    assert found.num_steps == 7
+    assert found.records.shape == (3, 7)
+
+
+def test_resumed_run_equals_an_unbroken_one(tmp_path):
+    """Stopped after 120 steps and resumed from its checkpoint, the walk goes where it would have gone."""
+    whole = run(300)
+    file = tmp_path / "checkpoint.npz"
+    run(120, checkpoint=file)
+    resumed_run = run(300, checkpoint=file)
+    np.testing.assert_array_equal(resumed_run.records, whole.records)
+    with pytest.raises(ZooError, match="another model"):
+        run(300, checkpoint=file, state=(jnp.zeros(4), jnp.zeros(4, int)))
+
+
+def test_interrupt_keeps_finished_steps():
+    """The first Ctrl-C ends the run after the chunk in hand; its steps are those of the unbroken run."""
+    timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    clock = time.perf_counter()
+    found = run(50_000_000)
+    assert found.interrupted
+    assert 0 < found.num_steps < 50_000_000
+    assert time.perf_counter() - clock < 60
+    np.testing.assert_array_equal(found.records[:, :100], run(100).records)
+
+
+def test_resume_needs_a_run(tmp_path):
+    with pytest.raises(ZooError, match="no run to go on with"):
+        resumed({"resume": str(tmp_path)})

@@ -1,0 +1,197 @@
+"""The command line: its grammar, its exit codes, what it leaves on disk."""
+
+import json
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from omegaconf import OmegaConf
+
+from inference import METHODS
+from inference.config import CONF, choices, compose, expand
+from inference.results import load
+from inference.shell import compare_main, guarded, help_text, run_main
+from inference.support import in_readme
+from models import MODELS, ZooError
+from models.datasets import DATASETS
+
+ROOT = Path(__file__).parent.parent
+QUICK = ["progress=false", "data=blobs", "data.num_rows=60", "model.num_components=2"]
+
+
+def test_help_loads_nothing_heavy():
+    """--help in a fresh process imports no JAX, NumPyro or ArviZ, and names every model, method and data set."""
+    code = (
+        "import sys, runpy\n"
+        "sys.argv = ['run', '--help']\n"
+        "try: runpy.run_module('inference.run', run_name='__main__')\n"
+        "except SystemExit: pass\n"
+        "heavy = ('jax', 'numpyro', 'arviz_base', 'arviz_stats', 'arviz_plots')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    assert out.rstrip().endswith("[]")
+    assert all(name in out for name in [*METHODS, *DATASETS, "gmm", "gmm_simple"])
+    assert "num_warmup" in help_text()
+
+
+def test_configuration_equals_code():
+    """The groups list the models, methods and data sets there are, with the methods' own defaults."""
+    assert set(choices("model")) == {*MODELS, "program"}
+    assert set(choices("method")) == set(METHODS)
+    assert set(choices("data")) == {*DATASETS, "file"}
+    for method, path in METHODS.items():
+        entry = OmegaConf.to_container(OmegaConf.load(CONF / "method" / f"{method}.yaml"))
+        assert entry.pop("method") == method
+        assert entry == import_module(path).Options()._asdict()
+
+
+def test_readme_support_table_is_the_code():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert in_readme(text) == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["model=gmmm"], ["gmmm", "gmm_simple", "did you mean gmm?"]),
+        (["method=nut"], ["nut", "gibbs", "did you mean nuts?"]),
+        (["num_sampels=3"], ["num_sampels", "did you mean num_samples?", "num_warmup"]),
+        (["method=em", "num_samples=3"], ["num_samples", "method=em", "max_iter"]),
+        (["model.components=2"], ["model.components", "model.num_components"]),
+        (["data=nofile.csv"], ["nofile.csv", "iris"]),
+        (["data=nofile"], ["nofile", "iris"]),
+        (["data.label=foo"], ["foo", "species"]),
+        (["seed=-1"], ["seed", "-1"]),
+        (["precision=16"], ["precision=16", "64, 32"]),
+        (["num_samples=abc"], ["num_samples", "whole number", "abc"]),
+        (["num_samples=0"], ["num_samples", "at least 1"]),
+        (["target_accept=2"], ["target_accept", "0.999"]),
+        (["method=em,map"], ["several values", "-m"]),
+        (["model.num_components=0"], ["num_components", "above 0"]),
+        (["model.num_components=200"], ["150 rows", "num_components=200"]),
+        (["model.prior.component.strength=-1"], ["strength", "above 0", "-1"]),
+        (["model.prior.component.foo=1"], ["component.foo", "strength"]),
+        (["model.prior.foo.bar=1"], ["foo", "mixture_probs"]),
+        (["model.prior=flat", "method=gibbs"], ["flat", "proper"]),
+        (["model.covariance=round"], ["round", "full, tied, diag, spherical"]),
+        (["data=digits"], ["pixel_0_0", "data.drop_constant=true"]),
+        (["resume=nowhere"], ["nowhere", "config.yaml"]),
+        (["model=nofile.py:mixture"], ["nofile.py"]),
+        (["nonsense"], ["nonsense", "key=value"]),
+        (["+new=1"], ["+new=1"]),
+    ],
+)
+def test_mistakes_exit_2_with_one_message(arguments, words, tmp_path, capsys, monkeypatch):
+    """One line on standard error that names the slip and what is valid; no traceback, no folder left behind."""
+    monkeypatch.chdir(tmp_path)
+    assert guarded(run_main, ["progress=false", *arguments]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("error: ")
+    assert all(word in message for word in words), message
+    assert "Traceback" not in message
+    assert not (tmp_path / "runs").exists()
+
+
+def test_run_folder(tmp_path, capsys):
+    """A run leaves results, summary, configuration, environment and report; a second one refuses to overwrite them."""
+    arguments = [*QUICK, "method=em", f"out={tmp_path / 'run'}"]
+    assert guarded(run_main, arguments) == 0
+    assert {p.name for p in (tmp_path / "run").iterdir()} == {
+        "results.nc", "summary.csv", "config.yaml", "environment.json", "report.html",
+    }  # fmt: skip
+    tree = load(tmp_path / "run")
+    summary = pd.read_csv(tmp_path / "run" / "summary.csv", index_col=["group", "name"])
+    assert summary.loc[("functionals", "log_joint"), "value"] == pytest.approx(
+        float(tree["functionals"]["log_joint"]), rel=1e-12
+    )
+    assert "jax" in json.loads((tmp_path / "run" / "environment.json").read_text())["packages"]
+    assert "Functionals" in (tmp_path / "run" / "report.html").read_text()
+    assert max(len(line) for line in capsys.readouterr().out.splitlines() if "results in" not in line) <= 80
+    assert guarded(run_main, arguments) == 2
+    assert "holds the results of another run" in capsys.readouterr().err
+
+
+def test_configuration_reproduces_the_run(tmp_path):
+    """config.yaml, read back as arguments, gives the same result."""
+    first = tmp_path / "first"
+    assert guarded(run_main, [*QUICK, "method=em", "model.prior.component.strength=0.5", f"out={first}"]) == 0
+    config = OmegaConf.to_container(OmegaConf.load(first / "config.yaml"))
+    assert config["model"]["prior"] == {"component": {"strength": 0.5}}
+    assert config["max_iter"] == 2000
+
+
+def test_sweep_is_the_product_of_the_lists():
+    runs = expand(["model.num_components=1,2", "method=em,map"], sweep=True)
+    assert [compose(one)["model"]["num_components"] for one in runs] == [1, 1, 2, 2]
+    assert [compose(one)["method"] for one in runs] == ["em", "map", "em", "map"]
+
+
+def test_data_file_and_prior_syntax():
+    """Paths, also awkward ones, and dotted prior numbers reach their places."""
+    config = compose(expand(["data=some dir/it's.csv", "model.prior.mixture_probs.concentration=3"], sweep=False)[0])
+    assert config["data"]["path"] == "some dir/it's.csv"
+    assert config["model"]["prior"] == {"mixture_probs": {"concentration": 3}}
+
+
+def test_sweep_runs_every_combination(tmp_path):
+    arguments = ["-m", *QUICK[:-1], "model.num_components=1,2", "method=em", f"out={tmp_path}"]
+    assert guarded(run_main, arguments) == 0
+    assert [load(tmp_path / str(i))["point_estimate"].sizes["component"] for i in (0, 1)] == [1, 2]
+
+
+def test_failed_diagnostic_exits_3(tmp_path, capsys):
+    """Twenty draws are too few: the results are kept, the table says what failed, the exit code is 3."""
+    arguments = [*QUICK, "method=gibbs", "num_warmup=10", "num_samples=20", f"out={tmp_path / 'run'}"]
+    assert guarded(run_main, arguments) == 3
+    assert "effective sample size" in capsys.readouterr().out
+    assert load(tmp_path / "run").attrs["exit_status"] == 3
+
+
+def test_program_from_a_file(tmp_path):
+    """A user's NumPyro program, named by file and function, runs by MAP on a CSV."""
+    (tmp_path / "mine.py").write_text(
+        "import jax.numpy as jnp, numpyro, numpyro.distributions as dist\n"
+        "def mixture(x):\n"
+        "    probs = numpyro.sample('probs', dist.Dirichlet(jnp.full(2, 2.0)))\n"
+        "    mean = numpyro.sample('mean', dist.Normal(jnp.zeros(2), 5.0).to_event(1))\n"
+        "    with numpyro.plate('row', x.shape[0]):\n"
+        "        numpyro.sample('x', dist.MixtureSameFamily(dist.Categorical(probs), dist.Normal(mean, 1.0)), obs=x[:, 0])\n"
+    )
+    x = np.concatenate([np.random.default_rng(0).normal(c, 1, 40) for c in (-4, 4)])
+    pd.DataFrame({"x": x}).to_csv(tmp_path / "table.csv", index=False)
+    arguments = [f"model={tmp_path}/mine.py:mixture", "model.symmetry=component", "method=map", f"data={tmp_path}/table.csv"]
+    assert guarded(run_main, [*arguments, "progress=false", f"out={tmp_path / 'run'}"]) == 0
+    tree = load(tmp_path / "run")
+    assert sorted(tree["point_estimate"]["mean"].values) == pytest.approx([-4, 4], abs=0.6)  # 4 standard errors of a mean
+    assert guarded(run_main, [*arguments[:2], "method=em", arguments[3], "progress=false"]) == 2
+
+
+def test_compare_runs_and_loads(tmp_path, capsys):
+    """One table and one picture from fresh runs, and the same table from their folders."""
+    out = tmp_path / "comparison"
+    code = guarded(compare_main, [*QUICK, "method=em,gibbs", "num_samples=200", f"out={out}"])
+    assert code in (0, 3)
+    assert {"comparison.csv", "distances.csv", "comparison.png", "em", "gibbs"} <= {p.name for p in out.iterdir()}
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines()[:-1])) <= 80
+    again = tmp_path / "again"
+    guarded(compare_main, [str(out / "em"), str(out / "gibbs"), f"out={again}"])
+    first, second = (pd.read_csv(folder / "comparison.csv", index_col="result") for folder in (out, again))
+    pd.testing.assert_frame_equal(first, second)
+
+
+def test_compare_refuses_different_data(tmp_path):
+    from inference import compare, fit
+    from models import load_data
+
+    trees = {}
+    for rows in (50, 60):
+        data = load_data("blobs", num_rows=rows)
+        trees[str(rows)] = fit(MODELS["gmm"](data), data, method="em", num_starts=1)
+    with pytest.raises(ZooError, match="different numbers of rows"):
+        compare(trees)
