@@ -283,6 +283,9 @@ def _tree(model: Model, data: Any, groups: dict[str, xr.Dataset], attrs: dict[st
         groups["observed_data"] = xr.Dataset(
             observed, coords=coords, attrs={"levels": list(data.levels)} if data.levels else {}
         )
+    else:
+        leaves = {jax.tree_util.keystr(path) or "data": leaf for path, leaf in jax.tree_util.tree_leaves_with_path(data)}
+        groups["observed_data"] = dataset({name.strip("[]'\""): leaf for name, leaf in leaves.items()}, model)
     groups["constant_data"] = dataset(model.hyper, model)
     packages = environment()["packages"]
     attrs |= {
