@@ -12,6 +12,7 @@ both are weighed by exp(−cost): near 1 where components are distinct, near ½ 
 """
 
 from collections.abc import Mapping
+from itertools import permutations
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from models.base import Permutation
 SURE = 0.95  # a draw is sure of its labels above this confidence
 TOLERATED = 0.05  # share of draws that may be unsure, or have an empty component, before labels are not to be trusted
 MAX_ROUNDS = 50
+ENUMERATED = 5  # components up to which all permutations are tried
 
 
 class Identification(NamedTuple):
@@ -48,10 +50,10 @@ def identify_draws(
     """
     pivot = int(np.argmax(log_joint))
     if latents is not None:
-        permutation, costs = _by_membership(latents, pivot)
+        permutation, gap = _by_membership(latents, pivot)
     else:
-        permutation, costs = _by_distance(_labelled_vectors(sites, symmetry, dims), pivot)
-    confidence = np.array([_confidence(cost, chosen) for cost, chosen in zip(costs, permutation, strict=True)])
+        permutation, gap = _by_distance(_labelled_vectors(sites, symmetry, dims), pivot)
+    confidence = 1 / (1 + np.exp(-np.minimum(gap, 700.0)))
     relabelled = {name: permute(value, permutation, symmetry, dims.get(name, ())) for name, value in sites.items()}
     warnings = _doubts(confidence, None if latents is None else np.take_along_axis(latents.mean(1), permutation, 1) * num_rows)
     return Identification(relabelled, permutation, confidence, warnings)
@@ -75,13 +77,13 @@ def _by_membership(latents: np.ndarray, pivot: int) -> tuple[np.ndarray, np.ndar
         # One row's worth of doubt keeps a reference made of a single draw from forbidding anything.
         smooth = (size * reference + 1 / num_components) / (size + 1)
         costs = -np.einsum("nk,snj->skj", np.log(smooth).astype(np.float32), latents, optimize=True).astype(np.float64)
-        following = np.array([linear_sum_assignment(cost)[1] for cost in costs])
+        following = assign(costs, gaps=False)[0]
         settled = np.array_equal(following, permutation)
         permutation = following
         reference = np.take_along_axis(latents, permutation[:, None, :], axis=2).mean(0, dtype=np.float64)
         if settled:
             break
-    return permutation, costs
+    return permutation, assign(costs)[1]
 
 
 def _by_distance(vectors: np.ndarray, pivot: int) -> tuple[np.ndarray, np.ndarray]:
@@ -93,14 +95,14 @@ def _by_distance(vectors: np.ndarray, pivot: int) -> tuple[np.ndarray, np.ndarra
     for _ in range(MAX_ROUNDS):
         scale = np.where(spread > 0, spread, 1.0)
         costs = 0.5 * (((reference[None, :, None] - vectors[:, None]) / scale) ** 2).sum(-1)
-        following = np.array([linear_sum_assignment(cost)[1] for cost in costs])
+        following = assign(costs, gaps=False)[0]
         settled = np.array_equal(following, permutation)
         permutation = following
         aligned = np.take_along_axis(vectors, permutation[..., None], axis=1)
         reference, spread = aligned.mean(0), aligned.std(0).mean(0)
         if settled:
             break
-    return permutation, costs
+    return permutation, assign(costs)[1]
 
 
 def _labelled_vectors(
@@ -115,18 +117,35 @@ def _labelled_vectors(
     return np.concatenate(parts, axis=2)
 
 
-def _confidence(cost: np.ndarray, chosen: np.ndarray) -> float:
-    """exp(−best) / (exp(−best) + exp(−second)): the second-best assignment forbids one of the chosen pairs."""
+def assign(costs: np.ndarray, gaps: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    """Costs (S, K, K) of matching reference k with component j -> (best permutations (S, K), gaps (S,) to the second best).
+
+    Few components: all K! permutations at once. Many: an assignment problem a draw, and the second best as the cheapest
+    assignment that forbids one of the chosen pairs (not looked for without ``gaps``). With one component there is no second
+    best, and the gap is infinite.
+    """
+    size, num_components, _ = costs.shape
+    rows = np.arange(num_components)
+    if num_components == 1:
+        return np.zeros((size, 1), int), np.full(size, np.inf)
+    if num_components <= ENUMERATED:
+        orders = np.array(list(permutations(rows)))
+        totals = np.stack([costs[:, rows, order].sum(1) for order in orders], axis=1)
+        lowest = np.partition(totals, 1, axis=1)
+        return orders[totals.argmin(1)], lowest[:, 1] - lowest[:, 0]
+    chosen = np.array([linear_sum_assignment(cost)[1] for cost in costs])
+    return chosen, np.array([_gap(c, order) for c, order in zip(costs, chosen, strict=True)] if gaps else [])
+
+
+def _gap(cost: np.ndarray, chosen: np.ndarray) -> float:
     rows = np.arange(len(chosen))
-    best = cost[rows, chosen].sum()
-    second = np.inf
-    forbidden = cost.max() - cost.min() + 1e6
-    for k in rows if len(chosen) > 1 else ():
-        other = cost.copy()
-        other[k, chosen[k]] += forbidden
-        assigned = linear_sum_assignment(other)[1]
-        second = min(second, cost[rows, assigned].sum())
-    return float(1 / (1 + np.exp(-min(second - best, 700.0))))
+    forbidden = 1e6 + np.ptp(cost) * len(chosen)
+    others = []
+    for k in rows:
+        without = cost.copy()
+        without[k, chosen[k]] += forbidden
+        others.append(cost[rows, linear_sum_assignment(without)[1]].sum())
+    return float(min(others) - cost[rows, chosen].sum())
 
 
 def _doubts(confidence: np.ndarray, occupancy: np.ndarray | None) -> list[str]:

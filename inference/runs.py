@@ -51,6 +51,9 @@ def execute(config: dict[str, Any]) -> tuple[xr.DataTree, Path]:
         raise
     tree.attrs["data"] = data.name
     save(tree, folder / "results.nc")
+    if not tree.attrs["interrupted"]:
+        for checkpoint in folder.glob("checkpoint-*.npz"):
+            checkpoint.unlink()
     (folder / "environment.json").write_text(json.dumps(environment(), indent=2) + "\n")
     write_summary(tree, folder / "summary.csv")
     write_report(tree, folder / "report.html", text)

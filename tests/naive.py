@@ -1,0 +1,151 @@
+"""The Gaussian mixture once more, written stupidly in NumPy and SciPy: what the tests compare with."""
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from scipy.special import logsumexp
+
+from models import MODELS, Data
+from models.base import Model
+
+COVARIANCES = ("full", "tied", "diag", "spherical", "unit")
+Sites = dict[str, np.ndarray]
+
+
+def table(x: Any, weight: Any = None) -> Data:
+    """An array as data, with columns a, b, c, …"""
+    x = np.asarray(x, dtype=float)
+    return Data("table", x, tuple("abcdefgh"[: x.shape[1]]), weight=weight)
+
+
+def two_groups(num_rows: int, num_columns: int = 2, gap: float = 3.0, seed: int = 0) -> np.ndarray:
+    """Rows in two overlapping groups with correlated columns."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(num_rows, num_columns)) @ (np.eye(num_columns) + 0.4 * np.tri(num_columns, k=-1))
+    return x + gap * (np.arange(num_rows) % 2)[:, None]
+
+
+def build(x: Any, covariance: str, num_components: int = 2, **options: Any) -> Model:
+    """The mixture of the zoo on an array, or on data."""
+    data = x if isinstance(x, Data) else table(x)
+    return MODELS["gmm"](data, num_components=num_components, covariance=covariance, **options)
+
+
+def random_sites(covariance: str, num_components: int, x: np.ndarray, seed: int = 1, weights: str = "learned") -> Sites:
+    """Any θ in the support: means near rows, precisions of the size of the data's."""
+    rng = np.random.default_rng(seed)
+    dimension = x.shape[1]
+    mean = x[rng.choice(len(x), num_components, replace=False)] + 0.3 * rng.normal(size=(num_components, dimension))
+    factors = np.eye(dimension) + 0.3 * rng.normal(size=(num_components, dimension, dimension))
+    full = factors @ np.swapaxes(factors, 1, 2)
+    precision = {
+        "full": full,
+        "tied": full[0],
+        "diag": rng.gamma(3.0, 0.4, (num_components, dimension)),
+        "spherical": rng.gamma(3.0, 0.4, num_components),
+    }
+    sites = {"mixture_probs": rng.dirichlet(np.full(num_components, 4.0))} if weights == "learned" else {}
+    return sites | {"mean": mean} | ({"precision": precision[covariance]} if covariance in precision else {})
+
+
+def matrices(covariance: str, sites: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """The precision matrix of every component, whatever the covariance type."""
+    num_components, dimension = sites["mean"].shape
+    precision = sites.get("precision")
+    matrix = {
+        "full": lambda k: precision[k],
+        "tied": lambda k: precision,
+        "diag": lambda k: np.diag(precision[k]),
+        "spherical": lambda k: precision[k] * np.eye(dimension),
+        "unit": lambda k: np.eye(dimension),
+    }[covariance]
+    return [matrix(k) for k in range(num_components)]
+
+
+def probs(sites: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Mixture weights, uniform where they are not a site."""
+    num_components = len(sites["mean"])
+    return sites.get("mixture_probs", np.full(num_components, 1 / num_components))
+
+
+def log_local(covariance: str, sites: Mapping[str, np.ndarray], x: np.ndarray) -> np.ndarray:
+    """log π_k + log Normal(x_n | mean_k, precision_k⁻¹), one SciPy density at a time: (N, K)."""
+    columns = [
+        np.log(weight) + stats.multivariate_normal(mean, np.linalg.inv(precision)).logpdf(x)
+        for weight, mean, precision in zip(probs(sites), sites["mean"], matrices(covariance, sites), strict=True)
+    ]
+    return np.column_stack([np.atleast_1d(column) for column in columns])
+
+
+def log_likelihood(covariance: str, sites: Mapping[str, np.ndarray], x: np.ndarray) -> np.ndarray:
+    """log p(x_n | θ) of every row."""
+    return logsumexp(log_local(covariance, sites, x), axis=1)
+
+
+def responsibilities(covariance: str, sites: Mapping[str, np.ndarray], x: np.ndarray) -> np.ndarray:
+    """E-step, row by row."""
+    local = log_local(covariance, sites, x)
+    return np.exp(local - logsumexp(local, axis=1, keepdims=True))
+
+
+def log_prior(covariance: str, hyper: Mapping[str, np.ndarray], sites: Mapping[str, np.ndarray]) -> float:
+    """log p(θ): SciPy's Dirichlet, Wishart, Gamma and Normal densities, site by site."""
+    total = stats.dirichlet(hyper["concentration"]).logpdf(sites["mixture_probs"]) if "mixture_probs" in sites else 0.0
+    for mean, precision in zip(sites["mean"], matrices(covariance, sites), strict=True):
+        spread = np.linalg.inv(hyper["strength"] * precision)
+        total += stats.multivariate_normal(hyper["location"], spread).logpdf(mean)
+    if covariance in {"full", "tied"}:
+        wishart = stats.wishart(hyper["dof"], np.linalg.inv(hyper["scatter"]))
+        total += sum(wishart.logpdf(p) for p in (sites["precision"] if covariance == "full" else [sites["precision"]]))
+    elif covariance != "unit":
+        total += stats.gamma(hyper["dof"] / 2, scale=2 / hyper["scatter"]).logpdf(sites["precision"]).sum()
+    return float(total)
+
+
+def map_step(covariance: str, hyper: Mapping[str, np.ndarray], sites: Mapping[str, np.ndarray], x: np.ndarray) -> Sites:
+    """One step of MAP-EM, from the textbook's formulas (errata E17); without prior numbers in ``hyper``, of ML-EM."""
+    return m_step(covariance, hyper, responsibilities(covariance, sites, x), x, "mixture_probs" in sites)
+
+
+def m_step(covariance: str, hyper: Mapping[str, np.ndarray], r: np.ndarray, x: np.ndarray, learned: bool) -> Sites:
+    """Mode of the parameters given memberships r (N, K): sums over rows and components, one by one."""
+    num_components, dimension = r.shape[1], x.shape[1]
+    strength, location = hyper.get("strength", 0.0), hyper.get("location", np.zeros(dimension))
+    count = r.sum(0)
+    mean = np.array([(strength * location + r[:, k] @ x) / (strength + count[k]) for k in range(num_components)])
+    scatters = np.array(
+        [
+            sum(r[n, k] * np.outer(x[n] - mean[k], x[n] - mean[k]) for n in range(len(x)))
+            + strength * np.outer(mean[k] - location, mean[k] - location)
+            for k in range(num_components)
+        ]
+    )
+    dof, scatter = hyper.get("dof", 0.0), hyper.get("scatter", 0.0)
+    # Twice the exponent of |Λ| or τ: rows, and with a prior its own and that of the means' Normal density.
+    if strength == 0:
+        numbers = {"full": count, "tied": count.sum(), "diag": count[:, None], "spherical": dimension * count}
+    else:
+        numbers = {
+            "full": dof - dimension + count,
+            "tied": dof - dimension - 1 + num_components + count.sum(),
+            "diag": dof - 1 + count[:, None],
+            "spherical": dof - 2 + dimension * (1 + count),
+        }
+    diagonals = np.array([np.diag(matrix) for matrix in scatters])
+    precision = {
+        "full": lambda: np.array([n * np.linalg.inv(scatter + s) for n, s in zip(numbers["full"], scatters, strict=True)]),
+        "tied": lambda: numbers["tied"] * np.linalg.inv(scatter + scatters.sum(0)),
+        "diag": lambda: numbers["diag"] / (scatter + diagonals),
+        "spherical": lambda: numbers["spherical"] / (scatter + diagonals.sum(1)),
+    }
+    concentration = hyper.get("concentration", 1.0)
+    weights = {"mixture_probs": (concentration - 1 + count) / (concentration - 1 + count).sum()} if learned else {}
+    return weights | {"mean": mean} | ({"precision": precision[covariance]()} if covariance != "unit" else {})
+
+
+def neighbours_increase(trace: np.ndarray, slack: float) -> bool:
+    """Whether a trace never falls by more than ``slack`` relative to its size."""
+    return all(after - before >= -slack * (1 + abs(before)) for before, after in pairwise(trace[~np.isnan(trace)]))
