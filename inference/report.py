@@ -27,8 +27,8 @@ def print_result(tree: xr.DataTree, console: Console, folder: Path | None = None
     attrs = tree.attrs
     seconds = ", ".join(f"{phase} {attrs[f'{phase}_seconds']:.1f} s" for phase in ("compile", "warmup", "run"))
     console.print(f"[bold]{attrs['model']}[/] on {attrs['data']} by [bold]{attrs['method']}[/]  ({seconds})", highlight=False)
-    console.print(_table("functionals (label-free)", diagnosis.functionals))
-    console.print(_parameters(tree))
+    _print_table(console, "functionals: valid whatever the labels", diagnosis.functionals)
+    _print_table(console, *_parameters(tree))
     for line in remarks(tree):
         console.print(f"· {line}", highlight=False, markup=False)
     for problem in diagnosis.problems:
@@ -80,8 +80,8 @@ def _pairs(counts: np.ndarray) -> float:
     return float((counts * (counts - 1) / 2).sum())
 
 
-def _parameters(tree: xr.DataTree) -> Table:
-    """Whole sites, those with the fewest entries first, as many as fit; all are in summary.csv."""
+def _parameters(tree: xr.DataTree) -> tuple[str, pd.DataFrame]:
+    """(title, rows shown): whole sites, those with the fewest entries first, as many as fit; all are in summary.csv."""
     table = parameters(tree)
     site = [str(label).partition("[")[0] for label in table.index]
     sizes = pd.Series(site).value_counts(sort=False)
@@ -89,18 +89,19 @@ def _parameters(tree: xr.DataTree) -> Table:
     shown = table[[bool(fitting[name]) for name in site]]
     hidden = ", ".join(f"{name} ({sizes[name]} entries)" for name in sizes.index if not fitting[name])
     title = "relabelled parameters" if "posterior_raw" in tree else "parameters"
-    return _table(title + (f"; in summary.csv: {hidden}" if hidden else ""), shown)
+    return title + (f"; in summary.csv: {hidden}" if hidden else ""), shown
 
 
-def _table(title: str, frame: pd.DataFrame) -> Table:
+def _print_table(console: Console, title: str, frame: pd.DataFrame) -> None:
     names = {"eti89_lb": "5.5 %", "eti89_ub": "94.5 %", "ess_bulk": "ESS", "r_hat": "R-hat"}
     columns = [column for column in (*COLUMNS, "value") if column in frame]
-    table = Table(Column(title, overflow="fold"), box=None, pad_edge=False, header_style="bold")
+    table = Table(Column("", overflow="fold"), box=None, pad_edge=False)
     for column in columns:
         table.add_column(names.get(column, column), justify="right", no_wrap=True)
     for label, *numbers in frame[columns].itertuples():
         table.add_row(Text(str(label)), *map(format_number, map(float, numbers), columns))
-    return table
+    console.print(title, style="bold", highlight=False, markup=False)
+    console.print(table)
 
 
 def format_number(value: float, column: str = "") -> str:

@@ -98,7 +98,7 @@ def log_prior(covariance: str, hyper: Mapping[str, np.ndarray], sites: Mapping[s
         spread = np.linalg.inv(hyper["strength"] * precision)
         total += stats.multivariate_normal(hyper["location"], spread).logpdf(mean)
     if covariance in {"full", "tied"}:
-        wishart = stats.wishart(hyper["dof"], np.linalg.inv(hyper["scatter"]))
+        wishart = stats.wishart(float(hyper["dof"]), np.linalg.inv(hyper["scatter"]))
         total += sum(wishart.logpdf(p) for p in (sites["precision"] if covariance == "full" else [sites["precision"]]))
     elif covariance != "unit":
         total += stats.gamma(hyper["dof"] / 2, scale=2 / hyper["scatter"]).logpdf(sites["precision"]).sum()

@@ -1,0 +1,96 @@
+"""The verbs of categorical latents against NumPy, with every kind of label."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import logsumexp, softmax
+
+from models.latents import categorical, restrict
+
+RNG = np.random.default_rng(0)
+LOCAL = 2 * RNG.normal(size=(6, 4)) - 700 * np.arange(6)[:, None]  # probabilities that underflow, unless shifted
+KEY = jax.random.PRNGKey(0)
+ALLOWED = np.array(
+    [[1, 0, 0, 0], [0, 1, 1, 0], [1, 1, 1, 1], [0, 0, 0, 1], [1, 0, 0, 1], [1, 1, 1, 1]], dtype=bool
+)  # observed, a set of candidates, missing
+
+
+@pytest.fixture(params=["free", "restricted"])
+def local(request):
+    """Natural parameters, as they are and under labels; ranks never broadcast by accident."""
+    allowed = None if request.param == "free" else jnp.asarray(ALLOWED)
+    with jax.numpy_rank_promotion("raise"):
+        yield restrict(jnp.asarray(LOCAL), allowed)
+
+
+def test_restrict_keeps_allowed_values():
+    """Row by row: an allowed value keeps its parameter, the others have probability zero."""
+    found = np.asarray(restrict(jnp.asarray(LOCAL), jnp.asarray(ALLOWED)))
+    assert (found[ALLOWED] == LOCAL[ALLOWED]).all()
+    assert (found[~ALLOWED] == -np.inf).all()
+    assert restrict(LOCAL, None) is LOCAL
+
+
+def test_row_without_allowed_values_has_no_mass():
+    nothing = restrict(jnp.asarray(LOCAL), jnp.zeros((6, 4), bool))
+    assert (np.asarray(categorical.log_partition(nothing)) == -np.inf).all()
+
+
+def test_log_partition_and_mean(local):
+    """log Σ exp and softmax, by SciPy."""
+    np.testing.assert_allclose(categorical.log_partition(local), logsumexp(np.asarray(local), axis=1), rtol=1e-14)
+    np.testing.assert_allclose(categorical.mean(KEY, local), softmax(np.asarray(local), axis=1), rtol=1e-12, atol=1e-300)
+
+
+def test_gradient_of_the_log_partition_is_the_mean(local):
+    gradient = jax.grad(lambda local: categorical.log_partition(local).sum())(local)
+    np.testing.assert_allclose(gradient, categorical.mean(KEY, local), rtol=1e-12, atol=1e-300)
+
+
+def test_mode_is_the_largest(local):
+    mode = np.asarray(categorical.mode(KEY, local))
+    assert (mode.sum(1) == 1).all()
+    assert (mode.argmax(1) == np.asarray(local).argmax(1)).all()
+
+
+def test_energy_of_hard_and_soft_latents(local):
+    """< z, local >, where a value of probability zero counts for nothing."""
+    for z in (categorical.mode(KEY, local), categorical.mean(KEY, local)):
+        naive = [sum(p * v for p, v in zip(zs, vs, strict=True) if p > 0) for zs, vs in zip(z, np.asarray(local), strict=True)]
+        np.testing.assert_allclose(categorical.energy(z, local), naive, rtol=1e-13)
+
+
+def test_entropy_is_log_partition_minus_energy(local):
+    """H(q) = log Z − < E[z], local >: −Σ p log p, term by term; rounding is 1e-16 of local's 4000."""
+    probs = softmax(np.asarray(local), axis=1)
+    naive = -(probs * np.log(np.where(probs > 0, probs, 1))).sum(1)
+    found = categorical.log_partition(local) - categorical.energy(categorical.mean(KEY, local), local)
+    np.testing.assert_allclose(found, naive, atol=1e-11)
+
+
+def test_draws_have_the_right_frequencies(local):
+    """Binomial z-scores of 24 frequencies, twice: |z| < 4.5 has a false-alarm rate below 4e-4; impossible values never come."""
+    size = 20000
+    draws = jax.jit(jax.vmap(lambda key: categorical.sample(key, local)))(jax.random.split(KEY, size))
+    assert (np.asarray(draws).sum(-1) == 1).all()
+    probs = softmax(np.asarray(local), axis=1)
+    counts = np.asarray(draws).sum(0)
+    assert (counts[probs == 0] == 0).all()
+    certain = probs > 1 - 1e-12
+    assert (counts[certain] == size).all()
+    some = (probs > 1e-4) & ~certain
+    assert np.abs((counts - size * probs)[some] / np.sqrt(size * probs * (1 - probs))[some]).max() < 4.5
+
+
+def test_impossible_values_are_never_drawn():
+    """First, middle and last values of probability zero, a million uniform numbers."""
+    local = jnp.log(jnp.tile(jnp.array([[0.0, 0.3, 0.0, 0.7, 0.0]]), (1_000_000, 1)))
+    counts = np.asarray(jax.jit(categorical.sample)(KEY, local).sum(0))
+    assert (counts[[0, 2, 4]] == 0).all()
+    assert counts.sum() == 1_000_000
+
+
+def test_nearest_is_the_smallest_distance():
+    distances = np.abs(RNG.normal(size=(8, 3)))
+    assert (np.asarray(categorical.nearest(jnp.asarray(distances))).argmax(1) == distances.argmin(1)).all()
