@@ -4,15 +4,17 @@ Both verbs are ``mean``: q(z) from E_q[T(θ)], q(θ) = nu from E_q[z]. The evide
 result holds independent draws from q(θ); q is too narrow where components overlap, and it sits on one labelling.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import numpy as np
+from jax import Array
 
 from inference.optimise import FixedPoint, climb, elbo, require_algebra, require_proper
 from inference.outcome import Draws, Task
 from inference.sweep import Verbs
-from models.base import ZooError, at_mean, at_sample
+from models.base import Algebra, Hyper, Stats, ZooError, at_mean, at_sample
 
 METHOD = FixedPoint(Verbs(parameters=at_mean, latents="mean"), criterion=elbo)
 
@@ -27,6 +29,12 @@ class Options(NamedTuple):
     num_chains: int = 4
 
 
+@partial(jax.jit, static_argnames=("algebra",))
+def draws(algebra: Algebra, hyper: Hyper, keys: Array, nu: Stats) -> dict[str, Array]:
+    """Sites drawn from q(θ) = nu, one for every key."""
+    return jax.vmap(lambda key: algebra.sites(hyper, at_sample(algebra, key, nu)))(keys)
+
+
 def run(task: Task, options: Options) -> Draws:
     """Every start to its own optimum of the ELBO, and independent draws from the best q(θ)."""
     algebra = require_algebra(task)
@@ -38,7 +46,7 @@ def run(task: Task, options: Options) -> Draws:
     best = int(bound.argmax())
     nu = jax.tree.map(lambda leaf: leaf[best], state.nu)
     keys = jax.random.split(jax.random.fold_in(task.key, 1), options.num_chains * options.num_samples)
-    sites = jax.vmap(lambda key: algebra.sites(task.hyper, at_sample(algebra, key, nu)))(keys)
+    sites = draws(algebra, task.hyper, keys, nu)
     shape = (options.num_chains, options.num_samples)
     return Draws(
         sites={name: np.asarray(leaf).reshape(*shape, *leaf.shape[1:]) for name, leaf in sites.items()},

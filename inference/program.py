@@ -12,6 +12,7 @@ import numpyro.distributions as dist
 from jax import Array
 from numpyro import handlers
 from numpyro.distributions import biject_to
+from numpyro.infer import init_to_sample
 from numpyro.infer.util import potential_energy
 
 from models.base import Hyper, Model, Permutation, Pytree, Sites, Symmetry, ZooError
@@ -84,7 +85,7 @@ def program_model(
     spec = as_spec(function)
     arrays = jax.tree.map(jnp.asarray, data)
     try:
-        trace = handlers.trace(handlers.seed(spec, jax.random.PRNGKey(0))).get_trace({}, arrays, marginal=True)
+        trace = prior_trace(spec, {}, arrays)
     except Exception as error:
         raise ZooError(f"the program {function.__name__} does not run on this data: {type(error).__name__}: {error}") from error
     sites = {k: v for k, v in trace.items() if v["type"] == "sample" and not v["is_observed"]}
@@ -143,6 +144,12 @@ def _functionals(symmetry: Symmetry, dims: tuple[tuple[str, tuple[str, ...]], ..
     return functionals
 
 
+def prior_trace(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> dict[str, Any]:
+    """The program run once, at a draw from its prior; improper sites, which cannot be drawn, take a value in their support."""
+    seeded = handlers.substitute(handlers.seed(spec, jax.random.PRNGKey(0)), substitute_fn=init_to_sample)
+    return handlers.trace(seeded).get_trace(hyper, rows, marginal=True)
+
+
 class Site(NamedTuple):
     """An unobserved sample statement of a program."""
 
@@ -159,7 +166,7 @@ def latent_sites(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> dict[s
     found: dict[str, Site] = {}
 
     def visit(hyper: Hyper, rows: Pytree) -> None:
-        trace = handlers.trace(handlers.seed(spec, jax.random.PRNGKey(0))).get_trace(hyper, rows, marginal=True)
+        trace = prior_trace(spec, hyper, rows)
         for name, site in trace.items():
             if site["type"] == "sample" and not site["is_observed"]:
                 found[name] = Site(site["fn"].support, jnp.shape(site["value"]), site["fn"].is_discrete)

@@ -1,5 +1,6 @@
 """A configuration -> a run folder: ``results.nc``, ``summary.csv``, ``config.yaml``, ``environment.json``, ``report.html``."""
 
+import contextlib
 import json
 import os
 import time
@@ -20,7 +21,8 @@ def prepare_jax(precision: int) -> None:
 
     if precision not in (32, 64):
         raise ZooError(f"precision={precision!r} is not one of 64, 32")
-    jax.config.update("jax_num_cpu_devices", len(os.sched_getaffinity(0)))
+    with contextlib.suppress(RuntimeError):  # JAX is already running: it keeps the devices that it has
+        jax.config.update("jax_num_cpu_devices", len(os.sched_getaffinity(0)))
     if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bayes-model-zoo" / "jax"
         jax.config.update("jax_compilation_cache_dir", str(cache))
