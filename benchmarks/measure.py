@@ -66,7 +66,8 @@ def print_header() -> None:
     CONSOLE.print(" · ".join(f"{package} {version(package)}" for package in PACKAGES))
     load = os.getloadavg()[0]
     if load > 0.5:
-        CONSOLE.print(f"load average {load:.1f}: other work shares the cores, so that the ratios are rough")
+        busy = f"load average {load:.1f}: other work shares the cores, and the ratios are not to be trusted."
+        CONSOLE.print(f"{busy} Threads of a matrix library that wait for each other slow the peer more than the zoo.")
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], note: str = "") -> None:

@@ -52,6 +52,12 @@ def each(function: Callable[..., Pytree], *stacked: Pytree) -> Pytree:
     return jax.vmap(function)(*stacked)
 
 
+@partial(jax.jit, static_argnames=("step", "static"))
+def traced_once(step: Step, static: Any, arrays: Pytree, key: Array, state: Pytree) -> tuple[Pytree, Pytree, Array]:
+    """One step. Jitted for its trace, which shapes and loop then share: tracing a sampler costs as much as compiling it."""
+    return step(static, arrays, key, state)
+
+
 @partial(jax.jit, static_argnames=("step", "static", "capacity", "num_devices"))
 def advance(
     step: Step,
@@ -69,7 +75,7 @@ def advance(
     def loop(arrays: Pytree, keys: Array, state: Pytree, first: Array, count: Array) -> tuple[Pytree, ...]:
         def all_chains(index: Array, state: Pytree) -> tuple[Pytree, Pytree, Array]:
             def one(key: Array, state: Pytree) -> tuple[Pytree, Pytree, Array]:
-                return step(static, arrays, jax.random.fold_in(key, index), state)
+                return traced_once(step, static, arrays, jax.random.fold_in(key, index), state)
 
             return each(one, keys, state)
 
@@ -121,7 +127,7 @@ def drive(
     num_chains = int(jax.tree.leaves(state)[0].shape[0])
     keys = jax.random.split(key, num_chains)
     single = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), (keys, state))
-    one = jax.eval_shape(lambda key, state: step(static, arrays, key, state)[1], *single)
+    one = traced_once.eval_shape(step, static, arrays, *single)[1]
     record_bytes = num_chains * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(one))
     capacity = int(np.clip(CAPACITY_BYTES // max(record_bytes, 1), 1, min(CAPACITY, max(num_steps, 1))))
     num_devices = max(d for d in range(1, len(jax.local_devices()) + 1) if num_chains % d == 0)

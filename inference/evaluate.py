@@ -40,12 +40,14 @@ def static_of(model: Model) -> Static:
     return Static(model.algebra, model.spec, model.functionals)
 
 
-def point(static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, sites: Sites) -> dict[str, Any]:
+def point(
+    static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, sites: Sites, dtype: Any = None
+) -> dict[str, Any]:
     """Log prior, and per row log-likelihood, E[z] and entropy, at one θ: by the algebra, or from the program alone."""
     if static.algebra is None:
         return trace_point(static.spec, hyper, rows, sites)
     T = static.algebra.natural(hyper, sites)
-    return {"log_prior": log_prior(static.algebra, prior, T)} | responsibilities(static.algebra, hyper, T, rows)
+    return {"log_prior": log_prior(static.algebra, prior, T)} | responsibilities(static.algebra, hyper, T, rows, dtype)
 
 
 @partial(jax.jit, static_argnames=("static",))
@@ -63,12 +65,11 @@ def _chunk(
     """One chunk of draws: per draw the log joint, log-likelihoods and functionals; latents summed over the draws."""
     weight = getattr(rows, "weight", None)
 
-    def one(total: Pytree, sites: Sites) -> tuple[Pytree, dict[str, Any]]:
-        at = point(static, hyper, prior, rows, sites)
+    def one(sites: Sites) -> tuple[Array | None, dict[str, Any]]:
+        at = point(static, hyper, prior, rows, sites, jnp.float32)
         weighted = at["log_likelihood"] if weight is None else weight * at["log_likelihood"]
         log_likelihood = weighted.sum()
-        latents = at["latents"]
-        functionals = dict(static.functionals(sites, None if latents is None else latents[jnp.asarray(witnesses)]))
+        functionals = dict(static.functionals(sites, witnessed(at["latents"], sites)))
         if at["entropy"] is not None:
             functionals["entropy"] = at["entropy"].mean()
         out = {
@@ -76,18 +77,39 @@ def _chunk(
             "rows": at["log_likelihood"],
             "functionals": {"log_likelihood": log_likelihood} | functionals,
         }
+        return at["latents"], out
+
+    def witnessed(latents: Array | None, sites: Sites) -> Array | None:
+        if latents is None or static.algebra is None:
+            return None if latents is None else latents[jnp.asarray(witnesses)]
+        few = jax.tree.map(lambda leaf: leaf[jnp.asarray(witnesses)], rows)
+        return point(static, hyper, prior, few, sites)["latents"]
+
+    if jax.tree.leaves(draws)[0].shape[0] == 1:  # a point: no second N × K array to sum into
+        latents, out = one(jax.tree.map(lambda leaf: leaf[0], draws))
+        return jax.tree.map(lambda leaf: leaf[None], out) | {"latents": jnp.zeros(()) if latents is None else latents}
+
+    def accumulate(total: Array, sites: Sites) -> tuple[Array, dict[str, Any]]:
+        latents, out = one(sites)
         return (total if latents is None else total + latents), out
 
-    shape = jax.eval_shape(lambda: point(static, hyper, prior, rows, jax.tree.map(lambda leaf: leaf[0], draws)))["latents"]
-    start = jnp.zeros(()) if shape is None else jnp.zeros(shape.shape, shape.dtype)
-    total, out = jax.lax.scan(one, start, draws)
+    shape = jax.eval_shape(lambda: one(jax.tree.map(lambda leaf: leaf[0], draws))[0])
+    total, out = jax.lax.scan(accumulate, jnp.zeros(()) if shape is None else jnp.zeros(shape.shape), draws)
     return out | {"latents": total}
 
 
 def evaluate(
-    model: Model, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, draws: Mapping[str, np.ndarray]
+    model: Model,
+    hyper: Hyper,
+    prior: Mapping[str, Stats],
+    rows: Pytree,
+    draws: Mapping[str, np.ndarray],
+    chain_length: int | None = None,
 ) -> Evaluation:
-    """Evaluate the model at S draws of its sites (S, ...), in chunks of draws that keep memory flat."""
+    """Evaluate the model at S draws of its sites (S, ...), in chunks of draws that keep memory flat.
+
+    The draws are chains of ``chain_length`` one after another (one chain by default): each is thinned from its own start.
+    """
     size = len(next(iter(draws.values())))
     thin = int(np.ceil(size * num_rows(rows) / STORED))
     chunk = _chunk_size(size, int(np.clip(2**24 // num_rows(rows), 1, 256)))
@@ -99,11 +121,12 @@ def evaluate(
         total = np.asarray(out.pop("latents"))
         latents = total if latents is None else latents + total
         out = jax.tree.map(np.asarray, out)
-        parts.append(out | {"rows": out["rows"][(-first) % thin :: thin]})
+        place = (first + np.arange(len(out["rows"]))) % (chain_length or size)
+        parts.append(out | {"rows": out["rows"][place % thin == 0]})
     merged = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
     assert latents is not None
     functionals = {"log_joint": merged["log_joint"]} | merged["functionals"]
-    mean = latents / size if latents.ndim else None
+    mean = (latents if size == 1 else latents / size) if latents.ndim else None
     return Evaluation(merged["log_joint"], merged["rows"], thin, functionals, mean)
 
 

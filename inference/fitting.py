@@ -195,7 +195,7 @@ def _of_draws(task: Task, draws: Draws) -> tuple[dict[str, xr.Dataset], dict[str
     shape = next(iter(draws.sites.values())).shape[:2]
     flat = {name: value.reshape(-1, *value.shape[2:]) for name, value in draws.sites.items()}
     identified = _identify(task, flat)
-    at = evaluate(model, task.hyper, task.prior, task.rows, identified.sites if identified else flat)
+    at = evaluate(model, task.hyper, task.prior, task.rows, identified.sites if identified else flat, shape[1])
     lead = ("chain", "draw")
 
     def stacked(value: np.ndarray) -> np.ndarray:
@@ -211,7 +211,7 @@ def _of_draws(task: Task, draws: Draws) -> tuple[dict[str, xr.Dataset], dict[str
         warnings = identified.warnings
     groups |= {
         "functionals": dataset({name: stacked(value) for name, value in at.functionals.items()}, model, lead),
-        "log_likelihood": _pointwise(_by_chain(at, shape), lead, at.thin),
+        "log_likelihood": _pointwise(at.log_likelihood.reshape(shape[0], -1, at.log_likelihood.shape[1]), lead, at.thin),
         "sample_stats": dataset(stats, model, lead),
     }
     attrs = dict(draws.attrs)
@@ -230,12 +230,6 @@ def _identify(task: Task, flat: Mapping[str, np.ndarray]) -> Identification | No
     log_joint = evaluate(model, task.hyper, task.prior, task.rows, flat).log_joint
     rows = int(jax.tree.leaves(task.rows)[0].shape[0])
     return identify_draws(flat, model.symmetry, model.dims, latents, log_joint, rows)
-
-
-def _by_chain(at: Evaluation, shape: tuple[int, ...]) -> np.ndarray:
-    """Thinned log-likelihoods (S // thin, N) by chain: thinning is along the draws of every chain."""
-    kept = at.log_likelihood
-    return kept[: len(kept) // shape[0] * shape[0]].reshape(shape[0], -1, kept.shape[1])
 
 
 def _pointwise(values: np.ndarray, lead: tuple[str, ...], thin: int = 1) -> xr.Dataset:
@@ -266,7 +260,7 @@ def _last(traces: np.ndarray) -> np.ndarray:
 def _latent(model: Model, at: Evaluation) -> dict[str, xr.Dataset]:
     if at.latents is None or model.symmetry is None:
         return {}
-    probs = at.latents.astype(np.float32)
+    probs = at.latents.astype(np.float32, copy=False)
     dim = model.symmetry.dim
     variables = {"responsibilities": (("row", dim), probs), "decode": (("row",), probs.argmax(1))}
     return {

@@ -161,20 +161,33 @@ class Site(NamedTuple):
 def latent_sites(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> dict[str, Site]:
     """Name -> site of every unobserved sample statement.
 
-    The program is run on shapes only, which compiles nothing; on values where the support of a site depends on them.
+    The program is run on shapes only, once for equal shapes; on values where the support of a site depends on them.
     """
+    leaves, structure = jax.tree.flatten((dict(hyper), rows))
+    shapes = tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
+    found = _sites_of_shapes(spec, structure, shapes)
+    return _sites(prior_trace(spec, hyper, rows)) if found is None else found
+
+
+@cache
+def _sites_of_shapes(spec: Callable[..., Any], structure: Any, shapes: tuple[Any, ...]) -> dict[str, Site] | None:
+    """The sites, or None where a support depends on values."""
     found: dict[str, Site] = {}
 
     def visit(hyper: Hyper, rows: Pytree) -> None:
-        trace = prior_trace(spec, hyper, rows)
-        for name, site in trace.items():
-            if site["type"] == "sample" and not site["is_observed"]:
-                found[name] = Site(site["fn"].support, jnp.shape(site["value"]), site["fn"].is_discrete)
+        found.update(_sites(prior_trace(spec, hyper, rows)))
 
-    jax.eval_shape(visit, hyper, rows)
-    if any(isinstance(leaf, jax.core.Tracer) for site in found.values() for leaf in jax.tree.leaves(site.support)):
-        visit(hyper, rows)
-    return found
+    jax.eval_shape(visit, *jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(*leaf) for leaf in shapes]))
+    supports = [leaf for site in found.values() for leaf in jax.tree.leaves(site.support)]
+    return None if any(isinstance(leaf, jax.core.Tracer) for leaf in supports) else found
+
+
+def _sites(trace: Mapping[str, Any]) -> dict[str, Site]:
+    return {
+        name: Site(site["fn"].support, jnp.shape(site["value"]), site["fn"].is_discrete)
+        for name, site in trace.items()
+        if site["type"] == "sample" and not site["is_observed"]
+    }
 
 
 def transforms(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> dict[str, Any]:

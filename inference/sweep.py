@@ -109,14 +109,18 @@ def sweep(
     return verbs.parameters(algebra, key_theta, nu), nu, local
 
 
-def responsibilities(algebra: Algebra, hyper: Hyper, T: Stats, rows: Pytree) -> dict[str, Any]:
-    """Per row at one θ: ``log_likelihood`` (N,), latents summed out; ``latents`` E[z]; ``entropy`` (N,) of q(z)."""
+def responsibilities(algebra: Algebra, hyper: Hyper, T: Stats, rows: Pytree, dtype: Any = None) -> dict[str, Any]:
+    """Per row at one θ: ``log_likelihood`` (N,), latents summed out; ``latents`` E[z]; ``entropy`` (N,) of q(z).
+
+    ``dtype`` is that of the latents, N × K numbers: by default the precision in force.
+    """
 
     def block(rows: Pytree) -> dict[str, Any]:
         local = algebra.local(T, algebra.features(hyper, rows))
-        latents = algebra.latent.mean(None, local)  # type: ignore[arg-type]
+        latents = algebra.latent.mean(jax.random.PRNGKey(0), local)
         log_partition = algebra.latent.log_partition(local)
         entropy = log_partition - algebra.latent.energy(latents, local)
+        latents = latents if dtype is None else jax.tree.map(lambda leaf: leaf.astype(dtype), latents)
         return {"log_likelihood": log_partition, "latents": latents, "entropy": entropy}
 
     return block_map(block, rows)

@@ -77,15 +77,15 @@ def test_permuted_draws_are_put_back(scrambled, hidden):
     assert found.warnings == []
 
 
-def test_assignment_is_the_best_of_all_permutations():
-    """On memberships without structure: the cost is the least of K!, the confidence that of the two best."""
-    latents = np.random.default_rng(1).dirichlet(np.ones(COMPONENTS), (12, 30))
-    chosen, costs = relabel._by_membership(latents, 3)
-    for cost, order in zip(costs, chosen, strict=True):
-        totals = sorted(sum(cost[k, p[k]] for k in range(COMPONENTS)) for p in permutations(range(COMPONENTS)))
-        assert sum(cost[k, order[k]] for k in range(COMPONENTS)) == pytest.approx(totals[0], rel=1e-12)
-        confidence = 1 / (1 + np.exp(totals[0] - totals[1]))
-        assert relabel._confidence(cost, order) == pytest.approx(confidence, rel=1e-9)
+@pytest.mark.parametrize("size", [2, 5, 6])
+def test_assignment_is_the_best_of_all_permutations(size):
+    """Costs without structure: the least of K! totals, and the gap to the second; few components and many."""
+    costs = np.random.default_rng(1).normal(size=(12, size, size))
+    orders, gaps = relabel.assign(costs)
+    for cost, order, gap in zip(costs, orders, gaps, strict=True):
+        totals = sorted(sum(cost[k, p[k]] for k in range(size)) for p in permutations(range(size)))
+        assert sum(cost[k, order[k]] for k in range(size)) == pytest.approx(totals[0], rel=1e-12)
+        assert gap == pytest.approx(totals[1] - totals[0], rel=1e-9)
 
 
 def test_assignment_minimises_stephens_divergence():
