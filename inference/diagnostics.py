@@ -67,8 +67,10 @@ def _of_draws(tree: xr.DataTree, functionals: pd.DataFrame) -> list[str]:
             f"R-hat {worst:.3f} > {RHAT} for {_some(names)}: the chains disagree. Either they need longer, or the posterior "
             "has several modes and each chain sees its own"
         )
-    if not fewest >= ESS:
-        name = varying["ess_bulk"].idxmin() if len(varying) else "every functional"
+    if np.isnan(fewest):
+        problems.append("too few draws for any diagnostic: take more (num_samples)")
+    elif fewest < ESS:
+        name = varying["ess_bulk"].idxmin()
         problems.append(f"effective sample size {fewest:.0f} < {ESS} for {name}: take more draws (num_samples)")
     stats = tree["sample_stats"].to_dataset() if "sample_stats" in tree else xr.Dataset()
     if "diverging" in stats and int(stats["diverging"].sum()):

@@ -23,6 +23,7 @@ from inference.start import start_sites
 from models.base import Pytree, ZooError
 
 GOOD_K = 0.7
+FEWEST = 25  # draws from which ArviZ fits a tail
 
 
 class Options(NamedTuple):
@@ -97,7 +98,14 @@ def run(task: Task, options: Options) -> Draws:
 
 
 def pareto_k(log_weights: np.ndarray) -> float:
-    """Pareto k-hat of importance weights (Vehtari et al. 2024), by ArviZ."""
+    """Pareto k-hat of importance weights (Vehtari et al. 2024), by ArviZ; NaN for too few draws to tell.
+
+    Equal weights, up to rounding, have no tail: the posterior is the Gaussian, and k-hat is 0.
+    """
     from arviz_stats.base import array_stats
 
+    if len(log_weights) < FEWEST:
+        return float("nan")
+    if np.ptp(log_weights) < 1e-8:
+        return 0.0
     return float(array_stats.psislw(np.asarray(log_weights))[1])

@@ -120,7 +120,7 @@ def initial(task: Task, algebra: Algebra, method: FixedPoint, num_starts: int) -
     """States of all starts: seeded, or one at the sites given."""
     size = num_starts if task.start is None else 1
     T, nu, known = start_states(task, algebra, method.verbs.parameters, size)
-    lowest, no = on_host(np.full(size, -np.inf)).astype(float), on_host(np.zeros(size, bool))
+    lowest, no = on_host(np.full(size, -np.inf, jnp.result_type(float))), on_host(np.zeros(size, bool))
     return Climb(T, nu, on_host(np.full(size, known)), lowest, no, no, T, lowest)
 
 

@@ -78,13 +78,13 @@ def minimise(
             visit: Any = _visitor(trace, reporter, stop)
             result = minimize(function, flat, jac=True, method="L-BFGS-B", callback=visit, options=options)
             found.append(result)
-            traces.append(trace)
+            traces.append(trace or [float(result.fun)])  # a start at the optimum takes no iteration
     run_seconds = time.perf_counter() - clock
     longest = max(1, *(len(trace) for trace in traces))
     return Minima(
         points=jax.vmap(unravel)(jnp.asarray(np.stack([result.x for result in found]), first.dtype)),
         trace=np.array([trace + [np.nan] * (longest - len(trace)) for trace in traces]),
-        iterations=np.array([len(trace) for trace in traces]),
+        iterations=np.array([result.nit for result in found]),
         converged=np.array([result.status in {0, 2} for result in found]),
         compile_seconds=compile_seconds,
         run_seconds=run_seconds,
