@@ -38,7 +38,7 @@ def draws(algebra: Algebra, hyper: Hyper, keys: Array, nu: Stats) -> dict[str, A
 def run(task: Task, options: Options) -> Draws:
     """Every start to its own optimum of the ELBO, and independent draws from the best q(θ)."""
     algebra = require_algebra(task)
-    require_proper(task, algebra)
+    require_proper(task)
     points, state = climb(task, METHOD, options.max_iter, options.tol, options.num_starts)
     if all(points.failure):
         raise ZooError(f"every start of cavi failed: {points.failure[0]}")

@@ -81,7 +81,8 @@ def advance(
 
         def running(carry: tuple[Pytree, ...]) -> Array:
             index, _, _, done = carry
-            return (index < first + count) & ~done.all()
+            # Devices do not see each other's chains: with several, all take every step, so that their records line up.
+            return (index < first + count) & ((num_devices > 1) | ~done.all())
 
         def body(carry: tuple[Pytree, ...]) -> tuple[Pytree, ...]:
             index, state, buffer, _ = carry
@@ -133,8 +134,11 @@ def drive(
     num_devices = max(d for d in range(1, len(jax.local_devices()) + 1) if num_chains % d == 0)
     finished = 0
     parts: list[Pytree] = []
-    if checkpoint is not None and checkpoint.is_file():
-        finished, state, parts = restore(checkpoint, state, one)
+    before = 0.0
+    if checkpoint is not None:
+        _refuse_strangers(checkpoint)
+        if checkpoint.is_file():
+            finished, before, state, parts = restore(checkpoint, state, one, num_steps if keep else None)
     # Host arrays carry no weak types: the first chunk then compiles what all chunks run.
     keys, state = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)), (keys, state))
     if num_devices > 1:
@@ -147,7 +151,7 @@ def drive(
     compile_seconds = time.perf_counter() - clock
 
     reporter.phase(phase, num_steps)
-    count, run_seconds, done, saved = 1, 0.0, False, time.perf_counter()
+    count, run_seconds, done, saved = 1, before, False, time.perf_counter()
     with interruptible() as stop:
         while finished < num_steps and not done and not stop.is_set():
             clock = time.perf_counter()
@@ -161,11 +165,11 @@ def drive(
             count = int(np.clip(CHUNK_SECONDS * steps / max(seconds, 1e-9), 1, capacity))
             reporter.update(finished, describe(jax.tree.map(lambda leaf: leaf[:, -1], records)))
             if checkpoint is not None and time.perf_counter() - saved > CHECKPOINT_SECONDS:
-                store(checkpoint, finished, state, parts)
+                store(checkpoint, finished, run_seconds, state, parts)
                 saved = time.perf_counter()
     records = jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *parts) if parts else None
     if checkpoint is not None:
-        store(checkpoint, finished, state, parts)
+        store(checkpoint, finished, run_seconds, state, parts)
     return Run(state, records, finished, stop.is_set(), compile_seconds, run_seconds)
 
 
@@ -185,8 +189,11 @@ def sample(
         step, static, arrays, key, state, num_warmup, task.reporter, "warm-up",
         keep=False, describe=describe, checkpoint=task.checkpoint("warmup"),
     )  # fmt: skip
+    if warmup.interrupted:  # nothing of the sampling phase may be written down from a half-warmed state
+        timing = {"compile_seconds": warmup.compile_seconds, "warmup_seconds": warmup.run_seconds, "run_seconds": 0.0}
+        return warmup._replace(records=None, num_steps=0), timing
     run = drive(
-        step, static, arrays, key, warmup.state, 0 if warmup.interrupted else num_samples, task.reporter, "sampling",
+        step, static, arrays, key, warmup.state, num_samples, task.reporter, "sampling",
         first=num_warmup, describe=describe, checkpoint=task.checkpoint("sampling"),
     )  # fmt: skip
     timing = {
@@ -194,12 +201,12 @@ def sample(
         "warmup_seconds": warmup.run_seconds,
         "run_seconds": run.run_seconds,
     }
-    return run._replace(interrupted=run.interrupted or warmup.interrupted), timing
+    return run, timing
 
 
-def store(path: Path, finished: int, state: Pytree, parts: list[Pytree]) -> None:
+def store(path: Path, finished: int, seconds: float, state: Pytree, parts: list[Pytree]) -> None:
     """Write what was computed so far, under a temporary name first, so that an unbroken file is always there."""
-    arrays = {"finished": np.asarray(finished)} | {
+    arrays = {"finished": np.asarray(finished), "seconds": np.asarray(seconds)} | {
         f"state_{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))
     }
     if parts:
@@ -210,19 +217,30 @@ def store(path: Path, finished: int, state: Pytree, parts: list[Pytree]) -> None
     temporary.replace(path)
 
 
-def restore(path: Path, state: Pytree, record: Pytree) -> tuple[int, Pytree, list[Pytree]]:
-    """(steps finished, state, records) of a checkpoint, in the structure of ``state`` and ``record``.
+def restore(path: Path, state: Pytree, record: Pytree, wanted: int | None) -> tuple[int, float, Pytree, list[Pytree]]:
+    """(steps finished, seconds, state, at most ``wanted`` records) of a checkpoint, structured like ``state`` and ``record``.
 
     Raises `ZooError` where the checkpoint belongs to another model, data set or number of chains.
     """
     with np.load(path) as file:
         states = [file[f"state_{i}"] for i in range(len(jax.tree.leaves(state)))]
         records = [file[name] for name in (f"record_{i}" for i in range(len(jax.tree.leaves(record)))) if name in file]
-        finished = int(file["finished"])
+        finished, seconds = int(file["finished"]), float(file["seconds"])
     if any(new.shape != np.shape(old) for new, old in zip(states, jax.tree.leaves(state), strict=True)):
         raise ZooError(f"{path} belongs to another model, data set or number of chains; start a new run")
     restored = jax.tree.unflatten(jax.tree.structure(state), [jnp.asarray(leaf) for leaf in states])
-    return finished, restored, [jax.tree.unflatten(jax.tree.structure(record), records)] if records else []
+    records = [leaf[:, :wanted] for leaf in records]
+    return finished, seconds, restored, [jax.tree.unflatten(jax.tree.structure(record), records)] if records else []
+
+
+def _refuse_strangers(path: Path) -> None:
+    """A checkpoint's name ends in the fingerprint of its run: another one for the same phase belongs to another run."""
+    phase = path.stem.rpartition("-")[0]
+    strangers = [other for other in path.parent.glob(f"{phase}-*.npz") if other != path]
+    if phase and strangers:
+        raise ZooError(
+            f"{strangers[0]} belongs to a run with other data, options or seed: go on with that one, or use another folder"
+        )
 
 
 def _mesh(num_devices: int) -> jax.sharding.Mesh:

@@ -111,9 +111,10 @@ def evaluate(
     The draws are chains of ``chain_length`` one after another (one chain by default): each is thinned from its own start.
     """
     size = len(next(iter(draws.values())))
-    thin = int(np.ceil(size * num_rows(rows) / STORED))
-    chunk = _chunk_size(size, int(np.clip(2**24 // num_rows(rows), 1, 256)))
-    witnesses = model.witnesses(num_rows(rows))
+    total_rows = row_count(model, hyper, prior, rows, draws)
+    thin = int(np.ceil(size * total_rows / STORED))
+    chunk = _chunk_size(size, int(np.clip(2**24 // total_rows, 1, 256)))
+    witnesses = model.witnesses(total_rows)
     parts, latents = [], None
     for first in range(0, size, chunk):
         piece = {name: jnp.asarray(leaf[first : first + chunk]) for name, leaf in draws.items()}
@@ -130,6 +131,14 @@ def evaluate(
     return Evaluation(merged["log_joint"], merged["rows"], thin, functionals, mean)
 
 
+def row_count(model: Model, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, draws: Mapping[str, np.ndarray]) -> int:
+    """N: of the rows, or of what a program observes."""
+    if model.algebra is not None:
+        return num_rows(rows)
+    one = {name: jnp.asarray(leaf[0]) for name, leaf in draws.items()}
+    return int(jax.eval_shape(lambda: point(static_of(model), hyper, prior, rows, one))["log_likelihood"].shape[0])
+
+
 def _chunk_size(size: int, largest: int) -> int:
     """A number of draws near ``largest`` that divides ``size``, so that all chunks share one compilation, if there is one."""
     divisors = [d for d in range(1, min(size, largest) + 1) if size % d == 0]
@@ -140,8 +149,10 @@ def latents_of_draws(
     model: Model, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, draws: Mapping[str, np.ndarray]
 ) -> np.ndarray | None:
     """E[z_n] per draw on at most `SUBSET` evenly spread rows: (S, n, K) float32, or None where a program hides its latents."""
-    picked = np.unique(np.linspace(0, num_rows(rows) - 1, min(SUBSET, num_rows(rows))).astype(int))
-    some = jax.tree.map(lambda leaf: leaf[picked], rows)
+    total_rows = row_count(model, hyper, prior, rows, draws)
+    picked = np.unique(np.linspace(0, total_rows - 1, min(SUBSET, total_rows)).astype(int))
+    # A program's arguments need not be rows: it is evaluated whole, and its result is picked from.
+    some = rows if model.algebra is None else jax.tree.map(lambda leaf: leaf[picked], rows)
     size = len(next(iter(draws.values())))
     parts = []
     chunk = _chunk_size(size, 512)
@@ -150,5 +161,6 @@ def latents_of_draws(
         out = _latents(static_of(model), hyper, prior, some, piece)
         if out is None:
             return None
-        parts.append(np.asarray(out, dtype=np.float32))
+        kept = np.asarray(out, dtype=np.float32)
+        parts.append(kept[:, picked] if model.algebra is None else kept)
     return np.concatenate(parts)

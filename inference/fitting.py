@@ -1,8 +1,9 @@
 """`fit`: one call for every model and method, and the assembly of its result."""
 
+import hashlib
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from inference import METHODS
 from inference.diagnostics import diagnose
-from inference.evaluate import Evaluation, evaluate, latents_of_draws
+from inference.evaluate import Evaluation, evaluate, latents_of_draws, row_count
 from inference.outcome import Draws, Points, Task
 from inference.program import program_model
 from inference.progress import Bar, Reporter, Silent
@@ -59,13 +60,19 @@ def fit(
             raise ZooError(f"model: expected a Model of the zoo or a NumPyro function, not {type(model).__name__}")
         with x64(precision):
             model = program_model(model, data, symmetry=symmetry, dims=dims, coords=coords)
+    seed = int(seed) if isinstance(seed, np.integer) else seed
+    if not isinstance(progress, bool) and not isinstance(getattr(progress, "phase", None), Callable):
+        raise ZooError(f"progress must be true or false, got {progress!r}")
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
         raise ZooError(f"seed must be a whole number from 0 to 2³² − 1, got {seed!r}")
     module = method_module(method)
     checked = checked_options(method, module, options)
     clock = time.perf_counter()
     with x64(precision), reporter_of(progress) as reporter:
-        task = make_task(model, data, seed, start, reporter)._replace(folder=None if folder is None else Path(folder))
+        task = make_task(model, data, seed, start, reporter)
+        if folder is not None and "num_warmup" in checked._fields:
+            described = (method, seed, precision, checked._replace(num_samples=0), model.name, dict(model.options))
+            task = task._replace(folder=Path(folder), fingerprint=fingerprint(repr(described), (task.hyper, task.rows)))
         outcome = module.run(task, checked)
         reporter.phase("evaluating", None)
         assemble = _of_points if isinstance(outcome, Points) else _of_draws
@@ -74,9 +81,22 @@ def fit(
         "seed": seed,
         "precision": precision,
         "method": method,
-        "options": json.dumps(checked._asdict() | dict(model.options)),
+        "options": json.dumps(checked._asdict() | dict(model.options), default=_plain),
     }
     return _tree(model, data, groups, attrs | outcome.timing | {"total_seconds": time.perf_counter() - clock})
+
+
+def fingerprint(described: str, arrays: Pytree) -> str:
+    """Twelve characters that change with any option or number of a run."""
+    digest = hashlib.sha256(described.encode())
+    for leaf in jax.tree.leaves(arrays):
+        digest.update(np.ascontiguousarray(leaf).tobytes())
+    return digest.hexdigest()[:12]
+
+
+def _plain(value: Any) -> Any:
+    """Arrays and NumPy numbers as JSON."""
+    return np.asarray(value).tolist()
 
 
 @contextmanager
@@ -174,9 +194,10 @@ def _of_points(task: Task, points: Points) -> tuple[dict[str, xr.Dataset], dict[
         sites = {name: leaf[s : s + 1] for name, leaf in points.sites.items()}
         at = evaluate(model, task.hyper, task.prior, task.rows, sites)
         final[s] = at.log_joint[0]
-        if one is None or final[s] > final[best]:
+        if np.isfinite(final[s]) and (one is None or final[s] > final[best]):
             best, chosen, one = s, sites, at
-    assert one is not None
+    if one is None:
+        raise ZooError("no start reached a finite log joint; check the scale of the data and the prior")
     groups = {
         "point_estimate": dataset({name: leaf[0] for name, leaf in chosen.items()}, model),
         "functionals": dataset({name: value[0] for name, value in one.functionals.items()}, model),
@@ -191,7 +212,8 @@ def _of_points(task: Task, points: Points) -> tuple[dict[str, xr.Dataset], dict[
 def _of_draws(task: Task, draws: Draws) -> tuple[dict[str, xr.Dataset], dict[str, Any]]:
     model = task.model
     if not draws.sites:
-        raise ZooError("interrupted before the first draw was finished")
+        where = f"; resume={task.folder} goes on from there" if task.folder is not None else ""
+        raise KeyboardInterrupt(f"interrupted before the first draw was finished{where}")
     shape = next(iter(draws.sites.values())).shape[:2]
     flat = {name: value.reshape(-1, *value.shape[2:]) for name, value in draws.sites.items()}
     identified = _identify(task, flat)
@@ -216,7 +238,9 @@ def _of_draws(task: Task, draws: Draws) -> tuple[dict[str, xr.Dataset], dict[str
     }
     attrs = dict(draws.attrs)
     if draws.optimization is not None:
-        groups["optimization"] = _optimization(draws.optimization, _last(draws.optimization.objective))
+        failed = [why is not None for why in draws.optimization.failure]
+        final = np.where(failed, np.nan, _last(draws.optimization.objective))
+        groups["optimization"] = _optimization(draws.optimization, final)
         warnings += [f"start {s}: {why}" for s, why in enumerate(draws.optimization.failure) if why is not None]
     warnings += draws.warnings
     return groups | _latent(model, at), attrs | {"warnings": "\n".join(warnings), "interrupted": int(draws.interrupted)}
@@ -228,7 +252,7 @@ def _identify(task: Task, flat: Mapping[str, np.ndarray]) -> Identification | No
         return None
     latents = latents_of_draws(model, task.hyper, task.prior, task.rows, flat)
     log_joint = evaluate(model, task.hyper, task.prior, task.rows, flat).log_joint
-    rows = int(jax.tree.leaves(task.rows)[0].shape[0])
+    rows = row_count(model, task.hyper, task.prior, task.rows, flat)
     return identify_draws(flat, model.symmetry, model.dims, latents, log_joint, rows)
 
 
@@ -258,10 +282,10 @@ def _last(traces: np.ndarray) -> np.ndarray:
 
 
 def _latent(model: Model, at: Evaluation) -> dict[str, xr.Dataset]:
-    if at.latents is None or model.symmetry is None:
+    if at.latents is None:
         return {}
     probs = at.latents.astype(np.float32, copy=False)
-    dim = model.symmetry.dim
+    dim = "component" if model.symmetry is None else model.symmetry.dim
     variables = {"responsibilities": (("row", dim), probs), "decode": (("row",), probs.argmax(1))}
     return {
         "latent": xr.Dataset(

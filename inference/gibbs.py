@@ -40,7 +40,7 @@ def step(algebra: Algebra, arrays: tuple[Any, ...], key: Array, T: Stats) -> tup
 def run(task: Task, options: Options) -> Draws:
     """Draws of every site from every chain."""
     algebra = require_algebra(task)
-    require_proper(task, algebra)
+    require_proper(task)
     arrays = (task.hyper, task.prior, task.rows)
     state, _, _ = start_states(task, algebra, at_mode, options.num_chains)
     key = jax.random.fold_in(task.key, 1)

@@ -16,6 +16,7 @@ import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
+from inference.optimise import require_proper
 from inference.outcome import Draws, Points, Task
 from inference.program import constrain_draws, potential, transforms, unconstrain_chains
 from inference.quasi_newton import minimise
@@ -54,8 +55,7 @@ def _energies(spec: Hashable, unravel: Any, arrays: tuple[Pytree, Pytree], flat:
 def run(task: Task, options: Options) -> Draws:
     """Draws from the Gaussian at the best mode found, the evidence, and k-hat."""
     spec, arrays = task.model.spec, (task.hyper, task.rows)
-    if task.model.algebra is not None and not task.model.algebra.proper:
-        raise ZooError("prior=flat has no proper posterior to approximate; use method=em or map, or prior=default")
+    require_proper(task)
     supports = transforms(spec, *arrays)
     starts = unconstrain_chains(supports, start_sites(task, 1 if task.start else options.num_starts))
     minima = minimise(energy, spec, arrays, starts, options.max_iter, options.tol, task.reporter)

@@ -5,7 +5,7 @@ answer is EM's. Its objective is deterministic: the usual gradient steps are rep
 converges to the last digits.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -17,9 +17,10 @@ from numpyro.infer.autoguide import AutoDelta
 from numpyro.optim import Adam
 
 from inference.outcome import Points, Task
-from inference.program import constrain, transforms, unconstrain_chains
+from inference.program import constrain, constrain_starts, transforms, unconstrain_chains
 from inference.quasi_newton import minimise
 from inference.start import start_sites
+from inference.sweep import local_step
 from models.base import Pytree
 
 
@@ -64,15 +65,25 @@ def run(task: Task, options: Options) -> Points:
         svi.init(task.key, task.hyper, task.rows)
     starts = unconstrain_chains(supports, start_sites(task, 1 if task.start else options.num_starts))
     minima = minimise(loss, program, (task.hyper, task.rows, supports), starts, options.max_iter, options.tol, task.reporter)
-    sites = jax.vmap(lambda z: constrain(supports, z))(minima.points)
-    final = np.array([trace[~np.isnan(trace)][-1] if (~np.isnan(trace)).any() else np.nan for trace in minima.trace])
-    unbounded = "the log joint is unbounded or not finite: a component collapses. Use prior=default, or fewer components"
+    sites = constrain_starts(supports, minima.points)
     return Points(
         sites={name: np.asarray(value) for name, value in sites.items()},
         objective=-minima.trace,
         iterations=minima.iterations,
         converged=minima.converged,
-        failure=[None if np.isfinite(value) and abs(value) < 1e100 else unbounded for value in final],
+        failure=[_collapse(task, sites, s, value) for s, value in enumerate(minima.values)],
         timing={"compile_seconds": minima.compile_seconds, "warmup_seconds": 0.0, "run_seconds": minima.run_seconds},
         interrupted=minima.interrupted,
     )
+
+
+def _collapse(task: Task, sites: Mapping[str, Array], start: int, value: float) -> str | None:
+    """Why a start has no mode: an objective that is not finite, or with a flat prior a component that collapses."""
+    if not np.isfinite(value) or abs(value) > 1e100:
+        return "the log joint is unbounded or not finite: a component collapses. Use prior=default, or fewer components"
+    algebra = task.model.algebra
+    if algebra is None or algebra.proper:
+        return None
+    T = algebra.natural(task.hyper, {name: leaf[start] for name, leaf in sites.items()})
+    nu = local_step(algebra, "mean", task.hyper, task.key, T, task.rows).stats
+    return next((why for name, family in algebra.families if (why := family.defect(nu[name]))), None)

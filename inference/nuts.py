@@ -15,6 +15,7 @@ from jax import Array
 from numpyro.infer.hmc import hmc
 
 from inference.chains import sample
+from inference.optimise import require_proper
 from inference.outcome import Draws, Task
 from inference.program import constrain_draws, potential, transforms, unconstrain_chains
 from inference.start import start_sites
@@ -88,6 +89,7 @@ def step(kernel: Kernel, arrays: tuple[Pytree, Pytree], key: Array, state: Pytre
 
 def run(task: Task, options: Options) -> Draws:
     """Draws of every site from every chain, with the kernel's statistics."""
+    require_proper(task)
     arrays = (task.hyper, task.rows)
     kernel = Kernel(task.model.spec, options.num_warmup, options.target_accept, options.max_tree_depth)
     task.reporter.phase("starting chains", None)

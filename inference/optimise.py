@@ -107,9 +107,9 @@ def require_algebra(task: Task) -> Algebra:
     return task.model.algebra
 
 
-def require_proper(task: Task, algebra: Algebra) -> None:
+def require_proper(task: Task) -> None:
     """A `ZooError` where the prior is flat and the method needs a proper posterior."""
-    if not algebra.proper:
+    if task.model.algebra is not None and not task.model.algebra.proper:
         raise ZooError(
             "prior=flat has no proper posterior (the likelihood of a mixture is unbounded); use method=em, hard_em or map, "
             "or prior=default"

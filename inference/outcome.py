@@ -23,10 +23,11 @@ class Task(NamedTuple):
     start: Sites | None  # sites to start from, in place of `inference.start`
     reporter: Reporter
     folder: Path | None = None  # where samplers leave their checkpoints
+    fingerprint: str = ""  # of model, data, options and seed: which checkpoints are this run's own
 
     def checkpoint(self, phase: str) -> Path | None:
         """The checkpoint file of one phase of a sampler, or None without a folder."""
-        return None if self.folder is None else self.folder / f"checkpoint-{phase}.npz"
+        return None if self.folder is None else self.folder / f"checkpoint-{phase}-{self.fingerprint}.npz"
 
 
 class Points(NamedTuple):

@@ -30,8 +30,9 @@ def trace_point(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, sites: Sit
         if site["type"] != "sample":
             continue
         log_prob = site["fn"].log_prob(site["value"])
-        if not site["is_observed"]:
-            log_prior = log_prior + _scaled(site, log_prob).sum()
+        log_prob = _scaled(site, log_prob)
+        if not site["is_observed"] or isinstance(site["fn"], dist.Unit):  # a factor is no row of data
+            log_prior = log_prior + log_prob.sum()
             continue
         flat = log_prob.reshape(log_prob.shape[0], -1).sum(1) if log_prob.ndim else log_prob[None]
         same = log_likelihood is not None and log_likelihood.shape == flat.shape
@@ -209,6 +210,12 @@ def unconstrain(transforms: Mapping[str, Any], sites: Sites) -> dict[str, Array]
 def constrain_draws(transforms: Mapping[str, Any], z: Sites) -> dict[str, Array]:
     """ℝᵈ -> sites, over leading axes (chain, draw)."""
     return jax.vmap(jax.vmap(partial(constrain, transforms)))(z)
+
+
+@jax.jit
+def constrain_starts(transforms: Mapping[str, Any], z: Sites) -> dict[str, Array]:
+    """ℝᵈ -> sites, over a leading axis."""
+    return jax.vmap(partial(constrain, transforms))(z)
 
 
 @jax.jit

@@ -148,7 +148,7 @@ def _wishart_defect(nu: GaussianStats) -> str | None:
         finite = np.isfinite(scatter).all()
         smallest = np.linalg.eigvalsh(scatter).min(-1) if finite else np.full(nu.exponent.shape, np.nan)
         largest = np.trace(nu.square, axis1=-2, axis2=-1)
-    return _collapse(smallest > 1e-14 * largest, nu)
+    return _collapse(smallest > ROUNDING * largest, nu)
 
 
 normal_wishart = Family(_wishart_log_partition, _wishart_mean, _wishart_mode, _wishart_sample, _wishart_defect)
@@ -203,7 +203,7 @@ def _gamma_defect(nu: GaussianStats) -> str | None:
     nu = jax.tree.map(np.asarray, nu)
     with np.errstate(all="ignore"):
         rate = nu.square - (nu.total**2 / nu.strength[..., None]).sum((-2, -1))
-    return _collapse(np.asarray(rate > 1e-14 * nu.square), nu)
+    return _collapse(np.asarray(rate > ROUNDING * nu.square), nu)
 
 
 normal_gamma = Family(_gamma_log_partition, _gamma_mean, _gamma_mode, _gamma_sample, _gamma_defect)
@@ -261,6 +261,9 @@ def _inverse(root: Array) -> Array:
     return cho_solve((root, True), identity)
 
 
+ROUNDING = 1e-12  # a scatter below this share of the raw second moment is rounding, not spread
+
+
 def _collapse(positive: np.ndarray, nu: GaussianStats) -> str | None:
     """The message for a Gaussian block whose covariance has no mode: ``positive`` tells the groups that have one."""
     sound = np.asarray(positive & (nu.exponent > 0) & (nu.strength > 0).all(-1))
@@ -270,5 +273,6 @@ def _collapse(positive: np.ndarray, nu: GaussianStats) -> str | None:
     where = "the shared covariance" if component is None else f"the covariance of component {component}"
     return (
         f"{where} collapses: the component is empty or sits on too few distinct rows, and the density is unbounded there. "
-        "Use the default prior, fewer components, or a more restricted covariance"
+        "Use the default prior, fewer components, or a more restricted covariance (and precision=64: single precision cannot "
+        "tell a narrow group far from the others from a point)"
     )
