@@ -4,6 +4,7 @@ import sys
 import time
 from pathlib import Path
 
+import matplotlib
 import pandas as pd
 import xarray as xr
 from rich.console import Console
@@ -41,6 +42,7 @@ def compare_runs(arguments: list[str]) -> int:
         comparison.distances.to_csv(target / "distances.csv", index_label="functional")
     print_comparison(comparison, Console())
     if target is not None:
+        matplotlib.use("Agg")
         plot(trees, target / "comparison.png", comparison.reference)
         print(f"results in {target}: comparison.csv, distances.csv, comparison.png")
     return max(int(tree.attrs["exit_status"]) for tree in trees.values())
@@ -60,6 +62,8 @@ def _run_all(arguments: list[str], target: Path) -> dict[str, xr.DataTree]:
         print(f"── {index + 1} of {len(plans)}: {title}", file=sys.stderr)
         config["out"] = str(target / title.replace(" ", "_").replace("/", "_"))
         trees[title] = execute(config)[0]
+        if trees[title].attrs["interrupted"]:
+            break
     return trees
 
 

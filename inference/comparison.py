@@ -34,6 +34,10 @@ def compare(trees: Mapping[str, xr.DataTree], reference: str | None = None) -> C
         raise ZooError("compare needs at least one result")
     if len({tree["log_likelihood"]["x"].sizes["row"] for tree in trees.values()}) > 1:
         raise ZooError("these results have different numbers of rows: compare results of the same data")
+    observed = [tree["observed_data"].to_dataset() for tree in trees.values() if "observed_data" in tree]
+    tables = [np.asarray(table["x"]) for table in observed if "x" in table]
+    if any(not np.array_equal(tables[0], other, equal_nan=True) for other in tables[1:]):
+        raise ZooError("these results are of different data: compare results of the same data")
     if reference is not None and reference not in trees:
         raise ZooError(f"reference={reference!r} is not one of {', '.join(trees)}")
     summaries = {name: summarise(tree, "functionals") for name, tree in trees.items()}
@@ -61,7 +65,8 @@ def _row(tree: xr.DataTree, summary: pd.DataFrame) -> dict[str, Any]:
     varying = summary[summary["sd"] > 1e-12 * summary["mean"].abs()] if draws else summary
     fewest = float(varying["ess_bulk"].min()) if draws else np.nan
     row |= {"R-hat": float(varying["r_hat"].max()) if draws else np.nan, "ESS": fewest}
-    row |= {"ESS/s": fewest / max(seconds["warmup"] + seconds["run"], 1e-9)}
+    # Independent draws from an approximation cost next to nothing: a rate would say nothing about its fit.
+    row |= {"ESS/s": fewest / max(seconds["warmup"] + seconds["run"], 1e-9) if attrs["method"] in EXACT else np.nan}
     return row | {f"{phase} s": value for phase, value in seconds.items()} | {"exit": int(attrs["exit_status"])}
 
 
@@ -90,9 +95,6 @@ def plot(trees: Mapping[str, xr.DataTree], path: Path, reference: str | None = N
     Functionals live on different scales, so each is shown as its distance from the reference's mean in the reference's sd
     (without a reference, from the mean of the points in their sd). A point estimate is a dot without an interval.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
     import arviz_plots
     import matplotlib.pyplot as plt
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +24,7 @@ from inference.progress import Bar, Reporter, Silent
 from inference.relabel import Identification, identify_draws
 from inference.results import dataset, environment
 from models.base import Data, Model, Pytree, ZooError
+from models.data import as_data
 
 SHARED = {"seed": 0, "precision": 64, "progress": False}  # options of every method, with their defaults
 
@@ -60,10 +61,9 @@ def fit(
             raise ZooError(f"model: expected a Model of the zoo or a NumPyro function, not {type(model).__name__}")
         with x64(precision):
             model = program_model(model, data, symmetry=symmetry, dims=dims, coords=coords)
-    seed = int(seed) if isinstance(seed, np.integer) else seed
-    if not isinstance(progress, bool) and not isinstance(getattr(progress, "phase", None), Callable):
+    if not isinstance(progress, bool) and not callable(getattr(progress, "phase", None)):
         raise ZooError(f"progress must be true or false, got {progress!r}")
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
         raise ZooError(f"seed must be a whole number from 0 to 2³² − 1, got {seed!r}")
     module = method_module(method)
     checked = checked_options(method, module, options)
@@ -78,7 +78,7 @@ def fit(
         assemble = _of_points if isinstance(outcome, Points) else _of_draws
         groups, attrs = assemble(task, outcome)
     attrs |= {
-        "seed": seed,
+        "seed": int(seed),
         "precision": precision,
         "method": method,
         "options": json.dumps(checked._asdict() | dict(model.options), default=_plain),
@@ -143,10 +143,8 @@ def checked_options(method: str, module: Any, options: Mapping[str, Any]) -> Any
 
 def make_task(model: Model, data: Any, seed: int, start: Mapping[str, ArrayLike] | None, reporter: Reporter) -> Task:
     """Model, data and start on the device, in the precision in force."""
-    if model.algebra is not None and not isinstance(data, Data):
-        from models.data import load_data
-
-        data = load_data(data)
+    if model.algebra is not None:
+        data = as_data(data)
     hyper, prior, rows = as_arrays((dict(model.hyper), dict(model.prior), model.rows(data)))
     return Task(model, hyper, prior, rows, jax.random.PRNGKey(seed), checked_start(model, hyper, rows, start), reporter)
 

@@ -11,14 +11,15 @@ import xarray as xr
 from jax import Array
 
 from inference.evaluate import Static, point, static_of
-from inference.fitting import as_arrays, x64
+from inference.fitting import as_arrays, checked_start, x64
 from models.base import Hyper, Model, Pytree, Sites, Stats, ZooError
 
 
 def log_likelihood(model: Model, sites: Sites, data: Any, precision: int = 64) -> np.ndarray:
     """Log p(x_n | θ) of every row, latents summed out: (N,). ``sites`` is a dict of the program's sites."""
     with x64(precision):
-        hyper, prior, rows, at = as_arrays((dict(model.hyper), dict(model.prior), model.rows(data), dict(sites)))
+        hyper, prior, rows = as_arrays((dict(model.hyper), dict(model.prior), model.rows(data)))
+        at = checked_start(model, hyper, rows, sites)
         return np.asarray(_log_likelihood(static_of(model), hyper, prior, rows, at))
 
 
@@ -39,6 +40,10 @@ def predict(model: Model, source: xr.DataTree | Sites, data: Any, precision: int
         hyper, prior, rows, stacked = as_arrays((dict(model.hyper), dict(model.prior), model.rows(data), draws))
         log_joint = np.asarray(_log_average(static_of(model), hyper, prior, rows, stacked), dtype=np.float64)
     log_density = np.logaddexp.reduce(log_joint, axis=1)
+    if not np.isfinite(log_density).all():
+        raise ZooError(
+            f"row {np.flatnonzero(~np.isfinite(log_density))[0] + 1} is so far out that its density is 0 in every draw"
+        )
     probs = np.exp(log_joint - log_density[:, None])
     dim = model.symmetry.dim if model.symmetry is not None else "component"
     variables = {

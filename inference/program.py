@@ -1,6 +1,5 @@
 """NumPyro programs as they are: log densities site by site, and models that are a program only."""
 
-import inspect
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -35,8 +34,12 @@ def trace_point(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, sites: Sit
             log_prior = log_prior + log_prob.sum()
             continue
         flat = log_prob.reshape(log_prob.shape[0], -1).sum(1) if log_prob.ndim else log_prob[None]
-        same = log_likelihood is not None and log_likelihood.shape == flat.shape
-        log_likelihood = log_likelihood + flat if same else flat if log_likelihood is None else jnp.append(log_likelihood, flat)
+        if log_likelihood is None:
+            log_likelihood = flat
+        elif log_likelihood.shape == flat.shape:
+            log_likelihood = log_likelihood + flat
+        else:
+            log_likelihood = jnp.append(log_likelihood, flat)
         mixture = mixture_of(site["fn"])
         if mixture is not None and log_prob.ndim == 1:
             logits = mixture.component_log_probs(site["value"])
@@ -98,8 +101,8 @@ def program_model(
     declared = Permutation(symmetry) if isinstance(symmetry, str) else symmetry
     shapes = {k: np.shape(v["value"]) for k, v in sites.items()}
     named = dict(dims or {})
-    if declared is not None and not any(declared.dim in d for d in named.values()):
-        named |= _guessed_dims(declared.dim, shapes, trace)
+    if declared is not None:  # sites that the user did not name are guessed: one left behind would mix up the labels
+        named = _guessed_dims(declared.dim, {k: v for k, v in shapes.items() if k not in named}, trace, bool(named)) | named
     for site, names in named.items():
         if site in shapes and len(names) != len(shapes[site]):
             raise ZooError(f"dims of {site!r}: {names} names {len(names)} dimensions, but the site has shape {shapes[site]}")
@@ -116,14 +119,18 @@ def program_model(
         simulate=None,
         dims=named,
         coords=dict(coords or {}),
-        options={"program": f"{inspect.getsourcefile(function) or ''}:{function.__name__}"},
+        options={"program": function.__name__},
     )
 
 
-def _guessed_dims(dim: str, shapes: Mapping[str, tuple[int, ...]], trace: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+def _guessed_dims(
+    dim: str, shapes: Mapping[str, tuple[int, ...]], trace: Mapping[str, Any], optional: bool
+) -> dict[str, tuple[str, ...]]:
     """The sites whose leading axis has the size of the observed mixture carry its labels."""
     observed = [site["fn"] for site in trace.values() if site["type"] == "sample" and site["is_observed"]]
     sizes = [mixture.mixture_size for mixture in map(mixture_of, observed) if mixture is not None]
+    if not sizes and optional:
+        return {}
     if not sizes:
         raise ZooError(f"symmetry={dim!r}: name the dimension in dims, for example dims={{'mean': ('{dim}',)}}")
     return {

@@ -25,6 +25,15 @@ STALLED = 1e-3  # the same, where the line search finds no lower point: rounding
 Objective = Callable[[Any, Pytree, Pytree], Array]  # (static, arrays, point) -> scalar to minimise
 
 
+class Minimum(NamedTuple):
+    """Where one start ended, on the host."""
+
+    point: np.ndarray
+    value: float
+    settled: bool
+    iterations: int
+
+
 class Minima(NamedTuple):
     """One entry a start."""
 
@@ -64,11 +73,11 @@ def minimise(
     call = partial(_value_and_grad, objective, static, unravel, arrays)
     reporter.phase("compiling", None)
     clock = time.perf_counter()
-    jax.block_until_ready(call(first))
+    jax.block_until_ready((call(first), _curvature(objective, static, unravel, arrays, first)))
     compile_seconds = time.perf_counter() - clock
 
     flat_starts = np.asarray(jax.vmap(lambda point: ravel_pytree(point)[0])(starts), dtype=np.float64)
-    found: list[Any] = []
+    found: list[Minimum] = []
     traces: list[list[float]] = []
     clock = time.perf_counter()
     # The vectors are short: BLAS threads would spin against JAX's for longer than they work.
@@ -85,16 +94,16 @@ def minimise(
             function: Any = partial(_host, call, scale)
             visit: Any = _visitor(trace, reporter, stop)
             result = minimize(function, flat / scale, jac=True, method="L-BFGS-B", callback=visit, options=options)
-            found.append((result.x * scale, float(result.fun), _settled(result)))
+            found.append(Minimum(result.x * scale, float(result.fun), _settled(result), int(result.nit)))
             traces.append(trace or [float(result.fun)])  # a start at the optimum takes no iteration
     run_seconds = time.perf_counter() - clock
     longest = max(1, *(len(trace) for trace in traces))
     return Minima(
-        points=jax.vmap(unravel)(jnp.asarray(np.stack([point for point, _, _ in found]), first.dtype)),
+        points=jax.vmap(unravel)(jnp.asarray(np.stack([minimum.point for minimum in found]), first.dtype)),
         trace=np.array([trace + [np.nan] * (longest - len(trace)) for trace in traces]),
-        iterations=np.array([result.nit for result in found]),
-        converged=np.array([settled for _, _, settled in found]),
-        values=np.array([value for _, value, _ in found]),
+        iterations=np.array([minimum.iterations for minimum in found]),
+        converged=np.array([minimum.settled for minimum in found]),
+        values=np.array([minimum.value for minimum in found]),
         compile_seconds=compile_seconds,
         run_seconds=run_seconds,
         interrupted=stop.is_set(),

@@ -23,6 +23,7 @@ from models.base import Permutation
 SURE = 0.95  # a draw is sure of its labels above this confidence
 TOLERATED = 0.05  # share of draws that may be unsure, or have an empty component, before labels are not to be trusted
 MAX_ROUNDS = 50
+OVERLAP, EMPTY = "components overlap", "holds less than one row"  # how the two warnings are told apart
 ENUMERATED = 5  # components up to which all permutations are tried
 
 
@@ -154,13 +155,13 @@ def _doubts(confidence: np.ndarray, occupancy: np.ndarray | None) -> list[str]:
     unsure = float((confidence < SURE).mean())
     if unsure > TOLERATED:
         warnings.append(
-            f"components overlap: in {unsure:.0%} of the draws another labelling fits nearly as well, so read the functionals, "
+            f"{OVERLAP}: in {unsure:.0%} of the draws another labelling fits nearly as well, so read the functionals, "
             "not the parameters of single components"
         )
     if occupancy is not None:
         empty = (occupancy < 1).mean(0)
         warnings += [
-            f"component {k} holds less than one row in {share:.0%} of the draws: its parameters there come from the prior"
+            f"component {k} {EMPTY} in {share:.0%} of the draws: its parameters there come from the prior"
             for k, share in enumerate(empty)
             if share > TOLERATED
         ]

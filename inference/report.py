@@ -15,6 +15,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from inference.diagnostics import Diagnosis, describe_starts, diagnose, raw_rhat, summarise
+from inference.relabel import EMPTY, OVERLAP
 from inference.results import values
 
 SHOWN = 24  # parameters printed; all are in summary.csv
@@ -28,7 +29,8 @@ def print_result(tree: xr.DataTree, console: Console, folder: Path | None = None
     seconds = ", ".join(f"{phase} {attrs[f'{phase}_seconds']:.1f} s" for phase in ("compile", "warmup", "run"))
     console.print(f"[bold]{attrs['model']}[/] on {attrs['data']} by [bold]{attrs['method']}[/]  ({seconds})", highlight=False)
     _print_table(console, "functionals: valid whatever the labels", diagnosis.functionals)
-    _print_table(console, *_parameters(tree))
+    if trusted(tree):
+        _print_table(console, *_parameters(tree))
     for line in remarks(tree):
         console.print(f"· {line}", highlight=False, markup=False)
     for problem in diagnosis.problems:
@@ -46,8 +48,8 @@ def parameters(tree: xr.DataTree) -> pd.DataFrame:
 def remarks(tree: xr.DataTree) -> list[str]:
     """What to know before reading the numbers: starts, label switching, doubts about labels, agreement with a label column."""
     doubts = [line for line in str(tree.attrs.get("warnings", "")).split("\n") if line]
-    if any("overlap" in line or "holds less than one row" in line for line in doubts):
-        doubts.append("the labels of this result are not to be trusted: use the functionals")
+    if not trusted(tree):
+        doubts.append("so the parameters of single components are not printed; summary.csv has them, for what they are worth")
     evidence = [
         f"log evidence by {name}: {tree.attrs[key]:.2f} (one labelling of the components)"
         for key, name in (("log_evidence_laplace", "Laplace"), ("log_evidence_importance", "importance sampling"))
@@ -55,6 +57,11 @@ def remarks(tree: xr.DataTree) -> list[str]:
     ]
     bound = [f"evidence lower bound {tree.attrs['elbo']:.4f}"] if "elbo" in tree.attrs else []
     return [line for line in (describe_starts(tree), raw_rhat(tree), _agreement(tree), *bound, *evidence, *doubts) if line]
+
+
+def trusted(tree: xr.DataTree) -> bool:
+    """Whether the components' labels mean the same thing in every draw."""
+    return not any(reason in str(tree.attrs.get("warnings", "")) for reason in (OVERLAP, EMPTY))
 
 
 def _agreement(tree: xr.DataTree) -> str:
@@ -99,13 +106,14 @@ def _print_table(console: Console, title: str, frame: pd.DataFrame) -> None:
     for column in columns:
         table.add_column(names.get(column, column), justify="right", no_wrap=True)
     for label, *numbers in frame[columns].itertuples():
-        table.add_row(Text(str(label)), *map(format_number, map(float, numbers), columns))
+        row = dict(zip(columns, map(float, numbers), strict=True))
+        table.add_row(Text(str(label)), *(format_number(value, column, row.get("sd")) for column, value in row.items()))
     console.print(title, style="bold", highlight=False, markup=False)
     console.print(table)
 
 
-def format_number(value: float, column: str = "") -> str:
-    """Four significant digits; counts whole, R-hat with three decimals, a dash for what is not defined."""
+def format_number(value: float, column: str = "", sd: float | None = None) -> str:
+    """Four significant digits, or as many decimals as the posterior sd gives a meaning to; a dash for what is not defined."""
     if np.isnan(value):
         return "–"
     if column == "ess_bulk":
@@ -113,7 +121,9 @@ def format_number(value: float, column: str = "") -> str:
     if column == "r_hat":
         return f"{value:.3f}"
     if column == "value":
-        return f"{value:.6g}"
+        return f"{value:.8g}"
+    if sd is not None and sd > 0 and abs(value) >= 1:
+        return f"{value:.{int(np.clip(2 - np.floor(np.log10(sd)), 0, 6))}f}"
     return f"{value:.4g}"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import xarray as xr
 from omegaconf import OmegaConf
 
-from models.data import Data, ZooError, load_data
+from models.data import Data, ZooError, load_data, missing_cell
 
 NOT_OPTIONS = {"model", "method", "data", "out", "resume"}
 
@@ -76,6 +76,8 @@ def build_model(options: dict[str, Any], data: Data) -> tuple[Any, Any, dict[str
     """The model section -> (model or program, what it observes, further arguments of `fit`)."""
     named = {key: value for key, value in options.items() if key not in ("name", "default_data")}
     if options["name"] == "program":
+        if (hole := missing_cell(data)) is not None:
+            raise ZooError(f"{hole}. A program gets complete rows: fill the cell in or remove the row")
         return load_program(named.pop("path")), data.x, named
     from models import MODELS
 
@@ -120,9 +122,8 @@ def run_folder(config: dict[str, Any], data: Data) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ZooError(f"out={folder} cannot be made: {error.strerror}") from error
-    if config["resume"] is None:
-        for stale in folder.glob("checkpoint-*.npz"):
-            stale.unlink()
+    if config["resume"] is None and any(folder.glob("checkpoint-*.npz")):
+        raise ZooError(f"out={folder} holds an unfinished run: resume={folder} goes on with it; or choose another folder")
     return folder
 
 
@@ -140,13 +141,15 @@ def _remove_if_nothing_was_computed(folder: Path) -> None:
 
 
 def resumed(config: dict[str, Any]) -> dict[str, Any]:
-    """With ``resume=<folder>``: that run's configuration, with the number of draws asked for now if it is larger."""
+    """With ``resume=<folder>``: that run's configuration, going on to its number of draws."""
     if config["resume"] is None:
         return config
     folder = Path(config["resume"])
     if not (folder / "config.yaml").is_file():
         raise ZooError(f"resume={folder}: there is no run to go on with (no config.yaml)")
+    if (folder / "results.nc").is_file() and not list(folder.glob("checkpoint-*.npz")):
+        raise ZooError(f"resume={folder}: that run is finished")
     old: dict[str, Any] = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))  # type: ignore[assignment]
     if not list(folder.glob("checkpoint-*.npz")):
-        raise ZooError(f"resume={folder}: method={old['method']} leaves no checkpoints; start a new run")
+        raise ZooError(f"resume={folder}: there is nothing to go on from (no checkpoint was written); start a new run")
     return old | {"out": str(folder), "resume": str(folder), "progress": config["progress"]}

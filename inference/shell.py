@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+INTERRUPTED = 130
 HELP = """\
 usage: python -m inference.run [-m] [model=NAME] [method=NAME] [data=NAME|FILE] [option=value ...]
        python -m inference.compare [model=NAME] method=A,B,... [data=NAME|FILE] [option=value ...]
@@ -33,9 +34,9 @@ def guarded(main: Callable[[list[str]], int], arguments: list[str]) -> int:
     except ZooError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as stop:
+        print(str(stop) or "interrupted", file=sys.stderr)
+        return INTERRUPTED
 
 
 def help_text() -> str:
@@ -54,7 +55,11 @@ def help_text() -> str:
 def run_main(arguments: list[str]) -> int:
     """One run, or with ``-m`` one for every combination of the comma lists; the largest exit code of all."""
     from inference.config import compose, expand
+    from models.data import ZooError
 
+    resuming = [a for a in arguments if a.startswith("resume=")]
+    if resuming and (extra := [a for a in arguments if not a.startswith(("resume=", "progress="))]):
+        raise ZooError(f"{extra[0]} does not go with resume=, which keeps the run's own configuration; only progress does")
     sweep = any(flag in arguments for flag in ("-m", "--multirun"))
     overrides = [a for a in arguments if a not in ("-m", "--multirun")]
     configs = [compose(one) for one in expand(overrides, sweep)]
@@ -64,6 +69,8 @@ def run_main(arguments: list[str]) -> int:
             config["out"] = str(Path(config["out"]) / str(index)) if config["out"] else None
             print(f"── {index + 1} of {len(configs)}: {' '.join(expand(overrides, sweep)[index])}", file=sys.stderr)
         codes.append(_run(config))
+        if codes[-1] == INTERRUPTED:
+            break
     return max(codes)
 
 

@@ -59,7 +59,12 @@ def load_data(
     if isinstance(source, Data):
         data = source
     elif isinstance(source, str) and source in DATASETS:
-        data = DATASETS[source](**_known_options(source, DATASETS[source], options))
+        known = _known_options(source, DATASETS[source], options)
+        try:
+            data = DATASETS[source](**known)
+        except (TypeError, ValueError) as error:
+            given = ", ".join(f"{key}={value}" for key, value in known.items())
+            raise ZooError(f"data set {source} cannot be made with {given}: {error}") from error
     else:
         if options:
             raise ZooError(f"unknown data option {sorted(options)[0]!r}: a table takes label, columns and drop_constant")
@@ -74,6 +79,11 @@ def load_data(
             f"{data.name}: column {data.columns[column]!r}, row {row + 1}: the value is infinite; correct or remove it"
         )
     return data._replace(name=name or data.name, weight=_checked_weight(weight, data))
+
+
+def as_data(source: Any) -> Data:
+    """`Data` as it is, and whatever else `load_data` reads."""
+    return source if isinstance(source, Data) else load_data(source)
 
 
 def missing_cell(data: Data) -> str | None:
@@ -95,6 +105,9 @@ def _table(source: Any, label: str | None, columns: list[str] | str | None, name
     else:
         frame, title = _frame_of_array(source), name or "array"
     frame = frame.rename(columns=str)
+    twice = [str(c) for c in frame.columns[frame.columns.duplicated()]]
+    if twice:
+        raise ZooError(f"{title} has several columns named {twice[0]!r}: rename them")
     chosen = [columns] if isinstance(columns, str) else columns
     for wanted in [label, *(chosen or [])]:
         if wanted is not None and wanted not in frame.columns:
@@ -141,6 +154,8 @@ def _frame_of_array(source: Any) -> pd.DataFrame:
 def _numbers(column: pd.Series[Any], title: str, label: str | None) -> np.ndarray:
     import pandas as pd
 
+    if pd.api.types.is_datetime64_any_dtype(column) or pd.api.types.is_timedelta64_dtype(column):
+        raise ZooError(f"{title}: column {column.name!r} holds dates; turn them into numbers, or leave the column out")
     numbers = pd.to_numeric(column, errors="coerce")
     bad = np.flatnonzero(numbers.isna() & ~column.isna())
     if len(bad):

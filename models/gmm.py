@@ -24,7 +24,7 @@ import numpyro.distributions as dist
 from jax import Array
 
 from models.base import Algebra, Data, Hyper, Model, Permutation, Sites, Stats, ZooError, on_host
-from models.data import missing_cell
+from models.data import as_data, missing_cell
 from models.emissions import Emission, check_hyper
 from models.families import dirichlet
 from models.gaussians import GAUSSIANS
@@ -39,11 +39,12 @@ class Rows(NamedTuple):
 
 
 def build(
-    data: Data,
+    data: Any,
     num_components: int = 2,
     covariance: str = "full",
     weights: str = "learned",
     prior: str | Mapping[str, Mapping[str, Any]] = "default",
+    name: str = "gmm",
 ) -> Model:
     """A Gaussian mixture with ``num_components`` components on the columns of ``data``.
 
@@ -52,17 +53,19 @@ def build(
     ``{"mixture_probs": {"concentration": 2}, "component": {"location", "strength", "dof", "scatter"}}``.
     Raises `ZooError` for missing cells, constant columns, fewer rows than components, or a prior outside its support.
     """
-    if covariance not in GAUSSIANS:
+    data = as_data(data)
+    if not isinstance(covariance, str) or covariance not in GAUSSIANS:
         raise ZooError(f"covariance={covariance!r} is not one of {', '.join(GAUSSIANS)}")
-    if weights not in {"learned", "uniform"}:
+    if not isinstance(weights, str) or weights not in ("learned", "uniform"):
         raise ZooError(f"weights={weights!r} is not one of learned, uniform")
-    if isinstance(num_components, bool) or not isinstance(num_components, int) or num_components < 1:
+    if isinstance(num_components, bool) or not isinstance(num_components, int | np.integer) or num_components < 1:
         raise ZooError(f"num_components must be a whole number above 0, got {num_components!r}")
+    num_components = int(num_components)
     _check(data, num_components, GAUSSIANS[covariance])
     hyper = _hyper(data, num_components, covariance, weights, prior)
     algebra, spec = _algebra(covariance, weights, prior != "flat", num_components)
     return Model(
-        name="gmm",
+        name=name,
         spec=spec,
         algebra=algebra,
         hyper=hyper,
@@ -148,9 +151,10 @@ def _prior(hyper: Hyper, num_components: int, algebra: Algebra, emission: Emissi
     if algebra.proper:
         learned = {"mixture_probs": hyper["concentration"] - 1} if "concentration" in hyper else {}
         return learned | {"component": emission.prior(hyper, num_components)}
-    x = jax.ShapeDtypeStruct((1, len(hyper["origin"])), float)
-    z = jax.ShapeDtypeStruct((1, num_components), float)
-    shapes = jax.eval_shape(lambda x, z: algebra.statistics(z[:, 0], z, algebra.features(hyper, Rows(x))), x, z)
+    with jax.enable_x64(True):
+        x = jax.ShapeDtypeStruct((1, len(hyper["origin"])), np.float64)
+        z = jax.ShapeDtypeStruct((1, num_components), np.float64)
+        shapes = jax.eval_shape(lambda x, z: algebra.statistics(z[:, 0], z, algebra.features(hyper, Rows(x))), x, z)
     return dict(jax.tree.map(lambda leaf: np.zeros(leaf.shape), shapes))
 
 
@@ -267,7 +271,8 @@ def _coords(data: Data, num_components: int) -> dict[str, list[Any]]:
     }
 
 
-def _rows(data: Data, columns: tuple[str, ...]) -> Rows:
+def _rows(source: Any, columns: tuple[str, ...]) -> Rows:
+    data = as_data(source)
     if data.columns != columns:
         raise ZooError(f"{data.name} has the columns {', '.join(data.columns)}; the model has {', '.join(columns)}")
     if (hole := missing_cell(data)) is not None:

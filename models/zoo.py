@@ -8,5 +8,5 @@ from models.base import Model
 
 MODELS: dict[str, Callable[..., Model]] = {
     "gmm": gmm.build,
-    "gmm_simple": partial(gmm.build, covariance="unit", weights="uniform"),
+    "gmm_simple": partial(gmm.build, name="gmm_simple", covariance="unit", weights="uniform"),
 }

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 from scipy.special import logsumexp
+from xarray import DataTree
 
 from models import MODELS, Data
 from models.base import Model
@@ -149,3 +150,22 @@ def m_step(covariance: str, hyper: Mapping[str, np.ndarray], r: np.ndarray, x: n
 def neighbours_increase(trace: np.ndarray, slack: float) -> bool:
     """Whether a trace never falls by more than ``slack`` relative to its size."""
     return all(after - before >= -slack * (1 + abs(before)) for before, after in pairwise(trace[~np.isnan(trace)]))
+
+
+def is_finite(tree: DataTree) -> bool:
+    """No NaN or infinity in what a user reads: parameters, functionals, densities, responsibilities."""
+    groups = {"posterior", "posterior_raw", "point_estimate", "functionals", "log_likelihood", "latent"} & set(tree.children)
+    return all(np.isfinite(value.values).all() for group in groups for value in tree[group].data_vars.values())
+
+
+# Options of every method that make a fit short.
+SHORT: dict[str, dict[str, Any]] = {
+    "em": {"num_starts": 2},
+    "hard_em": {"num_starts": 2},
+    "stochastic_em": {"num_starts": 2, "max_iter": 20},
+    "cavi": {"num_starts": 2, "num_samples": 50, "num_chains": 2},
+    "gibbs": {"num_warmup": 20, "num_samples": 50, "num_chains": 2},
+    "map": {"num_starts": 2},
+    "laplace": {"num_starts": 2, "num_samples": 50, "num_chains": 2},
+    "nuts": {"num_warmup": 30, "num_samples": 50, "num_chains": 2},
+}
