@@ -66,7 +66,7 @@ def test_start_with_an_empty_component(covariance):
 
 @pytest.mark.parametrize("method", ["em", "map"])
 def test_collapse_under_a_flat_prior_is_named(method):
-    """A component on a single row has unbounded density: an error that says what collapses and what to do, or a failed start."""
+    """A component on a single row has unbounded density: an error that says what collapses and what to do."""
     x = np.vstack([X, [[50.0, 50.0]]])
     start = {"mixture_probs": np.array([0.9, 0.1]), "mean": np.array([[1.0, 1.0], [50.0, 50.0]]), "precision": np.ones((2, 2))}
     with pytest.raises(ZooError, match=r"collapses.*(default prior|prior=default).*fewer components"):

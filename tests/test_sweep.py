@@ -114,7 +114,8 @@ def test_map_of_the_program_is_em(covariance):
     found = fit(build(X, covariance), table(X), method="map", start=random_sites(covariance, 2, X))
     log_joint = float(found["functionals"]["log_joint"])
     assert log_joint == pytest.approx(float(em(covariance)["functionals"]["log_joint"]), rel=1e-6)
-    np.testing.assert_allclose(found["point_estimate"]["mean"], em(covariance)["point_estimate"]["mean"], atol=1e-2)
+    means = [np.sort(tree["point_estimate"]["mean"].values, axis=0) for tree in (found, em(covariance))]  # labels are free
+    np.testing.assert_allclose(*means, atol=1e-2)
 
 
 @every_covariance
@@ -235,7 +236,7 @@ def exact_evidence(model: Any, x: np.ndarray) -> float:
 
 @pytest.mark.parametrize("covariance", ["full", "tied", "diag", "spherical"])
 def test_elbo_is_monotone_and_below_the_exact_evidence(covariance):
-    """2^9 assignments enumerated. The bound is strict here, and within 5 nats: mean field loses log 2 for the labels and some."""
+    """2^9 assignments enumerated. The bound is strict, and within 5 nats: mean field loses log 2 for the labels and some."""
     x = two_groups(9)
     model = build(x, covariance)
     tree = fit(model, table(x), method="cavi", num_starts=4, num_samples=10)
