@@ -162,7 +162,7 @@ def batch_error(values: np.ndarray) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["gibbs", "nuts"])
 def test_sampler_finds_the_exact_posterior(method):
-    """Means of 9 functionals and of their squares; at |z| < 5.5 with 39 degrees of freedom 36 numbers give 1e-4 false alarms."""
+    """Means of 9 functionals and their squares; |z| < 5.5 at 39 degrees of freedom gives 36 numbers 1e-4 false alarms."""
     size = 5000 if method == "gibbs" else 2000
     tree = fit(small_model(), table(X), method=method, num_warmup=500, num_samples=size, num_chains=4)
     exact, scores = exact_functionals(), {}

@@ -205,7 +205,7 @@ def test_mode_of_statistics_alone_is_maximum_likelihood(covariance):
     """ν = statistics of labelled rows: numpy's means and covariances (divisor n)."""
     from models.gaussians import GAUSSIANS
 
-    x = np.random.default_rng(2).normal(size=(20, 3)) + [1.0, -2.0, 5.0]
+    x = np.random.default_rng(2).normal(size=(20, 3)) + np.array([1.0, -2.0, 5.0])
     z = hard_memberships(20, 2)
     emission, hyper = GAUSSIANS[covariance], {"origin": np.full(3, 0.5)}
     nu = emission.statistics(jnp.asarray(z), emission.features(hyper, jnp.asarray(x)))

@@ -118,6 +118,19 @@ def test_map_of_the_program_is_em(covariance):
     np.testing.assert_allclose(*means, atol=1e-2)
 
 
+def test_map_does_not_mind_units():
+    """Columns of sizes 1e4 and 1e-3, far from 0: the quasi-Newton search still ends where EM does."""
+    x = two_groups(40) * np.array([1e4, 1e-3]) + np.array([1e6, 0.0])
+    trees = [fit(build(x, "diag"), table(x), method=method, start=random_start(x)) for method in ("em", "map")]
+    log_joints = [float(tree["functionals"]["log_joint"]) for tree in trees]
+    assert log_joints[1] == pytest.approx(log_joints[0], rel=1e-6)
+
+
+def random_start(x: np.ndarray) -> Sites:
+    """Two rows as means, and the columns' own precisions."""
+    return {"mixture_probs": np.full(2, 0.5), "mean": x[[0, 1]], "precision": np.tile(1 / x.var(axis=0), (2, 1))}
+
+
 @every_covariance
 def test_ten_steps_from_a_start_are_ten_naive_steps(covariance):
     """Textbook MAP-EM in NumPy (errata E17), ten times; rounding grows with the condition of the sums: 1e-9."""
