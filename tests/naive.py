@@ -147,6 +147,18 @@ def m_step(covariance: str, hyper: Mapping[str, np.ndarray], r: np.ndarray, x: n
     return weights | {"mean": mean} | ({"precision": precision[covariance]()} if covariance != "unit" else {})
 
 
+def near(found: Any, wanted: Any, rtol: float = 0.0, atol: float = 0.0) -> bool:
+    """Whether two arrays agree; where they do not, the message shows them."""
+    np.testing.assert_allclose(found, wanted, rtol=rtol, atol=atol)
+    return True
+
+
+def equal(found: Any, wanted: Any) -> bool:
+    """Whether two arrays are the same; where they are not, the message shows them."""
+    np.testing.assert_array_equal(found, wanted)
+    return True
+
+
 def neighbours_increase(trace: np.ndarray, slack: float) -> bool:
     """Whether a trace never falls by more than ``slack`` relative to its size."""
     return all(after - before >= -slack * (1 + abs(before)) for before, after in pairwise(trace[~np.isnan(trace)]))

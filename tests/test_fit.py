@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
-from naive import SHORT, build, is_finite, random_sites, table, two_groups
+from naive import SHORT, build, equal, is_finite, random_sites, table, two_groups
 
 from inference import METHODS, fit, identify
 from inference.results import load, save
@@ -73,7 +73,7 @@ def test_results_survive_the_disk(method, tmp_path):
     save(fitted(method), tmp_path / "results.nc")
     back = variables(load(tmp_path))
     for name, value in variables(fitted(method)).items():
-        np.testing.assert_array_equal(back[name], value)
+        assert equal(back[name], value)
 
 
 @pytest.mark.parametrize("method", ["em", "gibbs", "nuts", "laplace"])

@@ -14,6 +14,7 @@ from naive import (
     log_likelihood,
     log_local,
     log_prior,
+    near,
     random_sites,
     responsibilities,
     table,
@@ -216,9 +217,9 @@ def probs_of(model: Model, sites: Sites, x: np.ndarray) -> np.ndarray:
 def test_responsibilities_are_bayes_rule(covariance):
     """`predict` and `log_likelihood` against SciPy; probabilities are differences of logs of size 100: 1e-11."""
     found = cell(covariance, "default")
-    np.testing.assert_allclose(probs_of(found.model, found.sites, X), responsibilities(covariance, found.sites, X), atol=1e-11)
+    assert near(probs_of(found.model, found.sites, X), responsibilities(covariance, found.sites, X), atol=1e-11)
     likelihoods = zoo_log_likelihood(found.model, found.sites, table(X))
-    np.testing.assert_allclose(likelihoods, log_likelihood(covariance, found.sites, X), rtol=1e-10)
+    assert near(likelihoods, log_likelihood(covariance, found.sites, X), rtol=1e-10)
 
 
 @every_covariance
@@ -227,17 +228,17 @@ def test_order_does_not_matter(covariance):
     found = cell(covariance, "default")
     base = probs_of(found.model, found.sites, X)
     rows = np.random.default_rng(0).permutation(len(X))
-    np.testing.assert_allclose(probs_of(found.model, found.sites, X[rows]), base[rows], atol=1e-12)
+    assert near(probs_of(found.model, found.sites, X[rows]), base[rows], atol=1e-12)
     labels, shared = np.array([2, 0, 1]), {"precision"} if covariance == "tied" else set()
     switched = {name: value if name in shared else value[labels] for name, value in found.sites.items()}
-    np.testing.assert_allclose(probs_of(found.model, switched, X), base[:, labels], atol=1e-12)
+    assert near(probs_of(found.model, switched, X), base[:, labels], atol=1e-12)
     flipped = found.sites | {"mean": found.sites["mean"][:, ::-1]}
     if covariance in {"full", "tied"}:
         flipped["precision"] = found.sites["precision"][..., ::-1, ::-1]
     elif covariance == "diag":
         flipped["precision"] = found.sites["precision"][:, ::-1]
     other = build(X[:, ::-1], covariance, COMPONENTS)
-    np.testing.assert_allclose(probs_of(other, flipped, X[:, ::-1]), base, atol=1e-11)
+    assert near(probs_of(other, flipped, X[:, ::-1]), base, atol=1e-11)
 
 
 @every_covariance
@@ -260,9 +261,9 @@ def test_units_do_not_matter(covariance):
         precision = precision / unit
     scaled = found.sites | {"mean": found.sites["mean"] * unit, "precision": precision}
     model = build(X * unit, covariance, COMPONENTS)
-    np.testing.assert_allclose(probs_of(model, scaled, X * unit), probs_of(found.model, found.sites, X), atol=1e-10)
+    assert near(probs_of(model, scaled, X * unit), probs_of(found.model, found.sites, X), atol=1e-10)
     here, there = (zoo_log_likelihood(m, s, table(x)) for m, s, x in ((found.model, found.sites, X), (model, scaled, X * unit)))
-    np.testing.assert_allclose(there, here - np.log(1e3), rtol=1e-10)
+    assert near(there, here - np.log(1e3), rtol=1e-10)
 
 
 def test_default_prior_follows_the_units():
