@@ -129,6 +129,8 @@ def points(task: Task, algebra: Algebra, method: FixedPoint, run: Run) -> Points
     state, records = run.state, run.records
     T = state.T if method.monotone else state.best_point
     sites = sites_of(algebra, task.hyper, T)
+    longest = max(1, int((~np.asarray(records.done)).sum(1).max()))  # the driver may go on to the end of its chunk
+    records = jax.tree.map(lambda leaf: leaf[:, :longest], records)
     stopped = np.asarray(records.done)
     failed = np.asarray(state.failed)
     failure = [
