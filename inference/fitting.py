@@ -28,6 +28,8 @@ from models.data import as_data
 
 SHARED = {"seed": 0, "precision": 64, "progress": False}  # options of every method, with their defaults
 
+PART = 100_000  # rows
+
 # option -> smallest and largest value; all others start at 1
 RANGES = {"num_warmup": (0, np.inf), "tol": (0, np.inf), "target_accept": (0.05, 0.999), "max_tree_depth": (1, 15)}
 
@@ -284,7 +286,9 @@ def _latent(model: Model, at: Evaluation) -> dict[str, xr.Dataset]:
         return {}
     probs = at.latents.astype(np.float32, copy=False)
     dim = "component" if model.symmetry is None else model.symmetry.dim
-    variables = {"responsibilities": (("row", dim), probs), "decode": (("row",), probs.argmax(1))}
+    # By parts: NumPy copies a read-only array, which a device's is, before it looks for the largest entries.
+    decode = np.concatenate([part.argmax(1) for part in np.array_split(probs, 1 + len(probs) // PART)])
+    variables = {"responsibilities": (("row", dim), probs), "decode": (("row",), decode)}
     return {
         "latent": xr.Dataset(
             variables, coords={"row": np.arange(len(probs)), dim: model.coords.get(dim, np.arange(probs.shape[1]))}

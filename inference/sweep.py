@@ -1,6 +1,6 @@
 """The one loop body: a pair of verbs, one for the latents and one for the parameters, over blocks of rows.
 
-    local = model.local(T, features)            natural parameters of q(z)
+    local = model.local(T)(features)            natural parameters of q(z); what T alone decides is computed once
     z     = latent verb(local)                  mean | mode | sample
     nu    = prior + statistics(z, features)     the update rule
     T     = parameter verb(nu)                  mean | mode | sample
@@ -86,10 +86,11 @@ def block_map(function: Callable[[Pytree], Pytree], rows: Pytree) -> Pytree:
 def local_step(algebra: Algebra, verb: str, hyper: Hyper, key: Array, T: Stats, rows: Pytree) -> Local:
     """Latents of all rows given T, and their statistics: the E-step when ``verb`` is "mean"."""
     latent_verb = getattr(algebra.latent, verb)
+    natural_parameters = algebra.local(T)
 
     def block(key: Array, rows: Pytree, weight: Array) -> Local:
         features = algebra.features(hyper, rows)
-        local = algebra.local(T, features)
+        local = natural_parameters(features)
         z = latent_verb(key, local)
         log_partition = (weight * algebra.latent.log_partition(local)).sum()
         # Only a hard z needs its energy; for a soft one it would be one more pass over the block.
@@ -114,9 +115,10 @@ def responsibilities(algebra: Algebra, hyper: Hyper, T: Stats, rows: Pytree, dty
 
     ``dtype`` is that of the latents, N × K numbers: by default the precision in force.
     """
+    natural_parameters = algebra.local(T)
 
     def block(rows: Pytree) -> dict[str, Any]:
-        local = algebra.local(T, algebra.features(hyper, rows))
+        local = natural_parameters(algebra.features(hyper, rows))
         latents = algebra.latent.mean(jax.random.PRNGKey(0), local)
         log_partition = algebra.latent.log_partition(local)
         entropy = log_partition - algebra.latent.energy(latents, local)

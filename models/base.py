@@ -63,7 +63,7 @@ class Algebra(NamedTuple):
     latent: Latent
     proper: bool  # False: the flat prior nu = 0, whose constant is dropped
     features: Callable[[Hyper, Pytree], Pytree]  # (hyper, rows): u(x), what the rows bring, seen from a fixed origin
-    local: Callable[[Stats, Pytree], Pytree]  # (T, features): natural parameters of q(z)        [E-step]
+    local: Callable[[Stats], Callable[[Pytree], Pytree]]  # T -> (features -> natural parameters of q(z))     [E-step]
     statistics: Callable[[Array, Pytree, Pytree], Stats]  # (weight (N,), z, features): Σ_n, by block [M-step, with mode]
     sites: Callable[[Hyper, Stats], dict[str, Array]]  # T of a point -> the program's sites
     natural: Callable[[Hyper, Sites], Stats]  # the program's sites -> T

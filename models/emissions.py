@@ -22,7 +22,7 @@ class Emission(NamedTuple):
     prior: Callable[[Hyper, int], Stats]  # (hyper, K) -> nu
     program: Callable[[Hyper, int, bool], Any]  # (hyper, K, proper): samples the sites, returns p(x | z), batch (K,)
     features: Callable[[Hyper, Array], Any]  # (hyper, x) -> u(x)
-    log_density: Callable[[Stats, Any], Array]  # (T, u(x)) -> (N, K): log p(x | z), expected or at a point
+    log_density: Callable[[Stats], Callable[[Any], Array]]  # T -> (u(x) -> (N, K): log p(x | z), expected or at a point)
     statistics: Callable[[Array, Any], Stats]  # (weight (N, K), u(x)) -> Σ_n weight u(x)
     sites: Callable[[Hyper, Stats], dict[str, Array]]
     natural: Callable[[Hyper, Sites], Stats]

@@ -25,7 +25,6 @@ from models.emissions import Emission
 from models.families import GaussianStats, MeanStats, normal_gamma, normal_mean, normal_wishart
 
 LOG_2PI = float(np.log(2 * np.pi))
-EXPANDED_COLUMNS = 32  # up to here D (D + 3) / 2 + 1 monomials in one matrix product beat a Cholesky factor per component
 
 
 def _spread(x: np.ndarray, num_components: int) -> np.ndarray:
@@ -53,14 +52,8 @@ def _shapes(dimension: int, scatter: tuple[int, ...]) -> dict[str, tuple[int, ..
 # Full and tied covariances: NormalWishart, G = 1 mean a group (batch K) or G = K means in one group
 
 
-class Expanded(NamedTuple):
-    """Rows as monomials about the origin: (x_i x_j for i ≤ j, x, 1), so that both halves of a sweep are matrix products."""
-
-    monomials: Array  # (N, D (D + 1) / 2 + D + 1)
-
-
 class Centred(NamedTuple):
-    """Rows about the origin, for quadratic forms through a Cholesky factor."""
+    """Rows about the origin."""
 
     x: Array  # (N, D)
 
@@ -69,64 +62,48 @@ def _centre(hyper: Hyper, x: Array) -> Array:
     return x - jnp.asarray(hyper["origin"], x.dtype)[None, :]
 
 
-def _gaussian_features(hyper: Hyper, x: Array) -> Expanded | Centred:
-    """Monomials for few columns; single precision keeps the Cholesky form, whose terms do not cancel."""
-    centred = _centre(hyper, x)
-    dimension = x.shape[1]
-    if dimension > EXPANDED_COLUMNS or x.dtype == jnp.float32:
-        return Centred(centred)
-    rows, columns = np.triu_indices(dimension)
-    ones = jnp.ones((x.shape[0], 1), x.dtype)
-    return Expanded(jnp.concatenate([centred[:, rows] * centred[:, columns], centred, ones], axis=1))
+def _centred(hyper: Hyper, x: Array) -> Centred:
+    return Centred(_centre(hyper, x))
 
 
-def _wishart_log_density(T: GaussianStats, features: Expanded | Centred) -> Array:
-    """< T, u(x) > − (D/2) log 2π for every row and component; T in the layout of K means and K or 1 precisions."""
+def _wishart_log_density(T: GaussianStats) -> Callable[[Centred], Array]:
+    """< T, u(x) > − (D/2) log 2π for every row and component; T in the layout of K means and K or 1 precisions.
+
+    By the root of E[Λ] and the mean it implies: unlike the terms of xᵀΛx − 2μᵀΛx + μᵀΛμ, those of ‖Lᵀ(x − μ)‖² do not cancel
+    where groups are many widths apart. The remainder, 0 at a point and −½ D/κ in expectation, is part of ``strength``.
+    """
     dimension = T.total.shape[-1]
     total = T.total.reshape(-1, dimension)
-    constant = T.strength.reshape(-1) + T.exponent.reshape(-1) - 0.5 * dimension * LOG_2PI
+    num_components = total.shape[0]
     square = T.square.reshape(-1, dimension, dimension)
-    if isinstance(features, Expanded):
-        rows, columns = np.triu_indices(dimension)
-        quadratic = square[:, rows, columns] * np.where(rows == columns, 1.0, 2.0)[None, :]
-        quadratic = jnp.broadcast_to(quadratic, (total.shape[0], quadratic.shape[1]))
-        return features.monomials @ jnp.concatenate([quadratic, total, constant[:, None]], axis=1).T
-    # E[Λ] and the mean it implies; the remainder 0 at a point, −½ D/κ in expectation, is part of `strength`.
-    roots = jnp.broadcast_to(jnp.linalg.cholesky(-2 * square), (total.shape[0], dimension, dimension))
+    roots = jnp.broadcast_to(jnp.linalg.cholesky(-2 * square), (num_components, dimension, dimension))
     shifts = jax.scipy.linalg.solve_triangular(roots, total[..., None], lower=True)[..., 0]  # (K, D): Lᵀ mean
-    projected = features.x @ jnp.swapaxes(roots, 0, 1).reshape(dimension, -1) - shifts.reshape(1, -1)
-    distances = (projected.reshape(features.x.shape[0], *shifts.shape) ** 2).sum(-1)
-    return (constant + 0.5 * (shifts**2).sum(-1))[None, :] - 0.5 * distances
+    constant = T.strength.reshape(-1) + T.exponent.reshape(-1) - 0.5 * dimension * LOG_2PI + 0.5 * (shifts**2).sum(-1)
+    stacked = jnp.swapaxes(roots, 1, 2).reshape(num_components * dimension, dimension)
+
+    def log_density(features: Centred) -> Array:
+        # Rows last: the sum of squares then runs along contiguous rows, which a compiler can vectorise.
+        projected = (stacked @ features.x.T - shifts.reshape(-1, 1)).reshape(num_components, dimension, -1)
+        return (constant[:, None] - 0.5 * (projected**2).sum(1)).T
+
+    return log_density
 
 
-def _moments(weight: Array, features: Expanded | Centred, dimension: int) -> tuple[Array, Array, Array]:
-    """Σ_n w_nk (1, x, x xᵀ): shapes (K,), (K, D), (K, D, D)."""
-    num_components = weight.shape[1]
-    if isinstance(features, Expanded):
-        sums = weight.T @ features.monomials
-        rows, columns = np.triu_indices(dimension)
-        place = np.zeros((dimension, dimension), dtype=int)
-        place[rows, columns] = place[columns, rows] = np.arange(len(rows))
-        return sums[:, -1], sums[:, len(rows) : -1], sums[:, place]
-    weighted = (weight[:, :, None] * features.x[:, None, :]).reshape(-1, num_components * dimension)
-    square = (weighted.T @ features.x).reshape(num_components, dimension, dimension)
-    return weight.sum(0), weight.T @ features.x, square
+def _full_statistics(weight: Array, features: Centred) -> GaussianStats:
+    """Σ_n w_nk (1, 1, x, x xᵀ), a precision a component."""
+    num_components, dimension = weight.shape[1], features.x.shape[1]
+    # Rows last: the weighting runs along contiguous rows, and the product needs no transposition.
+    weighted = (weight.T[:, None, :] * features.x.T[None, :, :]).reshape(num_components * dimension, -1)
+    square = (weighted @ features.x).reshape(num_components, dimension, dimension)
+    count = weight.sum(0)
+    return GaussianStats(count, count[:, None], (weight.T @ features.x)[:, None, :], square)
 
 
-def _columns(features: Expanded | Centred) -> int:
-    if isinstance(features, Centred):
-        return int(features.x.shape[1])
-    return round((float(np.sqrt(8 * features.monomials.shape[1] + 1)) - 3) / 2)  # F = D (D + 3) / 2 + 1
-
-
-def _full_statistics(weight: Array, features: Expanded | Centred) -> GaussianStats:
-    count, total, square = _moments(weight, features, _columns(features))
-    return GaussianStats(count, count[:, None], total[:, None, :], square)
-
-
-def _tied_statistics(weight: Array, features: Expanded | Centred) -> GaussianStats:
-    count, total, square = _moments(weight, features, _columns(features))
-    return GaussianStats(count.sum(), count, total, square.sum(0))
+def _tied_statistics(weight: Array, features: Centred) -> GaussianStats:
+    """The same for one precision: its x xᵀ are summed over the components first."""
+    count = weight.sum(0)
+    square = (weight.sum(1)[None, :] * features.x.T) @ features.x
+    return GaussianStats(count.sum(), count, weight.T @ features.x, square)
 
 
 def _wishart_prior(hyper: Hyper, num_components: int, tied: bool) -> GaussianStats:
@@ -185,36 +162,41 @@ def _wishart_natural(hyper: Hyper, sites: Sites, tied: bool) -> GaussianStats:
 # Diagonal and spherical covariances: NormalGamma, batch (K, D) of one column or batch K of D columns
 
 
-def _squares(hyper: Hyper, x: Array) -> Expanded:
-    """(x_1², …, x_D², x, 1) about the origin."""
+class Squares(NamedTuple):
+    """Rows as monomials about the origin, so that both halves of a sweep are matrix products."""
+
+    monomials: Array  # (N, 2 D + 1): (x_1², …, x_D², x, 1)
+
+
+def _squares(hyper: Hyper, x: Array) -> Squares:
     centred = _centre(hyper, x)
-    return Expanded(jnp.concatenate([centred**2, centred, jnp.ones((x.shape[0], 1), x.dtype)], axis=1))
+    return Squares(jnp.concatenate([centred**2, centred, jnp.ones((x.shape[0], 1), x.dtype)], axis=1))
 
 
-def _gamma_log_density(T: GaussianStats, features: Expanded) -> Array:
+def _gamma_log_density(T: GaussianStats) -> Callable[[Squares], Array]:
     """< T, u(x) > − (D/2) log 2π, every column with a precision of its own or all D sharing one."""
-    dimension = (features.monomials.shape[1] - 1) // 2
     num_components = T.total.shape[0]
-    total = T.total.reshape(num_components, dimension)
+    total = T.total.reshape(num_components, -1)
+    dimension = total.shape[1]
     count, strength, square = (leaf.reshape(num_components, -1) for leaf in (T.exponent, T.strength, T.square))
     columns_per_precision = dimension // count.shape[1]
     constant = columns_per_precision * count.sum(1) + strength.sum(1) - 0.5 * dimension * LOG_2PI
-    square = jnp.broadcast_to(square, total.shape)
-    return features.monomials @ jnp.concatenate([square, total, constant[:, None]], axis=1).T
+    coefficients = jnp.concatenate([jnp.broadcast_to(square, total.shape), total, constant[:, None]], axis=1).T
+    return lambda features: features.monomials @ coefficients
 
 
-def _diag_statistics(weight: Array, features: Expanded) -> GaussianStats:
+def _diag_statistics(weight: Array, features: Squares) -> GaussianStats:
     square, total, count = _gamma_moments(weight, features)
     count = jnp.broadcast_to(count[:, None], square.shape)
     return GaussianStats(count, count[..., None], total[..., None, None], square)
 
 
-def _spherical_statistics(weight: Array, features: Expanded) -> GaussianStats:
+def _spherical_statistics(weight: Array, features: Squares) -> GaussianStats:
     square, total, count = _gamma_moments(weight, features)
     return GaussianStats(total.shape[1] * count, count[:, None], total[:, None, :], square.sum(1))
 
 
-def _gamma_moments(weight: Array, features: Expanded) -> tuple[Array, Array, Array]:
+def _gamma_moments(weight: Array, features: Squares) -> tuple[Array, Array, Array]:
     sums = weight.T @ features.monomials
     dimension = (sums.shape[1] - 1) // 2
     return sums[:, :dimension], sums[:, dimension:-1], sums[:, -1]
@@ -270,10 +252,13 @@ def _gamma_natural(hyper: Hyper, sites: Sites, diagonal: bool) -> GaussianStats:
 # Unit covariance: document 002's simplified model, μ_k ~ Normal(location, I / strength)
 
 
-def _unit_log_density(T: MeanStats, features: Centred) -> Array:
-    dimension = features.x.shape[1]
-    carrier = -0.5 * (features.x**2).sum(1) - 0.5 * dimension * LOG_2PI
-    return T.strength[None, :] + features.x @ T.total.T + carrier[:, None]
+def _unit_log_density(T: MeanStats) -> Callable[[Centred], Array]:
+    constant = T.strength - 0.5 * T.total.shape[1] * LOG_2PI
+
+    def log_density(features: Centred) -> Array:
+        return constant[None, :] + features.x @ T.total.T - 0.5 * (features.x**2).sum(1)[:, None]
+
+    return log_density
 
 
 def _unit_statistics(weight: Array, features: Centred) -> MeanStats:
@@ -319,7 +304,7 @@ def _wishart_emission(tied: bool) -> Emission:
         defaults=_defaults(np.diag, lambda dimension: dimension + 2.0),
         prior=partial(_wishart_prior, tied=tied),
         program=partial(_wishart_program, tied=tied),
-        features=_gaussian_features,
+        features=_centred,
         log_density=_wishart_log_density,
         statistics=_tied_statistics if tied else _full_statistics,
         sites=_wishart_sites,
@@ -357,7 +342,7 @@ GAUSSIANS: dict[str, Emission] = {
         defaults=_unit_defaults,
         prior=_unit_prior,
         program=_unit_program,
-        features=lambda hyper, x: Centred(_centre(hyper, x)),
+        features=_centred,
         log_density=_unit_log_density,
         statistics=_unit_statistics,
         sites=_unit_sites,

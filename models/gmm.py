@@ -11,7 +11,7 @@ The precision is sampled, not the covariance, so that modes are taken in its coo
 z_n uniform, x_n ~ Normal(mean_{z_n}, I).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -182,12 +182,17 @@ def _algebra(covariance: str, weights: str, proper: bool, num_components: int) -
     return algebra, partial(program, covariance, weights, proper, num_components)
 
 
-def local(emission: Emission, T: Stats, features: Any) -> Array:
+def local(emission: Emission, T: Stats) -> Callable[[Any], Array]:
     """E-step: log π_k + log Normal(x_n | mean_k, precision_k⁻¹), (N, K); their softmax are the responsibilities r_nk."""
-    log_density = emission.log_density(T["component"], features)
+    log_density = emission.log_density(T["component"])
     if "mixture_probs" in T:
-        return log_density + T["mixture_probs"][None, :]
-    return log_density - np.log(log_density.shape[1])
+        return lambda features: log_density(features) + T["mixture_probs"][None, :]
+
+    def uniform(features: Any) -> Array:
+        density = log_density(features)
+        return density - np.log(density.shape[1])
+
+    return uniform
 
 
 def statistics(emission: Emission, weights: str, weight: Array, z: Array, features: Any) -> dict[str, Stats]:
