@@ -136,7 +136,7 @@ def measure_em() -> list[Target]:
     for precision in (64, 32):
         measured = [measure_size(size, precision) for size in SIZES]
         columns = ("rows × columns", "peer", "zoo", "ratio", "fastest", "peer", "zoo", "ratio", "gap")
-        title = f"EM, {ITERATIONS} iterations, float{precision}: iterations, then whole fit [s]"
+        title = f"EM, {ITERATIONS} iterations, float{precision}: seconds of the iterations, then of the whole fit"
         note = (
             "ratio: of medians; fastest: of the fastest runs, which other work on the cores disturbs least. gap: largest "
             "difference in log-likelihood per row. Whole fit: with compilation and evaluation."

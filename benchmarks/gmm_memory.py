@@ -40,7 +40,7 @@ def measure_memory() -> list[Target]:
     found = {library: child.call(rise, {"library": library}) for library in ("sklearn", "zoo")}
     gap = abs(found["sklearn"]["log_likelihood"] - found["zoo"]["log_likelihood"])
     rows = [(library, f"{one['before']:.0f}", f"{one['rise']:.0f}") for library, one in found.items()]
-    title = f"EM, {SIZE[0] // 1_000_000} million × {SIZE[1]}, K={SIZE[2]}, {ITERATIONS} iterations: memory [MB]"
+    title = f"EM, {SIZE[0] // 1_000_000} million × {SIZE[1]}, K={SIZE[2]}, {ITERATIONS} iterations: memory, MB"
     data = SIZE[0] * SIZE[1] * 8 / 1e6
     note = f"before: resident with the data ({data:.0f} MB) and the libraries. Difference in log-likelihood per row: {gap:.0e}."
     print_table(title, ("", "before", "peak beyond"), rows, note)

@@ -68,7 +68,9 @@ def measure_startup() -> list[Target]:
         ("method=em, empty compilation cache", seconds(found["first"]), f"{ratio['first']:.2f} ×"),
         ("method=em, warm compilation cache", seconds(found["warm"]), f"{ratio['warm']:.2f} ×"),
     ]
-    print_table("Start-up: median (range) [s]", ("command", "seconds", "ratio"), rows, f"--help imports: {heavy or 'none'}")
+    print_table(
+        "Start-up: seconds, median (range)", ("command", "seconds", "ratio"), rows, f"--help imports: {heavy or 'none'}"
+    )
     return [
         Target("--help: heavy packages imported", len(heavy), 0, at_least=False, unit="packages"),
         Target("method=em, first time", ratio["first"], FIRST, at_least=False),

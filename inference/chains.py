@@ -6,6 +6,7 @@ a chunk is a traced number, so that chunks of any length share one compiled prog
 Random numbers depend on the seed, the chain and the index of the step alone, so that a resumed run equals an unbroken one.
 """
 
+import os
 import signal
 import threading
 import time
@@ -26,7 +27,7 @@ from inference.outcome import Task
 from inference.progress import Reporter
 from models.base import Pytree, ZooError
 
-CAPACITY = 128  # records kept on the device between two visits of the host
+CAPACITY = 256  # records kept on the device between two visits of the host
 CAPACITY_BYTES = 2**26
 CHUNK_SECONDS = 0.25  # how often the host looks in: progress, Ctrl-C
 CHECKPOINT_SECONDS = 30.0  # how often what was computed is written down
@@ -88,7 +89,9 @@ def advance(
         def body(carry: tuple[Pytree, ...]) -> tuple[Pytree, ...]:
             index, state, buffer, _ = carry
             state, record, done = all_chains(index, state)
-            buffer = jax.tree.map(lambda into, leaf: into.at[:, index - first].set(leaf), buffer, record)
+            buffer = jax.tree.map(
+                lambda into, leaf: lax.dynamic_update_index_in_dim(into, leaf, index - first, 1), buffer, record
+            )
             return index + 1, state, buffer, done
 
         shapes = jax.eval_shape(all_chains, first, state)
@@ -118,13 +121,16 @@ def drive(
     keep: bool = True,
     describe: Callable[[Pytree], str] = lambda record: "",
     checkpoint: Path | None = None,
+    lockstep: bool = True,
 ) -> Run:
     """Run ``num_steps`` steps of all chains (the leading axis of ``state``) and collect their records.
 
     ``first`` numbers the first step (the random numbers go with it); ``keep=False`` drops the records (warm-up);
     ``describe`` turns the newest record into a few words for the progress line. Ctrl-C ends the run after the chunk in
     hand, with every finished step kept; a second one interrupts at once. ``checkpoint`` is a file that holds all this between
-    two visits: where it exists, the run goes on from it.
+    two visits: where it exists, the run goes on from it. ``lockstep`` says that steps take equally long in all chains: such
+    chains are vectorised, in one group a core; others, which would wait for each other, have a device each where there are so
+    many.
     """
     num_chains = int(jax.tree.leaves(state)[0].shape[0])
     keys = jax.random.split(key, num_chains)
@@ -132,7 +138,7 @@ def drive(
     one = traced_once.eval_shape(step, static, arrays, *single)[1]
     record_bytes = num_chains * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(one))
     capacity = int(np.clip(CAPACITY_BYTES // max(record_bytes, 1), 1, min(CAPACITY, max(num_steps, 1))))
-    num_devices = max(d for d in range(1, len(jax.local_devices()) + 1) if num_chains % d == 0)
+    num_devices = _num_devices(num_chains, lockstep)
     finished = 0
     parts: list[Pytree] = []
     before = 0.0
@@ -186,18 +192,19 @@ def sample(
     num_samples: int,
     task: Task,
     describe: Callable[[Pytree], str],
+    lockstep: bool = True,
 ) -> tuple[Run, dict[str, float]]:
     """Warm-up dropped, then draws kept: (the run of the draws, seconds by phase). What every sampler does."""
     warmup = drive(
         step, static, arrays, key, state, num_warmup, task.reporter, "warm-up",
-        keep=False, describe=describe, checkpoint=task.checkpoint("warmup"),
+        keep=False, describe=describe, checkpoint=task.checkpoint("warmup"), lockstep=lockstep,
     )  # fmt: skip
     if warmup.interrupted:  # nothing of the sampling phase may be written down from a half-warmed state
         timing = {"compile_seconds": warmup.compile_seconds, "warmup_seconds": warmup.run_seconds, "run_seconds": 0.0}
         return warmup._replace(records=None, num_steps=0), timing
     run = drive(
         step, static, arrays, key, warmup.state, num_samples, task.reporter, "sampling",
-        first=num_warmup, describe=describe, checkpoint=task.checkpoint("sampling"),
+        first=num_warmup, describe=describe, checkpoint=task.checkpoint("sampling"), lockstep=lockstep,
     )  # fmt: skip
     timing = {
         "compile_seconds": warmup.compile_seconds + run.compile_seconds,
@@ -244,6 +251,19 @@ def _refuse_strangers(path: Path) -> None:
         raise ZooError(
             f"{strangers[0]} belongs to a run with other data, options or seed: go on with that one, or use another folder"
         )
+
+
+def _num_devices(num_chains: int, lockstep: bool) -> int:
+    """The largest number of devices at hand that the chains can be shared out to evenly."""
+    available = len(jax.local_devices())
+    if lockstep and jax.default_backend() == "cpu":
+        available = min(available, num_cores())
+    return max(d for d in range(1, available + 1) if num_chains % d == 0)
+
+
+def num_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _mesh(num_devices: int) -> jax.sharding.Mesh:

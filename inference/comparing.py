@@ -15,7 +15,7 @@ from inference.comparison import Comparison, compare, plot
 from inference.config import compose, expand, method_options
 from inference.report import format_number
 from inference.results import load
-from inference.runs import execute
+from inference.runs import execute, prepare_jax
 from models.data import ZooError
 
 
@@ -57,6 +57,8 @@ def _run_all(arguments: list[str], target: Path) -> dict[str, xr.DataTree]:
         pieces = [combination[i].split("=", 1) for i in varying]
         title = " ".join(value if key == "method" else f"{key.removeprefix('model.')}={value}" for key, value in pieces)
         plans.append((title or "run", compose(_relevant(combination))))
+    for _, config in plans:
+        prepare_jax(config)
     trees = {}
     for index, (title, config) in enumerate(plans):
         print(f"── {index + 1} of {len(plans)}: {title}", file=sys.stderr)

@@ -55,7 +55,7 @@ def _latents(static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pyt
     def one(sites: Sites) -> Array | None:
         return point(static, hyper, prior, rows, sites)["latents"]
 
-    return jax.lax.map(one, draws, batch_size=8)
+    return jax.lax.map(one, draws)
 
 
 @partial(jax.jit, static_argnames=("static",))
@@ -152,7 +152,7 @@ def latents_of_draws(
     total_rows = row_count(model, hyper, prior, rows, draws)
     picked = np.unique(np.linspace(0, total_rows - 1, min(SUBSET, total_rows)).astype(int))
     # A program's arguments need not be rows: it is evaluated whole, and its result is picked from.
-    some = rows if model.algebra is None else jax.tree.map(lambda leaf: leaf[picked], rows)
+    some = rows if model.algebra is None else jax.tree.map(lambda leaf: np.asarray(leaf)[picked], rows)
     size = len(next(iter(draws.values())))
     parts = []
     chunk = _chunk_size(size, 512)

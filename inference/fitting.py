@@ -160,13 +160,20 @@ def checked_start(model: Model, hyper: Pytree, rows: Pytree, start: Mapping[str,
     sites = latent_sites(model.spec, hyper, rows)
     if set(start) != set(sites):
         raise ZooError(f"start has the sites {', '.join(sorted(start))}; the model has {', '.join(sorted(sites))}")
+    values = {name: jnp.asarray(start[name], float) for name in sites}
     for name, site in sites.items():
-        value = jnp.asarray(start[name], float)
-        if value.shape != site.shape:
-            raise ZooError(f"start: {name} has shape {value.shape}; the model's is {site.shape}")
-        if not bool(jnp.all(site.support(value))):
+        if values[name].shape != site.shape:
+            raise ZooError(f"start: {name} has shape {values[name].shape}; the model's is {site.shape}")
+    inside = _inside({name: site.support for name, site in sites.items()}, values)
+    for name, site in sites.items():
+        if not bool(inside[name]):
             raise ZooError(f"start: {name} is outside its support ({site.support})")
-    return {name: jnp.asarray(start[name], float) for name in sites}
+    return values
+
+
+@jax.jit
+def _inside(supports: Mapping[str, Any], values: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+    return {name: jnp.all(support(values[name])) for name, support in supports.items()}
 
 
 def as_arrays(tree: Pytree) -> Pytree:

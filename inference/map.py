@@ -62,7 +62,9 @@ def run(task: Task, options: Options) -> Points:
     program = Program(spec, (structure, tuple(leaf.shape for leaf in leaves)))
     svi = delta(program)
     if svi.guide.prototype_trace is None:
-        svi.init(task.key, task.hyper, task.rows)
+        # On shapes only: the guide learns the sites, and its values are never read, because `loss` gives every location. Run
+        # on numbers, NumPyro's initialisation compiles hundreds of single operations.
+        jax.eval_shape(svi.init, task.key, task.hyper, task.rows)
     starts = unconstrain_chains(supports, start_sites(task, 1 if task.start else options.num_starts))
     minima = minimise(loss, program, (task.hyper, task.rows, supports), starts, options.max_iter, options.tol, task.reporter)
     sites = constrain_starts(supports, minima.points)

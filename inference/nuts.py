@@ -21,6 +21,7 @@ from inference.program import constrain_draws, potential, transforms, unconstrai
 from inference.start import start_sites
 from models.base import Pytree
 
+LOCKSTEP = False  # trees differ in depth: chains side by side would wait for the deepest
 DENSE = 64  # dimensions up to which the mass matrix is dense
 
 
@@ -98,7 +99,9 @@ def run(task: Task, options: Options) -> Draws:
     dense = sum(leaf[0].size for leaf in jax.tree.leaves(z)) <= DENSE
     key = jax.random.fold_in(task.key, 1)
     state = initial(kernel, dense, arrays, jax.random.split(key, options.num_chains), z)
-    run, timing = sample(step, kernel, arrays, key, state, options.num_warmup, options.num_samples, task, _describe)
+    run, timing = sample(
+        step, kernel, arrays, key, state, options.num_warmup, options.num_samples, task, _describe, lockstep=LOCKSTEP
+    )
     if run.records is None:
         return Draws({}, {}, timing, interrupted=True)
     records = dict(run.records)

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,28 @@ from omegaconf import OmegaConf
 
 from models.data import Data, ZooError, load_data, missing_cell
 
+MOST_DEVICES = 16
 NOT_OPTIONS = {"model", "method", "data", "out", "resume"}
 
 
-def prepare_jax(precision: int) -> None:
-    """One CPU device a core, so that chains run side by side, and a compilation cache that outlives the process."""
+def prepare_jax(config: Mapping[str, Any]) -> None:
+    """CPU devices, on which chains run side by side, and a compilation cache that outlives the process.
+
+    Devices are one a core, and one a chain for a method whose chains would otherwise wait for each other. JAX cannot add
+    devices once it runs, so a caller with several configurations prepares for all of them first.
+    """
     import jax
 
-    if precision not in (32, 64):
-        raise ZooError(f"precision={precision!r} is not one of 64, 32")
+    from inference.chains import num_cores
+    from inference.fitting import method_module
+
+    if config["precision"] not in (32, 64):
+        raise ZooError(f"precision={config['precision']!r} is not one of 64, 32")
+    lockstep = getattr(method_module(config["method"]), "LOCKSTEP", True)
+    chains = config.get("num_chains")  # not checked yet
+    wanted = min(chains, MOST_DEVICES) if isinstance(chains, int) and not lockstep else 1
     with contextlib.suppress(RuntimeError):  # JAX is already running: it keeps the devices that it has
-        jax.config.update("jax_num_cpu_devices", len(os.sched_getaffinity(0)))
+        jax.config.update("jax_num_cpu_devices", max(jax.config.jax_num_cpu_devices, num_cores(), wanted))
     if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bayes-model-zoo" / "jax"
         jax.config.update("jax_compilation_cache_dir", str(cache))
@@ -34,7 +46,7 @@ def execute(config: dict[str, Any]) -> tuple[xr.DataTree, Path]:
     """Run one configuration and write its folder: (result, folder). Results are on disk before anything else can fail."""
     config = resumed(config)
     data = read_data(config["data"])
-    prepare_jax(config["precision"])
+    prepare_jax(config)
     model, observed, extra = build_model(config["model"], data)
     from inference.fitting import checked_options, fit, method_module
     from inference.report import write_report, write_summary

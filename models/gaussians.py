@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
-import numpyro.distributions as dist
 from jax import Array
+from numpyro import distributions as dist
 from numpyro.distributions import constraints
 
 from models.base import Hyper, Sites, on_host

@@ -18,12 +18,21 @@ def restrict(local: Array, allowed: Array | None) -> Array:
     return local if allowed is None else jnp.where(allowed, local, -jnp.inf)
 
 
+def _scaled(local: Array) -> tuple[Array, Array]:
+    """The largest entry (N,) of every row, and exp(local − largest) (N, K): one expression, that all verbs share."""
+    largest = jax.lax.stop_gradient(local.max(axis=-1))
+    largest = jnp.where(jnp.isfinite(largest), largest, 0)
+    return largest, jnp.exp(local - largest[..., None])
+
+
 def _log_partition(local: Array) -> Array:
-    return jax.nn.logsumexp(local, axis=-1)
+    largest, scaled = _scaled(local)
+    return largest + jnp.log(scaled.sum(axis=-1))
 
 
 def _mean(key: Array, local: Array) -> Array:
-    return jax.nn.softmax(local, axis=-1)
+    scaled = _scaled(local)[1]
+    return scaled / scaled.sum(axis=-1, keepdims=True)
 
 
 def _mode(key: Array, local: Array) -> Array:
@@ -36,7 +45,7 @@ def _sample(key: Array, local: Array) -> Array:
     A value of probability zero is never drawn: its cumulative sum equals its predecessor's, and u < 1 keeps the
     threshold below the total.
     """
-    cumulative = jnp.cumsum(jnp.exp(local - local.max(axis=-1, keepdims=True)), axis=-1)
+    cumulative = jnp.cumsum(_scaled(local)[1], axis=-1)
     threshold = jax.random.uniform(key, local.shape[:-1], local.dtype)[..., None] * cumulative[..., -1:]
     return jax.nn.one_hot((cumulative <= threshold).sum(axis=-1), local.shape[-1], dtype=local.dtype)
 
