@@ -51,10 +51,10 @@ def compare_runs(arguments: list[str]) -> int:
 def _run_all(arguments: list[str], target: Path) -> dict[str, xr.DataTree]:
     """Each result goes to a folder of its own below ``target`` before the next one starts."""
     combinations = expand(arguments, sweep=True)
-    varying = [i for i in range(len(combinations[0])) if len({c[i] for c in combinations}) > 1]
+    shared = set.intersection(*map(set, combinations))
     plans = []
     for combination in combinations:
-        pieces = [combination[i].split("=", 1) for i in varying]
+        pieces = [override.split("=", 1) for override in combination if override not in shared]
         title = " ".join(value if key == "method" else f"{key.removeprefix('model.')}={value}" for key, value in pieces)
         plans.append((title or "run", compose(_relevant(combination))))
     for _, config in plans:

@@ -32,6 +32,22 @@ def expand(arguments: list[str], sweep: bool) -> list[list[str]]:
 
     Raises `ZooError` for what Hydra's grammar cannot read, and for a comma list without ``sweep``.
     """
+    lists = [_files(argument, sweep) for argument in arguments]
+    return [overrides for chosen in product(*lists) for overrides in _expand(list(chosen), sweep)]
+
+
+def _files(argument: str, sweep: bool) -> list[str]:
+    """``data=a.csv,b.csv`` and ``model=a.py:f,b.py:g`` file by file: they become several overrides each."""
+    key, _, value = argument.partition("=")
+    alternatives = [f"{key}={part}" for part in value.split(",")]
+    if key not in ("data", "model") or Path(value).exists() or all(_translate(one) == one for one in alternatives):
+        return [argument]
+    if len(alternatives) > 1 and not sweep:
+        raise ZooError(f"{argument!r} lists several values: add -m to run them all")
+    return alternatives
+
+
+def _expand(arguments: list[str], sweep: bool) -> list[list[str]]:
     parsed = [_parse(_translate(argument)) for argument in _gather_prior(arguments)]
     alternatives: list[list[str]] = []
     for override in parsed:
@@ -109,9 +125,9 @@ def _parse(argument: str) -> Override:
 def _translate(argument: str) -> str:
     """``data=<path>`` and ``model=<file.py>:<function>`` name a file: write them as options of their groups' entries."""
     key, _, value = argument.partition("=")
-    if key == "data" and value not in choices("data") and ("." in value or "/" in value) and "," not in value:
+    if key == "data" and value not in choices("data") and ("." in value or "/" in value):
         return f"data.path={_quoted(value)}"
-    if key == "model" and ".py:" in value and "," not in value:
+    if key == "model" and ".py:" in value:
         return f"model.path={_quoted(value)}"
     return argument
 

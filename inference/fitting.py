@@ -21,7 +21,7 @@ from inference.evaluate import Evaluation, evaluate, latents_of_draws, row_count
 from inference.outcome import Draws, Points, Task
 from inference.program import program_model
 from inference.progress import Bar, Reporter, Silent
-from inference.relabel import Identification, identify_draws
+from inference.relabel import Identification, doubts_labels, identify_draws
 from inference.results import dataset, environment
 from models.base import Data, Model, Pytree, ZooError
 from models.data import as_data
@@ -331,7 +331,7 @@ def _tree(model: Model, data: Any, groups: dict[str, xr.Dataset], attrs: dict[st
 
 
 def identify(tree: xr.DataTree, model: Model, data: Any) -> xr.DataTree:
-    """A copy of a result with ``posterior`` relabelled again from ``posterior_raw``, and with new confidences.
+    """A copy of a result relabelled again from ``posterior_raw``: ``posterior``, ``latent``, confidences and warnings.
 
     Raises `ZooError` for a result without raw draws (a point estimate, or a model without symmetry).
     """
@@ -342,7 +342,8 @@ def identify(tree: xr.DataTree, model: Model, data: Any) -> xr.DataTree:
     with x64(64):
         task = make_task(model, data, 0, None, Silent())
         found = _identify(task, {name: value.reshape(-1, *value.shape[2:]) for name, value in raw.items()})
-    assert found is not None
+        assert found is not None
+        at = evaluate(model, task.hyper, task.prior, task.rows, found.sites, shape[1])
     chosen = {name: value.reshape(*shape, *value.shape[1:]) for name, value in found.sites.items()}
     stats = {"permutation": found.permutation.reshape(*shape, -1), "relabel_confidence": found.confidence.reshape(shape)}
     lead = ("chain", "draw")
@@ -350,5 +351,8 @@ def identify(tree: xr.DataTree, model: Model, data: Any) -> xr.DataTree:
     relabelled["posterior"] = xr.DataTree(dataset(chosen, model, lead))
     old = tree["sample_stats"].to_dataset().drop_vars(["permutation", "relabel_confidence"], errors="ignore")
     relabelled["sample_stats"] = xr.DataTree(old.merge(dataset(stats, model, lead)))
-    relabelled.attrs = tree.attrs | {"warnings": "\n".join(found.warnings)}
+    for name, group in _latent(model, at).items():
+        relabelled[name] = xr.DataTree(group)
+    others = [line for line in str(tree.attrs.get("warnings", "")).split("\n") if line and not doubts_labels(line)]
+    relabelled.attrs = tree.attrs | {"warnings": "\n".join([*found.warnings, *others])}
     return relabelled

@@ -149,6 +149,11 @@ def _gap(cost: np.ndarray, chosen: np.ndarray) -> float:
     return float(min(others) - cost[rows, chosen].sum())
 
 
+def doubts_labels(warning: str) -> bool:
+    """Whether a warning says that labels are not to be trusted."""
+    return OVERLAP in warning or EMPTY in warning
+
+
 def _doubts(confidence: np.ndarray, occupancy: np.ndarray | None) -> list[str]:
     """Reasons not to trust the labels; ``occupancy`` (S, K) is the expected number of rows of every component."""
     warnings = []

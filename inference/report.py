@@ -15,7 +15,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from inference.diagnostics import Diagnosis, describe_starts, diagnose, raw_rhat, summarise
-from inference.relabel import EMPTY, OVERLAP
+from inference.relabel import doubts_labels
 from inference.results import values
 
 SHOWN = 24  # parameters printed; all are in summary.csv
@@ -61,7 +61,7 @@ def remarks(tree: xr.DataTree) -> list[str]:
 
 def trusted(tree: xr.DataTree) -> bool:
     """Whether the components' labels mean the same thing in every draw."""
-    return not any(reason in str(tree.attrs.get("warnings", "")) for reason in (OVERLAP, EMPTY))
+    return not doubts_labels(str(tree.attrs.get("warnings", "")))
 
 
 def _agreement(tree: xr.DataTree) -> str:
@@ -143,12 +143,13 @@ def write_report(tree: xr.DataTree, path: Path, config: str) -> None:
     notes = "".join(f"<li>{html.escape(line)}</li>" for line in remarks(tree))
     # An optimiser's page is a table: drawing its trace would double the time of a short run.
     detail = f"<h2>Chains</h2>{_traces(tree)}" if "posterior" in tree else f"<h2>Starts</h2>{_html(_starts(tree))}"
+    labelled = f"<h2>Parameters</h2>{_html(parameters(tree))}" if trusted(tree) else ""
     title = f"{attrs['model']} on {attrs['data']} by {attrs['method']}"
     path.write_text(
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(title)}</title><style>{_STYLE}</style>"
         f"<h1>{html.escape(title)}</h1><ul>{verdict}{notes}</ul>"
         f"<h2>Functionals: valid whatever the labels</h2>{_html(diagnosis.functionals)}{detail}"
-        f"<h2>Parameters</h2>{_html(parameters(tree))}<h2>Configuration</h2><pre>{html.escape(config)}</pre></html>",
+        f"{labelled}<h2>Configuration</h2><pre>{html.escape(config)}</pre></html>",
         encoding="utf-8",
     )
 
@@ -162,7 +163,7 @@ _STYLE = (
 
 def _html(frame: pd.DataFrame) -> str:
     formatters: Any = {str(column): partial(format_number, column=str(column)) for column in frame}
-    return str(frame.to_html(formatters=formatters, border=0))
+    return str(frame.to_html(formatters=formatters, border=0, na_rep="–"))
 
 
 def _starts(tree: xr.DataTree) -> pd.DataFrame:

@@ -1,9 +1,13 @@
 """The driver: chunks, checkpoints, interruption."""
 
+import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -52,6 +56,28 @@ def test_resumed_run_equals_an_unbroken_one(tmp_path):
     np.testing.assert_array_equal(resumed_run.records, whole.records)
     with pytest.raises(ZooError, match="another model"):
         run(300, checkpoint=file, state=(jnp.zeros(4), jnp.zeros(4, int)))
+
+
+@pytest.mark.parametrize("lockstep", [True, False])
+def test_devices_change_nothing(lockstep):
+    """Six chains on four devices (two or three at a time) walk as on one, and stop where the last one is done."""
+    code = f"""
+import jax, json
+jax.config.update("jax_num_cpu_devices", 4)
+import jax.numpy as jnp
+from tests.test_chains import run
+assert len(jax.local_devices()) == 4
+state = (jnp.zeros(6), jnp.array([0, 1, 2, 3, 4, 5]))
+found = [run(300, state=state, lockstep={lockstep}, static=static) for static in (10**9, 40)]
+print(json.dumps([one.records.tolist() for one in found]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[1])
+    assert done.returncode == 0, done.stderr
+    whole, stopped = map(np.array, json.loads(done.stdout))
+    state = (jnp.zeros(6), jnp.array([0, 1, 2, 3, 4, 5]))
+    np.testing.assert_array_equal(whole, run(300, state=state).records)
+    alone = run(300, state=state, static=40).records
+    np.testing.assert_array_equal(stopped[:, : alone.shape[1]], alone)
 
 
 def test_interrupt_keeps_finished_steps():

@@ -131,6 +131,19 @@ def test_sweep_is_the_product_of_the_lists():
     assert [compose(one)["method"] for one in runs] == ["em", "map", "em", "map"]
 
 
+def test_files_are_swept_over():
+    """Names of files in a comma list: one run a file, each read as one alone would be."""
+    both = expand(["model=gmm", "data=a.csv,b.csv", "method=em,map"], sweep=True)
+    alone = [
+        expand(["model=gmm", f"data={file}", f"method={m}"], sweep=False)[0]
+        for file in ("a.csv", "b.csv")
+        for m in ("em", "map")
+    ]
+    assert both == alone
+    with pytest.raises(ZooError, match="add -m"):
+        expand(["data=a.csv,b.csv"], sweep=False)
+
+
 def test_data_file_and_prior_syntax():
     """Paths, also awkward ones, and dotted prior numbers reach their places."""
     config = compose(expand(["data=some dir/it's.csv", "model.prior.mixture_probs.concentration=3"], sweep=False)[0])
