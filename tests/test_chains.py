@@ -64,6 +64,7 @@ def test_devices_change_nothing(lockstep):
     code = f"""
 import jax, json
 jax.config.update("jax_num_cpu_devices", 4)
+jax.config.update("jax_enable_x64", True)
 import jax.numpy as jnp
 from tests.test_chains import run
 assert len(jax.local_devices()) == 4
