@@ -23,6 +23,7 @@ METHODS: dict[str, str] = {
     "hard_em": "inference.hard_em",
     "stochastic_em": "inference.stochastic_em",
     "cavi": "inference.cavi",
+    "exact": "inference.exact",
     "gibbs": "inference.gibbs",
     "map": "inference.map",
     "laplace": "inference.laplace",
@@ -58,11 +59,18 @@ def predict(model: Model, source: xr.DataTree | Sites, data: Any, **options: Any
     return prediction.predict(model, source, data, **options)
 
 
-def log_likelihood(model: Model, sites: Sites, data: Any) -> np.ndarray:
+def log_likelihood(model: Model, sites: Sites, data: Any, **options: Any) -> np.ndarray:
     """Log-likelihood of every row at ``sites``, latents summed out; see `inference.prediction.log_likelihood`."""
     from inference import prediction
 
-    return prediction.log_likelihood(model, sites, data)
+    return prediction.log_likelihood(model, sites, data, **options)
 
 
-__all__ = ["METHODS", "compare", "fit", "identify", "log_likelihood", "predict"]
+def program_model(function: Any, data: Any, **options: Any) -> Model:
+    """A NumPyro function of ``data`` as a `Model`, for ``fit``, ``predict`` and ``identify``; see `inference.program`."""
+    from inference import program
+
+    return program.program_model(function, data, **options)
+
+
+__all__ = ["METHODS", "compare", "fit", "identify", "log_likelihood", "predict", "program_model"]

@@ -3,7 +3,8 @@
 A step is a pure function ``step(static, arrays, key, state) -> (state, record, done)`` of one chain (or of one start of an
 optimiser); the driver runs all chains in lockstep, vectorised on one device or spread over several. The number of steps in
 a chunk is a traced number, so that chunks of any length share one compiled program, and a chunk of none compiles it.
-Random numbers depend on the seed, the chain and the index of the step alone, so that a resumed run equals an unbroken one.
+Random numbers depend on the seed, the chain and the index of the step alone, so that a resumed run equals an unbroken one on
+the same devices (on others the arithmetic of a step may round differently, and chains part ways).
 """
 
 import os
@@ -29,6 +30,7 @@ from models.base import Pytree, ZooError
 
 CAPACITY = 256  # records kept on the device between two visits of the host
 CAPACITY_BYTES = 2**26
+REPLICA_BYTES = 2**30  # of data, over all devices
 CHUNK_SECONDS = 0.25  # how often the host looks in: progress, Ctrl-C
 CHECKPOINT_SECONDS = 30.0  # how often what was computed is written down
 
@@ -137,8 +139,8 @@ def drive(
     single = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), (keys, state))
     one = traced_once.eval_shape(step, static, arrays, *single)[1]
     record_bytes = num_chains * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(one))
-    capacity = int(np.clip(CAPACITY_BYTES // max(record_bytes, 1), 1, min(CAPACITY, max(num_steps, 1))))
-    num_devices = _num_devices(num_chains, lockstep)
+    capacity = int(np.clip(CAPACITY_BYTES // max(record_bytes, 1), 1, CAPACITY))
+    num_devices = _num_devices(num_chains, lockstep, arrays)
     finished = 0
     parts: list[Pytree] = []
     before = 0.0
@@ -150,6 +152,9 @@ def drive(
     keys, state = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)), (keys, state))
     if num_devices > 1:
         keys, state = jax.device_put((keys, state), jax.sharding.NamedSharding(_mesh(num_devices), PartitionSpec("chain")))
+        arrays = jax.device_put(
+            arrays, jax.sharding.NamedSharding(_mesh(num_devices), PartitionSpec())
+        )  # once, not every chunk
     call = partial(advance, step, static, capacity, num_devices, arrays, keys)
 
     reporter.phase(f"compiling {phase}", None)
@@ -161,8 +166,8 @@ def drive(
     # JAX's small factorisations run on BLAS threads that spin after their work, on the cores of JAX's own threads: with them
     # an iteration of EM on 100,000 × 64 takes a quarter longer.
     count, run_seconds, done, saved = 1, before, False, time.perf_counter()
-    with interruptible() as stop, threadpool_limits(1, user_api="blas"):
-        while finished < num_steps and not done and not stop.is_set():
+    with interruptible() as stop, one_blas_thread():
+        while finished < num_steps and not done and not (stop.is_set() and parts):
             clock = time.perf_counter()
             now = np.int32(min(count, num_steps - finished))
             state, buffer, all_done, taken = jax.block_until_ready(call(state, np.int32(first + finished), now))
@@ -253,9 +258,10 @@ def _refuse_strangers(path: Path) -> None:
         )
 
 
-def _num_devices(num_chains: int, lockstep: bool) -> int:
-    """The largest number of devices at hand that the chains can be shared out to evenly."""
-    available = len(jax.local_devices())
+def _num_devices(num_chains: int, lockstep: bool, arrays: Pytree) -> int:
+    """The largest number of devices at hand that the chains can be shared out to evenly; each holds a copy of the data."""
+    size = sum(leaf.size * leaf.dtype.itemsize for leaf in map(jnp.asarray, jax.tree.leaves(arrays)))
+    available = min(len(jax.local_devices()), max(1, REPLICA_BYTES // max(size, 1)))
     if lockstep and jax.default_backend() == "cpu":
         available = min(available, num_cores())
     return max(d for d in range(1, available + 1) if num_chains % d == 0)
@@ -270,13 +276,44 @@ def _mesh(num_devices: int) -> jax.sharding.Mesh:
     return jax.sharding.Mesh(np.array(jax.local_devices()[:num_devices]), ("chain",))
 
 
+class _Shared:
+    """What is set for the whole process while somebody works: how many do, and how to put it back."""
+
+    lock = threading.Lock()
+    working = 0
+    limits: Any = None
+    stop: threading.Event | None = None
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """BLAS on one thread until the last of those who asked for it has left; `fit` may run in several threads."""
+    with _Shared.lock:
+        if _Shared.working == 0:
+            _Shared.limits = threadpool_limits(1, user_api="blas")
+        _Shared.working += 1
+    try:
+        yield
+    finally:
+        with _Shared.lock:
+            _Shared.working -= 1
+            if _Shared.working == 0:
+                _Shared.limits.restore_original_limits()
+
+
 @contextmanager
 def interruptible() -> Iterator[threading.Event]:
-    """An event that the first Ctrl-C sets; the second one raises KeyboardInterrupt. Only the main thread gets signals."""
-    stop = threading.Event()
+    """An event that the first Ctrl-C sets; the second one raises KeyboardInterrupt. Only the main thread gets signals.
+
+    Inside another one it is the same event: a Ctrl-C between two phases ends the phases that follow.
+    """
     if threading.current_thread() is not threading.main_thread():
-        yield stop
+        yield threading.Event()
         return
+    if _Shared.stop is not None:
+        yield _Shared.stop
+        return
+    stop = _Shared.stop = threading.Event()
     previous = signal.getsignal(signal.SIGINT)
 
     def handle(number: int, frame: Any) -> None:
@@ -288,4 +325,5 @@ def interruptible() -> Iterator[threading.Event]:
     try:
         yield stop
     finally:
+        _Shared.stop = None
         signal.signal(signal.SIGINT, previous)

@@ -1,5 +1,6 @@
 """`inference.compare` from the shell: run or load several results of one data set, tabulate them, draw them."""
 
+import re
 import sys
 import time
 from pathlib import Path
@@ -16,13 +17,13 @@ from inference.config import compose, expand, method_options
 from inference.report import format_number
 from inference.results import load
 from inference.runs import execute, prepare_jax
-from models.data import ZooError
+from models.data import ZooError, exists
 
 
 def compare_runs(arguments: list[str]) -> int:
     """Run every combination of the comma lists, or load the run folders given; the largest exit code of all."""
-    folders = [argument for argument in arguments if "=" not in argument]
-    given = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
+    folders = [argument for argument in arguments if "=" not in argument or exists(argument)]
+    given = dict(argument.split("=", 1) for argument in arguments if argument not in folders)
     if folders:
         unknown = set(given) - {"out", "reference"}
         if unknown:
@@ -57,12 +58,14 @@ def _run_all(arguments: list[str], target: Path) -> dict[str, xr.DataTree]:
         pieces = [override.split("=", 1) for override in combination if override not in shared]
         title = " ".join(value if key == "method" else f"{key.removeprefix('model.')}={value}" for key, value in pieces)
         plans.append((title or "run", compose(_relevant(combination))))
+    if any(config["data"] != plans[0][1]["data"] for _, config in plans):
+        raise ZooError("compare is for results of the same data: give one data=, or sweep over several with inference.run -m")
     for _, config in plans:
         prepare_jax(config)
     trees = {}
     for index, (title, config) in enumerate(plans):
         print(f"── {index + 1} of {len(plans)}: {title}", file=sys.stderr)
-        config["out"] = str(target / title.replace(" ", "_").replace("/", "_"))
+        config["out"] = str(target / re.sub(r"[^\w.-]+", "_", title).strip("_"))
         trees[title] = execute(config)[0]
         if trees[title].attrs["interrupted"]:
             break

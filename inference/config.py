@@ -12,7 +12,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from models.data import ZooError
+from models.data import ZooError, exists
 
 CONF = Path(__file__).parent / "conf"
 GROUPS = ("model", "method", "data")
@@ -40,7 +40,7 @@ def _files(argument: str, sweep: bool) -> list[str]:
     """``data=a.csv,b.csv`` and ``model=a.py:f,b.py:g`` file by file: they become several overrides each."""
     key, _, value = argument.partition("=")
     alternatives = [f"{key}={part}" for part in value.split(",")]
-    if key not in ("data", "model") or Path(value).exists() or all(_translate(one) == one for one in alternatives):
+    if key not in ("data", "model") or exists(value) or all(_translate(one) == one for one in alternatives):
         return [argument]
     if len(alternatives) > 1 and not sweep:
         raise ZooError(f"{argument!r} lists several values: add -m to run them all")

@@ -1,5 +1,6 @@
 """Is a result fit for use? Diagnostics of the symmetry-free functionals, and what failed, in words."""
 
+import json
 import warnings
 from typing import Any, NamedTuple
 
@@ -90,6 +91,11 @@ def _of_optimiser(tree: xr.DataTree) -> list[str]:
     if values(tree, "optimization", "converged")[best]:
         return []
     taken = int(values(tree, "optimization", "iterations")[best])
+    if taken < json.loads(tree.attrs["options"])["max_iter"] and not tree.attrs.get("interrupted", 0):
+        return [
+            f"the best start stopped after {taken} iterations with a gradient that has not vanished: the optimum may lie on "
+            "the boundary of the support, or the log joint may not be smooth there"
+        ]
     return [f"the best start has not converged after {taken} iterations: raise max_iter"]
 
 

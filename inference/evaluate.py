@@ -51,9 +51,12 @@ def point(
 
 
 @partial(jax.jit, static_argnames=("static",))
-def _latents(static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, draws: Sites) -> Array | None:
+def _latents(
+    static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, picked: ArrayLike, draws: Sites
+) -> Array | None:
     def one(sites: Sites) -> Array | None:
-        return point(static, hyper, prior, rows, sites)["latents"]
+        latents = point(static, hyper, prior, rows, sites)["latents"]
+        return None if latents is None else latents[jnp.asarray(picked)]
 
     return jax.lax.map(one, draws)
 
@@ -71,7 +74,7 @@ def _chunk(
         log_likelihood = weighted.sum()
         functionals = dict(static.functionals(sites, witnessed(at["latents"], sites)))
         if at["entropy"] is not None:
-            functionals["entropy"] = at["entropy"].mean()
+            functionals["entropy"] = jnp.average(at["entropy"], weights=weight)
         out = {
             "log_joint": at["log_prior"] + log_likelihood,
             "rows": at["log_likelihood"],
@@ -151,16 +154,16 @@ def latents_of_draws(
     """E[z_n] per draw on at most `SUBSET` evenly spread rows: (S, n, K) float32, or None where a program hides its latents."""
     total_rows = row_count(model, hyper, prior, rows, draws)
     picked = np.unique(np.linspace(0, total_rows - 1, min(SUBSET, total_rows)).astype(int))
-    # A program's arguments need not be rows: it is evaluated whole, and its result is picked from.
+    # A program's arguments need not be rows: it is evaluated whole, draw by draw, and its result is picked from.
     some = rows if model.algebra is None else jax.tree.map(lambda leaf: np.asarray(leaf)[picked], rows)
+    places = picked if model.algebra is None else np.arange(len(picked))
     size = len(next(iter(draws.values())))
     parts = []
     chunk = _chunk_size(size, 512)
     for first in range(0, size, chunk):
         piece = {name: jnp.asarray(leaf[first : first + chunk]) for name, leaf in draws.items()}
-        out = _latents(static_of(model), hyper, prior, some, piece)
+        out = _latents(static_of(model), hyper, prior, some, places, piece)
         if out is None:
             return None
-        kept = np.asarray(out, dtype=np.float32)
-        parts.append(kept[:, picked] if model.algebra is None else kept)
+        parts.append(np.asarray(out, dtype=np.float32))
     return np.concatenate(parts)

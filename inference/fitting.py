@@ -16,10 +16,11 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from inference import METHODS
+from inference.chains import interruptible
 from inference.diagnostics import diagnose
 from inference.evaluate import Evaluation, evaluate, latents_of_draws, row_count
 from inference.outcome import Draws, Points, Task
-from inference.program import program_model
+from inference.program import potential_code, program_model
 from inference.progress import Bar, Reporter, Silent
 from inference.relabel import Identification, doubts_labels, identify_draws
 from inference.results import dataset, environment
@@ -70,11 +71,11 @@ def fit(
     module = method_module(method)
     checked = checked_options(method, module, options)
     clock = time.perf_counter()
-    with x64(precision), reporter_of(progress) as reporter:
+    with x64(precision), reporter_of(progress) as reporter, interruptible():
         task = make_task(model, data, seed, start, reporter)
         if folder is not None and "num_warmup" in checked._fields:
             described = (method, seed, precision, checked._replace(num_samples=0), model.name, dict(model.options))
-            task = task._replace(folder=Path(folder), fingerprint=fingerprint(repr(described), (task.hyper, task.rows)))
+            task = task._replace(folder=Path(folder), fingerprint=fingerprint(repr(described), task))
         outcome = module.run(task, checked)
         reporter.phase("evaluating", None)
         assemble = _of_points if isinstance(outcome, Points) else _of_draws
@@ -88,9 +89,14 @@ def fit(
     return _tree(model, data, groups, attrs | outcome.timing | {"total_seconds": time.perf_counter() - clock})
 
 
-def fingerprint(described: str, arrays: Pytree) -> str:
-    """Twelve characters that change with any option or number of a run."""
+def fingerprint(described: str, task: Task) -> str:
+    """Twelve characters that change with any option or number of a run, and with the code of a program of the user's."""
     digest = hashlib.sha256(described.encode())
+    arrays: Pytree = (task.hyper, task.rows)
+    if task.model.algebra is None:
+        code, constants = potential_code(task.model.spec, *arrays)
+        digest.update(code.encode())
+        arrays = (arrays, constants)
     for leaf in jax.tree.leaves(arrays):
         digest.update(np.ascontiguousarray(leaf).tobytes())
     return digest.hexdigest()[:12]
@@ -292,7 +298,7 @@ def _latent(model: Model, at: Evaluation) -> dict[str, xr.Dataset]:
     if at.latents is None:
         return {}
     probs = at.latents.astype(np.float32, copy=False)
-    dim = "component" if model.symmetry is None else model.symmetry.dim
+    dim = latent_dim(model)
     # By parts: NumPy copies a read-only array, which a device's is, before it looks for the largest entries.
     decode = np.concatenate([part.argmax(1) for part in np.array_split(probs, 1 + len(probs) // PART)])
     variables = {"responsibilities": (("row", dim), probs), "decode": (("row",), decode)}
@@ -301,6 +307,22 @@ def _latent(model: Model, at: Evaluation) -> dict[str, xr.Dataset]:
             variables, coords={"row": np.arange(len(probs)), dim: model.coords.get(dim, np.arange(probs.shape[1]))}
         )
     }
+
+
+def require_model(model: Any) -> None:
+    """A `ZooError` for what is not a `Model`, such as a program that `fit` alone takes as it is."""
+    if not isinstance(model, Model):
+        raise ZooError(
+            f"model: expected a Model, not {type(model).__name__}; inference.program_model(function, data, symmetry=…) makes "
+            "one of a NumPyro function"
+        )
+
+
+def latent_dim(model: Model) -> str:
+    """The dimension along which the probabilities of a row's latent lie."""
+    if "responsibilities" in model.dims:
+        return model.dims["responsibilities"][-1]
+    return "component" if model.symmetry is None else model.symmetry.dim
 
 
 def _tree(model: Model, data: Any, groups: dict[str, xr.Dataset], attrs: dict[str, Any]) -> xr.DataTree:
@@ -335,6 +357,7 @@ def identify(tree: xr.DataTree, model: Model, data: Any) -> xr.DataTree:
 
     Raises `ZooError` for a result without raw draws (a point estimate, or a model without symmetry).
     """
+    require_model(model)
     if "posterior_raw" not in tree or model.symmetry is None:
         raise ZooError("identify needs a result with posterior_raw: draws of a model whose labels are exchangeable")
     raw = {str(name): np.asarray(value) for name, value in tree["posterior_raw"].to_dataset().data_vars.items()}

@@ -11,12 +11,14 @@ import xarray as xr
 from jax import Array
 
 from inference.evaluate import Static, point, static_of
-from inference.fitting import as_arrays, checked_start, x64
+from inference.fitting import as_arrays, checked_start, latent_dim, require_model, x64
 from models.base import Hyper, Model, Pytree, Sites, Stats, ZooError
+from models.data import as_data
 
 
 def log_likelihood(model: Model, sites: Sites, data: Any, precision: int = 64) -> np.ndarray:
     """Log p(x_n | θ) of every row, latents summed out: (N,). ``sites`` is a dict of the program's sites."""
+    require_model(model)
     with x64(precision):
         hyper, prior, rows = as_arrays((dict(model.hyper), dict(model.prior), model.rows(data)))
         at = checked_start(model, hyper, rows, sites)
@@ -35,7 +37,10 @@ def predict(model: Model, source: xr.DataTree | Sites, data: Any, precision: int
     (row) = log p(x). Averaging is over the posterior: p(z = k | x) = Σ_s p(x, z = k | θ_s) / Σ_s p(x | θ_s).
     Raises `ZooError` for data with other columns than the model's, or a program that hides its latents.
     """
+    require_model(model)
     draws = draws_of(source)
+    if model.algebra is not None:  # labels of new rows are what is to be predicted
+        data = as_data(data)._replace(labels=None, label=None, levels=(), candidates=None)
     with x64(precision):
         hyper, prior, rows, stacked = as_arrays((dict(model.hyper), dict(model.prior), model.rows(data), draws))
         log_joint = np.asarray(_log_average(static_of(model), hyper, prior, rows, stacked), dtype=np.float64)
@@ -45,7 +50,7 @@ def predict(model: Model, source: xr.DataTree | Sites, data: Any, precision: int
             f"row {np.flatnonzero(~np.isfinite(log_density))[0] + 1} is so far out that its density is 0 in every draw"
         )
     probs = np.exp(log_joint - log_density[:, None])
-    dim = model.symmetry.dim if model.symmetry is not None else "component"
+    dim = latent_dim(model)
     variables = {
         "probs": (("row", dim), probs),
         "assignment": (("row",), probs.argmax(1)),

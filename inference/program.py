@@ -231,6 +231,16 @@ def unconstrain_chains(transforms: Mapping[str, Any], sites: Sites) -> dict[str,
     return jax.vmap(partial(unconstrain, transforms))(sites)
 
 
+def potential_code(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> tuple[str, list[Any]]:
+    """What a program computes, in words and constants: two programs of one name differ here."""
+    sites = latent_sites(spec, hyper, rows)
+    z = {
+        name: jnp.zeros(transform.inverse_shape(sites[name].shape)) for name, transform in transforms(spec, hyper, rows).items()
+    }
+    code = jax.make_jaxpr(lambda z: potential_energy(spec, (hyper, rows), {}, z))(z)
+    return str(code.jaxpr), list(code.consts)
+
+
 @partial(jax.jit, static_argnames=("spec",))
 def potential(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, z: Sites) -> Array:
     """−log p(x, z) on ℝᵈ, with the Jacobian of the transforms: what NUTS and Laplace work on.

@@ -12,9 +12,8 @@ import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
 from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits
 
-from inference.chains import interruptible
+from inference.chains import interruptible, one_blas_thread
 from inference.progress import Reporter
 from models.base import Pytree
 
@@ -81,9 +80,9 @@ def minimise(
     traces: list[list[float]] = []
     clock = time.perf_counter()
     # The vectors are short: BLAS threads would spin against JAX's for longer than they work.
-    with interruptible() as stop, threadpool_limits(1, user_api="blas"):
+    with interruptible() as stop, one_blas_thread():
         for s, flat in enumerate(flat_starts):
-            if stop.is_set():
+            if stop.is_set() and found:
                 break
             reporter.phase(f"start {s + 1} of {len(flat_starts)}", max_iter)
             trace: list[float] = []

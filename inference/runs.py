@@ -11,7 +11,7 @@ from typing import Any
 import xarray as xr
 from omegaconf import OmegaConf
 
-from models.data import Data, ZooError, load_data, missing_cell
+from models.data import Data, ZooError, exists, load_data, missing_cell
 
 MOST_DEVICES = 16
 NOT_OPTIONS = {"model", "method", "data", "out", "resume"}
@@ -60,6 +60,11 @@ def execute(config: dict[str, Any]) -> tuple[xr.DataTree, Path]:
     (folder / "config.yaml").write_text(text)
     try:
         tree = fit(model, observed, config["method"], folder=folder, **shared, **extra, **options)
+    except KeyboardInterrupt as stop:
+        _remove_if_nothing_was_computed(folder)
+        if any(folder.glob("checkpoint-*.npz")):
+            raise KeyboardInterrupt(f"interrupted; resume={folder} goes on from there") from stop
+        raise
     except BaseException:
         _remove_if_nothing_was_computed(folder)
         raise
@@ -106,7 +111,7 @@ def load_program(path: str | None) -> Any:
     if not path or ":" not in path:
         raise ZooError("model=program needs model.path=<file.py>:<function>; model=<file.py>:<function> does both")
     file, _, name = path.rpartition(":")
-    if not Path(file).is_file():
+    if not (exists(file) and Path(file).is_file()):
         raise ZooError(f"model: there is no file {file!r}")
     spec = importlib.util.spec_from_file_location(Path(file).stem, file)
     if spec is None or spec.loader is None:

@@ -55,6 +55,7 @@ def help_text() -> str:
 def run_main(arguments: list[str]) -> int:
     """One run, or with ``-m`` one for every combination of the comma lists; the largest exit code of all."""
     from inference.config import compose, expand
+    from inference.runs import prepare_jax
     from models.data import ZooError
 
     resuming = [a for a in arguments if a.startswith("resume=")]
@@ -63,6 +64,8 @@ def run_main(arguments: list[str]) -> int:
     sweep = any(flag in arguments for flag in ("-m", "--multirun"))
     overrides = [a for a in arguments if a not in ("-m", "--multirun")]
     configs = [compose(one) for one in expand(overrides, sweep)]
+    for config in configs:
+        prepare_jax(config)
     codes = []
     for index, config in enumerate(configs):
         if sweep:

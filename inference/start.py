@@ -2,7 +2,8 @@
 
 Seeds are drawn by k-means++ (Arthur and Vassilvitskii 2007) on the standardised coordinates of the model; every row joins
 its nearest seed, and all keep a little of every other component, so that no component starts on a single point. Each start
-has its own key: starts, and chains, are overdispersed because their seeds are.
+has its own key: starts, and chains, are overdispersed because their seeds are. Where rows have labels, a component with
+labelled rows starts at their mean, and no row joins a component that it is not allowed.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +19,7 @@ from numpyro.infer import init_to_sample
 from inference.chains import each
 from inference.outcome import Task
 from inference.program import constrain, potential, transforms, unconstrain
-from inference.sweep import ParameterVerb, block_sum, num_rows
+from inference.sweep import ParameterVerb, block_sum, num_rows, rows_weight
 from models.base import Algebra, Hyper, Pytree, Stats, add, at_mode
 
 SEED_ROWS = 4096  # seeds are chosen among at most so many rows, evenly spread
@@ -26,12 +27,13 @@ PRIOR_DRAWS = 50  # candidates of a chain that starts from the prior of a progra
 SHARE = 0.1  # of every row's membership is spread over all components
 
 
-def seeds(key: Array, points: Array, num_seeds: int) -> Array:
-    """(K, F): rows of ``points`` (N, F), the first at random, each further one with probability ∝ squared distance."""
+def seeds(key: Array, points: Array, weight: Array, num_seeds: int) -> Array:
+    """(K, F): rows of ``points`` (N, F), the first drawn by ``weight``, each further one by weight × squared distance."""
 
     def body(index: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
         chosen, distance = state
-        logits = jnp.where(distance.sum() > 0, jnp.log(distance), 0.0)  # all rows alike: any row will do
+        apart = jnp.where((weight * distance).sum() > 0, distance, 1.0)  # all rows alike: any row will do
+        logits = jnp.log(weight * apart)
         row = points[jax.random.categorical(jax.random.fold_in(key, index), logits)]
         return chosen.at[index].set(row), jnp.minimum(distance, ((points - row[None, :]) ** 2).sum(-1))
 
@@ -46,22 +48,45 @@ def seeds(key: Array, points: Array, num_seeds: int) -> Array:
 def seeded(algebra: Algebra, num_starts: int, hyper: Hyper, prior: Mapping[str, Stats], key: Array, rows: Pytree) -> Stats:
     """Nu of ``num_starts`` starts, stacked along a leading axis."""
     stride = max(1, num_rows(rows) // SEED_ROWS)
-    points = algebra.coordinates(hyper, jax.tree.map(lambda leaf: leaf[::stride], rows))
-    spread = points.std(axis=0)
+    some = jax.tree.map(lambda leaf: leaf[::stride], rows)
+    points, weight = algebra.coordinates(hyper, some), rows_weight(some)
+    weight = jnp.where(weight.sum() > 0, weight, 1.0)
+    share = (weight / weight.sum())[:, None]
+    spread = jnp.sqrt((share * (points - (share * points).sum(0)[None, :]) ** 2).sum(0))
     scale = jnp.where(spread > 0, spread, 1.0)[None, :]
 
+    known = _labelled_centres(algebra, hyper, rows, scale)
+
     def one(key: Array) -> Stats:
-        centres = seeds(key, points / scale, algebra.num_groups)
+        centres = seeds(key, points / scale, weight, algebra.num_groups)
+        if known is not None:
+            centres = jnp.where(jnp.isnan(known), centres, known)
 
         def block(key: Array, rows: Pytree, weight: Array) -> Any:
             gap = (algebra.coordinates(hyper, rows) / scale)[:, None, :] - centres[None, :, :]
             nearest = algebra.latent.nearest((gap**2).sum(-1))
             z = jax.tree.map(lambda leaf: (1 - SHARE) * leaf + SHARE / algebra.num_groups, nearest)
+            if known is not None:
+                z = jnp.where(rows.allowed, z, 0)
+                z = z / z.sum(axis=-1, keepdims=True)
             return algebra.statistics(weight, z, algebra.features(hyper, rows))
 
         return add(dict(prior), block_sum(block, key, rows))
 
     return each(one, jax.random.split(key, num_starts))
+
+
+def _labelled_centres(algebra: Algebra, hyper: Hyper, rows: Pytree, scale: Array) -> Array | None:
+    """(K, F): means of the rows that allow one component only, NaN for a component without any; None without labels."""
+    if getattr(rows, "allowed", None) is None:
+        return None
+
+    def block(key: Array, rows: Pytree, weight: Array) -> tuple[Array, Array]:
+        labelled = jnp.where(rows.allowed.sum(-1, keepdims=True) == 1, rows.allowed, False) * weight[:, None]
+        return labelled.sum(0), labelled.T @ (algebra.coordinates(hyper, rows) / scale)
+
+    count, total = block_sum(block, jax.random.PRNGKey(0), rows)
+    return total / jnp.where(count > 0, count, jnp.nan)[:, None]
 
 
 @partial(jax.jit, static_argnames=("algebra", "verb"))

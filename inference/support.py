@@ -19,14 +19,18 @@ def support_table() -> str:
     for method, path in METHODS.items():
         verbs = _verbs(method, path)
         cells = ["yes"] * len(MODELS) + ["yes" if verbs is None else "–"]
-        parameters, latents = verbs or ("on the NumPyro program", "summed out")
+        parameters, latents = ("on the NumPyro program", "summed out") if verbs is None else verbs
         lines.append(f"| `{method}` | {parameters} | {latents} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def _verbs(method: str, path: str) -> tuple[str, str] | None:
     """The pair of verbs of a method on the algebra; None for one on the program."""
-    found = getattr(import_module(path), "METHOD", None)
+    module = import_module(path)
+    if hasattr(module, "VERBS"):
+        parameters, latents = module.VERBS
+        return str(parameters), str(latents)
+    found = getattr(module, "METHOD", None)
     if found is None:
         return None
     verbs = getattr(found, "verbs", found)

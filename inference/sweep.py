@@ -43,26 +43,26 @@ def num_rows(rows: Pytree) -> int:
     return int(jax.tree.leaves(rows)[0].shape[0])
 
 
-def _weights(rows: Pytree, size: int) -> Array:
+def rows_weight(rows: Pytree) -> Array:
+    """(N,): the weight of every row, 1 where the rows carry none."""
     weight = getattr(rows, "weight", None)
-    dtype = jax.tree.leaves(rows)[0].dtype
-    return jnp.ones(size, dtype) if weight is None else weight
+    return jnp.ones(num_rows(rows), jax.tree.leaves(rows)[0].dtype) if weight is None else weight
 
 
 def block_sum(function: Callable[[Array, Pytree, Array], Pytree], key: Array, rows: Pytree) -> Pytree:
     """Σ over blocks of ``function(key, rows, weight)``, with a key of its own for every block."""
     total = num_rows(rows)
     if total <= BLOCK:
-        return function(key, rows, _weights(rows, total))
+        return function(key, rows, rows_weight(rows))
 
     def body(index: Array, sums: Pytree) -> Pytree:
         first = jnp.minimum(index * BLOCK, total - BLOCK)
         block = jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, first, BLOCK), rows)
         fresh = first + jnp.arange(BLOCK) >= index * BLOCK
-        weight = jnp.where(fresh, _weights(block, BLOCK), 0)
+        weight = jnp.where(fresh, rows_weight(block), 0)
         return add(sums, function(jax.random.fold_in(key, index), block, weight))
 
-    shapes = jax.eval_shape(lambda: function(key, jax.tree.map(lambda leaf: leaf[:BLOCK], rows), _weights(rows, total)[:BLOCK]))
+    shapes = jax.eval_shape(lambda: function(key, (block := jax.tree.map(lambda leaf: leaf[:BLOCK], rows)), rows_weight(block)))
     zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
     return lax.fori_loop(0, -(-total // BLOCK), body, zeros)
 

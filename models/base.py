@@ -88,7 +88,8 @@ class Model(NamedTuple):
     algebra: Algebra | None  # None: program only
     hyper: Hyper  # the prior in textbook terms, stored with every result
     prior: Mapping[str, Stats]  # parameter block -> pseudo-statistics
-    rows: Callable[[Data], Pytree]  # checked data -> what spec and algebra read: a pytree of arrays with N rows
+    rows: Callable[[Data], Pytree]  # checked data -> what spec and algebra read: a pytree of arrays with N rows, of which
+    # ``weight`` (N,) weighs a row and ``allowed`` (N, K) restricts its latent, where it has fields of these names
     functionals: Callable[[Sites, Pytree], dict[str, Array]]  # (sites, E[z] at the witnesses) -> symmetry-free summaries
     witnesses: Callable[[int], np.ndarray]  # number of rows -> the few rows whose latents enter the functionals
     symmetry: Symmetry

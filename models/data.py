@@ -22,7 +22,8 @@ class Data(NamedTuple):
     """A table of N rows on the host: real columns, and at most one label column.
 
     ``x`` is (N, D) float64 with NaN for a missing cell; ``labels`` is (N,) with codes into ``levels``, −1 for a missing
-    label, or None; ``weight`` is (N,), non-negative, or None for one each.
+    label or a set of candidates, or None; ``candidates`` is (N, levels), true where a row's label may be that level, or None
+    where no row has a set; ``weight`` is (N,), non-negative, or None for one each.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Data(NamedTuple):
     label: str | None = None
     levels: tuple[str, ...] = ()
     weight: np.ndarray | None = None
+    candidates: np.ndarray | None = None
 
     @property
     def num_rows(self) -> int:
@@ -81,6 +83,14 @@ def load_data(
     return data._replace(name=name or data.name, weight=_checked_weight(weight, data))
 
 
+def exists(path: str | Path) -> bool:
+    """Whether there is such a file or folder; no for a text that cannot be a path, such as one that is too long."""
+    try:
+        return Path(path).exists()
+    except OSError:
+        return False
+
+
 def as_data(source: Any) -> Data:
     """`Data` as it is, and whatever else `load_data` reads."""
     return source if isinstance(source, Data) else load_data(source)
@@ -118,8 +128,8 @@ def _table(source: Any, label: str | None, columns: list[str] | str | None, name
     x = np.column_stack([_numbers(frame[c], title, label) for c in real])
     if label is None:
         return Data(title, x, tuple(real))
-    codes, levels = _codes(frame[label])
-    return Data(title, x, tuple(real), codes, label, levels)
+    codes, levels, candidates = _codes(frame[label], title)
+    return Data(title, x, tuple(real), codes, label, levels, candidates=candidates)
 
 
 def _read(path: Path) -> pd.DataFrame:
@@ -127,7 +137,7 @@ def _read(path: Path) -> pd.DataFrame:
 
     from models.datasets import DATASETS
 
-    if not path.is_file():
+    if not (exists(path) and path.is_file()):
         raise ZooError(f"data: {str(path)!r} is neither a file nor a named data set ({', '.join(DATASETS)})")
     try:
         return pd.read_parquet(path) if path.suffix in {".parquet", ".pq"} else pd.read_csv(path, skipinitialspace=True)
@@ -166,11 +176,35 @@ def _numbers(column: pd.Series[Any], title: str, label: str | None) -> np.ndarra
     return numbers.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def _codes(column: pd.Series[Any]) -> tuple[np.ndarray, tuple[str, ...]]:
+def _codes(column: pd.Series[Any], title: str) -> tuple[np.ndarray, tuple[str, ...], np.ndarray | None]:
+    """(codes, levels, candidates) of a label column; ``a|b`` in a cell is a set of candidates."""
     import pandas as pd
 
-    codes, levels = pd.factorize(column, sort=True)
-    return np.asarray(codes), tuple(str(level) for level in levels)
+    sets = {row: cell.split("|") for row, cell in enumerate(column) if isinstance(cell, str) and "|" in cell}
+    single = column.copy()
+    single.iloc[list(sets)] = None
+    codes, found = pd.factorize(single, sort=True)
+    levels = tuple(str(level) for level in found)
+    if not sets:
+        return np.asarray(codes), levels, None
+    candidates = np.where(codes[:, None] >= 0, codes[:, None] == np.arange(len(levels)), True)
+    for row, names in sets.items():
+        known = [name.strip() in levels for name in names]
+        if not all(known):
+            raise ZooError(
+                f"{title}: column {column.name!r}, row {row + 1}: {names[known.index(False)].strip()!r} is a candidate here, "
+                f"but no row has it as its label; the labels are {', '.join(levels)}"
+            )
+        candidates[row] = np.isin(levels, [name.strip() for name in names])
+    return np.asarray(codes), levels, candidates
+
+
+def allowed_labels(data: Data) -> np.ndarray:
+    """(N, levels): true where a row's label may be that level; a missing one may be any."""
+    if data.candidates is not None:
+        return data.candidates
+    labels = np.full(data.num_rows, -1) if data.labels is None else data.labels
+    return np.where(labels[:, None] >= 0, labels[:, None] == np.arange(len(data.levels)), True)
 
 
 def _select(data: Data, label: str | None, columns: list[str] | str | None, drop_constant: bool) -> Data:

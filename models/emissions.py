@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax import Array
 
-from models.base import Family, Hyper, Sites, Stats, ZooError
+from models.base import Data, Family, Hyper, Sites, Stats, ZooError
 
 
 class Emission(NamedTuple):
@@ -18,19 +18,26 @@ class Emission(NamedTuple):
 
     family: Family
     parameters: tuple[str, ...]  # names of the hyperparameters that a user may set
-    defaults: Callable[[np.ndarray, int], dict[str, Any]]  # (x, K) -> weak hyperparameters from the columns
+    defaults: Callable[[Data, int], dict[str, Any]]  # (data, K) -> weak hyperparameters from the columns
+    bounds: Callable[[int], Mapping[str, float]]  # columns -> what a hyperparameter must exceed, where it is not 0
+    constants: Callable[[Data], dict[str, np.ndarray]]  # numbers that the statistics need under any prior
     prior: Callable[[Hyper, int], Stats]  # (hyper, K) -> nu
     program: Callable[[Hyper, int, bool], Any]  # (hyper, K, proper): samples the sites, returns p(x | z), batch (K,)
     features: Callable[[Hyper, Array], Any]  # (hyper, x) -> u(x)
     log_density: Callable[[Stats], Callable[[Any], Array]]  # T -> (u(x) -> (N, K): log p(x | z), expected or at a point)
     statistics: Callable[[Array, Any], Stats]  # (weight (N, K), u(x)) -> Σ_n weight u(x)
+    coordinates: Callable[[Hyper, Array], Array]  # (hyper, x) -> (N, F): where a start looks for groups
     sites: Callable[[Hyper, Stats], dict[str, Array]]
     natural: Callable[[Hyper, Sites], Stats]
+    draw: Callable[[Array, Sites, Array], Array]  # (key, sites, z (N,)) -> x (N, ...)
+    check: Callable[[Data], None]  # raises ZooError for values that the block cannot explain
     shapes: Callable[[int], dict[str, tuple[int, ...]]]  # columns -> shapes of the hyperparameters
     dims: Mapping[str, tuple[str, ...]]
 
 
-def check_hyper(hyper: dict[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
+def check_hyper(
+    hyper: dict[str, Any], shapes: Mapping[str, tuple[int, ...]], bounds: Mapping[str, float]
+) -> dict[str, np.ndarray]:
     """Broadcast the user's numbers to ``shapes`` and check their support; raises `ZooError` naming the hyperparameter.
 
     A scalar or a diagonal given for a matrix stands for that diagonal matrix.
@@ -55,4 +62,7 @@ def check_hyper(hyper: dict[str, Any], shapes: Mapping[str, tuple[int, ...]]) ->
                 raise ZooError(f"prior {name}: the matrix must be symmetric and positive definite")
         elif not (value > 0).all():
             raise ZooError(f"prior {name} must be above 0, got {value.min():g}")
+    for name, bound in bounds.items():
+        if not (checked[name] > bound).all():
+            raise ZooError(f"prior {name} must be above {bound:g}, got {checked[name].min():g}")
     return checked

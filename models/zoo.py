@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from functools import partial
 
-from models import gmm
+from models import gmm, linear_discriminant
 from models.base import Model
 
 MODELS: dict[str, Callable[..., Model]] = {
     "gmm": gmm.build,
     "gmm_simple": partial(gmm.build, name="gmm_simple", covariance="unit", weights="uniform"),
+    "linear_discriminant": linear_discriminant.build,
 }

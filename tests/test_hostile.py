@@ -150,3 +150,18 @@ def test_slips_are_named(options, words):
 def test_builds_that_make_no_sense(options, words):
     with pytest.raises(ZooError, match=words):
         MODELS["gmm"](table(X), **options)
+
+
+def test_rows_of_weight_zero_are_not_there():
+    """Padding far away, weight 0: the same prior, start, optimum and functionals as without it."""
+    x = two_groups(40)
+    padded, weight = np.concatenate([x, np.full((3, x.shape[1]), 1e4)]), np.repeat([1.0, 0.0], [40, 3])
+    found = []
+    for data in (table(x), table(padded, weight)):
+        model = build(data, "full")
+        found.append((model.hyper, fit(model, data, method="em")))
+    for name, value in found[0][0].items():
+        np.testing.assert_allclose(found[1][0][name], value, rtol=1e-12)
+    for name in ("log_joint", "log_likelihood", "entropy", "sorted_probs"):
+        left, right = (float(tree["functionals"][name].sum()) for _, tree in found)
+        assert right == pytest.approx(left, rel=1e-6, abs=1e-8), name

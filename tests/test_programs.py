@@ -8,7 +8,7 @@ import pytest
 from naive import SHORT, is_finite, near, two_groups
 from scipy import stats
 
-from inference import fit
+from inference import fit, predict
 from models import ZooError
 
 X = two_groups(40)
@@ -91,3 +91,26 @@ def broken_program(x):
 def test_programs_that_do_not_fit(program, options, words):
     with pytest.raises(ZooError, match=words):
         fit(program, two_groups(10)[:, 0], **options)
+
+
+def test_checkpoints_know_a_programs_code(tmp_path):
+    """Two programs of one name that differ in a constant: the second does not go on from the first one's draws."""
+
+    def make(centre):
+        def program(x):
+            mean = numpyro.sample("mean", dist.Normal(centre, 0.001))
+            with numpyro.plate("row", len(x)):
+                numpyro.sample("x", dist.Normal(mean, 1.0), obs=x)
+
+        return program
+
+    x = np.zeros(5)
+    options = {"method": "nuts", "num_warmup": 50, "num_chains": 2, "folder": tmp_path}
+    fit(make(0.0), x, num_samples=20, **options)
+    with pytest.raises(ZooError, match="another folder"):
+        fit(make(5.0), x, num_samples=40, **options)
+
+
+def test_functions_that_need_a_model_say_so():
+    with pytest.raises(ZooError, match="program_model"):
+        predict(print, {}, np.zeros(3))

@@ -1,0 +1,250 @@
+"""Mixtures: one categorical latent a row and an emission block a component; what `gmm` and the classifiers are made of.
+
+    probs ~ Dirichlet(concentration), or uniform 1 / K                                           (K,)
+    θ     ~ the emission's conjugate prior
+    z_n   ~ Categorical(probs),    x_n | z_n ~ emission(θ_{z_n})                                 (N,)
+
+A row may allow some values of z_n only: one is an observed label, several are a set of candidates, all are a missing label.
+The density is then that of what was seen, p(x_n, z_n ∈ A_n | θ) = Σ_{k ∈ A_n} probs_k p(x_n | θ_k), in program and algebra
+alike: a classifier is a mixture whose latents are observed, and a partly labelled one lies between the two.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+from jax import Array
+from numpyro import distributions as dist
+
+from models.base import Algebra, Data, Hyper, Sites, Stats, ZooError, on_host
+from models.data import missing_cell
+from models.emissions import Emission, check_hyper
+from models.families import dirichlet
+from models.latents import categorical, restrict
+
+
+class Rows(NamedTuple):
+    """What program and algebra read: x (N, ...), a weight a row (N,) or None, and the values allowed (N, K) or None for all."""
+
+    x: Array
+    weight: Array | None = None
+    allowed: Array | None = None
+
+
+class Features(NamedTuple):
+    """u(x) of the emission, and the values allowed."""
+
+    observed: Any
+    allowed: Array | None
+
+
+class Shape(NamedTuple):
+    """What tells one mixture from another: names of its two blocks, its size, whether its labels are exchangeable.
+
+    ``probs=None`` stands for uniform weights.
+    """
+
+    probs: str | None
+    block: str
+    proper: bool
+    size: int
+    exchangeable: bool
+
+
+class Structure(NamedTuple):
+    """The static half of a mixture. A model caches it, so that jitted code recognises it."""
+
+    algebra: Algebra
+    program: Callable[..., Any]
+    functionals: Callable[..., dict[str, Array]]
+
+
+def structure(emission: Emission, shape: Shape) -> Structure:
+    """A mixture of ``emission`` blocks of a given ``shape``."""
+    learned = ((shape.probs, dirichlet),) if shape.probs else ()
+    algebra = Algebra(
+        families=(*learned, (shape.block, emission.family)),
+        latent=categorical,
+        proper=shape.proper,
+        features=lambda hyper, rows: Features(emission.features(hyper, rows.x), rows.allowed),
+        local=partial(local, emission, shape),
+        statistics=partial(statistics, emission, shape),
+        sites=partial(sites, emission, shape),
+        natural=partial(natural, emission, shape),
+        coordinates=lambda hyper, rows: emission.coordinates(hyper, rows.x),
+        num_groups=shape.size,
+    )
+    return Structure(algebra, partial(program, emission, shape), partial(functionals, shape))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Program
+
+
+def program(emission: Emission, shape: Shape, hyper: Hyper, rows: Rows, *, marginal: bool = True) -> None:
+    """The spec: the generative program at the top of this file, with z summed out when ``marginal``."""
+    probs = _sample_probs(shape, hyper)
+    components = emission.program(hyper, shape.size, shape.proper)
+    scale = jnp.ones(()) if rows.weight is None else rows.weight
+    with numpyro.plate("row", rows.x.shape[0]), numpyro.handlers.scale(scale=scale):
+        if not marginal:
+            component = numpyro.sample("component", dist.Categorical(probs), infer={"enumerate": "parallel"})
+            logits = jnp.log(jax.nn.one_hot(component, shape.size))  # all mass on component z_n
+            if rows.allowed is not None:
+                seen = jnp.take_along_axis(rows.allowed, component[..., None], axis=-1)[..., 0]
+                numpyro.factor("label", jnp.where(seen, 0.0, -jnp.inf))
+        else:
+            logits = jnp.log(probs)
+            if rows.allowed is not None:
+                logits = restrict(logits[None, :], rows.allowed)
+                numpyro.factor("label", jax.nn.logsumexp(logits, axis=-1))  # log p(z_n ∈ A_n)
+        mixing = dist.Categorical(logits=logits, validate_args=False)  # −∞ where z_n is not allowed
+        numpyro.sample("x", dist.MixtureSameFamily(mixing, components), obs=rows.x)
+
+
+def _sample_probs(shape: Shape, hyper: Hyper) -> Array:
+    if shape.probs is None:
+        return jnp.full(shape.size, 1 / shape.size)
+    flat = dist.ImproperUniform(dist.constraints.simplex, (), (shape.size,))
+    return numpyro.sample(shape.probs, dist.Dirichlet(hyper["concentration"]) if shape.proper else flat)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Prior
+
+
+def hyperparameters(data: Data, emission: Emission, shape: Shape, prior: Any) -> dict[str, np.ndarray]:
+    """The prior in textbook terms, as numbers: the emission's defaults with the user's over them; raises `ZooError`.
+
+    For a flat prior, which is ``shape.proper = False``, only the constants that the statistics need.
+    """
+    constants = emission.constants(data)
+    if not shape.proper:
+        return constants
+    blocks = {shape.block: emission.parameters} | ({shape.probs: ("concentration",)} if shape.probs else {})
+    hyper = {"concentration": 2.0} | emission.defaults(data, shape.size) | _named(prior, blocks)
+    columns = data.x.shape[1]
+    shapes = emission.shapes(columns) | ({"concentration": (shape.size,)} if shape.probs else {})
+    return check_hyper(hyper, shapes, emission.bounds(columns)) | constants
+
+
+def _named(prior: Any, blocks: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+    """The user's numbers, flattened; unknown blocks and names are errors."""
+    if prior == "default":
+        return {}
+    if not isinstance(prior, Mapping):
+        raise ZooError(f"prior={prior!r}: expected default, flat, or numbers by block ({', '.join(blocks)})")
+    numbers: dict[str, Any] = {}
+    for block, named in prior.items():
+        if block not in blocks or not isinstance(named, Mapping):
+            raise ZooError(f"prior block {block!r}: the blocks are {', '.join(blocks)}, each with numbers by name")
+        unknown = set(named) - set(blocks[block])
+        if unknown:
+            raise ZooError(f"prior {block}.{min(unknown)}: the names in this block are {', '.join(blocks[block])}")
+        numbers |= named
+    return numbers
+
+
+def pseudo_statistics(hyper: Hyper, algebra: Algebra, emission: Emission, shape: Shape, columns: int) -> dict[str, Stats]:
+    """The prior as pseudo-statistics: Dirichlet nu = concentration − 1, and the emission's block; flat: nu = 0."""
+    if shape.proper:
+        learned = {shape.probs: hyper["concentration"] - 1} if shape.probs else {}
+        return learned | {shape.block: emission.prior(hyper, shape.size)}
+    with jax.enable_x64(True):
+        x = jax.ShapeDtypeStruct((1, columns), np.float64)
+        z = jax.ShapeDtypeStruct((1, shape.size), np.float64)
+        shapes = jax.eval_shape(lambda x, z: algebra.statistics(z[:, 0], z, algebra.features(hyper, Rows(x))), x, z)
+    return dict(jax.tree.map(lambda leaf: np.zeros(leaf.shape), shapes))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Algebra: one E-step and one M-step, for every method
+
+
+def local(emission: Emission, shape: Shape, T: Stats) -> Callable[[Features], Array]:
+    """E-step: log probs_k + log p(x_n | θ_k), (N, K), −∞ where not allowed; their softmax are the responsibilities r_nk."""
+    log_density = emission.log_density(T[shape.block])
+    log_probs = T[shape.probs] if shape.probs else jnp.full(shape.size, -np.log(shape.size))
+
+    def natural_parameters(features: Features) -> Array:
+        density = log_density(features.observed)
+        return restrict(density + log_probs[None, :].astype(density.dtype), features.allowed)
+
+    return natural_parameters
+
+
+def statistics(emission: Emission, shape: Shape, weight: Array, z: Array, features: Features) -> dict[str, Stats]:
+    """Σ_n r_nk (1, u(x_n)). With the families' ``mode`` this is the M-step: probs_k ∝ concentration_k − 1 + Σ_n r_nk, ..."""
+    weighted = weight[:, None] * z
+    stats: dict[str, Stats] = {shape.block: emission.statistics(weighted, features.observed)}
+    return stats | ({shape.probs: weighted.sum(0)} if shape.probs else {})
+
+
+def sites(emission: Emission, shape: Shape, hyper: Hyper, T: Stats) -> dict[str, Array]:
+    """T of a point -> the sites of the program."""
+    probs = {shape.probs: jnp.exp(T[shape.probs])} if shape.probs else {}
+    return probs | emission.sites(hyper, T[shape.block])
+
+
+def natural(emission: Emission, shape: Shape, hyper: Hyper, sites: Sites) -> dict[str, Stats]:
+    """The sites of the program -> T."""
+    probs = {shape.probs: jnp.log(jnp.asarray(sites[shape.probs]))} if shape.probs else {}
+    return probs | {shape.block: emission.natural(hyper, sites)}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Functionals, data, simulation
+
+
+def functionals(shape: Shape, sites: Sites, latents: Array) -> dict[str, Array]:
+    """The weights, sorted where labels are exchangeable, and for neighbouring witnesses P(z_i = z_j) = Σ_k r_ik r_jk."""
+    weights: dict[str, Array] = {}
+    if shape.probs:
+        probs = sites[shape.probs]
+        weights = {"sorted_probs": -jnp.sort(-probs)} if shape.exchangeable else {shape.probs: probs}
+    return weights | {"co_clustering": (latents[:-1] * latents[1:]).sum(-1)}
+
+
+def witnesses(num_rows: int) -> np.ndarray:
+    """Up to five rows, evenly spread from the first to the last."""
+    return np.unique(np.linspace(0, num_rows - 1, 5).round().astype(int))
+
+
+def pairs(num_rows: int) -> list[str]:
+    """Names of the pairs of neighbouring witnesses."""
+    return [f"rows {i + 1}, {j + 1}" for i, j in pairwise(witnesses(num_rows))]
+
+
+def simulate(emission: Emission, shape: Shape, key: Array, hyper: Hyper, sites: Sites, num_rows: int) -> Rows:
+    """Rows drawn from the mixture at ``sites``, their labels forgotten."""
+    key_component, key_x = jax.random.split(key)
+    probs = sites[shape.probs] if shape.probs else jnp.full(shape.size, 1 / shape.size)
+    component = jax.random.categorical(key_component, jnp.log(probs), shape=(num_rows,))
+    return Rows(emission.draw(key_x, sites, component))
+
+
+def complete(data: Data, columns: tuple[str, ...], model: str) -> Data:
+    """The table, with the model's columns and no missing cell; raises `ZooError`."""
+    if data.columns != columns:
+        raise ZooError(f"{data.name} has the columns {', '.join(data.columns)}; the model has {', '.join(columns)}")
+    if (hole := missing_cell(data)) is not None:
+        raise ZooError(f"{hole}. {model} needs complete rows: fill the cell in or remove the row")
+    return data
+
+
+def check(data: Data, emission: Emission, wanted: str, size: int) -> None:
+    """Whether a mixture of ``size`` components can be made on the table; raises `ZooError`."""
+    if data.num_rows < size:
+        raise ZooError(f"{data.name} has {data.num_rows} rows, fewer than {wanted}")
+    emission.check(data)
+
+
+def rows_of(data: Data, allowed: np.ndarray | None = None) -> Rows:
+    """A table on the host as the rows that program and algebra read."""
+    weight = None if data.weight is None else on_host(data.weight)
+    return Rows(on_host(data.x), weight, None if allowed is None else on_host(allowed))
