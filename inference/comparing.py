@@ -87,7 +87,10 @@ def _title(folder: str) -> str:
 
 def print_comparison(comparison: Comparison, console: Console) -> None:
     """The table in two halves of 80 columns, and the distances of the functionals from the reference."""
-    quality, clock = ["log joint", "elpd", "se", "k-hat", "R-hat", "ESS", "ESS/s"], ["compile s", "warmup s", "run s", "exit"]
+    quality, clock = (
+        ["log joint", "elpd", "se", "k-hat", "R-hat", "ESS", "ESS/s"],
+        ["compile s", "warmup s", "run s", "exit", "log evidence"],
+    )
     console.print(_table("result", comparison.table[quality]))
     console.print(_table("result", comparison.table[clock]))
     if comparison.reference is None:
@@ -107,7 +110,7 @@ def _table(first: str, frame: pd.DataFrame) -> Table:
 
 
 def _cell(column: str, value: float) -> str:
-    if column in ("log joint", "elpd", "se"):
+    if column in ("log joint", "elpd", "se", "log evidence"):
         return "–" if value != value else f"{value:.2f}"
     if column in ("ESS", "ESS/s", "exit"):
         return format_number(value, "ess_bulk")

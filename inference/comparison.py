@@ -12,7 +12,7 @@ import xarray as xr
 from inference.diagnostics import summarise
 from models.base import ZooError
 
-EXACT = ("nuts", "gibbs")  # samplers whose draws tend to the posterior, the better reference first
+EXACT = ("exact", "nuts", "gibbs")  # whose draws are, or tend to be, from the posterior: candidates for the reference
 
 
 class Comparison(NamedTuple):
@@ -48,7 +48,8 @@ def compare(trees: Mapping[str, xr.DataTree], reference: str | None = None) -> C
 
 def _default_reference(trees: Mapping[str, xr.DataTree], summaries: Mapping[str, pd.DataFrame]) -> str | None:
     exact = [name for name, tree in trees.items() if tree.attrs["method"] in EXACT and tree["posterior"].sizes["draw"] > 3]
-    return min(exact, key=lambda name: _worst(summaries[name]["r_hat"]), default=None)
+    # Independent draws of the exact posterior first.
+    return min(exact, key=lambda n: ("log_evidence" not in trees[n].attrs, _worst(summaries[n]["r_hat"])), default=None)
 
 
 def _worst(rhat: "pd.Series[float]") -> float:
@@ -67,7 +68,8 @@ def _row(tree: xr.DataTree, summary: pd.DataFrame) -> dict[str, Any]:
     row |= {"R-hat": float(varying["r_hat"].max()) if draws else np.nan, "ESS": fewest}
     # Independent draws from an approximation cost next to nothing: a rate would say nothing about its fit.
     row |= {"ESS/s": fewest / max(seconds["warmup"] + seconds["run"], 1e-9) if attrs["method"] in EXACT else np.nan}
-    return row | {f"{phase} s": value for phase, value in seconds.items()} | {"exit": int(attrs["exit_status"])}
+    row |= {f"{phase} s": value for phase, value in seconds.items()} | {"exit": int(attrs["exit_status"])}
+    return row | {"log evidence": float(attrs.get("log_evidence", np.nan))}
 
 
 def _elpd(tree: xr.DataTree) -> dict[str, float]:

@@ -84,6 +84,7 @@ def fit(
         "seed": int(seed),
         "precision": precision,
         "method": method,
+        "labels_observed": int(getattr(task.rows, "allowed", None) is not None),
         "options": json.dumps(checked._asdict() | dict(model.options), default=_plain),
     }
     return _tree(model, data, groups, attrs | outcome.timing | {"total_seconds": time.perf_counter() - clock})

@@ -55,6 +55,8 @@ def remarks(tree: xr.DataTree) -> list[str]:
         for key, name in (("log_evidence_laplace", "Laplace"), ("log_evidence_importance", "importance sampling"))
         if key in tree.attrs
     ]
+    if "log_evidence" in tree.attrs:
+        evidence.append(f"log evidence {tree.attrs['log_evidence']:.4f}, exact; the draws are independent")
     bound = [f"evidence lower bound {tree.attrs['elbo']:.4f}"] if "elbo" in tree.attrs else []
     return [line for line in (describe_starts(tree), raw_rhat(tree), _agreement(tree), *bound, *evidence, *doubts) if line]
 
@@ -65,7 +67,7 @@ def trusted(tree: xr.DataTree) -> bool:
 
 
 def _agreement(tree: xr.DataTree) -> str:
-    if "label" not in tree["observed_data"] or "latent" not in tree:
+    if "label" not in tree["observed_data"] or "latent" not in tree or tree.attrs.get("labels_observed", 0):
         return ""
     score = adjusted_rand_index(values(tree, "observed_data", "label"), values(tree, "latent", "decode"))
     return f"adjusted Rand index of the most probable components against the labels of the data: {score:.3f}"
