@@ -59,6 +59,13 @@ def predict(model: Model, source: xr.DataTree | Sites, data: Any, **options: Any
     return prediction.predict(model, source, data, **options)
 
 
+def score(model: Model, source: xr.DataTree | Sites, data: Any, **options: Any) -> xr.Dataset:
+    """Accuracy, log loss and calibration on labelled rows; see `inference.prediction.score`."""
+    from inference import prediction
+
+    return prediction.score(model, source, data, **options)
+
+
 def log_likelihood(model: Model, sites: Sites, data: Any, **options: Any) -> np.ndarray:
     """Log-likelihood of every row at ``sites``, latents summed out; see `inference.prediction.log_likelihood`."""
     from inference import prediction
@@ -73,4 +80,4 @@ def program_model(function: Any, data: Any, **options: Any) -> Model:
     return program.program_model(function, data, **options)
 
 
-__all__ = ["METHODS", "compare", "fit", "identify", "log_likelihood", "predict", "program_model"]
+__all__ = ["METHODS", "compare", "fit", "identify", "log_likelihood", "predict", "program_model", "score"]

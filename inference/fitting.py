@@ -66,8 +66,7 @@ def fit(
             model = program_model(model, data, symmetry=symmetry, dims=dims, coords=coords)
     if not isinstance(progress, bool) and not callable(getattr(progress, "phase", None)):
         raise ZooError(f"progress must be true or false, got {progress!r}")
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
-        raise ZooError(f"seed must be a whole number from 0 to 2³² − 1, got {seed!r}")
+    check_seed(seed)
     module = method_module(method)
     checked = checked_options(method, module, options)
     clock = time.perf_counter()
@@ -88,6 +87,12 @@ def fit(
         "options": json.dumps(checked._asdict() | dict(model.options), default=_plain),
     }
     return _tree(model, data, groups, attrs | outcome.timing | {"total_seconds": time.perf_counter() - clock})
+
+
+def check_seed(seed: Any) -> None:
+    """A `ZooError` for what is not a seed."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
+        raise ZooError(f"seed must be a whole number from 0 to 2³² − 1, got {seed!r}")
 
 
 def fingerprint(described: str, task: Task) -> str:

@@ -59,6 +59,45 @@ def predict(model: Model, source: xr.DataTree | Sites, data: Any, precision: int
     return xr.Dataset(variables, coords={"row": np.arange(len(probs)), dim: model.coords.get(dim, np.arange(probs.shape[1]))})
 
 
+def score(model: Model, source: xr.DataTree | Sites, data: Any, num_bins: int = 10) -> xr.Dataset:
+    """How well the labels of ``data`` are predicted, without a look at them; rows without a label do not count.
+
+    Returns ``accuracy``; ``log_loss``, the mean of −log p(label | x); ``calibration_error``, the mean gap between confidence
+    and accuracy, and the curve behind it: ``confidence``, ``hit_rate`` and ``count`` by ``bin`` of equal widths of the largest
+    probability of a row (Guo et al. 2017). Raises `ZooError` for data without labels, or with a class that the model lacks.
+    """
+    require_model(model)
+    table = as_data(data)
+    classes = [str(name) for name in model.coords.get(latent_dim(model), [])]
+    if table.labels is None or not (table.labels >= 0).any():
+        raise ZooError(f"{table.name} has no labels to score against: name the column with label=")
+    if model.symmetry is not None:
+        raise ZooError(f"the classes of this {model.name} are exchangeable: nothing says which one a label means")
+    unknown = [level for level in table.levels if level not in classes]
+    if unknown:
+        raise ZooError(f"{table.name} has the class {unknown[0]!r}; the model has {', '.join(classes)}")
+    labelled = np.flatnonzero(table.labels >= 0)
+    truth = np.array([classes.index(level) for level in table.levels])[table.labels[labelled]]
+    probs = predict(model, source, table)["probs"].values[labelled]
+    confidence, hit = probs.max(1), probs.argmax(1) == truth
+    bins = np.minimum((confidence * num_bins).astype(int), num_bins - 1)
+    count = np.bincount(bins, minlength=num_bins)
+    with np.errstate(divide="ignore", invalid="ignore"):  # a probability of 0 costs ∞; an empty bin has no mean
+        log_loss = -np.log(probs[np.arange(len(truth)), truth]).mean()
+        means, rates = (np.bincount(bins, weights=value, minlength=num_bins) / count for value in (confidence, hit))
+    return xr.Dataset(
+        {
+            "accuracy": hit.mean(),
+            "log_loss": log_loss,
+            "calibration_error": np.nansum(count * np.abs(means - rates)) / len(truth),
+            "confidence": (("bin",), means),
+            "hit_rate": (("bin",), rates),
+            "count": (("bin",), count),
+        },
+        coords={"bin": np.arange(num_bins) / num_bins},
+    )
+
+
 @partial(jax.jit, static_argnames=("static",))
 def _log_average(static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, draws: Sites) -> Array:
     """Log of the average over draws of p(x_n, z_n = k | θ): (N, K)."""

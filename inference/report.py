@@ -58,7 +58,23 @@ def remarks(tree: xr.DataTree) -> list[str]:
     if "log_evidence" in tree.attrs:
         evidence.append(f"log evidence {tree.attrs['log_evidence']:.4f}, exact; the draws are independent")
     bound = [f"evidence lower bound {tree.attrs['elbo']:.4f}"] if "elbo" in tree.attrs else []
-    return [line for line in (describe_starts(tree), raw_rhat(tree), _agreement(tree), *bound, *evidence, *doubts) if line]
+    held_out = (
+        [
+            f"{tree.attrs['held_out_rows']} rows held out: "
+            + ", ".join(
+                f"{name.replace('_', ' ')} {tree.attrs[f'held_out_{name}']:.4g}"
+                for name in ("accuracy", "log_loss", "calibration_error", "log_density")
+                if f"held_out_{name}" in tree.attrs
+            )
+        ]
+        if "held_out_rows" in tree.attrs
+        else []
+    )
+    return [
+        line
+        for line in (*held_out, describe_starts(tree), raw_rhat(tree), _agreement(tree), *bound, *evidence, *doubts)
+        if line
+    ]
 
 
 def trusted(tree: xr.DataTree) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import xarray as xr
 from omegaconf import OmegaConf
 
-from models.data import Data, ZooError, exists, load_data, missing_cell
+from models.data import Data, ZooError, exists, load_data, missing_cell, split
 
 MOST_DEVICES = 16
 NOT_OPTIONS = {"model", "method", "data", "out", "resume"}
@@ -45,10 +45,16 @@ def prepare_jax(config: Mapping[str, Any]) -> None:
 def execute(config: dict[str, Any]) -> tuple[xr.DataTree, Path]:
     """Run one configuration and write its folder: (result, folder). Results are on disk before anything else can fail."""
     config = resumed(config)
-    data = read_data(config["data"])
+    from inference.fitting import check_seed, checked_options, fit, method_module
+
+    check_seed(config["seed"])
+    sections = dict(config["data"])
+    test_fraction = sections.pop("test_fraction", 0.0)
+    data, held_out = split(read_data(sections), test_fraction, config["seed"])
+    if held_out is not None and config["model"]["name"] == "program":
+        raise ZooError("data.test_fraction needs a model of the zoo: a program says nothing about new rows")
     prepare_jax(config)
     model, observed, extra = build_model(config["model"], data)
-    from inference.fitting import checked_options, fit, method_module
     from inference.report import write_report, write_summary
     from inference.results import environment, save
 
@@ -70,6 +76,9 @@ def execute(config: dict[str, Any]) -> tuple[xr.DataTree, Path]:
         raise
     tree.attrs["data"] = data.name
     save(tree, folder / "results.nc")
+    if held_out is not None:
+        tree.attrs |= held_out_figures(model, tree, held_out)
+        save(tree, folder / "results.nc")
     if not tree.attrs["interrupted"]:
         for checkpoint in folder.glob("checkpoint-*.npz"):
             checkpoint.unlink()
@@ -77,6 +86,17 @@ def execute(config: dict[str, Any]) -> tuple[xr.DataTree, Path]:
     write_summary(tree, folder / "summary.csv")
     write_report(tree, folder / "report.html", text)
     return tree, folder
+
+
+def held_out_figures(model: Any, tree: xr.DataTree, data: Data) -> dict[str, float]:
+    """Root attributes on rows that the fit did not see: their mean log density, and how well their labels are predicted."""
+    from inference.prediction import predict, score
+
+    figures = {"held_out_rows": data.num_rows, "held_out_log_density": float(predict(model, tree, data)["log_density"].mean())}
+    if tree.attrs["labels_observed"] and data.labels is not None and (data.labels >= 0).any():
+        scores = score(model, tree, data)
+        figures |= {f"held_out_{name}": float(scores[name]) for name in ("accuracy", "log_loss", "calibration_error")}
+    return figures
 
 
 def read_data(options: dict[str, Any]) -> Data:

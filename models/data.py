@@ -83,6 +83,25 @@ def load_data(
     return data._replace(name=name or data.name, weight=_checked_weight(weight, data))
 
 
+def take(data: Data, rows: np.ndarray) -> Data:
+    """Some rows of a table, by index or by mask."""
+    weight, labels, candidates = (
+        None if column is None else column[rows] for column in (data.weight, data.labels, data.candidates)
+    )
+    return data._replace(x=data.x[rows], weight=weight, labels=labels, candidates=candidates)
+
+
+def split(data: Data, test_fraction: float, seed: int) -> tuple[Data, Data | None]:
+    """(training rows, test rows or None where ``test_fraction`` is 0), drawn at random by ``seed``, in the table's order."""
+    if isinstance(test_fraction, bool) or not isinstance(test_fraction, int | float) or not 0 <= test_fraction < 1:
+        raise ZooError(f"data.test_fraction must be at least 0 and below 1, got {test_fraction!r}")
+    size = round(test_fraction * data.num_rows)
+    if size == data.num_rows:
+        raise ZooError(f"data.test_fraction={test_fraction} leaves no row of {data.name} to fit")
+    held_out = np.isin(np.arange(data.num_rows), np.random.default_rng(seed).permutation(data.num_rows)[:size])
+    return (take(data, ~held_out), take(data, held_out)) if size else (data, None)
+
+
 def exists(path: str | Path) -> bool:
     """Whether there is such a file or folder; no for a text that cannot be a path, such as one that is too long."""
     try:

@@ -12,11 +12,13 @@ from numpyro.infer.util import log_density
 from scipy.special import logsumexp
 from scipy.stats import norm
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+from sklearn.metrics import accuracy_score, log_loss
 
-from inference import METHODS, fit, log_likelihood, predict
+from inference import METHODS, fit, log_likelihood, predict, score
+from inference.results import load
 from inference.shell import run_main
 from models import MODELS, Data, Model, ZooError, load_data
-from models.data import allowed_labels
+from models.data import allowed_labels, split
 
 X = two_groups(14)
 LABELS = ["a", "b", "c", None, "a|b", "b", None, "a", "c", "c|b", "a", "b", "c", "a"]
@@ -172,6 +174,29 @@ def test_prediction_forgets_the_labels_of_new_rows():
     assert list(bare["class"].values) == ["a", "b", "c"]
 
 
+def test_scores_are_scikit_learns():
+    """On the second half of the irises by the first: accuracy and log loss as scikit-learn counts them; calibration by hand."""
+    iris = load_data("iris")
+    order = np.random.default_rng(0).permutation(150)
+    half = [iris._replace(x=iris.x[rows], labels=iris.labels[rows]) for rows in (order[:75], order[75:])]
+    model = MODELS["linear_discriminant"](half[0])
+    tree = fit(model, half[0], method="exact", num_samples=200)
+    found, probs = score(model, tree, half[1], num_bins=4), predict(model, tree, half[1])["probs"].values
+    assert float(found["accuracy"]) == accuracy_score(half[1].labels, probs.argmax(1))
+    assert float(found["log_loss"]) == pytest.approx(log_loss(half[1].labels, probs), rel=1e-10)
+    confidence, hit, error = probs.max(1), probs.argmax(1) == half[1].labels, 0.0
+    for low in (0.0, 0.25, 0.5, 0.75):
+        inside = (confidence >= low) & ((confidence < low + 0.25) | (low == 0.75))
+        if inside.any():
+            error += inside.mean() * abs(confidence[inside].mean() - hit[inside].mean())
+    assert float(found["calibration_error"]) == pytest.approx(error, rel=1e-10)
+    assert int(found["count"].sum()) == 75
+    renamed = half[1]._replace(levels=("virginica", "setosa", "versicolor"), labels=(half[1].labels + 1) % 3)
+    assert float(score(model, tree, renamed)["accuracy"]) == float(found["accuracy"])  # classes go by name, not by code
+    with pytest.raises(ZooError, match="no labels to score"):
+        score(model, tree, half[1].x)
+
+
 def test_without_labels_it_is_the_mixture():
     """The same log joint as `gmm`, by EM from the same sites, and exchangeable classes."""
     bare = Data("bare", X, table().columns)
@@ -210,6 +235,22 @@ def test_a_class_without_rows_keeps_its_prior():
     np.testing.assert_allclose(tree["point_estimate"]["mean"].sel({"class": "c"}), model.hyper["location"], rtol=1e-8)
     with pytest.raises(ZooError, match="no start reached a mode"):
         fit(build(data, prior="flat"), data, method="em")
+
+
+def test_held_out_rows(tmp_path, capsys):
+    """A quarter of the irises: in the report and in the result; the fit does not see them, and the figures are `score`'s."""
+    arguments = ["model=linear_discriminant", "method=em", "data=iris", "data.test_fraction=0.25", "progress=false", "seed=3"]
+    assert run_main([*arguments, f"out={tmp_path / 'run'}"]) == 0
+    tree = load(tmp_path / "run")
+    train, test = split(load_data("iris"), 0.25, 3)
+    assert test is not None
+    assert (train.num_rows, test.num_rows) == (112, 38) == (tree["observed_data"].sizes["row"], tree.attrs["held_out_rows"])
+    assert len(np.unique(np.concatenate([train.x, test.x]), axis=0)) == len(np.unique(load_data("iris").x, axis=0))
+    found = score(MODELS["linear_discriminant"](train), tree, test)
+    assert tree.attrs["held_out_log_loss"] == pytest.approx(float(found["log_loss"]), rel=1e-12)
+    assert "38 rows held out: accuracy" in capsys.readouterr().out
+    with pytest.raises(ZooError, match="test_fraction must be"):
+        run_main([*arguments[:3], "data.test_fraction=1.5"])
 
 
 def test_command_line(tmp_path):
