@@ -148,13 +148,14 @@ def drive(
         _refuse_strangers(checkpoint)
         if checkpoint.is_file():
             finished, before, state, parts = restore(checkpoint, state, one, num_steps if keep else None)
-    # Host arrays carry no weak types: the first chunk then compiles what all chunks run.
-    keys, state = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)), (keys, state))
+    # From the host: no weak types, so that the first chunk compiles what all run, and nothing to compile to share them out.
+    keys, state = jax.tree.map(np.asarray, (keys, state))
     if num_devices > 1:
-        keys, state = jax.device_put((keys, state), jax.sharding.NamedSharding(_mesh(num_devices), PartitionSpec("chain")))
-        arrays = jax.device_put(
-            arrays, jax.sharding.NamedSharding(_mesh(num_devices), PartitionSpec())
-        )  # once, not every chunk
+        mesh = _mesh(num_devices)
+        keys, state = jax.device_put((keys, state), jax.sharding.NamedSharding(mesh, PartitionSpec("chain")))
+        arrays = jax.device_put(arrays, jax.sharding.NamedSharding(mesh, PartitionSpec()))  # once, and not in every chunk
+    else:
+        keys, state = jax.tree.map(jnp.asarray, (keys, state))
     call = partial(advance, step, static, capacity, num_devices, arrays, keys)
 
     reporter.phase(f"compiling {phase}", None)
@@ -171,9 +172,9 @@ def drive(
             clock = time.perf_counter()
             now = np.int32(min(count, num_steps - finished))
             state, buffer, all_done, taken = jax.block_until_ready(call(state, np.int32(first + finished), now))
-            steps = int(np.max(taken))
+            steps = int(np.asarray(taken).max())
             seconds = time.perf_counter() - clock
-            finished, run_seconds, done = finished + steps, run_seconds + seconds, bool(np.all(all_done))
+            finished, run_seconds, done = finished + steps, run_seconds + seconds, bool(np.asarray(all_done).all())
             records = jax.tree.map(lambda leaf, steps=steps: np.array(np.asarray(leaf)[:, :steps]), buffer)
             parts = [*parts, records] if keep else [jax.tree.map(lambda leaf: leaf[:, -1:], records)]
             count = int(np.clip(CHUNK_SECONDS * steps / max(seconds, 1e-9), 1, capacity))
