@@ -1,4 +1,4 @@
-"""`fit`: one call for every model and method, and the assembly of its result."""
+"""`fit`: one call for every model and method; what it checks and hands to the method."""
 
 import hashlib
 import json
@@ -16,20 +16,18 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from inference import METHODS
+from inference.assembly import as_tree, identified_draws, latent_group, of_draws, of_points
 from inference.chains import interruptible
-from inference.diagnostics import diagnose
-from inference.evaluate import Evaluation, evaluate, latents_of_draws, row_count
-from inference.outcome import Draws, Points, Task
+from inference.evaluate import evaluate
+from inference.outcome import Points, Task
 from inference.program import potential_code, program_model
 from inference.progress import Bar, Reporter, Silent
-from inference.relabel import Identification, doubts_labels, identify_draws
-from inference.results import dataset, environment
-from models.base import Data, Model, Pytree, ZooError
+from inference.relabel import doubts_labels
+from inference.results import dataset
+from models.base import Model, Pytree, ZooError
 from models.data import as_data
 
 SHARED = {"seed": 0, "precision": 64, "progress": False}  # options of every method, with their defaults
-
-PART = 100_000  # rows
 
 # option -> smallest and largest value; all others start at 1
 RANGES = {"num_warmup": (0, np.inf), "tol": (0, np.inf), "target_accept": (0.05, 0.999), "max_tree_depth": (1, 15)}
@@ -77,7 +75,7 @@ def fit(
             task = task._replace(folder=Path(folder), fingerprint=fingerprint(repr(described), task))
         outcome = module.run(task, checked)
         reporter.phase("evaluating", None)
-        assemble = _of_points if isinstance(outcome, Points) else _of_draws
+        assemble = of_points if isinstance(outcome, Points) else of_draws
         groups, attrs = assemble(task, outcome)
     attrs |= {
         "seed": int(seed),
@@ -86,7 +84,7 @@ def fit(
         "labels_observed": int(getattr(task.rows, "allowed", None) is not None),
         "options": json.dumps(checked._asdict() | dict(model.options), default=_plain),
     }
-    return _tree(model, data, groups, attrs | outcome.timing | {"total_seconds": time.perf_counter() - clock})
+    return as_tree(model, data, groups, attrs | outcome.timing | {"total_seconds": time.perf_counter() - clock})
 
 
 def check_seed(seed: Any) -> None:
@@ -198,123 +196,6 @@ def as_arrays(tree: Pytree) -> Pytree:
     return jax.tree.map(one, tree)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Assembly
-
-
-def _of_points(task: Task, points: Points) -> tuple[dict[str, xr.Dataset], dict[str, Any]]:
-    model = task.model
-    sound = [s for s, why in enumerate(points.failure) if why is None]
-    if not sound:
-        raise ZooError(f"no start reached a mode: {points.failure[0]}")
-    final = np.full(len(points.failure), np.nan)
-    best, chosen, one = sound[0], {}, None
-    for s in sound:  # one at a time: they share a compilation, and only the best start's latents are kept
-        sites = {name: leaf[s : s + 1] for name, leaf in points.sites.items()}
-        at = evaluate(model, task.hyper, task.prior, task.rows, sites)
-        final[s] = at.log_joint[0]
-        if np.isfinite(final[s]) and (one is None or final[s] > final[best]):
-            best, chosen, one = s, sites, at
-    if one is None:
-        raise ZooError("no start reached a finite log joint; check the scale of the data and the prior")
-    groups = {
-        "point_estimate": dataset({name: leaf[0] for name, leaf in chosen.items()}, model),
-        "functionals": dataset({name: value[0] for name, value in one.functionals.items()}, model),
-        "log_likelihood": _pointwise(one.log_likelihood[0], ()),
-        "optimization": _optimization(points, final),
-    }
-    warnings = [f"start {s}: {why}" for s, why in enumerate(points.failure) if why is not None]
-    attrs = {"best_start": best, "warnings": "\n".join(warnings), "interrupted": int(points.interrupted)}
-    return groups | _latent(model, one), attrs
-
-
-def _of_draws(task: Task, draws: Draws) -> tuple[dict[str, xr.Dataset], dict[str, Any]]:
-    model = task.model
-    if not draws.sites:
-        where = f"; resume={task.folder} goes on from there" if task.folder is not None else ""
-        raise KeyboardInterrupt(f"interrupted before the first draw was finished{where}")
-    shape = next(iter(draws.sites.values())).shape[:2]
-    flat = {name: value.reshape(-1, *value.shape[2:]) for name, value in draws.sites.items()}
-    identified = _identify(task, flat)
-    at = evaluate(model, task.hyper, task.prior, task.rows, identified.sites if identified else flat, shape[1])
-    lead = ("chain", "draw")
-
-    def stacked(value: np.ndarray) -> np.ndarray:
-        return value.reshape(*shape, *value.shape[1:])
-
-    chosen = {name: stacked(value) for name, value in (identified.sites if identified else flat).items()}
-    stats = dict(draws.sample_stats) | {"lp": stacked(at.log_joint)}
-    groups = {"posterior": dataset(chosen, model, lead)}
-    warnings: list[str] = []
-    if identified is not None:
-        groups["posterior_raw"] = dataset(draws.sites, model, lead)
-        stats |= {"permutation": stacked(identified.permutation), "relabel_confidence": stacked(identified.confidence)}
-        warnings = identified.warnings
-    groups |= {
-        "functionals": dataset({name: stacked(value) for name, value in at.functionals.items()}, model, lead),
-        "log_likelihood": _pointwise(at.log_likelihood.reshape(shape[0], -1, at.log_likelihood.shape[1]), lead, at.thin),
-        "sample_stats": dataset(stats, model, lead),
-    }
-    attrs = dict(draws.attrs)
-    if draws.optimization is not None:
-        failed = [why is not None for why in draws.optimization.failure]
-        final = np.where(failed, np.nan, _last(draws.optimization.objective))
-        groups["optimization"] = _optimization(draws.optimization, final)
-        warnings += [f"start {s}: {why}" for s, why in enumerate(draws.optimization.failure) if why is not None]
-    warnings += draws.warnings
-    return groups | _latent(model, at), attrs | {"warnings": "\n".join(warnings), "interrupted": int(draws.interrupted)}
-
-
-def _identify(task: Task, flat: Mapping[str, np.ndarray]) -> Identification | None:
-    model = task.model
-    if model.symmetry is None:
-        return None
-    latents = latents_of_draws(model, task.hyper, task.prior, task.rows, flat)
-    log_joint = evaluate(model, task.hyper, task.prior, task.rows, flat).log_joint
-    rows = row_count(model, task.hyper, task.prior, task.rows, flat)
-    return identify_draws(flat, model.symmetry, model.dims, latents, log_joint, rows)
-
-
-def _pointwise(values: np.ndarray, lead: tuple[str, ...], thin: int = 1) -> xr.Dataset:
-    dims = (*lead, "row")
-    coords = {dim: np.arange(size) * (thin if dim == "draw" else 1) for dim, size in zip(dims, values.shape, strict=True)}
-    return xr.Dataset({"x": (dims, values)}, coords=coords)
-
-
-def _optimization(points: Points, final: np.ndarray) -> xr.Dataset:
-    """Traces by start and iteration, and where every start ended: its log joint at the sites returned."""
-    variables: dict[str, Any] = {
-        "objective": (("start", "iteration"), points.objective),
-        "final_objective": (("start",), final),
-        "converged": (("start",), points.converged),
-        "iterations": (("start",), points.iterations),
-    }
-    if points.criterion is not None:
-        variables["criterion"] = (("start", "iteration"), points.criterion)
-    coords = {"start": np.arange(len(final)), "iteration": np.arange(points.objective.shape[1])}
-    return xr.Dataset(variables, coords=coords)
-
-
-def _last(traces: np.ndarray) -> np.ndarray:
-    """The last number of every trace (start, iteration) that ends in NaN."""
-    return np.array([trace[~np.isnan(trace)][-1] if not np.isnan(trace).all() else np.nan for trace in traces])
-
-
-def _latent(model: Model, at: Evaluation) -> dict[str, xr.Dataset]:
-    if at.latents is None:
-        return {}
-    probs = at.latents.astype(np.float32, copy=False)
-    dim = latent_dim(model)
-    # By parts: NumPy copies a read-only array, which a device's is, before it looks for the largest entries.
-    decode = np.concatenate([part.argmax(1) for part in np.array_split(probs, 1 + len(probs) // PART)])
-    variables = {"responsibilities": (("row", dim), probs), "decode": (("row",), decode)}
-    return {
-        "latent": xr.Dataset(
-            variables, coords={"row": np.arange(len(probs)), dim: model.coords.get(dim, np.arange(probs.shape[1]))}
-        )
-    }
-
-
 def require_model(model: Any) -> None:
     """A `ZooError` for what is not a `Model`, such as a program that `fit` alone takes as it is."""
     if not isinstance(model, Model):
@@ -322,40 +203,6 @@ def require_model(model: Any) -> None:
             f"model: expected a Model, not {type(model).__name__}; inference.program_model(function, data, symmetry=…) makes "
             "one of a NumPyro function"
         )
-
-
-def latent_dim(model: Model) -> str:
-    """The dimension along which the probabilities of a row's latent lie."""
-    if "responsibilities" in model.dims:
-        return model.dims["responsibilities"][-1]
-    return "component" if model.symmetry is None else model.symmetry.dim
-
-
-def _tree(model: Model, data: Any, groups: dict[str, xr.Dataset], attrs: dict[str, Any]) -> xr.DataTree:
-    if isinstance(data, Data):
-        observed = {"x": (("row", "column"), data.x)} | ({} if data.labels is None else {"label": (("row",), data.labels)})
-        coords = {"row": np.arange(data.num_rows), "column": list(data.columns)}
-        groups["observed_data"] = xr.Dataset(
-            observed, coords=coords, attrs={"levels": list(data.levels)} if data.levels else {}
-        )
-    else:
-        leaves = {jax.tree_util.keystr(path) or "data": leaf for path, leaf in jax.tree_util.tree_leaves_with_path(data)}
-        groups["observed_data"] = dataset({name.strip("[]'\""): leaf for name, leaf in leaves.items()}, model)
-    groups["constant_data"] = dataset(model.hyper, model)
-    packages = environment()["packages"]
-    attrs |= {
-        "model": model.name,
-        "data": data.name if isinstance(data, Data) else "program data",
-        "inference_library": "bayes-model-zoo",
-        "inference_library_version": packages["bayes-model-zoo"],
-        "numpyro_version": packages["numpyro"],
-        "jax_version": packages["jax"],
-    }
-    tree = xr.DataTree.from_dict({f"/{name}": group for name, group in groups.items()})
-    tree.attrs = attrs
-    diagnosis = diagnose(tree)
-    tree.attrs |= {"exit_status": diagnosis.exit_status, "problems": "\n".join(diagnosis.problems)}
-    return tree
 
 
 def identify(tree: xr.DataTree, model: Model, data: Any) -> xr.DataTree:
@@ -370,7 +217,7 @@ def identify(tree: xr.DataTree, model: Model, data: Any) -> xr.DataTree:
     shape = next(iter(raw.values())).shape[:2]
     with x64(64):
         task = make_task(model, data, 0, None, Silent())
-        found = _identify(task, {name: value.reshape(-1, *value.shape[2:]) for name, value in raw.items()})
+        found = identified_draws(task, {name: value.reshape(-1, *value.shape[2:]) for name, value in raw.items()})
         assert found is not None
         at = evaluate(model, task.hyper, task.prior, task.rows, found.sites, shape[1])
     chosen = {name: value.reshape(*shape, *value.shape[1:]) for name, value in found.sites.items()}
@@ -380,7 +227,7 @@ def identify(tree: xr.DataTree, model: Model, data: Any) -> xr.DataTree:
     relabelled["posterior"] = xr.DataTree(dataset(chosen, model, lead))
     old = tree["sample_stats"].to_dataset().drop_vars(["permutation", "relabel_confidence"], errors="ignore")
     relabelled["sample_stats"] = xr.DataTree(old.merge(dataset(stats, model, lead)))
-    for name, group in _latent(model, at).items():
+    for name, group in latent_group(model, at).items():
         relabelled[name] = xr.DataTree(group)
     others = [line for line in str(tree.attrs.get("warnings", "")).split("\n") if line and not doubts_labels(line)]
     relabelled.attrs = tree.attrs | {"warnings": "\n".join([*found.warnings, *others])}

@@ -10,8 +10,9 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
+from inference.assembly import latent_dim
 from inference.evaluate import Static, point, static_of
-from inference.fitting import as_arrays, checked_start, latent_dim, require_model, x64
+from inference.fitting import as_arrays, checked_start, require_model, x64
 from models.base import Hyper, Model, Pytree, Sites, Stats, ZooError
 from models.data import as_data
 

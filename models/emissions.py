@@ -32,7 +32,7 @@ class Emission(NamedTuple):
     draw: Callable[[Array, Sites, Array], Array]  # (key, sites, z (N,)) -> x (N, ...)
     check: Callable[[Data], None]  # raises ZooError for values that the block cannot explain
     shapes: Callable[[int], dict[str, tuple[int, ...]]]  # columns -> shapes of the hyperparameters
-    dims: Mapping[str, tuple[str, ...]]
+    dims: tuple[tuple[str, tuple[str, ...]], ...]  # site -> names of its dimensions; pairs, so that the block is hashable
 
 
 def check_hyper(

@@ -72,7 +72,7 @@ def _wishart_emission(tied: bool) -> Emission:
         draw=matrices.wishart_draw,
         check=_check_spread,
         shapes=lambda dimension: _shapes(dimension, (dimension, dimension)),
-        dims={"mean": _MEAN, "precision": ("column", "column_") if tied else (*_MEAN, "column_")},
+        dims=(("mean", _MEAN), ("precision", ("column", "column_") if tied else (*_MEAN, "column_"))),
     )
 
 
@@ -94,7 +94,7 @@ def _gamma_emission(diagonal: bool) -> Emission:
         draw=columns.gamma_draw,
         check=_check_spread,
         shapes=lambda dimension: _shapes(dimension, (dimension,) if diagonal else ()),
-        dims={"mean": _MEAN, "precision": _MEAN if diagonal else ("component",)},
+        dims=(("mean", _MEAN), ("precision", _MEAN if diagonal else ("component",))),
     )
 
 
@@ -120,6 +120,6 @@ GAUSSIANS: dict[str, Emission] = {
         draw=columns.unit_draw,
         check=lambda data: None,
         shapes=lambda dimension: {"location": (dimension,), "strength": ()},
-        dims={"mean": _MEAN},
+        dims=(("mean", _MEAN),),
     ),
 }

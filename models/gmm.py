@@ -12,13 +12,13 @@ z_n uniform, x_n ~ Normal(mean_{z_n}, I).
 """
 
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from models import mixture
-from models.base import Data, Model, Permutation, ZooError
+from models.base import Model, ZooError
 from models.data import as_data
 from models.gaussians import GAUSSIANS
 from models.mixture import Rows, Shape
@@ -47,65 +47,13 @@ def build(
     if isinstance(num_components, bool) or not isinstance(num_components, int | np.integer) or num_components < 1:
         raise ZooError(f"num_components must be a whole number above 0, got {num_components!r}")
     num_components = int(num_components)
-    emission, shape = GAUSSIANS[covariance], _shape(weights, prior != "flat", num_components)
+    emission = GAUSSIANS[covariance]
+    probs = "mixture_probs" if weights == "learned" else None
+    shape = Shape(probs, "component", prior != "flat", num_components, exchangeable=True)
     mixture.check(mixture.complete(data, data.columns, "gmm"), emission, f"num_components={num_components}", num_components)
-    hyper = mixture.hyperparameters(data, emission, shape, prior)
-    static = _structure(covariance, shape)
-    return Model(
-        name=name,
-        spec=static.program,
-        algebra=static.algebra,
-        hyper=hyper,
-        prior=mixture.pseudo_statistics(hyper, static.algebra, emission, shape, data.x.shape[1]),
-        rows=partial(_rows, columns=data.columns),
-        functionals=static.functionals,
-        witnesses=mixture.witnesses,
-        symmetry=Permutation("component") if num_components > 1 else None,
-        simulate=partial(mixture.simulate, emission, shape),
-        dims=dict(emission.dims) | _DIMS,
-        coords=_coords(data, num_components),
-        options={"num_components": num_components, "covariance": covariance, "weights": weights, "prior": prior},
-    )
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Program, E-step and M-step: those of `models.mixture`, with a Gaussian block of `models.gaussians`
-
-
-def _shape(weights: str, proper: bool, num_components: int) -> Shape:
-    return Shape("mixture_probs" if weights == "learned" else None, "component", proper, num_components, exchangeable=True)
-
-
-@cache
-def _structure(covariance: str, shape: Shape) -> mixture.Structure:
-    """One object for equal arguments."""
-    return mixture.structure(GAUSSIANS[covariance], shape)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Names and data
-
-
-_DIMS = {
-    "mixture_probs": ("component",),
-    "sorted_probs": ("rank",),
-    "co_clustering": ("pair",),
-    "concentration": ("component",),
-    "location": ("column",),
-    "origin": ("column",),
-    "responsibilities": ("row", "component"),
-    "x": ("row", "column"),
-}
-
-
-def _coords(data: Data, num_components: int) -> dict[str, list[Any]]:
-    return {
-        "component": list(range(num_components)),
-        "rank": list(range(1, num_components + 1)),
-        "column": list(data.columns),
-        "column_": list(data.columns),
-        "pair": mixture.pairs(data.num_rows),
-    }
+    options = {"num_components": num_components, "covariance": covariance, "weights": weights, "prior": prior}
+    rows = partial(_rows, columns=data.columns)
+    return mixture.model(name, data, emission, shape, range(num_components), prior, rows, options)
 
 
 def _rows(source: Any, columns: tuple[str, ...]) -> Rows:

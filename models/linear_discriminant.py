@@ -11,13 +11,13 @@ shares, class means, pooled covariance with divisor N). A missing label is a lat
 """
 
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from models import mixture
-from models.base import Data, Model, Permutation, ZooError
+from models.base import Data, Model, ZooError
 from models.data import allowed_labels, as_data
 from models.gaussians import GAUSSIANS
 from models.mixture import Rows, Shape
@@ -46,36 +46,9 @@ def build(
     classes = _classes(data, num_classes)
     emission, shape = GAUSSIANS[covariance], Shape("class_probs", "class", prior != "flat", len(classes), _unlabelled(data))
     mixture.check(mixture.complete(data, data.columns, NAME), emission, f"{len(classes)} classes", len(classes))
-    hyper = mixture.hyperparameters(data, emission, shape, prior)
-    static = _structure(covariance, shape)
-    return Model(
-        name=NAME,
-        spec=static.program,
-        algebra=static.algebra,
-        hyper=hyper,
-        prior=mixture.pseudo_statistics(hyper, static.algebra, emission, shape, data.x.shape[1]),
-        rows=partial(_rows, columns=data.columns, classes=classes),
-        functionals=static.functionals,
-        witnesses=mixture.witnesses,
-        symmetry=Permutation("class") if _unlabelled(data) else None,
-        simulate=partial(mixture.simulate, emission, shape),
-        dims={site: tuple("class" if dim == "component" else dim for dim in dims) for site, dims in emission.dims.items()}
-        | _DIMS,
-        coords={
-            "class": list(classes),
-            "rank": list(range(1, len(classes) + 1)),
-            "column": list(data.columns),
-            "column_": list(data.columns),
-            "pair": mixture.pairs(data.num_rows),
-        },
-        options={"covariance": covariance, "prior": prior, "num_classes": num_classes},
-    )
-
-
-@cache
-def _structure(covariance: str, shape: Shape) -> mixture.Structure:
-    """One object for equal arguments."""
-    return mixture.structure(GAUSSIANS[covariance], shape)
+    options = {"covariance": covariance, "prior": prior, "num_classes": num_classes}
+    rows = partial(_rows, columns=data.columns, classes=classes)
+    return mixture.model(NAME, data, emission, shape, classes, prior, rows, options)
 
 
 def _unlabelled(data: Data) -> bool:
@@ -110,15 +83,3 @@ def _rows(source: Any, columns: tuple[str, ...], classes: tuple[str, ...]) -> Ro
     allowed = np.repeat(known.all(axis=1)[:, None], len(classes), axis=1)
     allowed[:, [classes.index(level) for level in data.levels]] = known
     return mixture.rows_of(data, allowed)
-
-
-_DIMS = {
-    "class_probs": ("class",),
-    "sorted_probs": ("rank",),
-    "co_clustering": ("pair",),
-    "concentration": ("class",),
-    "location": ("column",),
-    "origin": ("column",),
-    "responsibilities": ("row", "class"),
-    "x": ("row", "column"),
-}

@@ -9,8 +9,8 @@ The density is then that of what was seen, p(x_n, z_n ∈ A_n | θ) = Σ_{k ∈ 
 alike: a classifier is a mixture whose latents are observed, and a partly labelled one lies between the two.
 """
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ import numpyro
 from jax import Array
 from numpyro import distributions as dist
 
-from models.base import Algebra, Data, Hyper, Sites, Stats, ZooError, on_host
+from models.base import Algebra, Data, Hyper, Model, Permutation, Sites, Stats, ZooError, on_host
 from models.data import missing_cell
 from models.emissions import Emission, check_hyper
 from models.families import dirichlet
@@ -46,7 +46,7 @@ class Features(NamedTuple):
 class Shape(NamedTuple):
     """What tells one mixture from another: names of its two blocks, its size, whether its labels are exchangeable.
 
-    ``probs=None`` stands for uniform weights.
+    ``probs=None`` stands for uniform weights; ``block`` is also the name of the dimension of the components.
     """
 
     probs: str | None
@@ -57,13 +57,14 @@ class Shape(NamedTuple):
 
 
 class Structure(NamedTuple):
-    """The static half of a mixture. A model caches it, so that jitted code recognises it."""
+    """The static half of a mixture: one object for equal arguments, so that jitted code recognises it."""
 
     algebra: Algebra
     program: Callable[..., Any]
     functionals: Callable[..., dict[str, Array]]
 
 
+@cache
 def structure(emission: Emission, shape: Shape) -> Structure:
     """A mixture of ``emission`` blocks of a given ``shape``."""
     learned = ((shape.probs, dirichlet),) if shape.probs else ()
@@ -80,6 +81,54 @@ def structure(emission: Emission, shape: Shape) -> Structure:
         num_groups=shape.size,
     )
     return Structure(algebra, partial(program, emission, shape), partial(functionals, shape))
+
+
+def model(
+    name: str,
+    data: Data,
+    emission: Emission,
+    shape: Shape,
+    labels: Sequence[Any],
+    prior: Any,
+    rows: Callable[[Any], Rows],
+    options: Mapping[str, Any],
+) -> Model:
+    """A mixture on checked data, its components named by ``labels``; raises `ZooError` for a prior outside its support."""
+    static = structure(emission, shape)
+    hyper = hyperparameters(data, emission, shape, prior)
+    named = {site: tuple(shape.block if dim == "component" else dim for dim in dims) for site, dims in emission.dims}
+    weights = {shape.probs: (shape.block,)} if shape.probs else {}
+    return Model(
+        name=name,
+        spec=static.program,
+        algebra=static.algebra,
+        hyper=hyper,
+        prior=pseudo_statistics(hyper, static.algebra, emission, shape, data.x.shape[1]),
+        rows=rows,
+        functionals=static.functionals,
+        witnesses=witnesses,
+        symmetry=Permutation(shape.block) if shape.exchangeable and shape.size > 1 else None,
+        simulate=partial(simulate, emission, shape),
+        dims=named
+        | weights
+        | {
+            "sorted_probs": ("rank",),
+            "co_clustering": ("pair",),
+            "concentration": (shape.block,),
+            "location": ("column",),
+            "origin": ("column",),
+            "responsibilities": ("row", shape.block),
+            "x": ("row", "column"),
+        },
+        coords={
+            shape.block: list(labels),
+            "rank": list(range(1, shape.size + 1)),
+            "column": list(data.columns),
+            "column_": list(data.columns),
+            "pair": pairs(data.num_rows),
+        },
+        options=options,
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------------------
