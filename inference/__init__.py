@@ -66,6 +66,20 @@ def score(model: Model, source: xr.DataTree | Sites, data: Any, **options: Any) 
     return prediction.score(model, source, data, **options)
 
 
+def discriminant(model: Model, source: xr.DataTree | Sites, **options: Any) -> xr.Dataset:
+    """Bias and weights of the classes' log-odds, with their uncertainty; see `inference.discriminants.discriminant`."""
+    from inference import discriminants
+
+    return discriminants.discriminant(model, source, **options)
+
+
+def learning_curve(models: Mapping[str, Any], data: Any, sizes: Any, **options: Any) -> xr.Dataset:
+    """Held-out scores against the number of rows to learn from; see `inference.learning.learning_curve`."""
+    from inference import learning
+
+    return learning.learning_curve(models, data, sizes, **options)
+
+
 def log_likelihood(model: Model, sites: Sites, data: Any, **options: Any) -> np.ndarray:
     """Log-likelihood of every row at ``sites``, latents summed out; see `inference.prediction.log_likelihood`."""
     from inference import prediction
@@ -80,4 +94,15 @@ def program_model(function: Any, data: Any, **options: Any) -> Model:
     return program.program_model(function, data, **options)
 
 
-__all__ = ["METHODS", "compare", "fit", "identify", "log_likelihood", "predict", "program_model", "score"]
+__all__ = [
+    "METHODS",
+    "compare",
+    "discriminant",
+    "fit",
+    "identify",
+    "learning_curve",
+    "log_likelihood",
+    "predict",
+    "program_model",
+    "score",
+]

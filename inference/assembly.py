@@ -6,13 +6,17 @@ from typing import Any
 import jax
 import numpy as np
 import xarray as xr
+from numpyro import distributions as dist
 
 from inference.diagnostics import diagnose
 from inference.evaluate import Evaluation, evaluate, latents_of_draws, row_count
 from inference.outcome import Draws, Points, Task
+from inference.program import latent_sites
 from inference.relabel import Identification, identify_draws
 from inference.results import dataset, environment
 from models.base import Data, Model, ZooError
+from models.data import is_sparse
+from models.documents import Sequences
 
 PART = 100_000  # rows
 
@@ -39,8 +43,32 @@ def of_points(task: Task, points: Points) -> tuple[dict[str, xr.Dataset], dict[s
         "optimization": _optimization(points, final),
     }
     warnings = [f"start {s}: {why}" for s, why in enumerate(points.failure) if why is not None]
+    warnings += on_the_boundary(task, {name: leaf[0] for name, leaf in chosen.items()})
     attrs = {"best_start": best, "warnings": "\n".join(warnings), "interrupted": int(points.interrupted)}
     return groups | latent_group(model, one), attrs
+
+
+def on_the_boundary(task: Task, sites: Mapping[str, np.ndarray]) -> list[str]:
+    """A line for every site with probabilities of 0 or 1, or rates of 0, at an optimum."""
+    lines = []
+    for name, site in latent_sites(task.model.spec, task.hyper, task.rows).items():
+        support = site.support
+        while hasattr(support, "base_constraint"):  # of independent sites
+            support = support.base_constraint
+        value = np.asarray(sites[name])
+        if support in (dist.constraints.simplex, dist.constraints.unit_interval):
+            there = (value <= 0) | (value >= 1)
+        elif support in (dist.constraints.positive, dist.constraints.nonnegative):
+            there = value <= 0
+        else:
+            continue
+        if there.any():
+            values = " or ".join(f"{edge:g}" for edge in np.unique(value[there]))
+            lines.append(
+                f"the maximum lies on the boundary: {there.sum()} of {there.size} entries of {name} are {values}. A row "
+                "against one has density 0; a prior with concentration above 1 keeps away from it"
+            )
+    return lines
 
 
 def of_draws(task: Task, draws: Draws) -> tuple[dict[str, xr.Dataset], dict[str, Any]]:
@@ -137,13 +165,25 @@ def latent_dim(model: Model) -> str:
     return "component" if model.symmetry is None else model.symmetry.dim
 
 
+def observed_data(data: Data) -> xr.Dataset:
+    """The table as it was read; sparse counts as (row, column, count) of the filled cells."""
+    coords: dict[str, Any] = {"row": np.arange(data.num_rows), "column": list(data.columns)}
+    if isinstance(data.x, Sequences):
+        observed: dict[str, Any] = {"token": (("position",), data.x.tokens), "start": (("row_edge",), data.x.starts)}
+    elif is_sparse(data.x):
+        cells = data.x.tocoo()
+        variables = {"cell_row": cells.row, "cell_column": cells.col, "count": cells.data}
+        observed = {name: (("cell",), values) for name, values in variables.items()}
+    else:
+        observed = {"x": (("row", "column"), data.x)}
+    if data.labels is not None:
+        observed["label"] = (("row",), data.labels)
+    return xr.Dataset(observed, coords=coords, attrs={"levels": list(data.levels)} if data.levels else {})
+
+
 def as_tree(model: Model, data: Any, groups: dict[str, xr.Dataset], attrs: dict[str, Any]) -> xr.DataTree:
     if isinstance(data, Data):
-        observed = {"x": (("row", "column"), data.x)} | ({} if data.labels is None else {"label": (("row",), data.labels)})
-        coords = {"row": np.arange(data.num_rows), "column": list(data.columns)}
-        groups["observed_data"] = xr.Dataset(
-            observed, coords=coords, attrs={"levels": list(data.levels)} if data.levels else {}
-        )
+        groups["observed_data"] = observed_data(data)
     else:
         leaves = {jax.tree_util.keystr(path) or "data": leaf for path, leaf in jax.tree_util.tree_leaves_with_path(data)}
         groups["observed_data"] = dataset({name.strip("[]'\""): leaf for name, leaf in leaves.items()}, model)
@@ -151,6 +191,7 @@ def as_tree(model: Model, data: Any, groups: dict[str, xr.Dataset], attrs: dict[
     packages = environment()["packages"]
     attrs |= {
         "model": model.name,
+        "warnings": "\n".join([*model.warnings, *filter(None, [attrs.get("warnings", "")])]),
         "data": data.name if isinstance(data, Data) else "program data",
         "inference_library": "bayes-model-zoo",
         "inference_library_version": packages["bayes-model-zoo"],

@@ -20,7 +20,7 @@ from inference.optimise import require_proper
 from inference.outcome import Draws, Points, Task
 from inference.program import constrain_draws, potential, transforms, unconstrain_chains
 from inference.quasi_newton import minimise
-from inference.start import start_sites
+from inference.start import num_starts, start_sites
 from models.base import Pytree, ZooError
 
 GOOD_K = 0.7
@@ -57,7 +57,7 @@ def run(task: Task, options: Options) -> Draws:
     spec, arrays = task.model.spec, (task.hyper, task.rows)
     require_proper(task)
     supports = transforms(spec, *arrays)
-    starts = unconstrain_chains(supports, start_sites(task, 1 if task.start else options.num_starts))
+    starts = unconstrain_chains(supports, start_sites(task, num_starts(task, options.num_starts)))
     minima = minimise(energy, spec, arrays, starts, options.max_iter, options.tol, task.reporter)
     stacked = np.array(
         [ravel_pytree(jax.tree.map(lambda leaf, s=s: leaf[s], minima.points))[0] for s in range(len(minima.trace))]

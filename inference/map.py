@@ -19,7 +19,7 @@ from numpyro.optim import Adam
 from inference.outcome import Points, Task
 from inference.program import constrain, constrain_starts, transforms, unconstrain_chains
 from inference.quasi_newton import minimise
-from inference.start import start_sites
+from inference.start import num_starts, start_sites
 from inference.sweep import local_step
 from models.base import Pytree
 
@@ -65,7 +65,7 @@ def run(task: Task, options: Options) -> Points:
         # On shapes only: the guide learns the sites, and its values are never read, because `loss` gives every location. Run
         # on numbers, NumPyro's initialisation compiles hundreds of single operations.
         jax.eval_shape(svi.init, task.key, task.hyper, task.rows)
-    starts = unconstrain_chains(supports, start_sites(task, 1 if task.start else options.num_starts))
+    starts = unconstrain_chains(supports, start_sites(task, num_starts(task, options.num_starts)))
     minima = minimise(loss, program, (task.hyper, task.rows, supports), starts, options.max_iter, options.tol, task.reporter)
     sites = constrain_starts(supports, minima.points)
     return Points(

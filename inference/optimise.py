@@ -10,7 +10,7 @@ from jax import Array
 
 from inference.chains import Run, drive
 from inference.outcome import Points, Task
-from inference.start import sites_of, start_states
+from inference.start import num_starts, sites_of, start_states
 from inference.sweep import Local, Verbs, sweep
 from models.base import Algebra, Pytree, Stats, ZooError, inner, log_prior, on_host
 
@@ -88,10 +88,10 @@ def elbo(algebra: Algebra, prior: Mapping[str, Stats], state: Climb, local: Loca
     return jnp.where(state.known, bound, -jnp.inf)
 
 
-def climb(task: Task, method: FixedPoint, max_iter: int, tol: float, num_starts: int) -> tuple[Points, Climb]:
-    """All starts to their fixed points: (points, their final states)."""
+def climb(task: Task, method: FixedPoint, max_iter: int, tol: float, wanted: int) -> tuple[Points, Climb]:
+    """At most ``wanted`` starts to their fixed points: (points, their final states)."""
     algebra = require_algebra(task)
-    state = initial(task, algebra, method, num_starts)
+    state = initial(task, algebra, method, wanted)
     arrays = (task.hyper, task.prior, task.rows, jnp.asarray(tol, float))
     run = drive(step, (algebra, method), arrays, task.key, state, max_iter, task.reporter, "iterating", describe=_describe)
     return points(task, algebra, method, run), run.state
@@ -116,9 +116,9 @@ def require_proper(task: Task) -> None:
         )
 
 
-def initial(task: Task, algebra: Algebra, method: FixedPoint, num_starts: int) -> Climb:
+def initial(task: Task, algebra: Algebra, method: FixedPoint, wanted: int) -> Climb:
     """States of all starts: seeded, or one at the sites given."""
-    size = num_starts if task.start is None else 1
+    size = num_starts(task, wanted)
     T, nu, known = start_states(task, algebra, method.verbs.parameters, size)
     lowest, no = on_host(np.full(size, -np.inf, jnp.result_type(float))), on_host(np.zeros(size, bool))
     return Climb(T, nu, on_host(np.full(size, known)), lowest, no, no, T, lowest)

@@ -107,7 +107,8 @@ def _log_average(static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows:
         found = point(static, hyper, prior, rows, sites)
         if found["latents"] is None:
             raise ZooError("this program hides its latents, so there are no component probabilities; use log_likelihood")
-        return found["log_likelihood"][:, None] + jnp.log(found["latents"])
+        density = found["log_likelihood"][:, None]
+        return jnp.where(density == -jnp.inf, -jnp.inf, density + jnp.log(found["latents"]))
 
     size = jax.tree.leaves(draws)[0].shape[0]
     shape = jax.eval_shape(lambda: at(jax.tree.map(lambda leaf: leaf[0], draws)))

@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 from numpyro import handlers
 from numpyro.infer import init_to_sample
@@ -44,6 +45,29 @@ def seeds(key: Array, points: Array, weight: Array, num_seeds: int) -> Array:
     return lax.fori_loop(1, num_seeds, body, first)[0]
 
 
+def latents_observed(rows: Pytree) -> bool:
+    """Whether every row allows one value of its latent only: there is then one start, and it is the answer."""
+    allowed = getattr(rows, "allowed", None)
+    return allowed is not None and bool((np.asarray(allowed).sum(-1) == 1).all())
+
+
+def num_starts(task: Task, wanted: int) -> int:
+    """How many starts an optimiser makes: one where all would be the same."""
+    return 1 if task.start is not None or latents_observed(task.rows) else wanted
+
+
+@partial(jax.jit, static_argnames=("algebra", "size"))
+def observed(algebra: Algebra, size: int, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree) -> Stats:
+    """Nu of ``size`` equal starts where all latents are observed: the conjugate update itself."""
+
+    def block(key: Array, rows: Pytree, weight: Array) -> Any:
+        features = algebra.features(hyper, rows)
+        return algebra.statistics(weight, rows.allowed.astype(weight.dtype), features)
+
+    nu = add(dict(prior), block_sum(block, jax.random.PRNGKey(0), rows))
+    return jax.tree.map(lambda leaf: jnp.repeat(leaf[None], size, axis=0), nu)
+
+
 @partial(jax.jit, static_argnames=("algebra", "num_starts"))
 def seeded(algebra: Algebra, num_starts: int, hyper: Hyper, prior: Mapping[str, Stats], key: Array, rows: Pytree) -> Stats:
     """Nu of ``num_starts`` starts, stacked along a leading axis."""
@@ -63,8 +87,7 @@ def seeded(algebra: Algebra, num_starts: int, hyper: Hyper, prior: Mapping[str, 
             centres = jnp.where(jnp.isnan(known), centres, known)
 
         def block(key: Array, rows: Pytree, weight: Array) -> Any:
-            gap = (algebra.coordinates(hyper, rows) / scale)[:, None, :] - centres[None, :, :]
-            nearest = algebra.latent.nearest((gap**2).sum(-1))
+            nearest = algebra.latent.nearest(_squared_distances(algebra.coordinates(hyper, rows) / scale, centres))
             z = jax.tree.map(lambda leaf: (1 - SHARE) * leaf + SHARE / algebra.num_groups, nearest)
             if known is not None:
                 z = jnp.where(rows.allowed, z, 0)
@@ -74,6 +97,11 @@ def seeded(algebra: Algebra, num_starts: int, hyper: Hyper, prior: Mapping[str, 
         return add(dict(prior), block_sum(block, key, rows))
 
     return each(one, jax.random.split(key, num_starts))
+
+
+def _squared_distances(points: Array, centres: Array) -> Array:
+    """(N, K), by one product: for choosing the nearest, rounding does not matter."""
+    return (points**2).sum(1)[:, None] - 2 * points @ centres.T + (centres**2).sum(1)[None, :]
 
 
 def _labelled_centres(algebra: Algebra, hyper: Hyper, rows: Pytree, scale: Array) -> Array | None:
@@ -117,7 +145,10 @@ def start_states(task: Task, algebra: Algebra, verb: ParameterVerb, size: int) -
     if task.start is not None:
         nu = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], size, axis=0), dict(task.prior))
         return natural_of(algebra, task.hyper, repeated(task.start, size)), nu, False
-    nu = seeded(algebra, size, task.hyper, task.prior, task.key, task.rows)
+    if latents_observed(task.rows):
+        nu = observed(algebra, size, task.hyper, task.prior, task.rows)
+    else:
+        nu = seeded(algebra, size, task.hyper, task.prior, task.key, task.rows)
     return parameters_of(algebra, verb, nu), nu, True
 
 

@@ -18,12 +18,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from models.data import Data, ZooError
 
-__all__ = ["Algebra", "Data", "Family", "Latent", "Model", "Permutation", "Symmetry", "ZooError"]
+__all__ = ["Algebra", "Data", "Discriminant", "Family", "Latent", "Linear", "Model", "Permutation", "Symmetry", "ZooError"]
 
 Pytree = Any
 Stats = Pytree  # sufficient statistics, and natural parameters of q(θ): the same structure
@@ -71,6 +72,21 @@ class Algebra(NamedTuple):
     num_groups: int  # how many it looks for
 
 
+class Linear(NamedTuple):
+    """Log p(x, k) or log p(x | k) of component k = bias_k + Σ_f < weights[f]_k, φ_f(x) > + a part that no component enters."""
+
+    bias: Array  # (K,)
+    weights: dict[str, Array]  # feature -> (K, ...)
+
+
+class Discriminant(NamedTuple):
+    """How log densities are linear in features of the row: what a classifier's log-odds are made of."""
+
+    linear: Callable[[Sites], Linear]
+    features: Callable[[Pytree], dict[str, Array]]  # rows -> feature -> (N, ...)
+    dims: tuple[tuple[str, tuple[str, ...]], ...]  # feature -> names of its dimensions
+
+
 class Permutation(NamedTuple):
     """The posterior is unchanged when the labels along ``dim`` are permuted."""
 
@@ -97,6 +113,8 @@ class Model(NamedTuple):
     dims: Mapping[str, tuple[str, ...]]  # site or functional -> names of its dimensions
     coords: Mapping[str, list[Any]]  # dimension -> labels
     options: Mapping[str, Any]  # what build was asked for, stored with every result
+    discriminant: Discriminant | None = None  # of log p(x, z = k), where it is linear in features of the row
+    warnings: tuple[str, ...] = ()  # what to know of this prior or this data, stored with every result
 
     def program(self, data: Any, *, marginal: bool = True) -> Any:
         """The NumPyro program under this model's prior: ``NUTS(model.program)`` works, with ``data`` as its argument."""
@@ -113,16 +131,16 @@ def add(left: Stats, right: Stats) -> Stats:
     return jax.tree.map(lambda a, b: a + b, left, right)
 
 
-def inner(left: Stats, right: Stats) -> Array:
-    """< left, right > over all leaves of two pytrees of one structure: a scalar."""
-    products = jax.tree.map(lambda a, b: (a * b).sum(), left, right)
-    return jax.tree.reduce(jax.numpy.add, products)
+def inner(T: Stats, nu: Stats) -> Array:
+    """< T, nu > over all leaves of two pytrees of one structure, a scalar; a statistic of 0 is worth 0 whatever T, also −∞."""
+    products = jax.tree.map(lambda T, nu: (jnp.where(nu == 0, 0.0, T) * nu).sum(), T, nu)
+    return jax.tree.reduce(jnp.add, products)
 
 
 def log_prior(algebra: Algebra, prior: Mapping[str, Stats], T: Mapping[str, Stats]) -> Array:
     """Log p(θ) in the coordinates of the program's sites: < T(θ), prior > − log Z(prior); 0 for a flat prior."""
     if not algebra.proper:
-        return jax.numpy.zeros(())
+        return jnp.zeros(())
     return inner(T, dict(prior)) - sum(family.log_partition(prior[name]) for name, family in algebra.families)
 
 

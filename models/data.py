@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,21 +21,24 @@ class ZooError(ValueError):
 
 
 class Data(NamedTuple):
-    """A table of N rows on the host: real columns, and at most one label column.
+    """A table of N rows on the host: columns of numbers or categories, and at most one label column.
 
-    ``x`` is (N, D) float64 with NaN for a missing cell; ``labels`` is (N,) with codes into ``levels``, −1 for a missing
+    ``x`` is (N, D) float64 with NaN for a missing cell, or a SciPy sparse matrix of counts; where ``categories`` names the
+    levels of a column, x holds codes into them (it is empty where all columns are numbers, and so is the entry of a column of
+    numbers); ``labels`` is (N,) with codes into ``levels``, −1 for a missing
     label or a set of candidates, or None; ``candidates`` is (N, levels), true where a row's label may be that level, or None
     where no row has a set; ``weight`` is (N,), non-negative, or None for one each.
     """
 
     name: str
-    x: np.ndarray
+    x: Any
     columns: tuple[str, ...]
     labels: np.ndarray | None = None
     label: str | None = None
     levels: tuple[str, ...] = ()
     weight: np.ndarray | None = None
     candidates: np.ndarray | None = None
+    categories: tuple[tuple[str, ...], ...] = ()
 
     @property
     def num_rows(self) -> int:
@@ -46,15 +51,19 @@ def load_data(
     label: str | None = None,
     columns: list[str] | str | None = None,
     drop_constant: bool = False,
+    threshold: float | None = None,
+    labels: Any = None,
     weight: np.ndarray | None = None,
     name: str | None = None,
     **options: Any,
 ) -> Data:
-    """Read a named data set, a CSV or Parquet file, a DataFrame or an array into `Data`.
+    """Read a named data set, a CSV or Parquet file, a DataFrame, an array or a SciPy sparse matrix into `Data`.
 
-    ``label`` names the column that is set aside as the label, ``columns`` the real columns to keep, in order;
-    ``drop_constant`` leaves out columns with a single value; ``weight`` is one non-negative number a row. Further
-    ``options`` go to the generator of a named data set. Raises `ZooError` naming file, column, row and value.
+    ``label`` names the column that is set aside as the label, and ``labels`` gives one a row where there is no such column;
+    ``columns`` are the columns to keep, in order (for a sparse matrix: their names); ``drop_constant`` leaves out columns with
+    a single value; ``threshold`` turns numbers into 1 where they are above it and 0 elsewhere; ``weight`` is one non-negative
+    number a row. Further ``options`` go to the generator of a named data set. Raises `ZooError` naming file, column, row and
+    value.
     """
     from models.datasets import DATASETS
 
@@ -70,16 +79,14 @@ def load_data(
     else:
         if options:
             raise ZooError(f"unknown data option {sorted(options)[0]!r}: a table takes label, columns and drop_constant")
-        data = _table(source, label, columns, name)
+        data = _matrix(source, columns, name) if is_sparse(source) else _table(source, label, columns, name)
         columns = label = None
     data = _select(data, label, columns, drop_constant)
     if data.x.shape[0] == 0:
         raise ZooError(f"{data.name} has no rows")
-    if np.isinf(data.x).any():
-        row, column = np.argwhere(np.isinf(data.x))[0]
-        raise ZooError(
-            f"{data.name}: column {data.columns[column]!r}, row {row + 1}: the value is infinite; correct or remove it"
-        )
+    if (cell := first_cell(data, np.isinf)) is not None:
+        raise ZooError(f"{data.name}: column {cell.column!r}, row {cell.row + 1}: the value is infinite; correct or remove it")
+    data = _labelled(_binarised(data, threshold), labels)
     return data._replace(name=name or data.name, weight=_checked_weight(weight, data))
 
 
@@ -115,13 +122,63 @@ def as_data(source: Any) -> Data:
     return source if isinstance(source, Data) else load_data(source)
 
 
+def is_sparse(x: Any) -> bool:
+    """Whether a table's cells are SciPy's sparse ones."""
+    return bool(sparse.issparse(x))
+
+
+class Cell(NamedTuple):
+    """A cell that was looked for: the first of ``number`` such."""
+
+    row: int
+    column: str
+    value: float
+    number: int
+
+
+def first_cell(data: Data, wanted: Callable[[np.ndarray], np.ndarray]) -> Cell | None:
+    """The first cell for which ``wanted`` is true of its value, or None; documents, and empty cells of counts, have none."""
+    if not hasattr(data.x, "ndim"):
+        return None
+    if is_sparse(data.x):
+        cells = data.x.tocoo()
+        found = np.flatnonzero(wanted(cells.data))
+        if not len(found):
+            return None
+        first = found[np.argmin(cells.row[found])]
+        row, column, value = int(cells.row[first]), int(cells.col[first]), float(cells.data[first])
+    else:
+        mask = wanted(data.x)
+        found = np.flatnonzero(mask)
+        if not len(found):
+            return None
+        row, column = divmod(int(found[0]), data.x.shape[1])
+        value = float(data.x[row, column])
+    return Cell(row, data.columns[column], value, len(found))
+
+
 def missing_cell(data: Data) -> str | None:
     """Where the first missing cell is, in words, or None."""
-    holes = np.argwhere(np.isnan(data.x))
-    if not len(holes):
+    cell = first_cell(data, np.isnan)
+    if cell is None:
         return None
-    row, column = holes[0]
-    return f"{data.name}: column {data.columns[column]!r}, row {row + 1}: the cell is missing ({len(holes)} missing in all)"
+    return f"{data.name}: column {cell.column!r}, row {cell.row + 1}: the cell is missing ({cell.number} missing in all)"
+
+
+def _binarised(data: Data, threshold: float | None) -> Data:
+    if threshold is None:
+        return data
+    if not hasattr(data.x, "ndim"):
+        raise ZooError(f"{data.name} holds documents: threshold is for numbers")
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not np.isfinite(threshold):
+        raise ZooError(f"threshold must be a number, got {threshold!r}")
+    if any(data.categories):
+        raise ZooError(f"{data.name} has columns of categories: threshold is for numbers")
+    if is_sparse(data.x):
+        if threshold < 0:
+            raise ZooError("threshold must be 0 or more for sparse counts: their empty cells are 0")
+        return data._replace(x=sparse.csr_array(data.x > threshold, dtype=np.float64))
+    return data._replace(x=np.where(np.isnan(data.x), np.nan, data.x > threshold))
 
 
 def _table(source: Any, label: str | None, columns: list[str] | str | None, name: str | None) -> Data:
@@ -144,11 +201,33 @@ def _table(source: Any, label: str | None, columns: list[str] | str | None, name
     real = [c for c in frame.columns if c != label] if chosen is None else [c for c in chosen if c != label]
     if not real:
         raise ZooError(f"{title} has no columns to model")
-    x = np.column_stack([_numbers(frame[c], title, label) for c in real])
+    read = [_column(frame[c], title) for c in real]
+    x = np.column_stack([values for values, _ in read])
+    categories = tuple(levels for _, levels in read) if any(levels for _, levels in read) else ()
     if label is None:
-        return Data(title, x, tuple(real))
+        return Data(title, x, tuple(real), categories=categories)
     codes, levels, candidates = _codes(frame[label], title)
-    return Data(title, x, tuple(real), codes, label, levels, candidates=candidates)
+    return Data(title, x, tuple(real), codes, label, levels, candidates=candidates, categories=categories)
+
+
+def _matrix(source: Any, columns: Any, name: str | None) -> Data:
+    names = [f"x{d}" for d in range(source.shape[1])] if columns is None else [str(c) for c in columns]
+    if len(names) != source.shape[1] or len(set(names)) != len(names):
+        raise ZooError(f"columns: expected {source.shape[1]} different names, one a column of the matrix, got {len(names)}")
+    return Data(name or "matrix", sparse.csr_array(source, dtype=np.float64), tuple(names))
+
+
+def _labelled(data: Data, labels: Any) -> Data:
+    """The data with ``labels`` (N,) in place of a label column; None or NaN is missing, ``a|b`` a set of candidates."""
+    if labels is None:
+        return data
+    import pandas as pd
+
+    column = pd.Series(labels, name="label")
+    if len(column) != data.num_rows:
+        raise ZooError(f"labels: {len(column)} of them for {data.num_rows} rows")
+    codes, levels, candidates = _codes(column.reset_index(drop=True), data.name)
+    return data._replace(labels=codes, label="label", levels=levels, candidates=candidates)
 
 
 def _read(path: Path) -> pd.DataFrame:
@@ -180,19 +259,22 @@ def _frame_of_array(source: Any) -> pd.DataFrame:
     return pd.DataFrame(array, columns=[f"x{d}" for d in range(array.shape[1])])
 
 
-def _numbers(column: pd.Series[Any], title: str, label: str | None) -> np.ndarray:
+def _column(column: pd.Series[Any], title: str) -> tuple[np.ndarray, tuple[str, ...]]:
+    """(numbers, no levels), or (codes, levels) where at least half of the cells are no numbers; NaN where a cell is missing."""
     import pandas as pd
 
     if pd.api.types.is_datetime64_any_dtype(column) or pd.api.types.is_timedelta64_dtype(column):
         raise ZooError(f"{title}: column {column.name!r} holds dates; turn them into numbers, or leave the column out")
     numbers = pd.to_numeric(column, errors="coerce")
     bad = np.flatnonzero(numbers.isna() & ~column.isna())
-    if len(bad):
-        hint = "correct the cell" if len(bad) < len(column) / 2 else "leave the column out with data.columns=[…]"
-        if label is None and len(bad) >= len(column) / 2:
-            hint += f" or mark it as the label with data.label='{column.name}'"
-        raise ZooError(f"{title}: column {column.name!r}, row {bad[0] + 1}: {column.iloc[bad[0]]!r} is not a number; {hint}")
-    return numbers.to_numpy(dtype=np.float64, na_value=np.nan)
+    if not len(bad):
+        return numbers.to_numpy(dtype=np.float64, na_value=np.nan), ()
+    if len(bad) < int((~column.isna()).sum()) / 2:
+        raise ZooError(
+            f"{title}: column {column.name!r}, row {bad[0] + 1}: {column.iloc[bad[0]]!r} is not a number; correct the cell"
+        )
+    codes, found = pd.factorize(column.astype(str).where(~column.isna(), None), sort=True)
+    return np.where(codes < 0, np.nan, codes), tuple(str(level) for level in found)
 
 
 def _codes(column: pd.Series[Any], title: str) -> tuple[np.ndarray, tuple[str, ...], np.ndarray | None]:
@@ -235,13 +317,22 @@ def _select(data: Data, label: str | None, columns: list[str] | str | None, drop
         for wanted in chosen:
             if wanted not in data.columns:
                 raise ZooError(f"{data.name} has no column {wanted!r}; its columns are {', '.join(data.columns)}")
-        data = data._replace(x=data.x[:, [data.columns.index(c) for c in chosen]], columns=tuple(chosen))
+        data = _keep(data, [data.columns.index(c) for c in chosen])
     if drop_constant:
-        keep = [d for d in range(data.x.shape[1]) if len(np.unique(data.x[~np.isnan(data.x[:, d]), d])) > 1]
-        data = data._replace(x=data.x[:, keep], columns=tuple(data.columns[d] for d in keep))
+        data = _keep(data, [d for d in range(len(data.columns)) if not _is_constant(data.x[:, [d]])])
     if not data.columns:
         raise ZooError(f"{data.name} has no columns to model")
     return data
+
+
+def _keep(data: Data, chosen: list[int]) -> Data:
+    categories = tuple(data.categories[d] for d in chosen) if data.categories else ()
+    return data._replace(x=data.x[:, chosen], columns=tuple(data.columns[d] for d in chosen), categories=categories)
+
+
+def _is_constant(column: Any) -> bool:
+    values = column.toarray() if is_sparse(column) else column
+    return len(np.unique(values[~np.isnan(values)])) <= 1
 
 
 def _known_options(name: str, loader: Any, options: dict[str, Any]) -> dict[str, Any]:

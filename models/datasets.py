@@ -1,7 +1,7 @@
 """Named data sets, all offline: scikit-learn's bundled tables in raw units, and generators with known truth."""
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +35,12 @@ def wine() -> Data:
 def digits() -> Data:
     """1797 handwritten digits of 8 × 8 pixels, 0 to 16; the label is the digit. Some border pixels are constant."""
     return _bundled("digits", "digit")
+
+
+def binary_digits() -> Data:
+    """The digits in black and white: 1 where a pixel is above 7 of 16."""
+    data = digits()
+    return data._replace(name="binary_digits", x=(data.x > 7).astype(np.float64))
 
 
 def breast_cancer() -> Data:
@@ -73,6 +79,67 @@ def blobs(num_rows: int = 500, num_features: int = 2, num_groups: int = 3, separ
     return Data("blobs", x, names, group, "group", tuple(str(g) for g in range(num_groups)))
 
 
+# Words of an email filter: document 003's samples, and some that both kinds of mail share. Rates in a spam and in an ordinary
+# mail, per 1000 words.
+SPAM_WORDS = {
+    "win": (24, 1), "pure": (16, 1), "gold": (20, 1), "xxx": (12, 0.1), "office": (2, 16), "hours": (4, 14), "copier": (0.2, 6),
+    "toast": (0.4, 2), "free": (30, 4), "prize": (14, 0.4), "click": (22, 3), "offer": (20, 4), "money": (18, 3),
+    "urgent": (8, 2), "meeting": (0.5, 18), "report": (1, 14), "lecture": (0.2, 8), "draft": (0.4, 9), "lunch": (0.6, 8),
+    "please": (12, 16), "today": (14, 12), "you": (60, 40), "the": (90, 110), "and": (60, 65), "for": (40, 38),
+    "with": (24, 26), "now": (26, 8), "we": (30, 36), "time": (12, 14), "mail": (14, 10), "new": (18, 12), "send": (10, 9),
+}  # fmt: skip
+
+
+def spam(num_rows: int = 400, length: float = 10.0, share: float = 0.4, seed: int = 0) -> Data:
+    """Emails as counts of named words, spam with probability ``share``: a generator with known truth, `SPAM_WORDS`.
+
+    The number of words of a mail is Poisson with mean ``length``, so that some of the words are never seen in one of the kinds.
+    """
+    rng = np.random.default_rng(seed)
+    rates = np.array(list(SPAM_WORDS.values())).T
+    kind = (rng.random(num_rows) < share).astype(int)  # 0 ordinary, 1 spam
+    counts = rng.multinomial(rng.poisson(length, num_rows), (rates / rates.sum(1, keepdims=True))[1 - kind])
+    return Data("spam", counts.astype(np.float64), tuple(SPAM_WORDS), kind, "kind", ("ham", "spam"))
+
+
+def python_lines(unit: str = "character", num_rows: int = 2000, seed: int = 0) -> Data:
+    """Lines of the language reference that ships with Python: prose, or code of an indented block after a colon.
+
+    Lines are sequences of characters, or with ``unit="word"`` of words and punctuation marks, without their indentation. Equal
+    lines are kept once, so that no test line was seen in training, and ``num_rows`` of them are drawn by ``seed``. The text
+    follows the version of Python.
+    """
+    from pydoc_data.topics import topics
+
+    from models.documents import documents, tokenise
+
+    kinds = {line: kind for name in sorted(topics) for line, kind in _lines(topics[name])}
+    lines = sorted(kinds)
+    chosen = np.sort(np.random.default_rng(seed).permutation(len(lines))[:num_rows])
+    labels = np.array([kinds[lines[n]] for n in chosen], dtype=int)
+    data = documents([tokenise(lines[n], unit) for n in chosen], name="python_lines")
+    return data._replace(labels=labels, label="kind", levels=("prose", "code"))
+
+
+def _lines(text: str) -> Iterator[tuple[str, bool]]:
+    """(line without indentation, whether it is code) of a topic; rules and rows of tables are left out."""
+    before, blank, block = "", False, None
+    for line in text.splitlines():
+        bare = line.strip()
+        if not bare:
+            blank = True
+            continue
+        indent = len(line) - len(line.lstrip())
+        if block is not None and indent < block:
+            block = None
+        introduced = blank and before.endswith(":") and before.strip() not in ("Note:", "See also:")
+        if block is None and introduced and indent >= len(before) - len(before.lstrip()) + 3:
+            block = indent
+        if any(character.isalnum() for character in bare) and not bare.startswith(("|", "+")):
+            yield bare, block is not None
+        before, blank = line.rstrip(), False
+
+
 def _bundled(name: str, label: str) -> Data:
     from sklearn import datasets
 
@@ -86,8 +153,11 @@ DATASETS: dict[str, Callable[..., Data]] = {
     "iris": iris,
     "wine": wine,
     "digits": digits,
+    "binary_digits": binary_digits,
     "breast_cancer": breast_cancer,
     "diabetes": diabetes,
     "martians": martians,
     "blobs": blobs,
+    "spam": spam,
+    "python_lines": python_lines,
 }

@@ -1,7 +1,8 @@
 """p(x | component): the contract of the likelihood blocks that mixtures, classifiers and Markov models share.
 
 An `Emission` joins a conjugate family with the rows that it explains: its textbook hyperparameters and the program's sites on
-one side, ``<T(θ), u(x)>`` over a block of rows and its weighted sum on the other. `models.gaussians` holds the Gaussian ones.
+one side, ``<T(θ), u(x)>`` over a block of rows and its weighted sum on the other. `models.gaussians` holds the Gaussian ones,
+`models.discrete` and `models.categories` the others.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax import Array
 
-from models.base import Data, Family, Hyper, Sites, Stats, ZooError
+from models.base import Data, Discriminant, Family, Hyper, Sites, Stats, ZooError
 
 
 class Emission(NamedTuple):
@@ -22,17 +23,21 @@ class Emission(NamedTuple):
     bounds: Callable[[int], Mapping[str, float]]  # columns -> what a hyperparameter must exceed, where it is not 0
     constants: Callable[[Data], dict[str, np.ndarray]]  # numbers that the statistics need under any prior
     prior: Callable[[Hyper, int], Stats]  # (hyper, K) -> nu
-    program: Callable[[Hyper, int, bool], Any]  # (hyper, K, proper): samples the sites, returns p(x | z), batch (K,)
-    features: Callable[[Hyper, Array], Any]  # (hyper, x) -> u(x)
+    program: Callable[[Hyper, Array, int, bool], Any]  # (hyper, x observed, K, proper): samples sites -> p(x | z), batch (K,)
+    encode: Callable[[Data], Any]  # checked data -> x, on the host: a pytree of arrays with N rows
+    observation: Callable[[Any], Array]  # x -> what the program observes
+    features: Callable[[Hyper, Any], Any]  # (hyper, x) -> u(x)
     log_density: Callable[[Stats], Callable[[Any], Array]]  # T -> (u(x) -> (N, K): log p(x | z), expected or at a point)
     statistics: Callable[[Array, Any], Stats]  # (weight (N, K), u(x)) -> Σ_n weight u(x)
-    coordinates: Callable[[Hyper, Array], Array]  # (hyper, x) -> (N, F): where a start looks for groups
+    coordinates: Callable[[Hyper, Any], Array]  # (hyper, x) -> (N, F): where a start looks for groups
     sites: Callable[[Hyper, Stats], dict[str, Array]]
     natural: Callable[[Hyper, Sites], Stats]
-    draw: Callable[[Array, Sites, Array], Array]  # (key, sites, z (N,)) -> x (N, ...)
+    draw: Callable[[Array, Sites, Array], Any]  # (key, sites, z (N,)) -> x
     check: Callable[[Data], None]  # raises ZooError for values that the block cannot explain
     shapes: Callable[[int], dict[str, tuple[int, ...]]]  # columns -> shapes of the hyperparameters
-    dims: tuple[tuple[str, tuple[str, ...]], ...]  # site -> names of its dimensions; pairs, so that the block is hashable
+    dims: tuple[tuple[str, tuple[str, ...]], ...]  # site or hyperparameter -> names of its dimensions; pairs: hashable
+    coords: Callable[[Data], dict[str, list[Any]]]  # dimension -> labels
+    discriminant: Discriminant
 
 
 def check_hyper(

@@ -5,6 +5,7 @@ holds groups of ``G`` means that share one precision: a precision per component 
 (``full``, ``diag``, ``spherical``), a precision shared by all components is one group of K means (``tied``).
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -14,7 +15,7 @@ from jax import Array
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jax.scipy.special import gammaln, multigammaln
 
-from models.base import Family
+from models.base import Family, Stats
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Dirichlet: T = log p (..., V), nu = concentration − 1 + counts
@@ -48,6 +49,72 @@ def _dirichlet_defect(nu: Array) -> str | None:
 
 
 dirichlet = Family(_dirichlet_log_partition, _dirichlet_mean, _dirichlet_mode, _dirichlet_sample, _dirichlet_defect)
+
+
+def each_leaf(family: Family) -> Family:
+    """Independent blocks of one family, whose shapes may differ: the verbs leaf by leaf of a pytree of arrays."""
+
+    def sample(key: Array, nu: Stats) -> Stats:
+        leaves, structure = jax.tree.flatten(nu)
+        keys = jax.random.split(key, len(leaves))
+        return jax.tree.unflatten(structure, [family.sample(k, leaf) for k, leaf in zip(keys, leaves, strict=True)])
+
+    return Family(
+        log_partition=lambda nu: sum(map(family.log_partition, jax.tree.leaves(nu)), jnp.zeros(())),
+        mean=partial(jax.tree.map, family.mean),
+        mode=partial(jax.tree.map, family.mode),
+        sample=sample,
+        defect=lambda nu: next((why for leaf in jax.tree.leaves(nu) if (why := family.defect(leaf))), None),
+    )
+
+
+dirichlets = each_leaf(dirichlet)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Gamma: T = (log λ, −λ), nu = (shape − 1 + counts, rate + exposure)
+
+
+class GammaStats(NamedTuple):
+    """Statistics of Poisson rates, and natural parameters of their prior: events, and rows they were counted in (...)."""
+
+    events: Array
+    exposure: Array
+
+
+def _rate_point(log_rate: Array) -> GammaStats:
+    return GammaStats(log_rate, -jnp.exp(log_rate))
+
+
+def _rate_log_partition(nu: GammaStats) -> Array:
+    return (gammaln(nu.events + 1) - (nu.events + 1) * jnp.log(nu.exposure)).sum()
+
+
+def _rate_mean(nu: GammaStats) -> GammaStats:
+    shape = nu.events + 1
+    return GammaStats(jax.scipy.special.digamma(shape) - jnp.log(nu.exposure), -shape / nu.exposure)
+
+
+def _rate_mode(nu: GammaStats) -> GammaStats:
+    return _rate_point(jnp.log(nu.events) - jnp.log(nu.exposure))
+
+
+def _rate_sample(key: Array, nu: GammaStats) -> GammaStats:
+    return _rate_point(jax.random.loggamma(key, nu.events + 1) - jnp.log(nu.exposure))
+
+
+def _rate_defect(nu: GammaStats) -> str | None:
+    if not (np.asarray(nu.exposure) > 0).all():
+        return "a class has no rows, so its rates are undefined. Use a proper prior, or leave the class out"
+    if not (np.asarray(nu.events) > 0).all():
+        return (
+            f"a rate has no interior mode: its posterior shape is {float(np.min(nu.events)) + 1:.4g}, and a mode needs more "
+            "than 1. Use a prior shape above 1"
+        )
+    return None
+
+
+gamma = Family(_rate_log_partition, _rate_mean, _rate_mode, _rate_sample, _rate_defect)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ def gamma_prior(hyper: Hyper, num_components: int, diagonal: bool) -> GaussianSt
     )
 
 
-def gamma_program(hyper: Hyper, num_components: int, proper: bool, diagonal: bool) -> dist.Distribution:
+def gamma_program(hyper: Hyper, x: Array, num_components: int, proper: bool, diagonal: bool) -> dist.Distribution:
     """τ ~ Gamma(dof / 2, scatter / 2), μ | τ ~ Normal(location, 1 / (strength τ)); flat: improper uniform on both."""
     dimension = hyper["origin"].shape[-1]
     batch = (num_components, dimension) if diagonal else (num_components,)
@@ -137,7 +137,7 @@ def unit_prior(hyper: Hyper, num_components: int) -> MeanStats:
     return MeanStats(on_host(np.full(num_components, hyper["strength"])), on_host(np.tile(total, (num_components, 1))))
 
 
-def unit_program(hyper: Hyper, num_components: int, proper: bool) -> dist.Distribution:
+def unit_program(hyper: Hyper, x: Array, num_components: int, proper: bool) -> dist.Distribution:
     shape = (num_components, hyper["origin"].shape[-1])
     location = jnp.broadcast_to(hyper["location"][None, :], shape) if proper else None
     prior = dist.Normal(location, 1 / jnp.sqrt(hyper["strength"])).to_event(2) if proper else flat(constraints.real, shape)

@@ -73,7 +73,7 @@ def wishart_prior(hyper: Hyper, num_components: int, tied: bool) -> GaussianStat
     )
 
 
-def wishart_program(hyper: Hyper, num_components: int, proper: bool, tied: bool) -> dist.Distribution:
+def wishart_program(hyper: Hyper, x: Array, num_components: int, proper: bool, tied: bool) -> dist.Distribution:
     """Λ ~ Wishart(dof, scatter⁻¹), μ_k | Λ_k ~ Normal(location, (strength Λ_k)⁻¹); flat: improper uniform on both."""
     dimension = hyper["origin"].shape[-1]
     batch = () if tied else (num_components,)

@@ -7,7 +7,9 @@ import numpy as np
 from jax import Array
 from numpyro import distributions as dist
 
-from models.base import Data, Hyper
+from models.base import Data, Hyper, ZooError, on_host
+from models.data import is_sparse
+from models.documents import Sequences
 
 LOG_2PI = float(np.log(2 * np.pi))
 
@@ -18,10 +20,24 @@ class Centred(NamedTuple):
     x: Array  # (N, D)
 
 
+def encode(data: Data) -> Array:
+    """Rows as they are, on the host; raises `ZooError` for columns of categories."""
+    if isinstance(data.x, Sequences):
+        raise ZooError(f"{data.name} holds documents, not a table of numbers; use naive_bayes or markov_naive_bayes")
+    for column, levels in zip(data.columns, data.categories, strict=False):
+        if levels:
+            raise ZooError(
+                f"{data.name}: column {column!r} holds categories ({', '.join(levels[:3])}, …); leave it out with "
+                "data.columns=[…] or mark it as the label with data.label=…"
+            )
+    return on_host(data.x.toarray() if is_sparse(data.x) else data.x)
+
+
 def moments(data: Data) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of every column; a row counts by its weight."""
-    mean = np.average(data.x, axis=0, weights=data.weight)
-    return mean, np.average((data.x - mean) ** 2, axis=0, weights=data.weight)
+    x = encode(data)
+    mean = np.average(x, axis=0, weights=data.weight)
+    return mean, np.average((x - mean) ** 2, axis=0, weights=data.weight)
 
 
 def origin(data: Data) -> dict[str, np.ndarray]:

@@ -19,7 +19,8 @@ from models import gaussian_matrices as matrices
 from models.base import Data, ZooError
 from models.emissions import Emission
 from models.families import normal_gamma, normal_mean, normal_wishart
-from models.gaussian_rows import centre, centred, moments, origin
+from models.gaussian_discriminants import discriminant
+from models.gaussian_rows import centre, centred, encode, moments, origin
 
 
 def _defaults(scatter: Callable[[np.ndarray], Any], dof: Callable[[int], float]) -> Callable[..., dict[str, Any]]:
@@ -36,11 +37,11 @@ def _shapes(dimension: int, scatter: tuple[int, ...]) -> dict[str, tuple[int, ..
 
 
 def _unit_defaults(data: Data, num_components: int) -> dict[str, Any]:
-    return {"location": np.zeros(data.x.shape[1]), "strength": 1.0}
+    return {"location": np.zeros(len(data.columns)), "strength": 1.0}
 
 
 def _check_spread(data: Data) -> None:
-    constant = [name for name, spread in zip(data.columns, np.ptp(data.x, axis=0), strict=True) if spread == 0]
+    constant = [name for name, spread in zip(data.columns, np.ptp(encode(data), axis=0), strict=True) if spread == 0]
     if constant:
         shown = ", ".join(repr(name) for name in constant[:5]) + (f" and {len(constant) - 5} more" if len(constant) > 5 else "")
         listed = f"column {shown} has" if len(constant) == 1 else f"columns {shown} have"
@@ -50,7 +51,12 @@ def _check_spread(data: Data) -> None:
         )
 
 
+def _coords(data: Data) -> dict[str, list[Any]]:
+    return {"column": list(data.columns), "column_": list(data.columns)}
+
+
 _MEAN = ("component", "column")
+_HYPER = (("location", ("column",)), ("origin", ("column",)))
 _SETTABLE = ("location", "strength", "dof", "scatter")
 
 
@@ -63,6 +69,8 @@ def _wishart_emission(tied: bool) -> Emission:
         constants=origin,
         prior=partial(matrices.wishart_prior, tied=tied),
         program=partial(matrices.wishart_program, tied=tied),
+        encode=encode,
+        observation=lambda x: x,
         features=centred,
         log_density=matrices.wishart_log_density,
         statistics=matrices.tied_statistics if tied else matrices.full_statistics,
@@ -72,7 +80,9 @@ def _wishart_emission(tied: bool) -> Emission:
         draw=matrices.wishart_draw,
         check=_check_spread,
         shapes=lambda dimension: _shapes(dimension, (dimension, dimension)),
-        dims=(("mean", _MEAN), ("precision", ("column", "column_") if tied else (*_MEAN, "column_"))),
+        dims=(("mean", _MEAN), ("precision", ("column", "column_") if tied else (*_MEAN, "column_")), *_HYPER),
+        coords=_coords,
+        discriminant=discriminant("tied" if tied else "full"),
     )
 
 
@@ -85,6 +95,8 @@ def _gamma_emission(diagonal: bool) -> Emission:
         constants=origin,
         prior=partial(columns.gamma_prior, diagonal=diagonal),
         program=partial(columns.gamma_program, diagonal=diagonal),
+        encode=encode,
+        observation=lambda x: x,
         features=columns.squares,
         log_density=columns.gamma_log_density,
         statistics=columns.diag_statistics if diagonal else columns.spherical_statistics,
@@ -94,7 +106,9 @@ def _gamma_emission(diagonal: bool) -> Emission:
         draw=columns.gamma_draw,
         check=_check_spread,
         shapes=lambda dimension: _shapes(dimension, (dimension,) if diagonal else ()),
-        dims=(("mean", _MEAN), ("precision", _MEAN if diagonal else ("component",))),
+        dims=(("mean", _MEAN), ("precision", _MEAN if diagonal else ("component",)), *_HYPER),
+        coords=_coords,
+        discriminant=discriminant("diag" if diagonal else "spherical"),
     )
 
 
@@ -111,6 +125,8 @@ GAUSSIANS: dict[str, Emission] = {
         constants=origin,
         prior=columns.unit_prior,
         program=columns.unit_program,
+        encode=encode,
+        observation=lambda x: x,
         features=centred,
         log_density=columns.unit_log_density,
         statistics=columns.unit_statistics,
@@ -120,6 +136,8 @@ GAUSSIANS: dict[str, Emission] = {
         draw=columns.unit_draw,
         check=lambda data: None,
         shapes=lambda dimension: {"location": (dimension,), "strength": ()},
-        dims=(("mean", _MEAN),),
+        dims=(("mean", _MEAN), *_HYPER),
+        coords=_coords,
+        discriminant=discriminant("unit"),
     ),
 }

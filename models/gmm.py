@@ -20,6 +20,7 @@ import numpy as np
 from models import mixture
 from models.base import Model, ZooError
 from models.data import as_data
+from models.emissions import Emission
 from models.gaussians import GAUSSIANS
 from models.mixture import Rows, Shape
 
@@ -52,9 +53,9 @@ def build(
     shape = Shape(probs, "component", prior != "flat", num_components, exchangeable=True)
     mixture.check(mixture.complete(data, data.columns, "gmm"), emission, f"num_components={num_components}", num_components)
     options = {"num_components": num_components, "covariance": covariance, "weights": weights, "prior": prior}
-    rows = partial(_rows, columns=data.columns)
+    rows = partial(_rows, emission, data.columns)
     return mixture.model(name, data, emission, shape, range(num_components), prior, rows, options)
 
 
-def _rows(source: Any, columns: tuple[str, ...]) -> Rows:
-    return mixture.rows_of(mixture.complete(as_data(source), columns, "gmm"))
+def _rows(emission: Emission, columns: tuple[str, ...], source: Any) -> Rows:
+    return mixture.rows_of(mixture.complete(as_data(source), columns, "gmm"), emission)

@@ -21,17 +21,18 @@ import numpyro
 from jax import Array
 from numpyro import distributions as dist
 
-from models.base import Algebra, Data, Hyper, Model, Permutation, Sites, Stats, ZooError, on_host
+from models.base import Algebra, Data, Discriminant, Hyper, Linear, Model, Permutation, Sites, Stats, ZooError, on_host
 from models.data import missing_cell
+from models.documents import Sequences, with_vocabulary
 from models.emissions import Emission, check_hyper
 from models.families import dirichlet
 from models.latents import categorical, restrict
 
 
 class Rows(NamedTuple):
-    """What program and algebra read: x (N, ...), a weight a row (N,) or None, and the values allowed (N, K) or None for all."""
+    """What program and algebra read: x (N rows), a weight a row (N,) or None, the values allowed (N, K) or None for all."""
 
-    x: Array
+    x: Any
     weight: Array | None = None
     allowed: Array | None = None
 
@@ -62,6 +63,7 @@ class Structure(NamedTuple):
     algebra: Algebra
     program: Callable[..., Any]
     functionals: Callable[..., dict[str, Array]]
+    discriminant: Discriminant
 
 
 @cache
@@ -80,7 +82,7 @@ def structure(emission: Emission, shape: Shape) -> Structure:
         coordinates=lambda hyper, rows: emission.coordinates(hyper, rows.x),
         num_groups=shape.size,
     )
-    return Structure(algebra, partial(program, emission, shape), partial(functionals, shape))
+    return Structure(algebra, partial(program, emission, shape), partial(functionals, shape), discriminant(emission, shape))
 
 
 def model(
@@ -92,6 +94,7 @@ def model(
     prior: Any,
     rows: Callable[[Any], Rows],
     options: Mapping[str, Any],
+    warnings: tuple[str, ...] = (),
 ) -> Model:
     """A mixture on checked data, its components named by ``labels``; raises `ZooError` for a prior outside its support."""
     static = structure(emission, shape)
@@ -103,7 +106,7 @@ def model(
         spec=static.program,
         algebra=static.algebra,
         hyper=hyper,
-        prior=pseudo_statistics(hyper, static.algebra, emission, shape, data.x.shape[1]),
+        prior=pseudo_statistics(hyper, static.algebra, emission, shape, rows(data)),
         rows=rows,
         functionals=static.functionals,
         witnesses=witnesses,
@@ -115,19 +118,17 @@ def model(
             "sorted_probs": ("rank",),
             "co_clustering": ("pair",),
             "concentration": (shape.block,),
-            "location": ("column",),
-            "origin": ("column",),
             "responsibilities": ("row", shape.block),
-            "x": ("row", "column"),
         },
         coords={
             shape.block: list(labels),
             "rank": list(range(1, shape.size + 1)),
-            "column": list(data.columns),
-            "column_": list(data.columns),
             "pair": pairs(data.num_rows),
-        },
+        }
+        | emission.coords(data),
         options=options,
+        discriminant=static.discriminant,
+        warnings=warnings,
     )
 
 
@@ -138,9 +139,10 @@ def model(
 def program(emission: Emission, shape: Shape, hyper: Hyper, rows: Rows, *, marginal: bool = True) -> None:
     """The spec: the generative program at the top of this file, with z summed out when ``marginal``."""
     probs = _sample_probs(shape, hyper)
-    components = emission.program(hyper, shape.size, shape.proper)
+    x = emission.observation(rows.x)
+    components = emission.program(hyper, x, shape.size, shape.proper)
     scale = jnp.ones(()) if rows.weight is None else rows.weight
-    with numpyro.plate("row", rows.x.shape[0]), numpyro.handlers.scale(scale=scale):
+    with numpyro.plate("row", x.shape[0]), numpyro.handlers.scale(scale=scale):
         if not marginal:
             component = numpyro.sample("component", dist.Categorical(probs), infer={"enumerate": "parallel"})
             logits = jnp.log(jax.nn.one_hot(component, shape.size))  # all mass on component z_n
@@ -153,7 +155,7 @@ def program(emission: Emission, shape: Shape, hyper: Hyper, rows: Rows, *, margi
                 logits = restrict(logits[None, :], rows.allowed)
                 numpyro.factor("label", jax.nn.logsumexp(logits, axis=-1))  # log p(z_n ∈ A_n)
         mixing = dist.Categorical(logits=logits, validate_args=False)  # −∞ where z_n is not allowed
-        numpyro.sample("x", dist.MixtureSameFamily(mixing, components), obs=rows.x)
+        numpyro.sample("x", dist.MixtureSameFamily(mixing, components), obs=x)
 
 
 def _sample_probs(shape: Shape, hyper: Hyper) -> Array:
@@ -177,7 +179,7 @@ def hyperparameters(data: Data, emission: Emission, shape: Shape, prior: Any) ->
         return constants
     blocks = {shape.block: emission.parameters} | ({shape.probs: ("concentration",)} if shape.probs else {})
     hyper = {"concentration": 2.0} | emission.defaults(data, shape.size) | _named(prior, blocks)
-    columns = data.x.shape[1]
+    columns = len(data.columns)
     shapes = emission.shapes(columns) | ({"concentration": (shape.size,)} if shape.probs else {})
     return check_hyper(hyper, shapes, emission.bounds(columns)) | constants
 
@@ -199,13 +201,13 @@ def _named(prior: Any, blocks: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
     return numbers
 
 
-def pseudo_statistics(hyper: Hyper, algebra: Algebra, emission: Emission, shape: Shape, columns: int) -> dict[str, Stats]:
+def pseudo_statistics(hyper: Hyper, algebra: Algebra, emission: Emission, shape: Shape, rows: Rows) -> dict[str, Stats]:
     """The prior as pseudo-statistics: Dirichlet nu = concentration − 1, and the emission's block; flat: nu = 0."""
     if shape.proper:
         learned = {shape.probs: hyper["concentration"] - 1} if shape.probs else {}
         return learned | {shape.block: emission.prior(hyper, shape.size)}
     with jax.enable_x64(True):
-        x = jax.ShapeDtypeStruct((1, columns), np.float64)
+        x = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape[1:]), leaf.dtype), rows.x)
         z = jax.ShapeDtypeStruct((1, shape.size), np.float64)
         shapes = jax.eval_shape(lambda x, z: algebra.statistics(z[:, 0], z, algebra.features(hyper, Rows(x))), x, z)
     return dict(jax.tree.map(lambda leaf: np.zeros(leaf.shape), shapes))
@@ -259,6 +261,16 @@ def functionals(shape: Shape, sites: Sites, latents: Array) -> dict[str, Array]:
     return weights | {"co_clustering": (latents[:-1] * latents[1:]).sum(-1)}
 
 
+def discriminant(emission: Emission, shape: Shape) -> Discriminant:
+    """Log p(x, z = k) in features of the row: the emission's, with log probs_k in the bias."""
+
+    def linear(sites: Sites) -> Linear:
+        found = emission.discriminant.linear(sites)
+        return found._replace(bias=found.bias + (jnp.log(sites[shape.probs]) if shape.probs else 0.0))
+
+    return Discriminant(linear, lambda rows: emission.discriminant.features(rows.x), emission.discriminant.dims)
+
+
 def witnesses(num_rows: int) -> np.ndarray:
     """Up to five rows, evenly spread from the first to the last."""
     return np.unique(np.linspace(0, num_rows - 1, 5).round().astype(int))
@@ -279,11 +291,17 @@ def simulate(emission: Emission, shape: Shape, key: Array, hyper: Hyper, sites: 
 
 def complete(data: Data, columns: tuple[str, ...], model: str) -> Data:
     """The table, with the model's columns and no missing cell; raises `ZooError`."""
+    if isinstance(data.x, Sequences):
+        return with_vocabulary(data, columns)
     if data.columns != columns:
-        raise ZooError(f"{data.name} has the columns {', '.join(data.columns)}; the model has {', '.join(columns)}")
+        raise ZooError(f"{data.name} has the columns {_some(data.columns)}; the model has {_some(columns)}")
     if (hole := missing_cell(data)) is not None:
         raise ZooError(f"{hole}. {model} needs complete rows: fill the cell in or remove the row")
     return data
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
 
 
 def check(data: Data, emission: Emission, wanted: str, size: int) -> None:
@@ -293,7 +311,7 @@ def check(data: Data, emission: Emission, wanted: str, size: int) -> None:
     emission.check(data)
 
 
-def rows_of(data: Data, allowed: np.ndarray | None = None) -> Rows:
+def rows_of(data: Data, emission: Emission, allowed: np.ndarray | None = None) -> Rows:
     """A table on the host as the rows that program and algebra read."""
     weight = None if data.weight is None else on_host(data.weight)
-    return Rows(on_host(data.x), weight, None if allowed is None else on_host(allowed))
+    return Rows(emission.encode(data), weight, None if allowed is None else on_host(allowed))

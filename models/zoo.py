@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from functools import partial
 
-from models import gmm, linear_discriminant
+from models import gmm, linear_discriminant, naive_bayes
 from models.base import Model
 
 MODELS: dict[str, Callable[..., Model]] = {
     "gmm": gmm.build,
     "gmm_simple": partial(gmm.build, name="gmm_simple", covariance="unit", weights="uniform"),
+    "naive_bayes": naive_bayes.build,
+    "poisson_naive_bayes": partial(naive_bayes.build, name="poisson_naive_bayes", emission="poisson"),
     "linear_discriminant": linear_discriminant.build,
 }

@@ -7,9 +7,12 @@ from naive import build, table
 
 from inference import fit
 from models import Data, ZooError, load_data
+from models.data import take
 from models.datasets import DATASETS, MARTIAN_COVARIANCES, MARTIAN_MEANS, MARTIAN_PROBS
 
 SHAPES = {
+    "binary_digits": (1797, 64),
+    "spam": (400, 32),
     "iris": (150, 4),
     "wine": (178, 13),
     "digits": (1797, 64),
@@ -32,7 +35,21 @@ def write(tmp_path):
     return written
 
 
-@pytest.mark.parametrize("name", DATASETS)
+def test_lines_of_the_reference():
+    """Documents of characters or words, both kinds of lines, each line once, the same for the same seed."""
+    data, words = load_data("python_lines", num_rows=300), load_data("python_lines", num_rows=300, unit="word")
+    lines = ["".join(data.columns[token] for token in data.x[[n]].tokens) for n in range(300)]
+    assert len(set(lines)) == 300
+    assert set(data.labels) == {0, 1}
+    assert words.x.lengths.sum() < data.x.lengths.sum()
+    np.testing.assert_array_equal(data.labels, words.labels)
+    np.testing.assert_array_equal(data.x.tokens, load_data("python_lines", num_rows=300).x.tokens)
+    half = take(data, np.arange(300) % 2 == 0)
+    assert half.num_rows == 150
+    np.testing.assert_array_equal(half.x[[1]].tokens, data.x[[2]].tokens)
+
+
+@pytest.mark.parametrize("name", sorted(set(DATASETS) - {"python_lines"}))
 def test_named_data_sets_load(name):
     data = load_data(name)
     assert data.x.shape == SHAPES[name]
@@ -117,7 +134,8 @@ def test_constant_columns(write):
 
 MISTAKES = {
     "text": ("a,b\n1,2\n3,oops\n5,6\n", {}, ["table.csv", "'b'", "row 2", "oops", "number"]),
-    "text column": ("a,b\nx,2\ny,3\n", {}, ["table.csv", "'a'", "row 1", "data.label='a'"]),
+    "threshold": ("a,b\n1,2\n3,4\n", {"threshold": "high"}, ["threshold", "number", "high"]),
+    "threshold of text": ("a,b\nx,2\ny,3\n", {"threshold": 1.0}, ["table.csv", "categories"]),
     "infinite": ("a,b\n1,2\n3,inf\n", {}, ["table.csv", "'b'", "row 2", "infinite"]),
     "minus infinite": ("a,b\n-inf,2\n3,4\n", {}, ["table.csv", "'a'", "row 1", "infinite"]),
     "unknown column": ("a,b\n1,2\n", {"columns": ["c"]}, ["table.csv", "'c'", "a, b"]),

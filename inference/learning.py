@@ -1,0 +1,94 @@
+"""Learning curves: how accuracy and log loss on held-out rows fall with the number of rows to learn from.
+
+Generative classifiers need fewer rows where their assumptions hold, discriminative ones win in the end where they do not
+(document 003; Ng and Jordan 2002).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from inference.fitting import fit
+from inference.prediction import score
+from models.base import Data, Model, ZooError
+from models.data import as_data, take
+
+MEASURES = ("accuracy", "log_loss")
+
+
+def learning_curve(
+    models: Mapping[str, Callable[[Data], Model]],
+    data: Any,
+    sizes: Sequence[int],
+    seeds: Sequence[int] = range(10),
+    test_size: int | None = None,
+    method: str = "em",
+    **options: Any,
+) -> xr.Dataset:
+    """Scores on held-out rows of every model after learning from the first ``sizes`` rows of a random order.
+
+    ``models`` maps a name to a build function of the data; all see the same rows. For each of ``seeds`` the labelled rows are
+    shuffled, ``test_size`` of them (by default what the largest size leaves over) are held out, and the training sets grow one
+    into the next. ``options`` go to `fit`. Returns ``accuracy`` and ``log_loss`` (model, size, seed). Raises `ZooError` for
+    sizes that the data cannot give; a training set that lacks a class is drawn again, up to 100 times.
+    """
+    table = as_data(data)
+    if table.labels is None or not (table.labels >= 0).any():
+        raise ZooError(f"{table.name} has no labels to learn from")
+    labelled = np.flatnonzero(table.labels >= 0)
+    sizes = sorted(set(map(int, sizes)))
+    held_out = len(labelled) - sizes[-1] if test_size is None else test_size
+    if not sizes or sizes[0] < len(table.levels) or held_out < 1 or sizes[-1] + held_out > len(labelled):
+        raise ZooError(
+            f"sizes must lie between {len(table.levels)}, one row a class, and {len(labelled)} less the {held_out} rows held "
+            "out for the test"
+        )
+    scores = np.full((len(MEASURES), len(models), len(sizes), len(seeds)), np.nan)
+    for column, seed in enumerate(seeds):
+        order = _order(table.labels, labelled, sizes[0], held_out, seed)
+        test = take(table, order[:held_out])
+        for place, size in enumerate(sizes):
+            train = take(table, order[held_out : held_out + size])
+            for index, build in enumerate(models.values()):
+                model = build(train)
+                found = score(model, fit(model, train, method, seed=seed, **options), test)
+                scores[:, index, place, column] = [float(found[measure]) for measure in MEASURES]
+    dims = ("model", "size", "seed")
+    return xr.Dataset(
+        {measure: (dims, values) for measure, values in zip(MEASURES, scores, strict=True)},
+        coords={"model": list(models), "size": sizes, "seed": list(seeds)},
+        attrs={"data": table.name, "method": method, "test_rows": held_out},
+    )
+
+
+def _order(labels: np.ndarray, labelled: np.ndarray, smallest: int, held_out: int, seed: int) -> np.ndarray:
+    """A random order whose smallest training set has a row of every class."""
+    rng = np.random.default_rng(seed)
+    classes = len(np.unique(labels[labelled]))
+    for _ in range(100):
+        order = rng.permutation(labelled)
+        if len(np.unique(labels[order[held_out : held_out + smallest]])) == classes:
+            return order
+    raise ZooError(f"{smallest} rows are too few to have every class among them: use larger sizes")
+
+
+def plot_learning_curve(curve: xr.Dataset, path: Path | str | None = None) -> Any:
+    """Mean over the seeds of both measures, with bands from the 10 % to the 90 % quantile: a Matplotlib figure, or a file."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    for axis, measure in zip(figure.subplots(1, len(MEASURES)), MEASURES, strict=True):
+        for name in curve["model"].values:
+            values = curve[measure].sel(model=name)
+            low, high = values.quantile([0.1, 0.9], dim="seed").values
+            (line,) = axis.plot(curve["size"], values.mean("seed"), marker="o", ms=3, label=str(name))
+            axis.fill_between(curve["size"], low, high, color=line.get_color(), alpha=0.15, lw=0)
+        axis.set(xscale="log", xlabel="rows to learn from", ylabel=f"held-out {measure.replace('_', ' ')}")
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.axes[0].legend(frameon=False)
+    if path is not None:
+        figure.savefig(path, dpi=110)
+    return figure

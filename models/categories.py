@@ -1,0 +1,133 @@
+"""Likelihood block for categories, made for its columns:
+
+    probs_<d>_k ~ Dirichlet(level_concentration)                    (K, levels of column d)
+    x_nd | z_n = k ~ Categorical(probs_<d>_k)                       codes (N, D)
+
+T and nu are one (K, levels) array a column; a row brings its one-hot codes.
+"""
+
+from functools import cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+from jax import Array
+from numpyro import distributions as dist
+from numpyro.distributions import constraints
+
+from models import counts
+from models.base import Data, Discriminant, Hyper, Linear, Sites, ZooError, on_host
+from models.data import is_sparse
+from models.discrete import column_coords
+from models.distributions import Categories
+from models.documents import Sequences
+from models.emissions import Emission
+from models.families import dirichlets
+from models.gaussian_rows import flat
+
+
+def levels_of(data: Data) -> tuple[tuple[str, ...], ...]:
+    """Names of the levels of every column: those of the table, or the whole numbers that a column of numbers holds.
+
+    Raises `ZooError` for documents and sparse counts.
+    """
+    if isinstance(data.x, Sequences) or is_sparse(data.x):
+        raise ZooError(f"{data.name} holds counts or documents, not a table of categories; use emission=multinomial")
+    return tuple(
+        data.categories[d] if data.categories and data.categories[d] else tuple(f"{v:g}" for v in np.unique(data.x[:, d]))
+        for d in range(len(data.columns))
+    )
+
+
+def site_of(column: str) -> str:
+    """The site of a categorical column; a slash would be a path in a result."""
+    return f"probs_{column.replace('/', '_')}"
+
+
+@cache
+def categorical(columns: tuple[str, ...], levels: tuple[tuple[str, ...], ...]) -> Emission:
+    """The block for ``columns`` with given ``levels``; one object for equal arguments. Raises `ZooError` for codes unknown."""
+    names, sizes = tuple(map(site_of, columns)), tuple(map(len, levels))
+    cuts = tuple(int(cut) for cut in np.cumsum(sizes)[:-1])
+    dims = tuple((name, ("component", f"level of {column}")) for name, column in zip(names, columns, strict=True))
+    return Emission(
+        family=dirichlets,
+        parameters=("level_concentration",),
+        defaults=lambda data, num_components: {"level_concentration": 1.1},
+        bounds=lambda columns: {},
+        constants=lambda data: {},
+        prior=lambda hyper, num_components: {
+            name: on_host(np.full((num_components, size), float(hyper["level_concentration"]) - 1))
+            for name, size in zip(names, sizes, strict=True)
+        },
+        program=partial(_categorical_program, names, sizes),
+        encode=partial(_codes, levels),
+        observation=lambda x: x,
+        features=lambda hyper, x: _indicators(sizes, x),
+        log_density=lambda T: partial(_categorical_log_density, jnp.concatenate([T[name] for name in names], axis=-1)),
+        statistics=lambda weight, x: dict(zip(names, jnp.split(weight.T @ x, cuts, axis=1), strict=True)),
+        coordinates=lambda hyper, x: counts.coordinates(_indicators(sizes, x)),
+        sites=lambda hyper, T: {name: jnp.exp(T[name]) for name in names},
+        natural=lambda hyper, sites: {name: jnp.log(jnp.asarray(sites[name])) for name in names},
+        draw=partial(_categorical_draw, names),
+        check=lambda data: None,
+        shapes=lambda columns: {"level_concentration": ()},
+        dims=dims,
+        coords=lambda data: column_coords(data) | {f"level of {c}": list(ls) for c, ls in zip(columns, levels, strict=True)},
+        discriminant=Discriminant(
+            lambda sites: Linear(
+                jnp.zeros(sites[names[0]].shape[0]),
+                {column: jnp.log(sites[name]) for column, name in zip(columns, names, strict=True)},
+            ),
+            lambda x: dict(zip(columns, jnp.split(_indicators(sizes, x), cuts, axis=1), strict=True)),
+            tuple((column, (f"level of {column}",)) for column in columns),
+        ),
+    )
+
+
+def _codes(levels: tuple[tuple[str, ...], ...], data: Data) -> Array:
+    """(N, D) codes into the model's levels, whatever the order of the table's own; raises `ZooError` for an unknown one."""
+    own = levels_of(data)
+    named = [bool(data.categories and data.categories[d]) for d in range(len(levels))]
+    codes = np.empty((data.num_rows, len(levels)), dtype=np.int32)
+    for d, known in enumerate(levels):
+        places = {level: code for code, level in enumerate(known)}
+        translated = np.array([places.get(level, -1) for level in own[d]], dtype=np.int32)
+        here = data.x[:, d].astype(int) if named[d] else np.unique(data.x[:, d], return_inverse=True)[1]
+        codes[:, d] = translated[here]
+        if (codes[:, d] < 0).any():
+            row = int(np.flatnonzero(codes[:, d] < 0)[0])
+            raise ZooError(
+                f"{data.name}: column {data.columns[d]!r}, row {row + 1}: {own[d][int(here[row])]!r} is a level that the model "
+                f"has not seen; it has {', '.join(known)}"
+            )
+    return on_host(codes)
+
+
+def _indicators(sizes: tuple[int, ...], codes: Array) -> Array:
+    """(N, Σ levels): one-hot codes side by side."""
+    return jnp.concatenate([jax.nn.one_hot(codes[:, d], size) for d, size in enumerate(sizes)], axis=1)
+
+
+def _categorical_log_density(log_probs: Array, x: Array) -> Array:
+    return counts.log_mass(x, log_probs)
+
+
+def _categorical_program(
+    names: tuple[str, ...], sizes: tuple[int, ...], hyper: Hyper, x: Array, num_components: int, proper: bool
+) -> dist.Distribution:
+    simplexes = constraints.independent(constraints.simplex, 1)
+    priors = [
+        dist.Dirichlet(jnp.broadcast_to(hyper["level_concentration"], (size,))).expand([num_components]).to_event(1)
+        if proper
+        else flat(simplexes, (num_components, size))
+        for size in sizes
+    ]
+    return Categories([numpyro.sample(name, prior) for name, prior in zip(names, priors, strict=True)])
+
+
+def _categorical_draw(names: tuple[str, ...], key: Array, sites: Sites, z: Array) -> Array:
+    keys = jax.random.split(key, len(names))
+    columns = [jax.random.categorical(k, jnp.log(sites[name])[z]) for k, name in zip(keys, names, strict=True)]
+    return jnp.stack(columns, axis=1).astype(jnp.int32)

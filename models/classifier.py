@@ -1,0 +1,82 @@
+"""What the generative classifiers share: a mixture whose component is the class, with labels observed, missing or sets.
+
+C classes, N rows:
+
+class_probs ~ Dirichlet(concentration)                                                       (C,)
+y_n ~ Categorical(class_probs),    x_n | y_n ~ emission(θ_{y_n})                             (N,)
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from models import mixture
+from models.base import Data, Model, ZooError
+from models.data import allowed_labels, as_data
+from models.emissions import Emission
+from models.mixture import Rows, Shape
+
+
+def classifier(
+    name: str,
+    data: Data,
+    emission: Emission,
+    prior: Any,
+    num_classes: int | None,
+    options: Mapping[str, Any],
+    warnings: tuple[str, ...] = (),
+) -> Model:
+    """A classifier on ``data`` by an emission block.
+
+    ``num_classes`` is needed only where the data has no label at all: the model is then a mixture with exchangeable classes.
+    Raises `ZooError` for missing cells, values that the block cannot explain, fewer than two classes, or a prior outside its
+    support.
+    """
+    classes = classes_of(data, num_classes)
+    shape = Shape("class_probs", "class", prior != "flat", len(classes), unlabelled(data))
+    mixture.check(mixture.complete(data, data.columns, name), emission, f"{len(classes)} classes", len(classes))
+    rows = partial(rows_of, name, emission, data.columns, classes)
+    return mixture.model(name, data, emission, shape, classes, prior, rows, options, warnings)
+
+
+def unlabelled(data: Data) -> bool:
+    """Whether no row says anything of its class."""
+    return data.labels is None or not ((data.labels >= 0).any() or data.candidates is not None)
+
+
+def classes_of(data: Data, num_classes: int | None = None) -> tuple[str, ...]:
+    """Names of the classes: the levels of the label, or numbers where there is no label; raises `ZooError`."""
+    if not unlabelled(data):
+        if num_classes not in (None, len(data.levels)):
+            raise ZooError(f"num_classes={num_classes}, but the label {data.label!r} has {len(data.levels)} classes")
+        if len(data.levels) < 2:
+            raise ZooError(f"the label {data.label!r} has one class only ({data.levels[0]}): there is nothing to tell apart")
+        return data.levels
+    if isinstance(num_classes, bool) or not isinstance(num_classes, int | np.integer) or num_classes < 2:
+        raise ZooError(
+            f"{data.name} has no labels: name the column with data.label=<column> (label= in Python), or say how many classes "
+            "to look for with num_classes, 2 or more"
+        )
+    return tuple(str(c) for c in range(num_classes))
+
+
+def allowed_classes(data: Data, classes: tuple[str, ...]) -> np.ndarray | None:
+    """(N, C): the classes that a row may be of, or None where no row has a label; raises `ZooError` for an unknown class."""
+    if unlabelled(data):
+        return None
+    unknown = [level for level in data.levels if level not in classes]
+    if unknown:
+        raise ZooError(f"{data.name} has the class {unknown[0]!r}; the model has {', '.join(classes)}")
+    known = allowed_labels(data)
+    # A missing label may also be a class that this data lacks.
+    allowed = np.repeat(known.all(axis=1)[:, None], len(classes), axis=1)
+    allowed[:, [classes.index(level) for level in data.levels]] = known
+    return allowed
+
+
+def rows_of(name: str, emission: Emission, columns: tuple[str, ...], classes: tuple[str, ...], source: Any) -> Rows:
+    """Whatever `load_data` reads, as rows of the classifier."""
+    data = mixture.complete(as_data(source), columns, name)
+    return mixture.rows_of(data, emission, allowed_classes(data, classes))

@@ -1,0 +1,131 @@
+"""Rows of counts, dense or sparse, and the two products that a block for discrete data needs of them.
+
+A log probability of −∞ costs nothing where the count is zero: 0 · log 0 = 0, so that a word that was never seen has a
+maximum-likelihood probability of 0 and the rows without it keep a finite density.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.scipy.special import gammaln
+from scipy import sparse, special
+
+from models.base import on_host
+from models.data import is_sparse
+
+FILLED = 0.1  # share of cells above which sparse counts are stored densely
+PROJECTED = 64  # columns above which a start looks at projections of the rows
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class SparseCounts:
+    """The distinct events of every row and how often each happened: index and count (N, M), padded with counts of 0."""
+
+    index: Array
+    count: Array
+    size: int = field(metadata={"static": True})  # V, how many events there are
+
+
+class Counts(NamedTuple):
+    """Rows of counts and the part of their log density that no parameter enters."""
+
+    value: Array | SparseCounts  # (N, V), or its sparse form
+    carrier: Array  # (N,)
+
+
+def encode(x: Any) -> Array | SparseCounts:
+    """A host matrix, NumPy's or SciPy's, as the rows of a model: sparse where few cells are filled."""
+    if not is_sparse(x):
+        return on_host(x)
+    rows = sparse.csr_array(x)
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    if rows.nnz > FILLED * rows.shape[0] * rows.shape[1]:
+        return on_host(rows.toarray())
+    filled = np.diff(rows.indptr)
+    place = np.arange(rows.nnz) - np.repeat(rows.indptr[:-1], filled)
+    index, count = (np.zeros((rows.shape[0], max(1, filled.max(initial=0))), kind) for kind in (np.int32, rows.dtype))
+    row = np.repeat(np.arange(rows.shape[0]), filled)
+    index[row, place], count[row, place] = rows.indices, rows.data
+    return SparseCounts(on_host(index), on_host(count), int(rows.shape[1]))
+
+
+def as_float(x: Array | SparseCounts) -> Array | SparseCounts:
+    """Counts in the precision in force, so that products are matrix products."""
+    return SparseCounts(x.index, x.count.astype(float), x.size) if isinstance(x, SparseCounts) else x.astype(float)
+
+
+def dense(x: Array | SparseCounts) -> Array:
+    """(N, V)."""
+    if not isinstance(x, SparseCounts):
+        return x
+    rows = jnp.arange(x.index.shape[0])[:, None]
+    return jnp.zeros((x.index.shape[0], x.size), x.count.dtype).at[rows, x.index].add(x.count)
+
+
+def product(x: Array | SparseCounts, coefficients: Array) -> Array:
+    """Σ_v x_nv coefficients_vk: (N, K)."""
+    if isinstance(x, SparseCounts):
+        return jnp.einsum("nm,nmk->nk", x.count, coefficients[x.index])
+    return x @ coefficients
+
+
+def totals(weight: Array, x: Array | SparseCounts) -> Array:
+    """Σ_n weight_nk x_nv: (K, V)."""
+    if isinstance(x, SparseCounts):
+        parts = x.count[:, :, None] * weight[:, None, :]
+        return jnp.zeros((x.size, weight.shape[1]), parts.dtype).at[x.index].add(parts).T
+    return weight.T @ x
+
+
+def log_mass(x: Array | SparseCounts, log_probs: Array) -> Array:
+    """Σ_v x_nv log_probs_kv with 0 · (−∞) = 0: (N, K)."""
+    return _finite_or_impossible(x, *_parts(log_probs), 0.0)
+
+
+def log_mass_binary(x: Array | SparseCounts, log_present: Array, log_absent: Array) -> Array:
+    """Σ_v x_nv log_present_kv + (1 − x_nv) log_absent_kv for x in {0, 1}, with 0 · (−∞) = 0: (N, K)."""
+    (present, never), (absent, always) = _parts(log_present), _parts(log_absent)
+    base = jnp.concatenate([absent.sum(1), always.sum(1)])[None, :]
+    return _finite_or_impossible(x, present - absent, never - always, base)
+
+
+def _parts(log_probs: Array) -> tuple[Array, Array]:
+    """(what is finite, 0 elsewhere; 1 where it is −∞, 0 elsewhere)."""
+    impossible = log_probs == -jnp.inf
+    return jnp.where(impossible, 0.0, log_probs), impossible.astype(log_probs.dtype)
+
+
+def _finite_or_impossible(x: Array | SparseCounts, finite: Array, impossible: Array, base: Array | float) -> Array:
+    """One product for both parts: the log density, and how many impossible events a row holds."""
+    both = product(x, jnp.concatenate([finite, impossible]).T) + base
+    size = finite.shape[0]
+    return jnp.where(both[:, size:] > 0.5, -jnp.inf, both[:, :size])
+
+
+def coordinates(x: Array | SparseCounts) -> Array:
+    """Points (N, F) in which a start looks for groups: the columns, or random signs of many (Johnson and Lindenstrauss)."""
+    size = x.size if isinstance(x, SparseCounts) else x.shape[1]
+    if size <= PROJECTED:
+        return dense(x)
+    signs = jax.random.rademacher(jax.random.PRNGKey(0), (size, PROJECTED), dtype=jnp.result_type(float))
+    return product(x, signs)
+
+
+def factorials(x: Any) -> np.ndarray:
+    """Σ_v log x_nv! of a host matrix: (N,)."""
+    if is_sparse(x):
+        logs = sparse.csr_array(x).astype(np.float64)
+        logs.data = special.gammaln(logs.data + 1)
+        return np.asarray(logs.sum(axis=1)).ravel()
+    return np.asarray(special.gammaln(np.asarray(x, np.float64) + 1).sum(axis=1))
+
+
+def row_factorials(x: Array) -> Array:
+    """The same of an array on the device."""
+    return gammaln(x + 1).sum(axis=1)

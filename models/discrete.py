@@ -1,0 +1,281 @@
+"""Likelihood blocks for binary values and counts, `DISCRETE`:
+
+    bernoulli     feature_probs_kd ~ Beta(a_d, b_d)                 x_nd | z_n = k ~ Bernoulli(feature_probs_kd)
+    multinomial   word_probs_k ~ Dirichlet(word_concentration)      x_n | z_n = k ~ Multinomial(Σ_v x_nv, word_probs_k)
+    poisson       rate_kd ~ Gamma(shape_d, inverse_scale_d)         x_nd | z_n = k ~ Poisson(rate_kd)
+
+All are linear in counts of events, so that both halves of a sweep are one product each (`models.counts`). A Beta is a
+Dirichlet of two levels.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+from jax import Array
+from numpyro import distributions as dist
+from numpyro.distributions import constraints
+
+from models import counts
+from models.base import Data, Discriminant, Hyper, Linear, Sites, ZooError, on_host
+from models.counts import Counts
+from models.data import first_cell
+from models.distributions import WordCounts
+from models.documents import bag_of_words
+from models.emissions import Emission
+from models.families import GammaStats, dirichlet, gamma
+from models.gaussian_rows import flat
+
+_BY_COLUMN = ("component", "column")
+
+
+def column_coords(data: Data) -> dict[str, list[Any]]:
+    return {"column": list(data.columns)}
+
+
+def _refuse(data: Data, wrong: Callable[[np.ndarray], np.ndarray], needs: str) -> None:
+    """A `ZooError` naming the first cell that is ``wrong``."""
+    found = first_cell(data, wrong)
+    if found is not None:
+        raise ZooError(
+            f"{data.name}: column {found.column!r}, row {found.row + 1}: the value is {found.value:g} ({found.number} such "
+            f"cells); {needs}"
+        )
+
+
+def _whole(data: Data) -> Any:
+    """The table's x; a `ZooError` where a cell is not a count."""
+    _refuse(data, lambda x: x < 0, "counts cannot be negative")
+    _refuse(data, lambda x: x != np.floor(x), "counts must be whole numbers")
+    return data.x
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Bernoulli: x (N, D) in {0, 1}; T = (log(1 − p), log p) along the last axis, nu = (b − 1 + zeros, a − 1 + ones)
+
+
+def _binary(data: Data) -> Any:
+    """The table's x as booleans; a `ZooError` where a cell is neither 0 nor 1."""
+    _refuse(
+        data,
+        lambda x: (x != 0) & (x != 1),
+        "emission=bernoulli takes 0 and 1: binarise with data.threshold=<number>, or choose another emission",
+    )
+    return bag_of_words(data).x != 0
+
+
+def _bernoulli_prior(hyper: Hyper, num_components: int) -> Array:
+    pair = np.stack([hyper["b"] - 1, hyper["a"] - 1], axis=-1)
+    return on_host(np.tile(pair, (num_components, 1, 1)))
+
+
+def _bernoulli_program(hyper: Hyper, x: Array, num_components: int, proper: bool) -> dist.Distribution:
+    shape = (num_components, x.shape[1])
+    beta = dist.Beta(hyper["a"], hyper["b"]).expand(shape).to_event(2) if proper else flat(constraints.unit_interval, shape)
+    return dist.Bernoulli(probs=numpyro.sample("feature_probs", beta)).to_event(1)
+
+
+def _bernoulli_log_density(T: Array) -> Callable[[Any], Array]:
+    return lambda x: counts.log_mass_binary(x, T[..., 1], T[..., 0])
+
+
+def _bernoulli_statistics(weight: Array, x: Any) -> Array:
+    ones = counts.totals(weight, x)
+    return jnp.stack([weight.sum(0)[:, None] - ones, ones], axis=-1)
+
+
+def _bernoulli_natural(hyper: Hyper, sites: Sites) -> Array:
+    probs = jnp.asarray(sites["feature_probs"])
+    return jnp.stack([jnp.log1p(-probs), jnp.log(probs)], axis=-1)
+
+
+def _bernoulli_linear(sites: Sites) -> Linear:
+    absent, present = jnp.moveaxis(_bernoulli_natural({}, sites), -1, 0)
+    return Linear(absent.sum(1), {"x": present - absent})
+
+
+def _bernoulli_draw(key: Array, sites: Sites, z: Array) -> Array:
+    return jax.random.bernoulli(key, sites["feature_probs"][z])
+
+
+bernoulli = Emission(
+    family=dirichlet,
+    parameters=("a", "b"),
+    defaults=lambda data, num_components: {"a": 2.0, "b": 2.0},
+    bounds=lambda columns: {},
+    constants=lambda data: {},
+    prior=_bernoulli_prior,
+    program=_bernoulli_program,
+    encode=lambda data: counts.encode(_binary(data)),
+    observation=lambda x: counts.dense(counts.as_float(x)),
+    features=lambda hyper, x: counts.as_float(x),
+    log_density=_bernoulli_log_density,
+    statistics=_bernoulli_statistics,
+    coordinates=lambda hyper, x: counts.coordinates(counts.as_float(x)),
+    sites=lambda hyper, T: {"feature_probs": jnp.exp(T[..., 1])},
+    natural=_bernoulli_natural,
+    draw=_bernoulli_draw,
+    check=lambda data: None,
+    shapes=lambda columns: {"a": (columns,), "b": (columns,)},
+    dims=(("feature_probs", _BY_COLUMN), ("a", ("column",)), ("b", ("column",))),
+    coords=column_coords,
+    discriminant=Discriminant(_bernoulli_linear, lambda x: {"x": counts.dense(counts.as_float(x))}, (("x", ("column",)),)),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Counts: the multinomial of a document's words, and independent Poisson columns
+
+
+def _encode_counts(carrier: Callable[[Any], np.ndarray]) -> Callable[[Data], Counts]:
+    def encoded(data: Data) -> Counts:
+        x = _whole(bag_of_words(data))
+        return Counts(counts.encode(x), on_host(carrier(x)))
+
+    return encoded
+
+
+def _arrangements(x: Any) -> np.ndarray:
+    """Log of the multinomial coefficient of every row: (N,)."""
+    from scipy.special import gammaln
+
+    return np.asarray(gammaln(np.asarray(x.sum(axis=1)).ravel() + 1)) - counts.factorials(x)
+
+
+def _counted(hyper: Hyper, x: Counts) -> Counts:
+    return Counts(counts.as_float(x.value), x.carrier)
+
+
+def _observed_counts(x: Counts) -> Array:
+    return counts.dense(counts.as_float(x.value))
+
+
+def _multinomial_prior(hyper: Hyper, num_components: int) -> Array:
+    return on_host(np.tile(hyper["word_concentration"] - 1, (num_components, 1)))
+
+
+def _multinomial_program(hyper: Hyper, x: Array, num_components: int, proper: bool) -> dist.Distribution:
+    words = (
+        dist.Dirichlet(hyper["word_concentration"]).expand([num_components]).to_event(1)
+        if proper
+        else flat(constraints.independent(constraints.simplex, 1), (num_components, x.shape[1]))
+    )
+    return WordCounts(numpyro.sample("word_probs", words))
+
+
+def _multinomial_log_density(T: Array) -> Callable[[Counts], Array]:
+    return lambda x: counts.log_mass(x.value, T) + x.carrier[:, None]
+
+
+def _multinomial_draw(key: Array, sites: Sites, z: Array) -> Counts:
+    """Documents of `DRAWN_WORDS` words each: their length is not part of the model."""
+    words = jax.random.categorical(key, jnp.log(sites["word_probs"])[z][:, None, :], axis=-1, shape=(z.shape[0], DRAWN_WORDS))
+    value = jax.nn.one_hot(words, sites["word_probs"].shape[-1]).sum(1)
+    return Counts(value, jax.scipy.special.gammaln(DRAWN_WORDS + 1.0) - counts.row_factorials(value))
+
+
+DRAWN_WORDS = 20
+
+
+multinomial = Emission(
+    family=dirichlet,
+    parameters=("word_concentration",),
+    defaults=lambda data, num_components: {"word_concentration": 1.1},
+    bounds=lambda columns: {},
+    constants=lambda data: {},
+    prior=_multinomial_prior,
+    program=_multinomial_program,
+    encode=_encode_counts(_arrangements),
+    observation=_observed_counts,
+    features=_counted,
+    log_density=_multinomial_log_density,
+    statistics=lambda weight, x: counts.totals(weight, x.value),
+    coordinates=lambda hyper, x: counts.coordinates(counts.as_float(x.value)),
+    sites=lambda hyper, T: {"word_probs": jnp.exp(T)},
+    natural=lambda hyper, sites: jnp.log(jnp.asarray(sites["word_probs"])),
+    draw=_multinomial_draw,
+    check=lambda data: None,
+    shapes=lambda columns: {"word_concentration": (columns,)},
+    dims=(("word_probs", ("component", "word")), ("word_concentration", ("word",))),
+    coords=lambda data: {"word": list(data.columns)},
+    discriminant=Discriminant(
+        lambda sites: Linear(jnp.zeros(sites["word_probs"].shape[0]), {"x": jnp.log(sites["word_probs"])}),
+        lambda x: {"x": _observed_counts(x)},
+        (("x", ("word",)),),
+    ),
+)
+
+
+def _poisson_defaults(data: Data, num_components: int) -> dict[str, Any]:
+    """A prior worth two events, its mean at the column's; half an event where there was none."""
+    weight = np.ones(data.num_rows) if data.weight is None else data.weight
+    mean = (np.asarray(weight @ bag_of_words(data).x).ravel() + 0.5) / weight.sum()
+    return {"shape": 2.0, "inverse_scale": 2.0 / mean}
+
+
+def _poisson_prior(hyper: Hyper, num_components: int) -> GammaStats:
+    both = (np.tile(hyper["shape"] - 1, (num_components, 1)), np.tile(hyper["inverse_scale"], (num_components, 1)))
+    return GammaStats(on_host(both[0]), on_host(both[1]))
+
+
+def _poisson_program(hyper: Hyper, x: Array, num_components: int, proper: bool) -> dist.Distribution:
+    shape = (num_components, x.shape[1])
+    if proper:
+        rate = numpyro.sample("rate", dist.Gamma(hyper["shape"], hyper["inverse_scale"]).expand(shape).to_event(2))
+    else:
+        rate = numpyro.sample("rate", flat(constraints.positive, shape))
+    return dist.Poisson(rate).to_event(1)
+
+
+def _poisson_log_density(T: GammaStats) -> Callable[[Counts], Array]:
+    total = T.exposure.sum(1)[None, :]
+    return lambda x: counts.log_mass(x.value, T.events) + (total + x.carrier[:, None])
+
+
+def _poisson_statistics(weight: Array, x: Counts) -> GammaStats:
+    events = counts.totals(weight, x.value)
+    return GammaStats(events, jnp.broadcast_to(weight.sum(0)[:, None], events.shape))
+
+
+def _poisson_draw(key: Array, sites: Sites, z: Array) -> Counts:
+    value = jax.random.poisson(key, sites["rate"][z]).astype(float)
+    return Counts(value, -counts.row_factorials(value))
+
+
+def _poisson_natural(hyper: Hyper, sites: Sites) -> GammaStats:
+    rate = jnp.asarray(sites["rate"])
+    return GammaStats(jnp.log(rate), -rate)
+
+
+poisson = Emission(
+    family=gamma,
+    parameters=("shape", "inverse_scale"),
+    defaults=_poisson_defaults,
+    bounds=lambda columns: {},
+    constants=lambda data: {},
+    prior=_poisson_prior,
+    program=_poisson_program,
+    encode=_encode_counts(lambda x: -counts.factorials(x)),
+    observation=_observed_counts,
+    features=_counted,
+    log_density=_poisson_log_density,
+    statistics=_poisson_statistics,
+    coordinates=lambda hyper, x: counts.coordinates(counts.as_float(x.value)),
+    sites=lambda hyper, T: {"rate": -T.exposure},
+    natural=_poisson_natural,
+    draw=_poisson_draw,
+    check=lambda data: None,
+    shapes=lambda columns: {"shape": (columns,), "inverse_scale": (columns,)},
+    dims=(("rate", _BY_COLUMN), ("shape", ("column",)), ("inverse_scale", ("column",))),
+    coords=column_coords,
+    discriminant=Discriminant(
+        lambda sites: Linear(-sites["rate"].sum(1), {"x": jnp.log(sites["rate"])}),
+        lambda x: {"x": _observed_counts(x)},
+        (("x", ("column",)),),
+    ),
+)
+
+DISCRETE: dict[str, Emission] = {"bernoulli": bernoulli, "multinomial": multinomial, "poisson": poisson}

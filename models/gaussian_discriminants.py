@@ -1,0 +1,50 @@
+"""Gaussian log densities as functions that are linear in features of the row, in the units of the table.
+
+log Normal(x | μ_k, Λ_k⁻¹) = μ_kᵀΛ_k x − ½ xᵀΛ_k x + ½ log det Λ_k − ½ μ_kᵀΛ_k μ_k − (D/2) log 2π: the log-odds of two
+components are linear in x where they share a precision (documents 001 and 003), and in (x, x xᵀ) or (x, x²) where each has
+its own.
+"""
+
+import jax.numpy as jnp
+from jax import Array
+
+from models.base import Discriminant, Linear, Sites
+
+
+def discriminant(covariance: str) -> Discriminant:
+    """How the block with ``covariance`` (tied, full, diag, spherical, unit) is linear in features of the row."""
+    if covariance == "full":
+        return Discriminant(_full, lambda x: {"x": x, "xx": x[:, :, None] * x[:, None, :]}, (_X, ("xx", ("column", "column_"))))
+    if covariance in ("diag", "spherical"):
+        return Discriminant(_columns, lambda x: {"x": x, "xx": x**2}, (_X, ("xx", ("column",))))
+    return Discriminant(_tied if covariance == "tied" else _unit, lambda x: {"x": x}, (_X,))
+
+
+_X = ("x", ("column",))
+
+
+def _affine(weight: Array, sites: Sites) -> Array:
+    """−½ μ_kᵀΛ_k μ_k, from weight_k = Λ_k μ_k: (K,)."""
+    return -0.5 * (weight * sites["mean"]).sum(-1)
+
+
+def _tied(sites: Sites) -> Linear:
+    weight = jnp.einsum("ij,kj->ki", sites["precision"], sites["mean"])
+    return Linear(_affine(weight, sites), {"x": weight})
+
+
+def _full(sites: Sites) -> Linear:
+    weight = jnp.einsum("kij,kj->ki", sites["precision"], sites["mean"])
+    half_log_det = 0.5 * jnp.linalg.slogdet(sites["precision"])[1]
+    return Linear(_affine(weight, sites) + half_log_det, {"x": weight, "xx": -0.5 * sites["precision"]})
+
+
+def _columns(sites: Sites) -> Linear:
+    precision = sites["precision"]
+    precision = jnp.broadcast_to(precision if precision.ndim == 2 else precision[:, None], sites["mean"].shape)
+    weight = precision * sites["mean"]
+    return Linear(_affine(weight, sites) + 0.5 * jnp.log(precision).sum(-1), {"x": weight, "xx": -0.5 * precision})
+
+
+def _unit(sites: Sites) -> Linear:
+    return Linear(_affine(sites["mean"], sites), {"x": sites["mean"]})
