@@ -21,7 +21,7 @@ from inference.optimise import require_algebra, require_proper
 from inference.outcome import Draws, Task
 from inference.start import start_states
 from inference.sweep import local_step, rows_weight
-from models.base import Algebra, Hyper, Pytree, Stats, ZooError, add, at_mode, at_sample, inner, log_prior
+from models.base import Algebra, Hyper, Pytree, Stats, ZooError, add, at_mean, at_sample, inner, log_prior
 
 VERBS = ("sample", "observed, or all summed over")  # for the table of methods
 MOST = 2**20  # assignments that are enumerated
@@ -42,7 +42,7 @@ def run(task: Task, options: Options) -> Draws:
     task.reporter.phase("summing over the latents", None)
     clock = time.perf_counter()
     arrays = (task.hyper, task.prior, task.rows)
-    T = jax.tree.map(lambda leaf: leaf[0], start_states(task, algebra, at_mode, 1)[0])
+    T = jax.tree.map(lambda leaf: leaf[0], start_states(task, algebra, at_mean, 1)[0])
     allowed = np.asarray(_allowed(algebra, task.hyper, task.rows, T))
     size = options.num_chains * options.num_samples
     keys = jax.random.split(jax.random.fold_in(task.key, 1), size)

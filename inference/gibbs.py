@@ -14,9 +14,9 @@ from jax import Array
 from inference.chains import sample
 from inference.optimise import require_algebra, require_proper
 from inference.outcome import Draws, Task
-from inference.start import start_states
+from inference.start import start_points
 from inference.sweep import Verbs, sweep
-from models.base import Algebra, Pytree, Stats, at_mode, at_sample, log_prior
+from models.base import Algebra, Pytree, Stats, at_sample, log_prior
 
 METHOD = Verbs(parameters=at_sample, latents="sample")
 
@@ -42,7 +42,7 @@ def run(task: Task, options: Options) -> Draws:
     algebra = require_algebra(task)
     require_proper(task)
     arrays = (task.hyper, task.prior, task.rows)
-    state, _, _ = start_states(task, algebra, at_mode, options.num_chains)
+    state = start_points(task, algebra, options.num_chains)
     key = jax.random.fold_in(task.key, 1)
     run, timing = sample(step, algebra, arrays, key, state, options.num_warmup, options.num_samples, task, _describe)
     sites = run.records[0] if run.records is not None else {}

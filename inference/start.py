@@ -21,7 +21,7 @@ from inference.chains import each
 from inference.outcome import Task
 from inference.program import constrain, potential, transforms, unconstrain
 from inference.sweep import ParameterVerb, block_sum, num_rows, rows_weight
-from models.base import Algebra, Hyper, Pytree, Stats, add, at_mode
+from models.base import Algebra, Hyper, Pytree, Stats, add, at_mode, at_sample
 
 SEED_ROWS = 4096  # seeds are chosen among at most so many rows, evenly spread
 PRIOR_DRAWS = 50  # candidates of a chain that starts from the prior of a program
@@ -152,6 +152,19 @@ def start_states(task: Task, algebra: Algebra, verb: ParameterVerb, size: int) -
     return parameters_of(algebra, verb, nu), nu, True
 
 
+def start_points(task: Task, algebra: Algebra, size: int) -> Stats:
+    """T of ``size`` points inside the support: modes, or draws where some mode does not exist or lies on the boundary."""
+    T, nu, known = start_states(task, algebra, at_mode, size)
+    inside = all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(T))
+    return T if inside or not known else drawn_points(algebra, jax.random.split(task.key, size), nu)
+
+
+@partial(jax.jit, static_argnames=("algebra",))
+def drawn_points(algebra: Algebra, keys: Array, nu: Stats) -> Stats:
+    """T drawn from q(θ | nu), over a leading axis."""
+    return jax.vmap(partial(at_sample, algebra))(keys, nu)
+
+
 def start_sites(task: Task, size: int) -> dict[str, Array]:
     """Sites of ``size`` starts or chains, for the methods that run on the program: the same points as with the algebra.
 
@@ -161,7 +174,7 @@ def start_sites(task: Task, size: int) -> dict[str, Array]:
         return repeated(task.start, size)
     if task.model.algebra is not None:
         algebra = task.model.algebra
-        return sites_of(algebra, task.hyper, start_states(task, algebra, at_mode, size)[0])
+        return sites_of(algebra, task.hyper, start_points(task, algebra, size))
     spec, keys = task.model.spec, jax.random.split(task.key, size)
     return _best_of_prior(spec, transforms(spec, task.hyper, task.rows), task.hyper, task.rows, keys)
 

@@ -23,7 +23,7 @@ from models.discrete import column_coords
 from models.distributions import Categories
 from models.documents import Sequences
 from models.emissions import Emission
-from models.families import dirichlets
+from models.families import dirichlet, joint
 from models.gaussian_rows import flat
 
 
@@ -52,7 +52,7 @@ def categorical(columns: tuple[str, ...], levels: tuple[tuple[str, ...], ...]) -
     cuts = tuple(int(cut) for cut in np.cumsum(sizes)[:-1])
     dims = tuple((name, ("component", f"level of {column}")) for name, column in zip(names, columns, strict=True))
     return Emission(
-        family=dirichlets,
+        family=joint(dict.fromkeys(names, dirichlet)),
         parameters=("level_concentration",),
         defaults=lambda data, num_components: {"level_concentration": 1.1},
         bounds=lambda columns: {},

@@ -5,7 +5,7 @@ holds groups of ``G`` means that share one precision: a precision per component 
 (``full``, ``diag``, ``spherical``), a precision shared by all components is one group of K means (``tied``).
 """
 
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import jax
@@ -51,24 +51,23 @@ def _dirichlet_defect(nu: Array) -> str | None:
 dirichlet = Family(_dirichlet_log_partition, _dirichlet_mean, _dirichlet_mode, _dirichlet_sample, _dirichlet_defect)
 
 
-def each_leaf(family: Family) -> Family:
-    """Independent blocks of one family, whose shapes may differ: the verbs leaf by leaf of a pytree of arrays."""
+def joint(families: Mapping[str, Family]) -> Family:
+    """Independent blocks side by side: the verbs name by name of a dict of statistics."""
+
+    def each(verb: str) -> Callable[[Stats], Stats]:
+        return lambda nu: {name: getattr(family, verb)(nu[name]) for name, family in families.items()}
 
     def sample(key: Array, nu: Stats) -> Stats:
-        leaves, structure = jax.tree.flatten(nu)
-        keys = jax.random.split(key, len(leaves))
-        return jax.tree.unflatten(structure, [family.sample(k, leaf) for k, leaf in zip(keys, leaves, strict=True)])
+        keys = jax.random.split(key, len(families))
+        return {name: family.sample(k, nu[name]) for k, (name, family) in zip(keys, families.items(), strict=True)}
 
     return Family(
-        log_partition=lambda nu: sum(map(family.log_partition, jax.tree.leaves(nu)), jnp.zeros(())),
-        mean=partial(jax.tree.map, family.mean),
-        mode=partial(jax.tree.map, family.mode),
+        log_partition=lambda nu: sum((family.log_partition(nu[name]) for name, family in families.items()), jnp.zeros(())),
+        mean=each("mean"),
+        mode=each("mode"),
         sample=sample,
-        defect=lambda nu: next((why for leaf in jax.tree.leaves(nu) if (why := family.defect(leaf))), None),
+        defect=lambda nu: next((why for name, family in families.items() if (why := family.defect(nu[name]))), None),
     )
-
-
-dirichlets = each_leaf(dirichlet)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from models import gmm, linear_discriminant, naive_bayes
+from models import gmm, linear_discriminant, markov_naive_bayes, naive_bayes
 from models.base import Model
 
 MODELS: dict[str, Callable[..., Model]] = {
@@ -11,5 +11,6 @@ MODELS: dict[str, Callable[..., Model]] = {
     "gmm_simple": partial(gmm.build, name="gmm_simple", covariance="unit", weights="uniform"),
     "naive_bayes": naive_bayes.build,
     "poisson_naive_bayes": partial(naive_bayes.build, name="poisson_naive_bayes", emission="poisson"),
+    "markov_naive_bayes": markov_naive_bayes.build,
     "linear_discriminant": linear_discriminant.build,
 }
