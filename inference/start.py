@@ -3,7 +3,8 @@
 Seeds are drawn by k-means++ (Arthur and Vassilvitskii 2007) on the standardised coordinates of the model; every row joins
 its nearest seed, and all keep a little of every other component, so that no component starts on a single point. Each start
 has its own key: starts, and chains, are overdispersed because their seeds are. Where rows have labels, a component with
-labelled rows starts at their mean, and no row joins a component that it is not allowed.
+labelled rows starts at their mean, and no row joins a component that it is not allowed. A model without groups to seed
+(``algebra.start``) draws the sites of every start instead.
 """
 
 from collections.abc import Callable, Mapping
@@ -47,15 +48,18 @@ def seeds(key: Array, points: Array, weight: Array, num_seeds: int) -> Array:
 @partial(jax.jit, static_argnames=("algebra", "num_starts"))
 def seeded(algebra: Algebra, num_starts: int, hyper: Hyper, prior: Mapping[str, Stats], key: Array, rows: Pytree) -> Stats:
     """Nu of ``num_starts`` starts, stacked along a leading axis."""
+    coordinates, nearest = algebra.coordinates, algebra.latent.nearest
+    assert coordinates is not None  # a model without groups has a start of its own
+    assert nearest is not None
     stride = max(1, num_rows(rows) // SEED_ROWS)
     some = jax.tree.map(lambda leaf: leaf[::stride], rows)
-    points, weight = algebra.coordinates(hyper, some), rows_weight(some)
+    points, weight = coordinates(hyper, some), rows_weight(some)
     weight = jnp.where(weight.sum() > 0, weight, 1.0)
     share = (weight / weight.sum())[:, None]
     spread = jnp.sqrt((share * (points - (share * points).sum(0)[None, :]) ** 2).sum(0))
     scale = jnp.where(spread > 0, spread, 1.0)[None, :]
 
-    known = _labelled_centres(algebra, hyper, rows, scale)
+    known = _labelled_centres(coordinates, hyper, rows, scale)
 
     def one(key: Array) -> Stats:
         centres = seeds(key, points / scale, weight, algebra.num_groups)
@@ -63,9 +67,9 @@ def seeded(algebra: Algebra, num_starts: int, hyper: Hyper, prior: Mapping[str, 
             centres = jnp.where(jnp.isnan(known), centres, known)
 
         def block(key: Array, rows: Pytree, weight: Array) -> Any:
-            gap = (algebra.coordinates(hyper, rows) / scale)[:, None, :] - centres[None, :, :]
-            nearest = algebra.latent.nearest((gap**2).sum(-1))
-            z = jax.tree.map(lambda leaf: (1 - SHARE) * leaf + SHARE / algebra.num_groups, nearest)
+            gap = (coordinates(hyper, rows) / scale)[:, None, :] - centres[None, :, :]
+            joined = nearest((gap**2).sum(-1))
+            z = jax.tree.map(lambda leaf: (1 - SHARE) * leaf + SHARE / algebra.num_groups, joined)
             if known is not None:
                 z = jnp.where(rows.allowed, z, 0)
                 z = z / z.sum(axis=-1, keepdims=True)
@@ -76,17 +80,24 @@ def seeded(algebra: Algebra, num_starts: int, hyper: Hyper, prior: Mapping[str, 
     return each(one, jax.random.split(key, num_starts))
 
 
-def _labelled_centres(algebra: Algebra, hyper: Hyper, rows: Pytree, scale: Array) -> Array | None:
+def _labelled_centres(coordinates: Callable[[Hyper, Pytree], Array], hyper: Hyper, rows: Pytree, scale: Array) -> Array | None:
     """(K, F): means of the rows that allow one component only, NaN for a component without any; None without labels."""
     if getattr(rows, "allowed", None) is None:
         return None
 
     def block(key: Array, rows: Pytree, weight: Array) -> tuple[Array, Array]:
         labelled = jnp.where(rows.allowed.sum(-1, keepdims=True) == 1, rows.allowed, False) * weight[:, None]
-        return labelled.sum(0), labelled.T @ (algebra.coordinates(hyper, rows) / scale)
+        return labelled.sum(0), labelled.T @ (coordinates(hyper, rows) / scale)
 
     count, total = block_sum(block, jax.random.PRNGKey(0), rows)
     return total / jnp.where(count > 0, count, jnp.nan)[:, None]
+
+
+@partial(jax.jit, static_argnames=("algebra", "size"))
+def drawn(algebra: Algebra, size: int, hyper: Hyper, key: Array) -> Mapping[str, Array]:
+    """Sites of ``size`` starts of a model without groups, stacked along a leading axis."""
+    assert algebra.start is not None
+    return jax.vmap(partial(algebra.start, hyper))(jax.random.split(key, size))
 
 
 @partial(jax.jit, static_argnames=("algebra", "verb"))
@@ -113,10 +124,11 @@ def repeated(sites: Mapping[str, Any], size: int) -> dict[str, Array]:
 
 
 def start_states(task: Task, algebra: Algebra, verb: ParameterVerb, size: int) -> tuple[Stats, Stats, bool]:
-    """(T, nu, whether T came from nu) of ``size`` starts or chains: seeded, or all at the sites that the user gave."""
-    if task.start is not None:
+    """(T, nu, whether T came from nu) of ``size`` starts or chains: seeded or drawn, or all at the sites that the user gave."""
+    if task.start is not None or algebra.start is not None:
+        sites = drawn(algebra, size, task.hyper, task.key) if task.start is None else repeated(task.start, size)
         nu = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], size, axis=0), dict(task.prior))
-        return natural_of(algebra, task.hyper, repeated(task.start, size)), nu, False
+        return natural_of(algebra, task.hyper, sites), nu, False
     nu = seeded(algebra, size, task.hyper, task.prior, task.key, task.rows)
     return parameters_of(algebra, verb, nu), nu, True
 

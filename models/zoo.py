@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from functools import partial
 
-from models import gmm, linear_discriminant
+from models import gmm, linear_discriminant, logistic_regression
 from models.base import Model
 
 MODELS: dict[str, Callable[..., Model]] = {
     "gmm": gmm.build,
     "gmm_simple": partial(gmm.build, name="gmm_simple", covariance="unit", weights="uniform"),
     "linear_discriminant": linear_discriminant.build,
+    "logistic_regression": logistic_regression.build,
 }
