@@ -4,7 +4,7 @@ Seeds are drawn by k-means++ (Arthur and Vassilvitskii 2007) on the standardised
 its nearest seed, and all keep a little of every other component, so that no component starts on a single point. Each start
 has its own key: starts, and chains, are overdispersed because their seeds are. Where rows have labels, a component with
 labelled rows starts at their mean, and no row joins a component that it is not allowed. A model without groups to seed
-(``algebra.start``) draws the sites of every start instead.
+(``algebra.start``) draws every start instead.
 """
 
 from collections.abc import Callable, Mapping
@@ -93,11 +93,11 @@ def _labelled_centres(coordinates: Callable[[Hyper, Pytree], Array], hyper: Hype
     return total / jnp.where(count > 0, count, jnp.nan)[:, None]
 
 
-@partial(jax.jit, static_argnames=("algebra", "size"))
-def drawn(algebra: Algebra, size: int, hyper: Hyper, key: Array) -> Mapping[str, Array]:
-    """Sites of ``size`` starts of a model without groups, stacked along a leading axis."""
+@partial(jax.jit, static_argnames=("algebra", "num_starts"))
+def drawn(algebra: Algebra, num_starts: int, hyper: Hyper, key: Array) -> Stats:
+    """Nu of ``num_starts`` starts of a model without groups, stacked along a leading axis."""
     assert algebra.start is not None
-    return jax.vmap(partial(algebra.start, hyper))(jax.random.split(key, size))
+    return jax.vmap(partial(algebra.start, hyper))(jax.random.split(key, num_starts))
 
 
 @partial(jax.jit, static_argnames=("algebra", "verb"))
@@ -125,11 +125,13 @@ def repeated(sites: Mapping[str, Any], size: int) -> dict[str, Array]:
 
 def start_states(task: Task, algebra: Algebra, verb: ParameterVerb, size: int) -> tuple[Stats, Stats, bool]:
     """(T, nu, whether T came from nu) of ``size`` starts or chains: seeded or drawn, or all at the sites that the user gave."""
-    if task.start is not None or algebra.start is not None:
-        sites = drawn(algebra, size, task.hyper, task.key) if task.start is None else repeated(task.start, size)
+    if task.start is not None:
         nu = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], size, axis=0), dict(task.prior))
-        return natural_of(algebra, task.hyper, sites), nu, False
-    nu = seeded(algebra, size, task.hyper, task.prior, task.key, task.rows)
+        return natural_of(algebra, task.hyper, repeated(task.start, size)), nu, False
+    if algebra.start is not None:
+        nu = drawn(algebra, size, task.hyper, task.key)
+    else:
+        nu = seeded(algebra, size, task.hyper, task.prior, task.key, task.rows)
     return parameters_of(algebra, verb, nu), nu, True
 
 

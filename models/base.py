@@ -76,7 +76,7 @@ class Algebra(NamedTuple):
     natural: Callable[[Hyper, Sites], Stats]  # the program's sites -> T
     coordinates: Callable[[Hyper, Pytree], Array] | None = None  # (hyper, rows): points (N, F) in which a start seeks groups
     num_groups: int = 0  # how many it looks for
-    start: Callable[[Hyper, Array], Sites] | None = None  # (hyper, key) -> sites of one start, where there are no groups
+    start: Callable[[Hyper, Array], Stats] | None = None  # (hyper, key) -> nu of one start, where there are no groups
     # Where blocks of parameters are conjugate only given the values of the others: one algebra a block, with that block's
     # family and statistics alone, whose ``local`` reads all of T. A sweep takes them in turn. Empty: all blocks at once.
     cycle: "tuple[Algebra, ...]" = ()

@@ -288,13 +288,16 @@ def draw_labels(key: Array, hyper: Hyper, sites: Sites, x: Array) -> Array:
     return jax.nn.one_hot(jax.random.categorical(key, eta), eta.shape[1], dtype=bool)
 
 
-def start(num_classes: int, hyper: Hyper, key: Array) -> dict[str, Array]:
-    """Sites of one start: log-odds of standard deviation about 1 on the rows, overdispersed where data are not scarce."""
-    key_weight, key_intercept = jax.random.split(key)
+def start(num_classes: int, hyper: Hyper, key: Array) -> dict[str, Stats]:
+    """Nu of one start: a Normal under which log-odds have variance 2 on the rows, about a centre drawn from it.
+
+    That is overdispersed unless data are scarce; with one mode there is no more to ask of a start.
+    """
     spread = jnp.asarray(hyper["spread"])
-    noise = jax.random.normal(key_weight, (num_classes - 1, len(spread)), spread.dtype)
-    intercept = jax.random.normal(key_intercept, (num_classes - 1,), spread.dtype)
-    return {"weight": noise / (spread * len(spread) ** 0.5)[None, :], "intercept": intercept}
+    precision = jnp.concatenate([jnp.ones_like(spread[:1]), len(spread) * spread**2])
+    noise = jax.random.normal(key, (num_classes - 1, len(precision)), spread.dtype)
+    nu = {_block(c): NormalStats(jnp.sqrt(precision) * noise[c - 1], jnp.diag(precision)) for c in range(1, num_classes)}
+    return dict(nu)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -126,13 +126,13 @@ def draw(key: Array, c: Array) -> Array:
 
 def _inverse_gaussian(key: Array, z: Array) -> tuple[Array, Array]:
     """One try at an inverse Gaussian of mean 1/z and shape 1, truncated to (0, SWITCH): (x, whether it is one)."""
-    key_normal, key_other = jax.random.split(key)
-    u = jax.random.uniform(key_other, z.shape, z.dtype)
+    key_normal, *keys = jax.random.split(key, 3)
+    u, v = (jax.random.uniform(k, z.shape, z.dtype) for k in keys)
     normal = jax.random.normal(key_normal, z.shape, z.dtype)
     # Mean beyond the truncation: 1/χ² truncated by inverting its distribution, thinned by exp(−z² x / 2).
     least = jnp.finfo(z.dtype).tiny
     edge = jnp.exp(log_ndtr(jnp.asarray(-(SWITCH**-0.5), z.dtype)))
-    levy = 1 / ndtri(jnp.maximum(edge * _uniform_of(normal), least)) ** 2
+    levy = 1 / ndtri(jnp.maximum(edge * v, least)) ** 2
     # Mean inside: the whole inverse Gaussian (Michael, Schucany and Haas 1976), kept where it is small enough.
     mean = 1 / jnp.maximum(z, 1 / SWITCH)
     w = mean * normal**2
@@ -140,11 +140,6 @@ def _inverse_gaussian(key: Array, z: Array) -> tuple[Array, Array]:
     whole = jnp.where(u <= mean / (mean + smaller), smaller, mean**2 / smaller)
     far = z < 1 / SWITCH
     return jnp.where(far, levy, whole), jnp.where(far, u <= jnp.exp(-0.5 * z**2 * levy), whole <= SWITCH)
-
-
-def _uniform_of(normal: Array) -> Array:
-    """A uniform number from a Normal one: an entry needs one or the other."""
-    return jnp.exp(log_ndtr(normal))
 
 
 def _accept(u: Array, x: Array) -> Array:
