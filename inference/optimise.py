@@ -28,7 +28,7 @@ class Climb(NamedTuple):
 
     T: Stats
     nu: Stats
-    known: Array  # whether nu is the one that T came from (not at a start given as sites)
+    known: Array  # whether nu is the one that T came from (not at a start that the user gave as sites)
     criterion: Array
     done: Array
     failed: Array

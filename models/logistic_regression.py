@@ -30,15 +30,15 @@ import numpyro
 from jax import Array
 from numpyro import distributions as dist
 
-from models.base import Algebra, Data, Hyper, Model, Sites, Stats, ZooError
+from models.base import Algebra, Data, Hyper, Model, Sites, Stats, ZooError, on_host
 from models.data import allowed_labels, as_data
 from models.emissions import check_hyper
 from models.gaussian_rows import centre, flat, moments
 from models.latents import restrict
-from models.mixture import Rows, complete, rows_of, witnesses
+from models.mixture import Rows, complete, witnesses
 from models.normal import NormalStats, covariance, normal, point
 from models.polya_gamma import Augmented, LogOdds, polya_gamma
-from models.separation import is_separable
+from models.separation import check_overlap
 
 NAME = "logistic_regression"
 WEIGHT_SCALE = 2.5  # prior standard deviation of a weight, for a column of standard deviation 1: that of rstanarm
@@ -59,7 +59,7 @@ def build(data: Any, weight_scale: float = WEIGHT_SCALE, prior: str | Mapping[st
     _check_spread(data)
     hyper = hyperparameters(data, weight_scale, prior)
     if prior == "flat":
-        _check_overlap(data)
+        check_overlap(data)
     static = structure(len(classes), prior != "flat")
     return Model(
         name=NAME,
@@ -329,21 +329,14 @@ def _check_spread(data: Data) -> None:
             )
 
 
-def _check_overlap(data: Data) -> None:
-    """Raises `ZooError` where the maximum likelihood is not attained."""
-    mean, variance = moments(data)
-    counted = slice(None) if data.weight is None else data.weight > 0
-    if is_separable(((data.x - mean) / np.sqrt(variance))[counted], allowed_labels(data)[counted]):
-        raise ZooError(
-            f"{data.name}: a linear function of the columns separates the classes (separation), so with prior=flat the "
-            "likelihood grows for ever as the weights run off to infinity; use a proper prior, such as prior=default"
-        )
-
-
 def _rows(source: Any, columns: tuple[str, ...], classes: tuple[str, ...]) -> Rows:
     data = complete(as_data(source), columns, NAME)
-    if _unlabelled(data):
-        return rows_of(data)
+    weight = None if data.weight is None else on_host(data.weight)
+    return Rows(on_host(data.x), weight, None if _unlabelled(data) else on_host(_allowed_classes(data, classes)))
+
+
+def _allowed_classes(data: Data, classes: tuple[str, ...]) -> np.ndarray:
+    """(N, C): the classes of the model that a row may be of; raises `ZooError` for an unknown one."""
     unknown = [level for level in data.levels if level not in classes]
     if unknown:
         raise ZooError(f"{data.name} has the class {unknown[0]!r}; the model has {', '.join(classes)}")
@@ -351,4 +344,4 @@ def _rows(source: Any, columns: tuple[str, ...], classes: tuple[str, ...]) -> Ro
     # A missing label may also be a class that this data lacks.
     allowed = np.repeat(known.all(axis=1)[:, None], len(classes), axis=1)
     allowed[:, [classes.index(level) for level in data.levels]] = known
-    return rows_of(data, allowed)
+    return allowed

@@ -4,7 +4,21 @@ from typing import Any
 
 import numpy as np
 
+from models.data import Data, ZooError, allowed_labels
+from models.gaussian_rows import moments
+
 TOLERANCE = 1e-7  # of the linear programme, whose coefficients lie in [−1, 1]
+
+
+def check_overlap(data: Data) -> None:
+    """Raises `ZooError` where the rows that count are separable."""
+    mean, variance = moments(data)
+    counted = slice(None) if data.weight is None else data.weight > 0
+    if is_separable(((data.x - mean) / np.sqrt(variance))[counted], allowed_labels(data)[counted]):
+        raise ZooError(
+            f"{data.name}: a linear function of the columns separates the classes (separation), so with prior=flat the "
+            "likelihood grows for ever as the weights run off to infinity; use a proper prior, such as prior=default"
+        )
 
 
 def is_separable(x: np.ndarray, allowed: np.ndarray) -> bool:

@@ -442,8 +442,8 @@ CHAINS, SWEEPS, ROWS = 10000, 6, 10
 def test_geweke(size):
     """Started from the prior, "labels given θ, then θ by Gibbs" leaves θ and the labels at the prior; columns are fixed.
 
-    Of three classes, six of ten rows hide which of two they are in; one hides its label altogether. Kolmogorov-Smirnov on 6 functions, twice,
-    each at a p-value of 1e-6: false alarms below 2e-5.
+    Of three classes, six of ten rows hide which of two they are in; one hides its label altogether. Kolmogorov-Smirnov on 6
+    functions, twice, each at a p-value of 1e-6: false alarms below 2e-5.
     """
     rng = np.random.default_rng(0)
     x = X[:ROWS]
