@@ -138,9 +138,9 @@ def responsibilities(algebra: Algebra, hyper: Hyper, T: Stats, rows: Pytree, dty
 
     def block(rows: Pytree) -> dict[str, Any]:
         local = natural_parameters(algebra.features(hyper, rows))
-        latents = algebra.latent.probs(algebra.latent.mean(jax.random.PRNGKey(0), local))
+        z = algebra.latent.mean(jax.random.PRNGKey(0), local)
+        latents, entropy = algebra.latent.probs(z), algebra.latent.entropy(z, local)
         log_partition = algebra.latent.log_partition(local)
-        entropy = jax.scipy.special.entr(latents).sum(axis=-1)
         return {"log_likelihood": log_partition, "latents": latents.astype(dtype or latents.dtype), "entropy": entropy}
 
     return block_map(block, rows)

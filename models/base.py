@@ -58,6 +58,7 @@ class Latent(NamedTuple):
     mode: Callable[[Array, Pytree], Pytree] | None  # (key, local) -> argmax z; the key is not used. None: a mode means nothing
     sample: Callable[[Array, Pytree], Pytree]  # (key, local) -> z
     energy: Callable[[Pytree, Pytree], Array]  # (z, local) -> (N,): <local, z>
+    entropy: Callable[[Pytree, Pytree], Array]  # (E[z], local) -> (N,): entropy of the probabilities that are reported
     nearest: Callable[[Array], Pytree] | None = None  # distances (N, K) to the seeds of a start -> z; None: no seeds
     probs: Callable[[Pytree], Array] = _as_it_is  # E[z] -> (N, K): the probabilities that are reported
     discrete: bool = True  # whether z takes finitely many values, all of which a label can observe

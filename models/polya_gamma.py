@@ -74,8 +74,12 @@ def _energy(z: Augmented, local: LogOdds) -> Array:
     return categorical.energy(z.label, local.logits) - 0.5 * (z.omega * local.square).sum(-1)
 
 
+def _entropy(z: Augmented, local: LogOdds) -> Array:
+    return categorical.entropy(z.label, local.logits)
+
+
 # No mode: that of ω is no summary of its law, and with it the M-step would not climb log p(y, θ).
-polya_gamma = Latent(_log_partition, _mean, None, _sample, _energy, probs=lambda z: z.label, discrete=False)
+polya_gamma = Latent(_log_partition, _mean, None, _sample, _energy, _entropy, probs=lambda z: z.label, discrete=False)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from naive import batch_error, near, neighbours_increase
 from numpyro.infer import MCMC, NUTS
 from numpyro.infer.util import log_density
 from scipy import optimize, stats
-from scipy.special import log_softmax, logsumexp, softmax
+from scipy.special import entr, log_softmax, logsumexp, softmax
 from test_retrace import OPTIONS, counted
 
 from inference import METHODS, fit, gibbs, log_likelihood, predict, score
@@ -507,6 +507,9 @@ def test_prediction_is_the_average_softmax(size):
     near(found["probs"], np.mean(naive, axis=0), rtol=1e-10)
     near(found["probs"].sum("class"), 1, rtol=1e-12)
     near(found["log_density"], 0, atol=1e-12)
+    # Where labels are given, the entropy that is reported is theirs.
+    responsibilities = fitted("em", size)["latent"]["responsibilities"].values.astype(float)
+    near(fitted("em", size)["functionals"]["entropy"], entr(responsibilities).sum(1).mean(), rtol=1e-5)
     bare = predict(model, tree, Data("new", X, ("u", "v")))
     np.testing.assert_array_equal(found["probs"], bare["probs"])
     assert 0.3 < float(score(model, tree, table(size))["accuracy"]) <= 1
