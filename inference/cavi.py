@@ -35,9 +35,19 @@ def draws(algebra: Algebra, hyper: Hyper, keys: Array, nu: Stats) -> dict[str, A
     return jax.vmap(lambda key: algebra.sites(hyper, at_sample(algebra, key, nu)))(keys)
 
 
+def refuses(algebra: Algebra) -> str | None:
+    """Why the method means nothing on a model, in words, or None."""
+    if not algebra.cycle:
+        return None
+    return (
+        "cavi needs parameters that are conjugate all at once; this model's blocks are conjugate only given the values of the "
+        "others, so that there is no evidence bound; use method=laplace, gibbs or nuts"
+    )
+
+
 def run(task: Task, options: Options) -> Draws:
     """Every start to its own optimum of the ELBO, and independent draws from the best q(θ)."""
-    algebra = require_algebra(task)
+    algebra = require_algebra(task, refuses)
     require_proper(task)
     points, state = climb(task, METHOD, options.max_iter, options.tol, options.num_starts)
     if all(points.failure):

@@ -19,7 +19,7 @@ from jax import Array
 from inference.assembly import latent_dim
 from inference.fitting import require_model, x64
 from inference.prediction import draws_of
-from models.base import Discriminant, Linear, Model, Sites, ZooError
+from models.base import Discriminant, Hyper, Linear, Model, Sites, ZooError
 
 
 def discriminant(model: Model, source: xr.DataTree | Sites, reference: str | None = None, precision: int = 64) -> xr.Dataset:
@@ -43,7 +43,7 @@ def discriminant(model: Model, source: xr.DataTree | Sites, reference: str | Non
     base = classes.index(reference) if reference is not None else 0
     with x64(precision):
         draws = {name: jnp.asarray(value, float) for name, value in draws_of(source).items()}
-        found = jax.tree.map(np.asarray, _contrasts(model.discriminant, draws, jnp.asarray(base)))
+        found = jax.tree.map(np.asarray, _contrasts(model.discriminant, dict(model.hyper), draws, jnp.asarray(base)))
     lead = _leading(source)
     dims = {"bias": ()} | {f"weight_{name}": dims for name, dims in model.discriminant.dims}
     values = {"bias": found.bias} | {f"weight_{name}": value for name, value in found.weights.items()}
@@ -65,8 +65,8 @@ def discriminant(model: Model, source: xr.DataTree | Sites, reference: str | Non
 
 
 @partial(jax.jit, static_argnames=("found",))
-def _contrasts(found: Discriminant, draws: Sites, base: Array) -> Linear:
-    linear = jax.vmap(found.linear)(draws)
+def _contrasts(found: Discriminant, hyper: Hyper, draws: Sites, base: Array) -> Linear:
+    linear = jax.vmap(partial(found.linear, hyper))(draws)
     return jax.tree.map(lambda leaf: leaf - jnp.take(leaf, base, axis=1)[:, None], linear)
 
 

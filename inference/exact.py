@@ -35,9 +35,19 @@ class Options(NamedTuple):
     num_chains: int = 4
 
 
+def refuses(algebra: Algebra) -> str | None:
+    """Why the method means nothing on a model, in words, or None."""
+    if algebra.latent.discrete:
+        return None
+    return (
+        "exact needs latents that labels observe, or that can be enumerated; this model's are continuous and never observed, "
+        "so that its posterior has no closed form; use method=gibbs or nuts"
+    )
+
+
 def run(task: Task, options: Options) -> Draws:
     """Independent draws of every site, and the log evidence."""
-    algebra = require_algebra(task)
+    algebra = require_algebra(task, refuses)
     require_proper(task)
     task.reporter.phase("summing over the latents", None)
     clock = time.perf_counter()

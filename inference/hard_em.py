@@ -10,7 +10,7 @@ from typing import NamedTuple
 from inference.optimise import FixedPoint, climb, complete_data
 from inference.outcome import Points, Task
 from inference.sweep import Verbs
-from models.base import at_mode
+from models.base import Algebra, at_mode
 
 METHOD = FixedPoint(Verbs(parameters=at_mode, latents="mode"), criterion=complete_data)
 
@@ -23,6 +23,16 @@ class Options(NamedTuple):
     num_starts: int = 10
 
 
+def refuses(algebra: Algebra) -> str | None:
+    """Why the method means nothing on a model, in words, or None."""
+    if algebra.latent.mode is not None:
+        return None
+    return (
+        "hard_em sets every latent to its most probable value, and the mode of this model's continuous latents stands for no "
+        "assignment; use method=em or map, or stochastic_em"
+    )
+
+
 def run(task: Task, options: Options) -> Points:
     """Every start to its own maximum; the caller keeps the best and reports all."""
-    return climb(task, METHOD, options.max_iter, options.tol, options.num_starts)[0]
+    return climb(task, METHOD, options.max_iter, options.tol, options.num_starts, refuses)[0]

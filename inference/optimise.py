@@ -28,7 +28,7 @@ class Climb(NamedTuple):
 
     T: Stats
     nu: Stats
-    known: Array  # whether nu is the one that T came from (not at a start given as sites)
+    known: Array  # whether nu is the one that T came from (not at a start that the user gave as sites)
     criterion: Array
     done: Array
     failed: Array
@@ -88,22 +88,31 @@ def elbo(algebra: Algebra, prior: Mapping[str, Stats], state: Climb, local: Loca
     return jnp.where(state.known, bound, -jnp.inf)
 
 
-def climb(task: Task, method: FixedPoint, max_iter: int, tol: float, wanted: int) -> tuple[Points, Climb]:
+def climb(
+    task: Task,
+    method: FixedPoint,
+    max_iter: int,
+    tol: float,
+    wanted: int,
+    refuses: Callable[[Algebra], str | None] | None = None,
+) -> tuple[Points, Climb]:
     """At most ``wanted`` starts to their fixed points: (points, their final states)."""
-    algebra = require_algebra(task)
+    algebra = require_algebra(task, refuses)
     state = initial(task, algebra, method, wanted)
     arrays = (task.hyper, task.prior, task.rows, jnp.asarray(tol, float))
     run = drive(step, (algebra, method), arrays, task.key, state, max_iter, task.reporter, "iterating", describe=_describe)
     return points(task, algebra, method, run), run.state
 
 
-def require_algebra(task: Task) -> Algebra:
-    """The model's algebra, or a `ZooError` for a program-only model."""
+def require_algebra(task: Task, refuses: Callable[[Algebra], str | None] | None = None) -> Algebra:
+    """The model's algebra, or a `ZooError` for a program-only model and for an algebra that the method ``refuses``."""
     if task.model.algebra is None:
         raise ZooError(
             f"{task.model.name} is a NumPyro program without the algebra that this method needs; use method=map, laplace "
             "or nuts"
         )
+    if refuses is not None and (why := refuses(task.model.algebra)) is not None:
+        raise ZooError(f"{task.model.name}: {why}")
     return task.model.algebra
 
 
@@ -111,7 +120,7 @@ def require_proper(task: Task) -> None:
     """A `ZooError` where the prior is flat and the method needs a proper posterior."""
     if task.model.algebra is not None and not task.model.algebra.proper:
         raise ZooError(
-            "prior=flat has no proper posterior (the likelihood of a mixture is unbounded); use method=em, hard_em or map, "
+            "prior=flat makes no proper posterior (the likelihood of a mixture, for one, is unbounded); use method=em or map, "
             "or prior=default"
         )
 

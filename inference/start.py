@@ -3,7 +3,8 @@
 Seeds are drawn by k-means++ (Arthur and Vassilvitskii 2007) on the standardised coordinates of the model; every row joins
 its nearest seed, and all keep a little of every other component, so that no component starts on a single point. Each start
 has its own key: starts, and chains, are overdispersed because their seeds are. Where rows have labels, a component with
-labelled rows starts at their mean, and no row joins a component that it is not allowed.
+labelled rows starts at their mean, and no row joins a component that it is not allowed. A model without groups to seed
+(``algebra.start``) draws every start instead.
 """
 
 from collections.abc import Callable, Mapping
@@ -71,15 +72,18 @@ def observed(algebra: Algebra, size: int, hyper: Hyper, prior: Mapping[str, Stat
 @partial(jax.jit, static_argnames=("algebra", "num_starts"))
 def seeded(algebra: Algebra, num_starts: int, hyper: Hyper, prior: Mapping[str, Stats], key: Array, rows: Pytree) -> Stats:
     """Nu of ``num_starts`` starts, stacked along a leading axis."""
+    coordinates, nearest = algebra.coordinates, algebra.latent.nearest
+    assert coordinates is not None  # a model without groups has a start of its own
+    assert nearest is not None
     stride = max(1, num_rows(rows) // SEED_ROWS)
     some = jax.tree.map(lambda leaf: leaf[::stride], rows)
-    points, weight = algebra.coordinates(hyper, some), rows_weight(some)
+    points, weight = coordinates(hyper, some), rows_weight(some)
     weight = jnp.where(weight.sum() > 0, weight, 1.0)
     share = (weight / weight.sum())[:, None]
     spread = jnp.sqrt((share * (points - (share * points).sum(0)[None, :]) ** 2).sum(0))
     scale = jnp.where(spread > 0, spread, 1.0)[None, :]
 
-    known = _labelled_centres(algebra, hyper, rows, scale)
+    known = _labelled_centres(coordinates, hyper, rows, scale)
 
     def one(key: Array) -> Stats:
         centres = seeds(key, points / scale, weight, algebra.num_groups)
@@ -87,8 +91,8 @@ def seeded(algebra: Algebra, num_starts: int, hyper: Hyper, prior: Mapping[str, 
             centres = jnp.where(jnp.isnan(known), centres, known)
 
         def block(key: Array, rows: Pytree, weight: Array) -> Any:
-            nearest = algebra.latent.nearest(_squared_distances(algebra.coordinates(hyper, rows) / scale, centres))
-            z = jax.tree.map(lambda leaf: (1 - SHARE) * leaf + SHARE / algebra.num_groups, nearest)
+            joined = nearest(_squared_distances(coordinates(hyper, rows) / scale, centres))
+            z = jax.tree.map(lambda leaf: (1 - SHARE) * leaf + SHARE / algebra.num_groups, joined)
             if known is not None:
                 z = jnp.where(rows.allowed, z, 0)
                 z = z / z.sum(axis=-1, keepdims=True)
@@ -104,17 +108,24 @@ def _squared_distances(points: Array, centres: Array) -> Array:
     return (points**2).sum(1)[:, None] - 2 * points @ centres.T + (centres**2).sum(1)[None, :]
 
 
-def _labelled_centres(algebra: Algebra, hyper: Hyper, rows: Pytree, scale: Array) -> Array | None:
+def _labelled_centres(coordinates: Callable[[Hyper, Pytree], Array], hyper: Hyper, rows: Pytree, scale: Array) -> Array | None:
     """(K, F): means of the rows that allow one component only, NaN for a component without any; None without labels."""
     if getattr(rows, "allowed", None) is None:
         return None
 
     def block(key: Array, rows: Pytree, weight: Array) -> tuple[Array, Array]:
         labelled = jnp.where(rows.allowed.sum(-1, keepdims=True) == 1, rows.allowed, False) * weight[:, None]
-        return labelled.sum(0), labelled.T @ (algebra.coordinates(hyper, rows) / scale)
+        return labelled.sum(0), labelled.T @ (coordinates(hyper, rows) / scale)
 
     count, total = block_sum(block, jax.random.PRNGKey(0), rows)
     return total / jnp.where(count > 0, count, jnp.nan)[:, None]
+
+
+@partial(jax.jit, static_argnames=("algebra", "num_starts"))
+def drawn(algebra: Algebra, num_starts: int, hyper: Hyper, key: Array) -> Stats:
+    """Nu of ``num_starts`` starts of a model without groups, stacked along a leading axis."""
+    assert algebra.start is not None
+    return jax.vmap(partial(algebra.start, hyper))(jax.random.split(key, num_starts))
 
 
 @partial(jax.jit, static_argnames=("algebra", "verb"))
@@ -141,11 +152,13 @@ def repeated(sites: Mapping[str, Any], size: int) -> dict[str, Array]:
 
 
 def start_states(task: Task, algebra: Algebra, verb: ParameterVerb, size: int) -> tuple[Stats, Stats, bool]:
-    """(T, nu, whether T came from nu) of ``size`` starts or chains: seeded, or all at the sites that the user gave."""
+    """(T, nu, whether T came from nu) of ``size`` starts or chains: seeded or drawn, or all at the sites that the user gave."""
     if task.start is not None:
         nu = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], size, axis=0), dict(task.prior))
         return natural_of(algebra, task.hyper, repeated(task.start, size)), nu, False
-    if latents_observed(task.rows):
+    if algebra.start is not None:
+        nu = drawn(algebra, size, task.hyper, task.key)
+    elif latents_observed(task.rows):
         nu = observed(algebra, size, task.hyper, task.prior, task.rows)
     else:
         nu = seeded(algebra, size, task.hyper, task.prior, task.key, task.rows)

@@ -2,29 +2,55 @@
 
 import re
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from inference import METHODS
+from models.base import Model
+from models.data import ZooError, load_data
+from models.documents import documents
 
 BEGIN, END = "<!-- support table: python -m inference.support -->", "<!-- end of support table -->"
 
 
 def support_table() -> str:
-    """A Markdown table: which method runs on which model, and by which verbs."""
+    """Two Markdown tables: the methods by their verbs, and which of them run on which model."""
     from models import MODELS
 
-    lines = ["| method | parameters | latents | " + " | ".join([*MODELS, "program"]) + " |"]
-    lines.append("|---" * (len(MODELS) + 4) + "|")
+    lines = ["| method | parameters | latents |", "|---|---|---|"]
     for method, path in METHODS.items():
-        verbs = _verbs(method, path)
-        cells = ["yes"] * len(MODELS) + ["yes" if verbs is None else "–"]
-        parameters, latents = ("on the NumPyro program", "summed out") if verbs is None else verbs
-        lines.append(f"| `{method}` | {parameters} | {latents} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        parameters, latents = _verbs(path) or ("on the NumPyro program", "summed out")
+        lines.append(f"| `{method}` | {parameters} | {latents} |")
+    lines += ["", f"| model | {' | '.join(f'`{method}`' for method in METHODS)} |", "|---" * (len(METHODS) + 1) + "|"]
+    for name, build in MODELS.items():
+        algebras = [_example(build, size).algebra for size in (2, 3)]
+        lines.append(f"| `{name}` | {' | '.join(_cell(path, algebras) for path in METHODS.values())} |")
+    own = " | ".join("yes" if _verbs(path) is None else "–" for path in METHODS.values())
+    return "\n".join([*lines, f"| your own program | {own} |"])
 
 
-def _verbs(method: str, path: str) -> tuple[str, str] | None:
+def _cell(path: str, algebras: list[Any]) -> str:
+    """Whether a method takes a model with two classes and with more, by what it says of their algebras."""
+    refuses = getattr(import_module(path), "refuses", lambda algebra: None)
+    two, more = (refuses(algebra) is None for algebra in algebras)
+    return "yes" if two and more else "two classes" if two else "–"
+
+
+def _example(build: Callable[..., Model], num_classes: int) -> Model:
+    """The model on a small table of zeros and ones with labels, or on documents where it asks for those."""
+    labels = [str(n % num_classes) for n in range(12)]
+    rows = np.random.default_rng(0).integers(0, 2, (12, 2))
+    try:
+        return build(load_data(rows, labels=labels))
+    except ZooError:
+        return build(load_data(documents(rows.tolist()), labels=labels))
+
+
+def _verbs(path: str) -> tuple[str, str] | None:
     """The pair of verbs of a method on the algebra; None for one on the program."""
     module = import_module(path)
     if hasattr(module, "VERBS"):

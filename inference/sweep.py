@@ -5,8 +5,10 @@
     nu    = prior + statistics(z, features)     the update rule
     T     = parameter verb(nu)                  mean | mode | sample
 
-A method is a pair of verbs (`Verbs`). Rows are read in blocks, so that memory beyond the data stays flat: the last block
-slides back over rows already counted and gives those weight zero, so that no padding and no copy is needed.
+A method is a pair of verbs (`Verbs`). Where blocks of parameters are conjugate only given the others (``algebra.cycle``), these
+four lines are run for each block in turn: EM is then ECM (Meng and Rubin 1993), Gibbs is Gibbs. Rows are read in blocks, so
+that memory beyond the data stays flat: the last block slides back over rows already counted and gives those weight zero, so
+that no padding and no copy is needed.
 """
 
 from collections.abc import Callable, Mapping
@@ -104,25 +106,41 @@ def sweep(
     algebra: Algebra, verbs: Verbs, hyper: Hyper, prior: Mapping[str, Stats], key: Array, T: Stats, rows: Pytree
 ) -> tuple[Stats, dict[str, Stats], Local]:
     """One iteration of every method: (T, nu, what the local step at the entering T brought)."""
+    if algebra.cycle:
+        return _cycle(algebra, verbs, hyper, prior, key, T, rows)
     key_z, key_theta = jax.random.split(key)
     local = local_step(algebra, verbs.latents, hyper, key_z, T, rows)
     nu = add(dict(prior), local.stats)
     return verbs.parameters(algebra, key_theta, nu), nu, local
 
 
-def responsibilities(algebra: Algebra, hyper: Hyper, T: Stats, rows: Pytree, dtype: Any = None) -> dict[str, Any]:
-    """Per row at one θ: ``log_likelihood`` (N,), latents summed out; ``latents`` E[z]; ``entropy`` (N,) of q(z).
+def _cycle(
+    algebra: Algebra, verbs: Verbs, hyper: Hyper, prior: Mapping[str, Stats], key: Array, T: Stats, rows: Pytree
+) -> tuple[Stats, dict[str, Stats], Local]:
+    """One iteration, block by block: each sees the latest values of the others."""
+    following, nu = dict(T), dict(prior)
+    steps = []
+    for index, part in enumerate(algebra.cycle):
+        own = {name: prior[name] for name, _ in part.families}
+        blocks, blocks_nu, local = sweep(part, verbs, hyper, own, jax.random.fold_in(key, index), following, rows)
+        following, nu = following | blocks, nu | blocks_nu
+        steps.append(local)
+    stats = {name: leaf for step in steps for name, leaf in step.stats.items()}
+    return following, nu, steps[0]._replace(stats=stats)
 
-    ``dtype`` is that of the latents, N × K numbers: by default the precision in force.
+
+def responsibilities(algebra: Algebra, hyper: Hyper, T: Stats, rows: Pytree, dtype: Any = None) -> dict[str, Any]:
+    """Per row at one θ: ``log_likelihood`` (N,), latents summed out; ``latents`` (N, K), probabilities; their ``entropy`` (N,).
+
+    ``dtype`` is that of the latents: by default the precision in force.
     """
     natural_parameters = algebra.local(T)
 
     def block(rows: Pytree) -> dict[str, Any]:
         local = natural_parameters(algebra.features(hyper, rows))
-        latents = algebra.latent.mean(jax.random.PRNGKey(0), local)
+        z = algebra.latent.mean(jax.random.PRNGKey(0), local)
+        latents, entropy = algebra.latent.probs(z), algebra.latent.entropy(z, local)
         log_partition = algebra.latent.log_partition(local)
-        entropy = log_partition - algebra.latent.energy(latents, local)
-        latents = latents if dtype is None else jax.tree.map(lambda leaf: leaf.astype(dtype), latents)
-        return {"log_likelihood": log_partition, "latents": latents, "entropy": entropy}
+        return {"log_likelihood": log_partition, "latents": latents.astype(dtype or latents.dtype), "entropy": entropy}
 
     return block_map(block, rows)

@@ -46,15 +46,23 @@ class Family(NamedTuple):
     defect: Callable[[Stats], str | None]  # why there is no mode at nu, in words, or None (on the host, NumPy)
 
 
+def _as_it_is(z: Pytree) -> Array:
+    probs: Array = z
+    return probs
+
+
 class Latent(NamedTuple):
     """A family of local latent variables with natural parameters ``local``: the same four verbs, one row at a time."""
 
     log_partition: Callable[[Pytree], Array]  # (N,): log Σ_z exp(local)
     mean: Callable[[Array, Pytree], Pytree]  # (key, local) -> E[z]; the key is not used
-    mode: Callable[[Array, Pytree], Pytree]  # (key, local) -> argmax z; the key is not used
+    mode: Callable[[Array, Pytree], Pytree] | None  # (key, local) -> argmax z; the key is not used. None: a mode means nothing
     sample: Callable[[Array, Pytree], Pytree]  # (key, local) -> z
     energy: Callable[[Pytree, Pytree], Array]  # (z, local) -> (N,): <local, z>
-    nearest: Callable[[Array], Pytree]  # distances (N, K) to the seeds of a start -> z
+    entropy: Callable[[Pytree, Pytree], Array]  # (E[z], local) -> (N,): entropy of the probabilities that are reported
+    nearest: Callable[[Array], Pytree] | None = None  # distances (N, K) to the seeds of a start -> z; None: no seeds
+    probs: Callable[[Pytree], Array] = _as_it_is  # E[z] -> (N, K): the probabilities that are reported
+    discrete: bool = True  # whether z takes finitely many values, all of which a label can observe
 
 
 class Algebra(NamedTuple):
@@ -68,8 +76,12 @@ class Algebra(NamedTuple):
     statistics: Callable[[Array, Pytree, Pytree], Stats]  # (weight (N,), z, features): Σ_n, by block [M-step, with mode]
     sites: Callable[[Hyper, Stats], dict[str, Array]]  # T of a point -> the program's sites
     natural: Callable[[Hyper, Sites], Stats]  # the program's sites -> T
-    coordinates: Callable[[Hyper, Pytree], Array]  # (hyper, rows): the points (N, F) in which a start looks for groups
-    num_groups: int  # how many it looks for
+    coordinates: Callable[[Hyper, Pytree], Array] | None = None  # (hyper, rows): points (N, F) in which a start seeks groups
+    num_groups: int = 0  # how many it looks for
+    start: Callable[[Hyper, Array], Stats] | None = None  # (hyper, key) -> nu of one start, where there are no groups
+    # Where blocks of parameters are conjugate only given the values of the others: one algebra a block, with that block's
+    # family and statistics alone, whose ``local`` reads all of T. A sweep takes them in turn. Empty: all blocks at once.
+    cycle: "tuple[Algebra, ...]" = ()
 
 
 class Linear(NamedTuple):
@@ -82,7 +94,7 @@ class Linear(NamedTuple):
 class Discriminant(NamedTuple):
     """How log densities are linear in features of the row: what a classifier's log-odds are made of."""
 
-    linear: Callable[[Sites], Linear]
+    linear: Callable[[Hyper, Sites], Linear]
     features: Callable[[Pytree], dict[str, Array]]  # rows -> feature -> (N, ...)
     dims: tuple[tuple[str, tuple[str, ...]], ...]  # feature -> names of its dimensions
 

@@ -76,7 +76,7 @@ def categorical(columns: tuple[str, ...], levels: tuple[tuple[str, ...], ...]) -
         dims=dims,
         coords=lambda data: column_coords(data) | {f"level of {c}": list(ls) for c, ls in zip(columns, levels, strict=True)},
         discriminant=Discriminant(
-            lambda sites: Linear(
+            lambda hyper, sites: Linear(
                 jnp.zeros(sites[names[0]].shape[0]),
                 {column: jnp.log(sites[name]) for column, name in zip(columns, names, strict=True)},
             ),

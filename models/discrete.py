@@ -92,8 +92,8 @@ def _bernoulli_natural(hyper: Hyper, sites: Sites) -> Array:
     return jnp.stack([jnp.log1p(-probs), jnp.log(probs)], axis=-1)
 
 
-def _bernoulli_linear(sites: Sites) -> Linear:
-    absent, present = jnp.moveaxis(_bernoulli_natural({}, sites), -1, 0)
+def _bernoulli_linear(hyper: Hyper, sites: Sites) -> Linear:
+    absent, present = jnp.moveaxis(_bernoulli_natural(hyper, sites), -1, 0)
     return Linear(absent.sum(1), {"x": present - absent})
 
 
@@ -202,7 +202,7 @@ multinomial = Emission(
     dims=(("word_probs", ("component", "word")), ("word_concentration", ("word",))),
     coords=lambda data: {"word": list(data.columns)},
     discriminant=Discriminant(
-        lambda sites: Linear(jnp.zeros(sites["word_probs"].shape[0]), {"x": jnp.log(sites["word_probs"])}),
+        lambda hyper, sites: Linear(jnp.zeros(sites["word_probs"].shape[0]), {"x": jnp.log(sites["word_probs"])}),
         lambda x: {"x": _observed_counts(x)},
         (("x", ("word",)),),
     ),
@@ -272,7 +272,7 @@ poisson = Emission(
     dims=(("rate", _BY_COLUMN), ("shape", ("column",)), ("inverse_scale", ("column",))),
     coords=column_coords,
     discriminant=Discriminant(
-        lambda sites: Linear(-sites["rate"].sum(1), {"x": jnp.log(sites["rate"])}),
+        lambda hyper, sites: Linear(-sites["rate"].sum(1), {"x": jnp.log(sites["rate"])}),
         lambda x: {"x": _observed_counts(x)},
         (("x", ("column",)),),
     ),

@@ -8,7 +8,7 @@ its own.
 import jax.numpy as jnp
 from jax import Array
 
-from models.base import Discriminant, Linear, Sites
+from models.base import Discriminant, Hyper, Linear, Sites
 
 
 def discriminant(covariance: str) -> Discriminant:
@@ -28,23 +28,23 @@ def _affine(weight: Array, sites: Sites) -> Array:
     return -0.5 * (weight * sites["mean"]).sum(-1)
 
 
-def _tied(sites: Sites) -> Linear:
+def _tied(hyper: Hyper, sites: Sites) -> Linear:
     weight = jnp.einsum("ij,kj->ki", sites["precision"], sites["mean"])
     return Linear(_affine(weight, sites), {"x": weight})
 
 
-def _full(sites: Sites) -> Linear:
+def _full(hyper: Hyper, sites: Sites) -> Linear:
     weight = jnp.einsum("kij,kj->ki", sites["precision"], sites["mean"])
     half_log_det = 0.5 * jnp.linalg.slogdet(sites["precision"])[1]
     return Linear(_affine(weight, sites) + half_log_det, {"x": weight, "xx": -0.5 * sites["precision"]})
 
 
-def _columns(sites: Sites) -> Linear:
+def _columns(hyper: Hyper, sites: Sites) -> Linear:
     precision = sites["precision"]
     precision = jnp.broadcast_to(precision if precision.ndim == 2 else precision[:, None], sites["mean"].shape)
     weight = precision * sites["mean"]
     return Linear(_affine(weight, sites) + 0.5 * jnp.log(precision).sum(-1), {"x": weight, "xx": -0.5 * precision})
 
 
-def _unit(sites: Sites) -> Linear:
+def _unit(hyper: Hyper, sites: Sites) -> Linear:
     return Linear(_affine(sites["mean"], sites), {"x": sites["mean"]})

@@ -54,8 +54,12 @@ def _energy(z: Array, local: Array) -> Array:
     return jnp.where(z == 0, 0.0, z * local).sum(axis=-1)
 
 
+def _entropy(z: Array, local: Array) -> Array:
+    return _log_partition(local) - _energy(z, local)
+
+
 def _nearest(distances: Array) -> Array:
     return jax.nn.one_hot(jnp.argmin(distances, axis=-1), distances.shape[-1], dtype=distances.dtype)
 
 
-categorical = Latent(_log_partition, _mean, _mode, _sample, _energy, _nearest)
+categorical = Latent(_log_partition, _mean, _mode, _sample, _energy, _entropy, _nearest)

@@ -264,8 +264,8 @@ def functionals(shape: Shape, sites: Sites, latents: Array) -> dict[str, Array]:
 def discriminant(emission: Emission, shape: Shape) -> Discriminant:
     """Log p(x, z = k) in features of the row: the emission's, with log probs_k in the bias."""
 
-    def linear(sites: Sites) -> Linear:
-        found = emission.discriminant.linear(sites)
+    def linear(hyper: Hyper, sites: Sites) -> Linear:
+        found = emission.discriminant.linear(hyper, sites)
         return found._replace(bias=found.bias + (jnp.log(sites[shape.probs]) if shape.probs else 0.0))
 
     return Discriminant(linear, lambda rows: emission.discriminant.features(rows.x), emission.discriminant.dims)

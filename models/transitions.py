@@ -280,7 +280,7 @@ def _by_event(alphabet: Alphabet, site_dims: tuple[str, ...]) -> Discriminant:
         table = counts.dense(counts.as_float(x.counts))
         return {"first": table[:, : alphabet.size], "transition": table[:, alphabet.size :].reshape(-1, *alphabet.shape)}
 
-    def linear(sites: Sites) -> Linear:
+    def linear(hyper: Hyper, sites: Sites) -> Linear:
         weights = {"first": jnp.log(sites["initial_probs"]), "transition": jnp.log(sites["transition_probs"])}
         return Linear(jnp.zeros(sites["initial_probs"].shape[0]), weights)
 
@@ -295,7 +295,7 @@ def _by_position(alphabet: Alphabet) -> Discriminant:
         bits = jnp.concatenate([first, rest], axis=1).astype(float)
         return {"x": bits, "xx": bits[:, 1:] * bits[:, :-1]}
 
-    def linear(sites: Sites) -> Linear:
+    def linear(hyper: Hyper, sites: Sites) -> Linear:
         first, rest = jnp.log(sites["initial_probs"]), jnp.log(sites["transition_probs"])  # (K, 2), (K, D − 1, 2, 2)
         base, after, before = rest[..., 0, 0], rest[..., 0, 1] - rest[..., 0, 0], rest[..., 1, 0] - rest[..., 0, 0]
         both = rest[..., 1, 1] - rest[..., 1, 0] - after

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from models import gmm, linear_discriminant, markov_naive_bayes, naive_bayes
+from models import gmm, linear_discriminant, logistic_regression, markov_naive_bayes, naive_bayes
 from models.base import Model
 
 MODELS: dict[str, Callable[..., Model]] = {
@@ -13,4 +13,5 @@ MODELS: dict[str, Callable[..., Model]] = {
     "poisson_naive_bayes": partial(naive_bayes.build, name="poisson_naive_bayes", emission="poisson"),
     "markov_naive_bayes": markov_naive_bayes.build,
     "linear_discriminant": linear_discriminant.build,
+    "logistic_regression": logistic_regression.build,
 }

@@ -181,3 +181,9 @@ SHORT: dict[str, dict[str, Any]] = {
     "laplace": {"num_starts": 2, "num_samples": 50, "num_chains": 2},
     "nuts": {"num_warmup": 30, "num_samples": 50, "num_chains": 2},
 }
+
+
+def batch_error(values: np.ndarray) -> float:
+    """Standard error of a mean of (chain, draw) by 40 batch means."""
+    batches = values.reshape(40, -1).mean(1)
+    return float(batches.std(ddof=1) / np.sqrt(40))

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from naive import COVARIANCES, Sites, build, table, two_groups
+from naive import COVARIANCES, Sites, batch_error, build, table, two_groups
 from scipy import stats
 
 from inference import fit, gibbs
@@ -151,12 +151,6 @@ def exact_functionals() -> dict[str, np.ndarray]:
     sites = jax.jit(jax.vmap(draw))(assignments[picked], jax.random.split(jax.random.PRNGKey(3), 20000))
     draws = jax.tree.map(np.asarray, sites)
     return evaluate(model, dict(model.hyper), prior, rows, draws).functionals
-
-
-def batch_error(values: np.ndarray) -> float:
-    """Standard error of a mean of (chain, draw) by 40 batch means."""
-    batches = values.reshape(40, -1).mean(1)
-    return float(batches.std(ddof=1) / np.sqrt(40))
 
 
 @pytest.mark.slow

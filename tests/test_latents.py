@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from naive import near
-from scipy.special import logsumexp, softmax
+from scipy.special import entr, logsumexp, softmax
 
 from models.latents import categorical, restrict
 
@@ -95,3 +95,9 @@ def test_impossible_values_are_never_drawn():
 def test_nearest_is_the_smallest_distance():
     distances = np.abs(RNG.normal(size=(8, 3)))
     assert (np.asarray(categorical.nearest(jnp.asarray(distances))).argmax(1) == distances.argmin(1)).all()
+
+
+def test_entropy_of_the_mean(local):
+    """Σ −p log p, by SciPy."""
+    wanted = entr(softmax(np.asarray(local), axis=1)).sum(1)
+    assert near(categorical.entropy(categorical.mean(KEY, local), local), wanted, atol=1e-11)
