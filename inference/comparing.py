@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from inference.comparison import Comparison, compare, plot
-from inference.config import compose, expand, method_options
+from inference.comparison import HELD_OUT, Comparison, compare, plot, plot_held_out, same_model
+from inference.config import choices, compose, entry_options, expand
 from inference.report import format_number
 from inference.results import load
 from inference.runs import execute, prepare_jax
@@ -44,7 +44,10 @@ def compare_runs(arguments: list[str]) -> int:
     print_comparison(comparison, Console())
     if target is not None:
         matplotlib.use("Agg")
-        plot(trees, target / "comparison.png", comparison.reference)
+        if same_model(trees):
+            plot(trees, target / "comparison.png", comparison.reference)
+        else:
+            plot_held_out(comparison.table, target / "comparison.png")
         print(f"results in {target}: comparison.csv, distances.csv, comparison.png")
     return max(int(tree.attrs["exit_status"]) for tree in trees.values())
 
@@ -56,8 +59,9 @@ def _run_all(arguments: list[str], target: Path) -> dict[str, xr.DataTree]:
     plans = []
     for combination in combinations:
         pieces = [override.split("=", 1) for override in combination if override not in shared]
-        title = " ".join(value if key == "method" else f"{key.removeprefix('model.')}={value}" for key, value in pieces)
-        plans.append((title or "run", compose(_relevant(combination))))
+        named = (value if key in ("model", "method") else f"{key.removeprefix('model.')}={value}" for key, value in pieces)
+        title = " ".join(named)
+        plans.append((title or "run", compose(_relevant(_on_one_data_set(combination, combinations[0])))))
     if any(config["data"] != plans[0][1]["data"] for _, config in plans):
         raise ZooError("compare is for results of the same data: give one data=, or sweep over several with inference.run -m")
     for _, config in plans:
@@ -72,12 +76,21 @@ def _run_all(arguments: list[str], target: Path) -> dict[str, xr.DataTree]:
     return trees
 
 
+def _on_one_data_set(overrides: list[str], first: list[str]) -> list[str]:
+    """With the data set of the first result, where several models are compared on data that was not named."""
+    if any(o.startswith("data=") for o in overrides):
+        return overrides
+    return [f"data={compose(_relevant(first))['data']['name']}", *overrides]
+
+
 def _relevant(overrides: list[str]) -> list[str]:
-    """Without the options of other methods: ``num_samples=500`` goes to those that draw."""
-    method = next((o.split("=", 1)[1] for o in overrides if o.startswith("method=")), "nuts")
-    every = {name for names in method_options().values() for name in names}
-    own = method_options().get(method, [])
-    return [o for o in overrides if (key := o.split("=", 1)[0]) not in every or key in own]
+    """Without the options of other methods and models: ``num_samples=500`` goes to those that draw."""
+    for group, prefix, usual in (("method", "", "nuts"), ("model", "model.", "gmm")):
+        chosen = next((o.split("=", 1)[1] for o in overrides if o.startswith(f"{group}=")), usual)
+        options = {name: {prefix + option for option in entry_options(group, name)} for name in choices(group)}
+        foreign = set().union(*options.values()) - options.get(chosen, set())
+        overrides = [o for o in overrides if o.split("=", 1)[0] not in foreign]
+    return overrides
 
 
 def _title(folder: str) -> str:
@@ -93,6 +106,16 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     )
     console.print(_table("result", comparison.table[quality]))
     console.print(_table("result", comparison.table[clock]))
+    if comparison.table[list(HELD_OUT)].notna().any(axis=None):
+        console.print("rows held out, which no model has seen", style="bold", highlight=False)
+        console.print(_table("result", comparison.table[list(HELD_OUT)]))
+    if comparison.table["model"].nunique() > 1:
+        console.print(
+            "log joint, elpd and evidence are of what each model explains (all columns, or the label alone): they compare "
+            "within a model. Across models, compare rows held out: data.test_fraction=0.25",
+            style="dim",
+        )
+        return
     if comparison.reference is None:
         console.print("no sampler among the results, so there is no posterior to measure distances from", style="dim")
         return
@@ -112,6 +135,8 @@ def _table(first: str, frame: pd.DataFrame) -> Table:
 def _cell(column: str, value: float) -> str:
     if column in ("log joint", "elpd", "se", "log evidence"):
         return "–" if value != value else f"{value:.2f}"
+    if column in HELD_OUT:
+        return "–" if value != value else f"{value:.4f}"
     if column in ("ESS", "ESS/s", "exit"):
         return format_number(value, "ess_bulk")
     if column == "R-hat":

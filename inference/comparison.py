@@ -12,6 +12,7 @@ import xarray as xr
 from inference.diagnostics import summarise
 from models.base import ZooError
 
+HELD_OUT = ("log loss", "log loss se", "accuracy", "calibration")  # columns on rows held out
 EXACT = ("exact", "nuts", "gibbs")  # whose draws are, or tend to be, from the posterior: candidates for the reference
 
 
@@ -24,26 +25,36 @@ class Comparison(NamedTuple):
 
 
 def compare(trees: Mapping[str, xr.DataTree], reference: str | None = None) -> Comparison:
-    """Compare results by their symmetry-free functionals.
+    """Compare results by their symmetry-free functionals, and by their figures on rows held out where there are any.
 
-    ``reference`` names the result that distances are measured from; by default the exact sampler whose chains agree best, or
-    none where there are only point estimates. ELPD is by PSIS-LOO (draws only), with its standard error and the largest
-    Pareto k-hat. Raises `ZooError` where results are of different data, or ``reference`` is not among them.
+    Results of several models on the same data are compared on rows held out alone: their functionals are of different
+    posteriors, so ``distances`` is empty. ``reference`` names the result that distances are measured from; by default the exact
+    sampler whose chains agree best, or none where there are only point estimates. ELPD is by PSIS-LOO (draws only), with its
+    standard error and the largest Pareto k-hat. Raises `ZooError` where results are of different data, or ``reference`` is not
+    among them or does not make sense.
     """
     if not trees:
         raise ZooError("compare needs at least one result")
     if len({tree["log_likelihood"]["x"].sizes["row"] for tree in trees.values()}) > 1:
         raise ZooError("these results have different numbers of rows: compare results of the same data")
     observed = [tree["observed_data"].to_dataset() for tree in trees.values() if "observed_data" in tree]
-    tables = [np.asarray(table["x"]) for table in observed if "x" in table]
-    if any(not np.array_equal(tables[0], other, equal_nan=True) for other in tables[1:]):
+    parts = ("x", "count", "token")  # of a table, sparse counts, documents
+    tables = [np.asarray(table[part]) for table in observed for part in parts if part in table]
+    if any(not np.array_equal(tables[0], other, equal_nan=tables[0].dtype.kind == "f") for other in tables[1:]):
         raise ZooError("these results are of different data: compare results of the same data")
     if reference is not None and reference not in trees:
         raise ZooError(f"reference={reference!r} is not one of {', '.join(trees)}")
     summaries = {name: summarise(tree, "functionals") for name, tree in trees.items()}
-    chosen = reference or _default_reference(trees, summaries)
+    if reference is not None and not same_model(trees):
+        raise ZooError("these results are of several models: no one is the reference of the others")
+    chosen = (reference or _default_reference(trees, summaries)) if same_model(trees) else None
     table = pd.DataFrame({name: _row(tree, summaries[name]) for name, tree in trees.items()}).T
     return Comparison(table, _distances(summaries, chosen), chosen)
+
+
+def same_model(trees: Mapping[str, xr.DataTree]) -> bool:
+    """Whether all results are of one model, whatever its options."""
+    return len({tree.attrs["model"] for tree in trees.values()}) == 1
 
 
 def _default_reference(trees: Mapping[str, xr.DataTree], summaries: Mapping[str, pd.DataFrame]) -> str | None:
@@ -69,7 +80,10 @@ def _row(tree: xr.DataTree, summary: pd.DataFrame) -> dict[str, Any]:
     # Independent draws from an approximation cost next to nothing: a rate would say nothing about its fit.
     row |= {"ESS/s": fewest / max(seconds["warmup"] + seconds["run"], 1e-9) if attrs["method"] in EXACT else np.nan}
     row |= {f"{phase} s": value for phase, value in seconds.items()} | {"exit": int(attrs["exit_status"])}
-    return row | {"log evidence": float(attrs.get("log_evidence", np.nan))}
+    row |= {"log evidence": float(attrs.get("log_evidence", np.nan)), "model": attrs["model"]}
+    held_out = ("log_loss", "log_loss_se", "accuracy", "calibration_error")
+    values = (float(attrs.get(f"held_out_{name}", np.nan)) for name in held_out)
+    return row | dict(zip(HELD_OUT, values, strict=True))
 
 
 def _elpd(tree: xr.DataTree) -> dict[str, float]:
@@ -119,6 +133,25 @@ def plot(trees: Mapping[str, xr.DataTree], path: Path, reference: str | None = N
     figure.suptitle(f"functionals: distance {of}", fontsize=11, y=0.9)
     figure.savefig(path, dpi=110, bbox_inches="tight")
     plt.close(figure)
+
+
+def plot_held_out(table: pd.DataFrame, path: Path) -> None:
+    """Log loss, with two standard errors, and accuracy of every result on the rows held out, written to ``path``."""
+    from matplotlib.figure import Figure
+
+    names, height = list(table.index), 1.2 + 0.35 * len(table)
+    figure = Figure(figsize=(9, height), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    place = np.arange(len(names))[::-1]
+    loss, error, accuracy = (table[name].astype(float) for name in ("log loss", "log loss se", "accuracy"))
+    left.errorbar(loss, place, xerr=2 * error.fillna(0), fmt="o", color="C0", capsize=3)
+    right.plot(accuracy, place, "o", color="C1")
+    left.set(xlabel="log loss of a row held out, ± 2 standard errors", yticks=place, yticklabels=names)
+    right.set(xlabel="accuracy on rows held out")
+    for axis in (left, right):
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.margins(y=0.2)
+    figure.savefig(path, dpi=110)
 
 
 def _size(tree: xr.DataTree) -> int:

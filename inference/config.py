@@ -129,6 +129,8 @@ def _translate(argument: str) -> str:
         return f"data.path={_quoted(value)}"
     if key == "model" and ".py:" in value:
         return f"model.path={_quoted(value)}"
+    if key == "model.prior" and "(" in value and "'" not in value and '"' not in value:  # beta(2,2) is a name, not a function
+        return f"model.prior={_quoted(value)}"
     return argument
 
 
@@ -168,11 +170,6 @@ def entry_options(group: str, name: str) -> list[str]:
     """Names of the options of one entry of a group."""
     entry = OmegaConf.load(CONF / group / f"{name}.yaml")
     return [str(key) for key in entry if key not in ("name", "method", "default_data")]
-
-
-def method_options() -> dict[str, list[str]]:
-    """Method -> names of its options."""
-    return {name: entry_options("method", name) for name in choices("method")}
 
 
 def options_of() -> dict[str, list[str]]:

@@ -40,8 +40,9 @@ def learning_curve(
         raise ZooError(f"{table.name} has no labels to learn from")
     labelled = np.flatnonzero(table.labels >= 0)
     sizes = sorted(set(map(int, sizes)))
-    held_out = len(labelled) - sizes[-1] if test_size is None else test_size
-    if not sizes or sizes[0] < len(table.levels) or held_out < 1 or sizes[-1] + held_out > len(labelled):
+    largest = sizes[-1] if sizes else 0
+    held_out = len(labelled) - largest if test_size is None else test_size
+    if not sizes or sizes[0] < len(table.levels) or held_out < 1 or largest + held_out > len(labelled):
         raise ZooError(
             f"sizes must lie between {len(table.levels)}, one row a class, and {len(labelled)} less the {held_out} rows held "
             "out for the test"

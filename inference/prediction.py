@@ -63,7 +63,8 @@ def predict(model: Model, source: xr.DataTree | Sites, data: Any, precision: int
 def score(model: Model, source: xr.DataTree | Sites, data: Any, num_bins: int = 10) -> xr.Dataset:
     """How well the labels of ``data`` are predicted, without a look at them; rows without a label do not count.
 
-    Returns ``accuracy``; ``log_loss``, the mean of −log p(label | x); ``calibration_error``, the mean gap between confidence
+    Returns ``accuracy``; ``log_loss``, the mean of −log p(label | x), and its standard error ``log_loss_se``;
+    ``calibration_error``, the mean gap between confidence
     and accuracy, and the curve behind it: ``confidence``, ``hit_rate`` and ``count`` by ``bin`` of equal widths of the largest
     probability of a row (Guo et al. 2017). Raises `ZooError` for data without labels, or with a class that the model lacks.
     """
@@ -84,12 +85,13 @@ def score(model: Model, source: xr.DataTree | Sites, data: Any, num_bins: int = 
     bins = np.minimum((confidence * num_bins).astype(int), num_bins - 1)
     count = np.bincount(bins, minlength=num_bins)
     with np.errstate(divide="ignore", invalid="ignore"):  # a probability of 0 costs ∞; an empty bin has no mean
-        log_loss = -np.log(probs[np.arange(len(truth)), truth]).mean()
+        losses = -np.log(probs[np.arange(len(truth)), truth])
         means, rates = (np.bincount(bins, weights=value, minlength=num_bins) / count for value in (confidence, hit))
     return xr.Dataset(
         {
             "accuracy": hit.mean(),
-            "log_loss": log_loss,
+            "log_loss": losses.mean(),
+            "log_loss_se": losses.std() / np.sqrt(len(losses)) if np.isfinite(losses).all() else np.nan,
             "calibration_error": np.nansum(count * np.abs(means - rates)) / len(truth),
             "confidence": (("bin",), means),
             "hit_rate": (("bin",), rates),

@@ -14,6 +14,7 @@ from omegaconf import OmegaConf
 from models.data import Data, ZooError, exists, load_data, missing_cell, split
 
 MOST_DEVICES = 16
+HELD_OUT = ("accuracy", "log_loss", "log_loss_se", "calibration_error")
 NOT_OPTIONS = {"model", "method", "data", "out", "resume"}
 
 
@@ -95,7 +96,7 @@ def held_out_figures(model: Any, tree: xr.DataTree, data: Data) -> dict[str, flo
     figures = {"held_out_rows": data.num_rows, "held_out_log_density": float(predict(model, tree, data)["log_density"].mean())}
     if tree.attrs["labels_observed"] and data.labels is not None and (data.labels >= 0).any():
         scores = score(model, tree, data)
-        figures |= {f"held_out_{name}": float(scores[name]) for name in ("accuracy", "log_loss", "calibration_error")}
+        figures |= {f"held_out_{name}": float(scores[name]) for name in HELD_OUT}
     return figures
 
 

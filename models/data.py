@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 
 class ZooError(ValueError):
@@ -53,24 +53,28 @@ def load_data(
     drop_constant: bool = False,
     threshold: float | None = None,
     labels: Any = None,
+    text: str | None = None,
+    unit: str | None = None,
     weight: np.ndarray | None = None,
     name: str | None = None,
     **options: Any,
 ) -> Data:
-    """Read a named data set, a CSV or Parquet file, a DataFrame, an array or a SciPy sparse matrix into `Data`.
+    """Read a named data set, a CSV or Parquet file, a DataFrame, an array, a SciPy sparse matrix or texts into `Data`.
 
     ``label`` names the column that is set aside as the label, and ``labels`` gives one a row where there is no such column;
     ``columns`` are the columns to keep, in order (for a sparse matrix: their names); ``drop_constant`` leaves out columns with
-    a single value; ``threshold`` turns numbers into 1 where they are above it and 0 elsewhere; ``weight`` is one non-negative
-    number a row. Further ``options`` go to the generator of a named data set. Raises `ZooError` naming file, column, row and
-    value.
+    a single value; ``threshold`` turns numbers into 1 where they are above it and 0 elsewhere; ``text`` names a column of
+    texts, which become documents of the tokens of ``unit`` (word, the default, or character), as do a list of texts and a list
+    of lists of words; ``weight`` is one non-negative number a row. Further ``options`` go to the generator of a named data set.
+    Raises `ZooError` naming file, column, row and value.
     """
+    from models import tables
     from models.datasets import DATASETS
 
     if isinstance(source, Data):
         data = source
     elif isinstance(source, str) and source in DATASETS:
-        known = _known_options(source, DATASETS[source], options)
+        known = _known_options(source, DATASETS[source], options | ({"unit": unit} if unit is not None else {}))
         try:
             data = DATASETS[source](**known)
         except (TypeError, ValueError) as error:
@@ -78,15 +82,16 @@ def load_data(
             raise ZooError(f"data set {source} cannot be made with {given}: {error}") from error
     else:
         if options:
-            raise ZooError(f"unknown data option {sorted(options)[0]!r}: a table takes label, columns and drop_constant")
-        data = _matrix(source, columns, name) if is_sparse(source) else _table(source, label, columns, name)
+            takes = "label, labels, columns, drop_constant, threshold, text, unit and weight"
+            raise ZooError(f"unknown data option {sorted(options)[0]!r}: a table takes {takes}")
+        data = tables.read(source, label, columns, text, unit, name)
         columns = label = None
     data = _select(data, label, columns, drop_constant)
     if data.x.shape[0] == 0:
         raise ZooError(f"{data.name} has no rows")
     if (cell := first_cell(data, np.isinf)) is not None:
         raise ZooError(f"{data.name}: column {cell.column!r}, row {cell.row + 1}: the value is infinite; correct or remove it")
-    data = _labelled(_binarised(data, threshold), labels)
+    data = tables.with_labels(_binarised(data, threshold), labels)
     return data._replace(name=name or data.name, weight=_checked_weight(weight, data))
 
 
@@ -179,125 +184,6 @@ def _binarised(data: Data, threshold: float | None) -> Data:
             raise ZooError("threshold must be 0 or more for sparse counts: their empty cells are 0")
         return data._replace(x=sparse.csr_array(data.x > threshold, dtype=np.float64))
     return data._replace(x=np.where(np.isnan(data.x), np.nan, data.x > threshold))
-
-
-def _table(source: Any, label: str | None, columns: list[str] | str | None, name: str | None) -> Data:
-    import pandas as pd
-
-    if isinstance(source, str | Path):
-        frame, title = _read(Path(source)), str(source)
-    elif isinstance(source, pd.DataFrame):
-        frame, title = source, name or "table"
-    else:
-        frame, title = _frame_of_array(source), name or "array"
-    frame = frame.rename(columns=str)
-    twice = [str(c) for c in frame.columns[frame.columns.duplicated()]]
-    if twice:
-        raise ZooError(f"{title} has several columns named {twice[0]!r}: rename them")
-    chosen = [columns] if isinstance(columns, str) else columns
-    for wanted in [label, *(chosen or [])]:
-        if wanted is not None and wanted not in frame.columns:
-            raise ZooError(f"{title} has no column {wanted!r}; its columns are {', '.join(frame.columns)}")
-    real = [c for c in frame.columns if c != label] if chosen is None else [c for c in chosen if c != label]
-    if not real:
-        raise ZooError(f"{title} has no columns to model")
-    read = [_column(frame[c], title) for c in real]
-    x = np.column_stack([values for values, _ in read])
-    categories = tuple(levels for _, levels in read) if any(levels for _, levels in read) else ()
-    if label is None:
-        return Data(title, x, tuple(real), categories=categories)
-    codes, levels, candidates = _codes(frame[label], title)
-    return Data(title, x, tuple(real), codes, label, levels, candidates=candidates, categories=categories)
-
-
-def _matrix(source: Any, columns: Any, name: str | None) -> Data:
-    names = [f"x{d}" for d in range(source.shape[1])] if columns is None else [str(c) for c in columns]
-    if len(names) != source.shape[1] or len(set(names)) != len(names):
-        raise ZooError(f"columns: expected {source.shape[1]} different names, one a column of the matrix, got {len(names)}")
-    return Data(name or "matrix", sparse.csr_array(source, dtype=np.float64), tuple(names))
-
-
-def _labelled(data: Data, labels: Any) -> Data:
-    """The data with ``labels`` (N,) in place of a label column; None or NaN is missing, ``a|b`` a set of candidates."""
-    if labels is None:
-        return data
-    import pandas as pd
-
-    column = pd.Series(labels, name="label")
-    if len(column) != data.num_rows:
-        raise ZooError(f"labels: {len(column)} of them for {data.num_rows} rows")
-    codes, levels, candidates = _codes(column.reset_index(drop=True), data.name)
-    return data._replace(labels=codes, label="label", levels=levels, candidates=candidates)
-
-
-def _read(path: Path) -> pd.DataFrame:
-    import pandas as pd
-
-    from models.datasets import DATASETS
-
-    if not (exists(path) and path.is_file()):
-        raise ZooError(f"data: {str(path)!r} is neither a file nor a named data set ({', '.join(DATASETS)})")
-    try:
-        return pd.read_parquet(path) if path.suffix in {".parquet", ".pq"} else pd.read_csv(path, skipinitialspace=True)
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, OSError, ImportError, ValueError) as error:
-        raise ZooError(f"{path} cannot be read as a table: {str(error).strip()}") from error
-
-
-def _frame_of_array(source: Any) -> pd.DataFrame:
-    import pandas as pd
-
-    try:
-        array = np.asarray(source, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ZooError(
-            f"data: expected a named data set, a file, a DataFrame or numbers, not {type(source).__name__}: {error}"
-        ) from error
-    if array.ndim == 1:
-        array = array[:, None]
-    if array.ndim != 2:
-        raise ZooError(f"data: an array must have rows and columns, but it has shape {array.shape}")
-    return pd.DataFrame(array, columns=[f"x{d}" for d in range(array.shape[1])])
-
-
-def _column(column: pd.Series[Any], title: str) -> tuple[np.ndarray, tuple[str, ...]]:
-    """(numbers, no levels), or (codes, levels) where at least half of the cells are no numbers; NaN where a cell is missing."""
-    import pandas as pd
-
-    if pd.api.types.is_datetime64_any_dtype(column) or pd.api.types.is_timedelta64_dtype(column):
-        raise ZooError(f"{title}: column {column.name!r} holds dates; turn them into numbers, or leave the column out")
-    numbers = pd.to_numeric(column, errors="coerce")
-    bad = np.flatnonzero(numbers.isna() & ~column.isna())
-    if not len(bad):
-        return numbers.to_numpy(dtype=np.float64, na_value=np.nan), ()
-    if len(bad) < int((~column.isna()).sum()) / 2:
-        raise ZooError(
-            f"{title}: column {column.name!r}, row {bad[0] + 1}: {column.iloc[bad[0]]!r} is not a number; correct the cell"
-        )
-    codes, found = pd.factorize(column.astype(str).where(~column.isna(), None), sort=True)
-    return np.where(codes < 0, np.nan, codes), tuple(str(level) for level in found)
-
-
-def _codes(column: pd.Series[Any], title: str) -> tuple[np.ndarray, tuple[str, ...], np.ndarray | None]:
-    """(codes, levels, candidates) of a label column; ``a|b`` in a cell is a set of candidates."""
-    import pandas as pd
-
-    sets = {row: cell.split("|") for row, cell in enumerate(column) if isinstance(cell, str) and "|" in cell}
-    single = column.copy()
-    single.iloc[list(sets)] = None
-    codes, found = pd.factorize(single, sort=True)
-    levels = tuple(str(level) for level in found)
-    if not sets:
-        return np.asarray(codes), levels, None
-    candidates = np.where(codes[:, None] >= 0, codes[:, None] == np.arange(len(levels)), True)
-    for row, names in sets.items():
-        known = [name.strip() in levels for name in names]
-        if not all(known):
-            raise ZooError(
-                f"{title}: column {column.name!r}, row {row + 1}: {names[known.index(False)].strip()!r} is a candidate here, "
-                f"but no row has it as its label; the labels are {', '.join(levels)}"
-            )
-        candidates[row] = np.isin(levels, [name.strip() for name in names])
-    return np.asarray(codes), levels, candidates
 
 
 def allowed_labels(data: Data) -> np.ndarray:

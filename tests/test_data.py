@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from naive import build, table
+from scipy import sparse
 
 from inference import fit
 from models import Data, ZooError, load_data
@@ -162,7 +163,7 @@ def test_mistakes_are_named(write, mistake):
     ("source", "words"),
     [
         ("nowhere.csv", ["nowhere.csv", "neither a file nor", "iris"]),
-        (["a", "b"], ["numbers", "list"]),
+        ({"a": 1}, ["numbers", "dict"]),
         (np.zeros((2, 2, 2)), ["rows and columns", "(2, 2, 2)"]),
         (np.array([[1.0, np.inf]]), ["array", "x1", "row 1", "infinite"]),
         (np.zeros((0, 2)), ["no rows"]),
@@ -201,3 +202,31 @@ def test_other_columns_are_refused():
     other = Data("other", data.x, ("a", "b", "c", "d"))
     with pytest.raises(ZooError, match=r"other has the columns a, b, c, d; the model has sepal"):
         fit(build(data, "diag"), other, method="em")
+
+
+def test_texts_are_documents(tmp_path):
+    """A column of a file, a list of texts, a list of lists of words: the same documents."""
+    texts, kinds = ["Win gold!", "office hours", "gold, gold"], ["spam", "ham", "spam"]
+    path = tmp_path / "mail.csv"
+    pd.DataFrame({"body": texts, "kind": kinds}).to_csv(path, index=False)
+    words = [["win", "gold", "!"], ["office", "hours"], ["gold", ",", "gold"]]
+    read = [load_data(str(path), text="body", label="kind"), load_data(texts, labels=kinds), load_data(words, labels=kinds)]
+    for data in read:
+        assert data.columns == ("!", ",", "gold", "hours", "office", "win")
+        np.testing.assert_array_equal(data.x.tokens, read[0].x.tokens)
+        assert list(np.array(data.levels)[data.labels]) == kinds
+    assert load_data(texts, unit="character").x.lengths.tolist() == [9, 12, 10]
+    with pytest.raises(ZooError, match="row 2: there is no text"):
+        load_data(pd.DataFrame({"body": ["a", None]}), text="body")
+    with pytest.raises(ZooError, match="unit='letter'"):
+        load_data(texts, unit="letter")
+
+
+def test_sparse_counts_are_read():
+    x = sparse.csr_array(np.array([[0, 2, 0], [1, 0, 0]]))
+    data = load_data(x, columns=["a", "b", "c"], labels=["u", "v"])
+    assert data.columns == ("a", "b", "c")
+    assert take(data, np.array([1])).x.toarray().tolist() == [[1, 0, 0]]
+    assert load_data(x, threshold=1).x.toarray().tolist() == [[0, 1, 0], [0, 0, 0]]
+    with pytest.raises(ZooError, match="3 different names"):
+        load_data(x, columns=["a", "a", "b"])

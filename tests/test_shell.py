@@ -11,12 +11,13 @@ import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
-from inference import METHODS
+from inference import METHODS, compare, fit, score
 from inference.config import CONF, choices, compose, expand
 from inference.results import load
 from inference.shell import compare_main, guarded, help_text, run_main
 from inference.support import in_readme
-from models import MODELS, ZooError
+from models import MODELS, ZooError, load_data
+from models.data import split
 from models.datasets import DATASETS
 
 ROOT = Path(__file__).parent.parent
@@ -208,3 +209,33 @@ def test_compare_refuses_different_data(tmp_path):
         trees[str(rows)] = fit(MODELS["gmm"](data), data, method="em", num_starts=1)
     with pytest.raises(ZooError, match="different numbers of rows"):
         compare(trees)
+
+
+def test_compare_across_models(tmp_path, capsys):
+    """Several models on one data set, the first one's: each takes the options it has; held-out figures are `score`'s."""
+    arguments = ["model=linear_discriminant,naive_bayes,logistic_regression", "method=em", "model.emission=gaussian"]
+    common = ["data.test_fraction=0.3", "progress=false", f"out={tmp_path / 'out'}"]
+    assert compare_main([*arguments, *common]) == 0
+    printed = capsys.readouterr().out
+    assert "rows held out" in printed
+    assert "compare within" in printed
+    table = pd.read_csv(tmp_path / "out" / "comparison.csv", index_col="result")
+    assert list(table.index) == ["linear_discriminant", "naive_bayes", "logistic_regression"]
+    train, test = split(load_data("iris"), 0.3, 0)
+    model = MODELS["naive_bayes"](train, emission="gaussian")
+    found = score(model, fit(model, train, method="em"), test)
+    assert table["log loss"]["naive_bayes"] == pytest.approx(float(found["log_loss"]), rel=1e-9)
+    assert (tmp_path / "out" / "comparison.png").stat().st_size > 5000
+    trees = {name: load(tmp_path / "out" / name) for name in table.index}
+    with pytest.raises(ZooError, match="several models"):
+        compare(trees, reference="naive_bayes")
+
+
+def test_priors_by_name_on_the_command_line(tmp_path):
+    """``beta(2,2)`` is a name, not a function of Hydra's grammar."""
+    out = tmp_path / "run"
+    arguments = ["model=naive_bayes", "method=em", "data=spam", "data.threshold=0", "model.prior=beta(2,3)", f"out={out}"]
+    assert run_main([*arguments, "progress=false"]) == 0
+    hyper = load(out)["constant_data"]
+    assert float(hyper["a"][0]) == 2
+    assert float(hyper["b"][0]) == 3
