@@ -14,6 +14,8 @@ from inference.start import num_starts, sites_of, start_states
 from inference.sweep import Local, Verbs, sweep
 from models.base import Algebra, Pytree, Stats, ZooError, inner, log_prior, on_host
 
+ROUNDING = 1e-13
+
 
 class FixedPoint(NamedTuple):
     """A fixed-point method: its verbs and what it climbs."""
@@ -52,6 +54,7 @@ def step(static: tuple[Algebra, FixedPoint], arrays: tuple[Any, ...], key: Array
     criterion = method.criterion(algebra, prior, state, local)
     failed = state.failed | jnp.isnan(log_joint) | (log_joint == jnp.inf)
     settled = (tol > 0) & method.monotone & (criterion - state.criterion < tol * (1 + jnp.abs(criterion)))
+    settled |= (tol > 0) & method.monotone & _equal(T, state.T)  # a fixed point, as where all latents are observed
     done = state.done | failed | settled
     better = ~done & (log_joint > state.best)
     following = Climb(
@@ -65,6 +68,16 @@ def step(static: tuple[Algebra, FixedPoint], arrays: tuple[Any, ...], key: Array
         best=jnp.where(better, log_joint, state.best),
     )
     return following, Record(log_joint, criterion, state.done, failed), done
+
+
+def _equal(left: Pytree, right: Pytree) -> Array:
+    """Whether two pytrees are the same but for rounding, relative to the largest number of each leaf."""
+
+    def same(a: Array, b: Array) -> Array:
+        gap = jnp.where(a == b, 0.0, jnp.abs(a - b))
+        return (gap <= ROUNDING * jnp.max(jnp.where(jnp.isfinite(b), jnp.abs(b), 0.0))).all()
+
+    return jnp.stack([same(a, b) for a, b in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True)]).all()
 
 
 def _where(condition: Array, left: Pytree, right: Pytree) -> Pytree:

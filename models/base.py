@@ -135,7 +135,7 @@ class Model(NamedTuple):
 
 def on_host(value: Any) -> Array:
     """A NumPy array, typed as the device array that it becomes under jit."""
-    return np.array(value)  # type: ignore[return-value]
+    return np.asarray(value)  # type: ignore[return-value]
 
 
 def add(left: Stats, right: Stats) -> Stats:

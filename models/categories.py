@@ -71,7 +71,7 @@ def categorical(columns: tuple[str, ...], levels: tuple[tuple[str, ...], ...]) -
         sites=lambda hyper, T: {name: jnp.exp(T[name]) for name in names},
         natural=lambda hyper, sites: {name: jnp.log(jnp.asarray(sites[name])) for name in names},
         draw=partial(_categorical_draw, names),
-        check=lambda data: None,
+        check=lambda data: None,  # `levels_of` has read every cell
         shapes=lambda columns: {"level_concentration": ()},
         dims=dims,
         coords=lambda data: column_coords(data) | {f"level of {c}": list(ls) for c, ls in zip(columns, levels, strict=True)},

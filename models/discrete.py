@@ -22,9 +22,9 @@ from numpyro.distributions import constraints
 from models import counts
 from models.base import Data, Discriminant, Hyper, Linear, Sites, ZooError, on_host
 from models.counts import Counts
-from models.data import first_cell
+from models.data import first_cell, is_sparse
 from models.distributions import WordCounts
-from models.documents import bag_of_words
+from models.documents import Sequences, bag_of_words
 from models.emissions import Emission
 from models.families import GammaStats, dirichlet, gamma
 from models.gaussian_rows import flat
@@ -53,18 +53,28 @@ def _whole(data: Data) -> Any:
     return data.x
 
 
+def _check_counts(data: Data) -> None:
+    _whole(data)
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Bernoulli: x (N, D) in {0, 1}; T = (log(1 − p), log p) along the last axis, nu = (b − 1 + zeros, a − 1 + ones)
 
 
 def _binary(data: Data) -> Any:
     """The table's x as booleans; a `ZooError` where a cell is neither 0 nor 1."""
-    _refuse(
-        data,
-        lambda x: (x != 0) & (x != 1),
-        "emission=bernoulli takes 0 and 1: binarise with data.threshold=<number>, or choose another emission",
-    )
-    return bag_of_words(data).x != 0
+    if isinstance(data.x, Sequences):
+        return bag_of_words(data).x != 0
+    ones = data.x == 1
+    sound = (data.x.data == 1).all() if is_sparse(data.x) else (ones | (data.x == 0)).all()
+    if not sound:
+        needs = "emission=bernoulli takes 0 and 1: binarise with data.threshold=<number>, or choose another emission"
+        _refuse(data, lambda x: (x != 0) & (x != 1), needs)
+    return ones
+
+
+def _check_binary(data: Data) -> None:
+    _binary(data)
 
 
 def _bernoulli_prior(hyper: Hyper, num_components: int) -> Array:
@@ -118,7 +128,7 @@ bernoulli = Emission(
     sites=lambda hyper, T: {"feature_probs": jnp.exp(T[..., 1])},
     natural=_bernoulli_natural,
     draw=_bernoulli_draw,
-    check=lambda data: None,
+    check=_check_binary,
     shapes=lambda columns: {"a": (columns,), "b": (columns,)},
     dims=(("feature_probs", _BY_COLUMN), ("a", ("column",)), ("b", ("column",))),
     coords=column_coords,
@@ -197,7 +207,7 @@ multinomial = Emission(
     sites=lambda hyper, T: {"word_probs": jnp.exp(T)},
     natural=lambda hyper, sites: jnp.log(jnp.asarray(sites["word_probs"])),
     draw=_multinomial_draw,
-    check=lambda data: None,
+    check=_check_counts,
     shapes=lambda columns: {"word_concentration": (columns,)},
     dims=(("word_probs", ("component", "word")), ("word_concentration", ("word",))),
     coords=lambda data: {"word": list(data.columns)},
@@ -267,7 +277,7 @@ poisson = Emission(
     sites=lambda hyper, T: {"rate": -T.exposure},
     natural=_poisson_natural,
     draw=_poisson_draw,
-    check=lambda data: None,
+    check=_check_counts,
     shapes=lambda columns: {"shape": (columns,), "inverse_scale": (columns,)},
     dims=(("rate", _BY_COLUMN), ("shape", ("column",)), ("inverse_scale", ("column",))),
     coords=column_coords,

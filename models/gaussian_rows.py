@@ -33,6 +33,12 @@ def encode(data: Data) -> Array:
     return on_host(data.x.toarray() if is_sparse(data.x) else data.x)
 
 
+def constant_columns(x: Any) -> np.ndarray:
+    """Places of the columns with one value in every row; only those that do not vary at the top are read to the end."""
+    alike = np.flatnonzero((x[:100] == x[0]).all(axis=0))
+    return np.array([d for d in alike if (x[:, d] == x[0, d]).all()], dtype=int)
+
+
 def moments(data: Data) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of every column; a row counts by its weight."""
     x = encode(data)

@@ -20,7 +20,7 @@ from models.base import Data, ZooError
 from models.emissions import Emission
 from models.families import normal_gamma, normal_mean, normal_wishart
 from models.gaussian_discriminants import discriminant
-from models.gaussian_rows import centre, centred, encode, moments, origin
+from models.gaussian_rows import centre, centred, constant_columns, encode, moments, origin
 
 
 def _defaults(scatter: Callable[[np.ndarray], Any], dof: Callable[[int], float]) -> Callable[..., dict[str, Any]]:
@@ -41,7 +41,7 @@ def _unit_defaults(data: Data, num_components: int) -> dict[str, Any]:
 
 
 def _check_spread(data: Data) -> None:
-    constant = [name for name, spread in zip(data.columns, np.ptp(encode(data), axis=0), strict=True) if spread == 0]
+    constant = [data.columns[d] for d in constant_columns(encode(data))]
     if constant:
         shown = ", ".join(repr(name) for name in constant[:5]) + (f" and {len(constant) - 5} more" if len(constant) > 5 else "")
         listed = f"column {shown} has" if len(constant) == 1 else f"columns {shown} have"

@@ -34,7 +34,7 @@ from models.base import Algebra, Data, Discriminant, Hyper, Linear, Model, Sites
 from models.classifier import allowed_classes, classes_of, unlabelled
 from models.data import as_data
 from models.emissions import check_hyper
-from models.gaussian_rows import centre, encode, flat, moments
+from models.gaussian_rows import centre, constant_columns, encode, flat, moments
 from models.latents import restrict
 from models.mixture import Rows, complete, witnesses
 from models.normal import NormalStats, covariance, normal, point
@@ -327,12 +327,11 @@ def _classes(data: Data) -> tuple[str, ...]:
 
 
 def _check_spread(data: Data) -> None:
-    for name, spread in zip(data.columns, np.ptp(encode(data), axis=0), strict=True):
-        if spread == 0:
-            raise ZooError(
-                f"{data.name}: column {name!r} has the same value in every row, so its weight cannot be told from the "
-                "intercept; leave it out with data.drop_constant=true"
-            )
+    for d in constant_columns(encode(data)):
+        raise ZooError(
+            f"{data.name}: column {data.columns[d]!r} has the same value in every row, so its weight cannot be told from the "
+            "intercept; leave it out with data.drop_constant=true"
+        )
 
 
 def _rows(source: Any, columns: tuple[str, ...], classes: tuple[str, ...]) -> Rows:

@@ -106,7 +106,7 @@ def model(
         spec=static.program,
         algebra=static.algebra,
         hyper=hyper,
-        prior=pseudo_statistics(hyper, static.algebra, emission, shape, rows(data)),
+        prior=pseudo_statistics(hyper, static.algebra, emission, shape, data, rows),
         rows=rows,
         functionals=static.functionals,
         witnesses=witnesses,
@@ -201,13 +201,15 @@ def _named(prior: Any, blocks: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
     return numbers
 
 
-def pseudo_statistics(hyper: Hyper, algebra: Algebra, emission: Emission, shape: Shape, rows: Rows) -> dict[str, Stats]:
+def pseudo_statistics(
+    hyper: Hyper, algebra: Algebra, emission: Emission, shape: Shape, data: Data, rows: Callable[[Any], Rows]
+) -> dict[str, Stats]:
     """The prior as pseudo-statistics: Dirichlet nu = concentration − 1, and the emission's block; flat: nu = 0."""
     if shape.proper:
         learned = {shape.probs: hyper["concentration"] - 1} if shape.probs else {}
         return learned | {shape.block: emission.prior(hyper, shape.size)}
     with jax.enable_x64(True):
-        x = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape[1:]), leaf.dtype), rows.x)
+        x = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape[1:]), leaf.dtype), rows(data).x)
         z = jax.ShapeDtypeStruct((1, shape.size), np.float64)
         shapes = jax.eval_shape(lambda x, z: algebra.statistics(z[:, 0], z, algebra.features(hyper, Rows(x))), x, z)
     return dict(jax.tree.map(lambda leaf: np.zeros(leaf.shape), shapes))

@@ -34,7 +34,7 @@ def gaps(make, size: int, seeds: range) -> np.ndarray:
     """Log loss of the generative less that of the discriminative model, on data sets of their own."""
     found = []
     for seed in seeds:
-        train, test = make(size, seed), make(2000, 1000 + seed)
+        train, test = make(size, seed), make(2000, 100_000 + seed)
         losses = {
             name: float(score(model := build(train), fit(model, train, method="em", num_starts=1), test)["log_loss"])
             for name, build in MODELS_COMPARED.items()
@@ -45,13 +45,13 @@ def gaps(make, size: int, seeds: range) -> np.ndarray:
 
 @pytest.mark.slow
 def test_claims_of_document_003():
-    """The mean gap over 24 data sets is below 0 on Gaussian data and above 0 on heavy tails by 3.5 standard errors.
+    """The mean gap is below 0 over 100 Gaussian data sets, and above 0 over 24 with heavy tails, by 3.5 standard errors.
 
-    Under no difference a t statistic of 23 degrees of freedom exceeds 3.5 with probability 1e-3, one-sided.
+    Under no difference that happens with probability 1e-3 at most, one-sided. On Gaussian data the gain is small, a few
+    hundredths of a nat: both models have proper priors.
     """
-    seeds = range(100, 124)
-    few, heavy = gaps(gaussian, 80, seeds), gaps(heavy_tailed, 300, seeds)
-    assert few.mean() < -3.5 * few.std(ddof=1) / np.sqrt(24)
+    few, heavy = gaps(gaussian, 80, range(1000, 1100)), gaps(heavy_tailed, 300, range(24))
+    assert few.mean() < -3.5 * few.std(ddof=1) / np.sqrt(100)
     assert heavy.mean() > 3.5 * heavy.std(ddof=1) / np.sqrt(24)
 
 
