@@ -59,6 +59,13 @@ def predict(model: Model, source: xr.DataTree | Sites, data: Any, **options: Any
     return prediction.predict(model, source, data, **options)
 
 
+def posterior_predictive(model: Model, data: Any, new_data: Any, **options: Any) -> xr.Dataset:
+    """Predictions with the parameters integrated out exactly; see `inference.predictive.posterior_predictive`."""
+    from inference import predictive
+
+    return predictive.posterior_predictive(model, data, new_data, **options)
+
+
 def score(model: Model, source: xr.DataTree | Sites, data: Any, **options: Any) -> xr.Dataset:
     """Accuracy, log loss and calibration on labelled rows; see `inference.prediction.score`."""
     from inference import prediction
@@ -102,6 +109,7 @@ __all__ = [
     "identify",
     "learning_curve",
     "log_likelihood",
+    "posterior_predictive",
     "predict",
     "program_model",
     "score",

@@ -14,7 +14,7 @@ from inference.assembly import latent_dim
 from inference.evaluate import Static, point, static_of
 from inference.fitting import as_arrays, checked_start, require_model, x64
 from models.base import Hyper, Model, Pytree, Sites, Stats, ZooError
-from models.data import as_data
+from models.data import Data, as_data
 
 
 def log_likelihood(model: Model, sites: Sites, data: Any, precision: int = 64) -> np.ndarray:
@@ -40,11 +40,21 @@ def predict(model: Model, source: xr.DataTree | Sites, data: Any, precision: int
     """
     require_model(model)
     draws = draws_of(source)
-    if model.algebra is not None:  # labels of new rows are what is to be predicted
-        data = as_data(data)._replace(labels=None, label=None, levels=(), candidates=None)
+    if model.algebra is not None:
+        data = forget_labels(data)
     with x64(precision):
         hyper, prior, rows, stacked = as_arrays((dict(model.hyper), dict(model.prior), model.rows(data), draws))
         log_joint = np.asarray(_log_average(static_of(model), hyper, prior, rows, stacked), dtype=np.float64)
+    return as_predictions(model, log_joint)
+
+
+def forget_labels(data: Any) -> Data:
+    """New rows without their labels, which are what is to be predicted."""
+    return as_data(data)._replace(labels=None, label=None, levels=(), candidates=None)
+
+
+def as_predictions(model: Model, log_joint: np.ndarray) -> xr.Dataset:
+    """Log p(x_n, z = k), (N, K), as class probabilities, decisions and log densities; raises `ZooError` for a density of 0."""
     log_density = np.logaddexp.reduce(log_joint, axis=1)
     if not np.isfinite(log_density).all():
         raise ZooError(

@@ -1,0 +1,74 @@
+"""The posterior predictive in closed form: what conjugacy gives where every label of the training rows is observed.
+
+p(x, z = k | data) = ∫ p(x, z = k | θ) p(θ | data) dθ = h(x) Z(nu + statistics(x, k)) / Z(nu), with Z the families' partition
+function and h the part of the density that no parameter enters: the Beta-binomial, Dirichlet-multinomial, negative binomial
+and Student t predictives of the textbooks, all by the one update rule.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jax import Array
+
+from inference.fitting import as_arrays, require_model, x64
+from inference.prediction import as_predictions, forget_labels
+from inference.start import latents_observed, observed
+from models.base import Algebra, Hyper, Model, Pytree, Stats, ZooError, add, at_mean, inner
+from models.data import as_data
+
+TOGETHER = 64  # rows at a time: each needs its own copy of all statistics
+
+
+def posterior_predictive(model: Model, data: Any, new_data: Any, precision: int = 64) -> xr.Dataset:
+    """``probs``, ``assignment`` and ``log_density`` of new rows, θ integrated out exactly given the labelled rows of ``data``.
+
+    What `inference.prediction.predict` returns, without Monte Carlo error. Raises `ZooError` where a label of ``data`` is
+    missing, the prior is flat, or the model has no such closed form.
+    """
+    require_model(model)
+    algebra = model.algebra
+    if algebra is None or not algebra.latent.discrete:
+        raise ZooError(f"{model.name} has no posterior predictive in closed form; use predict on a result of nuts or laplace")
+    if not algebra.proper:
+        raise ZooError("prior=flat has no proper posterior to integrate over; use prior=default, or predict at an estimate")
+    with x64(precision):
+        hyper, prior, rows = as_arrays((dict(model.hyper), dict(model.prior), model.rows(as_data(data))))
+        if not latents_observed(rows):
+            raise ZooError(
+                f"{as_data(data).name} has rows without a label, so the posterior is no single conjugate family; use predict "
+                "on a result of exact (few such rows), gibbs or nuts"
+            )
+        new = as_arrays(model.rows(forget_labels(new_data)))
+        nu = jax.tree.map(lambda leaf: leaf[0], observed(algebra, 1, hyper, prior, rows))
+        log_joint = np.asarray(_log_joint(algebra, hyper, nu, new), dtype=np.float64)
+    return as_predictions(model, log_joint)
+
+
+@partial(jax.jit, static_argnames=("algebra",))
+def _log_joint(algebra: Algebra, hyper: Hyper, nu: Mapping[str, Stats], rows: Pytree) -> Array:
+    """Log p(x_n, z = k | data): (N, K)."""
+    T = at_mean(algebra, jax.random.PRNGKey(0), nu)  # any T: it cancels between the density and < T, statistics >
+    natural_parameters = algebra.local(T)
+
+    def log_partition(nu: Mapping[str, Stats]) -> Array:
+        return sum((family.log_partition(nu[name]) for name, family in algebra.families), jnp.zeros(()))
+
+    base = log_partition(nu)
+
+    def one(row: Pytree) -> Array:
+        features = algebra.features(hyper, jax.tree.map(lambda leaf: leaf[None], row))
+        local = natural_parameters(features)
+
+        def value(z: Array) -> Array:
+            stats = algebra.statistics(jnp.ones(1, local.dtype), z[None, :], features)
+            carrier = algebra.latent.energy(z[None, :], local)[0] - inner(T, stats)
+            return carrier + log_partition(add(nu, stats)) - base
+
+        return jax.vmap(value)(jnp.eye(local.shape[1], dtype=local.dtype))
+
+    return jax.lax.map(one, rows, batch_size=TOGETHER)
