@@ -109,7 +109,7 @@ def describe_starts(tree: xr.DataTree) -> str:
         return ""
     final = values(tree, "optimization", "final_objective")
     sound = final[~np.isnan(final)]
-    if not len(sound):
+    if not len(sound) or len(final) == 1:
         return ""
     near = sound.max() - sound < 1e-6 * (1 + abs(sound.max()))
     text = f"{near.sum()} of {len(final)} starts reached the best objective {sound.max():.4f}"

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from inference.optimise import require_algebra, require_proper
+from inference.optimise import require_algebra, require_proper, require_single_rows
 from inference.outcome import Draws, Task
 from inference.start import start_states
 from inference.sweep import local_step, rows_weight
@@ -49,6 +49,7 @@ def run(task: Task, options: Options) -> Draws:
     """Independent draws of every site, and the log evidence."""
     algebra = require_algebra(task, refuses)
     require_proper(task)
+    require_single_rows(task, algebra)
     task.reporter.phase("summing over the latents", None)
     clock = time.perf_counter()
     arrays = (task.hyper, task.prior, task.rows)

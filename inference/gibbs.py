@@ -13,11 +13,11 @@ import numpy as np
 from jax import Array
 
 from inference.chains import sample
-from inference.optimise import require_algebra, require_proper
+from inference.optimise import require_algebra, require_proper, require_single_rows
 from inference.outcome import Draws, Task
 from inference.start import start_points
 from inference.sweep import Verbs, sweep
-from models.base import Algebra, Pytree, Stats, ZooError, at_sample, log_prior
+from models.base import Algebra, Pytree, Stats, at_sample, log_prior
 
 METHOD = Verbs(parameters=at_sample, latents="sample")
 
@@ -42,24 +42,13 @@ def run(task: Task, options: Options) -> Draws:
     """Draws of every site from every chain."""
     algebra = require_algebra(task)
     require_proper(task)
-    _require_counts(task, algebra)
+    require_single_rows(task, algebra)
     arrays = (task.hyper, task.prior, task.rows)
     state = start_points(task, algebra, options.num_chains)
     key = jax.random.fold_in(task.key, 1)
     run, timing = sample(step, algebra, arrays, key, state, options.num_warmup, options.num_samples, task, _describe)
     sites = run.records[0] if run.records is not None else {}
     return Draws(sites, {}, timing, run.interrupted)
-
-
-def _require_counts(task: Task, algebra: Algebra) -> None:
-    """A `ZooError` for weighted rows whose latents are continuous: w times one draw is not the sum of w draws."""
-    weight = getattr(task.rows, "weight", None)
-    if algebra.latent.discrete or weight is None or np.isin(np.asarray(weight), (0, 1)).all():
-        return
-    raise ZooError(
-        f"{task.model.name}: gibbs draws one continuous latent a row, but a row of weight 2 has two; repeat the rows, or use "
-        "method=nuts, which takes weights as they are"
-    )
 
 
 def _describe(record: Pytree) -> str:

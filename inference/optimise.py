@@ -138,6 +138,24 @@ def require_proper(task: Task) -> None:
         )
 
 
+def require_single_rows(task: Task, algebra: Algebra) -> None:
+    """A `ZooError` where a row whose latent is drawn or summed over weighs neither 0 nor 1.
+
+    A row of weight 2 is two rows, each with a latent of its own; one latent counted twice is another posterior.
+    """
+    weight, allowed = (getattr(task.rows, name, None) for name in ("weight", "allowed"))
+    if weight is None:
+        return
+    several = ~np.isin(np.asarray(weight), (0, 1))
+    if algebra.latent.discrete and allowed is not None:
+        several &= np.asarray(allowed).sum(-1) > 1
+    if several.any():
+        raise ZooError(
+            f"row {np.flatnonzero(several)[0] + 1} of the data weighs {float(weight[np.flatnonzero(several)[0]]):g}, but this "
+            "method has one latent a row; repeat the rows, or use nuts, em or cavi, which take weights as they are"
+        )
+
+
 def initial(task: Task, algebra: Algebra, method: FixedPoint, wanted: int) -> Climb:
     """States of all starts: seeded, or one at the sites given."""
     size = num_starts(task, wanted)

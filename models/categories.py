@@ -35,7 +35,7 @@ def levels_of(data: Data) -> tuple[tuple[str, ...], ...]:
     if isinstance(data.x, Sequences) or is_sparse(data.x):
         raise ZooError(f"{data.name} holds counts or documents, not a table of categories; use emission=multinomial")
     return tuple(
-        data.categories[d] if data.categories and data.categories[d] else tuple(f"{v:g}" for v in np.unique(data.x[:, d]))
+        data.categories[d] if data.categories and data.categories[d] else tuple(f"{v:.15g}" for v in np.unique(data.x[:, d]))
         for d in range(len(data.columns))
     )
 

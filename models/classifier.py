@@ -38,7 +38,26 @@ def classifier(
     shape = Shape("class_probs", "class", prior != "flat", len(classes), unlabelled(data))
     mixture.check(mixture.complete(data, data.columns, name), emission, f"{len(classes)} classes", len(classes))
     rows = partial(rows_of, name, emission, data.columns, classes)
-    return mixture.model(name, data, emission, shape, classes, prior, rows, options, warnings)
+    return mixture.model(name, data, emission, shape, classes, prior, rows, options, (*warnings, *_unseen(data, classes)))
+
+
+def _unseen(data: Data, classes: tuple[str, ...]) -> list[str]:
+    """A line where no row says that it is of some class: what its parameters then mean."""
+    allowed = allowed_classes(data, classes)
+    if allowed is None:
+        return []
+    single = allowed.sum(axis=1) == 1
+    unseen = [name for name, seen in zip(classes, allowed[single].any(axis=0), strict=True) if not seen]
+    if not unseen:
+        return []
+    listed = ", ".join(unseen)
+    if single.all():
+        return [f"no row is of {listed}: what is reported of it is the prior's"]
+    if len(unseen) == 1:
+        return [f"no row is known to be of {listed}: it takes what fits no other class"]
+    return [
+        f"no row is known to be of {listed}: these classes are exchangeable among themselves, and which is which means nothing"
+    ]
 
 
 def unlabelled(data: Data) -> bool:

@@ -48,6 +48,8 @@ def encode(x: Any) -> Array | SparseCounts:
     if rows.nnz > FILLED * rows.shape[0] * rows.shape[1]:
         return on_host(rows.toarray())
     filled = np.diff(rows.indptr)
+    if filled.max(initial=0) > rows.shape[1] / 2:  # one full row would pad all others
+        return on_host(rows.toarray())
     place = np.arange(rows.nnz) - np.repeat(rows.indptr[:-1], filled)
     index, count = (np.zeros((rows.shape[0], max(1, filled.max(initial=0))), kind) for kind in (np.int32, rows.dtype))
     row = np.repeat(np.arange(rows.shape[0]), filled)

@@ -127,6 +127,14 @@ def as_data(source: Any) -> Data:
     return source if isinstance(source, Data) else load_data(source)
 
 
+def refuse_categories(data: Data, remedy: str) -> None:
+    """A `ZooError` naming the first column of categories, for models of numbers."""
+    for column, levels in zip(data.columns, data.categories, strict=False):
+        if levels:
+            some = ", ".join(levels[:3]) + (", …" if len(levels) > 3 else "")
+            raise ZooError(f"{data.name}: column {column!r} holds categories ({some}); {remedy}")
+
+
 def is_sparse(x: Any) -> bool:
     """Whether a table's cells are SciPy's sparse ones."""
     return bool(sparse.issparse(x))

@@ -22,13 +22,14 @@ from numpyro.distributions import constraints
 from models import counts
 from models.base import Data, Discriminant, Hyper, Linear, Sites, ZooError, on_host
 from models.counts import Counts
-from models.data import first_cell, is_sparse
+from models.data import first_cell, is_sparse, refuse_categories
 from models.distributions import WordCounts
 from models.documents import Sequences, bag_of_words
 from models.emissions import Emission
 from models.families import GammaStats, dirichlet, gamma
 from models.gaussian_rows import flat
 
+CATEGORIES = "use emission=categorical, or leave it out with data.columns=[…]"
 _BY_COLUMN = ("component", "column")
 
 
@@ -48,6 +49,7 @@ def _refuse(data: Data, wrong: Callable[[np.ndarray], np.ndarray], needs: str) -
 
 def _whole(data: Data) -> Any:
     """The table's x; a `ZooError` where a cell is not a count."""
+    refuse_categories(data, CATEGORIES)
     _refuse(data, lambda x: x < 0, "counts cannot be negative")
     _refuse(data, lambda x: x != np.floor(x), "counts must be whole numbers")
     return data.x
@@ -65,6 +67,7 @@ def _binary(data: Data) -> Any:
     """The table's x as booleans; a `ZooError` where a cell is neither 0 nor 1."""
     if isinstance(data.x, Sequences):
         return bag_of_words(data).x != 0
+    refuse_categories(data, CATEGORIES)
     ones = data.x == 1
     sound = (data.x.data == 1).all() if is_sparse(data.x) else (ones | (data.x == 0)).all()
     if not sound:

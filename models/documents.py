@@ -14,6 +14,7 @@ from scipy import sparse
 from models.data import Data, ZooError
 
 WORD = re.compile(r"\w+|[^\w\s]")
+SOME = 10  # different tokens of one character; so many are hardly words
 UNKNOWN = -1  # the code of a token outside the vocabulary
 
 
@@ -68,12 +69,23 @@ def documents(rows: Iterable[Sequence[Any]], vocabulary: Sequence[str] | None = 
 
 
 def with_vocabulary(data: Data, words: tuple[str, ...]) -> Data:
-    """The same documents in the codes of another vocabulary; tokens that it lacks become unknown."""
+    """The same documents in the codes of another vocabulary; tokens that it lacks become unknown.
+
+    Raises `ZooError` where one vocabulary is of characters and the other of words: nothing would be known.
+    """
     if data.columns == words:
         return data
+    if _are_characters(words) and not _are_characters(data.columns):
+        raise ZooError(f"{data.name} was read as words, but the model's tokens are characters: read it with unit=character")
+    if _are_characters(data.columns) and not _are_characters(words) and len(data.columns) > SOME:
+        raise ZooError(f"{data.name} was read as characters, but the model's tokens are words: read it with unit=word")
     codes = {word: code for code, word in enumerate(words)}
     table = np.array([codes.get(word, UNKNOWN) for word in data.columns] + [UNKNOWN], dtype=np.int32)  # −1 -> the last
     return data._replace(x=Sequences(table[data.x.tokens], data.x.starts), columns=words)
+
+
+def _are_characters(words: tuple[str, ...]) -> bool:
+    return all(len(word) == 1 for word in words)
 
 
 def bag_of_words(data: Data) -> Data:

@@ -8,7 +8,7 @@ from jax import Array
 from numpyro import distributions as dist
 
 from models.base import Data, Hyper, ZooError, on_host
-from models.data import is_sparse
+from models.data import is_sparse, refuse_categories
 from models.documents import Sequences
 
 LOG_2PI = float(np.log(2 * np.pi))
@@ -24,12 +24,7 @@ def encode(data: Data) -> Array:
     """Rows as they are, on the host; raises `ZooError` for columns of categories."""
     if isinstance(data.x, Sequences):
         raise ZooError(f"{data.name} holds documents, not a table of numbers; use naive_bayes or markov_naive_bayes")
-    for column, levels in zip(data.columns, data.categories, strict=False):
-        if levels:
-            raise ZooError(
-                f"{data.name}: column {column!r} holds categories ({', '.join(levels[:3])}, …); leave it out with "
-                "data.columns=[…] or mark it as the label with data.label=…"
-            )
+    refuse_categories(data, "leave it out with data.columns=[…] or mark it as the label with data.label=…")
     return on_host(data.x.toarray() if is_sparse(data.x) else data.x)
 
 

@@ -255,11 +255,10 @@ def natural(emission: Emission, shape: Shape, hyper: Hyper, sites: Sites) -> dic
 
 
 def functionals(shape: Shape, sites: Sites, latents: Array) -> dict[str, Array]:
-    """The weights, sorted where labels are exchangeable, and for neighbouring witnesses P(z_i = z_j) = Σ_k r_ik r_jk."""
-    weights: dict[str, Array] = {}
-    if shape.probs:
-        probs = sites[shape.probs]
-        weights = {"sorted_probs": -jnp.sort(-probs)} if shape.exchangeable else {shape.probs: probs}
+    """The weights; where labels are exchangeable sorted, and for neighbouring witnesses P(z_i = z_j) = Σ_k r_ik r_jk."""
+    if not shape.exchangeable:
+        return {shape.probs: sites[shape.probs]} if shape.probs else {}
+    weights = {"sorted_probs": -jnp.sort(-sites[shape.probs])} if shape.probs else {}
     return weights | {"co_clustering": (latents[:-1] * latents[1:]).sum(-1)}
 
 

@@ -176,6 +176,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "hard_em": {"num_starts": 2},
     "stochastic_em": {"num_starts": 2, "max_iter": 20},
     "cavi": {"num_starts": 2, "num_samples": 50, "num_chains": 2},
+    "exact": {"num_samples": 50, "num_chains": 2},
     "gibbs": {"num_warmup": 20, "num_samples": 50, "num_chains": 2},
     "map": {"num_starts": 2},
     "laplace": {"num_starts": 2, "num_samples": 50, "num_chains": 2},

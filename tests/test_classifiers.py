@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from naive import log_local, log_prior, random_sites, two_groups
+from naive import SHORT, log_local, log_prior, random_sites, two_groups
 from numpyro.infer.util import log_density
 from scipy.special import logsumexp
 from scipy.stats import norm
@@ -18,21 +18,10 @@ from inference import METHODS, fit, log_likelihood, predict, score
 from inference.results import load
 from inference.shell import run_main
 from models import MODELS, Data, Model, ZooError, load_data
-from models.data import allowed_labels, split
+from models.data import allowed_labels, split, take
 
 X = two_groups(14)
 LABELS = ["a", "b", "c", None, "a|b", "b", None, "a", "c", "c|b", "a", "b", "c", "a"]
-SHORT = {
-    "em": {"num_starts": 2},
-    "hard_em": {"num_starts": 2},
-    "stochastic_em": {"num_starts": 2, "max_iter": 50},
-    "cavi": {"num_starts": 2, "num_samples": 20},
-    "map": {"num_starts": 2},
-    "laplace": {"num_starts": 2, "num_samples": 20},
-    "exact": {"num_samples": 20},
-    "gibbs": {"num_warmup": 20, "num_samples": 20},
-    "nuts": {"num_warmup": 20, "num_samples": 20},
-}
 COVARIANCES = ("tied", "full")
 every_covariance = pytest.mark.parametrize("covariance", COVARIANCES)
 
@@ -259,3 +248,37 @@ def test_command_line(tmp_path):
     arguments = ["model=linear_discriminant", "method=exact", f"data={table_path}", "data.label=kind", "progress=false"]
     assert run_main([*arguments, f"out={tmp_path / 'run'}"]) == 0
     assert (tmp_path / "run" / "results.nc").is_file()
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (tuple("ab" * 7), "no row is of c"),
+        (("a", "b", None) * 4 + ("a", "b"), "no row is known to be of c: it takes"),
+        (("a", None) * 7, "no row is known to be of b, c: these classes are exchangeable"),
+    ],
+)
+def test_classes_without_labelled_rows_are_said(labels, words):
+    data = table(labels)
+    codes = np.array([-1 if label is None else "abc".index(label) for label in labels])
+    data = data._replace(labels=codes, levels=("a", "b", "c"))
+    model = build(data)
+    assert any(words in line for line in model.warnings)
+    assert words in fit(model, data, method="em", num_starts=1).attrs["warnings"]
+
+
+def test_weights_are_repeated_rows():
+    """Evidence and estimates with whole weights on labelled rows; a weighted row without a label has no single latent."""
+    weight = np.array([1, 2, 3, 1] * 3 + [1, 1])
+    labels = tuple("abcabcabcabcab")
+    model = build(table(labels))
+    weighted = table(labels)._replace(weight=weight.astype(float))
+    repeated = take(table(labels), np.repeat(np.arange(14), weight))
+    pair = [fit(model, data, method="exact", num_samples=5).attrs["log_evidence"] for data in (weighted, repeated)]
+    assert pair[0] == pytest.approx(pair[1], rel=1e-12)
+    modes = [fit(model, data, method="em")["point_estimate"]["mean"].values for data in (weighted, repeated)]
+    np.testing.assert_allclose(*modes, rtol=1e-10)
+    partly = table()._replace(weight=weight.astype(float))
+    for method in ("gibbs", "exact"):
+        with pytest.raises(ZooError, match="row 7 of the data weighs 3"):
+            fit(model, partly, method=method, **SHORT[method])

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from naive import is_finite
+from naive import SHORT, is_finite
 from numpyro.distributions import biject_to
 from numpyro.infer.util import log_density
 from scipy import stats
@@ -24,17 +24,6 @@ from models.transitions import Alphabet, concentrations, event_ids, markov, obse
 TEXTS = ["abba", "ab", "bbab", "cacc", "c", "", "acca", "abab", "ccca", "ba", "cc", "abc"]
 LABELS = ["x", "x", "x", "y", "y", None, "y", "x", "y", "x|y", "y", None]
 SIZES = (3, 1, 4, 2)
-SHORT = {
-    "em": {"num_starts": 2},
-    "hard_em": {"num_starts": 2},
-    "stochastic_em": {"num_starts": 2, "max_iter": 30},
-    "cavi": {"num_starts": 2, "num_samples": 20},
-    "map": {"num_starts": 2},
-    "laplace": {"num_starts": 2, "num_samples": 20},
-    "exact": {"num_samples": 20},
-    "gibbs": {"num_warmup": 20, "num_samples": 20},
-    "nuts": {"num_warmup": 20, "num_samples": 20},
-}
 FORMS = ("pairs", "seen", "positions")
 every_form = pytest.mark.parametrize("form", FORMS)
 
@@ -361,3 +350,15 @@ def test_one_block_for_equal_alphabets():
     """So that jitted code recognises it."""
     assert markov(Alphabet(3)) is markov(Alphabet(3))
     assert concentrations(Alphabet(3), 1.1).keys() == {"initial_concentration", "transition_concentration"}
+
+
+def test_the_unit_of_new_texts_is_the_models():
+    """Texts read as words mean nothing to a model of characters, and the other way round: said, not guessed."""
+    lines, kinds = ["def f(x): return x", "the quick brown fox jumps"] * 4, ["code", "prose"] * 4
+    for unit, other in (("character", "word"), ("word", "character")):
+        data = load_data(lines, unit=unit, labels=kinds)
+        model = MODELS["markov_naive_bayes"](data)
+        tree = fit(model, data, method="em")
+        with pytest.raises(ZooError, match=f"read it with unit={unit}"):
+            predict(model, tree, load_data(lines, unit=other))
+    assert predict(model, tree, load_data(["I"]))["probs"].shape == (1, 2)

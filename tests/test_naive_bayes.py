@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
-from naive import is_finite, neighbours_increase
+from naive import SHORT, is_finite, neighbours_increase
 from numpyro.infer.util import log_density
 from scipy import sparse, stats
 from scipy.special import logsumexp
@@ -23,17 +23,6 @@ from models.naive_bayes import EMISSIONS
 
 ROWS, COLUMNS = 15, 4
 LABELS = ["a", "b", "c", "a", "b", "c", "a", "a", "b", None, "a|b", "c", None, "b|c", "a"]
-SHORT = {
-    "em": {"num_starts": 2},
-    "hard_em": {"num_starts": 2},
-    "stochastic_em": {"num_starts": 2, "max_iter": 30},
-    "cavi": {"num_starts": 2, "num_samples": 20},
-    "map": {"num_starts": 2},
-    "laplace": {"num_starts": 2, "num_samples": 20},
-    "exact": {"num_samples": 20},
-    "gibbs": {"num_warmup": 20, "num_samples": 20},
-    "nuts": {"num_warmup": 20, "num_samples": 20},
-}
 every_emission = pytest.mark.parametrize("emission", EMISSIONS)
 
 
