@@ -64,8 +64,9 @@ def load_data(
     ``label`` names the column that is set aside as the label, and ``labels`` gives one a row where there is no such column;
     ``columns`` are the columns to keep, in order (for a sparse matrix: their names); ``drop_constant`` leaves out columns with
     a single value; ``threshold`` turns numbers into 1 where they are above it and 0 elsewhere; ``text`` names a column of
-    texts, which become documents of the tokens of ``unit`` (word, the default, or character), as do a list of texts and a list
-    of lists of words; ``weight`` is one non-negative number a row. Further ``options`` go to the generator of a named data set.
+    texts, which become documents of the tokens of ``unit`` (word, the default, character or kind), as do a list of texts and a
+    list of lists of words; ``weight`` is one non-negative number a row. Further ``options`` go to the generator of a named data
+    set.
     Raises `ZooError` naming file, column, row and value.
     """
     from models import tables

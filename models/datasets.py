@@ -105,9 +105,9 @@ def spam(num_rows: int = 400, length: float = 10.0, share: float = 0.4, seed: in
 def python_lines(unit: str = "character", num_rows: int = 2000, seed: int = 0) -> Data:
     """Lines of the language reference that ships with Python: prose, or code of an indented block after a colon.
 
-    Lines are sequences of characters, or with ``unit="word"`` of words and punctuation marks, without their indentation. Equal
-    lines are kept once, so that no test line was seen in training, and ``num_rows`` of them are drawn by ``seed``. The text
-    follows the version of Python.
+    Lines are sequences of characters, with ``unit="kind"`` of kinds of characters (lower, upper, digit, bracket …), or with
+    ``unit="word"`` of words and punctuation marks, without their indentation. Equal lines are kept once, so that no test line
+    was seen in training, and ``num_rows`` of them are drawn by ``seed``. The text follows the version of Python.
     """
     from pydoc_data.topics import topics
 
@@ -119,6 +119,11 @@ def python_lines(unit: str = "character", num_rows: int = 2000, seed: int = 0) -
     labels = np.array([kinds[lines[n]] for n in chosen], dtype=int)
     data = documents([tokenise(lines[n], unit) for n in chosen], name="python_lines")
     return data._replace(labels=labels, label="kind", levels=("prose", "code"))
+
+
+def python_shapes(num_rows: int = 500, seed: int = 0) -> Data:
+    """Lines of `python_lines` by the kinds of their characters: nine tokens, few enough for every method."""
+    return python_lines("kind", num_rows, seed)._replace(name="python_shapes")
 
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
@@ -160,4 +165,5 @@ DATASETS: dict[str, Callable[..., Data]] = {
     "blobs": blobs,
     "spam": spam,
     "python_lines": python_lines,
+    "python_shapes": python_shapes,
 }

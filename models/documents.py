@@ -48,10 +48,24 @@ def joined(rows: Sequence[np.ndarray]) -> Sequences:
 
 
 def tokenise(text: str, unit: str) -> list[str]:
-    """The tokens of a text: its characters, or its lower-case words and punctuation marks."""
-    if unit not in ("character", "word"):
-        raise ZooError(f"unit={unit!r} is not one of character, word")
+    """The tokens of a text: its characters, their kinds, or its lower-case words and punctuation marks."""
+    if unit not in ("character", "kind", "word"):
+        raise ZooError(f"unit={unit!r} is not one of character, kind, word")
+    if unit == "kind":
+        return [kind_of(character) for character in text]
     return list(text) if unit == "character" else WORD.findall(text.lower())
+
+
+def kind_of(character: str) -> str:
+    """What a character is: lower, upper, digit, space, quote, bracket, stop, operator or other."""
+    if character.isalpha():
+        return "upper" if character.isupper() else "lower"
+    if character.isdigit():
+        return "digit"
+    if character.isspace():
+        return "space"
+    kinds = {"quote": "\"'`“”‘’", "bracket": "()[]{}", "stop": ".,:;!?", "operator": "+-*/=<>%&|^~@"}
+    return next((kind for kind, members in kinds.items() if character in members), "other")
 
 
 def documents(rows: Iterable[Sequence[Any]], vocabulary: Sequence[str] | None = None, name: str = "documents") -> Data:

@@ -45,12 +45,15 @@ def test_lines_of_the_reference():
     assert words.x.lengths.sum() < data.x.lengths.sum()
     np.testing.assert_array_equal(data.labels, words.labels)
     np.testing.assert_array_equal(data.x.tokens, load_data("python_lines", num_rows=300).x.tokens)
+    shapes = load_data("python_shapes", num_rows=300)
+    assert len(shapes.columns) <= 9
+    np.testing.assert_array_equal(shapes.x.lengths, data.x.lengths)
     half = take(data, np.arange(300) % 2 == 0)
     assert half.num_rows == 150
     np.testing.assert_array_equal(half.x[[1]].tokens, data.x[[2]].tokens)
 
 
-@pytest.mark.parametrize("name", sorted(set(DATASETS) - {"python_lines"}))
+@pytest.mark.parametrize("name", sorted(set(DATASETS) - {"python_lines", "python_shapes"}))
 def test_named_data_sets_load(name):
     data = load_data(name)
     assert data.x.shape == SHAPES[name]
