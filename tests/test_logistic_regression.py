@@ -16,7 +16,7 @@ from scipy import optimize, stats
 from scipy.special import entr, log_softmax, logsumexp, softmax
 from test_retrace import OPTIONS, counted
 
-from inference import METHODS, fit, gibbs, log_likelihood, predict, score
+from inference import METHODS, discriminant, fit, gibbs, log_likelihood, predict, score
 from inference.shell import run_main
 from inference.sweep import Verbs, sweep
 from models import MODELS, Data, Model, ZooError, load_data
@@ -513,6 +513,18 @@ def test_prediction_is_the_average_softmax(size):
     bare = predict(model, tree, Data("new", X, ("u", "v")))
     np.testing.assert_array_equal(found["probs"], bare["probs"])
     assert 0.3 < float(score(model, tree, table(size))["accuracy"]) <= 1
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_discriminant_is_linear_in_raw_columns(size):
+    """bias + weightᵀ x, in the table's own units, is log p(y = c) − log p(y = first), at a point; draws have an interval."""
+    model, sites = build(size), random_sites(size)
+    found = discriminant(model, sites)
+    x = table(size).x
+    odds = found["bias"].values[None] + x @ found["weight_x"].values.T
+    logs = np.log(predict(model, sites, table(size))["probs"].values)
+    np.testing.assert_allclose(odds, logs - logs[:, :1], atol=1e-10)
+    assert discriminant(model, fitted("nuts", size))["weight_x"].dims == ("chain", "draw", "class", "column")
 
 
 def test_units_and_offsets_do_not_matter():
