@@ -25,7 +25,8 @@ def of_points(task: Task, points: Points) -> tuple[dict[str, xr.Dataset], dict[s
     model = task.model
     sound = [s for s, why in enumerate(points.failure) if why is None]
     if not sound:
-        raise ZooError(f"no start reached a mode: {points.failure[0]}")
+        what = "no start reached a mode" if len(points.failure) > 1 else "there is no mode"
+        raise ZooError(f"{what}: {points.failure[0]}")
     final = np.full(len(points.failure), np.nan)
     best, chosen, one = sound[0], {}, None
     for s in sound:  # one at a time: they share a compilation, and only the best start's latents are kept

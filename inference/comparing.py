@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from inference.comparison import HELD_OUT, Comparison, compare, plot, plot_held_out, same_model
+from inference.comparison import HELD_OUT, Comparison, compare, plot, plot_held_out
 from inference.config import choices, compose, entry_options, expand
 from inference.report import format_number
 from inference.results import load
@@ -44,7 +44,7 @@ def compare_runs(arguments: list[str]) -> int:
     print_comparison(comparison, Console())
     if target is not None:
         matplotlib.use("Agg")
-        if same_model(trees):
+        if comparison.reference is not None or comparison.one_model:
             plot(trees, target / "comparison.png", comparison.reference)
         else:
             plot_held_out(comparison.table, target / "comparison.png")
@@ -109,12 +109,13 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     if comparison.table[list(HELD_OUT)].notna().any(axis=None):
         console.print("rows held out, which no model has seen", style="bold", highlight=False)
         console.print(_table("result", comparison.table[list(HELD_OUT)]))
-    if comparison.table["model"].nunique() > 1:
+    if not comparison.one_model:
         console.print(
             "log joint, elpd and evidence are of what each model explains (all columns, or the label alone): they compare "
             "within a model. Across models, compare rows held out: data.test_fraction=0.25",
             style="dim",
         )
+    if comparison.reference is None and not comparison.one_model:
         return
     if comparison.reference is None:
         console.print("no sampler among the results, so there is no posterior to measure distances from", style="dim")

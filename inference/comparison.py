@@ -1,5 +1,6 @@
 """One posterior, every method: several results of one model and data set side by side."""
 
+import json
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,39 +23,43 @@ class Comparison(NamedTuple):
     table: pd.DataFrame
     distances: pd.DataFrame
     reference: str | None
+    one_model: bool  # whether log joint, elpd and evidence of all results are of the same thing
 
 
 def compare(trees: Mapping[str, xr.DataTree], reference: str | None = None) -> Comparison:
     """Compare results by their symmetry-free functionals, and by their figures on rows held out where there are any.
 
-    Results of several models on the same data are compared on rows held out alone: their functionals are of different
-    posteriors, so ``distances`` is empty. ``reference`` names the result that distances are measured from; by default the exact
-    sampler whose chains agree best, or none where there are only point estimates. ELPD is by PSIS-LOO (draws only), with its
-    standard error and the largest Pareto k-hat. Raises `ZooError` where results are of different data, or ``reference`` is not
-    among them or does not make sense.
+    Results of several models on the same data are compared on rows held out: their functionals are of different posteriors,
+    so ``distances`` is empty unless a reference is named, as for a model and one's own program of it. ``reference`` names
+    the result that distances are measured from; by default the exact sampler whose chains agree best, or none where there
+    are only point estimates. ELPD is by PSIS-LOO (draws only), with its standard error and the largest Pareto k-hat. Raises
+    `ZooError` where results are of different data, or ``reference`` is not among them.
     """
     if not trees:
         raise ZooError("compare needs at least one result")
     if len({tree["log_likelihood"]["x"].sizes["row"] for tree in trees.values()}) > 1:
         raise ZooError("these results have different numbers of rows: compare results of the same data")
     observed = [tree["observed_data"].to_dataset() for tree in trees.values() if "observed_data" in tree]
-    parts = ("x", "count", "token")  # of a table, sparse counts, documents
-    tables = [np.asarray(table[part]) for table in observed for part in parts if part in table]
-    if any(not np.array_equal(tables[0], other, equal_nan=tables[0].dtype.kind == "f") for other in tables[1:]):
-        raise ZooError("these results are of different data: compare results of the same data")
+    for part in ("x", "count", "token", "label"):  # of a table, sparse counts, documents; and what the rows are labelled
+        found = [np.asarray(table[part]) for table in observed if part in table]
+        if any(not np.array_equal(found[0], other, equal_nan=found[0].dtype.kind == "f") for other in found[1:]):
+            raise ZooError("these results are of different data: compare results of the same data")
     if reference is not None and reference not in trees:
         raise ZooError(f"reference={reference!r} is not one of {', '.join(trees)}")
     summaries = {name: summarise(tree, "functionals") for name, tree in trees.items()}
-    if reference is not None and not same_model(trees):
-        raise ZooError("these results are of several models: no one is the reference of the others")
-    chosen = (reference or _default_reference(trees, summaries)) if same_model(trees) else None
+    chosen = reference or (_default_reference(trees, summaries) if same_model(trees) else None)
     table = pd.DataFrame({name: _row(tree, summaries[name]) for name, tree in trees.items()}).T
-    return Comparison(table, _distances(summaries, chosen), chosen)
+    return Comparison(table, _distances(summaries, chosen), chosen, same_model(trees))
 
 
 def same_model(trees: Mapping[str, xr.DataTree]) -> bool:
-    """Whether all results are of one model, whatever its options."""
-    return len({tree.attrs["model"] for tree in trees.values()}) == 1
+    """Whether all results are of one model for the same kind of data: its size may differ, its emission may not."""
+    return len({(tree.attrs["model"], str(_options(tree).get("emission"))) for tree in trees.values()}) == 1
+
+
+def _options(tree: xr.DataTree) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(tree.attrs["options"])
+    return found
 
 
 def _default_reference(trees: Mapping[str, xr.DataTree], summaries: Mapping[str, pd.DataFrame]) -> str | None:

@@ -67,7 +67,12 @@ def discriminant(model: Model, source: xr.DataTree | Sites, reference: str | Non
 @partial(jax.jit, static_argnames=("found",))
 def _contrasts(found: Discriminant, hyper: Hyper, draws: Sites, base: Array) -> Linear:
     linear = jax.vmap(partial(found.linear, hyper))(draws)
-    return jax.tree.map(lambda leaf: leaf - jnp.take(leaf, base, axis=1)[:, None], linear)
+
+    def against(leaf: Array) -> Array:
+        own = (jnp.arange(leaf.shape[1]) == base).reshape(1, -1, *[1] * (leaf.ndim - 2))
+        return jnp.where(own, 0.0, leaf - jnp.take(leaf, base, axis=1)[:, None])  # 0 there, also where it is infinite
+
+    return jax.tree.map(against, linear)
 
 
 def _leading(source: xr.DataTree | Sites) -> dict[str, int]:

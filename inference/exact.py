@@ -20,8 +20,8 @@ from jax import Array
 from inference.optimise import require_algebra, require_proper, require_single_rows
 from inference.outcome import Draws, Task
 from inference.start import start_states
-from inference.sweep import local_step, rows_weight
-from models.base import Algebra, Hyper, Pytree, Stats, ZooError, add, at_mean, at_sample, inner, log_prior
+from inference.sweep import block_map, local_step, rows_weight
+from models.base import Algebra, Hyper, Pytree, Stats, ZooError, add, at_mean, at_sample, inner, log_partition, log_prior
 
 VERBS = ("sample", "observed, or all summed over")  # for the table of methods
 MOST = 2**20  # assignments that are enumerated
@@ -52,88 +52,101 @@ def run(task: Task, options: Options) -> Draws:
     require_single_rows(task, algebra)
     task.reporter.phase("summing over the latents", None)
     clock = time.perf_counter()
-    arrays = (task.hyper, task.prior, task.rows)
     T = jax.tree.map(lambda leaf: leaf[0], start_states(task, algebra, at_mean, 1)[0])
     allowed = np.asarray(_allowed(algebra, task.hyper, task.rows, T))
+    rows, weight, z = _open_rows(task.rows, allowed)
+    fixed = _fixed(algebra, task.hyper, task.prior, T, task.rows, jnp.asarray(allowed.sum(1) == 1))
+    arrays = (task.hyper, task.prior, T, fixed, rows, weight)
+    evidence = np.asarray(_evidences(algebra, *arrays, z), dtype=np.float64)
     size = options.num_chains * options.num_samples
-    keys = jax.random.split(jax.random.fold_in(task.key, 1), size)
-    if (allowed.sum(1) == 1).all():
-        log_evidence, sites = _observed(algebra, *arrays, T, keys)
-    else:
-        z = _assignments(allowed)
-        evidence = _evidences(algebra, *arrays, T, z)
-        log_evidence = jax.nn.logsumexp(evidence)
-        chosen = jax.random.categorical(jax.random.fold_in(task.key, 2), evidence, shape=(size,))
-        sites = _draws(algebra, *arrays, T, keys, z[chosen])
+    cumulative = np.cumsum(np.exp(evidence - evidence.max()))
+    share = np.asarray(jax.random.uniform(jax.random.fold_in(task.key, 2), (size,)))
+    chosen = np.searchsorted(cumulative, share * cumulative[-1], side="right")
+    sites = _draws(algebra, *arrays, jax.random.split(jax.random.fold_in(task.key, 1), size), z[chosen])
     shape = (options.num_chains, options.num_samples)
     return Draws(
         {name: np.asarray(leaf).reshape(*shape, *leaf.shape[1:]) for name, leaf in sites.items()},
         {},
         {"compile_seconds": 0.0, "warmup_seconds": 0.0, "run_seconds": time.perf_counter() - clock},
-        attrs={"log_evidence": float(log_evidence)},
+        attrs={"log_evidence": float(evidence.max() + np.log(cumulative[-1]))},
     )
 
 
-def _assignments(allowed: np.ndarray) -> Array:
-    """Every assignment of the rows to values that ``allowed`` (N, K) permits: (A, N). Raises `ZooError` for too many."""
+class Fixed(NamedTuple):
+    """What the rows bring whose latent is observed: nu = prior + statistics, and their log p(x, z | θ) at the point T."""
+
+    nu: Stats
+    energy: Array
+
+
+def _open_rows(rows: Pytree, allowed: np.ndarray) -> tuple[Pytree, Array, np.ndarray]:
+    """(the F rows that allow several values, their weights, all assignments (A, F)). Raises `ZooError` for too many.
+
+    Where every latent is observed it is the first row with weight 0, and one assignment.
+    """
     choices = allowed.sum(1)
-    bits = float(np.log2(choices).sum())
+    several = np.flatnonzero(choices > 1)
+    bits = float(np.log2(choices[several]).sum())
     if bits > np.log2(MOST):
         raise ZooError(
-            f"method=exact sums over all assignments of the {int((choices > 1).sum())} rows without a label: there are "
-            f"2^{bits:.0f}, and at most 2^{np.log2(MOST):.0f} can be summed. Give labels or fewer rows, or use gibbs or nuts"
+            f"method=exact sums over all assignments of the {len(several)} rows without a label: there are 2^{bits:.0f}, and "
+            f"at most 2^{np.log2(MOST):.0f} can be summed. Give labels or fewer rows, or use gibbs or nuts"
         )
-    digits = np.stack(np.unravel_index(np.arange(int(choices.prod())), choices), axis=1)
-    values = np.argsort(~allowed, axis=1, kind="stable")  # the allowed values of every row first
-    return jnp.asarray(np.take_along_axis(values[None], digits[:, :, None], axis=2)[:, :, 0])
+    places = several if len(several) else np.zeros(1, dtype=int)
+    some = jax.tree.map(lambda leaf: leaf[places], rows)
+    weight = rows_weight(some) if len(several) else jnp.zeros(1)
+    if not len(several):
+        return some, weight, allowed[:1].argmax(1)[None].astype(np.int8)
+    digits = np.stack(np.unravel_index(np.arange(int(choices[several].prod())), choices[several]), axis=1).astype(np.int8)
+    values = np.argsort(~allowed[several], axis=1, kind="stable").astype(np.int8)  # the allowed values of every row first
+    return some, weight, values[np.arange(len(several))[None, :], digits]
 
 
 @partial(jax.jit, static_argnames=("algebra",))
 def _allowed(algebra: Algebra, hyper: Hyper, rows: Pytree, T: Stats) -> Array:
     """(N, K): the values of a row's latent that have a density at all."""
-    return algebra.local(T)(algebra.features(hyper, rows)) > -jnp.inf
-
-
-def _evidence(algebra: Algebra, prior: Any, T: Stats, nu: Any, energy: Array) -> Array:
-    """Log p(x, z) of complete data: ``energy`` is log p(x, z | θ) at the point T, ``nu`` the conjugate update."""
-    log_partition = sum(family.log_partition(nu[name]) for name, family in algebra.families)
-    return energy + log_prior(algebra, prior, T) - inner(T, nu) + log_partition
+    natural_parameters = algebra.local(T)
+    return block_map(lambda rows: natural_parameters(algebra.features(hyper, rows)) > -jnp.inf, rows)
 
 
 @partial(jax.jit, static_argnames=("algebra",))
-def _observed(
-    algebra: Algebra, hyper: Hyper, prior: Any, rows: Pytree, T: Stats, keys: Array
-) -> tuple[Array, dict[str, Array]]:
-    """(log evidence, draws) where every row allows one value: the most probable one is it."""
-    found = local_step(algebra, "mode", hyper, keys[0], T, rows)
-    nu = add(dict(prior), found.stats)
-    draws = jax.lax.map(lambda key: algebra.sites(hyper, at_sample(algebra, key, nu)), keys)
-    return _evidence(algebra, prior, T, nu, found.energy), draws
+def _fixed(algebra: Algebra, hyper: Hyper, prior: Any, T: Stats, rows: Pytree, observed: Array) -> Fixed:
+    """The rows of which one value only is possible: it is the most probable one."""
+    counted = rows._replace(weight=jnp.where(observed, rows_weight(rows), 0))
+    found = local_step(algebra, "mode", hyper, jax.random.PRNGKey(0), T, counted)
+    return Fixed(add(dict(prior), found.stats), found.energy)
 
 
-def _complete(algebra: Algebra, hyper: Hyper, prior: Any, rows: Pytree, T: Stats, z: Array) -> tuple[Array, Any]:
-    """(log p(x, z), nu) at one assignment (N,)."""
+def _complete(
+    algebra: Algebra, hyper: Hyper, prior: Any, T: Stats, fixed: Fixed, rows: Pytree, weight: Array, z: Array
+) -> tuple[Array, Any]:
+    """(log p(x, z), nu) at one assignment (F,) of the open rows: log p(x, z, θ) − log p(θ | x, z) at the point T."""
     features = algebra.features(hyper, rows)
     local = algebra.local(T)(features)
-    weight = rows_weight(rows)
     latents = jax.nn.one_hot(z, local.shape[1], dtype=local.dtype)
-    nu = add(dict(prior), algebra.statistics(weight, latents, features))
-    return _evidence(algebra, prior, T, nu, (weight * algebra.latent.energy(latents, local)).sum()), nu
+    nu = add(fixed.nu, algebra.statistics(weight, latents, features))
+    energy = fixed.energy + (weight * algebra.latent.energy(latents, local)).sum()
+    return energy + log_prior(algebra, prior, T) - inner(T, nu) + log_partition(algebra, nu), nu
 
 
 @partial(jax.jit, static_argnames=("algebra",))
-def _evidences(algebra: Algebra, hyper: Hyper, prior: Any, rows: Pytree, T: Stats, z: Array) -> Array:
-    """Log p(x, z) of every assignment (A, N)."""
-    return jax.lax.map(lambda one: _complete(algebra, hyper, prior, rows, T, one)[0], z, batch_size=TOGETHER)
+def _evidences(
+    algebra: Algebra, hyper: Hyper, prior: Any, T: Stats, fixed: Fixed, rows: Pytree, weight: Array, z: Array
+) -> Array:
+    """Log p(x, z) of every assignment (A, F)."""
+    one = partial(_complete, algebra, hyper, prior, T, fixed, rows, weight)
+    return jax.lax.map(lambda z: one(z)[0], z, batch_size=TOGETHER)
 
 
 @partial(jax.jit, static_argnames=("algebra",))
-def _draws(algebra: Algebra, hyper: Hyper, prior: Any, rows: Pytree, T: Stats, keys: Array, z: Array) -> dict[str, Array]:
+def _draws(
+    algebra: Algebra, hyper: Hyper, prior: Any, T: Stats, fixed: Fixed, rows: Pytree, weight: Array, keys: Array, z: Array
+) -> dict[str, Array]:
     """One draw of the sites from p(θ | x, z) for every key and assignment."""
 
     def one(pair: tuple[Array, Array]) -> dict[str, Array]:
         key, assignment = pair
-        nu = _complete(algebra, hyper, prior, rows, T, assignment)[1]
+        nu = _complete(algebra, hyper, prior, T, fixed, rows, weight, assignment)[1]
         return algebra.sites(hyper, at_sample(algebra, key, nu))
 
     return jax.lax.map(one, (keys, z))

@@ -15,6 +15,7 @@ from inference.fitting import fit
 from inference.prediction import score
 from models.base import Data, Model, ZooError
 from models.data import as_data, take
+from models.documents import Sequences
 
 MEASURES = ("accuracy", "log_loss")
 
@@ -25,15 +26,16 @@ def learning_curve(
     sizes: Sequence[int],
     seeds: Sequence[int] = range(10),
     test_size: int | None = None,
-    method: str = "em",
+    method: str | Mapping[str, str] = "em",
     **options: Any,
 ) -> xr.Dataset:
     """Scores on held-out rows of every model after learning from the first ``sizes`` rows of a random order.
 
-    ``models`` maps a name to a build function of the data; all see the same rows. For each of ``seeds`` the labelled rows are
-    shuffled, ``test_size`` of them (by default what the largest size leaves over) are held out, and the training sets grow one
-    into the next. ``options`` go to `fit`. Returns ``accuracy`` and ``log_loss`` (model, size, seed). Raises `ZooError` for
-    sizes that the data cannot give; a training set that lacks a class is drawn again, up to 100 times.
+    ``models`` maps a name to a build function of the data; all see the same rows. For each of ``seeds`` the labelled rows
+    are shuffled, ``test_size`` of them (by default what the largest size leaves over) are held out, and the training sets
+    grow one into the next. ``method`` is one for all models or one by name; ``options`` go to `fit`. Returns ``accuracy``
+    and ``log_loss`` (model, size, seed). Raises `ZooError` for sizes that the data cannot give; a training set that lacks a
+    class is drawn again, up to 100 times.
     """
     table = as_data(data)
     if table.labels is None or not (table.labels >= 0).any():
@@ -43,26 +45,40 @@ def learning_curve(
     largest = sizes[-1] if sizes else 0
     held_out = len(labelled) - largest if test_size is None else test_size
     if not sizes or sizes[0] < len(table.levels) or held_out < 1 or largest + held_out > len(labelled):
+        least, most = len(table.levels), len(labelled) - (test_size or 1)
         raise ZooError(
-            f"sizes must lie between {len(table.levels)}, one row a class, and {len(labelled)} less the {held_out} rows held "
-            "out for the test"
+            f"sizes must lie between {least}, one row a class, and {most}: {len(labelled)} rows have a label, and some are "
+            f"held out for the test; got {sizes}"
         )
     scores = np.full((len(MEASURES), len(models), len(sizes), len(seeds)), np.nan)
     for column, seed in enumerate(seeds):
         order = _order(table.labels, labelled, sizes[0], held_out, seed)
         test = take(table, order[:held_out])
         for place, size in enumerate(sizes):
-            train = take(table, order[held_out : held_out + size])
-            for index, build in enumerate(models.values()):
+            train = _training_set(table, order[held_out : held_out + largest], size)
+            for index, (name, build) in enumerate(models.items()):
                 model = build(train)
-                found = score(model, fit(model, train, method, seed=seed, **options), test)
+                by = method if isinstance(method, str) else method[name]
+                found = score(model, fit(model, train, by, seed=seed, **options), test)
                 scores[:, index, place, column] = [float(found[measure]) for measure in MEASURES]
     dims = ("model", "size", "seed")
     return xr.Dataset(
         {measure: (dims, values) for measure, values in zip(MEASURES, scores, strict=True)},
         coords={"model": list(models), "size": sizes, "seed": list(seeds)},
-        attrs={"data": table.name, "method": method, "test_rows": held_out},
+        attrs={"data": table.name, "method": str(method), "test_rows": held_out},
     )
+
+
+def _training_set(table: Data, order: np.ndarray, size: int) -> Data:
+    """The first ``size`` rows of ``order``; the others stay with weight 0, so that all sizes share one compilation.
+
+    Documents are cut off instead: their vocabulary may decide on the shape of the model.
+    """
+    if isinstance(table.x, Sequences):
+        return take(table, order[:size])
+    kept = take(table, order)
+    weight = np.ones(len(order)) if kept.weight is None else kept.weight
+    return kept._replace(weight=np.where(np.arange(len(order)) < size, weight, 0.0))
 
 
 def _order(labels: np.ndarray, labelled: np.ndarray, smallest: int, held_out: int, seed: int) -> np.ndarray:

@@ -12,7 +12,7 @@ from inference.chains import Run, drive
 from inference.outcome import Points, Task
 from inference.start import num_starts, sites_of, start_states
 from inference.sweep import Local, Verbs, sweep
-from models.base import Algebra, Pytree, Stats, ZooError, inner, log_prior, on_host
+from models.base import Algebra, Pytree, Stats, ZooError, inner, log_partition, log_prior, on_host
 
 ROUNDING = 1e-13
 
@@ -96,8 +96,7 @@ def log_joint(algebra: Algebra, prior: Mapping[str, Stats], state: Climb, local:
 
 def elbo(algebra: Algebra, prior: Mapping[str, Stats], state: Climb, local: Local) -> Array:
     """Evidence lower bound at q(θ) = nu and the optimal q(z); −inf while q(θ) is not known (a start given as sites)."""
-    log_partition = sum(family.log_partition(state.nu[name]) for name, family in algebra.families)
-    bound = log_joint(algebra, prior, state, local) + log_partition - inner(state.T, dict(state.nu))
+    bound = log_joint(algebra, prior, state, local) + log_partition(algebra, state.nu) - inner(state.T, dict(state.nu))
     return jnp.where(state.known, bound, -jnp.inf)
 
 

@@ -58,7 +58,8 @@ def as_predictions(model: Model, log_joint: np.ndarray) -> xr.Dataset:
     log_density = np.logaddexp.reduce(log_joint, axis=1)
     if not np.isfinite(log_density).all():
         raise ZooError(
-            f"row {np.flatnonzero(~np.isfinite(log_density))[0] + 1} is so far out that its density is 0 in every draw"
+            f"row {np.flatnonzero(~np.isfinite(log_density))[0] + 1} has density 0 in every class: it is against a probability "
+            "of 0 or 1 (as of a word never seen, under prior=flat: a prior with concentration above 1 has none), or far out"
         )
     probs = np.exp(log_joint - log_density[:, None])
     dim = latent_dim(model)
@@ -71,14 +72,16 @@ def as_predictions(model: Model, log_joint: np.ndarray) -> xr.Dataset:
 
 
 def score(model: Model, source: xr.DataTree | Sites, data: Any, num_bins: int = 10) -> xr.Dataset:
-    """How well the labels of ``data`` are predicted, without a look at them; rows without a label do not count.
+    """How well the labels of ``data`` are predicted, without a look at them; rows count by weight, without a label not at all.
 
     Returns ``accuracy``; ``log_loss``, the mean of −log p(label | x), and its standard error ``log_loss_se``;
-    ``calibration_error``, the mean gap between confidence
-    and accuracy, and the curve behind it: ``confidence``, ``hit_rate`` and ``count`` by ``bin`` of equal widths of the largest
-    probability of a row (Guo et al. 2017). Raises `ZooError` for data without labels, or with a class that the model lacks.
+    ``calibration_error``, the mean gap between confidence and accuracy, and the curve behind it: ``confidence``,
+    ``hit_rate`` and ``count`` by ``bin`` of equal widths of the largest probability of a row (Guo et al. 2017);
+    ``num_rows``, how many were scored. Raises `ZooError` for data without labels, or with a class that the model lacks.
     """
     require_model(model)
+    if isinstance(num_bins, bool) or not isinstance(num_bins, int) or num_bins < 1:
+        raise ZooError(f"num_bins must be a whole number above 0, got {num_bins!r}")
     table = as_data(data)
     classes = [str(name) for name in model.coords.get(latent_dim(model), [])]
     if table.labels is None or not (table.labels >= 0).any():
@@ -91,18 +94,22 @@ def score(model: Model, source: xr.DataTree | Sites, data: Any, num_bins: int = 
     labelled = np.flatnonzero(table.labels >= 0)
     truth = np.array([classes.index(level) for level in table.levels])[table.labels[labelled]]
     probs = predict(model, source, table)["probs"].values[labelled]
+    weight = np.ones(len(truth)) if table.weight is None else table.weight[labelled]
     confidence, hit = probs.max(1), probs.argmax(1) == truth
     bins = np.minimum((confidence * num_bins).astype(int), num_bins - 1)
-    count = np.bincount(bins, minlength=num_bins)
+    count = np.bincount(bins, weights=weight, minlength=num_bins)
     with np.errstate(divide="ignore", invalid="ignore"):  # a probability of 0 costs ∞; an empty bin has no mean
         losses = -np.log(probs[np.arange(len(truth)), truth])
-        means, rates = (np.bincount(bins, weights=value, minlength=num_bins) / count for value in (confidence, hit))
+        means, rates = (np.bincount(bins, weights=weight * value, minlength=num_bins) / count for value in (confidence, hit))
+        log_loss = np.average(losses, weights=weight)
+        error = np.sqrt((weight**2 * (losses - log_loss) ** 2).sum()) / weight.sum()
     return xr.Dataset(
         {
-            "accuracy": hit.mean(),
-            "log_loss": losses.mean(),
-            "log_loss_se": losses.std() / np.sqrt(len(losses)) if np.isfinite(losses).all() else np.nan,
-            "calibration_error": np.nansum(count * np.abs(means - rates)) / len(truth),
+            "accuracy": np.average(hit, weights=weight),
+            "log_loss": log_loss,
+            "log_loss_se": error,
+            "calibration_error": np.nansum(count * np.abs(means - rates)) / weight.sum(),
+            "num_rows": len(truth),
             "confidence": (("bin",), means),
             "hit_rate": (("bin",), rates),
             "count": (("bin",), count),

@@ -18,10 +18,11 @@ from jax import Array
 from inference.fitting import as_arrays, require_model, x64
 from inference.prediction import as_predictions, forget_labels
 from inference.start import latents_observed, observed
-from models.base import Algebra, Hyper, Model, Pytree, Stats, ZooError, add, at_mean, inner
+from models.base import Algebra, Hyper, Model, Pytree, Stats, ZooError, add, at_mean, inner, log_partition
 from models.data import as_data
 
-TOGETHER = 64  # rows at a time: each needs its own copy of all statistics
+TOGETHER = 64  # rows at a time: each needs a copy of all statistics for every class
+NUMBERS = 2**24  # in all these copies
 
 
 def posterior_predictive(model: Model, data: Any, new_data: Any, precision: int = 64) -> xr.Dataset:
@@ -55,10 +56,7 @@ def _log_joint(algebra: Algebra, hyper: Hyper, nu: Mapping[str, Stats], rows: Py
     T = at_mean(algebra, jax.random.PRNGKey(0), nu)  # any T: it cancels between the density and < T, statistics >
     natural_parameters = algebra.local(T)
 
-    def log_partition(nu: Mapping[str, Stats]) -> Array:
-        return sum((family.log_partition(nu[name]) for name, family in algebra.families), jnp.zeros(()))
-
-    base = log_partition(nu)
+    base = log_partition(algebra, nu)
 
     def one(row: Pytree) -> Array:
         features = algebra.features(hyper, jax.tree.map(lambda leaf: leaf[None], row))
@@ -67,8 +65,9 @@ def _log_joint(algebra: Algebra, hyper: Hyper, nu: Mapping[str, Stats], rows: Py
         def value(z: Array) -> Array:
             stats = algebra.statistics(jnp.ones(1, local.dtype), z[None, :], features)
             carrier = algebra.latent.energy(z[None, :], local)[0] - inner(T, stats)
-            return carrier + log_partition(add(nu, stats)) - base
+            return carrier + log_partition(algebra, add(nu, stats)) - base
 
         return jax.vmap(value)(jnp.eye(local.shape[1], dtype=local.dtype))
 
-    return jax.lax.map(one, rows, batch_size=TOGETHER)
+    size = sum(leaf.size for leaf in jax.tree.leaves(nu)) * algebra.num_groups  # of the statistics that one row needs
+    return jax.lax.map(one, rows, batch_size=max(1, min(TOGETHER, NUMBERS // size)))

@@ -60,7 +60,7 @@ def remarks(tree: xr.DataTree) -> list[str]:
     bound = [f"evidence lower bound {tree.attrs['elbo']:.4f}"] if "elbo" in tree.attrs else []
     held_out = (
         [
-            f"{tree.attrs['held_out_rows']} rows held out: "
+            f"{tree.attrs['held_out_rows']} rows held out{_scored(tree)}: "
             + ", ".join(
                 f"{name.replace('_', ' ')} {tree.attrs[f'held_out_{name}']:.4g}"
                 for name in ("accuracy", "log_loss", "calibration_error", "log_density")
@@ -75,6 +75,11 @@ def remarks(tree: xr.DataTree) -> list[str]:
         for line in (*held_out, describe_starts(tree), raw_rhat(tree), _agreement(tree), *bound, *evidence, *doubts)
         if line
     ]
+
+
+def _scored(tree: xr.DataTree) -> str:
+    labelled = tree.attrs.get("held_out_labelled", tree.attrs["held_out_rows"])
+    return "" if labelled == tree.attrs["held_out_rows"] else f", {labelled} of them with a label"
 
 
 def trusted(tree: xr.DataTree) -> bool:

@@ -12,6 +12,7 @@ import xarray as xr
 from omegaconf import OmegaConf
 
 from models.data import Data, ZooError, exists, load_data, missing_cell, split
+from models.documents import with_own_vocabulary
 
 MOST_DEVICES = 16
 HELD_OUT = ("accuracy", "log_loss", "log_loss_se", "calibration_error")
@@ -55,7 +56,12 @@ def execute(config: dict[str, Any]) -> tuple[xr.DataTree, Path]:
     if held_out is not None and config["model"]["name"] == "program":
         raise ZooError("data.test_fraction needs a model of the zoo: a program says nothing about new rows")
     prepare_jax(config)
+    if held_out is not None:
+        data = with_own_vocabulary(data)
+        held_out = held_out._replace(name=f"{held_out.name} (rows held out)")
     model, observed, extra = build_model(config["model"], data)
+    if held_out is not None:
+        model.rows(held_out)  # what the model cannot read is said now, before anything runs
     from inference.report import write_report, write_summary
     from inference.results import environment, save
 
@@ -96,7 +102,9 @@ def held_out_figures(model: Any, tree: xr.DataTree, data: Data) -> dict[str, flo
     figures = {"held_out_rows": data.num_rows, "held_out_log_density": float(predict(model, tree, data)["log_density"].mean())}
     if tree.attrs["labels_observed"] and data.labels is not None and (data.labels >= 0).any():
         scores = score(model, tree, data)
-        figures |= {f"held_out_{name}": float(scores[name]) for name in HELD_OUT}
+        figures |= {"held_out_labelled": int(scores["num_rows"])} | {
+            f"held_out_{name}": float(scores[name]) for name in HELD_OUT
+        }
     return figures
 
 

@@ -149,11 +149,16 @@ def inner(T: Stats, nu: Stats) -> Array:
     return jax.tree.reduce(jnp.add, products)
 
 
+def log_partition(algebra: Algebra, nu: Mapping[str, Stats]) -> Array:
+    """Log ∫ exp < T(θ), nu > dθ over all blocks: a scalar."""
+    return sum((family.log_partition(nu[name]) for name, family in algebra.families), jnp.zeros(()))
+
+
 def log_prior(algebra: Algebra, prior: Mapping[str, Stats], T: Mapping[str, Stats]) -> Array:
     """Log p(θ) in the coordinates of the program's sites: < T(θ), prior > − log Z(prior); 0 for a flat prior."""
     if not algebra.proper:
         return jnp.zeros(())
-    return inner(T, dict(prior)) - sum(family.log_partition(prior[name]) for name, family in algebra.families)
+    return inner(T, dict(prior)) - log_partition(algebra, prior)
 
 
 def at_mean(algebra: Algebra, key: Array, nu: Mapping[str, Stats]) -> dict[str, Stats]:

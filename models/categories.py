@@ -40,17 +40,18 @@ def levels_of(data: Data) -> tuple[tuple[str, ...], ...]:
     )
 
 
-def site_of(column: str) -> str:
-    """The site of a categorical column; a slash would be a path in a result."""
-    return f"probs_{column.replace('/', '_')}"
+def named(column: str) -> str:
+    """A column's name as part of a site's or a dimension's; a slash would be a path in a result."""
+    return column.replace("/", "∕")  # the division slash, which looks the same
 
 
 @cache
 def categorical(columns: tuple[str, ...], levels: tuple[tuple[str, ...], ...]) -> Emission:
     """The block for ``columns`` with given ``levels``; one object for equal arguments. Raises `ZooError` for codes unknown."""
-    names, sizes = tuple(map(site_of, columns)), tuple(map(len, levels))
+    names, sizes = tuple(f"probs_{named(column)}" for column in columns), tuple(map(len, levels))
     cuts = tuple(int(cut) for cut in np.cumsum(sizes)[:-1])
-    dims = tuple((name, ("component", f"level of {column}")) for name, column in zip(names, columns, strict=True))
+    level_dims = tuple(f"level of {named(column)}" for column in columns)
+    dims = tuple((name, ("component", dim)) for name, dim in zip(names, level_dims, strict=True))
     return Emission(
         family=joint(dict.fromkeys(names, dirichlet)),
         parameters=("level_concentration",),
@@ -74,14 +75,16 @@ def categorical(columns: tuple[str, ...], levels: tuple[tuple[str, ...], ...]) -
         check=lambda data: None,  # `levels_of` has read every cell
         shapes=lambda columns: {"level_concentration": ()},
         dims=dims,
-        coords=lambda data: column_coords(data) | {f"level of {c}": list(ls) for c, ls in zip(columns, levels, strict=True)},
+        coords=lambda data: (
+            column_coords(data) | {f"level of {named(c)}": list(ls) for c, ls in zip(columns, levels, strict=True)}
+        ),
         discriminant=Discriminant(
             lambda hyper, sites: Linear(
                 jnp.zeros(sites[names[0]].shape[0]),
-                {column: jnp.log(sites[name]) for column, name in zip(columns, names, strict=True)},
+                {named(column): jnp.log(sites[name]) for column, name in zip(columns, names, strict=True)},
             ),
-            lambda x: dict(zip(columns, jnp.split(_indicators(sizes, x), cuts, axis=1), strict=True)),
-            tuple((column, (f"level of {column}",)) for column in columns),
+            lambda x: dict(zip(map(named, columns), jnp.split(_indicators(sizes, x), cuts, axis=1), strict=True)),
+            tuple((named(column), (dim,)) for column, dim in zip(columns, level_dims, strict=True)),
         ),
     )
 

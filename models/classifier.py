@@ -14,7 +14,7 @@ import numpy as np
 
 from models import mixture
 from models.base import Data, Model, ZooError
-from models.data import allowed_labels, as_data
+from models.data import allowed_labels, as_data, missing_labels
 from models.emissions import Emission
 from models.mixture import Rows, Shape
 
@@ -89,8 +89,8 @@ def allowed_classes(data: Data, classes: tuple[str, ...]) -> np.ndarray | None:
     if unknown:
         raise ZooError(f"{data.name} has the class {unknown[0]!r}; the model has {', '.join(classes)}")
     known = allowed_labels(data)
-    # A missing label may also be a class that this data lacks.
-    allowed = np.repeat(known.all(axis=1)[:, None], len(classes), axis=1)
+    # A missing label may also be a class that this data lacks; a set of candidates may not.
+    allowed = np.repeat(missing_labels(data)[:, None], len(classes), axis=1)
     allowed[:, [classes.index(level) for level in data.levels]] = known
     return allowed
 

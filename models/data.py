@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-if TYPE_CHECKING:
-    pass
-
 
 class ZooError(ValueError):
     """Something the user can mend: the message says what is wrong, where, and what to do. The shell exits with 2."""
-
-
-# What `pandas` reads as a missing cell by default ("", NA, NaN, null, None, …) is missing here too.
 
 
 class Data(NamedTuple):
@@ -25,9 +19,9 @@ class Data(NamedTuple):
 
     ``x`` is (N, D) float64 with NaN for a missing cell, or a SciPy sparse matrix of counts; where ``categories`` names the
     levels of a column, x holds codes into them (it is empty where all columns are numbers, and so is the entry of a column of
-    numbers); ``labels`` is (N,) with codes into ``levels``, −1 for a missing
-    label or a set of candidates, or None; ``candidates`` is (N, levels), true where a row's label may be that level, or None
-    where no row has a set; ``weight`` is (N,), non-negative, or None for one each.
+    numbers); ``labels`` is (N,) with codes into ``levels``, −1 for a missing label or a set of candidates, or None;
+    ``candidates`` is (N, levels), true where a row's label may be that level, with no entry for a missing label, or None where
+    no row has a set; ``weight`` is (N,), non-negative, or None for one each.
     """
 
     name: str
@@ -62,6 +56,7 @@ def load_data(
     """Read a named data set, a CSV or Parquet file, a DataFrame, an array, a SciPy sparse matrix or texts into `Data`.
 
     ``label`` names the column that is set aside as the label, and ``labels`` gives one a row where there is no such column;
+    classes come in sorted order, or in that of a pandas Categorical, and log-odds are against the first;
     ``columns`` are the columns to keep, in order (for a sparse matrix: their names); ``drop_constant`` leaves out columns with
     a single value; ``threshold`` turns numbers into 1 where they are above it and 0 elsewhere; ``text`` names a column of
     texts, which become documents of the tokens of ``unit`` (word, the default, character or kind), as do a list of texts and a
@@ -197,10 +192,15 @@ def _binarised(data: Data, threshold: float | None) -> Data:
 
 def allowed_labels(data: Data) -> np.ndarray:
     """(N, levels): true where a row's label may be that level; a missing one may be any."""
-    if data.candidates is not None:
-        return data.candidates
     labels = np.full(data.num_rows, -1) if data.labels is None else data.labels
-    return np.where(labels[:, None] >= 0, labels[:, None] == np.arange(len(data.levels)), True)
+    known = labels[:, None] == np.arange(len(data.levels)) if data.candidates is None else data.candidates
+    return np.where(missing_labels(data)[:, None], True, known)
+
+
+def missing_labels(data: Data) -> np.ndarray:
+    """(N,): whether nothing is known of a row's label; a set of candidates is something."""
+    labels = np.full(data.num_rows, -1) if data.labels is None else data.labels
+    return (labels < 0) & (True if data.candidates is None else ~data.candidates.any(axis=1))
 
 
 def _select(data: Data, label: str | None, columns: list[str] | str | None, drop_constant: bool) -> Data:
@@ -212,15 +212,16 @@ def _select(data: Data, label: str | None, columns: list[str] | str | None, drop
         for wanted in chosen:
             if wanted not in data.columns:
                 raise ZooError(f"{data.name} has no column {wanted!r}; its columns are {', '.join(data.columns)}")
-        data = _keep(data, [data.columns.index(c) for c in chosen])
+        data = keep_columns(data, [data.columns.index(c) for c in chosen])
     if drop_constant:
-        data = _keep(data, [d for d in range(len(data.columns)) if not _is_constant(data.x[:, [d]])])
+        data = keep_columns(data, [d for d in range(len(data.columns)) if not _is_constant(data.x[:, [d]])])
     if not data.columns:
         raise ZooError(f"{data.name} has no columns to model")
     return data
 
 
-def _keep(data: Data, chosen: list[int]) -> Data:
+def keep_columns(data: Data, chosen: list[int]) -> Data:
+    """Some columns of a table, in a given order."""
     categories = tuple(data.categories[d] for d in chosen) if data.categories else ()
     return data._replace(x=data.x[:, chosen], columns=tuple(data.columns[d] for d in chosen), categories=categories)
 

@@ -82,6 +82,13 @@ def documents(rows: Iterable[Sequence[Any]], vocabulary: Sequence[str] | None = 
     return Data(name, joined(coded), words)
 
 
+def with_own_vocabulary(data: Data) -> Data:
+    """Documents whose vocabulary is that of their own tokens, as of training rows split off a table; a table as it is."""
+    if not isinstance(data.x, Sequences):
+        return data
+    return with_vocabulary(data, tuple(data.columns[token] for token in np.unique(data.x.tokens[data.x.tokens >= 0])))
+
+
 def with_vocabulary(data: Data, words: tuple[str, ...]) -> Data:
     """The same documents in the codes of another vocabulary; tokens that it lacks become unknown.
 

@@ -43,7 +43,7 @@ def _dirichlet_defect(nu: Array) -> str | None:
     if not (concentration > 0).all():
         return (
             f"a probability has no interior mode: its posterior concentration is {float(concentration.min()) + 1:.4g}, and a "
-            "mode needs more than 1. Use a prior concentration above 1, or fewer components"
+            "mode needs more than 1. Use a prior concentration above 1 (or, in a mixture, fewer components)"
         )
     return None
 

@@ -22,7 +22,7 @@ from jax import Array
 from numpyro import distributions as dist
 
 from models.base import Algebra, Data, Discriminant, Hyper, Linear, Model, Permutation, Sites, Stats, ZooError, on_host
-from models.data import missing_cell
+from models.data import keep_columns, missing_cell
 from models.documents import Sequences, with_vocabulary
 from models.emissions import Emission, check_hyper
 from models.families import dirichlet
@@ -294,6 +294,8 @@ def complete(data: Data, columns: tuple[str, ...], model: str) -> Data:
     """The table, with the model's columns and no missing cell; raises `ZooError`."""
     if isinstance(data.x, Sequences):
         return with_vocabulary(data, columns)
+    if data.columns != columns and set(data.columns) == set(columns):
+        data = keep_columns(data, [data.columns.index(name) for name in columns])
     if data.columns != columns:
         raise ZooError(f"{data.name} has the columns {_some(data.columns)}; the model has {_some(columns)}")
     if (hole := missing_cell(data)) is not None:

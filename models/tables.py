@@ -106,7 +106,18 @@ def _read(path: Path) -> pd.DataFrame:
     if not (exists(path) and path.is_file()):
         raise ZooError(f"data: {str(path)!r} is neither a file nor a named data set ({', '.join(DATASETS)})")
     try:
-        return pd.read_parquet(path) if path.suffix in {".parquet", ".pq"} else pd.read_csv(path, skipinitialspace=True)
+        if path.suffix in {".parquet", ".pq"}:
+            return pd.read_parquet(path)
+        header = pd.read_csv(
+            path, skipinitialspace=True, header=None, nrows=1, dtype=str
+        )  # pandas renames a second "x" to "x.1"
+        names = [str(name) for name in header.iloc[0] if not pd.isna(name)]
+        twice = [name for index, name in enumerate(names) if name in names[:index]]
+        if twice:
+            raise ZooError(f"{path} has several columns named {twice[0]!r}: rename them")
+        return pd.read_csv(path, skipinitialspace=True)
+    except ZooError:
+        raise
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, OSError, ImportError, ValueError) as error:
         raise ZooError(f"{path} cannot be read as a table: {str(error).strip()}") from error
 
@@ -145,18 +156,31 @@ def _column(column: pd.Series[Any], title: str) -> tuple[np.ndarray, tuple[str, 
     return np.where(codes < 0, np.nan, codes), tuple(str(level) for level in found)
 
 
+def _level(cell: Any) -> Any:
+    """A label as it is sorted: a text without its margins, whole floats as integers."""
+    if isinstance(cell, str):
+        return cell.strip()
+    return int(cell) if isinstance(cell, float | np.floating) and cell == int(cell) else cell
+
+
 def _codes(column: pd.Series[Any], title: str) -> tuple[np.ndarray, tuple[str, ...], np.ndarray | None]:
-    """(codes, levels, candidates) of a label column; ``a|b`` in a cell is a set of candidates."""
+    """(codes, levels, candidates) of a label column; ``a|b`` in a cell is a set of candidates.
+
+    Whole numbers are named without a decimal point, also where missing labels have made floats of them.
+    """
     import pandas as pd
 
     sets = {row: cell.split("|") for row, cell in enumerate(column) if isinstance(cell, str) and "|" in cell}
-    single = column.copy()
-    single.iloc[list(sets)] = None
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        single = column
+    else:
+        cells = (None if row in sets or pd.isna(cell) else _level(cell) for row, cell in enumerate(column))
+        single = pd.Series(list(cells), dtype=object)
     codes, found = pd.factorize(single, sort=True)
     levels = tuple(str(level) for level in found)
     if not sets:
         return np.asarray(codes), levels, None
-    candidates = np.where(codes[:, None] >= 0, codes[:, None] == np.arange(len(levels)), True)
+    candidates = codes[:, None] == np.arange(len(levels))  # a missing label has no candidate
     for row, names in sets.items():
         known = [name.strip() in levels for name in names]
         if not all(known):

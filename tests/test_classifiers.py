@@ -14,7 +14,7 @@ from scipy.stats import norm
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.metrics import accuracy_score, log_loss
 
-from inference import METHODS, fit, log_likelihood, predict, score
+from inference import METHODS, discriminant, fit, log_likelihood, predict, score
 from inference.results import load
 from inference.shell import run_main
 from models import MODELS, Data, Model, ZooError, load_data
@@ -54,6 +54,10 @@ def test_labels_are_read():
     assert allowed[3].all()
     assert allowed[4].tolist() == [True, True, False]
     assert allowed[9].tolist() == [False, True, True]
+    whole = load_data(pd.DataFrame({"x": range(3), "kind": ["a", "b", "a|b"]}), label="kind")
+    three = build(table())
+    model_rows = three.rows(whole._replace(x=np.zeros((3, 2)), columns=table().columns))
+    assert model_rows.allowed[2].tolist() == [True, True, False]  # a set of all levels of its table is no missing label
     with pytest.raises(ZooError, match="row 2: 'd' is a candidate"):
         load_data(pd.DataFrame({"x": [1.0, 2.0], "kind": ["a", "a|d"]}), label="kind")
 
@@ -222,7 +226,7 @@ def test_a_class_without_rows_keeps_its_prior():
     model = build(data)
     tree = fit(model, data, method="em")
     np.testing.assert_allclose(tree["point_estimate"]["mean"].sel({"class": "c"}), model.hyper["location"], rtol=1e-8)
-    with pytest.raises(ZooError, match="no start reached a mode"):
+    with pytest.raises(ZooError, match="there is no mode"):
         fit(build(data, prior="flat"), data, method="em")
 
 
@@ -282,3 +286,72 @@ def test_weights_are_repeated_rows():
     for method in ("gibbs", "exact"):
         with pytest.raises(ZooError, match="row 7 of the data weighs 3"):
             fit(model, partly, method=method, **SHORT[method])
+
+
+def test_labels_of_any_type():
+    """Whole numbers, also with holes, and truth values: classes named as a reader writes them."""
+    x = np.zeros((4, 1))
+    assert load_data(x, labels=[0, 1, 2, 0]).levels == ("0", "1", "2")
+    assert load_data(x, labels=[0, None, 10, 2]).levels == ("0", "2", "10")
+    assert load_data(x, labels=[True, False, True, True]).levels == ("False", "True")
+    assert load_data(x, labels=["a ", "a", "b", "a|b"]).levels == ("a", "b")
+    order = pd.Categorical(["low", "high", "low", "low"], categories=["low", "high"], ordered=True)
+    assert load_data(x, labels=order).levels == ("low", "high")
+
+
+def test_exact_enumerates_the_open_rows_only():
+    """Two hundred rows, two of them without a label: the evidence is the sum over the nine completions."""
+    rng = np.random.default_rng(0)
+    x, labels = rng.normal(size=(200, 2)), list("abc" * 66 + "ab")
+    open_rows = [*labels[:5], None, *labels[6:150], None, *labels[151:]]
+    model = build(load_data(x, labels=labels))
+    found = fit(model, load_data(x, labels=open_rows), method="exact", num_samples=5).attrs["log_evidence"]
+    terms = []
+    for left in "abc":
+        for right in "abc":
+            full = [*labels[:5], left, *labels[6:150], right, *labels[151:]]
+            terms.append(fit(model, load_data(x, labels=full), method="exact", num_samples=5).attrs["log_evidence"])
+    assert found == pytest.approx(logsumexp(terms), rel=1e-12)
+
+
+@pytest.mark.parametrize(("name", "options"), [("linear_discriminant", {}), ("logistic_regression", {})])
+def test_discriminant_far_from_zero(name, options):
+    """Columns 1e4 from 0: the log-odds in raw units still agree to 1e-8, which is 1e-16 × 1e4 × weights of size 1e3."""
+    iris = load_data("iris")
+    data = iris._replace(x=iris.x + 1e4)
+    model = MODELS[name](data, **options)
+    tree = fit(model, data, method="em", num_starts=1)
+    found = discriminant(model, tree)
+    odds = found["bias"].values[None] + data.x @ found["weight_x"].values.T
+    probs = predict(model, tree, data)["probs"].values
+    sound = (probs > 1e-200).all(1)
+    logs = np.log(probs[sound])
+    np.testing.assert_allclose(odds[sound], logs - logs[:, :1], atol=1e-8)
+
+
+def test_columns_go_by_name():
+    """New rows whose columns come in another order mean the same; a missing one is named."""
+    iris = load_data("iris")
+    model = build(iris)
+    tree = fit(model, iris, method="em")
+    turned = iris._replace(x=iris.x[:, ::-1], columns=iris.columns[::-1])
+    np.testing.assert_array_equal(predict(model, tree, turned)["probs"], predict(model, tree, iris)["probs"])
+    with pytest.raises(ZooError, match="has the columns"):
+        predict(model, tree, load_data(iris, columns=list(iris.columns[:3])))
+
+
+def test_scores_weigh_rows():
+    """A row of weight two is two rows; the standard error of the log loss is that of a mean."""
+    iris = load_data("iris")
+    model = build(iris)
+    tree = fit(model, iris, method="em")
+    weight = np.arange(150) % 3
+    weighted = score(model, tree, iris._replace(weight=weight.astype(float)))
+    repeated = score(model, tree, take(iris, np.repeat(np.arange(150), weight)))
+    for name in ("accuracy", "log_loss", "calibration_error"):
+        assert float(weighted[name]) == pytest.approx(float(repeated[name]), rel=1e-12), name
+    probs = predict(model, tree, iris)["probs"].values
+    losses = -np.log(probs[np.arange(150), iris.labels])
+    assert float(score(model, tree, iris)["log_loss_se"]) == pytest.approx(losses.std() / np.sqrt(150), rel=1e-12)
+    with pytest.raises(ZooError, match="num_bins"):
+        score(model, tree, iris, num_bins=0)

@@ -314,10 +314,20 @@ def test_unknown_tokens_say_nothing(form):
     """A transition from or to a token outside the vocabulary is no event; an empty document has the classes' own odds."""
     model = build(form)
     sites = random_sites(model, form)
-    new = documents([list("ab"), list("ab?"), list("?"), []])
+    new = documents([list("ab"), list("ab?"), list("ab?a"), list("?"), [], list("?ab"), list("c?ab")])
     probs = predict(model, sites, new)["probs"].values
-    np.testing.assert_allclose(probs[1], probs[0], rtol=1e-12)
-    np.testing.assert_allclose(probs[2:], np.tile(sites["class_probs"], (2, 1)), rtol=1e-12)
+    np.testing.assert_allclose(probs[1:3], np.tile(probs[0], (2, 1)), rtol=1e-12)
+    np.testing.assert_allclose(probs[3:5], np.tile(sites["class_probs"], (2, 1)), rtol=1e-12)
+    # Behind an unknown token comes no first token: "?ab" is the transition a → b alone, "c?ab" has c as its first.
+    transition = sites["transition_probs"][:, 0, 1] if form == "pairs" else sites["transition_probs"][:, place_of_ab()]
+    weights = sites["class_probs"] * transition
+    np.testing.assert_allclose(probs[5], weights / weights.sum(), rtol=1e-12)
+    weights = weights * sites["initial_probs"][:, 2]
+    np.testing.assert_allclose(probs[6], weights / weights.sum(), rtol=1e-12)
+
+
+def place_of_ab() -> int:
+    return [pair % 3 for pair in alphabet("seen").seen if pair // 3 == 0].index(1)
 
 
 def test_events_of_a_new_pair():

@@ -374,8 +374,10 @@ def test_words_never_and_always_seen():
     assert "6 of 8 entries of feature_probs are 0 or 1" in tree.attrs["warnings"]
     counted = 2 * np.log(2 / 5) + 3 * np.log(3 / 5) + 2 * np.log(1 / 2) + 2 * np.log(2 / 3) + np.log(1 / 3)
     assert float(tree["functionals"]["log_likelihood"]) == pytest.approx(counted, rel=1e-12)
-    assert "infinite" in discriminant(flat, tree).attrs["warnings"]
-    with pytest.raises(ZooError, match="row 1 is so far out"):
+    found = discriminant(flat, tree, reference="b")
+    assert "infinite" in found.attrs["warnings"]
+    assert (found["weight_x"].sel({"class": "b"}) == 0).all()
+    with pytest.raises(ZooError, match="row 1 has density 0 in every class"):
         predict(flat, tree, load_data(np.array([[1, 1, 0, 0]])))
 
 
@@ -573,3 +575,26 @@ def test_geweke(name):
             p_values[site, place] = stats.ks_2samp(left[:, place], right[:, place]).pvalue
         p_values[site, "square"] = stats.ks_2samp((left**2).sum(1), (right**2).sum(1)).pvalue
     assert min(p_values.values()) > 1e-6, p_values
+
+
+def test_default_rates_follow_weights_and_columns():
+    """The prior mean of a rate is its column's weighted mean, with half an event for columns without any."""
+    x = np.array([[2.0, 0.0], [4.0, 0.0], [9.0, 0.0]])
+    weight = np.array([1.0, 2.0, 0.0])
+    model = build("poisson", load_data(x, labels=["a", "b", "a"], weight=weight))
+    np.testing.assert_allclose(model.hyper["shape"] / model.hyper["inverse_scale"], [10.5 / 3, 0.5 / 3], rtol=1e-12)
+
+
+@pytest.mark.parametrize("column", ["col/our", "size (cm)", "größe"])
+def test_columns_of_any_name(column, tmp_path):
+    """Names with slashes, spaces and letters of other alphabets: through a fit, and through a file and back."""
+    from inference.results import load, save
+
+    frame = pd.DataFrame({column: ["u", "v", "u", "v"], "other": [1000001, 1000002, 1000001, 1000001], "kind": list("abab")})
+    data = load_data(frame, label="kind")
+    model = MODELS["naive_bayes"](data, emission="categorical")
+    tree = fit(model, data, method="em")
+    save(tree, tmp_path / "results.nc")
+    assert set(load(tmp_path / "results.nc")["point_estimate"].data_vars) == set(tree["point_estimate"].data_vars)
+    assert list(tree["point_estimate"]["level of other"].values) == ["1000001", "1000002"]
+    assert discriminant(model, tree)["bias"].shape == (2,)
