@@ -1,7 +1,16 @@
-"""Strict settings for all tests: double precision, warnings are errors (pyproject)."""
+"""Strict settings for all tests: double precision, warnings are errors (pyproject). Workers share what they compile."""
 
+import atexit
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # the first process makes a folder; its workers and kernels inherit it
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="bayes-model-zoo-tests-")
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.3"
+    atexit.register(shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
 
 import jax
 import pytest
@@ -18,3 +27,8 @@ def bounded_memory_maps() -> Iterator[None]:
     yield
     if MAPS.exists() and MAPS.read_bytes().count(b"\n") > MOST_MAPS:
         jax.clear_caches()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Notebooks first: the longest tests must not be the last ones of one worker."""
+    items.sort(key=lambda item: "notebook" not in item.nodeid)
