@@ -240,3 +240,35 @@ def test_priors_by_name_on_the_command_line(tmp_path):
     hyper = load(out)["constant_data"]
     assert float(hyper["a"][0]) == 2
     assert float(hyper["b"][0]) == 3
+
+
+def test_held_out_rows_are_read_before_the_fit(tmp_path, capsys):
+    """A level that the training rows lack: one message, exit 2, no folder; rows without a label are not scored."""
+    table = tmp_path / "table.csv"
+    levels = [n % 3 for n in range(39)] + [9]
+    pd.DataFrame({"v": levels, "w": np.arange(40) % 2, "kind": list("ab") * 20}).to_csv(table, index=False)
+    arguments = ["model=naive_bayes", "model.emission=categorical", "method=em", f"data={table}", "data.label=kind"]
+    codes = []
+    for seed in range(4):
+        out = tmp_path / f"out{seed}"
+        options = ["data.test_fraction=0.5", f"seed={seed}", "progress=false", f"out={out}"]
+        codes.append(guarded(run_main, [*arguments, *options]))
+        assert out.exists() == (codes[-1] == 0)
+    assert set(codes) == {0, 2}
+    assert "'9' is a level that the model has not seen" in capsys.readouterr().err
+
+    kinds = ["ab"[n % 2] if n % 4 else "" for n in range(40)]
+    pd.DataFrame({"v": np.arange(40) % 2, "w": np.arange(40) // 2 % 2, "kind": kinds}).to_csv(table, index=False)
+    half = ["model=naive_bayes", "method=em", f"data={table}", "data.label=kind", "data.test_fraction=0.4", "progress=false"]
+    assert run_main([*half, f"out={tmp_path / 'half'}"]) == 0
+    attrs = load(tmp_path / "half").attrs
+    assert attrs["held_out_rows"] == 16
+    assert f"16 rows held out, {attrs['held_out_labelled']} of them with a label" in capsys.readouterr().out
+
+
+def test_columns_of_one_name_are_refused(tmp_path, capsys):
+    """Not renamed behind the user's back, as pandas does with a file."""
+    table = tmp_path / "table.csv"
+    table.write_text("x,x,kind\n1,2,a\n3,4,b\n")
+    assert guarded(run_main, ["model=gmm", "method=em", f"data={table}", "data.label=kind", "progress=false"]) == 2
+    assert "several columns named 'x'" in capsys.readouterr().err
