@@ -24,7 +24,7 @@ from models.base import at_mode, log_prior
 from models.data import allowed_labels
 from models.logistic_regression import Rows, draw_labels
 from models.normal import NormalStats, normal
-from models.polya_gamma import draw
+from models.polya_gamma import draw, expected_omega, log_two_cosh
 from models.separation import is_separable
 
 Sites = dict[str, np.ndarray]
@@ -607,3 +607,19 @@ def test_command_line(tmp_path, capsys, method):
     assert run_main([*arguments, *short, f"out={tmp_path / 'run'}"]) in ({0} if method == "em" else {0, 3})
     assert (tmp_path / "run" / "results.nc").is_file()
     assert "weight_norm[b]" in capsys.readouterr().out
+
+
+def test_rows_of_weight_zero_do_not_overlap():
+    """The one row that keeps the classes apart from being separable counts only where it weighs something."""
+    x, labels = np.array([[0.0], [1.0], [2.0], [3.0], [2.5]]), ["a", "a", "b", "b", "a"]
+    weight = np.array([1.0, 1.0, 1.0, 1.0, 0.0])
+    MODELS["logistic_regression"](load_data(x, labels=labels), prior="flat")
+    with pytest.raises(ZooError, match="separates the classes"):
+        MODELS["logistic_regression"](load_data(x, labels=labels, weight=weight), prior="flat")
+
+
+def test_series_meet_the_functions_they_stand_for():
+    """Just below the switch both are known to rounding: tanh(c/2)/2c, and log 2 cosh(c/2), at c = 9e-4."""
+    c = 9e-4
+    assert float(expected_omega(jnp.asarray(c**2))) == pytest.approx(np.tanh(c / 2) / (2 * c), rel=1e-12)
+    assert float(log_two_cosh(jnp.asarray(c**2))) == pytest.approx(np.log(2 * np.cosh(c / 2)), rel=1e-14)
