@@ -11,7 +11,7 @@ from typing import Any
 import xarray as xr
 from omegaconf import OmegaConf
 
-from models.data import Data, ZooError, exists, load_data, missing_cell, split
+from models.data import Data, ZooError, exists, load_data, require_complete, split
 from models.documents import with_own_vocabulary
 
 MOST_DEVICES = 16
@@ -122,8 +122,7 @@ def build_model(options: dict[str, Any], data: Data) -> tuple[Any, Any, dict[str
     """The model section -> (model or program, what it observes, further arguments of `fit`)."""
     named = {key: value for key, value in options.items() if key not in ("name", "default_data")}
     if options["name"] == "program":
-        if (hole := missing_cell(data)) is not None:
-            raise ZooError(f"{hole}. A program gets complete rows: fill the cell in or remove the row")
+        require_complete(data, "A program")
         return load_program(named.pop("path")), data.x, named
     from models import MODELS
 
