@@ -192,6 +192,7 @@ def as_tree(model: Model, data: Any, groups: dict[str, xr.Dataset], attrs: dict[
     packages = environment()["packages"]
     attrs |= {
         "model": model.name,
+        "explains": model.explains,
         "warnings": "\n".join([*model.warnings, *filter(None, [attrs.get("warnings", "")])]),
         "data": data.name if isinstance(data, Data) else "program data",
         "inference_library": "bayes-model-zoo",

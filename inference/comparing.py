@@ -109,10 +109,15 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     if comparison.table[list(HELD_OUT)].notna().any(axis=None):
         console.print("rows held out, which no model has seen", style="bold", highlight=False)
         console.print(_table("result", comparison.table[list(HELD_OUT)]))
-    if not comparison.one_model:
+    if not comparison.comparable:
         console.print(
             "log joint, elpd and evidence are of what each model explains (all columns, or the label alone): they compare "
             "within a model. Across models, compare rows held out: data.test_fraction=0.25",
+            style="dim",
+        )
+    elif not comparison.one_model:
+        console.print(
+            "these models explain the same, so that elpd and log evidence compare; each has a log joint of its own",
             style="dim",
         )
     if comparison.reference is None and not comparison.one_model:

@@ -23,7 +23,8 @@ class Comparison(NamedTuple):
     table: pd.DataFrame
     distances: pd.DataFrame
     reference: str | None
-    one_model: bool  # whether log joint, elpd and evidence of all results are of the same thing
+    one_model: bool  # whether all results are of one posterior, whose log joint and functionals compare
+    comparable: bool  # whether elpd and evidence of all results are of the same thing, whatever the model
 
 
 def compare(trees: Mapping[str, xr.DataTree], reference: str | None = None) -> Comparison:
@@ -47,19 +48,20 @@ def compare(trees: Mapping[str, xr.DataTree], reference: str | None = None) -> C
     if reference is not None and reference not in trees:
         raise ZooError(f"reference={reference!r} is not one of {', '.join(trees)}")
     summaries = {name: summarise(tree, "functionals") for name, tree in trees.items()}
-    chosen = reference or (_default_reference(trees, summaries) if same_model(trees) else None)
+    one_model = len({tree.attrs["model"] for tree in trees.values()}) == 1 and same_explained(trees)
+    chosen = reference or (_default_reference(trees, summaries) if one_model else None)
     table = pd.DataFrame({name: _row(tree, summaries[name]) for name, tree in trees.items()}).T
-    return Comparison(table, _distances(summaries, chosen), chosen, same_model(trees))
+    return Comparison(table, _distances(summaries, chosen), chosen, one_model, same_explained(trees))
 
 
-def same_model(trees: Mapping[str, xr.DataTree]) -> bool:
-    """Whether all results are of one model for the same kind of data: its size may differ, its emission may not."""
-    return len({(tree.attrs["model"], str(_options(tree).get("emission"))) for tree in trees.values()}) == 1
+def same_explained(trees: Mapping[str, xr.DataTree]) -> bool:
+    """Whether the densities of all results are of the same thing, as their models say.
 
-
-def _options(tree: xr.DataTree) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(tree.attrs["options"])
-    return found
+    Results stored before models said so are taken by name and by the option that then decided it.
+    """
+    if all("explains" in tree.attrs for tree in trees.values()):
+        return len({tree.attrs["explains"] for tree in trees.values()}) == 1
+    return len({(tree.attrs["model"], json.loads(tree.attrs["options"]).get("emission")) for tree in trees.values()}) == 1
 
 
 def _default_reference(trees: Mapping[str, xr.DataTree], summaries: Mapping[str, pd.DataFrame]) -> str | None:

@@ -38,3 +38,4 @@ class Emission(NamedTuple):
     dims: tuple[tuple[str, tuple[str, ...]], ...]  # site or hyperparameter -> names of its dimensions; pairs: hashable
     coords: Callable[[Data], dict[str, list[Any]]]  # dimension -> labels
     discriminant: Discriminant
+    explains: str = "columns"  # what p(x | component) is a density or a probability of

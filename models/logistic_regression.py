@@ -85,6 +85,7 @@ def build(data: Any, weight_scale: float = WEIGHT_SCALE, prior: str | Mapping[st
         },
         coords={"contrast": list(classes[1:]), "class": list(classes), "column": list(data.columns)},
         options={"weight_scale": weight_scale, "prior": prior},
+        explains="class given columns",
         discriminant=discriminant,
     )
 

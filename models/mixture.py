@@ -128,6 +128,7 @@ def model(
         }
         | emission.coords(data),
         options=options,
+        explains=emission.explains if shape.exchangeable else f"{emission.explains} and {shape.block}",
         discriminant=static.discriminant,
         warnings=warnings,
     )
