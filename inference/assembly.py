@@ -167,7 +167,7 @@ def latent_dim(model: Model) -> str:
 
 
 def observed_data(data: Data) -> xr.Dataset:
-    """The table as it was read; sparse counts as (row, column, count) of the filled cells."""
+    """The table as it was read, with its weights; sparse counts as (row, column, count) of the filled cells."""
     coords: dict[str, Any] = {"row": np.arange(data.num_rows), "column": list(data.columns)}
     if isinstance(data.x, Sequences):
         observed: dict[str, Any] = {"token": (("position",), data.x.tokens), "start": (("row_edge",), data.x.starts)}
@@ -179,6 +179,8 @@ def observed_data(data: Data) -> xr.Dataset:
         observed = {"x": (("row", "column"), data.x)}
     if data.labels is not None:
         observed["label"] = (("row",), data.labels)
+    if data.weight is not None:
+        observed["weight"] = (("row",), data.weight)
     return xr.Dataset(observed, coords=coords, attrs={"levels": list(data.levels)} if data.levels else {})
 
 
@@ -192,6 +194,7 @@ def as_tree(model: Model, data: Any, groups: dict[str, xr.Dataset], attrs: dict[
     packages = environment()["packages"]
     attrs |= {
         "model": model.name,
+        "explains": model.explains,
         "warnings": "\n".join([*model.warnings, *filter(None, [attrs.get("warnings", "")])]),
         "data": data.name if isinstance(data, Data) else "program data",
         "inference_library": "bayes-model-zoo",

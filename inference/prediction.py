@@ -80,7 +80,8 @@ def score(model: Model, source: xr.DataTree | Sites, data: Any, num_bins: int = 
     Returns ``accuracy``; ``log_loss``, the mean of −log p(label | x), and its standard error ``log_loss_se``;
     ``calibration_error``, the mean gap between confidence and accuracy, and the curve behind it: ``confidence``,
     ``hit_rate`` and ``count`` by ``bin`` of equal widths of the largest probability of a row (Guo et al. 2017);
-    ``num_rows``, how many were scored. Raises `ZooError` for data without labels, or with a class that the model lacks.
+    ``num_rows``, how many were scored; and of each such ``row`` its ``loss`` −log p(label | x), and whether it was a ``hit``.
+    Raises `ZooError` for data without labels, or with a class that the model lacks.
     """
     require_model(model)
     if isinstance(num_bins, bool) or not isinstance(num_bins, int) or num_bins < 1:
@@ -104,8 +105,7 @@ def score(model: Model, source: xr.DataTree | Sites, data: Any, num_bins: int = 
     with np.errstate(divide="ignore", invalid="ignore"):  # a probability of 0 costs ∞; an empty bin has no mean
         losses = -np.log(probs[np.arange(len(truth)), truth])
         means, rates = (np.bincount(bins, weights=weight * value, minlength=num_bins) / count for value in (confidence, hit))
-        log_loss = np.average(losses, weights=weight)
-        error = np.sqrt((weight**2 * (losses - log_loss) ** 2).sum()) / weight.sum()
+    log_loss, error = mean_and_error(losses, weight)
     return xr.Dataset(
         {
             "accuracy": np.average(hit, weights=weight),
@@ -116,9 +116,19 @@ def score(model: Model, source: xr.DataTree | Sites, data: Any, num_bins: int = 
             "confidence": (("bin",), means),
             "hit_rate": (("bin",), rates),
             "count": (("bin",), count),
+            "loss": (("row",), losses),
+            "hit": (("row",), hit),
         },
-        coords={"bin": np.arange(num_bins) / num_bins},
+        coords={"bin": np.arange(num_bins) / num_bins, "row": labelled},
     )
+
+
+def mean_and_error(values: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
+    """The weighted mean of independent rows (N,), and its standard error; (∞, NaN) where a value is infinite."""
+    values, weight = values[weight > 0], weight[weight > 0]
+    with np.errstate(invalid="ignore"):
+        mean = np.average(values, weights=weight)
+        return float(mean), float(np.sqrt((weight**2 * (values - mean) ** 2).sum()) / weight.sum())
 
 
 @partial(jax.jit, static_argnames=("static",))
