@@ -166,6 +166,11 @@ def first_cell(data: Data, wanted: Callable[[np.ndarray], np.ndarray]) -> Cell |
     return Cell(row, data.columns[column], value, len(found))
 
 
+def has_missing_cell(data: Data) -> bool:
+    """Whether some cell of a table is missing."""
+    return first_cell(data, np.isnan) is not None
+
+
 def require_complete(data: Data, reader: str) -> None:
     """A `ZooError` naming the first missing cell, for a ``reader`` that needs them all."""
     cell = first_cell(data, np.isnan)

@@ -32,11 +32,11 @@ from numpyro import distributions as dist
 
 from models.base import Algebra, Data, Discriminant, Hyper, Linear, Model, Sites, Stats, ZooError, on_host
 from models.classifier import allowed_classes, classes_of, unlabelled
-from models.data import as_data
+from models.data import as_data, require_complete
 from models.gaussian_rows import centre, constant_columns, encode, flat, moments
 from models.hyperparameters import check_hyper, given_numbers
 from models.latents import restrict
-from models.mixture import Rows, complete, witnesses
+from models.mixture import Rows, matched, witnesses
 from models.normal import NormalStats, covariance, normal, point
 from models.polya_gamma import Augmented, LogOdds, polya_gamma
 from models.separation import check_overlap
@@ -55,7 +55,8 @@ def build(data: Any, weight_scale: float = WEIGHT_SCALE, prior: str | Mapping[st
     own units, one number or one a column. Raises `ZooError` for missing cells, constant columns, fewer than two classes, no
     label at all, a prior outside its support, or a flat prior on classes that a linear function separates.
     """
-    data = complete(as_data(data), as_data(data).columns, NAME)
+    data = matched(as_data(data), as_data(data).columns)
+    require_complete(data, NAME)
     classes = _classes(data)
     _check_spread(data)
     hyper = hyperparameters(data, weight_scale, prior)
@@ -324,6 +325,7 @@ def _check_spread(data: Data) -> None:
 
 
 def _rows(source: Any, columns: tuple[str, ...], classes: tuple[str, ...]) -> Rows:
-    data = complete(as_data(source), columns, NAME)
+    data = matched(as_data(source), columns)
+    require_complete(data, NAME)
     weight, allowed = data.weight, allowed_classes(data, classes)
     return Rows(encode(data), None if weight is None else on_host(weight), None if allowed is None else on_host(allowed))
