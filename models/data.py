@@ -81,7 +81,7 @@ def load_data(
             takes = "label, labels, columns, drop_constant, threshold, text, unit and weight"
             raise ZooError(f"unknown data option {sorted(options)[0]!r}: a table takes {takes}")
         data = tables.read(source, label, columns, text, unit, name)
-        columns = label = None
+        columns, label = None if _is_table(data) else columns, None
     data = _select(data, label, columns, drop_constant)
     if data.x.shape[0] == 0:
         raise ZooError(f"{data.name} has no rows")
@@ -136,6 +136,11 @@ def is_sparse(x: Any) -> bool:
     return bool(sparse.issparse(x))
 
 
+def _is_table(data: Data) -> bool:
+    """Whether x has rows and columns: documents have rows only."""
+    return hasattr(data.x, "ndim")
+
+
 class Cell(NamedTuple):
     """A cell that was looked for: the first of ``number`` such."""
 
@@ -147,7 +152,7 @@ class Cell(NamedTuple):
 
 def first_cell(data: Data, wanted: Callable[[np.ndarray], np.ndarray]) -> Cell | None:
     """The first cell for which ``wanted`` is true of its value, or None; documents, and empty cells of counts, have none."""
-    if not hasattr(data.x, "ndim"):
+    if not _is_table(data):
         return None
     if is_sparse(data.x):
         cells = data.x.tocoo()
@@ -184,7 +189,7 @@ def require_complete(data: Data, reader: str) -> None:
 def _binarised(data: Data, threshold: float | None) -> Data:
     if threshold is None:
         return data
-    if not hasattr(data.x, "ndim"):
+    if not _is_table(data):
         raise ZooError(f"{data.name} holds documents: threshold is for numbers")
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not np.isfinite(threshold):
         raise ZooError(f"threshold must be a number, got {threshold!r}")
@@ -214,6 +219,8 @@ def _select(data: Data, label: str | None, columns: list[str] | str | None, drop
     """Keep ``columns`` of a data set already read, and its label only under its own name."""
     if label is not None and label != data.label:
         raise ZooError(f"{data.name} has no label {label!r}; its label is {data.label!r}")
+    if not _is_table(data) and (columns is not None or drop_constant):
+        raise ZooError(f"{data.name} holds documents: columns and drop_constant are for tables")
     if columns is not None:
         chosen = [columns] if isinstance(columns, str) else list(columns)
         for wanted in chosen:
@@ -222,7 +229,7 @@ def _select(data: Data, label: str | None, columns: list[str] | str | None, drop
         data = keep_columns(data, [data.columns.index(c) for c in chosen])
     if drop_constant:
         data = keep_columns(data, [d for d in range(len(data.columns)) if not _is_constant(data.x[:, [d]])])
-    if not data.columns:
+    if _is_table(data) and not data.columns:
         raise ZooError(f"{data.name} has no columns to model")
     return data
 

@@ -24,7 +24,7 @@ from numpyro import distributions as dist
 from models.base import Algebra, Data, Discriminant, Hyper, Linear, Model, Permutation, Sites, Stats, ZooError, on_host
 from models.data import has_missing_cell, keep_columns, require_complete
 from models.distributions import observed_part
-from models.documents import Sequences, with_vocabulary
+from models.documents import Sequences, require_tokens, with_vocabulary
 from models.emissions import Emission
 from models.families import dirichlet
 from models.hyperparameters import check_hyper, given_numbers
@@ -316,6 +316,7 @@ def check(data: Data, emission: Emission, wanted: str, size: int) -> None:
     if data.num_rows < size:
         raise ZooError(f"{data.name} has {data.num_rows} rows, fewer than {wanted}")
     emission.check(data)
+    require_tokens(data.name, data.columns)
 
 
 def rows_of(data: Data, emission: Emission, allowed: np.ndarray | None = None) -> Rows:

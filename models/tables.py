@@ -14,22 +14,43 @@ from models.documents import documents, tokenise
 if TYPE_CHECKING:
     import pandas as pd
 
+SHOWN = 80  # characters of a path in a message
+
 
 def read(
     source: Any, label: str | None, columns: list[str] | str | None, text: str | None, unit: str | None, name: str | None
 ) -> Data:
     """Whatever is not a named data set; raises `ZooError` naming file, column, row and value."""
-    if is_sparse(source):
+    rows = _token_lists(source, unit or "word")
+    if rows is None and not is_sparse(source):
+        return read_table(source, label, columns, text, unit, name)
+    if (wanted := label or text) is not None:
+        raise ZooError(f"there is no column {wanted!r} in texts, lists or a matrix: labels= takes one label a row")
+    if rows is None:
         return read_matrix(source, columns, name)
-    if isinstance(source, list | tuple) and len(source) and all(isinstance(row, str) for row in source):
-        return documents([tokenise(row, unit or "word") for row in source], name=name or "texts")
-    if isinstance(source, list | tuple) and any(isinstance(token, str) for row in source for token in _members(row)):
-        return documents(source, name=name or "documents")
-    return read_table(source, label, columns, text, unit, name)
+    return _documents(rows, name or ("texts" if isinstance(source[0], str) else "documents"))
 
 
-def _members(row: Any) -> Any:
-    return row if isinstance(row, list | tuple) else ()
+def _documents(rows: list[Any], name: str) -> Data:
+    """Also rows without a single token: a model has a vocabulary of its own, and can say what it thinks of them."""
+    return documents(rows, None if any(rows) else (), name)
+
+
+def _token_lists(source: Any, unit: str) -> list[Any] | None:
+    """The rows of a list of texts, or of a list of lists of which a member is a text or all are empty; else None."""
+    if not isinstance(source, list | tuple) or not source:
+        return None
+    if all(isinstance(row, str) for row in source):
+        return [tokenise(row, unit) for row in source]
+    are_lists = [isinstance(row, list | tuple) for row in source]
+    lists = [row for row, is_list in zip(source, are_lists, strict=True) if is_list]
+    if not lists or (any(lists) and not any(isinstance(token, str) for row in lists for token in row)):
+        return None
+    if not all(are_lists):
+        row = are_lists.index(False)
+        got = type(source[row]).__name__
+        raise ZooError(f"documents, row {row + 1}: expected a list of tokens, which other rows are, got {got}; mend the row")
+    return lists
 
 
 def read_table(
@@ -53,7 +74,7 @@ def read_table(
         if wanted is not None and wanted not in frame.columns:
             raise ZooError(f"{title} has no column {wanted!r}; its columns are {', '.join(frame.columns)}")
     if text is not None:
-        return _labelled(documents(_tokens(frame[text], title, unit or "word"), name=title), frame, label)
+        return _labelled(_documents(_tokens(frame[text], title, unit or "word"), title), frame, label)
     real = [c for c in frame.columns if c != label] if chosen is None else [c for c in chosen if c != label]
     if not real:
         raise ZooError(f"{title} has no columns to model")
@@ -104,7 +125,10 @@ def _read(path: Path) -> pd.DataFrame:
     from models.datasets import DATASETS
 
     if not (exists(path) and path.is_file()):
-        raise ZooError(f"data: {str(path)!r} is neither a file nor a named data set ({', '.join(DATASETS)})")
+        shown = str(path) if len(str(path)) <= SHOWN else f"{str(path)[:SHOWN]}…"
+        raise ZooError(
+            f"data: {shown!r} is neither a file nor a named data set ({', '.join(DATASETS)}); in Python, texts come in a list"
+        )
     try:
         if path.suffix in {".parquet", ".pq"}:
             return pd.read_parquet(path)
@@ -129,7 +153,8 @@ def _frame_of_array(source: Any) -> pd.DataFrame:
         array = np.asarray(source, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ZooError(
-            f"data: expected a named data set, a file, a DataFrame or numbers, not {type(source).__name__}: {error}"
+            "data: expected a named data set, a file, a DataFrame, numbers or a list of texts, not "
+            f"{type(source).__name__}: {error}"
         ) from error
     if array.ndim == 1:
         array = array[:, None]
