@@ -1,5 +1,6 @@
 """What a method brought back -> the groups of one result (design: results as a contract)."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,6 +8,7 @@ import jax
 import numpy as np
 import xarray as xr
 from numpyro import distributions as dist
+from scipy import sparse
 
 from inference.diagnostics import diagnose
 from inference.evaluate import Evaluation, evaluate, latents_of_draws, row_count
@@ -15,7 +17,8 @@ from inference.program import latent_sites
 from inference.relabel import Identification, identify_draws
 from inference.results import dataset, environment
 from models.base import Data, Model, ZooError
-from models.data import is_sparse
+from models.columns import as_typed
+from models.data import Note, is_sparse
 from models.documents import Sequences
 
 PART = 100_000  # rows
@@ -167,7 +170,11 @@ def latent_dim(model: Model) -> str:
 
 
 def observed_data(data: Data) -> xr.Dataset:
-    """The table as it was read; sparse counts as (row, column, count) of the filled cells."""
+    """The table as it was read; sparse counts as (row, column, count) of the filled cells. `data_of` reads it back.
+
+    What is of varying length (levels of columns, notes) is a list of strings along a dimension of its own: netCDF limits the
+    size of attributes.
+    """
     coords: dict[str, Any] = {"row": np.arange(data.num_rows), "column": list(data.columns)}
     if isinstance(data.x, Sequences):
         observed: dict[str, Any] = {"token": (("position",), data.x.tokens), "start": (("row_edge",), data.x.starts)}
@@ -179,12 +186,63 @@ def observed_data(data: Data) -> xr.Dataset:
         observed = {"x": (("row", "column"), data.x)}
     if data.labels is not None:
         observed["label"] = (("row",), data.labels)
-    return xr.Dataset(observed, coords=coords, attrs={"levels": list(data.levels)} if data.levels else {})
+    for name, values, dims in (("candidate", data.candidates, ("row", "class")), ("weight", data.weight, ("row",))):
+        if values is not None:
+            observed[name] = (dims, values)
+    places = [(place, level) for place, levels in enumerate(data.categories) for level in levels]
+    if places:
+        observed["level_column"] = (("level",), [place for place, _ in places])
+        observed["level_name"] = (("level",), [level for _, level in places])
+    if data.kinds:
+        observed["kind"] = (("column",), list(data.kinds))
+    for field in ("column", "kind", "why") if data.notes else ():
+        observed[f"note_{field}"] = (("note",), [getattr(note, field) for note in data.notes])
+    if data.notes:
+        observed["note_spelled"] = (("note",), [json.dumps(note.spelled) for note in data.notes])
+    attrs = {"name": data.name} | ({"levels": list(data.levels)} if data.levels else {})
+    return xr.Dataset(observed, coords=coords, attrs=attrs | ({"label": data.label} if data.label is not None else {}))
+
+
+def data_of(tree: xr.DataTree) -> Data:
+    """The table that a result was made from, without the cells of columns left out; raises `ZooError` where it has none."""
+    found = tree["observed_data"].to_dataset() if "observed_data" in tree else xr.Dataset()
+    if "column" not in found.coords:
+        raise ZooError("this result is of a program, whose data are arrays and no table")
+    value = {str(name): np.asarray(found[name]) for name in found.data_vars}
+    columns = tuple(str(column) for column in found["column"].values)
+    shape = (found.sizes["row"], len(columns))
+    if "token" in value:
+        x: Any = Sequences(value["token"], value["start"])
+    elif "count" in value:
+        x = sparse.csr_array((value["count"], (value["cell_row"], value["cell_column"])), shape=shape)
+    else:
+        x = value["x"]
+    levels: list[list[str]] = [[] for _ in columns]
+    for place, level in zip(value.get("level_column", ()), value.get("level_name", ()), strict=True):
+        levels[place].append(str(level))
+    parts = (value.get(f"note_{field}", ()) for field in ("column", "kind", "why", "spelled"))
+    notes = tuple(
+        Note(str(column), str(kind), str(why), tuple((str(word), int(count)) for word, count in json.loads(str(spelled))))
+        for column, kind, why, spelled in zip(*parts, strict=True)
+    )
+    return Data(
+        name=str(found.attrs["name"]),
+        x=x,
+        columns=columns,
+        labels=value.get("label"),
+        label=found.attrs.get("label"),
+        levels=tuple(map(str, np.atleast_1d(found.attrs.get("levels", ())))),
+        weight=value.get("weight"),
+        candidates=value.get("candidate"),
+        categories=tuple(map(tuple, levels)) if any(levels) else (),
+        kinds=tuple(map(str, value.get("kind", ()))),
+        notes=notes,
+    )
 
 
 def as_tree(model: Model, data: Any, groups: dict[str, xr.Dataset], attrs: dict[str, Any]) -> xr.DataTree:
     if isinstance(data, Data):
-        groups["observed_data"] = observed_data(data)
+        groups["observed_data"] = observed_data(data if model.layout is None else as_typed(data, model.layout, "missing"))
     else:
         leaves = {jax.tree_util.keystr(path) or "data": leaf for path, leaf in jax.tree_util.tree_leaves_with_path(data)}
         groups["observed_data"] = dataset({name.strip("[]'\""): leaf for name, leaf in leaves.items()}, model)

@@ -44,6 +44,11 @@ def compare(trees: Mapping[str, xr.DataTree], reference: str | None = None) -> C
         found = [np.asarray(table[part]) for table in observed if part in table]
         if any(not np.array_equal(found[0], other, equal_nan=found[0].dtype.kind == "f") for other in found[1:]):
             raise ZooError("these results are of different data: compare results of the same data")
+    for part in ("kind", "level_name"):
+        if len({tuple(map(str, np.asarray(table[part]))) for table in observed if part in table}) > 1:
+            raise ZooError(
+                "these results take the columns of their data for different kinds: compare results of the same kinds"
+            )
     if reference is not None and reference not in trees:
         raise ZooError(f"reference={reference!r} is not one of {', '.join(trees)}")
     summaries = {name: summarise(tree, "functionals") for name, tree in trees.items()}
