@@ -109,10 +109,17 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     if comparison.table[list(HELD_OUT)].notna().any(axis=None):
         console.print("rows held out, which no model has seen", style="bold", highlight=False)
         console.print(_table("result", comparison.table[list(HELD_OUT)]))
-    if not comparison.one_model:
+        if comparison.table["log loss"].notna().any() and comparison.table["log loss diff"].isna().all():
+            console.print("not all of these results hold the same rows held out: log losses have no differences", style="dim")
+    if not comparison.comparable:
         console.print(
             "log joint, elpd and evidence are of what each model explains (all columns, or the label alone): they compare "
             "within a model. Across models, compare rows held out: data.test_fraction=0.25",
+            style="dim",
+        )
+    elif not comparison.one_model:
+        console.print(
+            "these models explain the same, so that elpd and log evidence compare; each has a log joint of its own",
             style="dim",
         )
     if comparison.reference is None and not comparison.one_model:
@@ -127,7 +134,8 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
 def _table(first: str, frame: pd.DataFrame) -> Table:
     table = Table(Column(first, overflow="fold"), box=None, pad_edge=False, header_style="bold")
     for column in frame:
-        table.add_column(str(column), justify="right", overflow="fold")
+        header = "\n".join(str(column).rsplit(" ", 1)) if column in HELD_OUT else str(column)  # narrow: names need the room
+        table.add_column(header, justify="right", overflow="fold")
     for label, *values in frame.itertuples():
         table.add_row(Text(str(label)), *map(_cell, map(str, frame), map(float, values)))
     return table

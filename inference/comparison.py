@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,9 +11,23 @@ import pandas as pd
 import xarray as xr
 
 from inference.diagnostics import summarise
+from inference.prediction import mean_and_error
 from models.base import ZooError
 
-HELD_OUT = ("log loss", "log loss se", "accuracy", "calibration")  # columns on rows held out
+SCORES = {"log loss": "log_loss", "log loss se": "log_loss_se", "accuracy": "accuracy", "calibration": "calibration_error"}
+DIFFERENCE = ("log loss diff", "diff se")
+HELD_OUT = ("log loss", "log loss se", *DIFFERENCE, "accuracy", "calibration")  # columns on rows held out
+ROWS = (
+    "x",
+    "level_name",
+    "count",
+    "cell_row",
+    "cell_column",
+    "token",
+    "start",
+    "label",
+    "weight",
+)  # of a table, sparse counts, documents
 EXACT = ("exact", "nuts", "gibbs")  # whose draws are, or tend to be, from the posterior: candidates for the reference
 
 
@@ -23,7 +37,8 @@ class Comparison(NamedTuple):
     table: pd.DataFrame
     distances: pd.DataFrame
     reference: str | None
-    one_model: bool  # whether log joint, elpd and evidence of all results are of the same thing
+    one_model: bool  # whether all results are of one posterior, whose log joint and functionals compare
+    comparable: bool  # whether elpd and evidence of all results are of the same thing, whatever the model
 
 
 def compare(trees: Mapping[str, xr.DataTree], reference: str | None = None) -> Comparison:
@@ -39,32 +54,60 @@ def compare(trees: Mapping[str, xr.DataTree], reference: str | None = None) -> C
         raise ZooError("compare needs at least one result")
     if len({tree["log_likelihood"]["x"].sizes["row"] for tree in trees.values()}) > 1:
         raise ZooError("these results have different numbers of rows: compare results of the same data")
-    observed = [tree["observed_data"].to_dataset() for tree in trees.values() if "observed_data" in tree]
-    for part in ("x", "count", "token", "label"):  # of a table, sparse counts, documents; and what the rows are labelled
-        found = [np.asarray(table[part]) for table in observed if part in table]
-        if any(not np.array_equal(found[0], other, equal_nan=found[0].dtype.kind == "f") for other in found[1:]):
-            raise ZooError("these results are of different data: compare results of the same data")
-    for part in ("kind", "level_name"):
-        if len({tuple(map(str, np.asarray(table[part]))) for table in observed if part in table}) > 1:
-            raise ZooError(
-                "these results take the columns of their data for different kinds: compare results of the same kinds"
-            )
+    if not _same_rows([tree["observed_data"].to_dataset() for tree in trees.values() if "observed_data" in tree]):
+        raise ZooError("these results are of different data: compare results of the same data")
     if reference is not None and reference not in trees:
         raise ZooError(f"reference={reference!r} is not one of {', '.join(trees)}")
     summaries = {name: summarise(tree, "functionals") for name, tree in trees.items()}
-    chosen = reference or (_default_reference(trees, summaries) if same_model(trees) else None)
-    table = pd.DataFrame({name: _row(tree, summaries[name]) for name, tree in trees.items()}).T
-    return Comparison(table, _distances(summaries, chosen), chosen, same_model(trees))
+    one_model = len({tree.attrs["model"] for tree in trees.values()}) == 1 and same_explained(trees)
+    chosen = reference or (_default_reference(trees, summaries) if one_model else None)
+    behind = _behind_the_best(trees)
+    table = pd.DataFrame({name: _row(tree, summaries[name]) | behind[name] for name, tree in trees.items()}).T
+    return Comparison(table, _distances(summaries, chosen), chosen, one_model, same_explained(trees))
 
 
-def same_model(trees: Mapping[str, xr.DataTree]) -> bool:
-    """Whether all results are of one model for the same kind of data: its size may differ, its emission may not."""
-    return len({(tree.attrs["model"], str(_options(tree).get("emission"))) for tree in trees.values()}) == 1
+def _same_rows(tables: Sequence[xr.Dataset]) -> bool:
+    """Whether tables agree in what they hold of their rows; a program's may hold less than a model's."""
+    for part in ROWS:
+        found = [np.asarray(table[part]) for table in tables if part in table]
+        if any(not np.array_equal(found[0], other, equal_nan=found[0].dtype.kind == "f") for other in found[1:]):
+            return False
+    return True
 
 
-def _options(tree: xr.DataTree) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(tree.attrs["options"])
+def _behind_the_best(trees: Mapping[str, xr.DataTree]) -> dict[str, dict[str, float]]:
+    """How far every result's log loss is above the smallest, on the same rows held out, with the difference's standard error.
+
+    Rows that are hard for one model are hard for another, so that a difference is known better than its two terms. NaN where
+    the results were not scored on the same rows, and for the error of the best.
+    """
+    found = {name: dict.fromkeys(DIFFERENCE, np.nan) for name in trees}
+    scored = [name for name, tree in trees.items() if "held_out_log_loss" in tree.attrs]
+    if not scored or not all("held_out" in trees[name] for name in scored):  # stored before rows were
+        return found
+    tables = {name: trees[name]["held_out"].to_dataset() for name in scored}
+    if len({frozenset(table.data_vars) for table in tables.values()}) > 1 or not _same_rows(list(tables.values())):
+        return found
+    rows = tables[scored[0]]
+    labelled = rows["label"].values >= 0
+    weight = rows["weight"].values[labelled] if "weight" in rows else np.ones(labelled.sum())
+    losses = {name: table["loss"].values[labelled] for name, table in tables.items()}
+    best = min(losses, key=lambda name: mean_and_error(losses[name], weight)[0])
+    for name, loss in losses.items():
+        with np.errstate(invalid="ignore"):  # ∞ − ∞, of rows that both hold impossible
+            figures = (0.0, np.nan) if name == best else mean_and_error(loss - losses[best], weight)
+        found[name] = dict(zip(DIFFERENCE, figures, strict=True))
     return found
+
+
+def same_explained(trees: Mapping[str, xr.DataTree]) -> bool:
+    """Whether the densities of all results are of the same thing, as their models say.
+
+    Results stored before models said so are taken by name and by the option that then decided it.
+    """
+    if all("explains" in tree.attrs for tree in trees.values()):
+        return len({tree.attrs["explains"] for tree in trees.values()}) == 1
+    return len({(tree.attrs["model"], json.loads(tree.attrs["options"]).get("emission")) for tree in trees.values()}) == 1
 
 
 def _default_reference(trees: Mapping[str, xr.DataTree], summaries: Mapping[str, pd.DataFrame]) -> str | None:
@@ -91,9 +134,7 @@ def _row(tree: xr.DataTree, summary: pd.DataFrame) -> dict[str, Any]:
     row |= {"ESS/s": fewest / max(seconds["warmup"] + seconds["run"], 1e-9) if attrs["method"] in EXACT else np.nan}
     row |= {f"{phase} s": value for phase, value in seconds.items()} | {"exit": int(attrs["exit_status"])}
     row |= {"log evidence": float(attrs.get("log_evidence", np.nan)), "model": attrs["model"]}
-    held_out = ("log_loss", "log_loss_se", "accuracy", "calibration_error")
-    values = (float(attrs.get(f"held_out_{name}", np.nan)) for name in held_out)
-    return row | dict(zip(HELD_OUT, values, strict=True))
+    return row | {column: float(attrs.get(f"held_out_{name}", np.nan)) for column, name in SCORES.items()}
 
 
 def _elpd(tree: xr.DataTree) -> dict[str, float]:
@@ -146,19 +187,24 @@ def plot(trees: Mapping[str, xr.DataTree], path: Path, reference: str | None = N
 
 
 def plot_held_out(table: pd.DataFrame, path: Path) -> None:
-    """Log loss, with two standard errors, and accuracy of every result on the rows held out, written to ``path``."""
+    """Of every result on the rows held out, written to ``path``: log loss, how far it is above the best, and accuracy.
+
+    Bars are two standard errors.
+    """
     from matplotlib.figure import Figure
 
-    names, height = list(table.index), 1.2 + 0.35 * len(table)
-    figure = Figure(figsize=(9, height), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
-    place = np.arange(len(names))[::-1]
-    loss, error, accuracy = (table[name].astype(float) for name in ("log loss", "log loss se", "accuracy"))
-    left.errorbar(loss, place, xerr=2 * error.fillna(0), fmt="o", color="C0", capsize=3)
-    right.plot(accuracy, place, "o", color="C1")
-    left.set(xlabel="log loss of a row held out, ± 2 standard errors", yticks=place, yticklabels=names)
-    right.set(xlabel="accuracy on rows held out")
-    for axis in (left, right):
+    figure = Figure(figsize=(12, 1.2 + 0.35 * len(table)), layout="constrained")
+    place = np.arange(len(table))[::-1]
+    panels = {
+        "log loss of a row held out, ± 2 standard errors": ("log loss", "log loss se"),
+        "log loss above the best, ± 2 standard errors": DIFFERENCE,
+        "accuracy on rows held out": ("accuracy", None),
+    }
+    axes = figure.subplots(1, len(panels), sharey=True)
+    for colour, (axis, (title, (name, error))) in enumerate(zip(axes, panels.items(), strict=True)):
+        width = 0 if error is None else 2 * table[error].astype(float).fillna(0)
+        axis.errorbar(table[name].astype(float), place, xerr=width, fmt="o", color=f"C{colour}", capsize=3)
+        axis.set(xlabel=title, yticks=place, yticklabels=list(table.index))
         axis.spines[["top", "right"]].set_visible(False)
         axis.margins(y=0.2)
     figure.savefig(path, dpi=110)

@@ -94,7 +94,7 @@ def compose(overrides: list[str]) -> dict[str, Any]:
         _check_key(base, TYPES.rstrip("."), chosen)
     config: dict[str, Any] = OmegaConf.to_container(_compose(groups + options), resolve=True)  # type: ignore[assignment]
     if types:
-        config["data"]["types"] |= types
+        config["data"]["types"] = (config["data"]["types"] or {}) | types
     return config
 
 

@@ -11,11 +11,12 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from inference.program import trace_point
-from inference.sweep import num_rows, responsibilities
+from inference.sweep import BLOCK, num_rows, responsibilities
 from models.base import Algebra, Hyper, Model, Pytree, Sites, Stats, log_prior
 
 STORED = 5e7  # numbers kept of draws × rows of log-likelihood; beyond it, evenly thinned draws
 SUBSET = 1000  # rows on which draws are relabelled
+TOGETHER = 8  # draws evaluated at a time, on blocks of as many rows fewer: where rows enter by products, one large one
 
 
 class Evaluation(NamedTuple):
@@ -41,13 +42,31 @@ def static_of(model: Model) -> Static:
 
 
 def point(
-    static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, sites: Sites, dtype: Any = None
+    static: Static,
+    hyper: Hyper,
+    prior: Mapping[str, Stats],
+    rows: Pytree,
+    sites: Sites,
+    dtype: Any = None,
+    block_size: int = BLOCK,
 ) -> dict[str, Any]:
     """Log prior, and per row log-likelihood, E[z] and entropy, at one θ: by the algebra, or from the program alone."""
     if static.algebra is None:
         return trace_point(static.spec, hyper, rows, sites)
     T = static.algebra.natural(hyper, sites)
-    return {"log_prior": log_prior(static.algebra, prior, T)} | responsibilities(static.algebra, hyper, T, rows, dtype)
+    found = responsibilities(static.algebra, hyper, T, rows, dtype, block_size)
+    return {"log_prior": log_prior(static.algebra, prior, T)} | found
+
+
+def together(static: Static, draws: Sites) -> int:
+    """How many draws are evaluated at a time: a divisor of their number; one where a program sees all rows at once."""
+    size = int(jax.tree.leaves(draws)[0].shape[0])
+    return 1 if static.algebra is None else max(d for d in range(1, min(size, TOGETHER) + 1) if size % d == 0)
+
+
+def in_groups(draws: Sites, group: int) -> Sites:
+    """Draws (S, ...) as (S // group, group, ...)."""
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, group, *leaf.shape[1:]), draws)
 
 
 @partial(jax.jit, static_argnames=("static",))
@@ -67,9 +86,10 @@ def _chunk(
 ) -> dict[str, Any]:
     """One chunk of draws: per draw the log joint, log-likelihoods and functionals; latents summed over the draws."""
     weight = getattr(rows, "weight", None)
+    group = together(static, draws)
 
     def one(sites: Sites) -> tuple[Array | None, dict[str, Any]]:
-        at = point(static, hyper, prior, rows, sites, jnp.float32)
+        at = point(static, hyper, prior, rows, sites, jnp.float32, BLOCK // group)
         weighted = at["log_likelihood"] if weight is None else weight * at["log_likelihood"]
         log_likelihood = weighted.sum()
         functionals = dict(static.functionals(sites, witnessed(at["latents"], sites)))
@@ -93,12 +113,13 @@ def _chunk(
         return jax.tree.map(lambda leaf: leaf[None], out) | {"latents": jnp.zeros(()) if latents is None else latents}
 
     def accumulate(total: Array, sites: Sites) -> tuple[Array, dict[str, Any]]:
-        latents, out = one(sites)
-        return (total if latents is None else total + latents), out
+        latents, out = jax.vmap(one)(sites)
+        return (total if latents is None else total + latents.sum(0)), out
 
     shape = jax.eval_shape(lambda: one(jax.tree.map(lambda leaf: leaf[0], draws))[0])
-    total, out = jax.lax.scan(accumulate, jnp.zeros(()) if shape is None else jnp.zeros(shape.shape), draws)
-    return out | {"latents": total}
+    start = jnp.zeros(()) if shape is None else jnp.zeros(shape.shape)
+    total, out = jax.lax.scan(accumulate, start, in_groups(draws, group))
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), out) | {"latents": total}
 
 
 def evaluate(

@@ -11,8 +11,9 @@ import xarray as xr
 from jax import Array
 
 from inference.assembly import latent_dim
-from inference.evaluate import Static, point, static_of
+from inference.evaluate import Static, in_groups, point, static_of, together
 from inference.fitting import as_arrays, checked_start, require_model, x64
+from inference.sweep import BLOCK
 from models.base import Hyper, Model, Pytree, Sites, Stats, ZooError
 from models.data import Data, as_data
 
@@ -55,18 +56,20 @@ def forget_labels(data: Any) -> Data:
 
 def as_predictions(model: Model, log_joint: np.ndarray) -> xr.Dataset:
     """Log p(x_n, z = k), (N, K), as class probabilities, decisions and log densities; raises `ZooError` for a density of 0."""
-    log_density = np.logaddexp.reduce(log_joint, axis=1)
-    if not np.isfinite(log_density).all():
+    largest = log_joint.max(axis=1)
+    if not np.isfinite(largest).all():
         raise ZooError(
-            f"row {np.flatnonzero(~np.isfinite(log_density))[0] + 1} has density 0 in every class: it is against a probability "
+            f"row {np.flatnonzero(~np.isfinite(largest))[0] + 1} has density 0 in every class: it is against a probability "
             "of 0 or 1 (as of a word never seen, under prior=flat: a prior with concentration above 1 has none), or far out"
         )
-    probs = np.exp(log_joint - log_density[:, None])
+    probs = np.exp(log_joint - largest[:, None])
+    total = probs.sum(axis=1)
+    probs /= total[:, None]
     dim = latent_dim(model)
     variables = {
         "probs": (("row", dim), probs),
         "assignment": (("row",), probs.argmax(1)),
-        "log_density": (("row",), log_density),
+        "log_density": (("row",), largest + np.log(total)),
     }
     return xr.Dataset(variables, coords={"row": np.arange(len(probs)), dim: model.coords.get(dim, np.arange(probs.shape[1]))})
 
@@ -77,7 +80,8 @@ def score(model: Model, source: xr.DataTree | Sites, data: Any, num_bins: int = 
     Returns ``accuracy``; ``log_loss``, the mean of −log p(label | x), and its standard error ``log_loss_se``;
     ``calibration_error``, the mean gap between confidence and accuracy, and the curve behind it: ``confidence``,
     ``hit_rate`` and ``count`` by ``bin`` of equal widths of the largest probability of a row (Guo et al. 2017);
-    ``num_rows``, how many were scored. Raises `ZooError` for data without labels, or with a class that the model lacks.
+    ``num_rows``, how many were scored; and of each such ``row`` its ``loss`` −log p(label | x), and whether it was a ``hit``.
+    Raises `ZooError` for data without labels, or with a class that the model lacks.
     """
     require_model(model)
     if isinstance(num_bins, bool) or not isinstance(num_bins, int) or num_bins < 1:
@@ -101,8 +105,7 @@ def score(model: Model, source: xr.DataTree | Sites, data: Any, num_bins: int = 
     with np.errstate(divide="ignore", invalid="ignore"):  # a probability of 0 costs ∞; an empty bin has no mean
         losses = -np.log(probs[np.arange(len(truth)), truth])
         means, rates = (np.bincount(bins, weights=weight * value, minlength=num_bins) / count for value in (confidence, hit))
-        log_loss = np.average(losses, weights=weight)
-        error = np.sqrt((weight**2 * (losses - log_loss) ** 2).sum()) / weight.sum()
+    log_loss, error = mean_and_error(losses, weight)
     return xr.Dataset(
         {
             "accuracy": np.average(hit, weights=weight),
@@ -113,17 +116,28 @@ def score(model: Model, source: xr.DataTree | Sites, data: Any, num_bins: int = 
             "confidence": (("bin",), means),
             "hit_rate": (("bin",), rates),
             "count": (("bin",), count),
+            "loss": (("row",), losses),
+            "hit": (("row",), hit),
         },
-        coords={"bin": np.arange(num_bins) / num_bins},
+        coords={"bin": np.arange(num_bins) / num_bins, "row": labelled},
     )
+
+
+def mean_and_error(values: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
+    """The weighted mean of independent rows (N,), and its standard error; (∞, NaN) where a value is infinite."""
+    values, weight = values[weight > 0], weight[weight > 0]
+    with np.errstate(invalid="ignore"):
+        mean = np.average(values, weights=weight)
+        return float(mean), float(np.sqrt((weight**2 * (values - mean) ** 2).sum()) / weight.sum())
 
 
 @partial(jax.jit, static_argnames=("static",))
 def _log_average(static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, draws: Sites) -> Array:
     """Log of the average over draws of p(x_n, z_n = k | θ): (N, K)."""
+    group = together(static, draws)
 
     def at(sites: Sites) -> Array:
-        found = point(static, hyper, prior, rows, sites)
+        found = point(static, hyper, prior, rows, sites, block_size=BLOCK // group)
         if found["latents"] is None:
             raise ZooError("this program hides its latents, so there are no component probabilities; use log_likelihood")
         density = found["log_likelihood"][:, None]
@@ -132,7 +146,11 @@ def _log_average(static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows:
     size = jax.tree.leaves(draws)[0].shape[0]
     shape = jax.eval_shape(lambda: at(jax.tree.map(lambda leaf: leaf[0], draws)))
     empty = jnp.full(shape.shape, -jnp.inf, shape.dtype)
-    total, _ = jax.lax.scan(lambda total, sites: (jnp.logaddexp(total, at(sites)), None), empty, draws)
+
+    def accumulate(total: Array, sites: Sites) -> tuple[Array, None]:
+        return jnp.logaddexp(total, jax.nn.logsumexp(jax.vmap(at)(sites), axis=0)), None
+
+    total, _ = jax.lax.scan(accumulate, empty, in_groups(draws, group))
     return total - jnp.log(size)
 
 

@@ -120,6 +120,7 @@ def program_model(
         dims=named,
         coords=dict(coords or {}),
         options={"program": function.__name__},
+        explains=f"what the program {name or function.__name__} observes",
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import xarray as xr
 from omegaconf import OmegaConf
 
-from models.data import Data, ZooError, exists, load_data, missing_cell, split
+from models.data import Data, ZooError, exists, load_data, require_complete, split
 from models.documents import with_own_vocabulary
 
 MOST_DEVICES = 16
@@ -89,7 +89,8 @@ def execute(config: dict[str, Any], show_columns: bool = True) -> tuple[xr.DataT
     tree.attrs["data"] = data.name
     save(tree, folder / "results.nc")
     if held_out is not None:
-        tree.attrs |= held_out_figures(model, tree, held_out)
+        tree["held_out"], figures = held_out_rows(model, tree, held_out)
+        tree.attrs |= figures
         save(tree, folder / "results.nc")
     if not tree.attrs["interrupted"]:
         for checkpoint in folder.glob("checkpoint-*.npz"):
@@ -112,17 +113,24 @@ def _show_columns(model: Any, data: Data) -> None:
     print_columns(data if like is None else as_typed(data, like), Console(file=sys.stderr))
 
 
-def held_out_figures(model: Any, tree: xr.DataTree, data: Data) -> dict[str, float]:
-    """Root attributes on rows that the fit did not see: their mean log density, and how well their labels are predicted."""
+def held_out_rows(model: Any, tree: xr.DataTree, data: Data) -> tuple[xr.DataTree, dict[str, float]]:
+    """Rows that the fit did not see: (group ``held_out``, root attributes).
+
+    The group holds the rows themselves, as ``observed_data`` does, the ``log_density`` of each, and where labels are modelled
+    its ``loss`` −log p(label | x) and whether it was a ``hit``, NaN without a label. The attributes are means over rows.
+    """
+    from inference.assembly import observed_data
     from inference.prediction import predict, score
 
-    figures = {"held_out_rows": data.num_rows, "held_out_log_density": float(predict(model, tree, data)["log_density"].mean())}
+    rows = observed_data(data).assign(log_density=predict(model, tree, data)["log_density"])
+    figures = {"held_out_rows": data.num_rows, "held_out_log_density": float(rows["log_density"].mean())}
     if tree.attrs["labels_observed"] and data.labels is not None and (data.labels >= 0).any():
         scores = score(model, tree, data)
+        rows = rows.assign(scores[["loss", "hit"]].astype(float).reindex(row=rows["row"]))
         figures |= {"held_out_labelled": int(scores["num_rows"])} | {
             f"held_out_{name}": float(scores[name]) for name in HELD_OUT
         }
-    return figures
+    return xr.DataTree(rows), figures
 
 
 def read_data(options: dict[str, Any]) -> Data:
@@ -139,8 +147,7 @@ def build_model(options: dict[str, Any], data: Data) -> tuple[Any, Any, dict[str
     """The model section -> (model or program, what it observes, further arguments of `fit`)."""
     named = {key: value for key, value in options.items() if key not in ("name", "default_data")}
     if options["name"] == "program":
-        if (hole := missing_cell(data)) is not None:
-            raise ZooError(f"{hole}. A program gets complete rows: fill the cell in or remove the row")
+        require_complete(data, "A program")
         return load_program(named.pop("path")), data.x, named
     from models import MODELS
 

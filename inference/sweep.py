@@ -69,20 +69,20 @@ def block_sum(function: Callable[[Array, Pytree, Array], Pytree], key: Array, ro
     return lax.fori_loop(0, -(-total // BLOCK), body, zeros)
 
 
-def block_map(function: Callable[[Pytree], Pytree], rows: Pytree) -> Pytree:
-    """``function`` of every row, evaluated by blocks; its outputs keep the leading axis of the rows."""
+def block_map(function: Callable[[Pytree], Pytree], rows: Pytree, size: int = BLOCK) -> Pytree:
+    """``function`` of every row, evaluated by blocks of ``size`` rows; its outputs keep the leading axis of the rows."""
     total = num_rows(rows)
-    if total <= BLOCK:
+    if total <= size:
         return function(rows)
 
     def body(index: Array, out: Pytree) -> Pytree:
-        first = jnp.minimum(index * BLOCK, total - BLOCK)
-        block = jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, first, BLOCK), rows)
+        first = jnp.minimum(index * size, total - size)
+        block = jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, first, size), rows)
         return jax.tree.map(lambda into, value: lax.dynamic_update_slice_in_dim(into, value, first, 0), out, function(block))
 
-    shapes = jax.eval_shape(lambda: function(jax.tree.map(lambda leaf: leaf[:BLOCK], rows)))
+    shapes = jax.eval_shape(lambda: function(jax.tree.map(lambda leaf: leaf[:size], rows)))
     buffers = jax.tree.map(lambda leaf: jnp.zeros((total, *leaf.shape[1:]), leaf.dtype), shapes)
-    return lax.fori_loop(0, -(-total // BLOCK), body, buffers)
+    return lax.fori_loop(0, -(-total // size), body, buffers)
 
 
 def local_step(algebra: Algebra, verb: str, hyper: Hyper, key: Array, T: Stats, rows: Pytree) -> Local:
@@ -129,7 +129,9 @@ def _cycle(
     return following, nu, steps[0]._replace(stats=stats)
 
 
-def responsibilities(algebra: Algebra, hyper: Hyper, T: Stats, rows: Pytree, dtype: Any = None) -> dict[str, Any]:
+def responsibilities(
+    algebra: Algebra, hyper: Hyper, T: Stats, rows: Pytree, dtype: Any = None, block_size: int = BLOCK
+) -> dict[str, Any]:
     """Per row at one θ: ``log_likelihood`` (N,), latents summed out; ``latents`` (N, K), probabilities; their ``entropy`` (N,).
 
     ``dtype`` is that of the latents: by default the precision in force.
@@ -143,4 +145,4 @@ def responsibilities(algebra: Algebra, hyper: Hyper, T: Stats, rows: Pytree, dty
         log_partition = algebra.latent.log_partition(local)
         return {"log_likelihood": log_partition, "latents": latents.astype(dtype or latents.dtype), "entropy": entropy}
 
-    return block_map(block, rows)
+    return block_map(block, rows, block_size)

@@ -126,6 +126,7 @@ class Model(NamedTuple):
     dims: Mapping[str, tuple[str, ...]]  # site or functional -> names of its dimensions
     coords: Mapping[str, list[Any]]  # dimension -> labels
     options: Mapping[str, Any]  # what build was asked for, stored with every result
+    explains: str  # what its density is of, in words: elpd and evidence compare where these are the same
     discriminant: Discriminant | None = None  # of log p(x, z = k), where it is linear in features of the row
     warnings: tuple[str, ...] = ()  # what to know of this prior or this data, stored with every result
     layout: Layout | None = None  # kinds and levels of the columns, for a model of numbers, counts and categories together

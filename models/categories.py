@@ -91,6 +91,7 @@ def categorical(columns: tuple[str, ...], levels: tuple[tuple[str, ...], ...]) -
             lambda x: dict(zip(map(named, columns), jnp.split(_indicators(sizes, x), cuts, axis=1), strict=True)),
             tuple((named(column), (dim,)) for column, dim in zip(columns, level_dims, strict=True)),
         ),
+        explains="categories",
     )
 
 

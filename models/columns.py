@@ -131,6 +131,8 @@ def as_typed(source: Any, like: Layout, unseen: str = "error") -> Data:
     Columns that the layout lacks are left out. A level that it lacks is an error or, with ``unseen="missing"``, a missing cell.
     Raises `ZooError` for a column that is not there, and for the first cell that is not of its column's kind.
     """
+    if unseen not in ("error", "missing"):
+        raise ZooError(f"unseen={unseen!r} is not one of error, missing")
     data = _read_for(source, like)
     _refuse_no_table(data)
     if (data.columns, data.kinds, categories_of(data)) == like[:3]:
@@ -172,8 +174,6 @@ def recoded(data: Data, place: int, levels: tuple[str, ...], remedy: str, unseen
 
     A level that is not among them is a `ZooError` that ends in ``remedy`` or, with ``unseen="missing"``, a missing cell.
     """
-    if unseen not in ("error", "missing"):
-        raise ZooError(f"unseen={unseen!r} is not one of error, missing")
     codes, own = _as_kind(data, place, "category")
     known = {level: code for code, level in enumerate(levels)}
     known |= {"0": 0, "1": 1} if levels == BOOLEAN else {}

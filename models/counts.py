@@ -43,17 +43,18 @@ def encode(x: Any) -> Array | SparseCounts:
     if not is_sparse(x):
         return on_host(x)
     rows = sparse.csr_array(x)
-    rows.sum_duplicates()
-    rows.eliminate_zeros()
+    if not rows.has_canonical_format or not rows.data.all():
+        rows = rows.copy()  # the user's own arrays stay as they are
+        rows.sum_duplicates()
+        rows.eliminate_zeros()
     if rows.nnz > FILLED * rows.shape[0] * rows.shape[1]:
         return on_host(rows.toarray())
     filled = np.diff(rows.indptr)
     if filled.max(initial=0) > rows.shape[1] / 2:  # one full row would pad all others
         return on_host(rows.toarray())
-    place = np.arange(rows.nnz) - np.repeat(rows.indptr[:-1], filled)
-    index, count = (np.zeros((rows.shape[0], max(1, filled.max(initial=0))), kind) for kind in (np.int32, rows.dtype))
-    row = np.repeat(np.arange(rows.shape[0]), filled)
-    index[row, place], count[row, place] = rows.indices, rows.data
+    used = np.arange(max(1, filled.max(initial=0)))[None, :] < filled[:, None]
+    index, count = np.zeros(used.shape, np.int32), np.zeros(used.shape, rows.dtype)
+    index[used], count[used] = rows.indices, rows.data  # both run along the rows
     return SparseCounts(on_host(index), on_host(count), int(rows.shape[1]))
 
 

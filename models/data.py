@@ -187,12 +187,14 @@ def first_cell(data: Data, wanted: Callable[[np.ndarray], np.ndarray]) -> Cell |
     return Cell(row, data.columns[column], value, len(found))
 
 
-def missing_cell(data: Data) -> str | None:
-    """Where the first missing cell is, in words, or None."""
+def require_complete(data: Data, reader: str) -> None:
+    """A `ZooError` naming the first missing cell, for a ``reader`` that needs them all."""
     cell = first_cell(data, np.isnan)
-    if cell is None:
-        return None
-    return f"{data.name}: column {cell.column!r}, row {cell.row + 1}: the cell is missing ({cell.number} missing in all)"
+    if cell is not None:
+        raise ZooError(
+            f"{data.name}: column {cell.column!r}, row {cell.row + 1}: the cell is missing ({cell.number} missing in all). "
+            f"{reader} needs complete rows: fill the cell in or remove the row"
+        )
 
 
 def _binarised(data: Data, threshold: float | None) -> Data:
@@ -247,7 +249,7 @@ def keep_columns(data: Data, chosen: list[int]) -> Data:
     categories = tuple(data.categories[d] for d in chosen) if data.categories else ()
     kinds = tuple(data.kinds[d] for d in chosen) if data.kinds else ()
     names = tuple(data.columns[d] for d in chosen)
-    return data._replace(x=data.x[:, chosen], columns=names, categories=categories, kinds=kinds)
+    return data._replace(x=data.x[:, chosen], columns=names, categories=categories if any(categories) else (), kinds=kinds)
 
 
 def _is_constant(column: Any) -> bool:

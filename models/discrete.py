@@ -136,6 +136,7 @@ bernoulli = Emission(
     dims=(("feature_probs", _BY_COLUMN), ("a", ("column",)), ("b", ("column",))),
     coords=column_coords,
     discriminant=Discriminant(_bernoulli_linear, lambda x: {"x": counts.dense(counts.as_float(x))}, (("x", ("column",)),)),
+    explains="binary columns",
 )
 
 
@@ -219,6 +220,7 @@ multinomial = Emission(
         lambda x: {"x": _observed_counts(x)},
         (("x", ("word",)),),
     ),
+    explains="counts given their sum",
 )
 
 
@@ -289,6 +291,7 @@ poisson = Emission(
         lambda x: {"x": _observed_counts(x)},
         (("x", ("column",)),),
     ),
+    explains="counts",
 )
 
 DISCRETE: dict[str, Emission] = {"bernoulli": bernoulli, "multinomial": multinomial, "poisson": poisson}

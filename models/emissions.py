@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax import Array
 
-from models.base import Data, Discriminant, Family, Hyper, Sites, Stats, ZooError
+from models.base import Data, Discriminant, Family, Hyper, Sites, Stats
 
 
 class Emission(NamedTuple):
@@ -38,36 +38,4 @@ class Emission(NamedTuple):
     dims: tuple[tuple[str, tuple[str, ...]], ...]  # site or hyperparameter -> names of its dimensions; pairs: hashable
     coords: Callable[[Data], dict[str, list[Any]]]  # dimension -> labels
     discriminant: Discriminant
-
-
-def check_hyper(
-    hyper: dict[str, Any], shapes: Mapping[str, tuple[int, ...]], bounds: Mapping[str, float]
-) -> dict[str, np.ndarray]:
-    """Broadcast the user's numbers to ``shapes`` and check their support; raises `ZooError` naming the hyperparameter.
-
-    A scalar or a diagonal given for a matrix stands for that diagonal matrix.
-    """
-    checked = {}
-    for name, shape in shapes.items():
-        try:
-            value = np.asarray(hyper[name], dtype=np.float64)
-            if len(shape) == 2 and value.ndim < 2:
-                value = np.diag(np.broadcast_to(value, shape[:1]))
-            value = np.array(np.broadcast_to(value, shape))
-        except (TypeError, ValueError) as error:
-            raise ZooError(f"prior {name}: expected numbers of shape {shape}, got {hyper[name]!r}") from error
-        if not np.isfinite(value).all():
-            raise ZooError(f"prior {name}: every number must be finite")
-        checked[name] = value
-    for name in set(checked) - {"location", "origin"}:
-        value = checked[name]
-        if value.ndim == 2:
-            sound = np.allclose(value, value.T) and bool(np.linalg.eigvalsh(value).min() > 0)
-            if not sound:
-                raise ZooError(f"prior {name}: the matrix must be symmetric and positive definite")
-        elif not (value > 0).all():
-            raise ZooError(f"prior {name} must be above 0, got {value.min():g}")
-    for name, bound in bounds.items():
-        if not (checked[name] > bound).all():
-            raise ZooError(f"prior {name} must be above {bound:g}, got {checked[name].min():g}")
-    return checked
+    explains: str = "columns"  # what p(x | component) is a density or a probability of

@@ -34,16 +34,20 @@ def constant_columns(x: Any) -> np.ndarray:
     return np.array([d for d in alike if (x[:, d] == x[0, d]).all()], dtype=int)
 
 
+def means(data: Data) -> np.ndarray:
+    """Mean of every column; a row counts by its weight."""
+    return np.asarray(np.average(encode(data), axis=0, weights=data.weight))
+
+
 def moments(data: Data) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of every column; a row counts by its weight."""
-    x = encode(data)
-    mean = np.average(x, axis=0, weights=data.weight)
-    return mean, np.average((x - mean) ** 2, axis=0, weights=data.weight)
+    mean = means(data)
+    return mean, np.average((encode(data) - mean) ** 2, axis=0, weights=data.weight)
 
 
 def origin(data: Data) -> dict[str, np.ndarray]:
     """Where statistics are taken about: the column means of the data that the model was built on."""
-    return {"origin": moments(data)[0]}
+    return {"origin": means(data)}
 
 
 def centre(hyper: Hyper, x: Array) -> Array:

@@ -33,8 +33,8 @@ from numpyro import distributions as dist
 from models.base import Algebra, Data, Discriminant, Hyper, Linear, Model, Sites, Stats, ZooError, on_host
 from models.classifier import allowed_classes, classes_of, unlabelled
 from models.data import as_data
-from models.emissions import check_hyper
 from models.gaussian_rows import centre, constant_columns, encode, flat, moments
+from models.hyperparameters import check_hyper, given_numbers
 from models.latents import restrict
 from models.mixture import Rows, complete, witnesses
 from models.normal import NormalStats, covariance, normal, point
@@ -44,7 +44,7 @@ from models.separation import check_overlap
 NAME = "logistic_regression"
 WEIGHT_SCALE = 2.5  # prior standard deviation of a weight, for a column of standard deviation 1: that of rstanarm
 INTERCEPT_SCALE = 5.0
-PRIOR = {"weight": "weight_scale", "intercept": "intercept_scale"}  # block -> its hyperparameter
+PRIOR = {"weight": {"scale": "weight_scale"}, "intercept": {"scale": "intercept_scale"}}  # block -> name -> hyperparameter
 
 
 def build(data: Any, weight_scale: float = WEIGHT_SCALE, prior: str | Mapping[str, Mapping[str, Any]] = "default") -> Model:
@@ -85,6 +85,7 @@ def build(data: Any, weight_scale: float = WEIGHT_SCALE, prior: str | Mapping[st
         },
         coords={"contrast": list(classes[1:]), "class": list(classes), "column": list(data.columns)},
         options={"weight_scale": weight_scale, "prior": prior},
+        explains="class given columns",
         discriminant=discriminant,
     )
 
@@ -172,19 +173,7 @@ def hyperparameters(data: Data, weight_scale: float, prior: Any) -> dict[str, np
     except (TypeError, ValueError) as error:
         raise ZooError(f"weight_scale must be a number above 0, got {weight_scale!r}") from error
     shapes = {"weight_scale": mean.shape, "intercept_scale": ()}
-    return check_hyper(scales | _named(prior), shapes, {}) | constants
-
-
-def _named(prior: Any) -> dict[str, Any]:
-    """The user's numbers by hyperparameter; unknown blocks and names are errors."""
-    if prior == "default":
-        return {}
-    if not isinstance(prior, Mapping):
-        raise ZooError(f"prior={prior!r}: expected default, flat, or numbers by block ({', '.join(PRIOR)})")
-    for block, named in prior.items():
-        if block not in PRIOR or not isinstance(named, Mapping) or set(named) != {"scale"}:
-            raise ZooError(f"prior block {block!r}: the blocks are {', '.join(PRIOR)}, each with one name, scale")
-    return {PRIOR[block]: named["scale"] for block, named in prior.items()}
+    return check_hyper(scales | given_numbers(prior, PRIOR), shapes, {}) | constants
 
 
 def pseudo_statistics(hyper: Hyper, algebra: Algebra, proper: bool) -> dict[str, Stats]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from models.base import Data, Model, ZooError
 from models.classifier import classifier
-from models.data import as_data, first_cell, is_sparse, missing_cell
+from models.data import as_data, first_cell, is_sparse, require_complete
 from models.documents import Sequences
 from models.transitions import Alphabet, concentrations, markov, observed_pairs
 
@@ -66,8 +66,7 @@ def alphabet_of(data: Data, homogeneous: bool) -> Alphabet:
         )
     if is_sparse(data.x):
         raise ZooError(f"{data.name} holds sparse counts, which have no order; give a table of binary columns")
-    if (hole := missing_cell(data)) is not None:
-        raise ZooError(f"{hole}. markov_naive_bayes needs complete rows: fill the cell in or remove the row")
+    require_complete(data, "markov_naive_bayes")
     if (cell := first_cell(data, lambda x: (x != 0) & (x != 1))) is not None:
         raise ZooError(
             f"{data.name}: column {cell.column!r}, row {cell.row + 1}: the value is {cell.value:g}; homogeneous=false takes 0 "

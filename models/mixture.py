@@ -22,10 +22,11 @@ from jax import Array
 from numpyro import distributions as dist
 
 from models.base import Algebra, Data, Discriminant, Hyper, Linear, Model, Permutation, Sites, Stats, ZooError, on_host
-from models.data import keep_columns, missing_cell
+from models.data import keep_columns, require_complete
 from models.documents import Sequences, with_vocabulary
-from models.emissions import Emission, check_hyper
+from models.emissions import Emission
 from models.families import dirichlet
+from models.hyperparameters import check_hyper, given_numbers
 from models.latents import categorical, restrict
 
 
@@ -127,6 +128,7 @@ def model(
         }
         | emission.coords(data),
         options=options,
+        explains=emission.explains if shape.exchangeable else f"{emission.explains} and {shape.block}",
         discriminant=static.discriminant,
         warnings=warnings,
     )
@@ -177,28 +179,12 @@ def hyperparameters(data: Data, emission: Emission, shape: Shape, prior: Any) ->
     constants = emission.constants(data)
     if not shape.proper:
         return constants
-    blocks = {shape.block: emission.parameters} | ({shape.probs: ("concentration",)} if shape.probs else {})
-    hyper = {"concentration": 2.0} | emission.defaults(data, shape.size) | _named(prior, blocks)
+    blocks = {shape.block: {name: name for name in emission.parameters}}
+    blocks |= {shape.probs: {"concentration": "concentration"}} if shape.probs else {}
+    hyper = {"concentration": 2.0} | emission.defaults(data, shape.size) | given_numbers(prior, blocks)
     columns = len(data.columns)
     shapes = emission.shapes(columns) | ({"concentration": (shape.size,)} if shape.probs else {})
     return check_hyper(hyper, shapes, emission.bounds(columns)) | constants
-
-
-def _named(prior: Any, blocks: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-    """The user's numbers, flattened; unknown blocks and names are errors."""
-    if prior == "default":
-        return {}
-    if not isinstance(prior, Mapping):
-        raise ZooError(f"prior={prior!r}: expected default, flat, or numbers by block ({', '.join(blocks)})")
-    numbers: dict[str, Any] = {}
-    for block, named in prior.items():
-        if block not in blocks or not isinstance(named, Mapping):
-            raise ZooError(f"prior block {block!r}: the blocks are {', '.join(blocks)}, each with numbers by name")
-        unknown = set(named) - set(blocks[block])
-        if unknown:
-            raise ZooError(f"prior {block}.{min(unknown)}: the names in this block are {', '.join(blocks[block])}")
-        numbers |= named
-    return numbers
 
 
 def pseudo_statistics(
@@ -298,8 +284,7 @@ def complete(data: Data, columns: tuple[str, ...], model: str) -> Data:
         data = keep_columns(data, [data.columns.index(name) for name in columns])
     if data.columns != columns:
         raise ZooError(f"{data.name} has the columns {_some(data.columns)}; the model has {_some(columns)}")
-    if (hole := missing_cell(data)) is not None:
-        raise ZooError(f"{hole}. {model} needs complete rows: fill the cell in or remove the row")
+    require_complete(data, model)
     return data
 
 

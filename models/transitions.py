@@ -155,6 +155,7 @@ def markov(alphabet: Alphabet) -> Emission:
         ),
         coords=partial(_coords, alphabet),
         discriminant=_by_position(alphabet) if alphabet.positions is not None else _by_event(alphabet, site_dims),
+        explains="sequences given their lengths" if alphabet.positions is None else "binary columns",
     )
 
 

@@ -176,5 +176,5 @@ def test_options_of_tables_only():
         load_data("iris", decimal="comma")
     with pytest.raises(ZooError, match="separator is for text files"):
         load_data(FRAME, separator="tab")
-    with pytest.raises(ZooError, match="'missing'.*has been read already"):
+    with pytest.raises(ZooError, match=r"'missing'.*has been read already"):
         load_data(load_data(FRAME), missing=["?"])
