@@ -1,5 +1,6 @@
 """What a method brought back -> the groups of one result (design: results as a contract)."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,6 +8,7 @@ import jax
 import numpy as np
 import xarray as xr
 from numpyro import distributions as dist
+from scipy import sparse
 
 from inference.diagnostics import diagnose
 from inference.evaluate import Evaluation, evaluate, latents_of_draws, row_count
@@ -15,7 +17,8 @@ from inference.program import latent_sites
 from inference.relabel import Identification, identify_draws
 from inference.results import dataset, environment
 from models.base import Data, Model, ZooError
-from models.data import is_sparse
+from models.columns import Layout, as_typed
+from models.data import Note, is_sparse
 from models.documents import Sequences
 
 PART = 100_000  # rows
@@ -166,8 +169,12 @@ def latent_dim(model: Model) -> str:
     return "component" if model.symmetry is None else model.symmetry.dim
 
 
-def observed_data(data: Data) -> xr.Dataset:
-    """The table as it was read, with its weights; sparse counts as (row, column, count) of the filled cells."""
+def observed_data(data: Data, like: Layout | None = None) -> xr.Dataset:
+    """The table as it was read, with its weights; sparse counts as (row, column, count) of the filled cells.
+
+    ``like`` is what a model with kinds of columns reads of it. `data_of` reads all of it back. Levels and notes, of which there
+    may be very many, are variables: netCDF limits the size of attributes.
+    """
     coords: dict[str, Any] = {"row": np.arange(data.num_rows), "column": list(data.columns)}
     if isinstance(data.x, Sequences):
         observed: dict[str, Any] = {"token": (("position",), data.x.tokens), "start": (("row_edge",), data.x.starts)}
@@ -176,17 +183,82 @@ def observed_data(data: Data) -> xr.Dataset:
         variables = {"cell_row": cells.row, "cell_column": cells.col, "count": cells.data}
         observed = {name: (("cell",), values) for name, values in variables.items()}
     else:
-        observed = {"x": (("row", "column"), data.x)}
-    if data.labels is not None:
-        observed["label"] = (("row",), data.labels)
-    if data.weight is not None:
-        observed["weight"] = (("row",), data.weight)
-    return xr.Dataset(observed, coords=coords, attrs={"levels": list(data.levels)} if data.levels else {})
+        observed = {"x": (("row", "column"), data.x)} | _stored_levels("level", data.categories)
+    parts = {"label": data.labels, "weight": data.weight, "candidate": data.candidates}
+    observed |= {name: (("row", "class")[: part.ndim], part) for name, part in parts.items() if part is not None}
+    notes = data.notes
+    if like is not None:
+        notes = as_typed(data, like, "missing").notes
+        observed |= {"read_column": (("read",), list(like.columns)), "read_kind": (("read",), list(like.kinds))}
+        observed |= _stored_levels("read_level", like.categories)
+    if data.kinds:
+        observed["kind"] = (("column",), list(data.kinds))
+    for field in ("column", "kind", "why") if notes else ():
+        observed[f"note_{field}"] = (("note",), [getattr(note, field) for note in notes])
+    if notes:
+        observed["note_spelled"] = (("note",), [json.dumps(note.spelled) for note in notes])
+    attrs = {"name": data.name, "label": data.label, "levels": list(data.levels)}
+    return xr.Dataset(observed, coords=coords, attrs={name: value for name, value in attrs.items() if value})
+
+
+def data_of(tree: xr.DataTree) -> Data:
+    """The table that a result was made from, as the model read it; raises `ZooError` where there was none."""
+    found = tree["observed_data"].to_dataset() if "observed_data" in tree else xr.Dataset()
+    if "column" not in found.coords:
+        raise ZooError("this result is of a program, whose data are arrays and no table")
+    value = {str(name): np.asarray(found[name]) for name in found.data_vars}
+    columns = tuple(map(str, found["column"].values))
+    if "token" in value:
+        x: Any = Sequences(value["token"], value["start"])
+    elif "count" in value:
+        shape = (found.sizes["row"], len(columns))
+        x = sparse.csr_array((value["count"], (value["cell_row"], value["cell_column"])), shape=shape)
+    else:
+        x = value["x"]
+    categories = _read_levels(value, "level", len(columns))
+    stored = zip(*(value.get(f"note_{field}", ()) for field in ("column", "kind", "why", "spelled")), strict=True)
+    notes = tuple(
+        Note(str(column), str(kind), str(why), tuple((word, count) for word, count in json.loads(str(spelled))))
+        for column, kind, why, spelled in stored
+    )
+    data = Data(
+        name=str(found.attrs["name"]),
+        x=x,
+        columns=columns,
+        labels=value.get("label"),
+        label=found.attrs.get("label"),
+        levels=tuple(map(str, np.atleast_1d(found.attrs.get("levels", ())))),
+        weight=value.get("weight"),
+        candidates=value.get("candidate"),
+        categories=categories if any(categories) else (),
+        kinds=tuple(map(str, value.get("kind", ()))),
+        notes=notes,
+    )
+    if "read_column" not in value:
+        return data
+    names, kinds = (tuple(map(str, value[f"read_{part}"])) for part in ("column", "kind"))
+    return as_typed(data, Layout(names, kinds, _read_levels(value, "read_level", len(names)), notes), "missing")
+
+
+def _stored_levels(name: str, categories: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
+    """The levels of all columns one after another, each with the place of its column."""
+    places = [(place, level) for place, levels in enumerate(categories) for level in levels]
+    if not places:
+        return {}
+    column, level = zip(*places, strict=True)
+    return {f"{name}_column": ((name,), list(column)), f"{name}_name": ((name,), list(level))}
+
+
+def _read_levels(value: Mapping[str, np.ndarray], name: str, num_columns: int) -> tuple[tuple[str, ...], ...]:
+    levels: list[list[str]] = [[] for _ in range(num_columns)]
+    for place, level in zip(value.get(f"{name}_column", ()), value.get(f"{name}_name", ()), strict=True):
+        levels[place].append(str(level))
+    return tuple(map(tuple, levels))
 
 
 def as_tree(model: Model, data: Any, groups: dict[str, xr.Dataset], attrs: dict[str, Any]) -> xr.DataTree:
     if isinstance(data, Data):
-        groups["observed_data"] = observed_data(data)
+        groups["observed_data"] = observed_data(data, model.layout)
     else:
         leaves = {jax.tree_util.keystr(path) or "data": leaf for path, leaf in jax.tree_util.tree_leaves_with_path(data)}
         groups["observed_data"] = dataset({name.strip("[]'\""): leaf for name, leaf in leaves.items()}, model)

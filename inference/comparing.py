@@ -70,7 +70,7 @@ def _run_all(arguments: list[str], target: Path) -> dict[str, xr.DataTree]:
     for index, (title, config) in enumerate(plans):
         print(f"── {index + 1} of {len(plans)}: {title}", file=sys.stderr)
         config["out"] = str(target / re.sub(r"[^\w.-]+", "_", title).strip("_"))
-        trees[title] = execute(config)[0]
+        trees[title] = execute(config, show_columns=index == 0)[0]
         if trees[title].attrs["interrupted"]:
             break
     return trees

@@ -17,7 +17,17 @@ from models.base import ZooError
 SCORES = {"log loss": "log_loss", "log loss se": "log_loss_se", "accuracy": "accuracy", "calibration": "calibration_error"}
 DIFFERENCE = ("log loss diff", "diff se")
 HELD_OUT = ("log loss", "log loss se", *DIFFERENCE, "accuracy", "calibration")  # columns on rows held out
-ROWS = ("x", "count", "cell_row", "cell_column", "token", "start", "label", "weight")  # of a table, sparse counts, documents
+ROWS = (
+    "x",
+    "level_name",
+    "count",
+    "cell_row",
+    "cell_column",
+    "token",
+    "start",
+    "label",
+    "weight",
+)  # of a table, sparse counts, documents
 EXACT = ("exact", "nuts", "gibbs")  # whose draws are, or tend to be, from the posterior: candidates for the reference
 
 

@@ -16,6 +16,7 @@ from models.data import ZooError, exists
 
 CONF = Path(__file__).parent / "conf"
 GROUPS = ("model", "method", "data")
+TYPES = "data.types."  # before the name of a column, which may hold anything and is nothing for Hydra's grammar
 
 
 def choices(group: str) -> dict[str, str]:
@@ -48,8 +49,9 @@ def _files(argument: str, sweep: bool) -> list[str]:
 
 
 def _expand(arguments: list[str], sweep: bool) -> list[list[str]]:
-    parsed = [_parse(_translate(argument)) for argument in _gather_prior(arguments)]
-    alternatives: list[list[str]] = []
+    types = [argument for argument in arguments if argument.startswith(TYPES)]
+    parsed = [_parse(_translate(argument)) for argument in _gather_prior([a for a in arguments if a not in types])]
+    alternatives = [_types(argument, sweep) for argument in types]
     for override in parsed:
         if not override.is_sweep_override():
             alternatives.append([override.input_line or ""])
@@ -60,8 +62,20 @@ def _expand(arguments: list[str], sweep: bool) -> list[list[str]]:
     return [list(combination) for combination in product(*alternatives)]
 
 
+def _types(argument: str, sweep: bool) -> list[str]:
+    """``data.types.<column>=<kind>,<kind>`` one by one."""
+    column, mark, kinds = argument.rpartition("=")
+    if not mark or column == TYPES:
+        raise ZooError(f"{argument!r} is not of the form data.types.<column>=<kind>")
+    if "," in kinds and not sweep:
+        raise ZooError(f"{argument!r} lists several values: add -m to run them all")
+    return [f"{column}={kind}" for kind in kinds.split(",")]
+
+
 def compose(overrides: list[str]) -> dict[str, Any]:
     """The configuration of one run as plain containers; raises `ZooError` that lists what is valid."""
+    types = dict(override.removeprefix(TYPES).rsplit("=", 1) for override in overrides if override.startswith(TYPES))
+    overrides = [override for override in overrides if not override.startswith(TYPES)]
     pairs = [override.split("=", 1) for override in overrides]
     chosen = {key: value for key, value in pairs if key in GROUPS}
     for group, value in chosen.items():
@@ -76,7 +90,11 @@ def compose(overrides: list[str]) -> dict[str, Any]:
     options = [override for override, (key, _) in zip(overrides, pairs, strict=True) if key not in GROUPS]
     for option in options:
         _check_key(base, option.split("=", 1)[0], chosen)
+    if types:
+        _check_key(base, TYPES.rstrip("."), chosen)
     config: dict[str, Any] = OmegaConf.to_container(_compose(groups + options), resolve=True)  # type: ignore[assignment]
+    if types:
+        config["data"]["types"] = (config["data"]["types"] or {}) | types
     return config
 
 

@@ -64,6 +64,8 @@ def fit(
             model = program_model(model, data, symmetry=symmetry, dims=dims, coords=coords)
     if not isinstance(progress, bool) and not callable(getattr(progress, "phase", None)):
         raise ZooError(f"progress must be true or false, got {progress!r}")
+    if model.algebra is not None:
+        data = as_data(data)
     check_seed(seed)
     module = method_module(method)
     checked = checked_options(method, module, options)

@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from inference.assembly import data_of
+from inference.columns import lines
 from inference.diagnostics import Diagnosis, describe_starts, diagnose, raw_rhat, summarise
 from inference.relabel import doubts_labels
 from inference.results import values
@@ -166,13 +168,14 @@ def write_report(tree: xr.DataTree, path: Path, config: str) -> None:
     notes = "".join(f"<li>{html.escape(line)}</li>" for line in remarks(tree))
     # An optimiser's page is a table: drawing its trace would double the time of a short run.
     detail = f"<h2>Chains</h2>{_traces(tree)}" if "posterior" in tree else f"<h2>Starts</h2>{_html(_starts(tree))}"
+    columns = f"<h2>Columns</h2>{_columns(tree)}" if "note_column" in tree["observed_data"] else ""
     labelled = f"<h2>Parameters</h2>{_html(parameters(tree))}" if trusted(tree) else ""
     title = f"{attrs['model']} on {attrs['data']} by {attrs['method']}"
     path.write_text(
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(title)}</title><style>{_STYLE}</style>"
         f"<h1>{html.escape(title)}</h1><ul>{verdict}{notes}</ul>"
         f"<h2>Functionals: valid whatever the labels</h2>{_html(diagnosis.functionals)}{detail}"
-        f"{labelled}<h2>Configuration</h2><pre>{html.escape(config)}</pre></html>",
+        f"{labelled}{columns}<h2>Configuration</h2><pre>{html.escape(config)}</pre></html>",
         encoding="utf-8",
     )
 
@@ -187,6 +190,11 @@ _STYLE = (
 def _html(frame: pd.DataFrame) -> str:
     formatters: Any = {str(column): partial(format_number, column=str(column)) for column in frame}
     return str(frame.to_html(formatters=formatters, border=0, na_rep="–"))
+
+
+def _columns(tree: xr.DataTree) -> str:
+    """The columns of the table that was read, also those left out."""
+    return str(pd.DataFrame(lines(data_of(tree))).to_html(border=0, index=False))
 
 
 def _starts(tree: xr.DataTree) -> pd.DataFrame:

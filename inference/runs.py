@@ -44,8 +44,11 @@ def prepare_jax(config: Mapping[str, Any]) -> None:
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
-def execute(config: dict[str, Any]) -> tuple[xr.DataTree, Path]:
-    """Run one configuration and write its folder: (result, folder). Results are on disk before anything else can fail."""
+def execute(config: dict[str, Any], show_columns: bool = True) -> tuple[xr.DataTree, Path]:
+    """Run one configuration and write its folder: (result, folder). Results are on disk before anything else can fail.
+
+    With ``show_columns`` the columns of a table from a file are printed before the run, on standard error.
+    """
     config = resumed(config)
     from inference.fitting import check_seed, checked_options, fit, method_module
 
@@ -69,6 +72,8 @@ def execute(config: dict[str, Any]) -> tuple[xr.DataTree, Path]:
     shared = {name: options.pop(name) for name in ("seed", "precision", "progress")}
     checked_options(config["method"], method_module(config["method"]), options)
     folder = run_folder(config, data)
+    if show_columns and sections["name"] == "file":
+        _show_columns(model, data)
     text = OmegaConf.to_yaml(OmegaConf.create(config | {"out": str(folder)}))
     (folder / "config.yaml").write_text(text)
     try:
@@ -94,6 +99,18 @@ def execute(config: dict[str, Any]) -> tuple[xr.DataTree, Path]:
     write_summary(tree, folder / "summary.csv")
     write_report(tree, folder / "report.html", text)
     return tree, folder
+
+
+def _show_columns(model: Any, data: Data) -> None:
+    import sys
+
+    from rich.console import Console
+
+    from inference.columns import print_columns
+    from models.columns import as_typed
+
+    like = getattr(model, "layout", None)  # a program has none
+    print_columns(data if like is None else as_typed(data, like), Console(file=sys.stderr))
 
 
 def held_out_rows(model: Any, tree: xr.DataTree, data: Data) -> tuple[xr.DataTree, dict[str, float]]:

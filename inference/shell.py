@@ -71,19 +71,24 @@ def run_main(arguments: list[str]) -> int:
         if sweep:
             config["out"] = str(Path(config["out"]) / str(index)) if config["out"] else None
             print(f"── {index + 1} of {len(configs)}: {' '.join(expand(overrides, sweep)[index])}", file=sys.stderr)
-        codes.append(_run(config))
+        codes.append(_run(config, shown=index > 0 and _same_columns(config, configs[index - 1])))
         if codes[-1] == INTERRUPTED:
             break
     return max(codes)
 
 
-def _run(config: dict[str, Any]) -> int:
+def _same_columns(config: dict[str, Any], before: dict[str, Any]) -> bool:
+    """Whether the columns of a run have been shown with those of the one before."""
+    return bool(config["data"] == before["data"] and config["model"]["name"] == before["model"]["name"])
+
+
+def _run(config: dict[str, Any], shown: bool) -> int:
     from rich.console import Console
 
     from inference.report import print_result
     from inference.runs import execute
 
-    tree, folder = execute(config)
+    tree, folder = execute(config, show_columns=not shown)
     return print_result(tree, Console(), folder).exit_status
 
 

@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from models.columns import Layout
 from models.data import Data, ZooError
 
 __all__ = ["Algebra", "Data", "Discriminant", "Family", "Latent", "Linear", "Model", "Permutation", "Symmetry", "ZooError"]
@@ -128,6 +129,7 @@ class Model(NamedTuple):
     explains: str  # what its density is of, in words: elpd and evidence compare where these are the same
     discriminant: Discriminant | None = None  # of log p(x, z = k), where it is linear in features of the row
     warnings: tuple[str, ...] = ()  # what to know of this prior or this data, stored with every result
+    layout: Layout | None = None  # kinds and levels of the columns, for a model of numbers, counts and categories together
 
     def program(self, data: Any, *, marginal: bool = True) -> Any:
         """The NumPyro program under this model's prior: ``NUTS(model.program)`` works, with ``data`` as its argument."""

@@ -18,6 +18,7 @@ from numpyro.distributions import constraints
 
 from models import counts
 from models.base import Data, Discriminant, Hyper, Linear, Sites, ZooError, on_host
+from models.columns import recoded
 from models.data import is_sparse
 from models.discrete import column_coords
 from models.distributions import Categories
@@ -32,12 +33,16 @@ def levels_of(data: Data) -> tuple[tuple[str, ...], ...]:
 
     Raises `ZooError` for documents and sparse counts.
     """
-    if isinstance(data.x, Sequences) or is_sparse(data.x):
-        raise ZooError(f"{data.name} holds counts or documents, not a table of categories; use emission=multinomial")
+    _refuse_no_table(data)
     return tuple(
         data.categories[d] if data.categories and data.categories[d] else tuple(f"{v:.15g}" for v in np.unique(data.x[:, d]))
         for d in range(len(data.columns))
     )
+
+
+def _refuse_no_table(data: Data) -> None:
+    if isinstance(data.x, Sequences) or is_sparse(data.x):
+        raise ZooError(f"{data.name} holds counts or documents, not a table of categories; use emission=multinomial")
 
 
 def named(column: str) -> str:
@@ -87,30 +92,22 @@ def categorical(columns: tuple[str, ...], levels: tuple[tuple[str, ...], ...]) -
             tuple((named(column), (dim,)) for column, dim in zip(columns, level_dims, strict=True)),
         ),
         explains="categories",
+        missing=True,
     )
 
 
 def _codes(levels: tuple[tuple[str, ...], ...], data: Data) -> Array:
-    """(N, D) codes into the model's levels, whatever the order of the table's own; raises `ZooError` for an unknown one."""
-    own = levels_of(data)
-    named = [bool(data.categories and data.categories[d]) for d in range(len(levels))]
-    codes = np.empty((data.num_rows, len(levels)), dtype=np.int32)
-    for d, known in enumerate(levels):
-        places = {level: code for code, level in enumerate(known)}
-        translated = np.array([places.get(level, -1) for level in own[d]], dtype=np.int32)
-        here = data.x[:, d].astype(int) if named[d] else np.unique(data.x[:, d], return_inverse=True)[1]
-        codes[:, d] = translated[here]
-        if (codes[:, d] < 0).any():
-            row = int(np.flatnonzero(codes[:, d] < 0)[0])
-            raise ZooError(
-                f"{data.name}: column {data.columns[d]!r}, row {row + 1}: {own[d][int(here[row])]!r} is a level that the model "
-                f"has not seen; it has {', '.join(known)}"
-            )
-    return on_host(codes)
+    """(N, D) codes into the model's levels, whatever the order of the table's own, −1 for a missing cell.
+
+    Raises `ZooError` for an unknown level.
+    """
+    _refuse_no_table(data)
+    codes = [recoded(data, d, known, ". Correct the cell, or remove the row") for d, known in enumerate(levels)]
+    return on_host(np.nan_to_num(np.column_stack(codes), nan=-1).astype(np.int32))
 
 
 def _indicators(sizes: tuple[int, ...], codes: Array) -> Array:
-    """(N, Σ levels): one-hot codes side by side."""
+    """(N, Σ levels): one-hot codes side by side, zeros where a cell is missing."""
     return jnp.concatenate([jax.nn.one_hot(codes[:, d], size) for d, size in enumerate(sizes)], axis=1)
 
 

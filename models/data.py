@@ -1,8 +1,8 @@
-"""The data container, and tables read into it: CSV and Parquet files, DataFrames and arrays."""
+"""The data container, what is read into it, and what is asked of it: rows, columns, cells that are missing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +14,16 @@ class ZooError(ValueError):
     """Something the user can mend: the message says what is wrong, where, and what to do. The shell exits with 2."""
 
 
+class Note(NamedTuple):
+    """What was found of one column of a table, also of one that is not in x; `models.columns` has the rules."""
+
+    column: str
+    kind: str  # number, count, category or label; identifier, constant, empty or ignored: left out of x
+    why: str  # in words
+    spelled: tuple[tuple[str, int], ...] = ()  # how missing cells were written, and how often
+    cells: np.ndarray | None = None  # (N,): names, numbers or None, of a column that was left out
+
+
 class Data(NamedTuple):
     """A table of N rows on the host: columns of numbers or categories, and at most one label column.
 
@@ -21,7 +31,9 @@ class Data(NamedTuple):
     levels of a column, x holds codes into them (it is empty where all columns are numbers, and so is the entry of a column of
     numbers); ``labels`` is (N,) with codes into ``levels``, −1 for a missing label or a set of candidates, or None;
     ``candidates`` is (N, levels), true where a row's label may be that level, with no entry for a missing label, or None where
-    no row has a set; ``weight`` is (N,), non-negative, or None for one each.
+    no row has a set; ``weight`` is (N,), non-negative, or None for one each. ``kinds`` are number, count or category, or "" for
+    a column of which nobody has said so yet, and () for a table of such: `models.columns.typed` decides. ``notes`` are on the
+    columns of the source, in its order, where it had more to say than x does.
     """
 
     name: str
@@ -33,6 +45,8 @@ class Data(NamedTuple):
     weight: np.ndarray | None = None
     candidates: np.ndarray | None = None
     categories: tuple[tuple[str, ...], ...] = ()
+    kinds: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     @property
     def num_rows(self) -> int:
@@ -51,38 +65,36 @@ def load_data(
     unit: str | None = None,
     weight: np.ndarray | None = None,
     name: str | None = None,
+    types: Mapping[str, str] | None = None,
     **options: Any,
 ) -> Data:
-    """Read a named data set, a CSV or Parquet file, a DataFrame, an array, a SciPy sparse matrix or texts into `Data`.
+    """Read a named data set, a file, a DataFrame, an array, a SciPy sparse matrix or texts into `Data`.
 
+    A file is CSV, Parquet or Arrow; a DataFrame is pandas' or any that hands its columns over as Arrow does (polars, pyarrow).
     ``label`` names the column that is set aside as the label, and ``labels`` gives one a row where there is no such column;
     classes come in sorted order, or in that of a pandas Categorical, and log-odds are against the first;
     ``columns`` are the columns to keep, in order (for a sparse matrix: their names); ``drop_constant`` leaves out columns with
     a single value; ``threshold`` turns numbers into 1 where they are above it and 0 elsewhere; ``text`` names a column of
     texts, which become documents of the tokens of ``unit`` (word, the default, character or kind), as do a list of texts and a
-    list of lists of words; ``weight`` is one non-negative number a row. Further ``options`` go to the generator of a named data
-    set.
+    list of lists of words; ``weight`` is one non-negative number a row; ``types`` says column by column what it holds: number,
+    count, category or label, or identifier or ignore to leave it out. Further ``options`` go to the generator of a named data
+    set; for a table they are ``missing``, ``separator``, ``decimal`` and ``thousands``, see `models.cells.Style`.
     Raises `ZooError` naming file, column, row and value.
     """
     from models import tables
-    from models.datasets import DATASETS
+    from models.columns import checked_types, with_types
 
+    types, label = checked_types(types, label)
     if isinstance(source, Data):
-        data = source
-    elif isinstance(source, str) and source in DATASETS:
-        known = _known_options(source, DATASETS[source], options | ({"unit": unit} if unit is not None else {}))
-        try:
-            data = DATASETS[source](**known)
-        except (TypeError, ValueError) as error:
-            given = ", ".join(f"{key}={value}" for key, value in known.items())
-            raise ZooError(f"data set {source} cannot be made with {given}: {error}") from error
-    else:
         if options:
-            takes = "label, labels, columns, drop_constant, threshold, text, unit and weight"
-            raise ZooError(f"unknown data option {sorted(options)[0]!r}: a table takes {takes}")
-        data = tables.read(source, label, columns, text, unit, name)
+            raise ZooError(f"unknown data option {min(options)!r}: {source.name} has been read already")
+        data = source
+    elif isinstance(source, str) and tables.is_named(source):
+        data = tables.generate(source, options | ({"unit": unit} if unit is not None else {}))
+    else:
+        data = tables.read(source, tables.Wanted(label, columns, text, unit, name, types), options)
         columns, label = None if _is_table(data) else columns, None
-    data = _select(data, label, columns, drop_constant)
+    data = _select(with_types(data, types), label, columns, drop_constant)
     if data.x.shape[0] == 0:
         raise ZooError(f"{data.name} has no rows")
     if (cell := first_cell(data, np.isinf)) is not None:
@@ -96,7 +108,8 @@ def take(data: Data, rows: np.ndarray) -> Data:
     weight, labels, candidates = (
         None if column is None else column[rows] for column in (data.weight, data.labels, data.candidates)
     )
-    return data._replace(x=data.x[rows], weight=weight, labels=labels, candidates=candidates)
+    notes = tuple(note if note.cells is None else note._replace(cells=note.cells[rows]) for note in data.notes)
+    return data._replace(x=data.x[rows], weight=weight, labels=labels, candidates=candidates, notes=notes)
 
 
 def split(data: Data, test_fraction: float, seed: int) -> tuple[Data, Data | None]:
@@ -124,11 +137,19 @@ def as_data(source: Any) -> Data:
 
 
 def refuse_categories(data: Data, remedy: str) -> None:
-    """A `ZooError` naming the first column of categories, for models of numbers."""
+    """A `ZooError` naming the first column of categories, for models of numbers; codes that are numbers themselves may pass."""
     for column, levels in zip(data.columns, data.categories, strict=False):
-        if levels:
+        if not are_numbers(levels):
             some = ", ".join(levels[:3]) + (", …" if len(levels) > 3 else "")
             raise ZooError(f"{data.name}: column {column!r} holds categories ({some}); {remedy}")
+
+
+BOOLEAN = ("False", "True")
+
+
+def are_numbers(levels: tuple[str, ...]) -> bool:
+    """Whether the codes of a column are its numbers: there are no levels, or they are False and True, or 0, 1, 2, …"""
+    return levels == BOOLEAN or all(level == str(code) for code, level in enumerate(levels))
 
 
 def is_sparse(x: Any) -> bool:
@@ -193,13 +214,12 @@ def _binarised(data: Data, threshold: float | None) -> Data:
         raise ZooError(f"{data.name} holds documents: threshold is for numbers")
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not np.isfinite(threshold):
         raise ZooError(f"threshold must be a number, got {threshold!r}")
-    if any(data.categories):
-        raise ZooError(f"{data.name} has columns of categories: threshold is for numbers")
+    refuse_categories(data, "threshold is for numbers")
     if is_sparse(data.x):
         if threshold < 0:
             raise ZooError("threshold must be 0 or more for sparse counts: their empty cells are 0")
         return data._replace(x=sparse.csr_array(data.x > threshold, dtype=np.float64))
-    return data._replace(x=np.where(np.isnan(data.x), np.nan, data.x > threshold))
+    return data._replace(x=np.where(np.isnan(data.x), np.nan, data.x > threshold), categories=(), kinds=())
 
 
 def allowed_labels(data: Data) -> np.ndarray:
@@ -218,7 +238,9 @@ def missing_labels(data: Data) -> np.ndarray:
 def _select(data: Data, label: str | None, columns: list[str] | str | None, drop_constant: bool) -> Data:
     """Keep ``columns`` of a data set already read, and its label only under its own name."""
     if label is not None and label != data.label:
-        raise ZooError(f"{data.name} has no label {label!r}; its label is {data.label!r}")
+        from models.columns import as_label
+
+        data = as_label(data, label)
     if not _is_table(data) and (columns is not None or drop_constant):
         raise ZooError(f"{data.name} holds documents: columns and drop_constant are for tables")
     if columns is not None:
@@ -237,23 +259,14 @@ def _select(data: Data, label: str | None, columns: list[str] | str | None, drop
 def keep_columns(data: Data, chosen: list[int]) -> Data:
     """Some columns of a table, in a given order."""
     categories = tuple(data.categories[d] for d in chosen) if data.categories else ()
-    return data._replace(x=data.x[:, chosen], columns=tuple(data.columns[d] for d in chosen), categories=categories)
+    kinds = tuple(data.kinds[d] for d in chosen) if data.kinds else ()
+    names = tuple(data.columns[d] for d in chosen)
+    return data._replace(x=data.x[:, chosen], columns=names, categories=categories if any(categories) else (), kinds=kinds)
 
 
 def _is_constant(column: Any) -> bool:
     values = column.toarray() if is_sparse(column) else column
     return len(np.unique(values[~np.isnan(values)])) <= 1
-
-
-def _known_options(name: str, loader: Any, options: dict[str, Any]) -> dict[str, Any]:
-    import inspect
-
-    known = list(inspect.signature(loader).parameters)
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        takes = ", ".join(known) if known else "none of its own"
-        raise ZooError(f"unknown option {unknown[0]!r} of data set {name}: it takes {takes}")
-    return options
 
 
 def _checked_weight(weight: np.ndarray | None, data: Data) -> np.ndarray | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from models.data import Data
+from models.data import Data, ZooError
 
 # Document 001 draws men, women and aliens of Mars from "covariances" that are not symmetric. Legacy NumPy sampled
 # (CᵀC)^(1/2) of each, silently; these effective matrices are what its figures show (errata E5).
@@ -49,15 +49,16 @@ def breast_cancer() -> Data:
 
 
 def diabetes() -> Data:
-    """442 diabetes patients in raw units: nine numbers (age, body mass index, blood pressure, serum); the label is sex."""
+    """442 diabetes patients in raw units: nine numbers (age, body mass index, blood pressure, serum) and a category, sex."""
     from sklearn.datasets import load_diabetes
 
     bunch = load_diabetes(scaled=False)
-    names = [str(name) for name in bunch["feature_names"]]
-    sex = names.index("sex")
-    real = [d for d in range(len(names)) if d != sex]
-    codes = (bunch["data"][:, sex] == bunch["data"][:, sex].max()).astype(int)
-    return Data("diabetes", bunch["data"][:, real], tuple(names[d] for d in real), codes, "sex", ("1", "2"))
+    names = tuple(str(name) for name in bunch["feature_names"])
+    # scikit-learn's 1 and 2, whose meaning its source does not say, as codes 0 and 1.
+    x = bunch["data"] - np.array([float(name == "sex") for name in names])
+    categories = tuple(("1", "2") if name == "sex" else () for name in names)
+    kinds = tuple("category" if levels else "number" for levels in categories)
+    return Data("diabetes", x, names, categories=categories, kinds=kinds)
 
 
 def martians(num_rows: int = 500, seed: int = 0) -> Data:
@@ -67,6 +68,57 @@ def martians(num_rows: int = 500, seed: int = 0) -> Data:
     roots = np.linalg.cholesky(MARTIAN_COVARIANCES)
     x = MARTIAN_MEANS[kind] + np.einsum("nij,nj->ni", roots[kind], rng.normal(size=(num_rows, 2)))
     return Data("martians", x, ("weight", "height"), kind, "kind", ("man", "woman", "alien"))
+
+
+# A survey of the same men, women and aliens. Rows are kinds; columns are levels, of which the shares sum to 1.
+SURVEY_LEVELS = {"planet": ("Earth", "Mars", "Venus"), "diet": ("meat", "plants", "rust")}
+SURVEY_PROBS = {
+    "planet": np.array([[0.85, 0.05, 0.10], [0.75, 0.10, 0.15], [0.05, 0.85, 0.10]]),
+    "diet": np.array([[0.70, 0.28, 0.02], [0.30, 0.68, 0.02], [0.10, 0.15, 0.75]]),
+}
+SURVEY_MOONS = np.array([1.0, 1.5, 4.0])  # mean number of moons visited
+
+
+def martians_survey(
+    num_rows: int = 500, seed: int = 0, missing: float = 0.1, mechanism: str = "mcar", correlated: bool = True
+) -> Data:
+    """Men, women and aliens of `martians` asked for planet, diet and the number of moons they visited, with holes; known truth.
+
+    Given the kind, planet and diet are drawn from `SURVEY_PROBS`, moons are Poisson with mean `SURVEY_MOONS`, and all are
+    independent of each other and of weight and height. These two are as in `martians`, or with ``correlated=False`` independent
+    given the kind, with the same means and variances. ``missing`` is the mean share of holes in a column; the label has none.
+    With ``mechanism="mcar"`` every cell is a hole with that probability. With ``"mar"`` height is always seen, and the other
+    cells of row n are holes with probability 2 · missing · u_n, where u_n = (number of shorter rows + ½) / N: the tallest
+    answer least, so that the rows that answer are too short, and with it too light.
+    """
+    if not 0 <= missing <= (0.5 if mechanism == "mar" else 1):
+        raise ZooError(f"missing={missing} must be a share from 0 to 1, and at most 0.5 with mechanism=mar")
+    if mechanism not in ("mcar", "mar"):
+        raise ZooError(f"mechanism={mechanism!r} is not one of mcar, mar")
+    measured = martians(num_rows, seed)
+    kind = measured.labels
+    rng = np.random.default_rng([seed, 1])
+    asked = [_drawn(rng, probs[kind]) for probs in SURVEY_PROBS.values()]
+    size = measured.x
+    if not correlated:
+        spread = np.sqrt(np.diagonal(MARTIAN_COVARIANCES, axis1=1, axis2=2))
+        size = MARTIAN_MEANS[kind] + spread[kind] * rng.normal(size=size.shape)
+    x = np.column_stack([size, *asked, rng.poisson(SURVEY_MOONS[kind])]).astype(np.float64)
+    columns = (*measured.columns, *SURVEY_LEVELS, "moons")
+    holes = np.full(x.shape, missing)
+    if mechanism == "mar":
+        rank = np.argsort(np.argsort(x[:, 1]))
+        holes = np.where(np.array(columns) == "height", 0.0, 2 * missing * ((rank + 0.5) / num_rows)[:, None])
+    x[rng.random(x.shape) < holes] = np.nan
+    categories = tuple(SURVEY_LEVELS.get(column, ()) for column in columns)
+    kinds = ("number", "number", "category", "category", "count")
+    name = "martians_survey"
+    return measured._replace(name=name, x=x, columns=columns, categories=categories, kinds=kinds)
+
+
+def _drawn(rng: np.random.Generator, probs: np.ndarray) -> np.ndarray:
+    """(N,): a level for every row of probabilities (N, levels)."""
+    return (rng.random(len(probs))[:, None] > probs.cumsum(1)[:, :-1]).sum(1)
 
 
 def blobs(num_rows: int = 500, num_features: int = 2, num_groups: int = 3, separation: float = 5.0, seed: int = 0) -> Data:
@@ -162,6 +214,7 @@ DATASETS: dict[str, Callable[..., Data]] = {
     "breast_cancer": breast_cancer,
     "diabetes": diabetes,
     "martians": martians,
+    "martians_survey": martians_survey,
     "blobs": blobs,
     "spam": spam,
     "python_lines": python_lines,

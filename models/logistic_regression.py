@@ -33,7 +33,7 @@ from numpyro import distributions as dist
 from models.base import Algebra, Data, Discriminant, Hyper, Linear, Model, Sites, Stats, ZooError, on_host
 from models.classifier import allowed_classes, classes_of, unlabelled
 from models.data import as_data, require_complete
-from models.gaussian_rows import centre, constant_columns, encode, flat, moments
+from models.gaussian_rows import centre, constant_columns, encode, flat, moments, table
 from models.hyperparameters import check_hyper, given_numbers
 from models.latents import restrict
 from models.mixture import Rows, matched, witnesses
@@ -171,7 +171,7 @@ def hyperparameters(data: Data, weight_scale: float, prior: Any) -> dict[str, np
     A column with one value in all rows that count has spread 0, and its weight the prior of a column of spread 1.
     """
     mean, variance = moments(data)
-    counted = encode(data) if data.weight is None else encode(data)[data.weight > 0]
+    counted = table(data) if data.weight is None else table(data)[data.weight > 0]
     constant = constant_columns(counted)
     mean[constant], variance[constant] = counted[0, constant], 0.0  # without rounding: such a column is 0 about the origin
     constants = {"origin": mean, "spread": np.sqrt(variance)}

@@ -14,8 +14,8 @@ and, given z_n = k, independent columns, of which a row brings those that are ob
                 x_nd ~ Poisson(rate_kd)
 
 Document 004 writes a = dof / 2, b = scatter / 2, m = location, β = strength. A missing cell has probability 1 in the E-step and
-no part in the M-step, which counts the observed cells of every column for itself (errata E19). That holds where cells are missing
-at random: whether one is missing may depend on what is observed in its row, not on its own value.
+no part in the M-step, which counts the observed cells of every column for itself (errata E19). That holds where cells are
+missing at random: whether one is missing may depend on what is observed in its row, not on its own value.
 """
 
 from collections.abc import Mapping
@@ -72,7 +72,7 @@ def build(
     mixture.check(data, emission, f"num_components={len(names)}", len(names))
     options = {"num_components": len(names), "prior": prior, "labelled": labelled, "unseen": unseen}
     rows = partial(_rows, emission, like, names if labelled else None, unseen)
-    warnings = unseen_classes(data, names) if labelled else ()
+    warnings = tuple(unseen_classes(data, names)) if labelled else ()
     return mixture.model(NAME, data, emission, shape, names, _numbers(prior, like), rows, options, warnings)
 
 
@@ -81,7 +81,7 @@ def block(like: Layout) -> Emission:
     places = {kind: tuple(d for d, own in enumerate(like.kinds) if own == kind) for kind in PARTS}
     categories = places["category"]
     names, levels = (tuple(each[d] for d in categories) for each in (like.columns, like.categories))
-    blocks = {"number": GAUSSIANS["diag"], "category": categorical(names, levels) if names else None, "count": poisson}
+    blocks = {"number": GAUSSIANS["diag"], "category": categorical(names, levels), "count": poisson}
     return side_by_side(tuple(Part(PARTS[kind], own, blocks[kind]) for kind, own in places.items() if own))
 
 

@@ -1,34 +1,74 @@
-"""Tables read into `models.data.Data`: CSV and Parquet files, DataFrames, arrays, SciPy's sparse matrices, and texts."""
+"""Tables read into `models.data.Data`: files, DataFrames, arrays, SciPy's sparse matrices, and texts; and written back."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from models.data import Data, ZooError, exists, is_sparse
-from models.documents import documents, tokenise
+from models.cells import Cells, Style, label_cells, read_cells, style_of
+from models.columns import categories_of, cells_of, notes_of
+from models.data import Data, Note, ZooError, exists, is_sparse
+from models.documents import Sequences, documents, tokenise
+from models.kinds import LEFT_OUT
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SHOWN = 80  # characters of a path in a message
+PARQUET, ARROW, TABBED = (".parquet", ".pq"), (".arrow", ".feather", ".ipc", ".arrows"), (".tsv", ".tab")
 
 
-def read(
-    source: Any, label: str | None, columns: list[str] | str | None, text: str | None, unit: str | None, name: str | None
-) -> Data:
-    """Whatever is not a named data set; raises `ZooError` naming file, column, row and value."""
-    rows = _token_lists(source, unit or "word")
+class Wanted(NamedTuple):
+    """What is asked of a source: arguments of `models.data.load_data`."""
+
+    label: str | None = None
+    columns: list[str] | str | None = None
+    text: str | None = None
+    unit: str | None = None
+    name: str | None = None
+    types: Mapping[str, str] = {}
+
+
+def is_named(source: str) -> bool:
+    """Whether there is a data set of this name."""
+    from models.datasets import DATASETS
+
+    return source in DATASETS
+
+
+def generate(name: str, options: dict[str, Any]) -> Data:
+    """A named data set, with the options of its generator; raises `ZooError` for an option that it does not take."""
+    import inspect
+
+    from models.datasets import DATASETS
+
+    known = list(inspect.signature(DATASETS[name]).parameters)
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        takes = ", ".join(known) if known else "none of its own"
+        raise ZooError(f"unknown option {unknown[0]!r} of data set {name}: it takes {takes}")
+    try:
+        return DATASETS[name](**options)
+    except (TypeError, ValueError) as error:
+        given = ", ".join(f"{key}={value}" for key, value in options.items())
+        raise ZooError(f"data set {name} cannot be made with {given}: {error}") from error
+
+
+def read(source: Any, wanted: Wanted, options: Mapping[str, Any]) -> Data:
+    """Whatever is not a named data set; ``options`` as for `style_of`. Raises `ZooError` naming file, column, row and value."""
+    style_of(options, plain=False)  # refuses what is no option, whatever the source
+    rows = _token_lists(source, wanted.unit or "word")
     if rows is None and not is_sparse(source):
-        return read_table(source, label, columns, text, unit, name)
-    if (wanted := label or text) is not None:
-        raise ZooError(f"there is no column {wanted!r} in texts, lists or a matrix: labels= takes one label a row")
+        return read_table(source, wanted, options)
+    if (column := wanted.label or wanted.text) is not None:
+        raise ZooError(f"there is no column {column!r} in texts, lists or a matrix: labels= takes one label a row")
     if rows is None:
-        return read_matrix(source, columns, name)
-    return _documents(rows, name or ("texts" if isinstance(source[0], str) else "documents"))
+        return read_matrix(source, wanted.columns, wanted.name)
+    return _documents(rows, wanted.name or ("texts" if isinstance(source[0], str) else "documents"))
 
 
 def _documents(rows: list[Any], name: str) -> Data:
@@ -53,42 +93,46 @@ def _token_lists(source: Any, unit: str) -> list[Any] | None:
     return lists
 
 
-def read_table(
-    source: Any, label: str | None, columns: list[str] | str | None, text: str | None, unit: str | None, name: str | None
-) -> Data:
+def read_table(source: Any, wanted: Wanted, options: Mapping[str, Any]) -> Data:
     """A file, a DataFrame or an array: columns of numbers and categories, or one of texts."""
-    import pandas as pd
-
-    if isinstance(source, str | Path):
-        frame, title = _read(Path(source)), str(source)
-    elif isinstance(source, pd.DataFrame):
-        frame, title = source, name or "table"
-    else:
-        frame, title = _frame_of_array(source), name or "array"
+    frame, title, style = _frame(source, wanted, options)
     frame = frame.rename(columns=str)
     twice = [str(c) for c in frame.columns[frame.columns.duplicated()]]
     if twice:
         raise ZooError(f"{title} has several columns named {twice[0]!r}: rename them")
-    chosen = [columns] if isinstance(columns, str) else columns
-    for wanted in [label, text, *(chosen or [])]:
-        if wanted is not None and wanted not in frame.columns:
-            raise ZooError(f"{title} has no column {wanted!r}; its columns are {', '.join(frame.columns)}")
+    label, text, types = wanted.label, wanted.text, wanted.types
+    chosen = [wanted.columns] if isinstance(wanted.columns, str) else wanted.columns
+    for name in [label, text, *(chosen or []), *types]:
+        if name is not None and name not in frame.columns:
+            raise ZooError(f"{title} has no column {name!r}; its columns are {', '.join(frame.columns)}")
     if text is not None:
-        return _labelled(_documents(_tokens(frame[text], title, unit or "word"), title), frame, label)
-    real = [c for c in frame.columns if c != label] if chosen is None else [c for c in chosen if c != label]
+        data = _documents(_tokens(frame[text], title, wanted.unit or "word"), title)
+        return data if label is None else _labelled(data, frame[label], style)
+    real = [c for c in (frame.columns if chosen is None else chosen) if c != label]
     if not real:
         raise ZooError(f"{title} has no columns to model")
-    read = [_column(frame[c], title) for c in real]
-    x = np.column_stack([values for values, _ in read])
-    categories = tuple(levels for _, levels in read) if any(levels for _, levels in read) else ()
-    return _labelled(Data(title, x, tuple(real), categories=categories), frame, label)
+    aside = {c: types[c] for c in real if types.get(c) in ("identifier", "ignore")}
+    read = {c: read_cells(frame[c], title, style, types.get(c, "")) for c in real if c not in aside}
+    x = np.column_stack([cells.values for cells in read.values()]) if read else np.zeros((len(frame), 0))
+    categories = tuple(cells.levels for cells in read.values())
+    notes = [_note(c, frame[c], c == label, aside.get(c), read.get(c)) for c in frame.columns if c in real or c == label]
+    data = Data(title, x, tuple(read), categories=categories if any(categories) else (), notes=tuple(notes))
+    return data if label is None else _labelled(data, frame[label], style)
 
 
-def _labelled(data: Data, frame: pd.DataFrame, label: str | None) -> Data:
-    if label is None:
-        return data
-    codes, levels, candidates = _codes(frame[label], data.name)
-    return data._replace(labels=codes, label=label, levels=levels, candidates=candidates)
+def _note(name: str, column: pd.Series[Any], is_label: bool, left_out: str | None, cells: Cells | None) -> Note:
+    """What reading alone has to say of a column."""
+    if cells is not None:
+        return Note(name, "category" if cells.levels else "number", "", cells.spelled)
+    if is_label:
+        return Note(name, "label", "named by you")
+    filled = column.astype(object).where(column.notna(), None).to_numpy(dtype=object)
+    return Note(name, "identifier" if left_out == "identifier" else "ignored", "left out by you", cells=filled)
+
+
+def _labelled(data: Data, column: pd.Series[Any], style: Style) -> Data:
+    codes, levels, candidates = _codes(label_cells(column, style), str(column.name), data.name)
+    return data._replace(labels=codes, label=str(column.name), levels=levels, candidates=candidates)
 
 
 def _tokens(column: pd.Series[Any], title: str, unit: str) -> list[list[str]]:
@@ -96,6 +140,43 @@ def _tokens(column: pd.Series[Any], title: str, unit: str) -> list[list[str]]:
     if len(missing):
         raise ZooError(f"{title}: column {column.name!r}, row {missing[0] + 1}: there is no text; fill it in or remove the row")
     return [tokenise(str(text), unit) for text in column]
+
+
+def to_frame(data: Data) -> pd.DataFrame:
+    """The table in its own terms: a DataFrame with the columns in the order of the source, also those that were left out.
+
+    Categories are Categoricals of level names, counts are Int64, numbers float64, each with its missing value; a label with
+    several candidates is ``a|b``. `load_data` of it is the same table. Raises `ZooError` for documents and sparse counts.
+    """
+    import pandas as pd
+
+    if isinstance(data.x, Sequences) or is_sparse(data.x):
+        raise ZooError(f"{data.name} holds documents or sparse counts, which are no table")
+    found: dict[str, Any] = {}
+    for note in notes_of(data):
+        if note.column in data.columns:
+            place = data.columns.index(note.column)
+            values, levels = data.x[:, place], categories_of(data)[place]
+            if levels:
+                codes = np.where(np.isnan(values), -1, values).astype(int)
+                found[note.column] = pd.Categorical.from_codes(codes, categories=pd.Index(levels))
+            else:
+                found[note.column] = pd.array(values, dtype="Int64") if note.kind == "count" else values
+        elif note.kind in LEFT_OUT:
+            if (cells := cells_of(data, note.column)) is not None:
+                found[note.column] = cells
+        else:
+            found[note.column] = _label_column(data)
+    return pd.DataFrame(found)
+
+
+def _label_column(data: Data) -> Any:
+    """The labels by name."""
+    import pandas as pd
+
+    if data.candidates is not None:
+        return ["|".join(level for level, may in zip(data.levels, row, strict=True) if may) or None for row in data.candidates]
+    return pd.Categorical.from_codes(np.asarray(data.labels), categories=pd.Index(data.levels))
 
 
 def read_matrix(source: Any, columns: Any, name: str | None) -> Data:
@@ -112,14 +193,42 @@ def with_labels(data: Data, labels: Any) -> Data:
         return data
     import pandas as pd
 
-    column = pd.Series(labels, name="label")
+    column = pd.Series(labels, name="label").reset_index(drop=True)
     if len(column) != data.num_rows:
         raise ZooError(f"labels: {len(column)} of them for {data.num_rows} rows")
-    codes, levels, candidates = _codes(column.reset_index(drop=True), data.name)
+    codes, levels, candidates = _codes(column, "label", data.name)
     return data._replace(labels=codes, label="label", levels=levels, candidates=candidates)
 
 
-def _read(path: Path) -> pd.DataFrame:
+def _frame(source: Any, wanted: Wanted, options: Mapping[str, Any]) -> tuple[pd.DataFrame, str, Style]:
+    """(the cells as a DataFrame, what the table is called, how its cells are written)."""
+    import pandas as pd
+
+    if isinstance(source, str | Path):
+        path = Path(source)
+        style = style_of(options, plain=path.suffix not in (*PARQUET, *ARROW))
+        return _read(path, style, wanted.types), str(source), style
+    style = style_of(options, plain=False)
+    if style.separator is not None:
+        raise ZooError("separator is for text files: this table has columns already")
+    if isinstance(source, pd.DataFrame):
+        return source, wanted.name or "table", style
+    if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
+        return _of_arrow(source), wanted.name or "table", style
+    return _frame_of_array(source), wanted.name or "array", style
+
+
+def _of_arrow(source: Any) -> pd.DataFrame:
+    """Whatever hands its columns over as Arrow does: tables of pyarrow, DataFrames of polars and others."""
+    import pyarrow
+
+    try:
+        return pyarrow.table(source).to_pandas()
+    except (pyarrow.ArrowException, TypeError, ValueError) as error:
+        raise ZooError(f"data: this {type(source).__name__} cannot be read as a table: {error}") from error
+
+
+def _read(path: Path, style: Style, types: Mapping[str, str]) -> pd.DataFrame:
     import pandas as pd
 
     from models.datasets import DATASETS
@@ -130,20 +239,53 @@ def _read(path: Path) -> pd.DataFrame:
             f"data: {shown!r} is neither a file nor a named data set ({', '.join(DATASETS)}); in Python, texts come in a list"
         )
     try:
-        if path.suffix in {".parquet", ".pq"}:
+        if path.suffix in PARQUET:
             return pd.read_parquet(path)
-        header = pd.read_csv(
-            path, skipinitialspace=True, header=None, nrows=1, dtype=str
-        )  # pandas renames a second "x" to "x.1"
-        names = [str(name) for name in header.iloc[0] if not pd.isna(name)]
-        twice = [name for index, name in enumerate(names) if name in names[:index]]
-        if twice:
-            raise ZooError(f"{path} has several columns named {twice[0]!r}: rename them")
-        return pd.read_csv(path, skipinitialspace=True)
+        if path.suffix in ARROW:
+            return _read_arrow(path)
+        return _read_text(path, style, types)
     except ZooError:
         raise
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, OSError, ImportError, ValueError) as error:
         raise ZooError(f"{path} cannot be read as a table: {str(error).strip()}") from error
+
+
+def _read_arrow(path: Path) -> pd.DataFrame:
+    """An Arrow file, which feather is too, or a stream written to disk."""
+    import pyarrow
+
+    with pyarrow.OSFile(str(path)) as file:
+        magic = file.read(6)
+        file.seek(0)
+        reader = pyarrow.ipc.open_file(file) if magic == b"ARROW1" else pyarrow.ipc.open_stream(file)
+        return reader.read_all().to_pandas()
+
+
+def _read_text(path: Path, style: Style, types: Mapping[str, str]) -> pd.DataFrame:
+    """A CSV file: its numbers as numbers, and everything else, also what stands for a missing cell, as text."""
+    import pandas as pd
+
+    separator = style.separator or ("\t" if path.suffix in TABBED else ",")
+    # Without a header of its own pandas renames a second "x" to "x.1".
+    header = pd.read_csv(path, sep=separator, skipinitialspace=True, header=None, nrows=1, dtype=str)
+    names = [str(name) for name in header.iloc[0] if not pd.isna(name)]
+    twice = [name for index, name in enumerate(names) if name in names[:index]]
+    if twice:
+        raise ZooError(f"{path} has several columns named {twice[0]!r}: rename them")
+    other = next((word for word, mark in {"semicolon": ";", "tab": "\t", "bar": "|"}.items() if mark in "".join(names)), None)
+    if len(names) == 1 and other is not None and style.separator is None:
+        raise ZooError(f"{path} has one column, {names[0]!r}: if that is several, say data.separator={other}")
+    return pd.read_csv(
+        path,
+        sep=separator,
+        skipinitialspace=True,
+        keep_default_na=False,
+        na_values=[""],
+        low_memory=False,  # in parts, one column could be read as numbers here and as text there
+        decimal=style.decimal,
+        thousands=style.thousands or None,
+        dtype={name: str for name, kind in types.items() if kind in ("category", "identifier", "ignore")},
+    )
 
 
 def _frame_of_array(source: Any) -> pd.DataFrame:
@@ -163,24 +305,6 @@ def _frame_of_array(source: Any) -> pd.DataFrame:
     return pd.DataFrame(array, columns=[f"x{d}" for d in range(array.shape[1])])
 
 
-def _column(column: pd.Series[Any], title: str) -> tuple[np.ndarray, tuple[str, ...]]:
-    """(numbers, no levels), or (codes, levels) where at least half of the cells are no numbers; NaN where a cell is missing."""
-    import pandas as pd
-
-    if pd.api.types.is_datetime64_any_dtype(column) or pd.api.types.is_timedelta64_dtype(column):
-        raise ZooError(f"{title}: column {column.name!r} holds dates; turn them into numbers, or leave the column out")
-    numbers = pd.to_numeric(column, errors="coerce")
-    bad = np.flatnonzero(numbers.isna() & ~column.isna())
-    if not len(bad):
-        return numbers.to_numpy(dtype=np.float64, na_value=np.nan), ()
-    if len(bad) < int((~column.isna()).sum()) / 2:
-        raise ZooError(
-            f"{title}: column {column.name!r}, row {bad[0] + 1}: {column.iloc[bad[0]]!r} is not a number; correct the cell"
-        )
-    codes, found = pd.factorize(column.astype(str).where(~column.isna(), None), sort=True)
-    return np.where(codes < 0, np.nan, codes), tuple(str(level) for level in found)
-
-
 def _level(cell: Any) -> Any:
     """A label as it is sorted: a text without its margins, whole floats as integers."""
     if isinstance(cell, str):
@@ -188,7 +312,7 @@ def _level(cell: Any) -> Any:
     return int(cell) if isinstance(cell, float | np.floating) and cell == int(cell) else cell
 
 
-def _codes(column: pd.Series[Any], title: str) -> tuple[np.ndarray, tuple[str, ...], np.ndarray | None]:
+def _codes(column: pd.Series[Any], name: str, title: str) -> tuple[np.ndarray, tuple[str, ...], np.ndarray | None]:
     """(codes, levels, candidates) of a label column; ``a|b`` in a cell is a set of candidates.
 
     Whole numbers are named without a decimal point, also where missing labels have made floats of them.
@@ -207,11 +331,11 @@ def _codes(column: pd.Series[Any], title: str) -> tuple[np.ndarray, tuple[str, .
         return np.asarray(codes), levels, None
     candidates = codes[:, None] == np.arange(len(levels))  # a missing label has no candidate
     for row, names in sets.items():
-        known = [name.strip() in levels for name in names]
+        known = [member.strip() in levels for member in names]
         if not all(known):
             raise ZooError(
-                f"{title}: column {column.name!r}, row {row + 1}: {names[known.index(False)].strip()!r} is a candidate here, "
+                f"{title}: column {name!r}, row {row + 1}: {names[known.index(False)].strip()!r} is a candidate here, "
                 f"but no row has it as its label; the labels are {', '.join(levels)}"
             )
-        candidates[row] = np.isin(levels, [name.strip() for name in names])
+        candidates[row] = np.isin(levels, [member.strip() for member in names])
     return np.asarray(codes), levels, candidates

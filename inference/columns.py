@@ -1,0 +1,102 @@
+"""What the user sees of a table before the run: every column, its kind and why, what is missing, what it holds."""
+
+from typing import NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from models.columns import categories_of, cells_of, notes_of
+from models.data import BOOLEAN, Data, Note
+from models.kinds import LEFT_OUT, verdict
+
+SHOWN = 40  # columns printed, beside those that are left out; report.html has all
+
+
+class Line(NamedTuple):
+    """One column, in words."""
+
+    column: str
+    kind: str
+    why: str
+    missing: str
+    holds: str  # its levels, or its range
+
+
+def lines(data: Data) -> list[Line]:
+    """A line for every column of the table, in its order; those that are left out too."""
+    return [_line(data, note) for note in notes_of(data)]
+
+
+def print_columns(data: Data, console: Console) -> None:
+    """Print the columns as the model is about to read them, in 80 columns of text; documents have none."""
+    if not hasattr(data.x, "ndim"):
+        return
+    found = lines(data)
+    first = [line for line in found if not line.kind.startswith("left out")][:SHOWN]
+    shown = [line for line in found if line in first or line.kind.startswith("left out")]
+    widths = {"column": 18, "kind": 10, "why": 20, "missing": 12, "holds": 20}
+    table = Table(*(Column(name, overflow="fold", max_width=width) for name, width in widths.items()), box=None, pad_edge=False)
+    for line in shown:
+        table.add_row(*map(Text, line), style="dim" if line.kind.startswith("left out") else "")
+    console.print(Text(f"{data.name}: {data.num_rows} rows", style="bold"))
+    console.print(table)
+    if len(shown) < len(found):
+        console.print(f"and {len(found) - len(shown)} columns more", highlight=False)
+    console.print(
+        "another kind: data.types.<column>=number|count|category|label|identifier|ignore", style="dim", highlight=False
+    )
+
+
+def _line(data: Data, note: Note) -> Line:
+    column = note.column
+    if note.kind == "label":
+        codes = np.array([]) if data.labels is None else data.labels
+        return Line(column, "label", note.why, _missing(note, int((codes < 0).sum())), _some(data.levels))
+    if note.kind in LEFT_OUT:
+        cells = cells_of(data, column)
+        missing = "" if cells is None else _missing(note, sum(cell is None for cell in cells))
+        return Line(column, f"left out: {note.kind}", note.why, missing, "" if cells is None else _some(_different(cells)))
+    place = data.columns.index(column)
+    values, levels = data.x[:, place], categories_of(data)[place]
+    missing = _missing(note, int(np.isnan(values).sum()))
+    return Line(column, note.kind, note.why or _doubt(data, place), missing, _some(levels) if levels else _range(values))
+
+
+def _doubt(data: Data, place: int) -> str:
+    """For a table that is read as it is: what the rules of the kinds would have left out."""
+    if data.kinds and data.kinds[place]:
+        return ""
+    levels = categories_of(data)[place]
+    found = verdict(data.columns[place], data.x[:, place], () if levels == BOOLEAN else levels)
+    return f"{found.kind}? {found.why}" if found.kind in LEFT_OUT else ""
+
+
+def _missing(note: Note, number: int) -> str:
+    """How many cells are missing, and how they were written; without their numbers where rows have been left out since."""
+    if not number:
+        return ""
+    whole = sum(count for _, count in note.spelled) == number
+    written = ", ".join(f"{word} {count}" if whole and len(note.spelled) > 1 else word for word, count in note.spelled)
+    return f"{number} ({written})" if written else str(number)
+
+
+def _range(values: np.ndarray) -> str:
+    seen = values[~np.isnan(values)]
+    return f"{seen.min():.4g} to {seen.max():.4g}" if len(seen) else ""
+
+
+def _different(cells: np.ndarray) -> tuple[str, ...]:
+    """The first of its different cells, in words."""
+    found: dict[str, None] = {}
+    for cell in cells:
+        if cell is not None:
+            found[f"{cell:.4g}" if isinstance(cell, float) else str(cell)] = None
+        if len(found) > 6:
+            break
+    return tuple(found)
+
+
+def _some(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:6]) + (", …" if len(names) > 6 else "")

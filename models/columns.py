@@ -1,0 +1,288 @@
+"""Columns with their kinds: what the user says of them, what the rules of `models.kinds` say, and how new rows match.
+
+A model that takes numbers, counts and categories together asks for `typed`, keeps the `layout`, and reads new rows by
+`as_typed`. Models of numbers (`gmm` and its like) take a table as it was read: every column of numbers is one, also where the
+rules would see codes or an identifier, and nothing is left out but by ``types``, ``columns`` and ``drop_constant``. So the
+rules never change a result of theirs; what the user says of a column holds for every model.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from models.data import BOOLEAN, Data, Note, ZooError, is_sparse, keep_columns, load_data
+from models.documents import Sequences
+from models.kinds import LEFT_OUT, TYPES, Verdict, verdict
+
+
+class Layout(NamedTuple):
+    """The columns as a model reads them. Hashable: names only."""
+
+    columns: tuple[str, ...]
+    kinds: tuple[str, ...]
+    categories: tuple[tuple[str, ...], ...]  # one entry a column, () for numbers and counts
+    notes: tuple[Note, ...] = ()  # on all columns of the table that the model was built on, without their cells
+
+
+class Reading(NamedTuple):
+    """One column in its kind: numbers, or codes into levels."""
+
+    values: np.ndarray  # (N,)
+    levels: tuple[str, ...]
+    verdict: Verdict
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the user says
+
+
+def checked_types(types: Any, label: str | None) -> tuple[dict[str, str], str | None]:
+    """(column -> one of `TYPES`, the label); ``types={"kind": "label"}`` is ``label="kind"``. Raises `ZooError`."""
+    if types is not None and not isinstance(types, Mapping):
+        raise ZooError(f"types={types!r}: expected a kind for a column, as {{'year': 'category'}}")
+    said = {str(column): str(kind) for column, kind in (types or {}).items()}
+    for column, kind in said.items():
+        if kind not in TYPES:
+            raise ZooError(f"types: {kind!r}, of column {column!r}, is not one of {', '.join(TYPES)}")
+    labels = {column for column, kind in said.items() if kind == "label"} | ({label} if label is not None else set())
+    if len(labels) > 1:
+        raise ZooError(f"several columns are named as the label: {', '.join(sorted(labels))}")
+    if label is not None and said.get(label, "label") != "label":
+        raise ZooError(f"column {label!r} cannot be the label and of type {said[label]}")
+    return said, next(iter(labels), None)
+
+
+def with_types(data: Data, types: Mapping[str, str]) -> Data:
+    """The table with what the user says of its columns; raises `ZooError` for an unknown one, or the first cell against it."""
+    said = {column: kind for column, kind in types.items() if kind != "label"}
+    if not said:
+        return data
+    _refuse_no_table(data)
+    away = {note.column for note in data.notes if note.kind in LEFT_OUT}
+    for column in said:
+        if column not in data.columns and column not in away:
+            raise ZooError(f"{data.name} has no column {column!r}; its columns are {', '.join(data.columns)}")
+    here = {column: kind for column, kind in said.items() if column in data.columns}
+    places = {data.columns.index(column): kind for column, kind in here.items() if kind not in ("identifier", "ignore")}
+    data = _with(data, {d: Reading(*_as_kind(data, d, kind), Verdict(kind, "by you")) for d, kind in places.items()})
+    out = {"identifier": Verdict("identifier", "left out by you"), "ignore": Verdict("ignored", "left out by you")}
+    return _without(data, {column: out[kind] for column, kind in here.items() if kind in out})
+
+
+def as_label(data: Data, name: str) -> Data:
+    """A column of categories as the label, in place of the one there was; raises `ZooError` where there is none."""
+    place = data.columns.index(name) if name in data.columns else -1
+    if place < 0 or not categories_of(data)[place]:
+        has = f"its label is {data.label!r}" if data.label is not None else "it has no label"
+        raise ZooError(f"{data.name} has no label {name!r}; {has}")
+    codes, levels = data.x[:, place], data.categories[place]
+    rest = keep_columns(data, [d for d in range(len(data.columns)) if d != place])
+    notes = tuple(note._replace(why="named by you") if note.column == name else note for note in data.notes)
+    labels = np.where(np.isnan(codes), -1, codes).astype(int)
+    return rest._replace(labels=labels, label=name, levels=levels, candidates=None, notes=notes)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the rules say
+
+
+def typed(data: Data) -> Data:
+    """The table with the kind of every column, as the rules decide where the user has not; one with all kinds as it is.
+
+    Columns of categories hold codes afterwards; columns that are left out are in ``notes``, with the reason. Raises `ZooError`
+    for documents, sparse counts, dates, and a table of which nothing is left.
+    """
+    _refuse_no_table(data)
+    kinds = data.kinds or ("",) * len(data.columns)
+    if all(kinds):
+        return data
+    levels = categories_of(data)
+    open_places = [d for d, kind in enumerate(kinds) if not kind]
+    found = {d: verdict(data.columns[d], data.x[:, d], levels[d]) for d in open_places}
+    for d, one in found.items():
+        if one.kind == "date":
+            raise ZooError(
+                f"{data.name}: column {data.columns[d]!r} holds dates ({one.why}); turn them into numbers, or say "
+                f"data.types.{data.columns[d]}=ignore or data.types.{data.columns[d]}=category"
+            )
+    out = {data.columns[d]: one for d, one in found.items() if one.kind in LEFT_OUT}
+    kept = {d: one for d, one in found.items() if one.kind not in LEFT_OUT}
+    data = _without(_with(data, {d: Reading(*_as_kind(data, d, one.kind), one) for d, one in kept.items()}), out)
+    if not data.columns:
+        reasons = ", ".join(f"{column}: {one.kind}" for column, one in out.items())
+        raise ZooError(f"{data.name} has no columns to model ({reasons}); say otherwise with data.types.<column>=<kind>")
+    return data
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# New rows for a model
+
+
+def layout(data: Data) -> Layout:
+    """What a model keeps of a `typed` table, to read new rows by."""
+    notes = tuple(note._replace(cells=None, spelled=()) for note in notes_of(data))
+    return Layout(data.columns, data.kinds, categories_of(data), notes)
+
+
+def as_typed(source: Any, like: Layout, unseen: str = "error") -> Data:
+    """Rows in the columns, kinds and level codes of ``like``: whatever `load_data` reads, matched by the names of columns.
+
+    Columns that the layout lacks are left out. A level that it lacks is an error or, with ``unseen="missing"``, a missing cell.
+    Raises `ZooError` for a column that is not there, and for the first cell that is not of its column's kind.
+    """
+    if unseen not in ("error", "missing"):
+        raise ZooError(f"unseen={unseen!r} is not one of error, missing")
+    data = _read_for(source, like)
+    _refuse_no_table(data)
+    if (data.columns, data.kinds, categories_of(data)) == like[:3]:
+        return data
+    absent = [column for column in like.columns if column not in data.columns]
+    if absent:
+        raise ZooError(f"{data.name} has no column {absent[0]!r}, as the model has; its columns are {', '.join(data.columns)}")
+    places = [data.columns.index(column) for column in like.columns]
+    read = [
+        recoded(data, d, levels, ". Correct the cell, or leave it empty", unseen)
+        if kind == "category"
+        else _as_kind(data, d, kind)[0]
+        for d, kind, levels in zip(places, like.kinds, like.categories, strict=True)
+    ]
+    spelled = {note.column: note.spelled for note in data.notes}
+    notes = tuple(
+        note._replace(
+            spelled=spelled.get(note.column, ()), cells=cells_of(data, note.column) if note.kind in LEFT_OUT else None
+        )
+        for note in like.notes
+    )
+    categories = like.categories if any(like.categories) else ()
+    return data._replace(x=np.column_stack(read), columns=like.columns, categories=categories, kinds=like.kinds, notes=notes)
+
+
+def _read_for(source: Any, like: Layout) -> Data:
+    from models.tables import is_named
+
+    if isinstance(source, Data):
+        return source
+    if isinstance(source, str) and is_named(source):
+        return load_data(source)
+    said = {column: "category" for column, levels in zip(like.columns, like.categories, strict=True) if levels}
+    return load_data(source, columns=list(like.columns), types=said)
+
+
+def recoded(data: Data, place: int, levels: tuple[str, ...], remedy: str, unseen: str = "error") -> np.ndarray:
+    """(N,): the cells of one column as codes into ``levels``, by name, NaN where one is missing.
+
+    A level that is not among them is a `ZooError` that ends in ``remedy`` or, with ``unseen="missing"``, a missing cell.
+    """
+    codes, own = _as_kind(data, place, "category")
+    known = {level: code for code, level in enumerate(levels)}
+    known |= {"0": 0, "1": 1} if levels == BOOLEAN else {}
+    found = _at(np.array([known.get(level, -1) for level in own], dtype=np.float64), codes)
+    if (found < 0).any() and unseen == "error":
+        row = int(np.flatnonzero(found < 0)[0])
+        raise ZooError(
+            f"{data.name}: column {data.columns[place]!r}, row {row + 1}: {own[int(codes[row])]!r} is a level that the model "
+            f"has not seen; it has {', '.join(levels)}{remedy}"
+        )
+    return np.where(found < 0, np.nan, found)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Columns one by one
+
+
+def categories_of(data: Data) -> tuple[tuple[str, ...], ...]:
+    """The levels of every column, () where it has none."""
+    return data.categories or ((),) * len(data.columns)
+
+
+def notes_of(data: Data) -> tuple[Note, ...]:
+    """A note on every column: those that reading made, of the columns there still are, and for others what can be seen."""
+    kinds = data.kinds or ("",) * len(data.columns)
+    seen = {
+        column: kind or ("category" if levels else "number")
+        for column, kind, levels in zip(data.columns, kinds, categories_of(data), strict=True)
+    }
+    if data.label is not None:
+        seen.setdefault(data.label, "label")
+    known = [note for note in data.notes if note.kind in LEFT_OUT or note.column in seen]
+    rest = [Note(column, kind, "") for column, kind in seen.items() if column not in {note.column for note in known}]
+    return (*(note._replace(kind=seen.get(note.column, note.kind)) for note in known), *rest)
+
+
+def cells_of(data: Data, column: str) -> np.ndarray | None:
+    """(N,) names, numbers or None where a cell is missing, of a column in x or left out; None where there is no such column."""
+    if column not in data.columns:
+        return next((note.cells for note in data.notes if note.column == column), None)
+    place = data.columns.index(column)
+    values, levels = data.x[:, place], categories_of(data)[place]
+    named = _at(np.array(levels, dtype=object), values, None) if levels else values.astype(object)
+    named[np.isnan(values)] = None
+    return named
+
+
+def _at(table: np.ndarray, codes: np.ndarray, missing: Any = np.nan) -> np.ndarray:
+    """(N,): the entries of a table at codes, some of which are NaN."""
+    return np.append(table, np.array([missing], dtype=table.dtype))[np.where(np.isnan(codes), -1, codes).astype(int)]
+
+
+def _as_kind(data: Data, place: int, kind: str) -> tuple[np.ndarray, tuple[str, ...]]:
+    """(values, levels) of a column as a number, count or category; raises `ZooError` for the first cell that is none."""
+    values, own = data.x[:, place], categories_of(data)[place]
+    filled = ~np.isnan(values)
+    if kind == "category":
+        if own:
+            return values, own
+        different, codes = np.unique(values[filled], return_inverse=True)
+        coded = np.full(len(values), np.nan)
+        coded[filled] = codes
+        return coded, tuple(f"{value:.15g}" for value in different)
+    numbers = _at(np.array([_number(level) for level in own]), values) if own and own != BOOLEAN else values
+    _refuse_cells(data, place, np.isnan(numbers) & filled, "is not a number")
+    if kind == "count":
+        _refuse_cells(data, place, (numbers < 0) | (numbers != np.floor(numbers)) & filled, "is not a count")
+    return numbers, ()
+
+
+def _number(level: str) -> float:
+    try:
+        return float(level)
+    except ValueError:
+        return np.nan
+
+
+def _refuse_cells(data: Data, place: int, wrong: np.ndarray, what: str) -> None:
+    if wrong.any():
+        row, column = int(np.flatnonzero(wrong)[0]), data.columns[place]
+        own = categories_of(data)[place]
+        cell = repr(own[int(data.x[row, place])]) if own else f"{data.x[row, place]:.15g}"
+        raise ZooError(f"{data.name}: column {column!r}, row {row + 1}: {cell} {what}; correct the cell, or say another type")
+
+
+def _with(data: Data, readings: Mapping[int, Reading]) -> Data:
+    """The table with some columns read otherwise."""
+    if not readings:
+        return data
+    x, categories, kinds = data.x.copy(), list(categories_of(data)), list(data.kinds or ("",) * len(data.columns))
+    for place, reading in readings.items():
+        x[:, place], categories[place], kinds[place] = reading.values, reading.levels, reading.verdict.kind
+    said = {data.columns[place]: reading.verdict for place, reading in readings.items()}
+    notes = (n._replace(kind=said[n.column].kind, why=said[n.column].why) if n.column in said else n for n in notes_of(data))
+    named = tuple(categories) if any(categories) else ()
+    return data._replace(x=x, categories=named, kinds=tuple(kinds), notes=tuple(notes))
+
+
+def _without(data: Data, out: Mapping[str, Verdict]) -> Data:
+    """The table without some columns, whose cells are kept in its notes."""
+    if not out:
+        return data
+    notes = [
+        n._replace(kind=out[n.column].kind, why=out[n.column].why, cells=cells_of(data, n.column)) if n.column in out else n
+        for n in notes_of(data)
+    ]
+    return keep_columns(data, [d for d, c in enumerate(data.columns) if c not in out])._replace(notes=tuple(notes))
+
+
+def _refuse_no_table(data: Data) -> None:
+    if isinstance(data.x, Sequences) or is_sparse(data.x):
+        raise ZooError(f"{data.name} holds documents or sparse counts, which have no columns of different kinds")
