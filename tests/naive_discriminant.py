@@ -14,6 +14,7 @@ from models import MODELS, Data, Model, load_data
 X = two_groups(14)
 LABELS = ["a", "b", "c", None, "a|b", "b", None, "a", "c", "c|b", "a", "b", "c", "a"]
 COVARIANCES = ("tied", "full")
+LONG = {"exact": {"num_samples": 1024}, "gibbs": {"num_warmup": 1000, "num_samples": 2048}}  # compared with each other
 every_covariance = pytest.mark.parametrize("covariance", COVARIANCES)
 
 
@@ -29,7 +30,7 @@ def build(data: Data | None = None, **options) -> Model:
 
 @cache
 def fitted(method: str) -> xr.DataTree:
-    return fit(build(), table(), method=method, seed=1, **SHORT[method])
+    return fit(build(), table(), method=method, seed=1, **SHORT[method] | LONG.get(method, {}))
 
 
 def sites_of(covariance: str) -> dict[str, np.ndarray]:

@@ -12,7 +12,10 @@ from models import MODELS, Data, Model, load_data
 from models.naive_bayes import EMISSIONS
 
 ROWS, COLUMNS = 15, 4
+LEVELS = (2, 3, 2)  # of the columns that hold categories
 LABELS = ["a", "b", "c", "a", "b", "c", "a", "a", "b", None, "a|b", "c", None, "b|c", "a"]
+# Long enough to compare the samplers with what is exact: one run serves every test of a method.
+LONG = {"exact": {"num_samples": 1024}, "gibbs": {"num_warmup": 500, "num_samples": 1024}, "nuts": {"num_samples": 1024}}
 every_emission = pytest.mark.parametrize("emission", EMISSIONS)
 
 
@@ -23,7 +26,7 @@ def table(emission: str, labels: tuple[str | None, ...] = tuple(LABELS)) -> Data
         "bernoulli": rng.integers(0, 2, (ROWS, COLUMNS)),
         "multinomial": rng.poisson(2.0, (ROWS, COLUMNS)),
         "poisson": rng.poisson(2.0, (ROWS, COLUMNS)),
-        "categorical": rng.integers(0, [2, 3, 4, 2], (ROWS, COLUMNS)),
+        "categorical": rng.integers(0, LEVELS, (ROWS, len(LEVELS))),
         "gaussian": rng.normal(size=(ROWS, COLUMNS)),
     }[emission]
     return load_data(x, labels=list(labels))
@@ -35,7 +38,7 @@ def build(emission: str, data: Data | None = None, **options) -> Model:
 
 @cache
 def fitted(emission: str, method: str):
-    return fit(build(emission), table(emission), method=method, seed=1, **SHORT[method])
+    return fit(build(emission), table(emission), method=method, seed=1, **SHORT[method] | LONG.get(method, {}))
 
 
 def random_sites(emission: str, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -46,7 +49,7 @@ def random_sites(emission: str, rng: np.random.Generator) -> dict[str, np.ndarra
             "bernoulli": lambda: {"feature_probs": rng.beta(2, 2, (3, COLUMNS))},
             "multinomial": lambda: {"word_probs": rng.dirichlet(np.full(COLUMNS, 2.0), 3)},
             "poisson": lambda: {"rate": rng.gamma(4.0, 0.5, (3, COLUMNS))},
-            "categorical": lambda: {f"probs_x{d}": rng.dirichlet(np.full(k, 2.0), 3) for d, k in enumerate([2, 3, 4, 2])},
+            "categorical": lambda: {f"probs_x{d}": rng.dirichlet(np.full(k, 2.0), 3) for d, k in enumerate(LEVELS)},
             "gaussian": lambda: {"mean": rng.normal(size=(3, COLUMNS)), "precision": rng.gamma(3.0, 0.4, (3, COLUMNS))},
         }[emission]()
     )

@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from naive import SHORT
 from scipy import optimize, stats
 from scipy.special import log_softmax, logsumexp, softmax
 
-from inference import fit
+from inference import METHODS, fit
 from models import MODELS, Data, Model, load_data
 from models.normal import NormalStats
 
@@ -22,15 +23,10 @@ LABELS = {
     2: [*("ab" * 4), None, *("abb" * 4), "a", None, "b"],
     3: ["a", "b", "c", None, "a|b", "b", None, "a", "c", "c|b", "a", "b", "c", "a", *("abc" * 3), "a|c"],
 }
-SHORT = {
-    "em": {"num_starts": 2},
-    "stochastic_em": {"num_starts": 2, "max_iter": 50},
-    "cavi": {"num_starts": 2, "num_samples": 20},
-    "map": {"num_starts": 2},
-    "laplace": {"num_starts": 2, "num_samples": 20},
-    "gibbs": {"num_warmup": 20, "num_samples": 20},
-    "nuts": {"num_warmup": 20, "num_samples": 20},
-}
+# Every method, with as many draws as the comparison of the two samplers takes: one run serves every test of a method.
+METHODS_RUN = tuple(method for method in METHODS if method not in {"hard_em", "exact"})
+RUNS = [(method, size) for method in METHODS_RUN for size in (2, 3) if (method, size) != ("cavi", 3)]
+LONG = {"gibbs": {"num_warmup": 1000, "num_samples": 10240}, "nuts": {"num_samples": 2560}}
 every_size = pytest.mark.parametrize("size", [2, 3])
 
 
@@ -50,7 +46,7 @@ def build(size: int, data: Data | None = None, **options: Any) -> Model:
 
 @cache
 def fitted(method: str, size: int) -> xr.DataTree:
-    return fit(build(size), table(size), method=method, seed=1, **SHORT[method])
+    return fit(build(size), table(size), method=method, seed=1, **SHORT[method] | LONG.get(method, {}))
 
 
 def random_sites(size: int, columns: int = 2, seed: int = 1) -> Sites:

@@ -23,16 +23,17 @@ def with_labels(data: Data, labels: list[str | None]) -> Data:
 @cache
 def table(form: str) -> Data:
     if form == "positions":
-        x = np.random.default_rng(0).integers(0, 2, (len(LABELS), 5))
+        x = np.random.default_rng(0).integers(0, 2, (len(LABELS), 4))
         return load_data(x, labels=LABELS)
     return with_labels(documents([list(text) for text in TEXTS]), LABELS)
 
 
-def build(form: str, **options) -> Model:
+def build(form: str, data: Data | None = None, **options) -> Model:
+    """Every pair of tokens, the pairs seen (any vocabulary is a large one), or binary columns in order."""
     with pytest.MonkeyPatch.context() as patch:
         if form == "seen":
             patch.setattr("models.markov_naive_bayes.ALL_PAIRS", 0)
-        return MODELS["markov_naive_bayes"](table(form), homogeneous=form != "positions", **options)
+        return MODELS["markov_naive_bayes"](table(form) if data is None else data, homogeneous=form != "positions", **options)
 
 
 def random_sites(model: Model, form: str, seed: int = 0) -> dict[str, np.ndarray]:
@@ -43,12 +44,12 @@ def random_sites(model: Model, form: str, seed: int = 0) -> dict[str, np.ndarray
         sizes = alphabet("seen").sizes
         rows = [np.concatenate([rng.dirichlet(np.full(n, 2.0)) for n in sizes]) for _ in range(2)]
         return sites | {"transition_probs": np.array(rows)}
-    return sites | {"transition_probs": rng.dirichlet(np.full(size, 2.0), (2, 3) if form == "pairs" else (2, 4, 2))}
+    return sites | {"transition_probs": rng.dirichlet(np.full(size, 2.0), (2, 3) if form == "pairs" else (2, 3, 2))}
 
 
 def alphabet(form: str) -> Alphabet:
     if form == "positions":
-        return Alphabet(2, positions=5)
+        return Alphabet(2, positions=4)
     return Alphabet(3, seen=observed_pairs(table(form).x, 3)) if form == "seen" else Alphabet(3)
 
 

@@ -1,5 +1,7 @@
 """Labels: observed, missing or a set of candidates, in the generative classifiers and in every method."""
 
+from functools import partial
+
 import jax
 import numpy as np
 import pandas as pd
@@ -55,14 +57,14 @@ def test_density_is_the_sum_over_what_is_allowed(covariance):
     naive = logsumexp(local, axis=1)
     np.testing.assert_allclose(log_likelihood(model, sites, table()), naive, rtol=1e-10)
 
-    def program(sites):
-        return log_density(model.spec, (dict(model.hyper), rows), {"marginal": True}, sites)[0]
+    def program(sites, marginal=True):
+        return log_density(model.spec, (dict(model.hyper), rows), {"marginal": marginal}, sites)[0]
 
     density, gradient = jax.jit(jax.value_and_grad(program))(sites)
     assert float(density) == pytest.approx(log_prior(covariance, model.hyper, naive_sites) + naive.sum(), rel=1e-10)
     assert all(np.isfinite(leaf).all() for leaf in gradient.values())
     z = local.argmax(1)
-    complete, _ = log_density(model.spec, (dict(model.hyper), rows), {"marginal": False}, sites | {"component": z})
+    complete = jax.jit(partial(program, marginal=False))(sites | {"component": z})
     expected = log_prior(covariance, model.hyper, naive_sites) + local[np.arange(len(z)), z].sum()
     assert float(complete) == pytest.approx(expected, rel=1e-10)
 
@@ -182,7 +184,7 @@ def test_weights_are_repeated_rows():
     model = build(table(labels))
     weighted = table(labels)._replace(weight=weight.astype(float))
     repeated = take(table(labels), np.repeat(np.arange(14), weight))
-    pair = [fit(model, data, method="exact", num_samples=5).attrs["log_evidence"] for data in (weighted, repeated)]
+    pair = [fit(model, data, method="exact", **SHORT["exact"]).attrs["log_evidence"] for data in (weighted, repeated)]
     assert pair[0] == pytest.approx(pair[1], rel=1e-12)
     modes = [fit(model, data, method="em")["point_estimate"]["mean"].values for data in (weighted, repeated)]
     np.testing.assert_allclose(*modes, rtol=1e-10)
@@ -200,20 +202,20 @@ def test_weights_are_repeated_rows():
 def test_evidence_is_the_sum_over_completions(covariance):
     """With labels missing, p(x, labels) = Σ over completions of the labels of p(x, z); each term by a run of its own."""
     labels = ["a", "b", "c", *("abca" * 3)[:11]]
-    partial = list(labels)
-    partial[4], partial[7] = None, "a|c"
+    partly = list(labels)
+    partly[4], partly[7] = None, "a|c"
     model = build(table(tuple(labels)), covariance=covariance)
-    whole = fit(model, table(tuple(partial)), method="exact", num_samples=10).attrs["log_evidence"]
+
+    def evidence(labels: list[str | None]) -> float:
+        return fit(model, table(tuple(labels)), method="exact", **SHORT["exact"]).attrs["log_evidence"]
+
     terms = []
     for fourth in "abc":
         for seventh in "ac":
-            full = [*partial[:4], fourth, *partial[5:7], seventh, *partial[8:]]
-            terms.append(fit(model, table(tuple(full)), method="exact", num_samples=10).attrs["log_evidence"])
-    assert whole == pytest.approx(logsumexp(terms), rel=1e-10)
-    bound = fit(model, table(tuple(labels)), method="cavi", num_samples=10).attrs["elbo"]
-    assert bound == pytest.approx(
-        fit(model, table(tuple(labels)), method="exact", num_samples=10).attrs["log_evidence"], rel=1e-10
-    )
+            terms.append(evidence([*partly[:4], fourth, *partly[5:7], seventh, *partly[8:]]))
+    assert evidence(partly) == pytest.approx(logsumexp(terms), rel=1e-10)
+    bound = fit(model, table(tuple(labels)), method="cavi", **SHORT["cavi"]).attrs["elbo"]
+    assert bound == pytest.approx(evidence(labels), rel=1e-10)
 
 
 def test_exact_enumerates_the_open_rows_only():
@@ -235,8 +237,7 @@ def test_exact_agrees_with_gibbs():
     """Means of the functionals within 4.5 Monte Carlo standard errors: a false alarm in 10,000 runs for a dozen numbers."""
     import arviz_stats
 
-    exact = fit(build(), table(), method="exact", seed=2)
-    gibbs = fit(build(), table(), method="gibbs", seed=2, num_samples=2000)
+    exact, gibbs = fitted("exact"), fitted("gibbs")
     for name in ("log_joint", "log_likelihood", "class_probs", "entropy"):
         gap = exact["functionals"][name].mean(("chain", "draw")) - gibbs["functionals"][name].mean(("chain", "draw"))
         errors = [arviz_stats.mcse(tree["functionals"].to_dataset()[name]) for tree in (exact, gibbs)]

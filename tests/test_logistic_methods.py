@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from naive import batch_error, near, neighbours_increase
+from naive import SHORT, distances, near, neighbours_increase
 from naive_logistic import (
     LABELS,
-    SHORT,
+    METHODS_RUN,
+    RUNS,
     Sites,
     X,
     best_log_joint,
@@ -26,15 +27,12 @@ from naive_logistic import (
 )
 from scipy import stats
 from scipy.special import logsumexp
-from test_retrace import OPTIONS, counted
 
 from inference import METHODS, fit, gibbs
 from inference.shell import run_main
 from models import Data, ZooError
 from models.data import allowed_labels
 from models.logistic_regression import Rows, draw_labels
-
-RUNS = [(method, size) for method in SHORT for size in (2, 3) if (method, size) != ("cavi", 3)]
 
 
 def found_sites(tree: xr.DataTree) -> Sites:
@@ -149,21 +147,12 @@ def test_every_method_takes_partial_labels(method, size):
 
 def test_every_method_is_run_or_refused():
     refused = {"hard_em": "most probable value", "exact": "never observed"}
-    assert {*SHORT, *refused} == set(METHODS)
+    assert {*METHODS_RUN, *refused} == set(METHODS)
     for method, words in refused.items():
         with pytest.raises(ZooError, match=words):
             fit(build(2), table(2), method=method)
     with pytest.raises(ZooError, match="no evidence bound"):
         fit(build(3), table(3), method="cavi")
-
-
-@pytest.mark.parametrize(("method", "size"), RUNS)
-def test_second_fit_traces_nothing(method, size):
-    for seed in (0, 1):
-        data = table(size)._replace(x=X + seed * np.sin(X))
-        with counted() as events:
-            fit(build(size, data), data, method=method, seed=seed, **OPTIONS[method])
-    assert events == []
 
 
 @pytest.mark.parametrize("method", ["em", "gibbs", "nuts"])
@@ -172,7 +161,7 @@ def test_command_line(tmp_path, capsys, method):
     path = tmp_path / "table.csv"
     pd.DataFrame(X, columns=["u", "v"]).assign(kind=LABELS[3]).to_csv(path, index=False)
     arguments = ["model=logistic_regression", f"method={method}", f"data={path}", "data.label=kind", "progress=false"]
-    short = [] if method == "em" else ["num_samples=50", "num_warmup=50"]
+    short = [f"{name}={value}" for name, value in SHORT[method].items()]
     assert run_main([*arguments, *short, f"out={tmp_path / 'run'}"]) in ({0} if method == "em" else {0, 3})
     assert (tmp_path / "run" / "results.nc").is_file()
     assert "weight_norm[b]" in capsys.readouterr().out
@@ -186,17 +175,7 @@ def test_command_line(tmp_path, capsys, method):
 @every_size
 def test_gibbs_agrees_with_nuts(size):
     """Means of functionals and sites and their squares, |z| < 5.5 at 39 degrees of freedom: false alarms below 1e-4."""
-    options = {"gibbs": {"num_warmup": 1000, "num_samples": 10000}, "nuts": {"num_samples": 2000}}
-    trees = [fit(build(size), table(size), method=method, seed=2, **chosen) for method, chosen in options.items()]
-    scores = {}
-    for group in ("functionals", "posterior"):
-        for name in trees[0][group].data_vars:
-            left, right = (np.moveaxis(t[group][name].values.reshape(*t[group][name].shape[:2], -1), 2, 0) for t in trees)
-            for column, (found, wanted) in enumerate(zip(left, right, strict=True)):
-                for power in (1, 2):
-                    pair = [(draws - wanted.mean()) ** power for draws in (found, wanted)]
-                    error = np.hypot(batch_error(pair[0]), batch_error(pair[1]))
-                    scores[name, column, power] = abs(pair[0].mean() - pair[1].mean()) / error
+    scores = distances(fitted("gibbs", size), fitted("nuts", size))
     assert max(scores.values()) < 5.5, scores
 
 

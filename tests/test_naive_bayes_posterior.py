@@ -3,8 +3,8 @@
 import jax
 import numpy as np
 import pytest
-from naive import is_finite, neighbours_increase
-from naive_emissions import COLUMNS, ROWS, build, every_emission, fitted, table
+from naive import SHORT, is_finite, neighbours_increase
+from naive_emissions import ROWS, build, every_emission, fitted, table
 from scipy import stats
 from scipy.special import logsumexp
 
@@ -40,10 +40,9 @@ def test_samplers_agree_with_the_exact_posterior(emission):
     """
     import arviz_stats
 
-    data, model = table(emission), build(emission)
-    exact = fit(model, data, method="exact", seed=2)["functionals"].to_dataset()
+    exact = fitted(emission, "exact")["functionals"].to_dataset()
     for method in ("gibbs", "nuts"):
-        found = fit(model, data, method=method, seed=3, num_warmup=500, num_samples=1000)["functionals"].to_dataset()
+        found = fitted(emission, method)["functionals"].to_dataset()
         for name in ("log_joint", "log_likelihood", "class_probs", "entropy"):
             gap = exact[name].mean(("chain", "draw")) - found[name].mean(("chain", "draw"))
             error = np.sqrt(arviz_stats.mcse(exact[name]) ** 2 + arviz_stats.mcse(found[name]) ** 2)
@@ -77,7 +76,7 @@ def test_evidence_is_the_closed_form(emission):
             expected += dirichlet(hyper["word_concentration"], x.sum(0))
             expected += (gammaln(x.sum(1) + 1) - gammaln(x + 1).sum(1)).sum()
         elif emission == "categorical":
-            for d in range(COLUMNS):
+            for d in range(data.x.shape[1]):
                 levels = len(np.unique(data.x[:, d]))
                 count = np.array([(x[:, d] == level).sum() for level in np.unique(data.x[:, d])])
                 expected += dirichlet(np.full(levels, float(hyper["level_concentration"])), count)
@@ -87,7 +86,7 @@ def test_evidence_is_the_closed_form(emission):
             expected += (
                 shape * np.log(scale) - gammaln(shape) + gammaln(shape + total) - (shape + total) * np.log(scale + len(x))
             ).sum() - gammaln(x + 1).sum()
-    found = fit(model, data, method="exact", num_samples=10).attrs["log_evidence"]
+    found = fit(model, data, method="exact", **SHORT["exact"]).attrs["log_evidence"]
     assert found == pytest.approx(float(expected), rel=1e-11)
 
 
@@ -113,19 +112,16 @@ def test_posterior_predictive_is_laplaces_rule():
 @pytest.mark.parametrize("emission", ["bernoulli", "poisson", "gaussian"])
 def test_posterior_predictive_is_a_ratio_of_evidences(emission):
     """p(x, y = c | data) = p(data, (x, y = c)) / p(data), each evidence by a run of `exact` of its own."""
-    labels = tuple("abc" * 5)
-    data = table(emission, labels)
-    rows = np.arange(ROWS)
-    train, new = models.data.take(data, rows[:12]), models.data.take(data, rows[12:])
-    model = build(emission, data)
-    found = posterior_predictive(model, train, new)
+    data = table(emission, tuple("abc" * 5))
+    model, last = build(emission, data), ROWS - 1
+    train = models.data.take(data, np.arange(last))
+    found = posterior_predictive(model, train, models.data.take(data, np.arange(last - 1, ROWS)))
 
     def evidence(one: Data) -> float:
-        return fit(model, one, method="exact", num_samples=5).attrs["log_evidence"]
+        return fit(model, one, method="exact", **SHORT["exact"]).attrs["log_evidence"]
 
     base = evidence(train)
-    longer = train._replace(x=np.concatenate([train.x, new.x[1:2]]))
-    ratios = [evidence(longer._replace(labels=np.append(train.labels, c))) - base for c in range(3)]
+    ratios = [evidence(data._replace(labels=np.append(train.labels, c))) - base for c in range(3)]
     assert float(found["log_density"][1]) == pytest.approx(logsumexp(ratios), rel=1e-9)
     np.testing.assert_allclose(found["probs"][1], np.exp(ratios - logsumexp(ratios)), rtol=1e-9)
 
