@@ -94,6 +94,8 @@ def load_data(
     else:
         data = tables.read(source, tables.Wanted(label, columns, text, unit, name, types), options)
         columns = label = None
+        if data.notes:  # of a table: other columns that were named are the label, or left out already
+            types = {column: kind for column, kind in types.items() if column in data.columns}
     data = _select(with_types(data, types), label, columns, drop_constant)
     if data.x.shape[0] == 0:
         raise ZooError(f"{data.name} has no rows")
