@@ -92,18 +92,22 @@ def categorical(columns: tuple[str, ...], levels: tuple[tuple[str, ...], ...]) -
             tuple((named(column), (dim,)) for column, dim in zip(columns, level_dims, strict=True)),
         ),
         explains="categories",
+        missing=True,
     )
 
 
 def _codes(levels: tuple[tuple[str, ...], ...], data: Data) -> Array:
-    """(N, D) codes into the model's levels, whatever the order of the table's own; raises `ZooError` for an unknown one."""
+    """(N, D) codes into the model's levels, whatever the order of the table's own, −1 for a missing cell.
+
+    Raises `ZooError` for an unknown level.
+    """
     _refuse_no_table(data)
     codes = [recoded(data, d, known, ". Correct the cell, or remove the row") for d, known in enumerate(levels)]
-    return on_host(np.column_stack(codes).astype(np.int32))
+    return on_host(np.nan_to_num(np.column_stack(codes), nan=-1).astype(np.int32))
 
 
 def _indicators(sizes: tuple[int, ...], codes: Array) -> Array:
-    """(N, Σ levels): one-hot codes side by side."""
+    """(N, Σ levels): one-hot codes side by side, zeros where a cell is missing."""
     return jnp.concatenate([jax.nn.one_hot(codes[:, d], size) for d, size in enumerate(sizes)], axis=1)
 
 

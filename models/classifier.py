@@ -31,17 +31,19 @@ def classifier(
     """A classifier on ``data`` by an emission block.
 
     ``num_classes`` is needed only where the data has no label at all: the model is then a mixture with exchangeable classes.
-    Raises `ZooError` for missing cells, values that the block cannot explain, fewer than two classes, or a prior outside its
-    support.
+    Raises `ZooError` for missing cells where the block needs them all, values that it cannot explain, fewer than two classes,
+    or a prior outside its support.
     """
     classes = classes_of(data, num_classes)
     shape = Shape("class_probs", "class", prior != "flat", len(classes), unlabelled(data))
-    mixture.check(mixture.complete(data, data.columns, name), emission, f"{len(classes)} classes", len(classes))
+    mixture.check(mixture.checked(data, data.columns, emission, name), emission, f"{len(classes)} classes", len(classes))
     rows = partial(rows_of, name, emission, data.columns, classes)
-    return mixture.model(name, data, emission, shape, classes, prior, rows, options, (*warnings, *_unseen(data, classes)))
+    return mixture.model(
+        name, data, emission, shape, classes, prior, rows, options, (*warnings, *unseen_classes(data, classes))
+    )
 
 
-def _unseen(data: Data, classes: tuple[str, ...]) -> list[str]:
+def unseen_classes(data: Data, classes: tuple[str, ...]) -> list[str]:
     """A line where no row says that it is of some class: what its parameters then mean."""
     allowed = allowed_classes(data, classes)
     if allowed is None:
@@ -97,5 +99,5 @@ def allowed_classes(data: Data, classes: tuple[str, ...]) -> np.ndarray | None:
 
 def rows_of(name: str, emission: Emission, columns: tuple[str, ...], classes: tuple[str, ...], source: Any) -> Rows:
     """Whatever `load_data` reads, as rows of the classifier."""
-    data = mixture.complete(as_data(source), columns, name)
+    data = mixture.checked(as_data(source), columns, emission, name)
     return mixture.rows_of(data, emission, allowed_classes(data, classes))

@@ -36,6 +36,7 @@ class Counts(NamedTuple):
 
     value: Array | SparseCounts  # (N, V), or its sparse form
     carrier: Array  # (N,)
+    observed: Array | None = None  # (N, V), where cells are missing, whose value is 0; None: all are there
 
 
 def encode(x: Any) -> Array | SparseCounts:

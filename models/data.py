@@ -93,9 +93,9 @@ def load_data(
         data = tables.generate(source, options | ({"unit": unit} if unit is not None else {}))
     else:
         data = tables.read(source, tables.Wanted(label, columns, text, unit, name, types), options)
-        columns = label = None
-        if data.notes:  # of a table: other columns that were named are the label, or left out already
-            types = {column: kind for column, kind in types.items() if column in data.columns}
+        if _is_table(data):  # other columns that were named are the label, or left out already
+            columns, types = None, {column: kind for column, kind in types.items() if column in data.columns}
+        label = None
     data = _select(with_types(data, types), label, columns, drop_constant)
     if data.x.shape[0] == 0:
         raise ZooError(f"{data.name} has no rows")
@@ -159,6 +159,11 @@ def is_sparse(x: Any) -> bool:
     return bool(sparse.issparse(x))
 
 
+def _is_table(data: Data) -> bool:
+    """Whether x has rows and columns: documents have rows only."""
+    return hasattr(data.x, "ndim")
+
+
 class Cell(NamedTuple):
     """A cell that was looked for: the first of ``number`` such."""
 
@@ -170,7 +175,7 @@ class Cell(NamedTuple):
 
 def first_cell(data: Data, wanted: Callable[[np.ndarray], np.ndarray]) -> Cell | None:
     """The first cell for which ``wanted`` is true of its value, or None; documents, and empty cells of counts, have none."""
-    if not hasattr(data.x, "ndim"):
+    if not _is_table(data):
         return None
     if is_sparse(data.x):
         cells = data.x.tocoo()
@@ -189,6 +194,11 @@ def first_cell(data: Data, wanted: Callable[[np.ndarray], np.ndarray]) -> Cell |
     return Cell(row, data.columns[column], value, len(found))
 
 
+def has_missing_cell(data: Data) -> bool:
+    """Whether some cell of a table is missing."""
+    return first_cell(data, np.isnan) is not None
+
+
 def require_complete(data: Data, reader: str) -> None:
     """A `ZooError` naming the first missing cell, for a ``reader`` that needs them all."""
     cell = first_cell(data, np.isnan)
@@ -202,7 +212,7 @@ def require_complete(data: Data, reader: str) -> None:
 def _binarised(data: Data, threshold: float | None) -> Data:
     if threshold is None:
         return data
-    if not hasattr(data.x, "ndim"):
+    if not _is_table(data):
         raise ZooError(f"{data.name} holds documents: threshold is for numbers")
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not np.isfinite(threshold):
         raise ZooError(f"threshold must be a number, got {threshold!r}")
@@ -233,6 +243,8 @@ def _select(data: Data, label: str | None, columns: list[str] | str | None, drop
         from models.columns import as_label
 
         data = as_label(data, label)
+    if not _is_table(data) and (columns is not None or drop_constant):
+        raise ZooError(f"{data.name} holds documents: columns and drop_constant are for tables")
     if columns is not None:
         chosen = [columns] if isinstance(columns, str) else list(columns)
         for wanted in chosen:
@@ -241,7 +253,7 @@ def _select(data: Data, label: str | None, columns: list[str] | str | None, drop
         data = keep_columns(data, [data.columns.index(c) for c in chosen])
     if drop_constant:
         data = keep_columns(data, [d for d in range(len(data.columns)) if not _is_constant(data.x[:, [d]])])
-    if not data.columns:
+    if _is_table(data) and not data.columns:
         raise ZooError(f"{data.name} has no columns to model")
     return data
 

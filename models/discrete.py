@@ -51,7 +51,7 @@ def _whole(data: Data) -> Any:
     """The table's x; a `ZooError` where a cell is not a count."""
     refuse_categories(data, CATEGORIES)
     _refuse(data, lambda x: x < 0, "counts cannot be negative")
-    _refuse(data, lambda x: x != np.floor(x), "counts must be whole numbers")
+    _refuse(data, lambda x: (x != np.floor(x)) & ~np.isnan(x), "counts must be whole numbers")
     return data.x
 
 
@@ -144,12 +144,18 @@ bernoulli = Emission(
 # Counts: the multinomial of a document's words, and independent Poisson columns
 
 
-def _encode_counts(carrier: Callable[[Any], np.ndarray]) -> Callable[[Data], Counts]:
-    def encoded(data: Data) -> Counts:
-        x = _whole(bag_of_words(data))
-        return Counts(counts.encode(x), on_host(carrier(x)))
+def _encode_multinomial(data: Data) -> Counts:
+    x = _whole(bag_of_words(data))
+    return Counts(counts.encode(x), on_host(_arrangements(x)))
 
-    return encoded
+
+def _encode_poisson(data: Data) -> Counts:
+    x = _whole(bag_of_words(data))
+    if is_sparse(x) or not np.isnan(x.sum()):
+        return Counts(counts.encode(x), on_host(-counts.factorials(x)))
+    seen = ~np.isnan(x)
+    filled = np.where(seen, x, 0.0)
+    return Counts(on_host(filled), on_host(-counts.factorials(filled)), on_host(seen))
 
 
 def _arrangements(x: Any) -> np.ndarray:
@@ -160,11 +166,12 @@ def _arrangements(x: Any) -> np.ndarray:
 
 
 def _counted(hyper: Hyper, x: Counts) -> Counts:
-    return Counts(counts.as_float(x.value), x.carrier)
+    return Counts(counts.as_float(x.value), x.carrier, None if x.observed is None else x.observed.astype(float))
 
 
 def _observed_counts(x: Counts) -> Array:
-    return counts.dense(counts.as_float(x.value))
+    value = counts.dense(counts.as_float(x.value))
+    return value if x.observed is None else jnp.where(x.observed, value, jnp.nan)
 
 
 def _multinomial_prior(hyper: Hyper, num_components: int) -> Array:
@@ -202,7 +209,7 @@ multinomial = Emission(
     constants=lambda data: {},
     prior=_multinomial_prior,
     program=_multinomial_program,
-    encode=_encode_counts(_arrangements),
+    encode=_encode_multinomial,
     observation=_observed_counts,
     features=_counted,
     log_density=_multinomial_log_density,
@@ -226,8 +233,10 @@ multinomial = Emission(
 
 def _poisson_defaults(data: Data, num_components: int) -> dict[str, Any]:
     """A prior worth two events, its mean at the column's; half an event where there was none."""
-    weight = np.ones(data.num_rows) if data.weight is None else data.weight
-    mean = (np.asarray(weight @ bag_of_words(data).x).ravel() + 0.5) / weight.sum()
+    weight, x = np.ones(data.num_rows) if data.weight is None else data.weight, bag_of_words(data).x
+    seen = np.ones(1) if is_sparse(x) else ~np.isnan(x)
+    total = weight @ (x if is_sparse(x) else np.where(seen, x, 0.0))
+    mean = (np.asarray(total).ravel() + 0.5) / (weight[:, None] * seen).sum(axis=0)
     return {"shape": 2.0, "inverse_scale": 2.0 / mean}
 
 
@@ -246,13 +255,17 @@ def _poisson_program(hyper: Hyper, x: Array, num_components: int, proper: bool) 
 
 
 def _poisson_log_density(T: GammaStats) -> Callable[[Counts], Array]:
-    total = T.exposure.sum(1)[None, :]
-    return lambda x: counts.log_mass(x.value, T.events) + (total + x.carrier[:, None])
+    def log_density(x: Counts) -> Array:
+        exposure = T.exposure.sum(1)[None, :] if x.observed is None else x.observed @ T.exposure.T
+        return counts.log_mass(x.value, T.events) + (exposure + x.carrier[:, None])
+
+    return log_density
 
 
 def _poisson_statistics(weight: Array, x: Counts) -> GammaStats:
     events = counts.totals(weight, x.value)
-    return GammaStats(events, jnp.broadcast_to(weight.sum(0)[:, None], events.shape))
+    exposure = weight.sum(0)[:, None] if x.observed is None else weight.T @ x.observed
+    return GammaStats(events, jnp.broadcast_to(exposure, events.shape))
 
 
 def _poisson_draw(key: Array, sites: Sites, z: Array) -> Counts:
@@ -273,7 +286,7 @@ poisson = Emission(
     constants=lambda data: {},
     prior=_poisson_prior,
     program=_poisson_program,
-    encode=_encode_counts(lambda x: -counts.factorials(x)),
+    encode=_encode_poisson,
     observation=_observed_counts,
     features=_counted,
     log_density=_poisson_log_density,

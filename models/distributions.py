@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.scipy.special import gammaln, xlogy
 from numpyro import distributions as dist
@@ -50,7 +51,10 @@ class EventSequence(dist.Distribution):  # type: ignore[misc]
 
 
 class Categories(dist.Distribution):  # type: ignore[misc]
-    """Codes (D,) of independent categorical columns, whose numbers of levels may differ: probs is one (…, levels) a column."""
+    """Codes (D,) of independent categorical columns, whose numbers of levels may differ: probs is one (…, levels) a column.
+
+    A code of −1 or NaN is a missing cell, which has probability 1.
+    """
 
     arg_constraints: ClassVar[dict[str, Any]] = {}
     support = constraints.independent(constraints.nonnegative_integer, 1)
@@ -62,7 +66,91 @@ class Categories(dist.Distribution):  # type: ignore[misc]
 
     def log_prob(self, value: Any) -> Array:
         """Σ_d log p_d(value_d): (…, K) for values (…, 1, D) and a batch of K."""
-        codes = jnp.asarray(value)
-        by_level = (jnp.moveaxis(jnp.log(probs), -1, 0) for probs in self.probs)  # (levels, K)
+        value = jnp.asarray(value)
+        codes = jnp.where(value >= 0, value, -1).astype(int)  # also where it is NaN
+        by_level = (_with_missing(jnp.moveaxis(jnp.log(probs), -1, 0)) for probs in self.probs)  # (levels + 1, K)
         parts = [table[codes[..., d]] for d, table in enumerate(by_level)]  # (…, 1, K)
         return sum((part.reshape(*part.shape[:-2], part.shape[-1]) for part in parts), jnp.zeros(()))
+
+
+def _with_missing(log_probs: Array) -> Array:
+    """A last row of zeros, which is at index −1."""
+    return jnp.concatenate([log_probs, jnp.zeros((1, log_probs.shape[1]))])
+
+
+class _Cells(constraints.ParameterFreeConstraint):  # type: ignore[misc]
+    """Numbers (D,), or NaN where a cell is missing."""
+
+    event_dim = 1
+
+    def __call__(self, x: Array) -> Array:
+        return ~jnp.isinf(x).any(-1)
+
+    def feasible_like(self, prototype: Array) -> Array:
+        return jnp.zeros_like(prototype)
+
+
+class ObservedColumns(dist.Distribution):  # type: ignore[misc]
+    """Independent columns (D,), a cell that is NaN summed out: the product of the densities of what is observed."""
+
+    arg_constraints: ClassVar[dict[str, Any]] = {}
+    support = _Cells()
+    pytree_data_fields = ("cells",)
+
+    def __init__(self, cells: Any, *, validate_args: bool | None = None) -> None:
+        self.cells = cells  # batch shape (..., D)
+        super().__init__(cells.batch_shape[:-1], cells.batch_shape[-1:], validate_args=validate_args)
+
+    def log_prob(self, value: Any) -> Array:
+        """Σ over the observed d of log p(value_d)."""
+        seen = ~jnp.isnan(value)
+        return jnp.where(seen, self.cells.log_prob(jnp.where(seen, value, 0.0)), 0.0).sum(-1)
+
+
+class ObservedNormal(dist.Distribution):  # type: ignore[misc]
+    """Multivariate Normal (D,), cells that are NaN summed out: Normal(loc_o, covariance_oo) of the observed ones."""
+
+    arg_constraints: ClassVar[dict[str, Any]] = {}
+    support = _Cells()
+    pytree_data_fields = ("loc", "covariance")
+
+    def __init__(self, loc: Array, covariance: Array, *, validate_args: bool | None = None) -> None:
+        self.loc, self.covariance = loc, covariance
+        super().__init__(jnp.shape(loc)[:-1], jnp.shape(loc)[-1:], validate_args=validate_args)
+
+    def log_prob(self, value: Any) -> Array:
+        """Log density with the missing cells set to standard Normals at 0, whose part is then taken off."""
+        seen = ~jnp.isnan(value)
+        both = seen[..., :, None] & seen[..., None, :]
+        covariance = jnp.where(both, self.covariance, jnp.eye(value.shape[-1]))
+        away = jnp.where(seen, value - self.loc, 0.0)
+        whole = dist.MultivariateNormal(covariance_matrix=covariance).log_prob(away)
+        return whole + 0.5 * jnp.log(2 * jnp.pi) * (~seen).sum(-1)
+
+
+class SideBySide(dist.Distribution):  # type: ignore[misc]
+    """Independent groups of columns: ``parts`` are their distributions, ``places`` where their columns stand in a row (D,)."""
+
+    arg_constraints: ClassVar[dict[str, Any]] = {}
+    support = _Cells()
+    pytree_data_fields = ("parts",)
+    pytree_aux_fields = ("places",)
+
+    def __init__(self, places: Sequence[Sequence[int]], parts: Sequence[Any], *, validate_args: bool | None = None) -> None:
+        self.places = tuple(map(tuple, places))
+        self.parts = tuple(parts)
+        super().__init__(self.parts[0].batch_shape, (sum(map(len, self.places)),), validate_args=validate_args)
+
+    def log_prob(self, value: Any) -> Array:
+        """Σ_parts log p(value[places])."""
+        found = (part.log_prob(value[..., np.array(own)]) for own, part in zip(self.places, self.parts, strict=True))
+        return sum(found, jnp.zeros(()))
+
+
+def observed_part(components: Any) -> Any:
+    """The distribution of what is observed of a row, NaN where it is missing: Normal, or of independent columns."""
+    if isinstance(components, SideBySide):
+        return SideBySide(components.places, [observed_part(part) for part in components.parts])
+    if isinstance(components, dist.MultivariateNormal):
+        return ObservedNormal(components.loc, components.covariance_matrix)
+    return components if isinstance(components, Categories) else ObservedColumns(components.base_dist)

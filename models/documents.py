@@ -71,15 +71,21 @@ def kind_of(character: str) -> str:
 def documents(rows: Iterable[Sequence[Any]], vocabulary: Sequence[str] | None = None, name: str = "documents") -> Data:
     """Sequences of tokens as `Data`; the vocabulary is that of the rows, sorted, unless it is given.
 
-    Raises `ZooError` where there is no token at all. A token outside a given vocabulary is kept as unknown.
+    Raises `ZooError` for a vocabulary of nothing, unless that is given. A token outside a given one is kept as unknown.
     """
     rows = [list(map(str, row)) for row in rows]
     words = tuple(sorted(set(chain.from_iterable(rows)))) if vocabulary is None else tuple(map(str, vocabulary))
-    if not words:
-        raise ZooError(f"{name}: there is not a single token in these documents")
+    if vocabulary is None:
+        require_tokens(name, words)
     codes = {word: code for code, word in enumerate(words)}
     coded = [np.array([codes.get(token, UNKNOWN) for token in row], dtype=np.int32) for row in rows]
     return Data(name, joined(coded), words)
+
+
+def require_tokens(name: str, words: tuple[str, ...]) -> None:
+    """A `ZooError` for documents without a vocabulary: nothing can be learnt from them."""
+    if not words:
+        raise ZooError(f"{name}: there is not a single token in these documents")
 
 
 def with_own_vocabulary(data: Data) -> Data:

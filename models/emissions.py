@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax import Array
 
-from models.base import Data, Discriminant, Family, Hyper, Sites, Stats
+from models.base import Data, Discriminant, Family, Hyper, Latent, Sites, Stats
+from models.latents import categorical
 
 
 class Emission(NamedTuple):
@@ -27,7 +28,7 @@ class Emission(NamedTuple):
     encode: Callable[[Data], Any]  # checked data -> x, on the host: a pytree of arrays with N rows
     observation: Callable[[Any], Array]  # x -> what the program observes
     features: Callable[[Hyper, Any], Any]  # (hyper, x) -> u(x)
-    log_density: Callable[[Stats], Callable[[Any], Array]]  # T -> (u(x) -> (N, K): log p(x | z), expected or at a point)
+    log_density: Callable[[Stats], Callable[[Any], Any]]  # T -> (u(x) -> (N, K): log p(x | z), expected or at a point)
     statistics: Callable[[Array, Any], Stats]  # (weight (N, K), u(x)) -> Σ_n weight u(x)
     coordinates: Callable[[Hyper, Any], Array]  # (hyper, x) -> (N, F): where a start looks for groups
     sites: Callable[[Hyper, Stats], dict[str, Array]]
@@ -38,4 +39,6 @@ class Emission(NamedTuple):
     dims: tuple[tuple[str, tuple[str, ...]], ...]  # site or hyperparameter -> names of its dimensions; pairs: hashable
     coords: Callable[[Data], dict[str, list[Any]]]  # dimension -> labels
     discriminant: Discriminant
+    missing: bool = False  # whether cells may be missing
+    latent: Latent = categorical  # of the component, and of the missing cells where the block does not sum them out
     explains: str = "columns"  # what p(x | component) is a density or a probability of

@@ -1,6 +1,7 @@
 """Gaussian blocks with independent columns: precisions by component and column (diag), by component (spherical), or 1 (unit).
 
-NormalGamma, batch (K, D) of one column or batch K of D columns; a Normal mean where the precision is known.
+NormalGamma, batch (K, D) of one mean or batch K of D means that share a precision; a Normal mean where it is known. Each cell
+counts for its own column, so that any may be missing (errata E19).
 """
 
 from collections.abc import Callable
@@ -16,59 +17,71 @@ from numpyro.distributions import constraints
 
 from models.base import Hyper, Sites, on_host
 from models.families import GaussianStats, MeanStats
-from models.gaussian_rows import LOG_2PI, Centred, centre, flat
+from models.gaussian_rows import LOG_2PI, centre, flat
+from models.missing import Cells
 
 
 class Squares(NamedTuple):
-    """Rows as monomials about the origin, so that both halves of a sweep are matrix products."""
+    """Complete rows as monomials about the origin, so that both halves of a sweep are matrix products."""
 
     monomials: Array  # (N, 2 D + 1): (x_1², …, x_D², x, 1)
 
 
-def squares(hyper: Hyper, x: Array) -> Squares:
+class ObservedSquares(NamedTuple):
+    """The same of rows with missing cells, every cell with a 1 of its own: 0 where missing, so that it counts nowhere."""
+
+    monomials: Array  # (N, 3 D): (x_1², …, x_D², x, observed)
+
+
+def squares(hyper: Hyper, x: Array | Cells) -> Squares | ObservedSquares:
     centred = centre(hyper, x)
+    if isinstance(x, Cells):
+        return ObservedSquares(jnp.concatenate([centred**2, centred, x.observed.astype(centred.dtype)], axis=1))
     return Squares(jnp.concatenate([centred**2, centred, jnp.ones((x.shape[0], 1), x.dtype)], axis=1))
 
 
-def gamma_log_density(T: GaussianStats) -> Callable[[Squares], Array]:
-    """< T, u(x) > − (D/2) log 2π, every column with a precision of its own or all D sharing one."""
-    num_components = T.total.shape[0]
-    total = T.total.reshape(num_components, -1)
-    dimension = total.shape[1]
-    count, strength, square = (leaf.reshape(num_components, -1) for leaf in (T.exponent, T.strength, T.square))
-    columns_per_precision = dimension // count.shape[1]
-    constant = columns_per_precision * count.sum(1) + strength.sum(1) - 0.5 * dimension * LOG_2PI
-    coefficients = jnp.concatenate([jnp.broadcast_to(square, total.shape), total, constant[:, None]], axis=1).T
-    return lambda features: features.monomials @ coefficients
+def gamma_log_density(T: GaussianStats) -> Callable[[Squares | ObservedSquares], Array]:
+    """< T, u(x) > − ½ log 2π a cell, every column with a precision of its own or all D sharing one."""
+    total = T.total.reshape(T.total.shape[0], -1)
+    half_log, strength, square = (leaf.reshape(total.shape[0], -1) for leaf in (T.exponent, T.strength, T.square))
+    constant = half_log + strength - 0.5 * LOG_2PI  # (K, D)
+    both = jnp.concatenate([jnp.broadcast_to(square, total.shape), total], axis=1)
+
+    def log_density(features: Squares | ObservedSquares) -> Array:
+        cells = constant if isinstance(features, ObservedSquares) else constant.sum(1, keepdims=True)
+        return features.monomials @ jnp.concatenate([both, cells], axis=1).T
+
+    return log_density
 
 
-def diag_statistics(weight: Array, features: Squares) -> GaussianStats:
+def diag_statistics(weight: Array, features: Squares | ObservedSquares) -> GaussianStats:
     square, total, count = gamma_moments(weight, features)
-    count = jnp.broadcast_to(count[:, None], square.shape)
     return GaussianStats(count, count[..., None], total[..., None, None], square)
 
 
-def spherical_statistics(weight: Array, features: Squares) -> GaussianStats:
+def spherical_statistics(weight: Array, features: Squares | ObservedSquares) -> GaussianStats:
     square, total, count = gamma_moments(weight, features)
-    return GaussianStats(total.shape[1] * count, count[:, None], total[:, None, :], square.sum(1))
+    return GaussianStats(count.sum(1), count, total[..., None], square.sum(1))
 
 
-def gamma_moments(weight: Array, features: Squares) -> tuple[Array, Array, Array]:
+def gamma_moments(weight: Array, features: Squares | ObservedSquares) -> tuple[Array, Array, Array]:
+    """Σ_n w_nk (x², x, 1) over the observed cells: (K, D) each."""
     sums = weight.T @ features.monomials
-    dimension = (sums.shape[1] - 1) // 2
-    return sums[:, :dimension], sums[:, dimension:-1], sums[:, -1]
+    dimension = sums.shape[1] // 3 if isinstance(features, ObservedSquares) else (sums.shape[1] - 1) // 2
+    square, total, count = jnp.split(sums, (dimension, 2 * dimension), axis=1)
+    return square, total, jnp.broadcast_to(count, total.shape)
 
 
 def gamma_prior(hyper: Hyper, num_components: int, diagonal: bool) -> GaussianStats:
     shift = hyper["location"] - hyper["origin"]
     dimension = shift.shape[-1]
-    batch, columns = ((num_components, dimension), 1) if diagonal else ((num_components,), dimension)
-    total = hyper["strength"] * shift.reshape(*((-1, 1, 1) if diagonal else (1, 1, -1)))
+    batch, means = ((num_components, dimension), 1) if diagonal else ((num_components,), dimension)
+    total = hyper["strength"] * shift.reshape(*((-1, 1, 1) if diagonal else (1, -1, 1)))
     square = hyper["scatter"] + hyper["strength"] * (shift**2 if diagonal else (shift**2).sum())
     return GaussianStats(
-        on_host(np.full(batch, hyper["dof"] - 2.0 + columns)),
-        on_host(np.full((*batch, 1), hyper["strength"])),
-        on_host(np.broadcast_to(total, (*batch, 1, columns))),
+        on_host(np.full(batch, hyper["dof"] - 2.0 + means)),
+        on_host(np.full((*batch, means), hyper["strength"])),
+        on_host(np.broadcast_to(total, (*batch, means, 1))),
         on_host(np.broadcast_to(square, batch)),
     )
 
@@ -100,7 +113,7 @@ def gamma_sites(hyper: Hyper, T: GaussianStats) -> dict[str, Array]:
 def gamma_natural(hyper: Hyper, sites: Sites, diagonal: bool) -> GaussianStats:
     mean = jnp.asarray(sites["mean"]) - jnp.asarray(hyper["origin"])[None, :]
     precision = jnp.asarray(sites["precision"])
-    mean = mean[..., None, None] if diagonal else mean[:, None, :]
+    mean = mean[..., None, None] if diagonal else mean[..., None]
     total = precision[..., None, None] * mean
     return GaussianStats(0.5 * jnp.log(precision), -0.5 * (mean * total).sum(-1), total, -0.5 * precision)
 
@@ -119,22 +132,38 @@ def unit_noise(key: Array, sites: Sites, z: Array) -> Array:
 # Unit covariance: document 002's simplified model, μ_k ~ Normal(location, I / strength)
 
 
-def unit_log_density(T: MeanStats) -> Callable[[Centred], Array]:
-    constant = T.strength - 0.5 * T.total.shape[1] * LOG_2PI
+class UnitRows(NamedTuple):
+    """Rows about the origin, 0 where missing, and which cells are observed: None where all are."""
 
-    def log_density(features: Centred) -> Array:
-        return constant[None, :] + features.x @ T.total.T - 0.5 * (features.x**2).sum(1)[:, None]
+    x: Array  # (N, D)
+    observed: Array | None
+
+
+def unit_rows(hyper: Hyper, x: Array | Cells) -> UnitRows:
+    rows = centre(hyper, x)
+    return UnitRows(rows, x.observed.astype(rows.dtype) if isinstance(x, Cells) else None)
+
+
+def unit_log_density(T: MeanStats) -> Callable[[UnitRows], Array]:
+    constant, total = T.strength - 0.5 * LOG_2PI, T.total[..., 0]  # (K, D)
+
+    def log_density(features: UnitRows) -> Array:
+        constants = constant.sum(1)[None, :] if features.observed is None else features.observed @ constant.T
+        return constants + features.x @ total.T - 0.5 * (features.x**2).sum(1)[:, None]
 
     return log_density
 
 
-def unit_statistics(weight: Array, features: Centred) -> MeanStats:
-    return MeanStats(weight.sum(0), weight.T @ features.x)
+def unit_statistics(weight: Array, features: UnitRows) -> MeanStats:
+    total = weight.T @ features.x
+    count = weight.sum(0)[:, None] if features.observed is None else weight.T @ features.observed
+    return MeanStats(jnp.broadcast_to(count, total.shape), total[..., None])
 
 
 def unit_prior(hyper: Hyper, num_components: int) -> MeanStats:
     total = hyper["strength"] * (hyper["location"] - hyper["origin"])
-    return MeanStats(on_host(np.full(num_components, hyper["strength"])), on_host(np.tile(total, (num_components, 1))))
+    shape = (num_components, len(total))
+    return MeanStats(on_host(np.full(shape, hyper["strength"])), on_host(np.tile(total, (num_components, 1))[..., None]))
 
 
 def unit_program(hyper: Hyper, x: Array, num_components: int, proper: bool) -> dist.Distribution:
@@ -145,12 +174,12 @@ def unit_program(hyper: Hyper, x: Array, num_components: int, proper: bool) -> d
 
 
 def unit_sites(hyper: Hyper, T: MeanStats) -> dict[str, Array]:
-    return {"mean": T.total + jnp.asarray(hyper["origin"], T.total.dtype)[None, :]}
+    return {"mean": T.total[..., 0] + jnp.asarray(hyper["origin"], T.total.dtype)[None, :]}
 
 
 def unit_natural(hyper: Hyper, sites: Sites) -> MeanStats:
     mean = jnp.asarray(sites["mean"]) - jnp.asarray(hyper["origin"])[None, :]
-    return MeanStats(-0.5 * (mean**2).sum(-1), mean)
+    return MeanStats(-0.5 * mean**2, mean[..., None])
 
 
 def unit_draw(key: Array, sites: Sites, z: Array) -> Array:

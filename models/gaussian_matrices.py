@@ -4,6 +4,7 @@ One group of one mean a component (batch K), or K means in one group.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,12 +14,29 @@ from jax import Array
 from numpyro import distributions as dist
 from numpyro.distributions import constraints
 
+from models import gaussian_cells
 from models.base import Hyper, Sites, on_host
 from models.families import GaussianStats
-from models.gaussian_rows import LOG_2PI, Centred, flat
+from models.gaussian_cells import Component, Partial
+from models.gaussian_rows import LOG_2PI, centre, flat
+from models.latents import Completed, Completion
+from models.missing import Cells
 
 
-def wishart_log_density(T: GaussianStats) -> Callable[[Centred], Array]:
+class Centred(NamedTuple):
+    """Rows about the origin."""
+
+    x: Array  # (N, D)
+
+
+def centred(hyper: Hyper, x: Array | Cells) -> Centred | Partial:
+    if isinstance(x, Cells):
+        rows = centre(hyper, x)
+        return Partial(rows, 1 - x.observed.astype(rows.dtype))
+    return Centred(centre(hyper, x))
+
+
+def wishart_log_density(T: GaussianStats) -> Callable[[Centred | Partial], Array | Completion]:
     """< T, u(x) > − (D/2) log 2π for every row and component; T in the layout of K means and K or 1 precisions.
 
     By the root of E[Λ] and the mean it implies. The remainder, 0 at a point and −½ D/κ in expectation, is ``strength`` plus
@@ -34,7 +52,11 @@ def wishart_log_density(T: GaussianStats) -> Callable[[Centred], Array]:
     constant = T.strength.reshape(-1) + T.exponent.reshape(-1) - 0.5 * dimension * LOG_2PI + 0.5 * (shifts**2).sum(-1)
     stacked = jnp.swapaxes(roots, 1, 2).reshape(num_components * dimension, dimension)
 
-    def log_density(features: Centred) -> Array:
+    def log_density(features: Centred | Partial) -> Array | Completion:
+        if isinstance(features, Partial):
+            mean = jax.scipy.linalg.solve_triangular(roots, shifts[..., None], lower=True, trans="T")[..., 0]
+            precision = jnp.broadcast_to(-2 * square, roots.shape)
+            return gaussian_cells.completion(Component(precision, mean, constant))(features)
         # Rows last: the sum of squares then runs along contiguous rows, which a compiler can vectorise.
         projected = (stacked @ features.x.T - shifts.reshape(-1, 1)).reshape(num_components, dimension, -1)
         return (constant[:, None] - 0.5 * (projected**2).sum(1)).T
@@ -42,8 +64,10 @@ def wishart_log_density(T: GaussianStats) -> Callable[[Centred], Array]:
     return log_density
 
 
-def full_statistics(weight: Array, features: Centred) -> GaussianStats:
-    """Σ_n w_nk (1, 1, x, x xᵀ), a precision a component."""
+def full_statistics(weight: Array, features: Centred | Partial | Completed) -> GaussianStats:
+    """Σ_n w_nk (1, 1, x, x xᵀ), a precision a component; before any component is known a missing cell is at the origin."""
+    if isinstance(features, Completed):
+        return gaussian_cells.full_statistics(weight, features)
     num_components, dimension = weight.shape[1], features.x.shape[1]
     # Rows last: the weighting runs along contiguous rows, and the product needs no transposition.
     weighted = (weight.T[:, None, :] * features.x.T[None, :, :]).reshape(num_components * dimension, -1)
@@ -52,8 +76,10 @@ def full_statistics(weight: Array, features: Centred) -> GaussianStats:
     return GaussianStats(count, count[:, None], (weight.T @ features.x)[:, None, :], square)
 
 
-def tied_statistics(weight: Array, features: Centred) -> GaussianStats:
+def tied_statistics(weight: Array, features: Centred | Partial | Completed) -> GaussianStats:
     """The same for one precision: its x xᵀ are summed over the components first."""
+    if isinstance(features, Completed):
+        return gaussian_cells.tied_statistics(weight, features)
     count = weight.sum(0)
     square = (weight.sum(1)[None, :] * features.x.T) @ features.x
     return GaussianStats(count.sum(), count, weight.T @ features.x, square)

@@ -1,48 +1,48 @@
 """What the Gaussian blocks share: rows about a fixed origin, so that an offset of the data costs no digits."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpyro import distributions as dist
 
-from models.base import Data, Hyper, ZooError, on_host
+from models.base import Data, Hyper, ZooError
 from models.data import is_sparse, refuse_categories
 from models.documents import Sequences
+from models.missing import Cells, cells, column_means
 
 LOG_2PI = float(np.log(2 * np.pi))
 
 
-class Centred(NamedTuple):
-    """Rows about the origin."""
-
-    x: Array  # (N, D)
-
-
-def encode(data: Data) -> Array:
-    """Rows as they are, on the host; raises `ZooError` for columns of categories."""
+def table(data: Data) -> np.ndarray:
+    """The numbers (N, D), NaN where missing; raises `ZooError` for columns of categories."""
     if isinstance(data.x, Sequences):
         raise ZooError(f"{data.name} holds documents, not a table of numbers; use naive_bayes or markov_naive_bayes")
     refuse_categories(data, "leave it out with data.columns=[…] or mark it as the label with data.label=…")
-    return on_host(data.x.toarray() if is_sparse(data.x) else data.x)
+    return np.asarray(data.x.toarray() if is_sparse(data.x) else data.x)
+
+
+def encode(data: Data) -> Array | Cells:
+    """Rows as they are, on the host; raises `ZooError` for columns of categories."""
+    return cells(table(data))
 
 
 def constant_columns(x: Any) -> np.ndarray:
     """Places of the columns with one value in every row; only those that do not vary at the top are read to the end."""
-    alike = np.flatnonzero((x[:100] == x[0]).all(axis=0))
-    return np.array([d for d in alike if (x[:, d] == x[0, d]).all()], dtype=int)
+    alike = np.flatnonzero((x[:100] == x[0]).all(axis=0) | np.isnan(x[:100]).any(axis=0))
+    return np.array([d for d in alike if len(np.unique(x[~np.isnan(x[:, d]), d])) < 2], dtype=int)
 
 
 def means(data: Data) -> np.ndarray:
     """Mean of every column; a row counts by its weight."""
-    return np.asarray(np.average(encode(data), axis=0, weights=data.weight))
+    return column_means(table(data), data.weight)
 
 
 def moments(data: Data) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of every column; a row counts by its weight."""
     mean = means(data)
-    return mean, np.average((encode(data) - mean) ** 2, axis=0, weights=data.weight)
+    return mean, column_means((table(data) - mean) ** 2, data.weight)
 
 
 def origin(data: Data) -> dict[str, np.ndarray]:
@@ -50,12 +50,11 @@ def origin(data: Data) -> dict[str, np.ndarray]:
     return {"origin": means(data)}
 
 
-def centre(hyper: Hyper, x: Array) -> Array:
+def centre(hyper: Hyper, x: Array | Cells) -> Array:
+    """(N, D) about the origin, 0 where missing."""
+    if isinstance(x, Cells):
+        return jnp.where(x.observed, centre(hyper, x.value), 0)
     return x - jnp.asarray(hyper["origin"], x.dtype)[None, :]
-
-
-def centred(hyper: Hyper, x: Array) -> Centred:
-    return Centred(centre(hyper, x))
 
 
 def flat(support: Any, shape: tuple[int, ...]) -> dist.Distribution:

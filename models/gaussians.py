@@ -20,7 +20,9 @@ from models.base import Data, ZooError
 from models.emissions import Emission
 from models.families import normal_gamma, normal_mean, normal_wishart
 from models.gaussian_discriminants import discriminant
-from models.gaussian_rows import centre, centred, constant_columns, encode, moments, origin
+from models.gaussian_rows import centre, constant_columns, encode, moments, origin, table
+from models.latents import cells
+from models.missing import observation
 
 
 def _defaults(scatter: Callable[[np.ndarray], Any], dof: Callable[[int], float]) -> Callable[..., dict[str, Any]]:
@@ -41,7 +43,7 @@ def _unit_defaults(data: Data, num_components: int) -> dict[str, Any]:
 
 
 def _check_spread(data: Data) -> None:
-    constant = [data.columns[d] for d in constant_columns(encode(data))]
+    constant = [data.columns[d] for d in constant_columns(table(data))]
     if constant:
         shown = ", ".join(repr(name) for name in constant[:5]) + (f" and {len(constant) - 5} more" if len(constant) > 5 else "")
         listed = f"column {shown} has" if len(constant) == 1 else f"columns {shown} have"
@@ -70,8 +72,8 @@ def _wishart_emission(tied: bool) -> Emission:
         prior=partial(matrices.wishart_prior, tied=tied),
         program=partial(matrices.wishart_program, tied=tied),
         encode=encode,
-        observation=lambda x: x,
-        features=centred,
+        observation=observation,
+        features=matrices.centred,
         log_density=matrices.wishart_log_density,
         statistics=matrices.tied_statistics if tied else matrices.full_statistics,
         coordinates=centre,
@@ -83,6 +85,8 @@ def _wishart_emission(tied: bool) -> Emission:
         dims=(("mean", _MEAN), ("precision", ("column", "column_") if tied else (*_MEAN, "column_")), *_HYPER),
         coords=_coords,
         discriminant=discriminant("tied" if tied else "full"),
+        missing=True,
+        latent=cells,
     )
 
 
@@ -96,7 +100,7 @@ def _gamma_emission(diagonal: bool) -> Emission:
         prior=partial(columns.gamma_prior, diagonal=diagonal),
         program=partial(columns.gamma_program, diagonal=diagonal),
         encode=encode,
-        observation=lambda x: x,
+        observation=observation,
         features=columns.squares,
         log_density=columns.gamma_log_density,
         statistics=columns.diag_statistics if diagonal else columns.spherical_statistics,
@@ -109,6 +113,7 @@ def _gamma_emission(diagonal: bool) -> Emission:
         dims=(("mean", _MEAN), ("precision", _MEAN if diagonal else ("component",)), *_HYPER),
         coords=_coords,
         discriminant=discriminant("diag" if diagonal else "spherical"),
+        missing=True,
     )
 
 
@@ -126,8 +131,8 @@ GAUSSIANS: dict[str, Emission] = {
         prior=columns.unit_prior,
         program=columns.unit_program,
         encode=encode,
-        observation=lambda x: x,
-        features=centred,
+        observation=observation,
+        features=columns.unit_rows,
         log_density=columns.unit_log_density,
         statistics=columns.unit_statistics,
         coordinates=centre,
@@ -139,5 +144,6 @@ GAUSSIANS: dict[str, Emission] = {
         dims=(("mean", _MEAN), *_HYPER),
         coords=_coords,
         discriminant=discriminant("unit"),
+        missing=True,
     ),
 }

@@ -38,7 +38,8 @@ def build(
     ``covariance`` is full, tied, diag, spherical or unit; ``weights`` is learned or uniform. ``prior`` is "default"
     (weak, from the columns), "flat" (maximum likelihood) or numbers by block, over the defaults:
     ``{"mixture_probs": {"concentration": 2}, "component": {"location", "strength", "dof", "scatter"}}``.
-    Raises `ZooError` for missing cells, constant columns, fewer rows than components, or a prior outside its support.
+    Cells may be missing (NaN): a row counts with what is observed of it, and with full or tied covariances its missing cells
+    are latent variables. Raises `ZooError` for constant columns, fewer rows than components, or a prior outside its support.
     """
     data = as_data(data)
     if not isinstance(covariance, str) or covariance not in GAUSSIANS:
@@ -51,11 +52,13 @@ def build(
     emission = GAUSSIANS[covariance]
     probs = "mixture_probs" if weights == "learned" else None
     shape = Shape(probs, "component", prior != "flat", num_components, exchangeable=True)
-    mixture.check(mixture.complete(data, data.columns, "gmm"), emission, f"num_components={num_components}", num_components)
+    mixture.check(
+        mixture.checked(data, data.columns, emission, "gmm"), emission, f"num_components={num_components}", num_components
+    )
     options = {"num_components": num_components, "covariance": covariance, "weights": weights, "prior": prior}
     rows = partial(_rows, emission, data.columns)
     return mixture.model(name, data, emission, shape, range(num_components), prior, rows, options)
 
 
 def _rows(emission: Emission, columns: tuple[str, ...], source: Any) -> Rows:
-    return mixture.rows_of(mixture.complete(as_data(source), columns, "gmm"), emission)
+    return mixture.rows_of(mixture.checked(as_data(source), columns, emission, "gmm"), emission)

@@ -1,8 +1,12 @@
 """Families of local latent variables: the four verbs of `models.base.Latent`."""
 
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.scipy.linalg import cho_solve, solve_triangular
 
 from models.base import Latent
 
@@ -63,3 +67,72 @@ def _nearest(distances: Array) -> Array:
 
 
 categorical = Latent(_log_partition, _mean, _mode, _sample, _energy, _entropy, _nearest)
+
+
+# Cells: a categorical component and, where a row has missing cells, their values, Gaussian given the component. Rows of
+# complete blocks bring arrays (N, K), which are categorical.
+
+
+class Completion(NamedTuple):
+    """Natural parameters of (component, missing cells): what every component makes of a row."""
+
+    component: Array  # (N, K): log density of the observed cells, and the component's log probability
+    centre: Array  # (N, K, D): the row, completed by the mean of the missing cells
+    root: Array  # (N, K, D, D): Cholesky factor of their precision, 1 on the diagonal of observed cells
+    missing: Array  # (N, D): 1 where missing, 0 elsewhere
+
+
+class Completed(NamedTuple):
+    """A component and values of the missing cells, expected or drawn."""
+
+    component: Array  # (N, K)
+    centre: Array  # (N, K, D)
+    covariance: Array | None  # (N, K, D, D) of the missing cells, 0 elsewhere; None for values that were drawn
+
+
+def on_component(function: Callable[[Array], Array], local: Any) -> Any:
+    """The natural parameters, those of the component changed by ``function``."""
+    return local._replace(component=function(local.component)) if isinstance(local, Completion) else function(local)
+
+
+def component_of(value: Any) -> Array:
+    """(N, K): the component's part of natural parameters, or of a value."""
+    component: Array = value.component if isinstance(value, Completion | Completed) else value
+    return component
+
+
+def _cells(verb: Callable[[Array, Array], Array]) -> Callable[[Array, Any], Any]:
+    """Component by ``verb``, missing cells by their mean and covariance."""
+
+    def completed(key: Array, local: Any) -> Any:
+        component = verb(key, component_of(local))
+        if not isinstance(local, Completion):
+            return component
+        identity = jnp.broadcast_to(jnp.eye(local.root.shape[-1], dtype=local.root.dtype), local.root.shape)
+        both = local.missing[:, None, :, None] * local.missing[:, None, None, :]
+        return Completed(component, local.centre, both * cho_solve((local.root, True), identity))
+
+    return completed
+
+
+def _cells_sample(key: Array, local: Any) -> Any:
+    key_component, key_cells = jax.random.split(key)
+    if not isinstance(local, Completion):
+        return _sample(key, local)
+    noise = jax.random.normal(key_cells, local.centre.shape, local.centre.dtype)
+    drawn = solve_triangular(jnp.swapaxes(local.root, -1, -2), noise[..., None], lower=False)[..., 0]
+    centre = local.centre + local.missing[:, None, :] * drawn
+    return Completed(_sample(key_component, local.component), centre, None)
+
+
+cells = Latent(
+    log_partition=lambda local: _log_partition(component_of(local)),
+    mean=_cells(_mean),
+    mode=_cells(_mode),  # of the component; the cells stay integrated out, so that no spread is lost
+    sample=_cells_sample,
+    energy=lambda z, local: _energy(component_of(z), component_of(local)),
+    entropy=lambda z, local: _entropy(component_of(z), component_of(local)),
+    nearest=_nearest,
+    probs=component_of,
+)
+hidden_cells = cells._replace(discrete=False)  # where some row has missing cells

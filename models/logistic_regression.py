@@ -32,14 +32,14 @@ from numpyro import distributions as dist
 
 from models.base import Algebra, Data, Discriminant, Hyper, Linear, Model, Sites, Stats, ZooError, on_host
 from models.classifier import allowed_classes, classes_of, unlabelled
-from models.data import as_data
-from models.gaussian_rows import centre, constant_columns, encode, flat, moments
+from models.data import as_data, require_complete
+from models.gaussian_rows import centre, constant_columns, encode, flat, moments, table
 from models.hyperparameters import check_hyper, given_numbers
 from models.latents import restrict
-from models.mixture import Rows, complete, witnesses
+from models.mixture import Rows, matched, witnesses
 from models.normal import NormalStats, covariance, normal, point
 from models.polya_gamma import Augmented, LogOdds, polya_gamma
-from models.separation import check_overlap
+from models.separation import check_maximum
 
 NAME = "logistic_regression"
 WEIGHT_SCALE = 2.5  # prior standard deviation of a weight, for a column of standard deviation 1: that of rstanarm
@@ -50,17 +50,19 @@ PRIOR = {"weight": {"scale": "weight_scale"}, "intercept": {"scale": "intercept_
 def build(data: Any, weight_scale: float = WEIGHT_SCALE, prior: str | Mapping[str, Mapping[str, Any]] = "default") -> Model:
     """Classes, with their names from the label of ``data``, as softmax of linear functions of its columns.
 
-    ``weight_scale`` is the prior standard deviation of a weight on a column of standard deviation 1. ``prior`` is "default",
-    "flat" (maximum likelihood) or numbers: ``{"weight": {"scale": 0.1}, "intercept": {"scale": 2}}``, the first in the columns'
-    own units, one number or one a column. Raises `ZooError` for missing cells, constant columns, fewer than two classes, no
-    label at all, a prior outside its support, or a flat prior on classes that a linear function separates.
+    ``weight_scale`` is the prior standard deviation of a weight on a column of standard deviation 1, and on a column with one
+    value in every row, whose weight keeps its prior. ``prior`` is "default", "flat" (maximum likelihood) or numbers:
+    ``{"weight": {"scale": 0.1}, "intercept": {"scale": 2}}``, the first in the columns' own units, one number or one a column.
+    Raises `ZooError` for missing cells, fewer than two classes, no label at all, a prior outside its support, or a flat prior
+    on constant columns or on classes that a linear function separates.
     """
-    data = complete(as_data(data), as_data(data).columns, NAME)
+    data = matched(as_data(data), as_data(data).columns)
+    require_complete(data, NAME)
     classes = _classes(data)
-    _check_spread(data)
     hyper = hyperparameters(data, weight_scale, prior)
+    constant = [name for name, spread in zip(data.columns, hyper["spread"], strict=True) if spread == 0]
     if prior == "flat":
-        check_overlap(data)
+        check_maximum(data, constant)
     static = structure(len(classes), prior != "flat")
     return Model(
         name=NAME,
@@ -87,6 +89,7 @@ def build(data: Any, weight_scale: float = WEIGHT_SCALE, prior: str | Mapping[st
         options={"weight_scale": weight_scale, "prior": prior},
         explains="class given columns",
         discriminant=discriminant,
+        warnings=_unused(constant),
     )
 
 
@@ -163,13 +166,20 @@ def log_odds(hyper: Hyper, x: Array, weight: Array, intercept: Array) -> Array:
 
 
 def hyperparameters(data: Data, weight_scale: float, prior: Any) -> dict[str, np.ndarray]:
-    """Origin and spread of the columns, and the prior's standard deviations in the columns' units; raises `ZooError`."""
+    """Origin and spread of the columns, and the prior's standard deviations in the columns' units; raises `ZooError`.
+
+    A column with one value in all rows that count has spread 0, and its weight the prior of a column of spread 1.
+    """
     mean, variance = moments(data)
+    counted = table(data) if data.weight is None else table(data)[data.weight > 0]
+    constant = constant_columns(counted)
+    mean[constant], variance[constant] = counted[0, constant], 0.0  # without rounding: such a column is 0 about the origin
     constants = {"origin": mean, "spread": np.sqrt(variance)}
     if prior == "flat":
         return constants
     try:
-        scales: dict[str, Any] = {"weight_scale": float(weight_scale) / constants["spread"], "intercept_scale": INTERCEPT_SCALE}
+        weight_scales = float(weight_scale) / np.where(variance > 0, constants["spread"], 1.0)
+        scales: dict[str, Any] = {"weight_scale": weight_scales, "intercept_scale": INTERCEPT_SCALE}
     except (TypeError, ValueError) as error:
         raise ZooError(f"weight_scale must be a number above 0, got {weight_scale!r}") from error
     shapes = {"weight_scale": mean.shape, "intercept_scale": ()}
@@ -295,7 +305,8 @@ def start(num_classes: int, hyper: Hyper, key: Array) -> dict[str, Stats]:
     That is overdispersed unless data are scarce; with one mode there is no more to ask of a start.
     """
     spread = jnp.asarray(hyper["spread"])
-    precision = jnp.concatenate([jnp.ones_like(spread[:1]), len(spread) * spread**2])
+    units = jnp.where(spread > 0, spread, 1.0)
+    precision = jnp.concatenate([jnp.ones_like(spread[:1]), len(spread) * units**2])
     noise = jax.random.normal(key, (num_classes - 1, len(precision)), spread.dtype)
     nu = {_block(c): NormalStats(jnp.sqrt(precision) * noise[c - 1], jnp.diag(precision)) for c in range(1, num_classes)}
     return dict(nu)
@@ -315,15 +326,19 @@ def _classes(data: Data) -> tuple[str, ...]:
     return classes_of(data)
 
 
-def _check_spread(data: Data) -> None:
-    for d in constant_columns(encode(data)):
-        raise ZooError(
-            f"{data.name}: column {data.columns[d]!r} has the same value in every row, so its weight cannot be told from the "
-            "intercept; leave it out with data.drop_constant=true"
-        )
+def _unused(constant: list[str]) -> tuple[str, ...]:
+    """A line that names the columns whose weights the rows say nothing of."""
+    if not constant:
+        return ()
+    named = ", ".join(map(repr, constant[:5])) + (f" and {len(constant) - 5} more" if len(constant) > 5 else "")
+    return (
+        f"one value in every row of {named}: such a weight keeps its prior, and with it predictions where a new row has "
+        "another value; data.drop_constant=true leaves such columns out",
+    )
 
 
 def _rows(source: Any, columns: tuple[str, ...], classes: tuple[str, ...]) -> Rows:
-    data = complete(as_data(source), columns, NAME)
+    data = matched(as_data(source), columns)
+    require_complete(data, NAME)
     weight, allowed = data.weight, allowed_classes(data, classes)
     return Rows(encode(data), None if weight is None else on_host(weight), None if allowed is None else on_host(allowed))

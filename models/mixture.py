@@ -22,12 +22,14 @@ from jax import Array
 from numpyro import distributions as dist
 
 from models.base import Algebra, Data, Discriminant, Hyper, Linear, Model, Permutation, Sites, Stats, ZooError, on_host
-from models.data import keep_columns, require_complete
-from models.documents import Sequences, with_vocabulary
+from models.data import has_missing_cell, keep_columns, require_complete
+from models.distributions import observed_part
+from models.documents import Sequences, require_tokens, with_vocabulary
 from models.emissions import Emission
 from models.families import dirichlet
 from models.hyperparameters import check_hyper, given_numbers
-from models.latents import categorical, restrict
+from models.latents import Completed, cells, component_of, hidden_cells, on_component, restrict
+from models.missing import partly_observed
 
 
 class Rows(NamedTuple):
@@ -73,7 +75,7 @@ def structure(emission: Emission, shape: Shape) -> Structure:
     learned = ((shape.probs, dirichlet),) if shape.probs else ()
     algebra = Algebra(
         families=(*learned, (shape.block, emission.family)),
-        latent=categorical,
+        latent=emission.latent,
         proper=shape.proper,
         features=lambda hyper, rows: Features(emission.features(hyper, rows.x), rows.allowed),
         local=partial(local, emission, shape),
@@ -98,6 +100,8 @@ def model(
     warnings: tuple[str, ...] = (),
 ) -> Model:
     """A mixture on checked data, its components named by ``labels``; raises `ZooError` for a prior outside its support."""
+    if emission.latent is cells and has_missing_cell(data):
+        emission = emission._replace(latent=hidden_cells)
     static = structure(emission, shape)
     hyper = hyperparameters(data, emission, shape, prior)
     named = {site: tuple(shape.block if dim == "component" else dim for dim in dims) for site, dims in emission.dims}
@@ -143,6 +147,8 @@ def program(emission: Emission, shape: Shape, hyper: Hyper, rows: Rows, *, margi
     probs = _sample_probs(shape, hyper)
     x = emission.observation(rows.x)
     components = emission.program(hyper, x, shape.size, shape.proper)
+    if partly_observed(rows.x):
+        components = observed_part(components)
     scale = jnp.ones(()) if rows.weight is None else rows.weight
     with numpyro.plate("row", x.shape[0]), numpyro.handlers.scale(scale=scale):
         if not marginal:
@@ -205,22 +211,28 @@ def pseudo_statistics(
 # Algebra: one E-step and one M-step, for every method
 
 
-def local(emission: Emission, shape: Shape, T: Stats) -> Callable[[Features], Array]:
+def local(emission: Emission, shape: Shape, T: Stats) -> Callable[[Features], Any]:
     """E-step: log probs_k + log p(x_n | θ_k), (N, K), −∞ where not allowed; their softmax are the responsibilities r_nk."""
     log_density = emission.log_density(T[shape.block])
     log_probs = T[shape.probs] if shape.probs else jnp.full(shape.size, -np.log(shape.size))
 
-    def natural_parameters(features: Features) -> Array:
-        density = log_density(features.observed)
-        return restrict(density + log_probs[None, :].astype(density.dtype), features.allowed)
+    def natural_parameters(features: Features) -> Any:
+        def weighted(density: Array) -> Array:
+            return restrict(density + log_probs[None, :].astype(density.dtype), features.allowed)
+
+        return on_component(weighted, log_density(features.observed))
 
     return natural_parameters
 
 
-def statistics(emission: Emission, shape: Shape, weight: Array, z: Array, features: Features) -> dict[str, Stats]:
-    """Σ_n r_nk (1, u(x_n)). With the families' ``mode`` this is the M-step: probs_k ∝ concentration_k − 1 + Σ_n r_nk, ..."""
-    weighted = weight[:, None] * z
-    stats: dict[str, Stats] = {shape.block: emission.statistics(weighted, features.observed)}
+def statistics(emission: Emission, shape: Shape, weight: Array, z: Any, features: Features) -> dict[str, Stats]:
+    """Σ_n r_nk (1, u(x_n)), with u of the completed row where z brings its missing cells.
+
+    With the families' ``mode`` this is the M-step: probs_k ∝ concentration_k − 1 + Σ_n r_nk, ...
+    """
+    weighted = weight[:, None] * component_of(z)
+    seen = z if isinstance(z, Completed) else features.observed
+    stats: dict[str, Stats] = {shape.block: emission.statistics(weighted, seen)}
     return stats | ({shape.probs: weighted.sum(0)} if shape.probs else {})
 
 
@@ -276,15 +288,22 @@ def simulate(emission: Emission, shape: Shape, key: Array, hyper: Hyper, sites: 
     return Rows(emission.draw(key_x, sites, component))
 
 
-def complete(data: Data, columns: tuple[str, ...], model: str) -> Data:
-    """The table, with the model's columns and no missing cell; raises `ZooError`."""
+def checked(data: Data, columns: tuple[str, ...], emission: Emission, model: str) -> Data:
+    """The table with the model's columns, and no missing cell where the block needs them all; raises `ZooError`."""
+    data = matched(data, columns)
+    if not emission.missing:
+        require_complete(data, model)
+    return data
+
+
+def matched(data: Data, columns: tuple[str, ...]) -> Data:
+    """The table with the model's columns, in its order; raises `ZooError`."""
     if isinstance(data.x, Sequences):
         return with_vocabulary(data, columns)
     if data.columns != columns and set(data.columns) == set(columns):
         data = keep_columns(data, [data.columns.index(name) for name in columns])
     if data.columns != columns:
         raise ZooError(f"{data.name} has the columns {_some(data.columns)}; the model has {_some(columns)}")
-    require_complete(data, model)
     return data
 
 
@@ -297,6 +316,7 @@ def check(data: Data, emission: Emission, wanted: str, size: int) -> None:
     if data.num_rows < size:
         raise ZooError(f"{data.name} has {data.num_rows} rows, fewer than {wanted}")
     emission.check(data)
+    require_tokens(data.name, data.columns)
 
 
 def rows_of(data: Data, emission: Emission, allowed: np.ndarray | None = None) -> Rows:

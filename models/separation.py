@@ -1,4 +1,4 @@
-"""Whether a linear function separates classes, so that maximum likelihood has no finite answer (Albert and Anderson 1984)."""
+"""Whether maximum likelihood has an answer: not where a linear function separates classes (Albert and Anderson 1984)."""
 
 from typing import Any
 
@@ -10,8 +10,13 @@ from models.gaussian_rows import moments
 TOLERANCE = 1e-7  # of the linear programme, whose coefficients lie in [−1, 1]
 
 
-def check_overlap(data: Data) -> None:
-    """Raises `ZooError` where the rows that count are separable."""
+def check_maximum(data: Data, constant: list[str]) -> None:
+    """Raises `ZooError` where there are columns with one value in all rows that count, or these rows are separable."""
+    if constant:
+        raise ZooError(
+            f"{data.name}: column {constant[0]!r} has the same value in every row, so that prior=flat cannot tell its weight "
+            "from the intercept; leave it out with data.drop_constant=true, or use a proper prior"
+        )
     mean, variance = moments(data)
     counted = slice(None) if data.weight is None else data.weight > 0
     if is_separable(((data.x - mean) / np.sqrt(variance))[counted], allowed_labels(data)[counted]):

@@ -18,6 +18,7 @@ from models.kinds import LEFT_OUT
 if TYPE_CHECKING:
     import pandas as pd
 
+SHOWN = 80  # characters of a path in a message
 PARQUET, ARROW, TABBED = (".parquet", ".pq"), (".arrow", ".feather", ".ipc", ".arrows"), (".tsv", ".tab")
 
 
@@ -60,17 +61,36 @@ def generate(name: str, options: dict[str, Any]) -> Data:
 def read(source: Any, wanted: Wanted, options: Mapping[str, Any]) -> Data:
     """Whatever is not a named data set; ``options`` as for `style_of`. Raises `ZooError` naming file, column, row and value."""
     style_of(options, plain=False)  # refuses what is no option, whatever the source
-    if is_sparse(source):
+    rows = _token_lists(source, wanted.unit or "word")
+    if rows is None and not is_sparse(source):
+        return read_table(source, wanted, options)
+    if (column := wanted.label or wanted.text) is not None:
+        raise ZooError(f"there is no column {column!r} in texts, lists or a matrix: labels= takes one label a row")
+    if rows is None:
         return read_matrix(source, wanted.columns, wanted.name)
-    if isinstance(source, list | tuple) and len(source) and all(isinstance(row, str) for row in source):
-        return documents([tokenise(row, wanted.unit or "word") for row in source], name=wanted.name or "texts")
-    if isinstance(source, list | tuple) and any(isinstance(token, str) for row in source for token in _members(row)):
-        return documents(source, name=wanted.name or "documents")
-    return read_table(source, wanted, options)
+    return _documents(rows, wanted.name or ("texts" if isinstance(source[0], str) else "documents"))
 
 
-def _members(row: Any) -> Any:
-    return row if isinstance(row, list | tuple) else ()
+def _documents(rows: list[Any], name: str) -> Data:
+    """Also rows without a single token: a model has a vocabulary of its own, and can say what it thinks of them."""
+    return documents(rows, None if any(rows) else (), name)
+
+
+def _token_lists(source: Any, unit: str) -> list[Any] | None:
+    """The rows of a list of texts, or of a list of lists of which a member is a text or all are empty; else None."""
+    if not isinstance(source, list | tuple) or not source:
+        return None
+    if all(isinstance(row, str) for row in source):
+        return [tokenise(row, unit) for row in source]
+    are_lists = [isinstance(row, list | tuple) for row in source]
+    lists = [row for row, is_list in zip(source, are_lists, strict=True) if is_list]
+    if not lists or (any(lists) and not any(isinstance(token, str) for row in lists for token in row)):
+        return None
+    if not all(are_lists):
+        row = are_lists.index(False)
+        got = type(source[row]).__name__
+        raise ZooError(f"documents, row {row + 1}: expected a list of tokens, which other rows are, got {got}; mend the row")
+    return lists
 
 
 def read_table(source: Any, wanted: Wanted, options: Mapping[str, Any]) -> Data:
@@ -86,7 +106,7 @@ def read_table(source: Any, wanted: Wanted, options: Mapping[str, Any]) -> Data:
         if name is not None and name not in frame.columns:
             raise ZooError(f"{title} has no column {name!r}; its columns are {', '.join(frame.columns)}")
     if text is not None:
-        data = documents(_tokens(frame[text], title, wanted.unit or "word"), name=title)
+        data = _documents(_tokens(frame[text], title, wanted.unit or "word"), title)
         return data if label is None else _labelled(data, frame[label], style)
     real = [c for c in (frame.columns if chosen is None else chosen) if c != label]
     if not real:
@@ -216,7 +236,10 @@ def _read(path: Path, style: Style, types: Mapping[str, str]) -> pd.DataFrame:
     from models.datasets import DATASETS
 
     if not (exists(path) and path.is_file()):
-        raise ZooError(f"data: {str(path)!r} is neither a file nor a named data set ({', '.join(DATASETS)})")
+        shown = str(path) if len(str(path)) <= SHOWN else f"{str(path)[:SHOWN]}…"
+        raise ZooError(
+            f"data: {shown!r} is neither a file nor a named data set ({', '.join(DATASETS)}); in Python, texts come in a list"
+        )
     try:
         if path.suffix in PARQUET:
             return pd.read_parquet(path)
@@ -282,7 +305,8 @@ def _frame_of_array(source: Any) -> pd.DataFrame:
         array = np.asarray(source, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ZooError(
-            f"data: expected a named data set, a file, a DataFrame or numbers, not {type(source).__name__}: {error}"
+            "data: expected a named data set, a file, a DataFrame, numbers or a list of texts, not "
+            f"{type(source).__name__}: {error}"
         ) from error
     if array.ndim == 1:
         array = array[:, None]

@@ -243,7 +243,7 @@ def _coords(alphabet: Alphabet, data: Data) -> dict[str, list[Any]]:
 
 
 def _draw(alphabet: Alphabet, key: Array, sites: Sites, z: Array) -> Chains:
-    """Sequences of `DRAWN_TOKENS` tokens, or of the fixed length; in the ragged form "another token" ends a sequence."""
+    """Sequences of `DRAWN_TOKENS` tokens, or of the fixed length; raises `ZooError` for the ragged form."""
     if alphabet.seen is not None:
         raise ZooError(
             "sequences over the pairs that training saw cannot be simulated: what comes after another token is not known"

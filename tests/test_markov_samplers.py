@@ -1,0 +1,171 @@
+"""Samplers of Markov naive Bayes: NUTS against Gibbs, and Geweke's test of the form for large vocabularies."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from naive import batch_error
+from scipy import stats
+
+from inference import fit, gibbs
+from models import MODELS, Data, Model, load_data
+from models.documents import documents
+from models.mixture import Rows
+from models.transitions import Alphabet, Chains, observed_pairs
+
+TEXTS = ["abba", "ab", "bbab", "cacc", "c", "", "acca", "abab", "ccca", "ba", "cc", "abc"]
+LABELS = ["x", "x", "x", "y", "y", None, "y", "x", "y", "x|y", "y", None]
+NUMBERS = {"initial_concentration": 1.5, "transition_concentration": 1.5}  # densities that NUTS can follow to their edges
+
+
+def build(form: str, data: Data, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Model:
+    """Every pair of tokens, the pairs seen (any vocabulary is a large one), or binary columns in order."""
+    if form == "seen":
+        monkeypatch.setattr("models.markov_naive_bayes.ALL_PAIRS", 0)
+    return MODELS["markov_naive_bayes"](data, homogeneous=form != "positions", **options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["pairs", "seen", "positions"])
+def test_gibbs_agrees_with_nuts(form, monkeypatch):
+    """Means of functionals and sites and their squares, labels partly missing: |z| < 6 with errors by 40 batch means each.
+
+    At 39 degrees of freedom or more that is 5.2e-7 a number; 182 numbers in all: false alarms below 1e-4.
+    """
+    if form == "positions":
+        data = load_data(np.random.default_rng(0).integers(0, 2, (len(LABELS), 4)), labels=LABELS)
+    else:
+        data = load_data(documents([list(text) for text in TEXTS]), labels=LABELS)
+    model = build(form, data, monkeypatch, prior={"class": NUMBERS})
+    options = {"gibbs": {"num_warmup": 500, "num_samples": 5000}, "nuts": {"num_warmup": 500, "num_samples": 1000}}
+    trees = [fit(model, data, method=method, seed=2, **chosen) for method, chosen in options.items()]
+    scores = {}
+    for group in ("functionals", "posterior"):
+        for name in trees[0][group].data_vars:
+            left, right = (np.moveaxis(t[group][name].values.reshape(*t[group][name].shape[:2], -1), 2, 0) for t in trees)
+            for place, (found, wanted) in enumerate(zip(left, right, strict=True)):
+                for power in (1, 2):
+                    pair = [(draws - wanted.mean()) ** power for draws in (found, wanted)]
+                    error = np.hypot(batch_error(pair[0]), batch_error(pair[1]))
+                    scores[str(name), place, power] = abs(pair[0].mean() - pair[1].mean()) / error
+    assert max(scores.values()) < 6, scores
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Geweke's test
+
+CHAINS, SWEEPS, ROWS, LENGTH = 8000, 6, 5, 6
+TOLD = 2  # rows whose class is observed; that of the others is drawn
+PAIRS = ["ab", "ac", "bd", "ca", "cb", "cc", "cd"]  # a → b, c; b → d; c → all; d → nothing
+SIZES = (3, 2, 4, 1)  # entries of every token's row: those pairs, and "another token" but after c
+AFTER = [(1, 2, -1), (3, -1), (0, 1, 2, 3), (-1,)]  # the token that an entry leads to; −1: another, which nobody knows
+
+
+def ragged_model(monkeypatch: pytest.MonkeyPatch) -> Model:
+    """Every concentration a number of its own."""
+    data = load_data(documents([list(pair) for pair in PAIRS]), labels=list("xyxyxyx"))
+    assert Alphabet(4, seen=observed_pairs(data.x, 4)).sizes == SIZES
+    block = {"initial_concentration": 1.5, "transition_concentration": 0.8, "unseen_concentration": [2.5, 0.6, 1.0, 2.0]}
+    return build("seen", data, monkeypatch, prior={"class_probs": {"concentration": [2.0, 3.0]}, "class": block})
+
+
+def prior_draws(rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """θ from the prior, one Dirichlet at a time, by NumPy."""
+    concentrations = [[0.8, 0.8, 2.5], [0.8, 0.6], [0.8, 0.8, 0.8, 0.8], [2.0]]
+    rows = [rng.dirichlet(concentration, (CHAINS, 2)) for concentration in concentrations]
+    return {
+        "class_probs": rng.dirichlet([2.0, 3.0], CHAINS),
+        "initial_probs": rng.dirichlet(np.full(4, 1.5), (CHAINS, 2)),
+        "transition_probs": np.concatenate(rows, axis=-1),
+    }
+
+
+def simulated(key: Any, sites: Any) -> Rows:
+    """Documents given θ: events one after another, until "another token", after which nothing is known."""
+    starts = np.concatenate([[0], np.cumsum(SIZES)[:-1]])
+    place = jnp.array([[start + min(i, size - 1) for i in range(4)] for start, size in zip(starts, SIZES, strict=True)])
+    entry = jnp.arange(4)[None, :] < jnp.array(SIZES)[:, None]
+    following = jnp.array([(*after, *[-1] * (4 - len(after))) for after in AFTER])
+    key_class, key_first, key_rest = jax.random.split(key, 3)
+    z = jax.random.categorical(key_class, jnp.log(sites["class_probs"]), shape=(ROWS,))
+    first = jax.random.categorical(key_first, jnp.log(sites["initial_probs"])[z])
+
+    def step(token: Any, key: Any) -> tuple[Any, Any]:
+        logits = jnp.where(entry[token], jnp.log(sites["transition_probs"])[z[:, None], place[token]], -jnp.inf)
+        chosen = jax.random.categorical(key, logits)
+        event = jnp.where(token < 0, 0, 1 + 4 + place[token, chosen])  # from 1; 0 is no event
+        return jnp.where(token < 0, -1, following[token, chosen]), event
+
+    _, rest = jax.lax.scan(step, first, jax.random.split(key_rest, LENGTH - 1))
+    events = jnp.concatenate([1 + first[:, None], rest.T], axis=1)
+    allowed = (jnp.arange(ROWS)[:, None] >= TOLD) | (z[:, None] == jnp.arange(2)[None, :])
+    return Rows(Chains(events, jax.nn.one_hot(events - 1, 4 + sum(SIZES)).sum(1)), None, allowed)
+
+
+def naive_events(sites: dict[str, np.ndarray], rng: np.random.Generator) -> np.ndarray:
+    """(CHAINS, E): how often every event happened in `ROWS` documents, token by token."""
+    counts = np.zeros((CHAINS, 4 + sum(SIZES)))
+    uniform = rng.random((CHAINS, ROWS, 1 + LENGTH))
+    cuts = np.cumsum(SIZES)[:-1]
+    for chain in range(CHAINS):
+        rows = [np.split(vector, cuts) for vector in sites["transition_probs"][chain]]
+        for n in range(ROWS):
+            z = int(uniform[chain, n, -1] > sites["class_probs"][chain, 0])
+            token = draw(sites["initial_probs"][chain, z], uniform[chain, n, 0])
+            counts[chain, token] += 1
+            for u in uniform[chain, n, 1:-1]:
+                entry = draw(rows[z][token], u)
+                counts[chain, 4 + sum(SIZES[:token]) + entry] += 1
+                token = AFTER[token][entry]
+                if token < 0:
+                    break
+    return counts
+
+
+def draw(probs: np.ndarray, u: float) -> int:
+    return min(int(np.searchsorted(np.cumsum(probs), u)), len(probs) - 1)
+
+
+def summaries(sites: dict[str, np.ndarray], counts: np.ndarray) -> dict[str, np.ndarray]:
+    """Functions of θ and the events that catch a wrong concentration, place or coupling."""
+    transition = sites["transition_probs"]
+    found = {"class": sites["class_probs"][:, 0], "first": sites["initial_probs"][:, 0, 0]}
+    found |= {f"entry {place}": transition[:, place % 2, place] for place in range(sum(SIZES) - 1)}
+    found |= {name: (sites[name] ** 2).sum((1, 2)) for name in ("initial_probs", "transition_probs")}
+    another = np.cumsum(SIZES)[:2] - 1  # after a, and after b
+    found |= {f"another {place}": counts[:, 4 + place] + 0.0 for place in another}
+    found["events"] = counts.sum(1)
+    return found | {"coupling": counts[:, 4] * transition[:, 0, 0], "other": counts[:, 4 + 2] * transition[:, 1, 2]}
+
+
+@pytest.mark.slow
+def test_geweke_of_a_large_vocabulary(monkeypatch):
+    """Started from the prior, "documents given θ, then θ by Gibbs" leaves both at the prior; two of five labels are observed.
+
+    Kolmogorov-Smirnov on 18 functions, each at a p-value of 1e-6: false alarms below 2e-5. Documents and prior draws that they
+    are compared with are NumPy's.
+    """
+    model = ragged_model(monkeypatch)
+    hyper, prior, algebra = dict(model.hyper), dict(model.prior), model.algebra
+    rng = np.random.default_rng(0)
+    start, reference = prior_draws(rng), prior_draws(rng)
+
+    def sweep(T: Any, key: Any) -> tuple[Any, None]:
+        key_rows, key_step = jax.random.split(key)
+        rows = simulated(key_rows, algebra.sites(hyper, T))
+        return gibbs.step(algebra, (hyper, prior, rows), key_step, T)[0], None
+
+    @jax.jit
+    @jax.vmap
+    def chain(sites: Any, key: Any) -> tuple[Any, Any]:
+        keys = jax.random.split(key, SWEEPS + 1)
+        T, _ = jax.lax.scan(sweep, algebra.natural(hyper, sites), keys[1:])
+        after = algebra.sites(hyper, T)
+        return after, simulated(keys[0], after).x.counts.sum(0)
+
+    after = jax.tree.map(np.asarray, chain(start, jax.random.split(jax.random.PRNGKey(1), CHAINS)))
+    found, wanted = summaries(*after), summaries(reference, naive_events(reference, rng))
+    p_values = {name: stats.ks_2samp(found[name], wanted[name]).pvalue for name in wanted}
+    assert min(p_values.values()) > 1e-6, p_values
