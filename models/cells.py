@@ -146,7 +146,7 @@ def _name(cell: Any) -> str:
     """What a level is called."""
     if isinstance(cell, float | np.floating):
         return f"{cell:.15g}"
-    text = str(cell).strip()
+    text = str(cell).replace("\0", "").strip()  # netCDF holds no null character
     return text.partition(".")[0] if re.fullmatch(r"[+-]?(0|[1-9]\d*)\.0+", text) else text
 
 
@@ -260,6 +260,8 @@ def _refuse_others(column: pd.Series[Any], title: str) -> None:
         raise ZooError(f"{title}: column {column.name!r} holds dates; turn them into numbers, or {leave}")
     if what == "complex":
         raise ZooError(f"{title}: column {column.name!r} holds complex numbers; make a column of each part, or {leave}")
+    if column.dtype != object:
+        return
     first = column.reset_index(drop=True).dropna().head(1)
     if len(first) and isinstance(first.iloc[0], list | tuple | dict | set | np.ndarray):
         raise ZooError(

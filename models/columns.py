@@ -59,15 +59,13 @@ def with_types(data: Data, types: Mapping[str, str]) -> Data:
     if not said:
         return data
     _refuse_no_table(data)
-    away = {note.column for note in data.notes if note.kind in LEFT_OUT}
     for column in said:
-        if column not in data.columns and column not in away:
+        if column not in data.columns:
             raise ZooError(f"{data.name} has no column {column!r}; its columns are {', '.join(data.columns)}")
-    here = {column: kind for column, kind in said.items() if column in data.columns}
-    places = {data.columns.index(column): kind for column, kind in here.items() if kind not in ("identifier", "ignore")}
-    data = _with(data, {d: Reading(*_as_kind(data, d, kind), Verdict(kind, "by you")) for d, kind in places.items()})
     out = {"identifier": Verdict("identifier", "left out by you"), "ignore": Verdict("ignored", "left out by you")}
-    return _without(data, {column: out[kind] for column, kind in here.items() if kind in out})
+    places = {data.columns.index(column): kind for column, kind in said.items() if kind not in out}
+    data = _with(data, {d: Reading(*_as_kind(data, d, kind), Verdict(kind, "by you")) for d, kind in places.items()})
+    return _without(data, {column: out[kind] for column, kind in said.items() if kind in out})
 
 
 def as_label(data: Data, name: str) -> Data:

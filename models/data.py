@@ -93,7 +93,9 @@ def load_data(
         data = tables.generate(source, options | ({"unit": unit} if unit is not None else {}))
     else:
         data = tables.read(source, tables.Wanted(label, columns, text, unit, name, types), options)
-        columns, label = None if _is_table(data) else columns, None
+        if _is_table(data):  # other columns that were named are the label, or left out already
+            columns, types = None, {column: kind for column, kind in types.items() if column in data.columns}
+        label = None
     data = _select(with_types(data, types), label, columns, drop_constant)
     if data.x.shape[0] == 0:
         raise ZooError(f"{data.name} has no rows")

@@ -73,7 +73,8 @@ def build(
     options = {"num_components": len(names), "prior": prior, "labelled": labelled, "unseen": unseen}
     rows = partial(_rows, emission, like, names if labelled else None, unseen)
     warnings = tuple(unseen_classes(data, names)) if labelled else ()
-    return mixture.model(NAME, data, emission, shape, names, _numbers(prior, like), rows, options, warnings)
+    model = mixture.model(NAME, data, emission, shape, names, _numbers(prior, like), rows, options, warnings)
+    return model._replace(layout=like)
 
 
 def block(like: Layout) -> Emission:

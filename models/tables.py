@@ -211,6 +211,8 @@ def _frame(source: Any, wanted: Wanted, options: Mapping[str, Any]) -> tuple[pd.
     style = style_of(options, plain=False)
     if style.separator is not None:
         raise ZooError("separator is for text files: this table has columns already")
+    if isinstance(source, pd.Series):
+        source = source.to_frame("x0" if source.name is None else source.name)
     if isinstance(source, pd.DataFrame):
         return source, wanted.name or "table", style
     if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
@@ -263,6 +265,8 @@ def _read_arrow(path: Path) -> pd.DataFrame:
 
 def _read_text(path: Path, style: Style, types: Mapping[str, str]) -> pd.DataFrame:
     """A CSV file: its numbers as numbers, and everything else, also what stands for a missing cell, as text."""
+    import warnings
+
     import pandas as pd
 
     separator = style.separator or ("\t" if path.suffix in TABBED else ",")
@@ -275,17 +279,23 @@ def _read_text(path: Path, style: Style, types: Mapping[str, str]) -> pd.DataFra
     other = next((word for word, mark in {"semicolon": ";", "tab": "\t", "bar": "|"}.items() if mark in "".join(names)), None)
     if len(names) == 1 and other is not None and style.separator is None:
         raise ZooError(f"{path} has one column, {names[0]!r}: if that is several, say data.separator={other}")
-    return pd.read_csv(
-        path,
-        sep=separator,
-        skipinitialspace=True,
-        keep_default_na=False,
-        na_values=[""],
-        low_memory=False,  # in parts, one column could be read as numbers here and as text there
-        decimal=style.decimal,
-        thousands=style.thousands or None,
-        dtype={name: str for name, kind in types.items() if kind in ("category", "identifier", "ignore")},
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        try:
+            return pd.read_csv(
+                path,
+                sep=separator,
+                skipinitialspace=True,
+                keep_default_na=False,
+                na_values=[""],
+                index_col=False,  # else the first column would be lost where every row ends in a separator
+                low_memory=False,  # in parts, one column could be read as numbers here and as text there
+                decimal=style.decimal,
+                thousands=style.thousands or None,
+                dtype={name: str for name, kind in types.items() if kind in ("category", "identifier", "ignore")},
+            )
+        except pd.errors.ParserWarning as warning:
+            raise ZooError(f"{path}: the rows have more cells than the header has names: name every column") from warning
 
 
 def _frame_of_array(source: Any) -> pd.DataFrame:

@@ -123,6 +123,7 @@ def test_numbers_with_marks(tmp_path):
 
 
 HOSTILE = {
+    "unnamed column": ("a,b\n1,2,3\n4,5,6\n", {}, ["table.csv", "more cells than the header", "name every column"]),
     "decimal comma": ('a\n"1,5"\n"2,25"\n3\n', {}, ["'a'", "row 1", "'1,5'", "data.decimal=comma", "data.types.a=category"]),
     "thousands comma": ('a\n1\n"1,234"\n', {}, ["row 2", "'1,234'", "data.thousands=comma"]),
     "thousands point": ("a\n1.234.567\n2.345.678\n", {}, ["row 1", "1.234.567", "data.thousands=point"]),
@@ -169,6 +170,16 @@ def test_cells_that_are_no_cells(case):
     assert all(word in str(error.value) for word in words), str(error.value)
     kept = load_data(frame.assign(b=[1.0] * len(frame)), types={frame.columns[0]: "ignore"})
     assert kept.columns == ("b",)
+
+
+def test_a_separator_behind_every_row_is_no_column(tmp_path):
+    assert read(tmp_path, "a,b\n1,2,\n3,4,\n").x.tolist() == [[1, 2], [3, 4]]
+
+
+def test_a_column_alone():
+    """A Series, with a name or without."""
+    assert load_data(FRAME["size"]).columns == ("size",)
+    assert load_data(pd.Series([1.5, 2])).columns == ("x0",)
 
 
 def test_options_of_tables_only():
