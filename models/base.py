@@ -79,6 +79,9 @@ class Algebra(NamedTuple):
     natural: Callable[[Hyper, Sites], Stats]  # the program's sites -> T
     coordinates: Callable[[Hyper, Pytree], Array] | None = None  # (hyper, rows): points (N, F) in which a start seeks groups
     num_groups: int = 0  # how many it looks for
+    # nu -> (features -> (N, K): log ∫ p(x, z = k | θ) q(θ | nu) dθ), where there is a short form of the ratio of two log
+    # partitions; None: that ratio is computed row by row
+    predictive: Callable[[Stats], Callable[[Pytree], Array]] | None = None
     start: Callable[[Hyper, Array], Stats] | None = None  # (hyper, key) -> nu of one start, where there are no groups
     # Where blocks of parameters are conjugate only given the values of the others: one algebra a block, with that block's
     # family and statistics alone, whose ``local`` reads all of T. A sweep takes them in turn. Empty: all blocks at once.

@@ -26,7 +26,7 @@ from models.data import has_missing_cell, keep_columns, require_complete
 from models.distributions import observed_part
 from models.documents import Sequences, require_tokens, with_vocabulary
 from models.emissions import Emission
-from models.families import dirichlet
+from models.families import dirichlet, log_mean
 from models.hyperparameters import check_hyper, given_numbers
 from models.latents import Completed, cells, component_of, hidden_cells, on_component, restrict
 from models.missing import partly_observed
@@ -84,6 +84,7 @@ def structure(emission: Emission, shape: Shape) -> Structure:
         natural=partial(natural, emission, shape),
         coordinates=lambda hyper, rows: emission.coordinates(hyper, rows.x),
         num_groups=shape.size,
+        predictive=partial(predictive, emission, shape) if emission.predictive is not None else None,
     )
     return Structure(algebra, partial(program, emission, shape), partial(functionals, shape), discriminant(emission, shape))
 
@@ -223,6 +224,14 @@ def local(emission: Emission, shape: Shape, T: Stats) -> Callable[[Features], An
         return on_component(weighted, log_density(features.observed))
 
     return natural_parameters
+
+
+def predictive(emission: Emission, shape: Shape, nu: Stats) -> Callable[[Features], Array]:
+    """Log p(x_n, z_n = k) with all parameters integrated out under q(θ) = nu: (N, K)."""
+    assert emission.predictive is not None
+    log_density = emission.predictive(nu[shape.block])
+    log_probs = log_mean(nu[shape.probs]) if shape.probs else jnp.full(shape.size, -np.log(shape.size))
+    return lambda features: log_density(features.observed) + log_probs[None, :]
 
 
 def statistics(emission: Emission, shape: Shape, weight: Array, z: Any, features: Features) -> dict[str, Stats]:
