@@ -103,6 +103,13 @@ class Discriminant(NamedTuple):
     dims: tuple[tuple[str, tuple[str, ...]], ...]  # feature -> names of its dimensions
 
 
+class Table(NamedTuple):
+    """The cells that a model explains: numbers, counts, or codes of levels, in the order of its columns."""
+
+    observed: Callable[[Pytree], Array]  # rows -> (N, D), NaN where missing
+    completed: Callable[..., Array]  # (key, hyper, sites, rows) -> (N, D): missing cells drawn given what is observed
+
+
 class Permutation(NamedTuple):
     """The posterior is unchanged when the labels along ``dim`` are permuted."""
 
@@ -132,6 +139,7 @@ class Model(NamedTuple):
     explains: str  # what its density is of, in words: elpd and evidence compare where these are the same
     discriminant: Discriminant | None = None  # of log p(x, z = k), where it is linear in features of the row
     warnings: tuple[str, ...] = ()  # what to know of this prior or this data, stored with every result
+    table: Table | None = None  # where cells may be missing
     layout: Layout | None = None  # kinds and levels of the columns, for a model of numbers, counts and categories together
 
     def program(self, data: Any, *, marginal: bool = True) -> Any:

@@ -70,7 +70,7 @@ def categorical(columns: tuple[str, ...], levels: tuple[tuple[str, ...], ...]) -
         },
         program=partial(_categorical_program, names, sizes),
         encode=partial(_codes, levels),
-        observation=lambda x: x,
+        observation=lambda x: jnp.where(x < 0, jnp.nan, x),
         features=lambda hyper, x: _indicators(sizes, x),
         log_density=partial(_categorical_log_density, names),
         statistics=lambda weight, x: dict(zip(names, jnp.split(weight.T @ x, cuts, axis=1), strict=True)),
