@@ -92,7 +92,7 @@ def _chunk(
         at = point(static, hyper, prior, rows, sites, jnp.float32, BLOCK // group)
         weighted = at["log_likelihood"] if weight is None else weight * at["log_likelihood"]
         log_likelihood = weighted.sum()
-        functionals = dict(static.functionals(sites, witnessed(at["latents"], sites)))
+        functionals = dict(static.functionals(hyper, sites, witnessed(at["latents"], sites)))
         if at["entropy"] is not None:
             functionals["entropy"] = jnp.average(at["entropy"], weights=weight)
         out = {

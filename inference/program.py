@@ -145,7 +145,7 @@ def _guessed_dims(
 def _functionals(symmetry: Symmetry, dims: tuple[tuple[str, tuple[str, ...]], ...]) -> Callable[..., dict[str, Array]]:
     """Without algebra: the sorted values of every site that has only the exchangeable dimension, and co-clustering."""
 
-    def functionals(sites: Sites, latents: Array | None) -> dict[str, Array]:
+    def functionals(hyper: Hyper, sites: Sites, latents: Array | None) -> dict[str, Array]:
         vectors = [site for site, names in dims if symmetry is not None and names == (symmetry.dim,) and site in sites]
         summary = {f"sorted_{site}": -jnp.sort(-sites[site]) for site in vectors}
         return summary if latents is None else summary | {"co_clustering": (latents[:-1] * latents[1:]).sum(-1)}

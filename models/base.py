@@ -129,7 +129,8 @@ class Model(NamedTuple):
     prior: Mapping[str, Stats]  # parameter block -> pseudo-statistics
     rows: Callable[[Data], Pytree]  # checked data -> what spec and algebra read: a pytree of arrays with N rows, of which
     # ``weight`` (N,) weighs a row and ``allowed`` (N, K) restricts its latent, where it has fields of these names
-    functionals: Callable[[Sites, Pytree], dict[str, Array]]  # (sites, E[z] at the witnesses) -> symmetry-free summaries
+    functionals: Callable[[Hyper, Sites, Pytree], dict[str, Array]]  # (hyper, sites, E[z] at the witnesses) ->
+    # symmetry-free summaries
     witnesses: Callable[[int], np.ndarray]  # number of rows -> the few rows whose latents enter the functionals
     symmetry: Symmetry
     simulate: Callable[..., Pytree] | None  # simulate(key, hyper, sites, num_rows) -> rows

@@ -270,9 +270,10 @@ def natural(num_classes: int, hyper: Hyper, sites: Sites) -> dict[str, Stats]:
 # Functionals, simulation
 
 
-def functionals(sites: Sites, latents: Array) -> dict[str, Array]:
-    """Class by class: the length of the weight vector, and the log-odds against the first class of an average row."""
-    return {"weight_norm": jnp.sqrt((sites["weight"] ** 2).sum(axis=-1)), "intercept": sites["intercept"]}
+def functionals(hyper: Hyper, sites: Sites, latents: Array) -> dict[str, Array]:
+    """Class by class: the length of the weights on columns of standard deviation 1, and the log-odds of an average row."""
+    standard = sites["weight"] * jnp.asarray(hyper["spread"])[None, :]  # 0 for a column that does not vary
+    return {"weight_norm": jnp.sqrt((standard**2).sum(axis=-1)), "intercept": sites["intercept"]}
 
 
 def linear(hyper: Hyper, sites: Sites) -> Linear:

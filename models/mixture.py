@@ -282,7 +282,7 @@ def completed(emission: Emission, algebra: Algebra, key: Array, hyper: Hyper, si
 # Functionals, data, simulation
 
 
-def functionals(shape: Shape, sites: Sites, latents: Array) -> dict[str, Array]:
+def functionals(shape: Shape, hyper: Hyper, sites: Sites, latents: Array) -> dict[str, Array]:
     """The weights; where labels are exchangeable sorted, and for neighbouring witnesses P(z_i = z_j) = Σ_k r_ik r_jk."""
     if not shape.exchangeable:
         return {shape.probs: sites[shape.probs]} if shape.probs else {}

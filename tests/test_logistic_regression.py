@@ -227,7 +227,7 @@ def twins() -> Data:
         (lambda: build(2, table(2)._replace(labels=np.full(24, -1))), "no labels"),
         (lambda: build(2, line(["a"] * 4)), "one class only"),
         (lambda: build(2, line(["a", "a", "b", "b"]), prior="flat"), r"separation.*proper prior"),
-        (lambda: build(2, table(2)._replace(x=X * np.array([1.0, 0.0]))), "column 'v' has the same value"),
+        (lambda: build(2, table(2)._replace(x=X * np.array([1.0, 0.0])), prior="flat"), "column 'v' has the same value"),
         (lambda: build(2, table(2)._replace(x=np.where(np.isin(X, X[3, 0]), np.nan, X))), "row 4: the cell is missing"),
         (lambda: build(2, weight_scale=-1.0), "weight_scale must be above 0"),
         (lambda: build(2, weight_scale="wide"), "weight_scale must be a number"),
