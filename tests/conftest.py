@@ -11,6 +11,8 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # the first process makes a f
     os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="bayes-model-zoo-tests-")
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.3"
     atexit.register(shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
+# Tests compile for longer than they run: XLA leaves out the optimisations that cost most. Notebooks are compiled as users do.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 import jax
 import pytest

@@ -64,6 +64,7 @@ def test_notebook_runs(path, tmp_path, monkeypatch):
     """In a kernel that knows nothing of the repository but its PYTHONPATH; `execute` raises where a cell does."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    monkeypatch.delenv("JAX_DISABLE_MOST_OPTIMIZATIONS", raising=False)
     notebook = nbformat.read(path, as_version=4)
     for cell in code_cells(notebook):
         cell.outputs, cell.execution_count = [], None
