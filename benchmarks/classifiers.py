@@ -4,7 +4,8 @@
   class probabilities, with the result tree in between (log joint, log-likelihood and class probabilities of every row); for
   scikit-learn ``fit`` and ``predict_proba``. Same data, same estimate (maximum likelihood, or Laplace smoothing), and the class
   probabilities must agree.
-- *posterior*: the same with ``method=exact``: independent draws of all parameters, and class probabilities averaged over them.
+- *posterior*: the same with the posterior: in closed form, as class probabilities with all parameters integrated out, and as
+  independent draws (``method=exact``), everything evaluated at each.
 - *polya_gamma*: two samplers of one posterior, logistic regression of `breast_cancer`, in effective draws per second.
 - *few_labels*: digits with one label in ten: what the other rows add, or take away, over ten seeds.
 """
@@ -21,6 +22,7 @@ from benchmarks.measure import CONSOLE, Target, interleave, median, print_table,
 REPEATS = 5
 AGREEMENT = 1e-9  # largest difference of two class probabilities
 DRAWS = 25  # of the posterior, in one chain
+CLOSE = 0.2  # two standard errors, at most, of a probability averaged over so few draws
 SEEDS = 10
 LABELLED = 0.1
 
@@ -127,21 +129,38 @@ def measure_speed() -> list[Target]:
 
 def measure_posterior() -> list[Target]:
     """Independent draws of the posterior on the same data, and predictions averaged over them."""
-    rows = []
+    rows, targets = [], []
     for name in ("Bernoulli, dense", "linear, svd", "quadratic", "Gaussian naive"):
         case = cases()[name]
         proper = case if name.startswith("Bern") else case._replace(build=_with_default_prior(name))
-        fit_zoo(proper, "exact", num_chains=1, num_samples=DRAWS)
-        peer = median([fit_peer(case)[0] for _ in range(3)])
-        spent = [fit_zoo(proper, "exact", num_chains=1, num_samples=DRAWS)[0] for _ in range(3)]
-        rows.append((name, f"{peer:.2f}", seconds(spent), f"{peer / median(spent):.2f}"))
+        runs = {
+            "peer": partial(_seconds, fit_peer, case),
+            "closed": partial(_seconds, integrate, proper),
+            "draws": partial(_seconds, partial(fit_zoo, method="exact", num_chains=1, num_samples=DRAWS), proper),
+        }
+        probs, averaged = integrate(proper)[1], fit_zoo(proper, "exact", num_chains=1, num_samples=DRAWS)[1]
+        gap = float(np.abs(probs - averaged).max())
+        found = interleave(runs, REPEATS)
+        peer, closed, draws = (median(found[run]) for run in runs)
+        rows.append((name, *map(seconds, found.values()), f"{peer / closed:.2f}", f"{peer / draws:.2f}", f"{gap:.0e}"))
+        targets.append(Target(f"{name}: posterior and its predictions", peer / closed, 1.0, agreed=gap < CLOSE))
     print_table(
-        f"the posterior thrown in: exact, {DRAWS} draws, predictions averaged over them; seconds",
-        ("", "scikit-learn", "zoo", "ratio"),
+        "fit + predict with the posterior thrown in; seconds",
+        ("", "scikit-learn", "closed form", f"{DRAWS} draws", "ratio", "of draws", "gap"),
         rows,
-        "scikit-learn: its point estimate, as above.",
+        "scikit-learn: its point estimate. Closed form: posterior_predictive, all parameters integrated out. Draws: exact, "
+        "log-likelihood of every row at every draw, predictions averaged. gap: largest difference of the two probabilities.",
     )
-    return []
+    return targets
+
+
+def integrate(case: Case) -> tuple[float, np.ndarray]:
+    """(seconds, class probabilities) of the conjugate posterior and its predictive, both in closed form."""
+    from inference import posterior_predictive
+
+    clock = time.perf_counter()
+    probs = posterior_predictive(case.build(case.data), case.data, case.data)["probs"].values
+    return time.perf_counter() - clock, probs
 
 
 def _with_default_prior(name: str) -> Callable[[Any], Any]:

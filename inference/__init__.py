@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
+    import pandas as pd
     import xarray as xr
 
     from inference.comparison import Comparison
+    from inference.imputation import Pooled
     from models.base import Model, Sites
 
 # name -> module with Options (its options and their defaults) and run(task, options)
@@ -57,6 +59,27 @@ def predict(model: Model, source: xr.DataTree | Sites, data: Any, **options: Any
     from inference import prediction
 
     return prediction.predict(model, source, data, **options)
+
+
+def impute(model: Model, source: xr.DataTree | Sites, data: Any, **options: Any) -> xr.Dataset:
+    """Missing cells under the posterior, with draws and probabilities; see `inference.imputation.impute`."""
+    from inference import imputation
+
+    return imputation.impute(model, source, data, **options)
+
+
+def completed_table(model: Model, imputed: xr.Dataset, data: Any, draw: int | None = None) -> pd.DataFrame:
+    """The table with its missing cells filled in, as a DataFrame; see `inference.imputation.completed_table`."""
+    from inference import imputation
+
+    return imputation.completed_table(model, imputed, data, draw)
+
+
+def pooled(estimates: Any, variances: Any) -> Pooled:
+    """An estimate over several completed tables, by Rubin's rules; see `inference.imputation.pooled`."""
+    from inference import imputation
+
+    return imputation.pooled(estimates, variances)
 
 
 def posterior_predictive(model: Model, data: Any, new_data: Any, **options: Any) -> xr.Dataset:
@@ -104,11 +127,14 @@ def program_model(function: Any, data: Any, **options: Any) -> Model:
 __all__ = [
     "METHODS",
     "compare",
+    "completed_table",
     "discriminant",
     "fit",
     "identify",
+    "impute",
     "learning_curve",
     "log_likelihood",
+    "pooled",
     "posterior_predictive",
     "predict",
     "program_model",

@@ -66,7 +66,7 @@ def together(static: Static, draws: Sites) -> int:
 
 def in_groups(draws: Sites, group: int) -> Sites:
     """Draws (S, ...) as (S // group, group, ...)."""
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, group, *leaf.shape[1:]), draws)
+    return jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[0] // group, group, *leaf.shape[1:]), draws)
 
 
 @partial(jax.jit, static_argnames=("static",))
@@ -119,7 +119,7 @@ def _chunk(
     shape = jax.eval_shape(lambda: one(jax.tree.map(lambda leaf: leaf[0], draws))[0])
     start = jnp.zeros(()) if shape is None else jnp.zeros(shape.shape)
     total, out = jax.lax.scan(accumulate, start, in_groups(draws, group))
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), out) | {"latents": total}
+    return jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[0] * group, *leaf.shape[2:]), out) | {"latents": total}
 
 
 def evaluate(

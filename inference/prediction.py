@@ -15,7 +15,7 @@ from inference.evaluate import Static, in_groups, point, static_of, together
 from inference.fitting import as_arrays, checked_start, require_model, x64
 from inference.sweep import BLOCK
 from models.base import Hyper, Model, Pytree, Sites, Stats, ZooError
-from models.data import Data, as_data
+from models.data import Data, as_data, has_missing_cell
 
 
 def log_likelihood(model: Model, sites: Sites, data: Any, precision: int = 64) -> np.ndarray:
@@ -32,13 +32,24 @@ def _log_likelihood(static: Static, hyper: Hyper, prior: Mapping[str, Stats], ro
     return point(static, hyper, prior, rows, sites)["log_likelihood"]
 
 
-def predict(model: Model, source: xr.DataTree | Sites, data: Any, precision: int = 64) -> xr.Dataset:
+def predict(model: Model, source: xr.DataTree | Sites, data: Any, precision: int = 64, seed: int = 0) -> xr.Dataset:
     """Predict the rows of ``data``, averaged over the draws of a result, or at a dict of sites.
 
     Returns ``probs`` (row, component) = p(z = k | x), ``assignment`` (row), the most probable component, and ``log_density``
-    (row) = log p(x). Averaging is over the posterior: p(z = k | x) = Σ_s p(x, z = k | θ_s) / Σ_s p(x | θ_s).
+    (row) = log p(x). Averaging is over the posterior: p(z = k | x) = Σ_s p(x, z = k | θ_s) / Σ_s p(x | θ_s). Where cells are
+    missing also what `inference.imputation.impute` says of them, drawn by ``seed``. The labels of ``data`` are not looked at.
     Raises `ZooError` for data with other columns than the model's, or a program that hides its latents.
     """
+    found = probabilities(model, source, data, precision)
+    if model.table is None or not has_missing_cell(as_data(data)):
+        return found
+    from inference.imputation import impute
+
+    return found.merge(impute(model, source, forget_labels(data), seed=seed, precision=precision))
+
+
+def probabilities(model: Model, source: xr.DataTree | Sites, data: Any, precision: int = 64) -> xr.Dataset:
+    """`predict` without a word on missing cells."""
     require_model(model)
     draws = draws_of(source)
     if model.algebra is not None:
@@ -97,7 +108,7 @@ def score(model: Model, source: xr.DataTree | Sites, data: Any, num_bins: int = 
         raise ZooError(f"{table.name} has the class {unknown[0]!r}; the model has {', '.join(classes)}")
     labelled = np.flatnonzero(table.labels >= 0)
     truth = np.array([classes.index(level) for level in table.levels])[table.labels[labelled]]
-    probs = predict(model, source, table)["probs"].values[labelled]
+    probs = probabilities(model, source, table)["probs"].values[labelled]
     weight = np.ones(len(truth)) if table.weight is None else table.weight[labelled]
     confidence, hit = probs.max(1), probs.argmax(1) == truth
     bins = np.minimum((confidence * num_bins).astype(int), num_bins - 1)

@@ -18,8 +18,10 @@ from jax import Array
 from inference.fitting import as_arrays, require_model, x64
 from inference.prediction import as_predictions, forget_labels
 from inference.start import latents_observed, observed
+from inference.sweep import block_map
 from models.base import Algebra, Hyper, Model, Pytree, Stats, ZooError, add, at_mean, inner, log_partition
 from models.data import as_data
+from models.missing import partly_observed
 
 TOGETHER = 64  # rows at a time: each needs a copy of all statistics for every class
 NUMBERS = 2**24  # in all these copies
@@ -52,7 +54,15 @@ def posterior_predictive(model: Model, data: Any, new_data: Any, precision: int 
 
 @partial(jax.jit, static_argnames=("algebra",))
 def _log_joint(algebra: Algebra, hyper: Hyper, nu: Mapping[str, Stats], rows: Pytree) -> Array:
-    """Log p(x_n, z = k | data): (N, K)."""
+    """Log p(x_n, z = k | data): (N, K), in the model's own short form where it has one."""
+    if algebra.predictive is None or partly_observed(rows.x):
+        return by_partitions(algebra, hyper, nu, rows)
+    log_density = algebra.predictive(nu)
+    return block_map(lambda rows: log_density(algebra.features(hyper, rows)), rows)
+
+
+def by_partitions(algebra: Algebra, hyper: Hyper, nu: Mapping[str, Stats], rows: Pytree) -> Array:
+    """The same as ratios of two partition functions, row by row, for any model."""
     T = at_mean(algebra, jax.random.PRNGKey(0), nu)  # any T: it cancels between the density and < T, statistics >
     natural_parameters = algebra.local(T)
 

@@ -16,7 +16,7 @@ from models.documents import with_own_vocabulary
 
 MOST_DEVICES = 16
 HELD_OUT = ("accuracy", "log_loss", "log_loss_se", "calibration_error")
-NOT_OPTIONS = {"model", "method", "data", "out", "resume"}
+NOT_OPTIONS = {"model", "method", "data", "out", "resume", "impute"}
 
 
 def prepare_jax(config: Mapping[str, Any]) -> None:
@@ -58,6 +58,8 @@ def execute(config: dict[str, Any], show_columns: bool = True) -> tuple[xr.DataT
     data, held_out = split(read_data(sections), test_fraction, config["seed"])
     if held_out is not None and config["model"]["name"] == "program":
         raise ZooError("data.test_fraction needs a model of the zoo: a program says nothing about new rows")
+    if not isinstance(config["impute"], bool):
+        raise ZooError(f"impute must be true or false, got {config['impute']!r}")
     prepare_jax(config)
     if held_out is not None:
         data = with_own_vocabulary(data)
@@ -65,6 +67,8 @@ def execute(config: dict[str, Any], show_columns: bool = True) -> tuple[xr.DataT
     model, observed, extra = build_model(config["model"], data)
     if held_out is not None:
         model.rows(held_out)  # what the model cannot read is said now, before anything runs
+    if config["impute"] and getattr(model, "table", None) is None:  # a program has none either
+        raise ZooError(f"impute=true: {config['model']['name']} needs complete rows, and has nothing to say of missing cells")
     from inference.report import write_report, write_summary
     from inference.results import environment, save
 
@@ -92,6 +96,8 @@ def execute(config: dict[str, Any], show_columns: bool = True) -> tuple[xr.DataT
         tree["held_out"], figures = held_out_rows(model, tree, held_out)
         tree.attrs |= figures
         save(tree, folder / "results.nc")
+    if config["impute"]:
+        write_imputed(model, tree, data, folder)
     if not tree.attrs["interrupted"]:
         for checkpoint in folder.glob("checkpoint-*.npz"):
             checkpoint.unlink()
@@ -99,6 +105,15 @@ def execute(config: dict[str, Any], show_columns: bool = True) -> tuple[xr.DataT
     write_summary(tree, folder / "summary.csv")
     write_report(tree, folder / "report.html", text)
     return tree, folder
+
+
+def write_imputed(model: Any, tree: xr.DataTree, data: Data, folder: Path) -> None:
+    """``imputed.csv``: the table with its missing cells filled in. ``imputed.nc``: draws and probabilities of every cell."""
+    from inference.imputation import completed_table, impute
+
+    found = impute(model, tree, data)
+    found.to_netcdf(folder / "imputed.nc")
+    completed_table(model, found, data).to_csv(folder / "imputed.csv", index=False)
 
 
 def _show_columns(model: Any, data: Data) -> None:
@@ -120,9 +135,9 @@ def held_out_rows(model: Any, tree: xr.DataTree, data: Data) -> tuple[xr.DataTre
     its ``loss`` −log p(label | x) and whether it was a ``hit``, NaN without a label. The attributes are means over rows.
     """
     from inference.assembly import observed_data
-    from inference.prediction import predict, score
+    from inference.prediction import probabilities, score
 
-    rows = observed_data(data).assign(log_density=predict(model, tree, data)["log_density"])
+    rows = observed_data(data).assign(log_density=probabilities(model, tree, data)["log_density"])
     figures = {"held_out_rows": data.num_rows, "held_out_log_density": float(rows["log_density"].mean())}
     if tree.attrs["labels_observed"] and data.labels is not None and (data.labels >= 0).any():
         scores = score(model, tree, data)

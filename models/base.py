@@ -79,6 +79,9 @@ class Algebra(NamedTuple):
     natural: Callable[[Hyper, Sites], Stats]  # the program's sites -> T
     coordinates: Callable[[Hyper, Pytree], Array] | None = None  # (hyper, rows): points (N, F) in which a start seeks groups
     num_groups: int = 0  # how many it looks for
+    # nu -> (features -> (N, K): log ∫ p(x, z = k | θ) q(θ | nu) dθ), where there is a short form of the ratio of two log
+    # partitions; None: that ratio is computed row by row
+    predictive: Callable[[Stats], Callable[[Pytree], Array]] | None = None
     start: Callable[[Hyper, Array], Stats] | None = None  # (hyper, key) -> nu of one start, where there are no groups
     # Where blocks of parameters are conjugate only given the values of the others: one algebra a block, with that block's
     # family and statistics alone, whose ``local`` reads all of T. A sweep takes them in turn. Empty: all blocks at once.
@@ -98,6 +101,13 @@ class Discriminant(NamedTuple):
     linear: Callable[[Hyper, Sites], Linear]
     features: Callable[[Pytree], dict[str, Array]]  # rows -> feature -> (N, ...)
     dims: tuple[tuple[str, tuple[str, ...]], ...]  # feature -> names of its dimensions
+
+
+class Table(NamedTuple):
+    """The cells that a model explains: numbers, counts, or codes of levels, in the order of its columns."""
+
+    observed: Callable[[Pytree], Array]  # rows -> (N, D), NaN where missing
+    completed: Callable[..., Array]  # (key, hyper, sites, rows) -> (N, D): missing cells drawn given what is observed
 
 
 class Permutation(NamedTuple):
@@ -129,6 +139,7 @@ class Model(NamedTuple):
     explains: str  # what its density is of, in words: elpd and evidence compare where these are the same
     discriminant: Discriminant | None = None  # of log p(x, z = k), where it is linear in features of the row
     warnings: tuple[str, ...] = ()  # what to know of this prior or this data, stored with every result
+    table: Table | None = None  # where cells may be missing
     layout: Layout | None = None  # kinds and levels of the columns, for a model of numbers, counts and categories together
 
     def program(self, data: Any, *, marginal: bool = True) -> Any:

@@ -6,6 +6,7 @@
 T and nu are one (K, levels) array a column; a row brings its one-hot codes.
 """
 
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 
 import jax
@@ -24,7 +25,7 @@ from models.discrete import column_coords
 from models.distributions import Categories
 from models.documents import Sequences
 from models.emissions import Emission
-from models.families import dirichlet, joint
+from models.families import dirichlet, joint, log_mean
 from models.gaussian_rows import flat
 
 
@@ -69,9 +70,9 @@ def categorical(columns: tuple[str, ...], levels: tuple[tuple[str, ...], ...]) -
         },
         program=partial(_categorical_program, names, sizes),
         encode=partial(_codes, levels),
-        observation=lambda x: x,
+        observation=lambda x: jnp.where(x < 0, jnp.nan, x),
         features=lambda hyper, x: _indicators(sizes, x),
-        log_density=lambda T: partial(_categorical_log_density, jnp.concatenate([T[name] for name in names], axis=-1)),
+        log_density=partial(_categorical_log_density, names),
         statistics=lambda weight, x: dict(zip(names, jnp.split(weight.T @ x, cuts, axis=1), strict=True)),
         coordinates=lambda hyper, x: counts.coordinates(_indicators(sizes, x)),
         sites=lambda hyper, T: {name: jnp.exp(T[name]) for name in names},
@@ -92,6 +93,7 @@ def categorical(columns: tuple[str, ...], levels: tuple[tuple[str, ...], ...]) -
             tuple((named(column), (dim,)) for column, dim in zip(columns, level_dims, strict=True)),
         ),
         explains="categories",
+        predictive=lambda nu: _categorical_log_density(names, jax.tree.map(log_mean, nu)),
         missing=True,
     )
 
@@ -111,8 +113,9 @@ def _indicators(sizes: tuple[int, ...], codes: Array) -> Array:
     return jnp.concatenate([jax.nn.one_hot(codes[:, d], size) for d, size in enumerate(sizes)], axis=1)
 
 
-def _categorical_log_density(log_probs: Array, x: Array) -> Array:
-    return counts.log_mass(x, log_probs)
+def _categorical_log_density(names: tuple[str, ...], T: Mapping[str, Array]) -> Callable[[Array], Array]:
+    log_probs = jnp.concatenate([T[name] for name in names], axis=-1)
+    return lambda x: counts.log_mass(x, log_probs)
 
 
 def _categorical_program(

@@ -26,7 +26,7 @@ from models.data import first_cell, is_sparse, refuse_categories
 from models.distributions import WordCounts
 from models.documents import Sequences, bag_of_words
 from models.emissions import Emission
-from models.families import GammaStats, dirichlet, gamma
+from models.families import GammaStats, dirichlet, gamma, log_mean
 from models.gaussian_rows import flat
 
 CATEGORIES = "use emission=categorical, or leave it out with data.columns=[…]"
@@ -137,6 +137,7 @@ bernoulli = Emission(
     coords=column_coords,
     discriminant=Discriminant(_bernoulli_linear, lambda x: {"x": counts.dense(counts.as_float(x))}, (("x", ("column",)),)),
     explains="binary columns",
+    predictive=lambda nu: _bernoulli_log_density(log_mean(nu)),
 )
 
 
@@ -305,6 +306,7 @@ poisson = Emission(
         (("x", ("column",)),),
     ),
     explains="counts",
+    missing=True,
 )
 
 DISCRETE: dict[str, Emission] = {"bernoulli": bernoulli, "multinomial": multinomial, "poisson": poisson}

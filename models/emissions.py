@@ -39,6 +39,7 @@ class Emission(NamedTuple):
     dims: tuple[tuple[str, tuple[str, ...]], ...]  # site or hyperparameter -> names of its dimensions; pairs: hashable
     coords: Callable[[Data], dict[str, list[Any]]]  # dimension -> labels
     discriminant: Discriminant
+    predictive: Callable[[Stats], Callable[[Any], Array]] | None = None  # nu -> (u(x) -> (N, K): log ∫ p(x | z) q(θ) dθ)
     missing: bool = False  # whether cells may be missing
     latent: Latent = categorical  # of the component, and of the missing cells where the block does not sum them out
     explains: str = "columns"  # what p(x | component) is a density or a probability of

@@ -29,6 +29,11 @@ def _dirichlet_mean(nu: Array) -> Array:
     return jax.scipy.special.digamma(nu + 1) - jax.scipy.special.digamma((nu + 1).sum(-1, keepdims=True))
 
 
+def log_mean(nu: Array) -> Array:
+    """Log E[p]: the predictive of one more draw."""
+    return jnp.log(nu + 1) - jnp.log((nu + 1).sum(-1, keepdims=True))
+
+
 def _dirichlet_mode(nu: Array) -> Array:
     return jnp.log(nu) - jnp.log(nu.sum(-1, keepdims=True))
 
@@ -145,6 +150,26 @@ def _means(nu: GaussianStats) -> Array:
 def _wishart_dof(nu: GaussianStats) -> Array:
     groups, dimension = nu.total.shape[-2:]
     return nu.exponent + dimension + 1 - groups
+
+
+class StudentStats(NamedTuple):
+    """What the predictive of one more row needs of a NormalWishart or NormalGamma: a multivariate Student t."""
+
+    mean: Array  # (..., G, D)
+    shrink: Array  # κ / (κ + 1) (..., G)
+    shape: Array  # dof of the Wishart, or the Gamma's shape (...)
+    scale: Array  # lower Cholesky factor of the scatter (..., D, D), or the Gamma's rate (...)
+
+
+def wishart_student(nu: GaussianStats) -> StudentStats:
+    """Of a NormalWishart."""
+    shrink = nu.strength / (nu.strength + 1)
+    return StudentStats(_means(nu), shrink, _wishart_dof(nu), jnp.linalg.cholesky(_wishart_scatter(nu)))
+
+
+def gamma_student(nu: GaussianStats) -> StudentStats:
+    """Of a NormalGamma."""
+    return StudentStats(_means(nu), nu.strength / (nu.strength + 1), _gamma_shape(nu), _gamma_rate(nu))
 
 
 def _wishart_scatter(nu: GaussianStats) -> Array:

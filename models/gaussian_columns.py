@@ -12,11 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 from jax import Array
+from jax.scipy.special import gammaln
 from numpyro import distributions as dist
 from numpyro.distributions import constraints
 
 from models.base import Hyper, Sites, on_host
-from models.families import GaussianStats, MeanStats
+from models.families import GaussianStats, MeanStats, gamma_student
 from models.gaussian_rows import LOG_2PI, centre, flat
 from models.missing import Cells
 
@@ -50,6 +51,29 @@ def gamma_log_density(T: GaussianStats) -> Callable[[Squares | ObservedSquares],
     def log_density(features: Squares | ObservedSquares) -> Array:
         cells = constant if isinstance(features, ObservedSquares) else constant.sum(1, keepdims=True)
         return features.monomials @ jnp.concatenate([both, cells], axis=1).T
+
+    return log_density
+
+
+def gamma_predictive(nu: GaussianStats) -> Callable[[Squares], Array]:
+    """Log of the Student t that integrates mean and precision out, a column each or of all columns together: (N, K)."""
+    student = gamma_student(nu)
+    num_components = nu.total.shape[0]
+    mean = student.mean.reshape(num_components, -1)
+    shape, rate = (leaf.reshape(num_components, -1) for leaf in (student.shape, student.scale))  # (K, D), or (K, 1)
+    each = mean.shape[1] // shape.shape[1]  # columns that share a precision
+    shrink = student.shrink.reshape(mean.shape)
+    scale = 0.5 * shrink / rate
+    gammas = gammaln(shape + 0.5 * each) - gammaln(shape) - 0.5 * each * jnp.log(rate)
+    constant = 0.5 * (jnp.log(shrink) - LOG_2PI).sum(1) + gammas.sum(1)
+
+    def log_density(features: Squares) -> Array:
+        x = features.monomials[:, mean.shape[1] : -1].T
+        # Component by component and rows last: no array of all components, rows and columns.
+        away = [scale[k][:, None] * (x - mean[k][:, None]) ** 2 for k in range(num_components)]
+        shared = (part if each == 1 else part.sum(0, keepdims=True) for part in away)
+        logs = [((shape[k] + 0.5 * each)[:, None] * jnp.log1p(part)).sum(0) for k, part in enumerate(shared)]
+        return constant[None, :] - jnp.stack(logs, axis=1)
 
     return log_density
 

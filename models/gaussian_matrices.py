@@ -11,12 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 from jax import Array
+from jax.scipy.special import multigammaln
 from numpyro import distributions as dist
 from numpyro.distributions import constraints
 
 from models import gaussian_cells
 from models.base import Hyper, Sites, on_host
-from models.families import GaussianStats
+from models.families import GaussianStats, wishart_student
 from models.gaussian_cells import Component, Partial
 from models.gaussian_rows import LOG_2PI, centre, flat
 from models.latents import Completed, Completion
@@ -60,6 +61,32 @@ def wishart_log_density(T: GaussianStats) -> Callable[[Centred | Partial], Array
         # Rows last: the sum of squares then runs along contiguous rows, which a compiler can vectorise.
         projected = (stacked @ features.x.T - shifts.reshape(-1, 1)).reshape(num_components, dimension, -1)
         return (constant[:, None] - 0.5 * (projected**2).sum(1)).T
+
+    return log_density
+
+
+def wishart_predictive(nu: GaussianStats) -> Callable[[Centred], Array]:
+    """Log of the multivariate Student t that integrates mean and precision out: (N, K).
+
+    One more row adds shrink (x − m)(x − m)ᵀ to the scatter S, whose determinant grows by 1 + shrink (x − m)ᵀ S⁻¹ (x − m).
+    """
+    student = wishart_student(nu)
+    dimension = student.mean.shape[-1]
+    mean = student.mean.reshape(-1, dimension)
+    num_components = mean.shape[0]
+    root = jnp.broadcast_to(student.scale.reshape(-1, dimension, dimension), (num_components, dimension, dimension))
+    identity = jnp.broadcast_to(jnp.eye(dimension, dtype=root.dtype), root.shape)
+    inverse = jax.scipy.linalg.solve_triangular(root, identity, lower=True)
+    shrink, dof = student.shrink.reshape(-1), jnp.broadcast_to(student.shape.reshape(-1), (num_components,))
+    half_log_det = jnp.log(jnp.diagonal(root, axis1=-2, axis2=-1)).sum(-1)
+    gammas = multigammaln((dof + 1) / 2, dimension) - multigammaln(dof / 2, dimension)
+    constant = 0.5 * dimension * (jnp.log(shrink) - jnp.log(jnp.pi)) + gammas - half_log_det
+    stacked = inverse.reshape(num_components * dimension, dimension)
+    shifts = jnp.einsum("kij,kj->ki", inverse, mean).reshape(-1, 1)
+
+    def log_density(features: Centred) -> Array:
+        away = (stacked @ features.x.T - shifts).reshape(num_components, dimension, -1)
+        return (constant[:, None] - 0.5 * (dof[:, None] + 1) * jnp.log1p(shrink[:, None] * (away**2).sum(1))).T
 
     return log_density
 

@@ -85,6 +85,7 @@ def _wishart_emission(tied: bool) -> Emission:
         dims=(("mean", _MEAN), ("precision", ("column", "column_") if tied else (*_MEAN, "column_")), *_HYPER),
         coords=_coords,
         discriminant=discriminant("tied" if tied else "full"),
+        predictive=matrices.wishart_predictive,
         missing=True,
         latent=cells,
     )
@@ -113,6 +114,7 @@ def _gamma_emission(diagonal: bool) -> Emission:
         dims=(("mean", _MEAN), ("precision", _MEAN if diagonal else ("component",)), *_HYPER),
         coords=_coords,
         discriminant=discriminant("diag" if diagonal else "spherical"),
+        predictive=columns.gamma_predictive,
         missing=True,
     )
 

@@ -21,12 +21,12 @@ import numpyro
 from jax import Array
 from numpyro import distributions as dist
 
-from models.base import Algebra, Data, Discriminant, Hyper, Linear, Model, Permutation, Sites, Stats, ZooError, on_host
+from models.base import Algebra, Data, Discriminant, Hyper, Linear, Model, Permutation, Sites, Stats, Table, ZooError, on_host
 from models.data import has_missing_cell, keep_columns, require_complete
 from models.distributions import observed_part
 from models.documents import Sequences, require_tokens, with_vocabulary
 from models.emissions import Emission
-from models.families import dirichlet
+from models.families import dirichlet, log_mean
 from models.hyperparameters import check_hyper, given_numbers
 from models.latents import Completed, cells, component_of, hidden_cells, on_component, restrict
 from models.missing import partly_observed
@@ -67,6 +67,7 @@ class Structure(NamedTuple):
     program: Callable[..., Any]
     functionals: Callable[..., dict[str, Array]]
     discriminant: Discriminant
+    table: Table | None
 
 
 @cache
@@ -84,8 +85,16 @@ def structure(emission: Emission, shape: Shape) -> Structure:
         natural=partial(natural, emission, shape),
         coordinates=lambda hyper, rows: emission.coordinates(hyper, rows.x),
         num_groups=shape.size,
+        predictive=partial(predictive, emission, shape) if emission.predictive is not None else None,
     )
-    return Structure(algebra, partial(program, emission, shape), partial(functionals, shape), discriminant(emission, shape))
+    table = Table(lambda rows: emission.observation(rows.x), partial(completed, emission, algebra))
+    return Structure(
+        algebra,
+        partial(program, emission, shape),
+        partial(functionals, shape),
+        discriminant(emission, shape),
+        table if emission.missing else None,
+    )
 
 
 def model(
@@ -135,6 +144,7 @@ def model(
         explains=emission.explains if shape.exchangeable else f"{emission.explains} and {shape.block}",
         discriminant=static.discriminant,
         warnings=warnings,
+        table=static.table,
     )
 
 
@@ -225,6 +235,14 @@ def local(emission: Emission, shape: Shape, T: Stats) -> Callable[[Features], An
     return natural_parameters
 
 
+def predictive(emission: Emission, shape: Shape, nu: Stats) -> Callable[[Features], Array]:
+    """Log p(x_n, z_n = k) with all parameters integrated out under q(θ) = nu: (N, K)."""
+    assert emission.predictive is not None
+    log_density = emission.predictive(nu[shape.block])
+    log_probs = log_mean(nu[shape.probs]) if shape.probs else jnp.full(shape.size, -np.log(shape.size))
+    return lambda features: log_density(features.observed) + log_probs[None, :]
+
+
 def statistics(emission: Emission, shape: Shape, weight: Array, z: Any, features: Features) -> dict[str, Stats]:
     """Σ_n r_nk (1, u(x_n)), with u of the completed row where z brings its missing cells.
 
@@ -246,6 +264,18 @@ def natural(emission: Emission, shape: Shape, hyper: Hyper, sites: Sites) -> dic
     """The sites of the program -> T."""
     probs = {shape.probs: jnp.log(jnp.asarray(sites[shape.probs]))} if shape.probs else {}
     return probs | {shape.block: emission.natural(hyper, sites)}
+
+
+def completed(emission: Emission, algebra: Algebra, key: Array, hyper: Hyper, sites: Sites, rows: Rows) -> Array:
+    """(N, D): the rows with their missing cells drawn, first the component given what is observed, then the cells given it."""
+    key_z, key_x = jax.random.split(key)
+    z = algebra.latent.sample(key_z, algebra.local(algebra.natural(hyper, sites))(algebra.features(hyper, rows)))
+    observed = emission.observation(rows.x)
+    if isinstance(z, Completed):
+        drawn = (component_of(z)[:, :, None] * z.centre).sum(1) + jnp.asarray(hyper["origin"])[None, :]
+    else:  # independent columns: the other cells say no more of a cell than the component does
+        drawn = emission.observation(emission.draw(key_x, sites, jnp.argmax(component_of(z), axis=1)))
+    return jnp.where(jnp.isnan(observed), drawn, observed)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,49 +1,23 @@
 """Labels: observed, missing or a set of candidates, in the generative classifiers and in every method."""
 
-from functools import cache
+from functools import partial
 
 import jax
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from naive import SHORT, log_local, log_prior, random_sites, two_groups
+from naive import SHORT, log_local, log_prior, random_sites
+from naive_discriminant import LABELS, X, build, every_covariance, fitted, sites_of, table
 from numpyro.infer.util import log_density
 from scipy.special import logsumexp
 from scipy.stats import norm
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
-from sklearn.metrics import accuracy_score, log_loss
 
-from inference import METHODS, discriminant, fit, log_likelihood, predict, score
-from inference.results import load
+from inference import METHODS, fit, log_likelihood, predict
 from inference.shell import run_main
-from models import MODELS, Data, Model, ZooError, load_data
-from models.data import allowed_labels, split, take
-
-X = two_groups(14)
-LABELS = ["a", "b", "c", None, "a|b", "b", None, "a", "c", "c|b", "a", "b", "c", "a"]
-COVARIANCES = ("tied", "full")
-every_covariance = pytest.mark.parametrize("covariance", COVARIANCES)
-
-
-@cache
-def table(labels: tuple[str | None, ...] = tuple(LABELS)) -> Data:
-    frame = pd.DataFrame(X, columns=[f"x{d}" for d in range(X.shape[1])]).assign(kind=list(labels))
-    return load_data(frame, label="kind")
-
-
-def build(data: Data | None = None, **options) -> Model:
-    return MODELS["linear_discriminant"](table() if data is None else data, **options)
-
-
-@cache
-def fitted(method: str) -> xr.DataTree:
-    return fit(build(), table(), method=method, seed=1, **SHORT[method])
-
-
-def sites_of(covariance: str) -> dict[str, np.ndarray]:
-    sites = random_sites(covariance, 3, X)
-    return {"class_probs": sites["mixture_probs"], "mean": sites["mean"], "precision": sites["precision"]}
+from models import MODELS, Data, ZooError, load_data
+from models.data import allowed_labels, take
 
 
 def test_labels_are_read():
@@ -62,6 +36,17 @@ def test_labels_are_read():
         load_data(pd.DataFrame({"x": [1.0, 2.0], "kind": ["a", "a|d"]}), label="kind")
 
 
+def test_labels_of_any_type():
+    """Whole numbers, also with holes, and truth values: classes named as a reader writes them."""
+    x = np.zeros((4, 1))
+    assert load_data(x, labels=[0, 1, 2, 0]).levels == ("0", "1", "2")
+    assert load_data(x, labels=[0, None, 10, 2]).levels == ("0", "2", "10")
+    assert load_data(x, labels=[True, False, True, True]).levels == ("False", "True")
+    assert load_data(x, labels=["a ", "a", "b", "a|b"]).levels == ("a", "b")
+    order = pd.Categorical(["low", "high", "low", "low"], categories=["low", "high"], ordered=True)
+    assert load_data(x, labels=order).levels == ("low", "high")
+
+
 @every_covariance
 def test_density_is_the_sum_over_what_is_allowed(covariance):
     """Program, algebra and the naive Σ_{k ∈ A_n} π_k p(x_n | θ_k); gradients are finite; the complete program likewise."""
@@ -72,14 +57,14 @@ def test_density_is_the_sum_over_what_is_allowed(covariance):
     naive = logsumexp(local, axis=1)
     np.testing.assert_allclose(log_likelihood(model, sites, table()), naive, rtol=1e-10)
 
-    def program(sites):
-        return log_density(model.spec, (dict(model.hyper), rows), {"marginal": True}, sites)[0]
+    def program(sites, marginal=True):
+        return log_density(model.spec, (dict(model.hyper), rows), {"marginal": marginal}, sites)[0]
 
     density, gradient = jax.jit(jax.value_and_grad(program))(sites)
     assert float(density) == pytest.approx(log_prior(covariance, model.hyper, naive_sites) + naive.sum(), rel=1e-10)
     assert all(np.isfinite(leaf).all() for leaf in gradient.values())
     z = local.argmax(1)
-    complete, _ = log_density(model.spec, (dict(model.hyper), rows), {"marginal": False}, sites | {"component": z})
+    complete = jax.jit(partial(program, marginal=False))(sites | {"component": z})
     expected = log_prior(covariance, model.hyper, naive_sites) + local[np.arange(len(z)), z].sum()
     assert float(complete) == pytest.approx(expected, rel=1e-10)
 
@@ -127,69 +112,6 @@ def test_em_is_map():
     )
 
 
-@every_covariance
-def test_evidence_is_the_sum_over_completions(covariance):
-    """With labels missing, p(x, labels) = Σ over completions of the labels of p(x, z); each term by a run of its own."""
-    labels = ["a", "b", "c", *("abca" * 3)[:11]]
-    partial = list(labels)
-    partial[4], partial[7] = None, "a|c"
-    model = build(table(tuple(labels)), covariance=covariance)
-    whole = fit(model, table(tuple(partial)), method="exact", num_samples=10).attrs["log_evidence"]
-    terms = []
-    for fourth in "abc":
-        for seventh in "ac":
-            full = [*partial[:4], fourth, *partial[5:7], seventh, *partial[8:]]
-            terms.append(fit(model, table(tuple(full)), method="exact", num_samples=10).attrs["log_evidence"])
-    assert whole == pytest.approx(logsumexp(terms), rel=1e-10)
-    bound = fit(model, table(tuple(labels)), method="cavi", num_samples=10).attrs["elbo"]
-    assert bound == pytest.approx(
-        fit(model, table(tuple(labels)), method="exact", num_samples=10).attrs["log_evidence"], rel=1e-10
-    )
-
-
-def test_exact_agrees_with_gibbs():
-    """Means of the functionals within 4.5 Monte Carlo standard errors: a false alarm in 10,000 runs for a dozen numbers."""
-    import arviz_stats
-
-    exact = fit(build(), table(), method="exact", seed=2)
-    gibbs = fit(build(), table(), method="gibbs", seed=2, num_samples=2000)
-    for name in ("log_joint", "log_likelihood", "class_probs", "entropy"):
-        gap = exact["functionals"][name].mean(("chain", "draw")) - gibbs["functionals"][name].mean(("chain", "draw"))
-        errors = [arviz_stats.mcse(tree["functionals"].to_dataset()[name]) for tree in (exact, gibbs)]
-        assert (np.abs(gap) <= -norm.ppf(1e-4 / 24) * np.sqrt(errors[0] ** 2 + errors[1] ** 2)).all(), name
-
-
-def test_prediction_forgets_the_labels_of_new_rows():
-    """p(class | x): the same with right labels, wrong ones and none."""
-    model, tree = build(), fitted("gibbs")
-    bare = predict(model, tree, Data("new", X, table().columns))
-    np.testing.assert_array_equal(predict(model, tree, table())["probs"], bare["probs"])
-    assert list(bare["class"].values) == ["a", "b", "c"]
-
-
-def test_scores_are_scikit_learns():
-    """On the second half of the irises by the first: accuracy and log loss as scikit-learn counts them; calibration by hand."""
-    iris = load_data("iris")
-    order = np.random.default_rng(0).permutation(150)
-    half = [iris._replace(x=iris.x[rows], labels=iris.labels[rows]) for rows in (order[:75], order[75:])]
-    model = MODELS["linear_discriminant"](half[0])
-    tree = fit(model, half[0], method="exact", num_samples=200)
-    found, probs = score(model, tree, half[1], num_bins=4), predict(model, tree, half[1])["probs"].values
-    assert float(found["accuracy"]) == accuracy_score(half[1].labels, probs.argmax(1))
-    assert float(found["log_loss"]) == pytest.approx(log_loss(half[1].labels, probs), rel=1e-10)
-    confidence, hit, error = probs.max(1), probs.argmax(1) == half[1].labels, 0.0
-    for low in (0.0, 0.25, 0.5, 0.75):
-        inside = (confidence >= low) & ((confidence < low + 0.25) | (low == 0.75))
-        if inside.any():
-            error += inside.mean() * abs(confidence[inside].mean() - hit[inside].mean())
-    assert float(found["calibration_error"]) == pytest.approx(error, rel=1e-10)
-    assert int(found["count"].sum()) == 75
-    renamed = half[1]._replace(levels=("virginica", "setosa", "versicolor"), labels=(half[1].labels + 1) % 3)
-    assert float(score(model, tree, renamed)["accuracy"]) == float(found["accuracy"])  # classes go by name, not by code
-    with pytest.raises(ZooError, match="no labels to score"):
-        score(model, tree, half[1].x)
-
-
 def test_without_labels_it_is_the_mixture():
     """The same log joint as `gmm`, by EM from the same sites, and exchangeable classes."""
     bare = Data("bare", X, table().columns)
@@ -230,22 +152,6 @@ def test_a_class_without_rows_keeps_its_prior():
         fit(build(data, prior="flat"), data, method="em")
 
 
-def test_held_out_rows(tmp_path, capsys):
-    """A quarter of the irises: in the report and in the result; the fit does not see them, and the figures are `score`'s."""
-    arguments = ["model=linear_discriminant", "method=em", "data=iris", "data.test_fraction=0.25", "progress=false", "seed=3"]
-    assert run_main([*arguments, f"out={tmp_path / 'run'}"]) == 0
-    tree = load(tmp_path / "run")
-    train, test = split(load_data("iris"), 0.25, 3)
-    assert test is not None
-    assert (train.num_rows, test.num_rows) == (112, 38) == (tree["observed_data"].sizes["row"], tree.attrs["held_out_rows"])
-    assert len(np.unique(np.concatenate([train.x, test.x]), axis=0)) == len(np.unique(load_data("iris").x, axis=0))
-    found = score(MODELS["linear_discriminant"](train), tree, test)
-    assert tree.attrs["held_out_log_loss"] == pytest.approx(float(found["log_loss"]), rel=1e-12)
-    assert "38 rows held out: accuracy" in capsys.readouterr().out
-    with pytest.raises(ZooError, match="test_fraction must be"):
-        run_main([*arguments[:3], "data.test_fraction=1.5"])
-
-
 def test_command_line(tmp_path):
     table_path = tmp_path / "table.csv"
     pd.DataFrame(X, columns=["u", "v"][: X.shape[1]]).assign(kind=LABELS).to_csv(table_path, index=False)
@@ -278,7 +184,7 @@ def test_weights_are_repeated_rows():
     model = build(table(labels))
     weighted = table(labels)._replace(weight=weight.astype(float))
     repeated = take(table(labels), np.repeat(np.arange(14), weight))
-    pair = [fit(model, data, method="exact", num_samples=5).attrs["log_evidence"] for data in (weighted, repeated)]
+    pair = [fit(model, data, method="exact", **SHORT["exact"]).attrs["log_evidence"] for data in (weighted, repeated)]
     assert pair[0] == pytest.approx(pair[1], rel=1e-12)
     modes = [fit(model, data, method="em")["point_estimate"]["mean"].values for data in (weighted, repeated)]
     np.testing.assert_allclose(*modes, rtol=1e-10)
@@ -288,15 +194,28 @@ def test_weights_are_repeated_rows():
             fit(model, partly, method=method, **SHORT[method])
 
 
-def test_labels_of_any_type():
-    """Whole numbers, also with holes, and truth values: classes named as a reader writes them."""
-    x = np.zeros((4, 1))
-    assert load_data(x, labels=[0, 1, 2, 0]).levels == ("0", "1", "2")
-    assert load_data(x, labels=[0, None, 10, 2]).levels == ("0", "2", "10")
-    assert load_data(x, labels=[True, False, True, True]).levels == ("False", "True")
-    assert load_data(x, labels=["a ", "a", "b", "a|b"]).levels == ("a", "b")
-    order = pd.Categorical(["low", "high", "low", "low"], categories=["low", "high"], ordered=True)
-    assert load_data(x, labels=order).levels == ("low", "high")
+# ---------------------------------------------------------------------------------------------------------------------
+# The evidence, and the posterior that is drawn exactly
+
+
+@every_covariance
+def test_evidence_is_the_sum_over_completions(covariance):
+    """With labels missing, p(x, labels) = Σ over completions of the labels of p(x, z); each term by a run of its own."""
+    labels = ["a", "b", "c", *("abca" * 3)[:11]]
+    partly = list(labels)
+    partly[4], partly[7] = None, "a|c"
+    model = build(table(tuple(labels)), covariance=covariance)
+
+    def evidence(labels: list[str | None]) -> float:
+        return fit(model, table(tuple(labels)), method="exact", **SHORT["exact"]).attrs["log_evidence"]
+
+    terms = []
+    for fourth in "abc":
+        for seventh in "ac":
+            terms.append(evidence([*partly[:4], fourth, *partly[5:7], seventh, *partly[8:]]))
+    assert evidence(partly) == pytest.approx(logsumexp(terms), rel=1e-10)
+    bound = fit(model, table(tuple(labels)), method="cavi", **SHORT["cavi"]).attrs["elbo"]
+    assert bound == pytest.approx(evidence(labels), rel=1e-10)
 
 
 def test_exact_enumerates_the_open_rows_only():
@@ -314,44 +233,12 @@ def test_exact_enumerates_the_open_rows_only():
     assert found == pytest.approx(logsumexp(terms), rel=1e-12)
 
 
-@pytest.mark.parametrize(("name", "options"), [("linear_discriminant", {}), ("logistic_regression", {})])
-def test_discriminant_far_from_zero(name, options):
-    """Columns 1e4 from 0: the log-odds in raw units still agree to 1e-8, which is 1e-16 × 1e4 × weights of size 1e3."""
-    iris = load_data("iris")
-    data = iris._replace(x=iris.x + 1e4)
-    model = MODELS[name](data, **options)
-    tree = fit(model, data, method="em", num_starts=1)
-    found = discriminant(model, tree)
-    odds = found["bias"].values[None] + data.x @ found["weight_x"].values.T
-    probs = predict(model, tree, data)["probs"].values
-    sound = (probs > 1e-200).all(1)
-    logs = np.log(probs[sound])
-    np.testing.assert_allclose(odds[sound], logs - logs[:, :1], atol=1e-8)
+def test_exact_agrees_with_gibbs():
+    """Means of the functionals within 4.5 Monte Carlo standard errors: a false alarm in 10,000 runs for a dozen numbers."""
+    import arviz_stats
 
-
-def test_columns_go_by_name():
-    """New rows whose columns come in another order mean the same; a missing one is named."""
-    iris = load_data("iris")
-    model = build(iris)
-    tree = fit(model, iris, method="em")
-    turned = iris._replace(x=iris.x[:, ::-1], columns=iris.columns[::-1])
-    np.testing.assert_array_equal(predict(model, tree, turned)["probs"], predict(model, tree, iris)["probs"])
-    with pytest.raises(ZooError, match="has the columns"):
-        predict(model, tree, load_data(iris, columns=list(iris.columns[:3])))
-
-
-def test_scores_weigh_rows():
-    """A row of weight two is two rows; the standard error of the log loss is that of a mean."""
-    iris = load_data("iris")
-    model = build(iris)
-    tree = fit(model, iris, method="em")
-    weight = np.arange(150) % 3
-    weighted = score(model, tree, iris._replace(weight=weight.astype(float)))
-    repeated = score(model, tree, take(iris, np.repeat(np.arange(150), weight)))
-    for name in ("accuracy", "log_loss", "calibration_error"):
-        assert float(weighted[name]) == pytest.approx(float(repeated[name]), rel=1e-12), name
-    probs = predict(model, tree, iris)["probs"].values
-    losses = -np.log(probs[np.arange(150), iris.labels])
-    assert float(score(model, tree, iris)["log_loss_se"]) == pytest.approx(losses.std() / np.sqrt(150), rel=1e-12)
-    with pytest.raises(ZooError, match="num_bins"):
-        score(model, tree, iris, num_bins=0)
+    exact, gibbs = fitted("exact"), fitted("gibbs")
+    for name in ("log_joint", "log_likelihood", "class_probs", "entropy"):
+        gap = exact["functionals"][name].mean(("chain", "draw")) - gibbs["functionals"][name].mean(("chain", "draw"))
+        errors = [arviz_stats.mcse(tree["functionals"].to_dataset()[name]) for tree in (exact, gibbs)]
+        assert (np.abs(gap) <= -norm.ppf(1e-4 / 24) * np.sqrt(errors[0] ** 2 + errors[1] ** 2)).all(), name

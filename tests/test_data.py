@@ -7,7 +7,7 @@ from naive import build, table
 from scipy import sparse
 
 from inference import fit
-from models import Data, ZooError, load_data
+from models import MODELS, Data, ZooError, load_data
 from models.data import take
 from models.datasets import DATASETS, MARTIAN_COVARIANCES, MARTIAN_MEANS, MARTIAN_PROBS
 
@@ -118,14 +118,14 @@ def test_columns_are_chosen_in_order(write):
 
 
 def test_missing_cells_and_labels(write):
-    """An empty cell is missing, a missing label is −1; gmm refuses the cell with file, column and row."""
+    """An empty cell is missing, a missing label is −1; a model that needs the cell refuses it with file, column and row."""
     path = write("a,b,kind\n1,2,x\n3,,\n5,6,y\n7,9,x\n")
     data = load_data(path, label="kind")
     assert np.isnan(data.x[1, 1])
     assert np.isnan(data.x).sum() == 1
     assert list(data.labels) == [0, -1, 1, 0]
     with pytest.raises(ZooError, match=r"table\.csv.*'b'.*row 2.*missing"):
-        build(data, "full")
+        MODELS["logistic_regression"](data)
 
 
 def test_constant_columns(write):

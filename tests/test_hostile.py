@@ -19,7 +19,7 @@ ODD_TABLES = {
     "tiny": 1e-150 * two_groups(20),
     "far": 1e9 + two_groups(20),
     "collinear": two_groups(20)[:, :1] * np.array([1.0, 2.0]),
-    "outlier": np.vstack([two_groups(20), [[1e6, -1e6]]]),
+    "outlier": np.vstack([two_groups(19), [[1e6, -1e6]]]),
 }
 
 

@@ -6,50 +6,30 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from naive import batch_error
+from naive import SHORT, distances
+from naive_markov import build, every_form, table
 from scipy import stats
 
 from inference import fit, gibbs
-from models import MODELS, Data, Model, load_data
+from models import Model, load_data
 from models.documents import documents
 from models.mixture import Rows
 from models.transitions import Alphabet, Chains, observed_pairs
 
-TEXTS = ["abba", "ab", "bbab", "cacc", "c", "", "acca", "abab", "ccca", "ba", "cc", "abc"]
-LABELS = ["x", "x", "x", "y", "y", None, "y", "x", "y", "x|y", "y", None]
 NUMBERS = {"initial_concentration": 1.5, "transition_concentration": 1.5}  # densities that NUTS can follow to their edges
 
 
-def build(form: str, data: Data, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Model:
-    """Every pair of tokens, the pairs seen (any vocabulary is a large one), or binary columns in order."""
-    if form == "seen":
-        monkeypatch.setattr("models.markov_naive_bayes.ALL_PAIRS", 0)
-    return MODELS["markov_naive_bayes"](data, homogeneous=form != "positions", **options)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["pairs", "seen", "positions"])
-def test_gibbs_agrees_with_nuts(form, monkeypatch):
+@every_form
+def test_gibbs_agrees_with_nuts(form):
     """Means of functionals and sites and their squares, labels partly missing: |z| < 6 with errors by 40 batch means each.
 
     At 39 degrees of freedom or more that is 5.2e-7 a number; 182 numbers in all: false alarms below 1e-4.
     """
-    if form == "positions":
-        data = load_data(np.random.default_rng(0).integers(0, 2, (len(LABELS), 4)), labels=LABELS)
-    else:
-        data = load_data(documents([list(text) for text in TEXTS]), labels=LABELS)
-    model = build(form, data, monkeypatch, prior={"class": NUMBERS})
-    options = {"gibbs": {"num_warmup": 500, "num_samples": 5000}, "nuts": {"num_warmup": 500, "num_samples": 1000}}
-    trees = [fit(model, data, method=method, seed=2, **chosen) for method, chosen in options.items()]
-    scores = {}
-    for group in ("functionals", "posterior"):
-        for name in trees[0][group].data_vars:
-            left, right = (np.moveaxis(t[group][name].values.reshape(*t[group][name].shape[:2], -1), 2, 0) for t in trees)
-            for place, (found, wanted) in enumerate(zip(left, right, strict=True)):
-                for power in (1, 2):
-                    pair = [(draws - wanted.mean()) ** power for draws in (found, wanted)]
-                    error = np.hypot(batch_error(pair[0]), batch_error(pair[1]))
-                    scores[str(name), place, power] = abs(pair[0].mean() - pair[1].mean()) / error
+    model = build(form, prior={"class": NUMBERS})
+    options = {"gibbs": {"num_warmup": 500, "num_samples": 5120}, "nuts": {"num_samples": 1280}}
+    trees = [fit(model, table(form), method=method, seed=2, **SHORT[method] | chosen) for method, chosen in options.items()]
+    scores = distances(*trees)
     assert max(scores.values()) < 6, scores
 
 
@@ -63,12 +43,12 @@ SIZES = (3, 2, 4, 1)  # entries of every token's row: those pairs, and "another 
 AFTER = [(1, 2, -1), (3, -1), (0, 1, 2, 3), (-1,)]  # the token that an entry leads to; −1: another, which nobody knows
 
 
-def ragged_model(monkeypatch: pytest.MonkeyPatch) -> Model:
+def ragged_model() -> Model:
     """Every concentration a number of its own."""
     data = load_data(documents([list(pair) for pair in PAIRS]), labels=list("xyxyxyx"))
     assert Alphabet(4, seen=observed_pairs(data.x, 4)).sizes == SIZES
     block = {"initial_concentration": 1.5, "transition_concentration": 0.8, "unseen_concentration": [2.5, 0.6, 1.0, 2.0]}
-    return build("seen", data, monkeypatch, prior={"class_probs": {"concentration": [2.0, 3.0]}, "class": block})
+    return build("seen", data, prior={"class_probs": {"concentration": [2.0, 3.0]}, "class": block})
 
 
 def prior_draws(rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -141,13 +121,13 @@ def summaries(sites: dict[str, np.ndarray], counts: np.ndarray) -> dict[str, np.
 
 
 @pytest.mark.slow
-def test_geweke_of_a_large_vocabulary(monkeypatch):
+def test_geweke_of_a_large_vocabulary():
     """Started from the prior, "documents given θ, then θ by Gibbs" leaves both at the prior; two of five labels are observed.
 
     Kolmogorov-Smirnov on 18 functions, each at a p-value of 1e-6: false alarms below 2e-5. Documents and prior draws that they
     are compared with are NumPy's.
     """
-    model = ragged_model(monkeypatch)
+    model = ragged_model()
     hyper, prior, algebra = dict(model.hyper), dict(model.prior), model.algebra
     rng = np.random.default_rng(0)
     start, reference = prior_draws(rng), prior_draws(rng)

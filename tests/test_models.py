@@ -112,6 +112,7 @@ def agree(left: Any, right: Any, rtol: float) -> bool:
 def test_every_model_is_parametrised_here():
     """A preset is a gmm of one of the covariance types below; the classifiers have files of their own."""
     own = {
+        "mixed_mixture": "mixed_mixture",
         "linear_discriminant": "classifiers",
         "naive_bayes": "naive_bayes",
         "poisson_naive_bayes": "naive_bayes",

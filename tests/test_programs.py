@@ -44,7 +44,7 @@ def test_programs_are_fitted(method):
     assert last["scale"].dims == ("component",)
     assert "sorted_probs" in tree["functionals"]
     if method != "map":
-        assert tree["sample_stats"]["permutation"].shape == (2, 50, 2)
+        assert tree["sample_stats"]["permutation"].shape == (4, 64, 2)
 
 
 def flat_program(x):

@@ -159,8 +159,8 @@ def test_sweep_runs_every_combination(tmp_path):
 
 
 def test_failed_diagnostic_exits_3(tmp_path, capsys):
-    """Twenty draws are too few: the results are kept, the table says what failed, the exit code is 3."""
-    arguments = [*QUICK, "method=gibbs", "num_warmup=10", "num_samples=20", f"out={tmp_path / 'run'}"]
+    """Four chains of 64 draws are too few: the results are kept, the table says what failed, the exit code is 3."""
+    arguments = [*QUICK, "method=gibbs", "num_warmup=10", "num_samples=64", f"out={tmp_path / 'run'}"]
     assert guarded(run_main, arguments) == 3
     assert "effective sample size" in capsys.readouterr().out
     assert load(tmp_path / "run").attrs["exit_status"] == 3
@@ -188,7 +188,7 @@ def test_program_from_a_file(tmp_path):
 def test_compare_runs_and_loads(tmp_path, capsys):
     """One table and one picture from fresh runs, and the same table from their folders."""
     out = tmp_path / "comparison"
-    code = guarded(compare_main, [*QUICK, "method=em,gibbs", "num_samples=200", f"out={out}"])
+    code = guarded(compare_main, [*QUICK, "method=em,gibbs", "num_samples=256", f"out={out}"])
     assert code in (0, 3)
     assert {"comparison.csv", "distances.csv", "comparison.png", "em", "gibbs"} <= {p.name for p in out.iterdir()}
     printed = capsys.readouterr().out
