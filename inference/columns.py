@@ -11,6 +11,9 @@ from models.columns import categories_of, cells_of, notes_of
 from models.data import BOOLEAN, Data, Note
 from models.kinds import LEFT_OUT, verdict
 
+REMEDIES = """\
+another kind: data.types.<column>=number|count|category|label|identifier|ignore
+another spelling of a missing cell: data.missing=[<spelling>,…]"""
 SHOWN = 40  # columns printed, beside those that are left out; report.html has all
 
 
@@ -44,9 +47,7 @@ def print_columns(data: Data, console: Console) -> None:
     console.print(table)
     if len(shown) < len(found):
         console.print(f"and {len(found) - len(shown)} columns more", highlight=False)
-    console.print(
-        "another kind: data.types.<column>=number|count|category|label|identifier|ignore", style="dim", highlight=False
-    )
+    console.print(REMEDIES, style="dim", highlight=False, markup=False)
 
 
 def _line(data: Data, note: Note) -> Line:

@@ -70,7 +70,7 @@ def _of_words(seen: np.ndarray, different: np.ndarray, levels: tuple[str, ...]) 
     if len(different) > 20 and 2 * len(different) > len(seen):
         return Verdict("identifier", f"{len(different)} of {len(seen)} words are different")
     doubtful = [level for level in levels if level.lower() in DOUBTFUL]
-    return Verdict("category", f"words; data.missing=[{doubtful[0]}] if that is no answer" if doubtful else "words")
+    return Verdict("category", f"words; is {doubtful[0]} one?" if doubtful else "words")
 
 
 def _of_numbers(name: str, values: np.ndarray, different: np.ndarray) -> Verdict:

@@ -13,8 +13,8 @@ from inference.assembly import data_of, observed_data
 from inference.columns import lines, print_columns
 from inference.report import write_report
 from inference.results import load, save
-from models import MODELS, Data, ZooError, load_data
-from models.columns import Layout, as_typed, layout, notes_of, typed
+from models import MODELS, ZooError, load_data
+from models.columns import as_typed, layout, notes_of, typed
 from models.data import is_sparse, split, take
 from models.documents import bag_of_words
 from models.kinds import KINDS, LEFT_OUT
@@ -282,18 +282,12 @@ def test_columns_are_shown_in_80_columns():
     print_columns(load_data(["no table"]), Console())
 
 
-def stub(data: Data, like: Layout):
-    """A mixture of numbers that reads its rows by the kinds of columns, as a mixed model does."""
-    model = MODELS["gmm"](data, covariance="diag")
-    return model._replace(layout=like, rows=lambda source: model.rows(as_typed(source, like)))
-
-
 def test_results_keep_kinds_and_level_names(tmp_path):
     """Read back from netCDF the table is the model's; what was left out is in the report, with the reason."""
-    frame = FRAME[["weight", "id", "age", "bit", "who", "seven"]]
-    raw = load_data(frame, types={"bit": "label"})
+    frame = holes(FRAME[["weight", "id", "children", "code", "yes", "who", "seven"]]).assign(kind=["a", "b"] * (N // 2))
+    raw = load_data(frame, label="kind")
     data = typed(raw)
-    tree = fit(stub(data, layout(data)), raw, method="em", num_starts=1)
+    tree = fit(MODELS["mixed_mixture"](raw), raw, method="em", num_starts=1)
     save(tree, tmp_path / "results.nc")
     back = data_of(load(tmp_path))
     assert same(back, data)

@@ -5,11 +5,15 @@ import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
+from inference.assembly import data_of
 from inference.config import compose, expand
 from inference.results import load
 from inference.shell import compare_main, guarded, run_main
 from models import ZooError, load_data
+from models.columns import typed
+from models.data import split
 from models.datasets import MARTIAN_COVARIANCES, MARTIAN_MEANS, SURVEY_LEVELS, SURVEY_MOONS, SURVEY_PROBS
+from models.tables import to_frame
 
 QUICK = ["model=gmm", "method=em", "num_starts=1", "model.covariance=diag", "progress=false"]
 
@@ -113,6 +117,26 @@ def test_types_on_the_command_line(tmp_path, capsys):
     assert "left out: ignored" in (tmp_path / "run" / "report.html").read_text()
 
 
+def test_a_table_full_of_holes_on_the_command_line(tmp_path, capsys):
+    """Kinds for the model, the identifier left out and said to be, rows held out in the same codes; read back as it was."""
+    frame = to_frame(load_data("martians_survey", num_rows=120)).drop(columns="kind")
+    frame.insert(0, "id", np.random.default_rng(0).permutation(120))
+    frame.to_csv(tmp_path / "survey.csv", index=False, na_rep="?")
+    arguments = ["model=mixed_mixture", "method=em", f"data={tmp_path}/survey.csv", "data.test_fraction=0.25"]
+    assert guarded(run_main, [*arguments, "progress=false", f"out={tmp_path}/run"]) == 0
+    shown = capsys.readouterr().err
+    assert "left out:" in next(line for line in shown.splitlines() if line.startswith("id "))
+    tree = load(tmp_path / "run")
+    data = data_of(tree)
+    train, _ = split(load_data(str(tmp_path / "survey.csv")), 0.25, 0)
+    assert dict(zip(data.columns, data.kinds, strict=True)) == {
+        "weight": "number", "height": "number", "planet": "category", "diet": "category", "moons": "count",
+    }  # fmt: skip
+    pd.testing.assert_frame_equal(to_frame(data), to_frame(typed(train)))
+    assert tree.attrs["held_out_rows"] == 30
+    assert np.isfinite(tree.attrs["held_out_log_density"])
+
+
 def test_types_are_swept_over_and_kept_from_other_data():
     both = expand(["-m", "data=table.csv", "data.types.a b=number,count"][1:], sweep=True)
     assert [compose(one)["data"]["types"] for one in both] == [{"a b": "number"}, {"a b": "count"}]
@@ -133,7 +157,7 @@ def test_types_are_swept_over_and_kept_from_other_data():
         (["data.decimal=dot"], ["decimal='dot'", "comma"]),
         (["data=python_lines", "data.types.year=count"], ["data.types", "data=python_lines"]),
         (["data=iris", "data.missing=[?]"], ["data.missing", "data=iris"]),
-        (["data=martians_survey"], ["martians_survey", "missing"]),
+        (["data=martians_survey"], ["martians_survey", "'planet'", "data.columns"]),
         (["data=diabetes"], ["diabetes", "'sex'", "data.label"]),
     ],
 )
