@@ -83,6 +83,7 @@ def load_data(
     """
     from models import tables
     from models.columns import checked_types, with_types
+    from models.labels import with_labels
 
     types, label = checked_types(types, label)
     if isinstance(source, Data):
@@ -101,7 +102,7 @@ def load_data(
         raise ZooError(f"{data.name} has no rows")
     if (cell := first_cell(data, np.isinf)) is not None:
         raise ZooError(f"{data.name}: column {cell.column!r}, row {cell.row + 1}: the value is infinite; correct or remove it")
-    data = tables.with_labels(_binarised(data, threshold), labels)
+    data = with_labels(_binarised(data, threshold), labels)
     return data._replace(name=name or data.name, weight=_checked_weight(weight, data))
 
 

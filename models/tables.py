@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from models.cells import Cells, Style, label_cells, read_cells, style_of
+from models.cells import Cells, Style, read_cells, style_of
 from models.columns import categories_of, cells_of, notes_of
 from models.data import Data, Note, ZooError, exists, is_sparse
 from models.documents import Sequences, documents, tokenise
 from models.kinds import LEFT_OUT
+from models.labels import label_column, labelled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,7 +108,7 @@ def read_table(source: Any, wanted: Wanted, options: Mapping[str, Any]) -> Data:
             raise ZooError(f"{title} has no column {name!r}; its columns are {', '.join(frame.columns)}")
     if text is not None:
         data = _documents(_tokens(frame[text], title, wanted.unit or "word"), title)
-        return data if label is None else _labelled(data, frame[label], style)
+        return data if label is None else labelled(data, frame[label], style)
     real = [c for c in (frame.columns if chosen is None else chosen) if c != label]
     if not real:
         raise ZooError(f"{title} has no columns to model")
@@ -117,7 +118,7 @@ def read_table(source: Any, wanted: Wanted, options: Mapping[str, Any]) -> Data:
     categories = tuple(cells.levels for cells in read.values())
     notes = [_note(c, frame[c], c == label, aside.get(c), read.get(c)) for c in frame.columns if c in real or c == label]
     data = Data(title, x, tuple(read), categories=categories if any(categories) else (), notes=tuple(notes))
-    return data if label is None else _labelled(data, frame[label], style)
+    return data if label is None else labelled(data, frame[label], style)
 
 
 def _note(name: str, column: pd.Series[Any], is_label: bool, left_out: str | None, cells: Cells | None) -> Note:
@@ -128,11 +129,6 @@ def _note(name: str, column: pd.Series[Any], is_label: bool, left_out: str | Non
         return Note(name, "label", "named by you")
     filled = column.astype(object).where(column.notna(), None).to_numpy(dtype=object)
     return Note(name, "identifier" if left_out == "identifier" else "ignored", "left out by you", cells=filled)
-
-
-def _labelled(data: Data, column: pd.Series[Any], style: Style) -> Data:
-    codes, levels, candidates = _codes(label_cells(column, style), str(column.name), data.name)
-    return data._replace(labels=codes, label=str(column.name), levels=levels, candidates=candidates)
 
 
 def _tokens(column: pd.Series[Any], title: str, unit: str) -> list[list[str]]:
@@ -166,17 +162,8 @@ def to_frame(data: Data) -> pd.DataFrame:
             if (cells := cells_of(data, note.column)) is not None:
                 found[note.column] = cells
         else:
-            found[note.column] = _label_column(data)
+            found[note.column] = label_column(data)
     return pd.DataFrame(found)
-
-
-def _label_column(data: Data) -> Any:
-    """The labels by name."""
-    import pandas as pd
-
-    if data.candidates is not None:
-        return ["|".join(level for level, may in zip(data.levels, row, strict=True) if may) or None for row in data.candidates]
-    return pd.Categorical.from_codes(np.asarray(data.labels), categories=pd.Index(data.levels))
 
 
 def read_matrix(source: Any, columns: Any, name: str | None) -> Data:
@@ -185,19 +172,6 @@ def read_matrix(source: Any, columns: Any, name: str | None) -> Data:
     if len(names) != source.shape[1] or len(set(names)) != len(names):
         raise ZooError(f"columns: expected {source.shape[1]} different names, one a column of the matrix, got {len(names)}")
     return Data(name or "matrix", sparse.csr_array(source, dtype=np.float64), tuple(names))
-
-
-def with_labels(data: Data, labels: Any) -> Data:
-    """The data with ``labels`` (N,) in place of a label column; None or NaN is missing, ``a|b`` a set of candidates."""
-    if labels is None:
-        return data
-    import pandas as pd
-
-    column = pd.Series(labels, name="label").reset_index(drop=True)
-    if len(column) != data.num_rows:
-        raise ZooError(f"labels: {len(column)} of them for {data.num_rows} rows")
-    codes, levels, candidates = _codes(column, "label", data.name)
-    return data._replace(labels=codes, label="label", levels=levels, candidates=candidates)
 
 
 def _frame(source: Any, wanted: Wanted, options: Mapping[str, Any]) -> tuple[pd.DataFrame, str, Style]:
@@ -313,39 +287,3 @@ def _frame_of_array(source: Any) -> pd.DataFrame:
     if array.ndim != 2:
         raise ZooError(f"data: an array must have rows and columns, but it has shape {array.shape}")
     return pd.DataFrame(array, columns=[f"x{d}" for d in range(array.shape[1])])
-
-
-def _level(cell: Any) -> Any:
-    """A label as it is sorted: a text without its margins, whole floats as integers."""
-    if isinstance(cell, str):
-        return cell.strip()
-    return int(cell) if isinstance(cell, float | np.floating) and cell == int(cell) else cell
-
-
-def _codes(column: pd.Series[Any], name: str, title: str) -> tuple[np.ndarray, tuple[str, ...], np.ndarray | None]:
-    """(codes, levels, candidates) of a label column; ``a|b`` in a cell is a set of candidates.
-
-    Whole numbers are named without a decimal point, also where missing labels have made floats of them.
-    """
-    import pandas as pd
-
-    sets = {row: cell.split("|") for row, cell in enumerate(column) if isinstance(cell, str) and "|" in cell}
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        single = column
-    else:
-        cells = (None if row in sets or pd.isna(cell) else _level(cell) for row, cell in enumerate(column))
-        single = pd.Series(list(cells), dtype=object)
-    codes, found = pd.factorize(single, sort=True)
-    levels = tuple(str(level) for level in found)
-    if not sets:
-        return np.asarray(codes), levels, None
-    candidates = codes[:, None] == np.arange(len(levels))  # a missing label has no candidate
-    for row, names in sets.items():
-        known = [member.strip() in levels for member in names]
-        if not all(known):
-            raise ZooError(
-                f"{title}: column {name!r}, row {row + 1}: {names[known.index(False)].strip()!r} is a candidate here, "
-                f"but no row has it as its label; the labels are {', '.join(levels)}"
-            )
-        candidates[row] = np.isin(levels, [member.strip() for member in names])
-    return np.asarray(codes), levels, candidates
