@@ -4,6 +4,7 @@ import re
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import pandas as pd
@@ -15,8 +16,9 @@ from rich.text import Text
 from inference.comparison import HELD_OUT, Comparison, compare, plot, plot_held_out
 from inference.config import choices, compose, entry_options, expand
 from inference.report import format_number
-from inference.results import load
-from inference.runs import execute, prepare_jax
+from inference.results import load, save
+from inference.runs import build_model, execute, prepare_jax, training_rows
+from inference.selection import COLUMNS, SMALL, alarms, best_sizes, plot_criteria
 from models.data import ZooError, exists
 
 
@@ -33,27 +35,40 @@ def compare_runs(arguments: list[str]) -> int:
             raise ZooError("two of the run folders have the same name: rename one")
         target = Path(given["out"]) if "out" in given else None
     else:
-        reference = [a for a in arguments if not a.startswith(("reference=", "out="))]
+        own = [a for a in arguments if not a.startswith(("reference=", "out=", "evidence="))]
+        if given.get("evidence", "false") not in ("true", "false"):
+            raise ZooError(f"evidence must be true or false, got {given['evidence']!r}")
         target = Path(given.get("out") or Path("runs") / time.strftime("compare-%Y%m%d-%H%M%S"))
-        trees = _run_all(reference, target)
+        trees = _run_all(own, target, evidence=given.get("evidence") == "true")
     comparison = compare(trees, given.get("reference"))
     if target is not None:
         target.mkdir(parents=True, exist_ok=True)
         comparison.table.to_csv(target / "comparison.csv", index_label="result")
         comparison.distances.to_csv(target / "distances.csv", index_label="functional")
     print_comparison(comparison, Console())
+    if _differ_in_size(comparison):
+        print_criteria(comparison, alarms(trees), Console())
     if target is not None:
         matplotlib.use("Agg")
         if comparison.reference is not None or comparison.one_model:
             plot(trees, target / "comparison.png", comparison.reference)
         else:
             plot_held_out(comparison.table, target / "comparison.png")
-        print(f"results in {target}: comparison.csv, distances.csv, comparison.png")
+        names = "comparison.csv, distances.csv, comparison.png"
+        if _differ_in_size(comparison):
+            plot_criteria(
+                comparison.table, {name: str(tree.attrs["method"]) for name, tree in trees.items()}, target / "criteria.png"
+            )
+            names += ", criteria.png"
+        print(f"results in {target}: {names}")
     return max(int(tree.attrs["exit_status"]) for tree in trees.values())
 
 
-def _run_all(arguments: list[str], target: Path) -> dict[str, xr.DataTree]:
-    """Each result goes to a folder of its own below ``target`` before the next one starts."""
+def _run_all(arguments: list[str], target: Path, evidence: bool) -> dict[str, xr.DataTree]:
+    """Each result goes to a folder of its own below ``target`` before the next one starts.
+
+    With ``evidence``, that of every model is estimated once, and kept with all its results that do not know it exactly.
+    """
     combinations = expand(arguments, sweep=True)
     shared = set.intersection(*map(set, combinations))
     plans = []
@@ -66,14 +81,29 @@ def _run_all(arguments: list[str], target: Path) -> dict[str, xr.DataTree]:
         raise ZooError("compare is for results of the same data: give one data=, or sweep over several with inference.run -m")
     for _, config in plans:
         prepare_jax(config)
-    trees = {}
+    trees: dict[str, xr.DataTree] = {}
+    known: dict[str, dict[str, float]] = {}
     for index, (title, config) in enumerate(plans):
         print(f"── {index + 1} of {len(plans)}: {title}", file=sys.stderr)
         config["out"] = str(target / re.sub(r"[^\w.-]+", "_", title).strip("_"))
-        trees[title] = execute(config, show_columns=index == 0)[0]
+        trees[title], folder = execute(config, show_columns=index == 0)
         if trees[title].attrs["interrupted"]:
             break
+        if evidence and "log_evidence" not in trees[title].attrs:
+            described = repr((config["model"], config["data"], config["seed"]))
+            known[described] = known.get(described) or _evidence(config)
+            trees[title].attrs |= known[described]
+            save(trees[title], folder / "results.nc")
     return trees
+
+
+def _evidence(config: dict[str, Any]) -> dict[str, float]:
+    """The evidence of the configuration's model on its training rows, estimated, as attributes of a result."""
+    from inference.evidence import log_evidence
+
+    data, _ = training_rows(config)
+    found = log_evidence(build_model(config["model"], data)[0], data, seed=config["seed"])
+    return {"log_evidence": found.log_evidence, "log_evidence_se": found.standard_error}
 
 
 def _on_one_data_set(overrides: list[str], first: list[str]) -> list[str]:
@@ -98,11 +128,25 @@ def _title(folder: str) -> str:
     return path.parent.name if path.name == "results.nc" else path.name
 
 
+def _differ_in_size(comparison: Comparison) -> bool:
+    """Whether the results are of one kind of model in several sizes."""
+    return comparison.one_model and comparison.table["parameters"].nunique() > 1
+
+
+def print_criteria(comparison: Comparison, warnings: list[str], console: Console) -> None:
+    """What says how large the model should be; `inference.selection` defines the columns."""
+    console.print("how large a model", style="bold", highlight=False)
+    console.print(_table("result", comparison.table[list(COLUMNS)].dropna(axis=1, how="all")))
+    console.print("best by " + "; ".join(best_sizes(comparison.table)), highlight=False)
+    for line in warnings:
+        console.print(f"! {line}", highlight=False)
+
+
 def print_comparison(comparison: Comparison, console: Console) -> None:
     """The table in two halves of 80 columns, and the distances of the functionals from the reference."""
     quality, clock = (
         ["log joint", "elpd", "se", "k-hat", "R-hat", "ESS", "ESS/s"],
-        ["compile s", "warmup s", "run s", "exit", "log evidence"],
+        ["compile s", "warmup s", "run s", "exit", "log evidence", "evidence se"],
     )
     console.print(_table("result", comparison.table[quality]))
     console.print(_table("result", comparison.table[clock]))
@@ -142,11 +186,11 @@ def _table(first: str, frame: pd.DataFrame) -> Table:
 
 
 def _cell(column: str, value: float) -> str:
-    if column in ("log joint", "elpd", "se", "log evidence"):
+    if column in ("log joint", "elpd", "se", "log evidence", "evidence se", *SMALL, "ELBO", "occupied", "held out"):
         return "–" if value != value else f"{value:.2f}"
     if column in HELD_OUT:
         return "–" if value != value else f"{value:.4f}"
-    if column in ("ESS", "ESS/s", "exit"):
+    if column in ("ESS", "ESS/s", "exit", "parameters"):
         return format_number(value, "ess_bulk")
     if column == "R-hat":
         return format_number(value, "r_hat")

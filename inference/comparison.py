@@ -12,6 +12,7 @@ import xarray as xr
 
 from inference.diagnostics import summarise
 from inference.prediction import mean_and_error
+from inference.selection import criteria
 from models.base import ZooError
 
 SCORES = {"log loss": "log_loss", "log loss se": "log_loss_se", "accuracy": "accuracy", "calibration": "calibration_error"}
@@ -133,7 +134,7 @@ def _row(tree: xr.DataTree, summary: pd.DataFrame) -> dict[str, Any]:
     # Independent draws from an approximation cost next to nothing: a rate would say nothing about its fit.
     row |= {"ESS/s": fewest / max(seconds["warmup"] + seconds["run"], 1e-9) if attrs["method"] in EXACT else np.nan}
     row |= {f"{phase} s": value for phase, value in seconds.items()} | {"exit": int(attrs["exit_status"])}
-    row |= {"log evidence": float(attrs.get("log_evidence", np.nan)), "model": attrs["model"]}
+    row |= criteria(tree) | {"model": attrs["model"]}
     return row | {column: float(attrs.get(f"held_out_{name}", np.nan)) for column, name in SCORES.items()}
 
 

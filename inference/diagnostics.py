@@ -103,15 +103,29 @@ def _some(names: list[Any]) -> str:
     return ", ".join(map(str, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def describe_starts(tree: xr.DataTree) -> str:
-    """How many starts an optimiser had, how many reached the best value, and where the others ended."""
+def starts_at_best(tree: xr.DataTree) -> tuple[int, int] | None:
+    """(starts that reached the best value, all starts) of an optimiser, or None where there was one, or none that is sound."""
     if "optimization" not in tree:
-        return ""
+        return None
     final = values(tree, "optimization", "final_objective")
     sound = final[~np.isnan(final)]
     if not len(sound) or len(final) == 1:
+        return None
+    return int(_near_best(sound).sum()), len(final)
+
+
+def _near_best(final: np.ndarray) -> np.ndarray:
+    near: np.ndarray = final.max() - final < 1e-6 * (1 + abs(final.max()))
+    return near
+
+
+def describe_starts(tree: xr.DataTree) -> str:
+    """How many starts an optimiser had, how many reached the best value, and where the others ended."""
+    if starts_at_best(tree) is None:
         return ""
-    near = sound.max() - sound < 1e-6 * (1 + abs(sound.max()))
+    final = values(tree, "optimization", "final_objective")
+    sound = final[~np.isnan(final)]
+    near = _near_best(sound)
     text = f"{near.sum()} of {len(final)} starts reached the best objective {sound.max():.4f}"
     if not near.all():
         text += f"; the others ended between {sound[~near].min():.4f} and {sound[~near].max():.4f}, at other local optima"

@@ -20,10 +20,11 @@ from inference.assembly import as_tree, identified_draws, latent_group, of_draws
 from inference.chains import interruptible
 from inference.evaluate import evaluate
 from inference.outcome import Points, Task
-from inference.program import potential_code, program_model
+from inference.program import num_parameters, potential_code, program_model
 from inference.progress import Bar, Reporter, Silent
 from inference.relabel import doubts_labels
 from inference.results import dataset
+from inference.sweep import rows_weight
 from models.base import Model, Pytree, ZooError
 from models.data import as_data
 
@@ -84,6 +85,8 @@ def fit(
         "precision": precision,
         "method": method,
         "labels_observed": int(getattr(task.rows, "allowed", None) is not None),
+        "num_parameters": num_parameters(model.spec, task.hyper, task.rows),
+        "sample_size": float(np.sum(rows_weight(task.rows))) if model.algebra is not None else float("nan"),
         "options": json.dumps(checked._asdict() | dict(model.options), default=_plain),
     }
     return as_tree(model, data, groups, attrs | outcome.timing | {"total_seconds": time.perf_counter() - clock})

@@ -35,8 +35,8 @@ def impute(
 
     Over the dimension ``cell``, with the coordinates ``cell_row`` (from 0) and ``cell_column`` (name): ``imputed`` (draw,
     cell), numbers, counts, or codes of levels; ``imputed_mean`` and ``imputed_sd`` of numbers and counts; ``imputed_mode``, of
-    counts and codes; ``imputed_level``, the name of that level; ``imputed_probs`` (cell, level) of categories, NaN elsewhere and
-    past the last level of a column. Raises `ZooError` for a model of complete rows only.
+    counts and codes; ``imputed_level``, the name of that level; ``imputed_probs`` (cell, level) of categories, NaN elsewhere
+    and past the last level of a column. Raises `ZooError` for a model of complete rows only.
     """
     require_model(model)
     check_seed(seed)

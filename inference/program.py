@@ -1,5 +1,6 @@
 """NumPyro programs as they are: log densities site by site, and models that are a program only."""
 
+import math
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -202,6 +203,15 @@ def _sites(trace: Mapping[str, Any]) -> dict[str, Site]:
 def transforms(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> dict[str, Any]:
     """Site -> transform from ℝᵈ to its support. A pytree: jitted code takes it as a traced argument."""
     return {name: biject_to(site.support) for name, site in latent_sites(spec, hyper, rows).items()}
+
+
+def num_parameters(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> int:
+    """How many numbers are free: a vector of K probabilities has K − 1."""
+    sites = latent_sites(spec, hyper, rows)
+    shapes = {name: jax.ShapeDtypeStruct(site.shape, jnp.result_type(float)) for name, site in sites.items()}
+    maps = {name: biject_to(site.support) for name, site in sites.items()}
+    free = jax.eval_shape(partial(unconstrain, maps), shapes)
+    return sum(math.prod(leaf.shape) for leaf in free.values())
 
 
 def constrain(transforms: Mapping[str, Any], z: Sites) -> dict[str, Array]:

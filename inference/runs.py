@@ -53,9 +53,7 @@ def execute(config: dict[str, Any], show_columns: bool = True) -> tuple[xr.DataT
     from inference.fitting import check_seed, checked_options, fit, method_module
 
     check_seed(config["seed"])
-    sections = dict(config["data"])
-    test_fraction = sections.pop("test_fraction", 0.0)
-    data, held_out = split(read_data(sections), test_fraction, config["seed"])
+    data, held_out = training_rows(config)
     if held_out is not None and config["model"]["name"] == "program":
         raise ZooError("data.test_fraction needs a model of the zoo: a program says nothing about new rows")
     if not isinstance(config["impute"], bool):
@@ -76,7 +74,7 @@ def execute(config: dict[str, Any], show_columns: bool = True) -> tuple[xr.DataT
     shared = {name: options.pop(name) for name in ("seed", "precision", "progress")}
     checked_options(config["method"], method_module(config["method"]), options)
     folder = run_folder(config, data)
-    if show_columns and sections["name"] == "file":
+    if show_columns and config["data"]["name"] == "file":
         _show_columns(model, data)
     text = OmegaConf.to_yaml(OmegaConf.create(config | {"out": str(folder)}))
     (folder / "config.yaml").write_text(text)
@@ -114,6 +112,13 @@ def write_imputed(model: Any, tree: xr.DataTree, data: Data, folder: Path) -> No
     found = impute(model, tree, data)
     found.to_netcdf(folder / "imputed.nc")
     completed_table(model, found, data).to_csv(folder / "imputed.csv", index=False)
+
+
+def training_rows(config: Mapping[str, Any]) -> tuple[Data, Data | None]:
+    """(rows to fit, rows held out or None) of a configuration."""
+    sections = dict(config["data"])
+    test_fraction = sections.pop("test_fraction", 0.0)
+    return split(read_data(sections), test_fraction, config["seed"])
 
 
 def _show_columns(model: Any, data: Data) -> None:
