@@ -306,6 +306,7 @@ poisson = Emission(
         (("x", ("column",)),),
     ),
     explains="counts",
+    missing=True,
 )
 
 DISCRETE: dict[str, Emission] = {"bernoulli": bernoulli, "multinomial": multinomial, "poisson": poisson}
