@@ -19,13 +19,17 @@ from jax import Array
 
 from inference.optimise import require_algebra, require_proper, require_single_rows
 from inference.outcome import Draws, Task
-from inference.start import start_states
+from inference.start import finite_latents, start_states
 from inference.sweep import block_map, local_step, rows_weight
 from models.base import Algebra, Hyper, Pytree, Stats, ZooError, add, at_mean, at_sample, inner, log_partition, log_prior
 
 VERBS = ("sample", "observed, or all summed over")  # for the table of methods
 MOST = 2**20  # assignments that are enumerated
 TOGETHER = 256  # of them at a time
+CONTINUOUS = (
+    "exact needs latents that labels observe, or that can be enumerated; this model's are continuous and never observed, as "
+    "are missing cells under a covariance matrix, so that its posterior has no closed form; use method=gibbs or nuts"
+)
 
 
 class Options(NamedTuple):
@@ -37,18 +41,15 @@ class Options(NamedTuple):
 
 def refuses(algebra: Algebra) -> str | None:
     """Why the method means nothing on a model, in words, or None."""
-    if algebra.latent.discrete:
-        return None
-    return (
-        "exact needs latents that labels observe, or that can be enumerated; this model's are continuous and never observed, "
-        "so that its posterior has no closed form; use method=gibbs or nuts"
-    )
+    return None if algebra.latent.discrete else CONTINUOUS
 
 
 def run(task: Task, options: Options) -> Draws:
     """Independent draws of every site, and the log evidence."""
     algebra = require_algebra(task, refuses)
     require_proper(task)
+    if not finite_latents(algebra, task.hyper, task.prior, task.rows):
+        raise ZooError(f"{task.model.name}: {CONTINUOUS}")
     require_single_rows(task, algebra)
     task.reporter.phase("summing over the latents", None)
     clock = time.perf_counter()

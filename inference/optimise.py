@@ -10,7 +10,7 @@ from jax import Array
 
 from inference.chains import Run, drive
 from inference.outcome import Points, Task
-from inference.start import num_starts, sites_of, start_states
+from inference.start import finite_latents, num_starts, sites_of, start_states
 from inference.sweep import Local, Verbs, sweep
 from models.base import Algebra, Pytree, Stats, ZooError, inner, log_partition, log_prior, on_host
 
@@ -146,7 +146,7 @@ def require_single_rows(task: Task, algebra: Algebra) -> None:
     if weight is None:
         return
     several = ~np.isin(np.asarray(weight), (0, 1))
-    if algebra.latent.discrete and allowed is not None:
+    if allowed is not None and finite_latents(algebra, task.hyper, task.prior, task.rows):
         several &= np.asarray(allowed).sum(-1) > 1
     if several.any():
         raise ZooError(

@@ -17,7 +17,7 @@ from jax import Array
 
 from inference.fitting import as_arrays, require_model, x64
 from inference.prediction import as_predictions, forget_labels
-from inference.start import latents_observed, observed
+from inference.start import finite_latents, latents_observed, observed
 from inference.sweep import block_map
 from models.base import Algebra, Hyper, Model, Pytree, Stats, ZooError, add, at_mean, inner, log_partition
 from models.data import as_data
@@ -47,6 +47,11 @@ def posterior_predictive(model: Model, data: Any, new_data: Any, precision: int 
                 "on a result of exact (few such rows), gibbs or nuts"
             )
         new = as_arrays(model.rows(forget_labels(new_data)))
+        if not all(finite_latents(algebra, hyper, prior, each) for each in (rows, new)):
+            raise ZooError(
+                f"{model.name} has missing cells here that are latent variables, so that there is no closed form; use predict "
+                "on a result of gibbs or nuts"
+            )
         nu = jax.tree.map(lambda leaf: leaf[0], observed(algebra, 1, hyper, prior, rows))
         log_joint = np.asarray(_log_joint(algebra, hyper, nu, new), dtype=np.float64)
     return as_predictions(model, log_joint)

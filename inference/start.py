@@ -22,7 +22,7 @@ from inference.chains import each
 from inference.outcome import Task
 from inference.program import constrain, potential, transforms, unconstrain
 from inference.sweep import ParameterVerb, block_sum, num_rows, rows_weight
-from models.base import Algebra, Hyper, Pytree, Stats, add, at_mode, at_sample
+from models.base import Algebra, Hyper, Pytree, Stats, add, at_mean, at_mode, at_sample
 
 SEED_ROWS = 4096  # seeds are chosen among at most so many rows, evenly spread
 PRIOR_DRAWS = 50  # candidates of a chain that starts from the prior of a program
@@ -50,6 +50,19 @@ def latents_observed(rows: Pytree) -> bool:
     """Whether every row allows one value of its latent only: there is then one start, and it is the answer."""
     allowed = getattr(rows, "allowed", None)
     return allowed is not None and bool((np.asarray(allowed).sum(-1) == 1).all())
+
+
+def finite_latents(algebra: Algebra, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree) -> bool:
+    """Whether the latents of these rows take finitely many values: not where values of their missing cells are among them.
+
+    A model that was built on complete rows may be given others.
+    """
+
+    def local(hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree) -> Pytree:
+        T = at_mean(algebra, jax.random.PRNGKey(0), prior)
+        return algebra.local(T)(algebra.features(hyper, rows))
+
+    return algebra.latent.discrete and len(jax.tree.leaves(jax.eval_shape(local, hyper, dict(prior), rows))) == 1
 
 
 def num_starts(task: Task, wanted: int) -> int:

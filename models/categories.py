@@ -19,7 +19,7 @@ from numpyro.distributions import constraints
 
 from models import counts
 from models.base import Data, Discriminant, Hyper, Linear, Sites, ZooError, on_host
-from models.columns import recoded
+from models.columns import categories_of, recoded
 from models.data import is_sparse
 from models.discrete import column_coords
 from models.distributions import Categories
@@ -36,8 +36,8 @@ def levels_of(data: Data) -> tuple[tuple[str, ...], ...]:
     """
     _refuse_no_table(data)
     return tuple(
-        data.categories[d] if data.categories and data.categories[d] else tuple(f"{v:.15g}" for v in np.unique(data.x[:, d]))
-        for d in range(len(data.columns))
+        own or tuple(f"{value:.15g}" for value in np.unique(column[~np.isnan(column)]))
+        for own, column in zip(categories_of(data), data.x.T, strict=True)
     )
 
 

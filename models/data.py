@@ -210,6 +210,20 @@ def require_complete(data: Data, reader: str) -> None:
         )
 
 
+def require_filled(data: Data) -> None:
+    """A `ZooError` naming the first column without a value in any row that counts."""
+    if not _is_table(data) or is_sparse(data.x) or not np.isnan(data.x.sum()):
+        return
+    counted = data.x if data.weight is None else data.x[data.weight > 0]
+    empty = [column for column, none in zip(data.columns, np.isnan(counted).all(axis=0), strict=True) if none]
+    if empty:
+        where = "no row has" if data.weight is None else "no row with a weight above 0 has"
+        raise ZooError(
+            f"{data.name}: {where} a value in column {empty[0]!r}, so there is nothing to learn of it; leave it out with "
+            f"data.types.{empty[0]}=ignore"
+        )
+
+
 def _binarised(data: Data, threshold: float | None) -> Data:
     if threshold is None:
         return data

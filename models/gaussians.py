@@ -43,7 +43,8 @@ def _unit_defaults(data: Data, num_components: int) -> dict[str, Any]:
 
 
 def _check_spread(data: Data) -> None:
-    constant = [data.columns[d] for d in constant_columns(table(data))]
+    x = table(data) if data.weight is None else table(data)[data.weight > 0]
+    constant = [data.columns[d] for d in constant_columns(x)]
     if constant:
         shown = ", ".join(repr(name) for name in constant[:5]) + (f" and {len(constant) - 5} more" if len(constant) > 5 else "")
         listed = f"column {shown} has" if len(constant) == 1 else f"columns {shown} have"

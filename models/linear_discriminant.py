@@ -32,8 +32,8 @@ def build(
     ``covariance`` is tied (linear discriminants) or full (quadratic). ``prior`` is "default" (weak, from the columns), "flat"
     (maximum likelihood) or numbers by block, over the defaults: ``{"class_probs": {"concentration": 2}, "class": {"location",
     "strength", "dof", "scatter"}}``. ``num_classes`` is needed only where the data has no label at all: the model is then a
-    mixture with exchangeable classes. Raises `ZooError` for missing cells, constant columns, fewer than two classes, or a prior
-    outside its support.
+    mixture with exchangeable classes. Cells may be missing, as in `models.gmm`. Raises `ZooError` for constant columns,
+    fewer than two classes, or a prior outside its support.
     """
     data = as_data(data)
     if covariance not in COVARIANCES:

@@ -22,7 +22,7 @@ from jax import Array
 from numpyro import distributions as dist
 
 from models.base import Algebra, Data, Discriminant, Hyper, Linear, Model, Permutation, Sites, Stats, Table, ZooError, on_host
-from models.data import has_missing_cell, keep_columns, require_complete
+from models.data import has_missing_cell, keep_columns, require_complete, require_filled
 from models.distributions import observed_part
 from models.documents import Sequences, require_tokens, with_vocabulary
 from models.emissions import Emission
@@ -345,6 +345,7 @@ def check(data: Data, emission: Emission, wanted: str, size: int) -> None:
     """Whether a mixture of ``size`` components can be made on the table; raises `ZooError`."""
     if data.num_rows < size:
         raise ZooError(f"{data.name} has {data.num_rows} rows, fewer than {wanted}")
+    require_filled(data)
     emission.check(data)
     require_tokens(data.name, data.columns)
 

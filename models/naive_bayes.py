@@ -45,8 +45,8 @@ def build(
     likelihood), "laplace" (concentration 2: one count more of everything at the mode), for binary features "beta(a,b)" or
     "one_sided(alpha)" (document 000's Beta(alpha, 1), see `one_sided`), or numbers by block over the defaults:
     ``{"class_probs": {"concentration": 2}, "class": {"a": 2, "b": 2}}``. ``num_classes`` is needed only where the data has no
-    label at all. Raises `ZooError` for missing cells, values that the emission cannot explain, fewer than two classes, or a
-    prior outside its support.
+    label at all. Cells may be missing, but not of bernoulli and multinomial. Raises `ZooError` for values that the
+    emission cannot explain, fewer than two classes, or a prior outside its support.
     """
     data = as_data(data)
     if emission not in EMISSIONS:
