@@ -7,11 +7,15 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping
 
-from benchmarks import classifiers, gmm
+from benchmarks import classifiers, gmm, mixed_mixture
 from benchmarks.measure import Target, print_header, print_targets
 
 # model -> part -> a function that measures, prints and returns the targets
-BENCHMARKS: Mapping[str, Mapping[str, Callable[[], list[Target]]]] = {"gmm": gmm.PARTS, "classifiers": classifiers.PARTS}
+BENCHMARKS: Mapping[str, Mapping[str, Callable[[], list[Target]]]] = {
+    "gmm": gmm.PARTS,
+    "classifiers": classifiers.PARTS,
+    "mixed_mixture": mixed_mixture.PARTS,
+}
 
 
 def main(arguments: list[str]) -> int:
