@@ -67,6 +67,7 @@ def build(
         raise ZooError(f"labelled=true, but {data.name} has no label: name its column with data.label=<column>")
     names = classes_of(data) if labelled else tuple(map(str, range(num_components)))
     like = layout(data)
+    as_typed(data, like, unseen)  # refuses another word for unseen
     emission = block(like)
     shape = Shape("mixture_probs", "component", prior != "flat", len(names), exchangeable=not labelled)
     mixture.check(data, emission, f"num_components={len(names)}", len(names))
@@ -89,8 +90,10 @@ def block(like: Layout) -> Emission:
 def _numbers(prior: Any, like: Layout) -> Any:
     """The presets of document 004 as numbers, where there are columns of numbers."""
     presets = {"document": {"dof": 3.0, "strength": 2.0}, "flat_mean": {"strength": VANISHING}}  # β = 2a − 1 = dof − 1
-    if not isinstance(prior, str) or prior not in presets:
+    if not isinstance(prior, str) or prior in ("default", "flat"):
         return prior
+    if prior not in presets:
+        raise ZooError(f"prior={prior!r} is not one of default, flat, {', '.join(presets)}, or numbers by block")
     return {"component": presets[prior]} if "number" in like.kinds else "default"
 
 

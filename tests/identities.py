@@ -9,6 +9,11 @@ import numpy as np
 from naive import near
 from numpyro.infer.util import log_density
 
+from inference import em
+from inference.fitting import make_task
+from inference.optimise import climb
+from inference.outcome import Points
+from inference.progress import Silent
 from models.base import Model, inner, log_prior
 from models.latents import Completed, Completion
 
@@ -78,3 +83,8 @@ def agree(found: Any, wanted: Any, rtol: float) -> bool:
     """Whether two pytrees agree, relative to the largest entry of each leaf."""
     pairs = zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True)
     return all(near(left, right, atol=rtol * max(np.abs(right).max(), 1e-300)) for left, right in pairs)
+
+
+def climbed(model: Model, data: Any, sites: Any, max_iter: int = 500, tol: float = 1e-10, method: Any = em.METHOD) -> Points:
+    """An optimiser from given sites, without the evaluation of what it found, which takes time to compile."""
+    return climb(make_task(model, data, 0, sites, Silent()), method, max_iter, tol, 1)[0]

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import naive_missing
 import numpy as np
 import pytest
+from identities import climbed
 from naive import (
     COVARIANCES,
     SHORT,
-    Sites,
     build,
     is_finite,
     log_prior,
@@ -25,21 +25,11 @@ from naive_missing import WHOLE, X, map_step, with_holes
 from test_retrace import counted
 
 from inference import cavi, em, fit, posterior_predictive
-from inference.fitting import make_task
-from inference.optimise import climb
-from inference.outcome import Points
-from inference.progress import Silent
 from inference.sweep import sweep
 from models import MODELS, ZooError, load_data
-from models.base import Model
 
 every_covariance = pytest.mark.parametrize("covariance", COVARIANCES)
 STEPS = 10
-
-
-def climbed(model: Model, x: Any, method: Any, sites: Sites, max_iter: int = 500, tol: float = 1e-10) -> Points:
-    """An optimiser from given sites, without the evaluation of what it found, which takes time to compile."""
-    return climb(make_task(model, table(x), 0, sites, Silent()), method, max_iter, tol, 1)[0]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -53,7 +43,7 @@ def test_em_climbs_by_the_textbooks_steps(covariance):
     Rounding grows with the condition of the sums: parameters to 1e-9, the log joint that is reported to 1e-11.
     """
     model, sites = build(X, covariance), random_sites(covariance, 2, WHOLE)
-    whole, ten = climbed(model, X, em.METHOD, sites), climbed(model, X, em.METHOD, sites, STEPS, 0.0)
+    whole, ten = climbed(model, table(X), sites), climbed(model, table(X), sites, STEPS, 0.0)
     for step in range(STEPS):
         naive = log_prior(covariance, model.hyper, sites) + naive_missing.log_likelihood(covariance, sites, X).sum()
         assert ten.objective[0, step] == pytest.approx(naive, rel=1e-11)
@@ -67,7 +57,7 @@ def test_em_climbs_by_the_textbooks_steps(covariance):
 @every_covariance
 def test_the_bound_of_cavi_never_falls(covariance):
     """By 1e-9 of it; it is −∞ at a start given as sites, where q(θ) is not known."""
-    found = climbed(build(X, covariance), X, cavi.METHOD, random_sites(covariance, 2, WHOLE))
+    found = climbed(build(X, covariance), table(X), random_sites(covariance, 2, WHOLE), method=cavi.METHOD)
     assert found.converged.all()
     assert len(found.criterion[0]) > 3
     assert neighbours_increase(found.criterion[0, 1:], 1e-9)
@@ -99,7 +89,7 @@ def test_em_is_the_maximum_of_the_marginal_likelihood():
     """
     whole = two_groups(40, gap=6.0)
     x, start = with_holes(whole, 0.3), random_sites("full", 2, whole)
-    found = climbed(build(x, "full", prior="flat"), x, em.METHOD, start, 5000, 1e-13)
+    found = climbed(build(x, "full", prior="flat"), table(x), start, 5000, 1e-13)
     assert found.converged.all()
     top = naive_missing.maximum(start, x)
     assert near(found.objective[0][~np.isnan(found.objective[0])][-1], top, rtol=1e-6)
@@ -166,8 +156,8 @@ def test_an_offset_does_not_change_a_fit():
     """1e6 standard deviations on every column, ten iterations: the data keep 1e-10 of their digits, probabilities 1e-6."""
     offset, start = 1e6 * WHOLE.std(axis=0), random_sites("full", 2, WHOLE)
     moved = start | {"mean": start["mean"] + offset}
-    here = climbed(build(X, "full"), X, em.METHOD, start, STEPS, 0.0)
-    there = climbed(build(X + offset, "full"), X + offset, em.METHOD, moved, STEPS, 0.0)
+    here = climbed(build(X, "full"), table(X), start, STEPS, 0.0)
+    there = climbed(build(X + offset, "full"), table(X + offset), moved, STEPS, 0.0)
     assert near(there.sites["mean"] - offset, here.sites["mean"], atol=1e-6)
     for name in ("mixture_probs", "precision"):
         assert near(there.sites[name], here.sites[name], rtol=1e-6, atol=1e-6)
