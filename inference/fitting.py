@@ -24,7 +24,7 @@ from inference.program import num_parameters, potential_code, program_model
 from inference.progress import Bar, Reporter, Silent
 from inference.relabel import doubts_labels
 from inference.results import dataset
-from inference.sweep import rows_weight
+from inference.sweep import num_rows
 from models.base import Model, Pytree, ZooError
 from models.data import as_data
 
@@ -86,7 +86,7 @@ def fit(
         "method": method,
         "labels_observed": int(getattr(task.rows, "allowed", None) is not None),
         "num_parameters": num_parameters(model.spec, task.hyper, task.rows),
-        "sample_size": float(np.sum(rows_weight(task.rows))) if model.algebra is not None else float("nan"),
+        "sample_size": sample_size(task.rows) if model.algebra is not None else float("nan"),
         "options": json.dumps(checked._asdict() | dict(model.options), default=_plain),
     }
     return as_tree(model, data, groups, attrs | outcome.timing | {"total_seconds": time.perf_counter() - clock})
@@ -96,6 +96,12 @@ def check_seed(seed: Any) -> None:
     """A `ZooError` for what is not a seed."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
         raise ZooError(f"seed must be a whole number from 0 to 2³² − 1, got {seed!r}")
+
+
+def sample_size(rows: Pytree) -> float:
+    """The rows, each by its weight."""
+    weight = getattr(rows, "weight", None)
+    return float(num_rows(rows) if weight is None else np.asarray(weight).sum())
 
 
 def fingerprint(described: str, task: Task) -> str:

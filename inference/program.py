@@ -207,11 +207,8 @@ def transforms(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> dict[str
 
 def num_parameters(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> int:
     """How many numbers are free: a vector of K probabilities has K − 1."""
-    sites = latent_sites(spec, hyper, rows)
-    shapes = {name: jax.ShapeDtypeStruct(site.shape, jnp.result_type(float)) for name, site in sites.items()}
-    maps = {name: biject_to(site.support) for name, site in sites.items()}
-    free = jax.eval_shape(partial(unconstrain, maps), shapes)
-    return sum(math.prod(leaf.shape) for leaf in free.values())
+    sites = latent_sites(spec, hyper, rows).values()
+    return sum(math.prod(biject_to(site.support).inverse_shape(site.shape)) for site in sites)
 
 
 def constrain(transforms: Mapping[str, Any], z: Sites) -> dict[str, Array]:

@@ -10,7 +10,6 @@ elpd, log evidence and log density of rows held out are large for a good size.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -75,9 +74,11 @@ def plot_criteria(table: pd.DataFrame, methods: Mapping[str, str], path: Path) -
     from matplotlib.figure import Figure
 
     shown = [name for name in (*SMALL, *LARGE) if name in table and table[name].notna().sum() > 1]
-    figure = Figure(figsize=(3.4 * len(shown), 3.2), layout="constrained")
-    panels: Any = figure.subplots(1, len(shown), squeeze=False)[0]
-    for axis, name in zip(panels, shown, strict=True):
+    wide = min(3, len(shown))
+    high = -(-len(shown) // wide)
+    figure = Figure(figsize=(3.6 * wide, 2.9 * high), layout="constrained")
+    for place, name in enumerate(shown):
+        axis = figure.add_subplot(high, wide, place + 1)
         for number, method in enumerate(dict.fromkeys(methods.values())):
             own = table.loc[[row for row, by in methods.items() if by == method]]
             line = own[["parameters", name]].astype(float).dropna().sort_values("parameters")

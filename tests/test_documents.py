@@ -63,7 +63,6 @@ MISTAKES = {
     "a text among lists": (lambda: load_data(["a text", ["a"]]), ["row 1", "list of tokens", "str", "mend"]),
     "nothing among lists": (lambda: load_data([["a"], None]), ["row 2", "list of tokens", "NoneType"]),
     "nothing among texts": (lambda: load_data(["a", None]), ["list of texts", "'a'"]),
-    "a column of texts": (lambda: load_data(pd.Series(["win gold"])), ["list of texts", "Series"]),
     "a label of texts": (lambda: load_data(["a", "b"], label="kind"), ["'kind'", "labels="]),
     "a label of a matrix": (lambda: load_data(sparse.csr_array(np.eye(2)), label="kind"), ["'kind'", "labels="]),
     "columns of texts": (lambda: load_data(["a", "b"], columns=["a"]), ["documents", "columns"]),
