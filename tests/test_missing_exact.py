@@ -1,4 +1,4 @@
-"""Samplers of rows with missing cells against what is exact: the posterior by enumeration, and Geweke's test."""
+"""Samplers of rows with missing cells against the exact posterior, by enumeration of the assignments."""
 
 from functools import cache
 from typing import Any
