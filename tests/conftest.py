@@ -9,7 +9,7 @@ from pathlib import Path
 
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # the first process makes a folder; its workers and kernels inherit it
     os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="bayes-model-zoo-tests-")
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.3"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     atexit.register(shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
 # Tests compile for longer than they run: XLA leaves out the optimisations that cost most. Notebooks are compiled as users do.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")

@@ -44,7 +44,7 @@ def test_polya_gamma_at_extremes():
         omega = np.asarray(jax.jit(draw)(jax.random.PRNGKey(0), c))
         assert omega.dtype == dtype
         assert (omega > 0).all()
-        near(omega[np.asarray(c) == 1e6], 0.5e-6, rtol=0.05)
+        near(omega[np.asarray(c) == 1e6], 0.5e-6, rtol=0.01)  # seven standard deviations, which are sqrt(2 / c) of the mean
 
 
 def test_series_meet_the_functions_they_stand_for():
