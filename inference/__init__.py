@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     import numpy as np
     import pandas as pd
     import xarray as xr
+    from matplotlib.figure import Figure
 
     from inference.comparison import Comparison
     from inference.imputation import Pooled
@@ -82,6 +84,36 @@ def pooled(estimates: Any, variances: Any) -> Pooled:
     return imputation.pooled(estimates, variances)
 
 
+def co_clustering(model: Model, source: xr.DataTree | Sites, data: Any, **options: Any) -> xr.DataArray:
+    """P(two rows share a component | x), whatever the labels; see `inference.clustering.co_clustering`."""
+    from inference import clustering
+
+    return clustering.co_clustering(model, source, data, **options)
+
+
+def uncertain_rows(tree: xr.DataTree, below: float = 0.9) -> pd.DataFrame:
+    """Rows that are not sure of their component, the least certain first; see `inference.clustering.uncertain_rows`."""
+    from inference import clustering
+
+    return clustering.uncertain_rows(tree, below)
+
+
+def plot_profile(model: Model, source: xr.DataTree | Sites, path: str | Path | None = None) -> Figure:
+    """What the components look like, column by column; see `inference.pictures.plot_profile`."""
+    from inference import pictures
+
+    return pictures.plot_profile(model, source, path)
+
+
+def plot_co_clustering(
+    model: Model, source: xr.DataTree | Sites, data: Any, path: str | Path | None = None, **options: Any
+) -> Figure:
+    """`co_clustering` as a heat map, rows that belong together as neighbours; see `inference.pictures.plot_co_clustering`."""
+    from inference import pictures
+
+    return pictures.plot_co_clustering(model, source, data, path, **options)
+
+
 def posterior_predictive(model: Model, data: Any, new_data: Any, **options: Any) -> xr.Dataset:
     """Predictions with the parameters integrated out exactly; see `inference.predictive.posterior_predictive`."""
     from inference import predictive
@@ -126,6 +158,7 @@ def program_model(function: Any, data: Any, **options: Any) -> Model:
 
 __all__ = [
     "METHODS",
+    "co_clustering",
     "compare",
     "completed_table",
     "discriminant",
@@ -134,9 +167,12 @@ __all__ = [
     "impute",
     "learning_curve",
     "log_likelihood",
+    "plot_co_clustering",
+    "plot_profile",
     "pooled",
     "posterior_predictive",
     "predict",
     "program_model",
     "score",
+    "uncertain_rows",
 ]

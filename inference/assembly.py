@@ -12,6 +12,7 @@ from scipy import sparse
 
 from inference.diagnostics import diagnose
 from inference.evaluate import Evaluation, evaluate, latents_of_draws, row_count
+from inference.occupancy import occupied_probs
 from inference.outcome import Draws, Points, Task
 from inference.program import latent_sites
 from inference.relabel import Identification, identify_draws
@@ -109,7 +110,12 @@ def of_draws(task: Task, draws: Draws) -> tuple[dict[str, xr.Dataset], dict[str,
         groups["optimization"] = _optimization(draws.optimization, final)
         warnings += [f"start {s}: {why}" for s, why in enumerate(draws.optimization.failure) if why is not None]
     warnings += draws.warnings
-    return groups | latent_group(model, at), attrs | {"warnings": "\n".join(warnings), "interrupted": int(draws.interrupted)}
+    latent = latent_group(model, at)
+    if identified is not None and model.algebra is not None:
+        number = np.arange(1, identified.permutation.shape[1] + 1)
+        probs = occupied_probs(model.algebra, task.hyper, task.rows, flat, len(number), identified.fewest)
+        latent["latent"] = latent["latent"].assign(occupied_probs=("occupied", probs)).assign_coords(occupied=number)
+    return groups | latent, attrs | {"warnings": "\n".join(warnings), "interrupted": int(draws.interrupted)}
 
 
 def identified_draws(task: Task, flat: Mapping[str, np.ndarray]) -> Identification | None:

@@ -3,6 +3,7 @@
 import re
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from rich.text import Text
 
 from inference.comparison import HELD_OUT, Comparison, compare, plot, plot_held_out
 from inference.config import choices, compose, entry_options, expand
+from inference.occupancy import in_words, occupied
 from inference.report import format_number
 from inference.results import load, save
 from inference.runs import build_model, execute, prepare_jax, training_rows
@@ -48,6 +50,7 @@ def compare_runs(arguments: list[str]) -> int:
     print_comparison(comparison, Console())
     if _differ_in_size(comparison):
         print_criteria(comparison, alarms(trees), Console())
+    print_occupied(trees, Console())
     if target is not None:
         matplotlib.use("Agg")
         if comparison.reference is not None or comparison.one_model:
@@ -142,6 +145,15 @@ def print_criteria(comparison: Comparison, warnings: list[str], console: Console
         console.print(f"! {line}", highlight=False)
 
 
+def print_occupied(trees: Mapping[str, xr.DataTree], console: Console) -> None:
+    """The posterior of the number of occupied components, where some result is not sure that all are."""
+    found = {name: number for name, tree in trees.items() if (number := occupied(tree)) is not None}
+    if any(number.iloc[-1] < 1 for number in found.values()):
+        console.print("components that hold a row, with their posterior probability", style="bold", highlight=False)
+        for name, number in found.items():
+            console.print(f"{name}: {in_words(number)}", highlight=False, markup=False)
+
+
 def print_comparison(comparison: Comparison, console: Console) -> None:
     """The table in two halves of 80 columns, and the distances of the functionals from the reference."""
     quality, clock = (
@@ -167,6 +179,11 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
             style="dim",
         )
     if comparison.reference is None and not comparison.one_model:
+        return
+    if _differ_in_size(comparison):
+        console.print(
+            "models of different sizes have different posteriors: distances.csv has how far their functionals are apart"
+        )
         return
     if comparison.reference is None:
         console.print("no sampler among the results, so there is no posterior to measure distances from", style="dim")

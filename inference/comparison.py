@@ -161,14 +161,17 @@ def plot(trees: Mapping[str, xr.DataTree], path: Path, reference: str | None = N
     """ArviZ's forest of the functionals of every result, written to ``path``.
 
     Functionals live on different scales, so each is shown as its distance from the reference's mean in the reference's sd
-    (without a reference, from the mean of the points in their sd). A point estimate is a dot without an interval.
+    (without a reference, from the mean of the points in their sd), for the entries that all results have. A point estimate is
+    a dot without an interval.
     """
     import arviz_plots
     import matplotlib.pyplot as plt
 
     chosen = reference or compare(trees).reference
     shortest = min((_size(tree) for tree in trees.values() if _size(tree) > 1), default=2)
-    draws = {name: _draws(tree, shortest) for name, tree in trees.items()}
+    # Results that differ in size share some entries of a functional only: those are drawn.
+    shared = xr.align(*(_draws(tree, shortest) for tree in trees.values()), join="inner", exclude=("chain", "draw"))
+    draws = dict(zip(trees, shared, strict=True))
     base = [draws[chosen]] if chosen else list(draws.values())
     merged = xr.concat(base, dim="chain", join="override", coords="minimal", compat="override")
     centre, spread = merged.mean(("chain", "draw")), merged.std(("chain", "draw"))

@@ -169,12 +169,21 @@ def _chunk_size(size: int, largest: int) -> int:
     return divisors[-1] if 4 * divisors[-1] >= min(size, largest) else largest
 
 
+def spread(total: int, most: int) -> np.ndarray:
+    """At most ``most`` of the places 0, …, total − 1, evenly spread from the first to the last."""
+    return np.unique(np.linspace(0, total - 1, min(most, total)).round().astype(int))
+
+
 def latents_of_draws(
-    model: Model, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, draws: Mapping[str, np.ndarray]
+    model: Model,
+    hyper: Hyper,
+    prior: Mapping[str, Stats],
+    rows: Pytree,
+    draws: Mapping[str, np.ndarray],
+    most: int = SUBSET,
 ) -> np.ndarray | None:
-    """E[z_n] per draw on at most `SUBSET` evenly spread rows: (S, n, K) float32, or None where a program hides its latents."""
-    total_rows = row_count(model, hyper, prior, rows, draws)
-    picked = np.unique(np.linspace(0, total_rows - 1, min(SUBSET, total_rows)).astype(int))
+    """E[z_n] per draw on at most ``most`` evenly spread rows: (S, n, K) float32, or None where a program hides its latents."""
+    picked = spread(row_count(model, hyper, prior, rows, draws), most)
     # A program's arguments need not be rows: it is evaluated whole, draw by draw, and its result is picked from.
     some = rows if model.algebra is None else jax.tree.map(lambda leaf: np.asarray(leaf)[picked], rows)
     places = picked if model.algebra is None else np.arange(len(picked))

@@ -80,12 +80,12 @@ def fit(
         reporter.phase("evaluating", None)
         assemble = of_points if isinstance(outcome, Points) else of_draws
         groups, attrs = assemble(task, outcome)
+        attrs["num_parameters"] = num_parameters(model.spec, task.hyper, task.rows)
     attrs |= {
         "seed": int(seed),
         "precision": precision,
         "method": method,
         "labels_observed": int(getattr(task.rows, "allowed", None) is not None),
-        "num_parameters": num_parameters(model.spec, task.hyper, task.rows),
         "sample_size": sample_size(task.rows) if model.algebra is not None else float("nan"),
         "options": json.dumps(checked._asdict() | dict(model.options), default=_plain),
     }

@@ -34,6 +34,7 @@ class Identification(NamedTuple):
     permutation: np.ndarray
     confidence: np.ndarray  # (S,)
     warnings: list[str]  # why the labels are not to be trusted; empty when they are
+    fewest: float  # least number of rows expected in a component of a draw, among the rows that were looked at; 0: unknown
 
 
 def identify_draws(
@@ -57,7 +58,8 @@ def identify_draws(
     confidence = 1 / (1 + np.exp(-np.minimum(gap, 700.0)))
     relabelled = {name: permute(value, permutation, symmetry, dims.get(name, ())) for name, value in sites.items()}
     warnings = _doubts(confidence, None if latents is None else np.take_along_axis(latents.mean(1), permutation, 1) * num_rows)
-    return Identification(relabelled, permutation, confidence, warnings)
+    fewest = 0.0 if latents is None else float(latents.sum(1).min())
+    return Identification(relabelled, permutation, confidence, warnings, fewest)
 
 
 def permute(value: np.ndarray, permutation: np.ndarray, symmetry: Permutation, dims: tuple[str, ...]) -> np.ndarray:

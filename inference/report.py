@@ -3,6 +3,7 @@
 import base64
 import html
 import io
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,14 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from inference.assembly import data_of
+from inference.clustering import SURE, uncertain_rows
 from inference.columns import lines
 from inference.diagnostics import Diagnosis, describe_starts, diagnose, raw_rhat, summarise
+from inference.occupancy import in_words, occupied
 from inference.relabel import doubts_labels
 from inference.results import values
 
+FIRST, LISTED = 5, 50  # uncertain rows: printed, and in report.html
 SHOWN = 24  # parameters printed; all are in summary.csv
 COLUMNS = ("mean", "sd", "eti89_lb", "eti89_ub", "ess_bulk", "r_hat")
 
@@ -57,8 +61,17 @@ def remarks(tree: xr.DataTree) -> list[str]:
         for key, name in (("log_evidence_laplace", "Laplace"), ("log_evidence_importance", "importance sampling"))
         if key in tree.attrs
     ]
-    if "log_evidence" in tree.attrs:
+    if "log_evidence" in tree.attrs and "log_evidence_se" not in tree.attrs:
         evidence.append(f"log evidence {tree.attrs['log_evidence']:.4f}, exact; the draws are independent")
+    number = occupied(tree)
+    held = []
+    if number is not None and number.iloc[-1] < 1:
+        held.append(f"components that hold a row, with their probability: {in_words(number)}")
+    if "imputed_cells" in tree.attrs:
+        held.append(
+            f"{tree.attrs['imputed_cells']} missing cells: imputed.csv is the table with them filled in, imputed.nc has draws "
+            "of them" + ("" if "posterior" in tree else ", too narrow: a point estimate has no uncertainty of its own")
+        )
     bound = [f"evidence lower bound {tree.attrs['elbo']:.4f}"] if "elbo" in tree.attrs else []
     held_out = (
         [
@@ -72,11 +85,8 @@ def remarks(tree: xr.DataTree) -> list[str]:
         if "held_out_rows" in tree.attrs
         else []
     )
-    return [
-        line
-        for line in (*held_out, describe_starts(tree), raw_rhat(tree), _agreement(tree), *bound, *evidence, *doubts)
-        if line
-    ]
+    of_rows = (*held_out, _agreement(tree), *held, _least_certain(tree))
+    return [line for line in (*of_rows, describe_starts(tree), raw_rhat(tree), *bound, *evidence, *doubts) if line]
 
 
 def _scored(tree: xr.DataTree) -> str:
@@ -158,8 +168,8 @@ def write_summary(tree: xr.DataTree, path: Path) -> None:
     pd.concat(groups, names=["group", "name"]).to_csv(path)
 
 
-def write_report(tree: xr.DataTree, path: Path, config: str) -> None:
-    """``report.html``: one self-contained page with the tables, the remarks and the pictures."""
+def write_report(tree: xr.DataTree, path: Path, config: str, pictures: Sequence[Path] = ()) -> None:
+    """``report.html``: one self-contained page with the tables, the remarks and the pictures, those given as files too."""
     diagnosis = diagnose(tree)
     attrs = tree.attrs
     verdict = (
@@ -170,12 +180,13 @@ def write_report(tree: xr.DataTree, path: Path, config: str) -> None:
     detail = f"<h2>Chains</h2>{_traces(tree)}" if "posterior" in tree else f"<h2>Starts</h2>{_html(_starts(tree))}"
     columns = f"<h2>Columns</h2>{_columns(tree)}" if "note_column" in tree["observed_data"] else ""
     labelled = f"<h2>Parameters</h2>{_html(parameters(tree))}" if trusted(tree) else ""
+    shown = "".join(_image(file.read_bytes(), file.stem.replace("_", " ")) for file in pictures)
     title = f"{attrs['model']} on {attrs['data']} by {attrs['method']}"
     path.write_text(
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(title)}</title><style>{_STYLE}</style>"
         f"<h1>{html.escape(title)}</h1><ul>{verdict}{notes}</ul>"
         f"<h2>Functionals: valid whatever the labels</h2>{_html(diagnosis.functionals)}{detail}"
-        f"{labelled}{columns}<h2>Configuration</h2><pre>{html.escape(config)}</pre></html>",
+        f"{shown}{_uncertain(tree)}{labelled}{columns}<h2>Configuration</h2><pre>{html.escape(config)}</pre></html>",
         encoding="utf-8",
     )
 
@@ -188,7 +199,8 @@ _STYLE = (
 
 
 def _html(frame: pd.DataFrame) -> str:
-    formatters: Any = {str(column): partial(format_number, column=str(column)) for column in frame}
+    numbers = frame.select_dtypes("number")
+    formatters: Any = {str(column): partial(format_number, column=str(column)) for column in numbers}
     return str(frame.to_html(formatters=formatters, border=0, na_rep="–"))
 
 
@@ -218,4 +230,36 @@ def _traces(tree: xr.DataTree) -> str:
         axis.set_xlabel("draw")
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=100)
-    return f"<img alt='traces of the functionals' src='data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}'>"
+    return _image(buffer.getvalue(), "traces of the functionals")
+
+
+def _image(png: bytes, what: str) -> str:
+    return f"<img alt='{what}' src='data:image/png;base64,{base64.b64encode(png).decode()}'>"
+
+
+def _uncertain(tree: xr.DataTree) -> str:
+    """The rows that are least certain of their component, numbered from 1."""
+    rows = _uncertain_rows(tree)
+    if rows.empty:
+        return ""
+    more = f", the first {LISTED} of {len(rows)}" if len(rows) > LISTED else ""
+    return f"<h2>Rows that are less than {SURE:.0%} sure of their {rows.columns[0]}{more}</h2>{_html(rows.head(LISTED))}"
+
+
+def _least_certain(tree: xr.DataTree) -> str:
+    rows = _uncertain_rows(tree)
+    if rows.empty:
+        return ""
+    first = ", ".join(f"{row} ({share:.2f})" for row, share in rows["probability"].head(FIRST).items())
+    return (
+        f"{len(rows)} of {tree['latent'].sizes['row']} rows are less than {SURE:.0%} sure of their {rows.columns[0]}; the "
+        f"least certain are row {first}" + ("; more in report.html" if len(rows) > FIRST else "")
+    )
+
+
+def _uncertain_rows(tree: xr.DataTree) -> pd.DataFrame:
+    """The rows that are least certain, numbered from 1, where labels mean the same in every draw."""
+    if "latent" not in tree or not trusted(tree):
+        return pd.DataFrame()
+    rows = uncertain_rows(tree)
+    return rows.set_axis(rows.index + 1)

@@ -16,7 +16,7 @@ from models.documents import with_own_vocabulary
 
 MOST_DEVICES = 16
 HELD_OUT = ("accuracy", "log_loss", "log_loss_se", "calibration_error")
-NOT_OPTIONS = {"model", "method", "data", "out", "resume", "impute"}
+NOT_OPTIONS = {"model", "method", "data", "out", "resume", "impute", "pictures"}
 
 
 def prepare_jax(config: Mapping[str, Any]) -> None:
@@ -56,6 +56,8 @@ def execute(config: dict[str, Any], show_columns: bool = True) -> tuple[xr.DataT
     data, held_out = training_rows(config)
     if held_out is not None and config["model"]["name"] == "program":
         raise ZooError("data.test_fraction needs a model of the zoo: a program says nothing about new rows")
+    if config["pictures"] not in (None, True, False):
+        raise ZooError(f"pictures must be true or false, got {config['pictures']!r}")
     if not isinstance(config["impute"], bool):
         raise ZooError(f"impute must be true or false, got {config['impute']!r}")
     prepare_jax(config)
@@ -95,23 +97,44 @@ def execute(config: dict[str, Any], show_columns: bool = True) -> tuple[xr.DataT
         tree.attrs |= figures
         save(tree, folder / "results.nc")
     if config["impute"]:
-        write_imputed(model, tree, data, folder)
+        tree.attrs["imputed_cells"] = write_imputed(model, tree, data, folder)
+        save(tree, folder / "results.nc")
     if not tree.attrs["interrupted"]:
         for checkpoint in folder.glob("checkpoint-*.npz"):
             checkpoint.unlink()
     (folder / "environment.json").write_text(json.dumps(environment(), indent=2) + "\n")
     write_summary(tree, folder / "summary.csv")
-    write_report(tree, folder / "report.html", text)
+    wanted = config["pictures"] is True or (config["pictures"] is None and "posterior" in tree)
+    pictures = draw_pictures(model, tree, observed, folder) if wanted else []
+    write_report(tree, folder / "report.html", text, pictures)
     return tree, folder
 
 
-def write_imputed(model: Any, tree: xr.DataTree, data: Data, folder: Path) -> None:
-    """``imputed.csv``: the table with its missing cells filled in. ``imputed.nc``: draws and probabilities of every cell."""
+def draw_pictures(model: Any, tree: xr.DataTree, data: Any, folder: Path) -> list[Path]:
+    """``profile.png`` where rows are made of columns, ``co_clustering.png`` where labels are exchangeable: what was drawn."""
+    from inference.pictures import plot_co_clustering, plot_profile
+
+    drawn = []
+    if getattr(model, "profile", None) is not None:  # a program has none
+        plot_profile(model, tree, folder / "profile.png")
+        drawn.append(folder / "profile.png")
+    if getattr(model, "symmetry", None) is not None:
+        plot_co_clustering(model, tree, data, folder / "co_clustering.png")
+        drawn.append(folder / "co_clustering.png")
+    return drawn
+
+
+def write_imputed(model: Any, tree: xr.DataTree, data: Data, folder: Path) -> int:
+    """``imputed.csv``: the table with its missing cells filled in. ``imputed.nc``: draws and probabilities of every cell.
+
+    Returns how many cells there were.
+    """
     from inference.imputation import completed_table, impute
 
     found = impute(model, tree, data)
     found.to_netcdf(folder / "imputed.nc")
     completed_table(model, found, data).to_csv(folder / "imputed.csv", index=False)
+    return int(found.sizes["cell"])
 
 
 def training_rows(config: Mapping[str, Any]) -> tuple[Data, Data | None]:

@@ -16,6 +16,7 @@ import pandas as pd
 import xarray as xr
 
 from inference.diagnostics import starts_at_best
+from inference.occupancy import occupied
 from inference.results import values
 
 SMALL = ("AIC", "BIC", "ICL")  # smaller is better
@@ -32,8 +33,9 @@ def criteria(tree: xr.DataTree) -> dict[str, float]:
     found["log evidence"] = float(attrs.get("log_evidence", np.nan))
     found["evidence se"] = float(attrs.get("log_evidence_se", np.nan))
     found["held out"] = float(attrs.get("held_out_log_density", np.nan))
-    if "occupied" in functionals:
-        found["occupied"] = float(functionals["occupied"].mean())
+    number = occupied(tree)
+    if number is not None:
+        found["occupied"] = float(number.index.to_numpy() @ number)
     if attrs["method"] == "cavi" and "optimization" in tree:
         found["ELBO"] = float(np.nanmax(values(tree, "optimization", "objective")))
     if "draw" in functionals.dims or "sample_size" not in attrs:

@@ -25,7 +25,19 @@ from jax import Array
 from models.columns import Layout
 from models.data import Data, ZooError
 
-__all__ = ["Algebra", "Data", "Discriminant", "Family", "Latent", "Linear", "Model", "Permutation", "Symmetry", "ZooError"]
+__all__ = [
+    "Algebra",
+    "Data",
+    "Discriminant",
+    "Family",
+    "Latent",
+    "Linear",
+    "Model",
+    "Permutation",
+    "Profile",
+    "Symmetry",
+    "ZooError",
+]
 
 Pytree = Any
 Stats = Pytree  # sufficient statistics, and natural parameters of q(θ): the same structure
@@ -110,6 +122,13 @@ class Table(NamedTuple):
     completed: Callable[..., Array]  # (key, hyper, sites, rows) -> (N, D): missing cells drawn given what is observed
 
 
+class Profile(NamedTuple):
+    """A column of the data in every component."""
+
+    expected: Array  # (K,): E[x | component]; (K, levels): probabilities, of a column of categories
+    sd: Array | None  # (K,), of x given the component; None for a column of categories
+
+
 class Permutation(NamedTuple):
     """The posterior is unchanged when the labels along ``dim`` are permuted."""
 
@@ -141,6 +160,7 @@ class Model(NamedTuple):
     discriminant: Discriminant | None = None  # of log p(x, z = k), where it is linear in features of the row
     warnings: tuple[str, ...] = ()  # what to know of this prior or this data, stored with every result
     table: Table | None = None  # where cells may be missing
+    profile: Callable[[Sites], tuple[Profile, ...]] | None = None  # sites -> one a column, where rows are made of columns
     layout: Layout | None = None  # kinds and levels of the columns, for a model of numbers, counts and categories together
 
     def program(self, data: Any, *, marginal: bool = True) -> Any:

@@ -20,7 +20,7 @@ from numpyro import distributions as dist
 from numpyro.distributions import constraints
 
 from models import counts
-from models.base import Data, Discriminant, Hyper, Linear, Sites, ZooError, on_host
+from models.base import Data, Discriminant, Hyper, Linear, Profile, Sites, ZooError, on_host
 from models.counts import Counts
 from models.data import first_cell, is_sparse, refuse_categories
 from models.distributions import WordCounts
@@ -57,6 +57,11 @@ def _whole(data: Data) -> Any:
 
 def _check_counts(data: Data) -> None:
     _whole(data)
+
+
+def _profile(mean: Array, variance: Array) -> tuple[Profile, ...]:
+    """From (K, D) of both."""
+    return tuple(Profile(*pair) for pair in zip(jnp.asarray(mean).T, jnp.sqrt(jnp.asarray(variance)).T, strict=True))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -138,6 +143,7 @@ bernoulli = Emission(
     discriminant=Discriminant(_bernoulli_linear, lambda x: {"x": counts.dense(counts.as_float(x))}, (("x", ("column",)),)),
     explains="binary columns",
     predictive=lambda nu: _bernoulli_log_density(log_mean(nu)),
+    profile=lambda sites: _profile(sites["feature_probs"], sites["feature_probs"] * (1 - sites["feature_probs"])),
 )
 
 
@@ -307,6 +313,7 @@ poisson = Emission(
     ),
     explains="counts",
     missing=True,
+    profile=lambda sites: _profile(sites["rate"], sites["rate"]),
 )
 
 DISCRETE: dict[str, Emission] = {"bernoulli": bernoulli, "multinomial": multinomial, "poisson": poisson}

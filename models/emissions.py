@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax import Array
 
-from models.base import Data, Discriminant, Family, Hyper, Latent, Sites, Stats
+from models.base import Data, Discriminant, Family, Hyper, Latent, Profile, Sites, Stats
 from models.latents import categorical
 
 
@@ -42,4 +42,5 @@ class Emission(NamedTuple):
     predictive: Callable[[Stats], Callable[[Any], Array]] | None = None  # nu -> (u(x) -> (N, K): log ∫ p(x | z) q(θ) dθ)
     missing: bool = False  # whether cells may be missing
     latent: Latent = categorical  # of the component, and of the missing cells where the block does not sum them out
+    profile: Callable[[Sites], tuple[Profile, ...]] | None = None  # sites -> what every column looks like
     explains: str = "columns"  # what p(x | component) is a density or a probability of

@@ -12,11 +12,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from models import gaussian_columns as columns
 from models import gaussian_matrices as matrices
-from models.base import Data, ZooError
+from models.base import Data, Profile, Sites, ZooError
 from models.emissions import Emission
 from models.families import normal_gamma, normal_mean, normal_wishart
 from models.gaussian_discriminants import discriminant
@@ -63,6 +65,17 @@ _HYPER = (("location", ("column",)), ("origin", ("column",)))
 _SETTABLE = ("location", "strength", "dof", "scatter")
 
 
+def _profile(variance: Callable[[Sites], Array]) -> Callable[[Sites], tuple[Profile, ...]]:
+    """Means and, from the ``variance`` of the columns in every component, (K, D) or what broadcasts to it, their sd."""
+
+    def profile(sites: Sites) -> tuple[Profile, ...]:
+        mean = jnp.asarray(sites["mean"])
+        sd = jnp.broadcast_to(jnp.sqrt(variance(sites)), mean.shape)
+        return tuple(Profile(mean[:, d], sd[:, d]) for d in range(mean.shape[1]))
+
+    return profile
+
+
 def _wishart_emission(tied: bool) -> Emission:
     return Emission(
         family=normal_wishart,
@@ -89,6 +102,7 @@ def _wishart_emission(tied: bool) -> Emission:
         predictive=matrices.wishart_predictive,
         missing=True,
         latent=cells,
+        profile=_profile(lambda sites: jnp.diagonal(jnp.linalg.inv(sites["precision"]), axis1=-2, axis2=-1)),
     )
 
 
@@ -117,6 +131,7 @@ def _gamma_emission(diagonal: bool) -> Emission:
         discriminant=discriminant("diag" if diagonal else "spherical"),
         predictive=columns.gamma_predictive,
         missing=True,
+        profile=_profile(lambda sites: 1 / (sites["precision"] if diagonal else sites["precision"][:, None])),
     )
 
 
@@ -148,5 +163,6 @@ GAUSSIANS: dict[str, Emission] = {
         coords=_coords,
         discriminant=discriminant("unit"),
         missing=True,
+        profile=_profile(lambda sites: jnp.ones(())),
     ),
 }

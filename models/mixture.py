@@ -145,6 +145,7 @@ def model(
         discriminant=static.discriminant,
         warnings=warnings,
         table=static.table,
+        profile=emission.profile,
     )
 
 

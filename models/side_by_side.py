@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from models.base import Data, Discriminant, Hyper, Linear, Sites
+from models.base import Data, Discriminant, Hyper, Linear, Profile, Sites
 from models.data import keep_columns
 from models.distributions import SideBySide
 from models.emissions import Emission
@@ -76,6 +76,7 @@ def side_by_side(parts: tuple[Part, ...]) -> Emission:
         ),
         discriminant=_discriminant(parts),
         missing=all(part.emission.missing for part in parts),
+        profile=lambda sites: _profile(parts, sites),
     )
 
 
@@ -89,6 +90,14 @@ def _observation(parts: tuple[Part, ...], x: Mapping[str, Any]) -> Array:
     places = np.concatenate([part.places for part in parts])
     found = jnp.concatenate([part.emission.observation(x[part.name]).astype(float) for part in parts], axis=1)
     return found[:, np.argsort(places)]
+
+
+def _profile(parts: tuple[Part, ...], sites: Sites) -> tuple[Profile, ...]:
+    found: dict[int, Profile] = {}
+    for part in parts:
+        assert part.emission.profile is not None
+        found |= dict(zip(part.places, part.emission.profile(sites), strict=True))
+    return tuple(found[place] for place in sorted(found))
 
 
 def _log_density(parts: Mapping[str, Callable[[Any], Array]]) -> Callable[[Mapping[str, Any]], Array]:

@@ -1,0 +1,69 @@
+"""Groups of rows: which belong together, whatever the labels, and which are uncertain of their component."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from inference.evaluate import latents_of_draws, row_count, spread
+from inference.fitting import as_arrays, require_model, x64
+from inference.prediction import draws_of
+from models.base import Model, Sites, ZooError
+
+SHOWN = 300  # rows, evenly spread, of a co-clustering matrix
+AVERAGED = 200  # draws that it is averaged over
+SURE = 0.9  # a row below this probability of its component is uncertain
+
+
+def co_clustering(
+    model: Model, source: xr.DataTree | Sites, data: Any, max_rows: int = SHOWN, precision: int = 64
+) -> xr.DataArray:
+    """P(z_i = z_j | x) of rows i and j, (n, n): averaged over draws, and valid whatever the labels.
+
+    Of at most ``max_rows`` evenly spread rows, whose numbers (from 0) are the coordinates ``row`` and ``other``; the attribute
+    ``num_rows`` counts them all. Raises `ZooError` for a program that hides its latents.
+    """
+    require_model(model)
+    if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 2:
+        raise ZooError(f"max_rows must be a whole number above 1, got {max_rows!r}")
+    draws = draws_of(source)
+    chosen = spread(len(next(iter(draws.values()))), AVERAGED)
+    some = {name: leaf[chosen] for name, leaf in draws.items()}
+    with x64(precision):
+        hyper, prior, rows = as_arrays((dict(model.hyper), dict(model.prior), model.rows(data)))
+        latents = latents_of_draws(model, hyper, prior, rows, some, max_rows)
+        total = row_count(model, hyper, prior, rows, some)
+    if latents is None:
+        raise ZooError("this program hides its latents, so nothing is known of rows that belong together")
+    probs = np.einsum("sik,sjk->ij", latents, latents, optimize=True).astype(np.float64) / len(latents)
+    np.fill_diagonal(probs, 1.0)
+    coords = dict.fromkeys(("row", "other"), spread(total, max_rows))
+    return xr.DataArray(probs, dims=("row", "other"), coords=coords, name="co_clustering", attrs={"num_rows": total})
+
+
+def uncertain_rows(tree: xr.DataTree, below: float = SURE) -> pd.DataFrame:
+    """Rows whose most probable component has a probability under ``below``, the least certain first.
+
+    The index is the row, from 0; the columns are its ``component`` (or class) and ``probability``, and the runner-up's. Raises
+    `ZooError` for a result without latents.
+    """
+    if "latent" not in tree or "responsibilities" not in tree["latent"]:
+        raise ZooError("this result has no probabilities of components")
+    found = tree["latent"]["responsibilities"]
+    probs, names = np.asarray(found), np.asarray(found.coords[found.dims[1]]).astype(str)
+    if probs.shape[1] < 2:
+        probs, names = np.column_stack([probs, np.zeros(len(probs))]), np.append(names, "")
+    rows = np.flatnonzero(probs.max(1) < below)
+    rows = rows[np.argsort(probs[rows].max(1), kind="stable")]
+    order = np.argsort(-probs[rows], axis=1, kind="stable")[:, :2]
+    sizes = np.take_along_axis(probs[rows], order, 1).astype(float)
+    return pd.DataFrame(
+        {
+            str(found.dims[1]): names[order[:, 0]],
+            "probability": sizes[:, 0],
+            "runner-up": names[order[:, 1]],
+            "its probability": sizes[:, 1],
+        },
+        index=pd.Index(rows, name="row"),
+    )

@@ -1,0 +1,178 @@
+"""Pictures for those who know the columns, not the parameters: profiles of the components, and rows that go together."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import numpy as np
+import xarray as xr
+
+from inference.assembly import latent_dim
+from inference.clustering import co_clustering
+from inference.evaluate import spread
+from inference.fitting import require_model, x64
+from inference.imputation import layout_of
+from inference.prediction import draws_of
+from inference.results import values
+from models.base import Model, Sites, ZooError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+AVERAGED = 500  # draws, evenly spread
+MOST_COLUMNS = 24  # drawn: those that tell the components apart best
+MOST_LEVELS = 8  # of a column of categories that have a colour of their own
+INTERVAL = (0.055, 0.945)  # equal tails, as in the summary
+
+
+class Described(NamedTuple):
+    """A column in every component, over the draws."""
+
+    name: str
+    levels: tuple[str, ...]  # () for numbers and counts
+    expected: np.ndarray  # (K,), or (K, levels)
+    interval: np.ndarray | None  # (2, K): of the expectation under the posterior; None at a point, and for categories
+    sd: np.ndarray | None  # (K,): of the column given the component
+    told: float  # share of the column's variance that lies between the components, for equally many rows in each
+
+
+def profile(model: Model, source: xr.DataTree | Sites) -> list[Described]:
+    """Every column in every component, averaged over the draws of a result, or at a dict of sites.
+
+    Raises `ZooError` for a model whose rows are not made of columns.
+    """
+    require_model(model)
+    if model.profile is None:
+        raise ZooError(f"the rows of {model.name} are not made of columns, so there is no profile to draw")
+    draws = draws_of(source)
+    chosen = spread(len(next(iter(draws.values()))), AVERAGED)
+    with x64(64):
+        found = jax.tree.map(np.asarray, jax.vmap(model.profile)({name: leaf[chosen] for name, leaf in draws.items()}))
+    like = layout_of(model)
+    return [
+        _described(name, levels, each.expected, each.sd)
+        for name, levels, each in zip(like.columns, like.categories, found, strict=True)
+    ]
+
+
+def _described(name: str, levels: tuple[str, ...], expected: np.ndarray, sd: np.ndarray | None) -> Described:
+    mean = expected.mean(0)
+    between = mean.var(0).sum()
+    if sd is None:
+        overall = mean.mean(0)
+        return Described(name, levels, mean, None, None, _share(between, (overall * (1 - overall)).sum()))
+    within = (sd**2).mean()
+    interval = np.quantile(expected, INTERVAL, axis=0) if len(expected) > 1 else None
+    return Described(name, (), mean, interval, sd.mean(0), _share(between, between + within))
+
+
+def _share(part: float, whole: float) -> float:
+    return float(part / whole) if whole > 0 else 0.0
+
+
+def plot_profile(model: Model, source: xr.DataTree | Sites, path: str | Path | None = None) -> "Figure":
+    """What the components look like, a panel a column in the units of the table; written to ``path`` if there is one.
+
+    Numbers and counts: a dot at the expectation, a thick bar over its 89 % posterior interval, a thin line over ± one standard
+    deviation of the rows of the component. Categories: bars stacked by level. Of more than `MOST_COLUMNS` columns those that
+    tell the components apart best, in the table's order. The title warns where the labels of the components are not to be
+    trusted.
+    """
+    from matplotlib.figure import Figure
+
+    columns = profile(model, source)
+    shown = sorted(sorted(range(len(columns)), key=lambda d: -columns[d].told)[:MOST_COLUMNS])
+    names = _component_names(model, source, len(columns[0].expected))
+    high = -(-len(shown) // 4)
+    wide = -(-len(shown) // high)
+    figure = Figure(figsize=(0.9 + 3.1 * wide, high * (1.25 + 0.3 * len(names)) + 0.8), layout="constrained")
+    for number, d in enumerate(shown):
+        axis = figure.add_subplot(high, wide, number + 1)
+        (_stack if columns[d].levels else _dots)(axis, columns[d])
+        axis.set_title(columns[d].name, fontsize=10)
+        axis.set(ylim=(len(names) - 0.5, -0.5), yticks=range(len(names)))
+        axis.set_yticklabels(names if number % wide == 0 else [], fontsize=9)
+        axis.tick_params(axis="x", labelsize=8)
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.suptitle(_title(model, source, len(shown), len(columns)), fontsize=11)
+    bar = "" if all(column.interval is None for column in columns) else " and its 89 % interval"
+    if any(not columns[d].levels for d in shown):
+        figure.supxlabel(f"dot: expectation{bar}; line: ± one standard deviation of the component's rows", fontsize=9)
+    if path is not None:
+        figure.savefig(path, dpi=110)
+    return figure
+
+
+def _dots(axis: "Axes", column: Described) -> None:
+    for k, centre in enumerate(column.expected):
+        assert column.sd is not None
+        axis.plot([centre - column.sd[k], centre + column.sd[k]], [k, k], color=f"C{k}", lw=1)
+        if column.interval is not None:
+            axis.plot(column.interval[:, k], [k, k], color=f"C{k}", lw=5, alpha=0.5, solid_capstyle="butt")
+        axis.plot(centre, k, "o", color=f"C{k}", ms=5)
+
+
+def _stack(axis: "Axes", column: Described) -> None:
+    """Levels in the table's order; where there are many, the rarest share one colour."""
+    from matplotlib import colormaps
+
+    common = np.sort(np.argsort(-column.expected.mean(0), kind="stable")[:MOST_LEVELS])
+    colours = colormaps["Set2"](np.arange(len(common)))  # none of the components' own
+    bars = [(column.levels[level], column.expected[:, level], colours[i]) for i, level in enumerate(common)]
+    if len(common) < len(column.levels):
+        rest = np.delete(column.expected, common, axis=1).sum(1)
+        bars.append((f"{len(column.levels) - len(common)} other levels", rest, "grey"))
+    left = np.zeros(len(column.expected))
+    for name, probs, colour in bars:
+        axis.barh(np.arange(len(probs)), probs, left=left, height=0.7, color=colour, label=name)
+        left = left + probs
+    axis.set_xlim(0, 1)
+    axis.legend(fontsize=7, frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.12), handlelength=1)
+
+
+def _component_names(model: Model, source: Any, size: int) -> list[str]:
+    dim = latent_dim(model)
+    names = [f"{dim} {name}" for name in model.coords.get(dim, range(size))]
+    if not (isinstance(source, xr.DataTree) and "latent" in source):
+        return names
+    shares = values(source, "latent", "responsibilities").mean(0)
+    return [f"{name} ({share:.0%})" for name, share in zip(names, shares, strict=True)]
+
+
+def _title(model: Model, source: Any, shown: int, total: int) -> str:
+    from inference.report import trusted
+
+    title = f"{model.name}: profiles of the components"
+    if shown < total:
+        title += f", {shown} of {total} columns"
+    if isinstance(source, xr.DataTree) and not trusted(source):
+        title += "\nlabels are not to be trusted: components are mixed up over the draws"
+    return title
+
+
+def plot_co_clustering(
+    model: Model, source: xr.DataTree | Sites, data: Any, path: str | Path | None = None, **options: Any
+) -> "Figure":
+    """P(z_i = z_j | x) as a heat map, rows that belong together next to each other; written to ``path`` if there is one.
+
+    The order is that of the leaves of average linkage on 1 − P. ``options`` are those of `inference.clustering.co_clustering`.
+    """
+    from matplotlib.figure import Figure
+    from scipy.cluster.hierarchy import leaves_list, linkage
+    from scipy.spatial.distance import squareform
+
+    found = co_clustering(model, source, data, **options)
+    probs = found.values
+    order = leaves_list(linkage(squareform(np.clip(1 - probs, 0, 1), checks=False), "average"))
+    figure = Figure(figsize=(6, 5.2), layout="constrained")
+    axis = figure.add_subplot()
+    image = axis.imshow(probs[np.ix_(order, order)], vmin=0, vmax=1, cmap="Blues", interpolation="nearest")
+    total = found.attrs["num_rows"]
+    rows = f"{len(probs)} rows" + ("" if len(probs) == total else f", evenly spread over all {total}")
+    axis.set(xticks=[], yticks=[], title="probability that two rows share a component")
+    axis.set_xlabel(f"{rows}; those that belong together are neighbours", fontsize=9)
+    figure.colorbar(image, ax=axis, shrink=0.8)
+    if path is not None:
+        figure.savefig(path, dpi=110)
+    return figure
