@@ -13,6 +13,7 @@ from scipy import integrate, stats
 
 from models.base import Family, inner
 from models.families import GaussianStats, MeanStats, dirichlet, normal_gamma, normal_mean, normal_wishart
+from models.regression import RegressionStats, regression
 
 
 class Case(NamedTuple):
@@ -36,14 +37,29 @@ def gaussian_nu(batch: tuple[int, ...], groups: int, dimension: int, matrix: boo
     return GaussianStats(*(jnp.asarray(leaf) for leaf in (exponent, strength, total, square)))
 
 
+def regression_nu(batch: tuple[int, ...], groups: int, size: int, seed: int = 1) -> RegressionStats:
+    """Any proper nu: more cells than the shape needs, a definite K, a residual above 0."""
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(*batch, groups, size, size)) + 2 * np.eye(size)
+    strength = root @ np.swapaxes(root, -1, -2)
+    total = rng.normal(size=(*batch, groups, size))
+    explained = (total * np.linalg.solve(strength, total[..., None])[..., 0]).sum((-2, -1))
+    exponent = groups * size + 8 + rng.gamma(2.0, 1.0, batch)
+    leaves = (exponent, strength, total, explained + rng.gamma(2.0, 1.0, batch))
+    return RegressionStats(*(jnp.asarray(leaf) for leaf in leaves))
+
+
 CASES = {
     "dirichlet": Case(dirichlet, jnp.array([[1.5, 4.0, 2.2], [3.0, 0.7, 6.0]])),
     "diag": Case(normal_gamma, gaussian_nu((2, 3), 1, 1, matrix=False)),
     "spherical": Case(normal_gamma, gaussian_nu((2,), 1, 3, matrix=False)),
     "full": Case(normal_wishart, gaussian_nu((2,), 1, 2, matrix=True)),
     "tied": Case(normal_wishart, gaussian_nu((), 3, 2, matrix=True)),
+    "regressions": Case(regression, regression_nu((3,), 1, 2)),
+    "shared_noise": Case(regression, regression_nu((), 3, 2)),
     "unit": Case(normal_mean, MeanStats(jnp.array([2.0, 5.5]), jnp.array([[1.0, -2.0, 0.5], [4.0, 0.0, 3.0]]))),
 }
+REGRESSIONS = {"regressions", "shared_noise"}
 every_family = pytest.mark.parametrize("name", CASES)
 
 
@@ -71,6 +87,8 @@ def verbs(name: str) -> Verbs:
     family, nu = CASES[name]
     rng = np.random.default_rng(5)
     direction = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(size=leaf.shape)), nu)
+    if name in REGRESSIONS:
+        direction = direction._replace(strength=direction.strength + jnp.swapaxes(direction.strength, -1, -2))
     if name in {"full", "tied"}:
         direction = direction._replace(square=direction.square + jnp.swapaxes(direction.square, -1, -2))
 
@@ -93,7 +111,7 @@ def coordinates(name: str, T: Any) -> tuple[Any, ...]:
     if name == "unit":
         return (T.total,)
     precision = -2 * T.square
-    if name in {"diag", "spherical"}:
+    if name in {"diag", "spherical", *REGRESSIONS}:
         return T.total / precision[..., None, None], precision
     return np.swapaxes(np.linalg.solve(precision, np.swapaxes(T.total, -1, -2)), -1, -2), precision
 
@@ -106,6 +124,12 @@ def textbook(name: str, *theta: Any) -> Any:
     if name == "unit":
         return MeanStats(-0.5 * (mean**2).sum(-1), mean)
     precision = theta[1]
+    if name in REGRESSIONS:
+        outer = mean[..., :, None] * mean[..., None, :]
+        scaled = precision[..., None, None] * mean
+        return RegressionStats(
+            0.5 * jnp.log(precision), -0.5 * precision[..., None, None, None] * outer, scaled, -0.5 * precision
+        )
     if name in {"diag", "spherical"}:
         scaled = precision[..., None, None] * mean
         return GaussianStats(0.5 * jnp.log(precision), -0.5 * (mean * scaled).sum(-1), scaled, -0.5 * precision)
