@@ -17,7 +17,8 @@ from inference.outcome import Draws, Points, Task
 from inference.program import latent_sites
 from inference.relabel import Identification, identify_draws
 from inference.results import dataset, environment
-from models.base import Data, Model, ZooError
+from inference.rotation import identify_rotations, oriented
+from models.base import Data, Model, Permutation, Rotation, ZooError, reports_probabilities
 from models.columns import Layout, as_typed
 from models.data import Note, is_sparse
 from models.documents import Sequences
@@ -41,6 +42,9 @@ def of_points(task: Task, points: Points) -> tuple[dict[str, xr.Dataset], dict[s
             best, chosen, one = s, sites, at
     if one is None:
         raise ZooError("no start reached a finite log joint; check the scale of the data and the prior")
+    if isinstance(model.symmetry, Rotation):  # any rotation is as good: the one that is simplest to read
+        chosen = oriented(chosen, model.symmetry, model.dims, column_scale(model))
+        one = evaluate(model, task.hyper, task.prior, task.rows, chosen)
     groups = {
         "point_estimate": dataset({name: leaf[0] for name, leaf in chosen.items()}, model),
         "functionals": dataset({name: value[0] for name, value in one.functionals.items()}, model),
@@ -96,7 +100,7 @@ def of_draws(task: Task, draws: Draws) -> tuple[dict[str, xr.Dataset], dict[str,
     warnings: list[str] = []
     if identified is not None:
         groups["posterior_raw"] = dataset(draws.sites, model, lead)
-        stats |= {"permutation": stacked(identified.permutation), "relabel_confidence": stacked(identified.confidence)}
+        stats |= {identified.name: stacked(identified.moves), "relabel_confidence": stacked(identified.confidence)}
         warnings = identified.warnings
     groups |= {
         "functionals": dataset({name: stacked(value) for name, value in at.functionals.items()}, model, lead),
@@ -111,17 +115,27 @@ def of_draws(task: Task, draws: Draws) -> tuple[dict[str, xr.Dataset], dict[str,
         warnings += [f"start {s}: {why}" for s, why in enumerate(draws.optimization.failure) if why is not None]
     warnings += draws.warnings
     latent = latent_group(model, at)
-    if identified is not None and model.algebra is not None:
-        number = np.arange(1, identified.permutation.shape[1] + 1)
+    if identified is not None and model.algebra is not None and isinstance(model.symmetry, Permutation):
+        number = np.arange(1, identified.moves.shape[1] + 1)
         probs = occupied_probs(model.algebra, task.hyper, task.rows, flat, len(number), identified.fewest)
         latent["latent"] = latent["latent"].assign(occupied_probs=("occupied", probs)).assign_coords(occupied=number)
     return groups | latent, attrs | {"warnings": "\n".join(warnings), "interrupted": int(draws.interrupted)}
 
 
-def identified_draws(task: Task, flat: Mapping[str, np.ndarray]) -> Identification | None:
+def column_scale(model: Model) -> np.ndarray:
+    """What makes loadings of different columns comparable: (D,), or 1."""
+    name = model.symmetry.scale if isinstance(model.symmetry, Rotation) else None
+    return np.ones(1) if name is None else np.asarray(model.hyper[name])
+
+
+def identified_draws(task: Task, flat: Mapping[str, np.ndarray], criterion: str = "varimax") -> Identification | None:
+    """The draws (S, …) with their labels, or their factors, moved to where they compare; None without such a symmetry."""
     model = task.model
     if model.symmetry is None:
         return None
+    if isinstance(model.symmetry, Rotation):
+        log_joint = evaluate(model, task.hyper, task.prior, task.rows, flat).log_joint
+        return identify_rotations(flat, model.symmetry, model.dims, column_scale(model), log_joint, criterion)
     latents = latents_of_draws(model, task.hyper, task.prior, task.rows, flat)
     log_joint = evaluate(model, task.hyper, task.prior, task.rows, flat).log_joint
     rows = row_count(model, task.hyper, task.prior, task.rows, flat)
@@ -158,20 +172,18 @@ def latent_group(model: Model, at: Evaluation) -> dict[str, xr.Dataset]:
         return {}
     probs = at.latents.astype(np.float32, copy=False)
     dim = latent_dim(model)
+    coords = {"row": np.arange(len(probs)), dim: model.coords.get(dim, np.arange(probs.shape[1]))}
+    if not reports_probabilities(model):
+        return {"latent": xr.Dataset({model.reports: (("row", dim), probs)}, coords=coords)}
     # By parts: NumPy copies a read-only array, which a device's is, before it looks for the largest entries.
     decode = np.concatenate([part.argmax(1) for part in np.array_split(probs, 1 + len(probs) // PART)])
-    variables = {"responsibilities": (("row", dim), probs), "decode": (("row",), decode)}
-    return {
-        "latent": xr.Dataset(
-            variables, coords={"row": np.arange(len(probs)), dim: model.coords.get(dim, np.arange(probs.shape[1]))}
-        )
-    }
+    return {"latent": xr.Dataset({model.reports: (("row", dim), probs), "decode": (("row",), decode)}, coords=coords)}
 
 
 def latent_dim(model: Model) -> str:
-    """The dimension along which the probabilities of a row's latent lie."""
-    if "responsibilities" in model.dims:
-        return model.dims["responsibilities"][-1]
+    """The dimension along which what is reported of a row's latent lies: probabilities, or scores."""
+    if model.reports in model.dims:
+        return model.dims[model.reports][-1]
     return "component" if model.symmetry is None else model.symmetry.dim
 
 

@@ -168,8 +168,11 @@ def make_task(model: Model, data: Any, seed: int, start: Mapping[str, ArrayLike]
     """Model, data and start on the device, in the precision in force."""
     if model.algebra is not None:
         data = as_data(data)
-    hyper, prior, rows = as_arrays((dict(model.hyper), dict(model.prior), model.rows(data)))
-    return Task(model, hyper, prior, rows, jax.random.PRNGKey(seed), checked_start(model, hyper, rows, start), reporter)
+    on_host = model.rows(data)
+    hyper, prior, rows = as_arrays((dict(model.hyper), dict(model.prior), on_host))
+    condensed = rows if model.condense is None else as_arrays(model.condense(on_host))
+    key = jax.random.PRNGKey(seed)
+    return Task(model, hyper, prior, rows, condensed, key, checked_start(model, hyper, rows, start), reporter)
 
 
 def checked_start(model: Model, hyper: Pytree, rows: Pytree, start: Mapping[str, ArrayLike] | None) -> Any:
@@ -232,11 +235,14 @@ def identify(tree: xr.DataTree, model: Model, data: Any) -> xr.DataTree:
         assert found is not None
         at = evaluate(model, task.hyper, task.prior, task.rows, found.sites, shape[1])
     chosen = {name: value.reshape(*shape, *value.shape[1:]) for name, value in found.sites.items()}
-    stats = {"permutation": found.permutation.reshape(*shape, -1), "relabel_confidence": found.confidence.reshape(shape)}
+    stats = {
+        found.name: found.moves.reshape(*shape, *found.moves.shape[1:]),
+        "relabel_confidence": found.confidence.reshape(shape),
+    }
     lead = ("chain", "draw")
     relabelled = tree.copy()
     relabelled["posterior"] = xr.DataTree(dataset(chosen, model, lead))
-    old = tree["sample_stats"].to_dataset().drop_vars(["permutation", "relabel_confidence"], errors="ignore")
+    old = tree["sample_stats"].to_dataset().drop_vars(list(stats), errors="ignore")
     relabelled["sample_stats"] = xr.DataTree(old.merge(dataset(stats, model, lead)))
     for name, group in latent_group(model, at).items():
         relabelled[name] = xr.DataTree(group)

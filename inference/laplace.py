@@ -54,7 +54,7 @@ def _energies(spec: Hashable, unravel: Any, arrays: tuple[Pytree, Pytree], flat:
 
 def run(task: Task, options: Options) -> Draws:
     """Draws from the Gaussian at the best mode found, the evidence, and k-hat."""
-    spec, arrays = task.model.spec, (task.hyper, task.rows)
+    spec, arrays = task.model.spec, (task.hyper, task.condensed)
     require_proper(task)
     supports = transforms(spec, *arrays)
     starts = unconstrain_chains(supports, start_sites(task, num_starts(task, options.num_starts)))

@@ -100,7 +100,8 @@ def trusted(tree: xr.DataTree) -> bool:
 
 
 def _agreement(tree: xr.DataTree) -> str:
-    if "label" not in tree["observed_data"] or "latent" not in tree or tree.attrs.get("labels_observed", 0):
+    decoded = "latent" in tree and "decode" in tree["latent"]
+    if "label" not in tree["observed_data"] or not decoded or tree.attrs.get("labels_observed", 0):
         return ""
     score = adjusted_rand_index(values(tree, "observed_data", "label"), values(tree, "latent", "decode"))
     return f"adjusted Rand index of the most probable components against the labels of the data: {score:.3f}"
@@ -259,7 +260,7 @@ def _least_certain(tree: xr.DataTree) -> str:
 
 def _uncertain_rows(tree: xr.DataTree) -> pd.DataFrame:
     """The rows that are least certain, numbered from 1, where labels mean the same in every draw."""
-    if "latent" not in tree or not trusted(tree):
+    if "latent" not in tree or "decode" not in tree["latent"] or not trusted(tree):
         return pd.DataFrame()
     rows = uncertain_rows(tree)
     return rows.set_axis(rows.index + 1)

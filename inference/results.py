@@ -19,11 +19,12 @@ def dataset(
     values: Mapping[str, Any], model: Model, lead: tuple[str, ...] = (), attrs: Mapping[str, Any] | None = None
 ) -> xr.Dataset:
     """Arrays with the leading dimensions ``lead`` and then the model's named ones, with their coordinates."""
-    permutation = {} if model.symmetry is None else {"permutation": (model.symmetry.dim,)}
+    dim = None if model.symmetry is None else model.symmetry.dim
+    moves = {} if dim is None else {"permutation": (dim,), "rotation": (f"raw_{dim}", dim)}
     variables, coords = {}, {}
     for name, value in values.items():
         array = np.asarray(value)
-        names = (dict(model.dims) | permutation).get(name, ())
+        names = (dict(model.dims) | moves).get(name, ())
         rest = (
             names if len(names) == array.ndim - len(lead) else tuple(f"{name}_dim_{i}" for i in range(array.ndim - len(lead)))
         )

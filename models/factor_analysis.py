@@ -1,0 +1,477 @@
+"""Factor analysis and probabilistic PCA (document 002), N rows of D columns, L factors:
+
+    precision_d ~ Gamma(dof / 2, scatter_d / 2)                                                  (D,), or () for ppca
+    loading_dl | precision ~ Normal(0, (loading_strength precision_d)⁻¹)                         (D, L)
+    mean_d | precision ~ Normal(location_d, (strength precision_d)⁻¹)                            (D,)
+    z_n ~ Normal(0, I)                                                                           (N, L)
+    x_n | z_n ~ Normal(mean + loading z_n, diag(precision)⁻¹)                                    (N, D)
+
+With the scores summed out x_n ~ Normal(mean, loading loadingᵀ + Ψ), Ψ = diag(precision)⁻¹, or I / precision for ppca. The
+noise must be diagonal, or it would explain every covariance by itself; the loadings are known up to a rotation of the factors
+only (errata E7), so that Gibbs and NUTS draw them in any, and `inference.rotation` turns them back.
+
+Loadings and mean of a column are the coefficients of its regression on (z, 1): given the scores all is conjugate
+(`models.regression`).
+
+    E-step: z_n | x_n ~ Normal(P⁻¹ h_n, P⁻¹),   P = I + loadingᵀ Ψ⁻¹ loading,   h_n = loadingᵀ Ψ⁻¹ (x_n − mean)
+    M-step: coefficients_d = (Σ E[z̃ z̃ᵀ])⁻¹ Σ x_nd E[z̃],  z̃ = (z, 1);  1 / precision_d = what is left of Σ x²_nd, over N
+
+A missing cell has no part in any of them; the scores of its row are conditioned on what is observed. Of complete rows the
+likelihood sees the first two moments alone, so that ``condense`` may put D + 1 weighted rows in the place of N: a sweep costs
+the same for any N (Rubin and Thayer 1982).
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+from jax import Array
+from numpyro import distributions as dist
+from numpyro.distributions import constraints
+
+from models.base import Algebra, Data, Hyper, Model, Rotation, Sites, Stats, Table, ZooError, on_host
+from models.data import as_data, require_filled
+from models.distributions import ObservedFactors
+from models.gaussian_rows import LOG_2PI, centre, constant_columns, encode, flat, moments, table
+from models.hyperparameters import check_hyper, given_numbers
+from models.missing import Cells, column_means, observation, partly_observed
+from models.mixture import Rows, matched
+from models.regression import RegressionStats, point, regression, remainder
+from models.scores import Scores, Values, scores
+
+BLOCK = "loading"
+PRIOR = {BLOCK: {name: name for name in ("loading_strength", "location", "strength", "dof", "scatter")}}
+WITNESSES = 20  # columns whose communality is a functional
+
+
+class Structure(NamedTuple):
+    """The static half of the model: one object for equal arguments, so that jitted code recognises it."""
+
+    algebra: Algebra
+    program: Callable[..., Any]
+    functionals: Callable[..., dict[str, Array]]
+    table: Table
+
+
+@cache
+def structure(num_factors: int, shared: bool, proper: bool) -> Structure:
+    """Program and algebra of L factors, with noise of each column its own or shared by all."""
+    algebra = Algebra(
+        families=((BLOCK, regression),),
+        latent=scores,
+        proper=proper,
+        features=features,
+        local=local,
+        statistics=partial(statistics, shared),
+        sites=partial(sites, shared),
+        natural=partial(natural, shared),
+        start=partial(start, num_factors, shared),
+    )
+    return Structure(
+        algebra,
+        partial(program, num_factors, shared, proper),
+        functionals,
+        Table(lambda rows: observation(rows.x), partial(completed, algebra)),
+    )
+
+
+def factor_analysis(data: Any, num_factors: int = 2, prior: str | Mapping[str, Mapping[str, Any]] = "default") -> Model:
+    """``num_factors`` factors behind the columns of ``data``, every column with noise of its own.
+
+    ``prior`` is "default" (weak, scaled to the columns), "flat" (maximum likelihood), or numbers over the defaults:
+    ``{"loading": {"loading_strength", "location", "strength", "dof", "scatter"}}``. Raises `ZooError` for constant columns,
+    more factors than the covariance can tell apart (Ledermann's bound), columns of categories, or a prior outside its support.
+    """
+    data = _checked(data)
+    _refuse_constant(data)
+    most = ledermann(len(data.columns))
+    _check_factors(num_factors, most, f"{len(data.columns)} columns tell at most {most} factors apart (Ledermann's bound)")
+    return _model("factor_analysis", data, num_factors, False, prior)
+
+
+def ppca(data: Any, num_factors: int = 2, prior: str | Mapping[str, Mapping[str, Any]] = "default") -> Model:
+    """Probabilistic PCA: `factor_analysis` with one noise precision for all columns, which must be in comparable units.
+
+    Raises `ZooError` as `factor_analysis` does, for as many factors as columns.
+    """
+    data = _checked(data)
+    most = len(data.columns) - 1
+    _check_factors(num_factors, most, f"{len(data.columns)} columns leave noise behind {most} factors at most")
+    return _model("ppca", data, num_factors, True, prior)
+
+
+def ledermann(num_columns: int) -> int:
+    """The largest L with (D − L)² ≥ D + L: beyond it a covariance has more loadings than numbers (Ledermann 1937)."""
+    return int(np.floor(num_columns + 0.5 * (1 - np.sqrt(8 * num_columns + 1)) + 1e-9))
+
+
+def _checked(data: Any) -> Data:
+    data = as_data(data)
+    table(data)  # refuses columns of categories
+    require_filled(data)
+    return data
+
+
+def _refuse_constant(data: Data) -> None:
+    x = table(data)
+    constant = [data.columns[d] for d in constant_columns(x if data.weight is None else x[data.weight > 0])]
+    if constant:
+        raise ZooError(
+            f"{data.name}: column {constant[0]!r} has the same value in every row, so it varies with nothing; leave it out "
+            "with data.drop_constant=true"
+        )
+
+
+def _check_factors(num_factors: Any, most: int, why: str) -> None:
+    if isinstance(num_factors, bool) or not isinstance(num_factors, int | np.integer) or num_factors < 1:
+        raise ZooError(f"num_factors must be a whole number above 0, got {num_factors!r}")
+    if num_factors > most:
+        raise ZooError(f"num_factors={num_factors}: {why}")
+
+
+def _model(name: str, data: Data, num_factors: int, shared: bool, prior: Any) -> Model:
+    static = structure(int(num_factors), shared, prior != "flat")
+    hyper = hyperparameters(data, num_factors, shared, prior)
+    columns = list(data.columns)
+    return Model(
+        name=name,
+        spec=static.program,
+        algebra=static.algebra,
+        hyper=hyper,
+        prior={BLOCK: prior_statistics(hyper, num_factors, shared, prior != "flat")},
+        rows=partial(_rows, columns=data.columns),
+        functionals=static.functionals,
+        witnesses=lambda num_rows: np.zeros(1, dtype=int),
+        symmetry=Rotation("factor", None if shared else "spread"),
+        simulate=simulate,
+        dims={
+            "loading": ("column", "factor"),
+            "mean": ("column",),
+            "precision": () if shared else ("column",),
+            "location": ("column",),
+            "origin": ("column",),
+            "spread": ("column",),
+            "scatter": () if shared else ("column",),
+            "scores": ("row", "factor"),
+            "communality": ("shown",),
+            "noise": () if shared else ("shown",),
+            "correlation": ("pair",),
+        },
+        coords={
+            "column": columns,
+            "factor": list(range(1, num_factors + 1)),
+            "shown": [columns[d] for d in _shown(len(columns))],
+            "pair": [f"{columns[i]}, {columns[j]}" for i, j in _pairs(len(columns))],
+        },
+        options={"num_factors": num_factors, "prior": prior},
+        explains="columns",
+        reports="scores",
+        table=static.table,
+        condense=condense,
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Program
+
+
+def program(num_factors: int, shared: bool, proper: bool, hyper: Hyper, rows: Rows, *, marginal: bool = True) -> None:
+    """The spec: the generative program at the top of this file, with scores integrated out when ``marginal``."""
+    x = observation(rows.x)
+    dimension = hyper["origin"].shape[-1]
+    batch = () if shared else (dimension,)
+    if proper:
+        gamma = dist.Gamma(hyper["dof"] / 2, hyper["scatter"] / 2)
+        precision = numpyro.sample("precision", gamma.expand(batch).to_event(len(batch)))
+        scale = jnp.broadcast_to(1 / jnp.sqrt(precision), (dimension,))
+        wide = (scale / jnp.sqrt(hyper["loading_strength"]))[:, None]
+        loading = numpyro.sample("loading", dist.Normal(0.0, wide).expand([dimension, num_factors]).to_event(2))
+        mean = numpyro.sample("mean", dist.Normal(hyper["location"], scale / jnp.sqrt(hyper["strength"])).to_event(1))
+    else:
+        precision = numpyro.sample("precision", flat(constraints.positive, batch))
+        loading = numpyro.sample("loading", flat(constraints.real, (dimension, num_factors)))
+        mean = numpyro.sample("mean", flat(constraints.real, (dimension,)))
+    noise = jnp.broadcast_to(1 / precision, (dimension,))
+    weight = jnp.ones(()) if rows.weight is None else rows.weight
+    with numpyro.plate("row", x.shape[0]), numpyro.handlers.scale(scale=weight):
+        if not marginal:
+            z = numpyro.sample("score", dist.Normal(0.0, 1.0).expand([num_factors]).to_event(1))
+            cells = dist.Normal(mean[None, :] + z @ loading.T, jnp.sqrt(noise)[None, :])
+            numpyro.sample("x", cells.mask(~jnp.isnan(x)).to_event(1), obs=jnp.nan_to_num(x))
+        elif partly_observed(rows.x):
+            numpyro.sample("x", ObservedFactors(mean, loading, noise), obs=x)
+        else:
+            numpyro.sample("x", dist.LowRankMultivariateNormal(mean, cov_factor=loading, cov_diag=noise), obs=x)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Prior
+
+
+def hyperparameters(data: Data, num_factors: int, shared: bool, prior: Any) -> dict[str, np.ndarray]:
+    """The prior in textbook terms, as numbers: the defaults with the user's over them; raises `ZooError`.
+
+    For a flat prior only the constants: origin, and the spread of the columns, which starts are scaled to.
+    """
+    mean, variance = moments(data)
+    constants = {"origin": mean, "spread": np.sqrt(variance)}
+    if prior == "flat":
+        return constants
+    scatter = variance.mean() / 2 if shared else variance / 2
+    usual = {"loading_strength": 0.1, "location": mean, "strength": 0.1, "dof": 3.0, "scatter": scatter}
+    dimension = len(mean)
+    shapes: dict[str, tuple[int, ...]] = {
+        "loading_strength": (),
+        "location": (dimension,),
+        "strength": (),
+        "dof": (),
+        "scatter": () if shared else (dimension,),
+    }
+    return check_hyper(usual | given_numbers(prior, PRIOR), shapes, {}) | constants
+
+
+def prior_statistics(hyper: Hyper, num_factors: int, shared: bool, proper: bool) -> RegressionStats:
+    """The prior as pseudo-statistics of the regressions on (z, 1); flat: nu = 0."""
+    dimension, size = len(hyper["origin"]), num_factors + 1
+    shape = (1, dimension) if shared else (dimension, 1)  # (batch, regressions that share a precision)
+    if not proper:
+        zeros = (np.zeros(shape[0]), np.zeros((*shape, size, size)), np.zeros((*shape, size)), np.zeros(shape[0]))
+        return _squeezed(RegressionStats(*map(on_host, zeros)), shared)
+    shift = hyper["location"] - hyper["origin"]
+    strength = np.diag(np.append(np.full(num_factors, float(hyper["loading_strength"])), float(hyper["strength"])))
+    total = np.zeros((*shape, size))
+    total[..., -1] = (hyper["strength"] * shift).reshape(shape)
+    square = hyper["scatter"] + hyper["strength"] * (shift**2).reshape(shape).sum(1)
+    exponent = np.full(shape[0], float(hyper["dof"]) - 2 + shape[1] * size)
+    leaves = (exponent, np.broadcast_to(strength, (*shape, size, size)), total, square)
+    return _squeezed(RegressionStats(*map(on_host, leaves)), shared)
+
+
+def _squeezed(nu: RegressionStats, shared: bool) -> RegressionStats:
+    """Without the batch of one, where all columns share a precision."""
+    return jax.tree.map(lambda leaf: leaf[0], nu) if shared else nu
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Algebra
+
+
+class Observed(NamedTuple):
+    """Rows about the origin, 0 where missing, and which cells are observed: None where all are."""
+
+    x: Array  # (N, D)
+    seen: Array | None  # (N, D), 1 or 0
+
+
+def features(hyper: Hyper, rows: Rows) -> Observed:
+    x = centre(hyper, rows.x)
+    return Observed(x, rows.x.observed.astype(x.dtype) if isinstance(rows.x, Cells) else None)
+
+
+def local(T: Stats) -> Callable[[Observed], Scores]:
+    """E-step: the posterior of a row's scores, whether T is a point, a draw or an expectation."""
+    nu = T[BLOCK]
+    dimension = int(np.prod(nu.total.shape[:-1]))
+    size = nu.total.shape[-1]
+    half_log = jnp.broadcast_to(nu.exponent, (dimension,)) - 0.5 * LOG_2PI
+    precision = jnp.broadcast_to(-2 * nu.square, (dimension,))
+    coefficients = nu.total.reshape(dimension, size) / precision[:, None]
+    left = remainder(nu).reshape(dimension, size, size)  # 0 at a point
+    loading, mean = coefficients[:, :-1], coefficients[:, -1]
+    scaled = precision[:, None] * loading
+    outer = loading[:, :, None] * scaled[:, None, :] + left[:, :-1, :-1]  # (D, L, L): E[τ w wᵀ]
+    identity = jnp.eye(size - 1, dtype=loading.dtype)
+
+    def posterior(rows: Observed) -> Scores:
+        if rows.seen is None:
+            away = rows.x - mean[None, :]
+            together = left.sum(0)
+            root = jnp.linalg.cholesky(identity + outer.sum(0))
+            pull = away @ scaled - together[:-1, -1][None, :]
+            middle = jax.scipy.linalg.cho_solve((root, True), pull.T).T
+            bent = _quadratic(middle, together[None, :, :])
+            residual = away - middle @ loading.T
+            peak = half_log.sum() - 0.5 * (residual**2 @ precision) - 0.5 * bent
+        else:
+            away = rows.seen * (rows.x - mean[None, :])
+            number = rows.x.shape[0]
+            together = (rows.seen @ left.reshape(dimension, -1)).reshape(number, size, size)
+            gathered = (rows.seen @ outer.reshape(dimension, -1)).reshape(number, size - 1, size - 1)
+            root = jnp.linalg.cholesky(identity[None, :, :] + gathered)
+            pull = away @ scaled - together[:, :-1, -1]
+            middle = jax.scipy.linalg.cho_solve((root, True), pull[..., None])[..., 0]
+            bent = _quadratic(middle, together)
+            residual = away - rows.seen * (middle @ loading.T)
+            peak = rows.seen @ half_log - 0.5 * (residual**2 @ precision) - 0.5 * bent
+        return Scores(peak - 0.5 * (middle**2).sum(1), middle, root)
+
+    return posterior
+
+
+def _quadratic(middle: Array, left: Array) -> Array:
+    """z̃ᵀ R z̃ of every row, z̃ = (z, 1): (N,)."""
+    whole = _with_one(middle)
+    return jnp.einsum("ni,nij,nj->n", whole, jnp.broadcast_to(left, (whole.shape[0], *left.shape[1:])), whole)
+
+
+def _with_one(z: Array) -> Array:
+    return jnp.concatenate([z, jnp.ones((z.shape[0], 1), z.dtype)], axis=1)
+
+
+def statistics(shared: bool, weight: Array, z: Values, rows: Observed) -> dict[str, RegressionStats]:
+    """Σ_n weight (1, E[z̃ z̃ᵀ], x E[z̃], x²) of every column, over its observed cells; summed where columns share a precision."""
+    whole = _with_one(z.mean)
+    size, dimension = whole.shape[1], rows.x.shape[1]
+    weighted = weight[:, None] * rows.x
+    total = weighted.T @ whole  # missing cells are 0
+    square = (weighted * rows.x).sum(0)
+    if rows.seen is None:
+        both = (weight[:, None] * whole).T @ whole
+        if z.covariance is not None:
+            both = both.at[:-1, :-1].add(weight.sum() * z.covariance)
+        strength = jnp.broadcast_to(both, (dimension, size, size))
+        exponent = jnp.broadcast_to(weight.sum(), (dimension,))
+    else:
+        each = whole[:, :, None] * whole[:, None, :]
+        if z.covariance is not None:
+            each = each.at[:, :-1, :-1].add(z.covariance)
+        counted = weight[:, None] * rows.seen
+        strength = (counted.T @ each.reshape(-1, size * size)).reshape(dimension, size, size)
+        exponent = counted.sum(0)
+    if shared:
+        return {BLOCK: RegressionStats(exponent.sum(), strength, total, square.sum())}
+    return {BLOCK: RegressionStats(exponent, strength[:, None], total[:, None], square)}
+
+
+def sites(shared: bool, hyper: Hyper, T: Stats) -> dict[str, Array]:
+    """T of a point -> the sites of the program."""
+    nu = T[BLOCK]
+    precision = -2 * nu.square
+    coefficients = (nu.total / precision[..., None, None]).reshape(-1, nu.total.shape[-1])
+    mean = coefficients[:, -1] + jnp.asarray(hyper["origin"], coefficients.dtype)
+    return {"loading": coefficients[:, :-1], "mean": mean, "precision": precision}
+
+
+def natural(shared: bool, hyper: Hyper, sites: Sites) -> dict[str, RegressionStats]:
+    """The sites of the program -> T."""
+    mean = jnp.asarray(sites["mean"]) - jnp.asarray(hyper["origin"])
+    coefficients = jnp.concatenate([jnp.asarray(sites["loading"]), mean[:, None]], axis=1)
+    precision = jnp.asarray(sites["precision"])
+    return {BLOCK: point(coefficients if shared else coefficients[:, None, :], precision, jnp.log(precision))}
+
+
+def start(num_factors: int, shared: bool, hyper: Hyper, key: Array) -> dict[str, RegressionStats]:
+    """Nu whose mode has half of every column's variance in random loadings and half in noise."""
+    variance = jnp.asarray(hyper["spread"]) ** 2
+    variance = jnp.broadcast_to(variance.mean(), variance.shape) if shared else variance
+    noise = jax.random.normal(key, (len(variance), num_factors), variance.dtype)
+    loading = noise * jnp.sqrt(variance / (2 * num_factors))[:, None]
+    coefficients = _with_zero(loading)
+    number = 2.0 * (num_factors + 2)  # pseudo-rows: more than coefficients
+    size = num_factors + 1
+    strength = jnp.broadcast_to(number * jnp.eye(size), (len(variance), size, size))
+    square = number * (0.5 * variance + (coefficients**2).sum(1))
+    exponent = jnp.full(len(variance), number)
+    nu = RegressionStats(exponent, strength[:, None], number * coefficients[:, None], square)
+    if shared:
+        nu = RegressionStats(exponent.sum(), strength, number * coefficients, square.sum())
+    return {BLOCK: nu}
+
+
+def _with_zero(z: Array) -> Array:
+    return jnp.concatenate([z, jnp.zeros((z.shape[0], 1), z.dtype)], axis=1)
+
+
+def completed(algebra: Algebra, key: Array, hyper: Hyper, sites: Sites, rows: Rows) -> Array:
+    """(N, D): the rows with their missing cells drawn: first the scores given what is observed, then the cells given them."""
+    key_z, key_x = jax.random.split(key)
+    z = algebra.latent.sample(key_z, algebra.local(algebra.natural(hyper, sites))(algebra.features(hyper, rows)))
+    observed = observation(rows.x)
+    return jnp.where(jnp.isnan(observed), _emitted(key_x, sites, z.mean), observed)
+
+
+def _emitted(key: Array, sites: Sites, z: Array) -> Array:
+    mean = sites["mean"][None, :] + z @ sites["loading"].T
+    scale = jnp.broadcast_to(1 / jnp.sqrt(sites["precision"]), sites["mean"].shape)
+    return mean + scale[None, :] * jax.random.normal(key, mean.shape, mean.dtype)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Functionals, data, simulation
+
+
+def functionals(hyper: Hyper, sites: Sites, latents: Any) -> dict[str, Array]:
+    """What no rotation changes: communalities, noise variances, and correlations of neighbouring columns.
+
+    The communality of a column is the share of its variance that the factors explain. Of many columns `WITNESSES`, evenly
+    spread, are shown.
+    """
+    loading = sites["loading"]
+    dimension = loading.shape[0]
+    noise = 1 / sites["precision"]
+    explained = (loading**2).sum(1)
+    variance = explained + noise
+    shown, pairs = _shown(dimension), _pairs(dimension)
+    left, right = pairs.T
+    covariance = (loading[left] * loading[right]).sum(1)
+    return {
+        "communality": (explained / variance)[shown],
+        "noise": noise if noise.ndim == 0 else noise[shown],
+        "correlation": covariance / jnp.sqrt(variance[left] * variance[right]),
+    }
+
+
+def _shown(dimension: int) -> np.ndarray:
+    return np.unique(np.linspace(0, dimension - 1, min(dimension, WITNESSES)).round().astype(int))
+
+
+def _pairs(dimension: int) -> np.ndarray:
+    """Neighbours among at most five columns, evenly spread: (pairs, 2)."""
+    few = np.unique(np.linspace(0, dimension - 1, min(dimension, 5)).round().astype(int))
+    return np.stack([few[:-1], few[1:]], axis=1)
+
+
+def condense(rows: Rows) -> Rows:
+    """D + 1 weighted rows with the count, the means and the covariance of the N rows, where all cells are observed.
+
+    They are the vertices of a simplex about the mean. Whatever reads the scores' expectations or the likelihood as a whole
+    cannot tell them from the rows themselves.
+    """
+    if isinstance(rows.x, Cells):
+        return rows
+    x = np.asarray(rows.x, dtype=np.float64)
+    number, dimension = x.shape
+    if number <= dimension + 1:
+        return rows
+    weight = np.ones(number) if rows.weight is None else np.asarray(rows.weight, dtype=np.float64)
+    mean = np.asarray(column_means(x, weight))
+    away = x - mean
+    covariance = (weight[:, None] * away).T @ away / weight.sum()
+    return simplex(mean, covariance, weight.sum())
+
+
+def simplex(mean: np.ndarray, covariance: np.ndarray, size: float) -> Rows:
+    """D + 1 rows of equal weights, ``size`` in all, with this mean and covariance."""
+    from scipy.linalg import helmert
+
+    dimension = len(mean)
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    corners = np.sqrt(dimension + 1) * helmert(dimension + 1).T  # (D + 1, D): rows sum to 0, and to (D + 1) I in squares
+    return Rows(on_host(mean + corners @ root.T), on_host(np.full(dimension + 1, size / (dimension + 1))))
+
+
+def simulate(key: Array, hyper: Hyper, sites: Sites, num_rows: int) -> Rows:
+    """Rows drawn at ``sites``."""
+    key_z, key_x = jax.random.split(key)
+    z = jax.random.normal(key_z, (num_rows, sites["loading"].shape[1]), sites["loading"].dtype)
+    return Rows(_emitted(key_x, sites, z))
+
+
+def _rows(source: Any, columns: tuple[str, ...]) -> Rows:
+    data = matched(as_data(source), columns)
+    return Rows(encode(data), None if data.weight is None else on_host(data.weight))
