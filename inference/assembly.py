@@ -65,17 +65,18 @@ def on_the_boundary(task: Task, sites: Mapping[str, np.ndarray]) -> list[str]:
         while hasattr(support, "base_constraint"):  # of independent sites
             support = support.base_constraint
         value = np.asarray(sites[name])
+        remedy = "concentration above 1"
         if support in (dist.constraints.simplex, dist.constraints.unit_interval):
             there = (value <= 0) | (value >= 1)
         elif support in (dist.constraints.positive, dist.constraints.nonnegative):
-            there = value <= 0
+            there, remedy = value <= 0, "shape above 1"
         else:
             continue
         if there.any():
             values = " or ".join(f"{edge:g}" for edge in np.unique(value[there]))
             lines.append(
                 f"the maximum lies on the boundary: {there.sum()} of {there.size} entries of {name} are {values}. A row "
-                "against one has density 0; a prior with concentration above 1 keeps away from it"
+                f"against one has density 0; a prior with {remedy} keeps away from it"
             )
     return lines
 
@@ -285,6 +286,7 @@ def as_tree(model: Model, data: Any, groups: dict[str, xr.Dataset], attrs: dict[
     attrs |= {
         "model": model.name,
         "explains": model.explains,
+        "model_warnings": "\n".join(model.warnings),
         "warnings": "\n".join([*model.warnings, *filter(None, [attrs.get("warnings", "")])]),
         "data": data.name if isinstance(data, Data) else "program data",
         "inference_library": "bayes-model-zoo",

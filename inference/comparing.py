@@ -19,8 +19,8 @@ from inference.config import choices, compose, entry_options, expand
 from inference.occupancy import in_words, occupied
 from inference.report import format_number
 from inference.results import load, save
-from inference.runs import build_model, execute, prepare_jax, training_rows
-from inference.selection import COLUMNS, SMALL, alarms, best_sizes, plot_criteria
+from inference.runs import all_rows, build_model, execute, prepare_jax
+from inference.selection import COLUMNS, SMALL, alarms, best_sizes, model_warnings, plot_criteria
 from models.data import ZooError, exists
 
 
@@ -49,15 +49,17 @@ def compare_runs(arguments: list[str]) -> int:
         comparison.distances.to_csv(target / "distances.csv", index_label="functional")
     print_comparison(comparison, Console())
     if _differ_in_size(comparison):
-        print_criteria(comparison, alarms(trees), Console())
+        print_criteria(comparison, [*alarms(trees), *model_warnings(trees)], Console())
     print_occupied(trees, Console())
     if target is not None:
         matplotlib.use("Agg")
+        names = "comparison.csv, distances.csv"
         if comparison.reference is not None or comparison.one_model:
             plot(trees, target / "comparison.png", comparison.reference)
-        else:
+            names += ", comparison.png"
+        elif comparison.table["log loss"].notna().any():
             plot_held_out(comparison.table, target / "comparison.png")
-        names = "comparison.csv, distances.csv, comparison.png"
+            names += ", comparison.png"
         if _differ_in_size(comparison):
             plot_criteria(
                 comparison.table, {name: str(tree.attrs["method"]) for name, tree in trees.items()}, target / "criteria.png"
@@ -84,6 +86,9 @@ def _run_all(arguments: list[str], target: Path, evidence: bool) -> dict[str, xr
         raise ZooError("compare is for results of the same data: give one data=, or sweep over several with inference.run -m")
     for _, config in plans:
         prepare_jax(config)
+    if evidence:
+        for config in {repr((config["model"], config["data"])): config for _, config in plans}.values():
+            _check_evidence(config)
     trees: dict[str, xr.DataTree] = {}
     known: dict[str, dict[str, float]] = {}
     for index, (title, config) in enumerate(plans):
@@ -94,7 +99,8 @@ def _run_all(arguments: list[str], target: Path, evidence: bool) -> dict[str, xr
             break
         if evidence and "log_evidence" not in trees[title].attrs:
             described = repr((config["model"], config["data"], config["seed"]))
-            known[described] = known.get(described) or _evidence(config)
+            if described not in known:
+                known[described] = _evidence(config)
             trees[title].attrs |= known[described]
             save(trees[title], folder / "results.nc")
     return trees
@@ -104,9 +110,21 @@ def _evidence(config: dict[str, Any]) -> dict[str, float]:
     """The evidence of the configuration's model on its training rows, estimated, as attributes of a result."""
     from inference.evidence import log_evidence
 
-    data, _ = training_rows(config)
+    _, data, _ = all_rows(config)
     found = log_evidence(build_model(config["model"], data)[0], data, seed=config["seed"])
-    return {"log_evidence": found.log_evidence, "log_evidence_se": found.standard_error}
+    return {"log_evidence_estimate": found.log_evidence, "log_evidence_se": found.standard_error}
+
+
+def _check_evidence(config: dict[str, Any]) -> None:
+    """A `ZooError` for a model whose evidence cannot be estimated, before anything runs."""
+    from inference.evidence import evidence_task
+
+    _, data, _ = all_rows(config)
+    model = build_model(config["model"], data)[0]
+    if not callable(model):
+        evidence_task(model, data, config["seed"])
+    else:
+        raise ZooError("evidence=true needs a model of the zoo: that of a program is not estimated")
 
 
 def _on_one_data_set(overrides: list[str], first: list[str]) -> list[str]:
@@ -133,7 +151,7 @@ def _title(folder: str) -> str:
 
 def _differ_in_size(comparison: Comparison) -> bool:
     """Whether the results are of one kind of model in several sizes."""
-    return comparison.one_model and comparison.table["parameters"].nunique() > 1
+    return comparison.comparable and comparison.table["model"].nunique() == 1 and comparison.table["parameters"].nunique() > 1
 
 
 def print_criteria(comparison: Comparison, warnings: list[str], console: Console) -> None:

@@ -29,6 +29,7 @@ ROWS = (
     "label",
     "weight",
 )  # of a table, sparse counts, documents
+FEWEST = 25  # draws of which importance sampling can fit a tail
 EXACT = ("exact", "nuts", "gibbs")  # whose draws are, or tend to be, from the posterior: candidates for the reference
 
 
@@ -60,10 +61,12 @@ def compare(trees: Mapping[str, xr.DataTree], reference: str | None = None) -> C
     if reference is not None and reference not in trees:
         raise ZooError(f"reference={reference!r} is not one of {', '.join(trees)}")
     summaries = {name: summarise(tree, "functionals") for name, tree in trees.items()}
-    one_model = len({tree.attrs["model"] for tree in trees.values()}) == 1 and same_explained(trees)
+    kinds = {(tree.attrs["model"], tree.attrs.get("num_parameters")) for tree in trees.values()}
+    one_model = len(kinds) == 1 and same_explained(trees)
     chosen = reference or (_default_reference(trees, summaries) if one_model else None)
     behind = _behind_the_best(trees)
-    table = pd.DataFrame({name: _row(tree, summaries[name]) | behind[name] for name, tree in trees.items()}).T
+    lines = {name: _row(tree, summaries[name]) | behind[name] for name, tree in trees.items()}
+    table = pd.DataFrame.from_dict(lines, orient="index")
     return Comparison(table, _distances(summaries, chosen), chosen, one_model, same_explained(trees))
 
 
@@ -141,10 +144,26 @@ def _row(tree: xr.DataTree, summary: pd.DataFrame) -> dict[str, Any]:
 def _elpd(tree: xr.DataTree) -> dict[str, float]:
     import arviz_stats
 
+    rows = tree["log_likelihood"].to_dataset()["x"].transpose("chain", "draw", "row")
+    if rows.sizes["chain"] * rows.sizes["draw"] < FEWEST:
+        return {"elpd": np.nan, "se": np.nan, "k-hat": np.nan}
+    spread = np.ptp(rows.values, axis=(0, 1))
+    varying = spread > 1e-9 * (1 + np.abs(rows.values[0, 0]))  # a row without a cell says the same of every θ
+    if not varying.any():
+        return {"elpd": float(rows.values[0, 0].sum()), "se": 0.0, "k-hat": np.nan}
+    some = xr.DataTree.from_dict(
+        {"/posterior": tree["posterior"].to_dataset(), "/log_likelihood": rows[..., varying].to_dataset()}
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # k-hat is in the table
-        loo = arviz_stats.loo(tree, var_name="x", pointwise=True)
-    return {"elpd": float(loo.elpd), "se": float(loo.se), "k-hat": float(np.max(loo.pareto_k))}
+        loo = arviz_stats.loo(some, var_name="x", pointwise=True)
+    pointwise = np.zeros(len(varying))
+    pointwise[varying], pointwise[~varying] = np.asarray(loo.elpd_i), rows.values[0, 0, ~varying]
+    return {
+        "elpd": float(pointwise.sum()),
+        "se": float(np.sqrt(len(pointwise) * pointwise.var())),
+        "k-hat": float(np.max(loo.pareto_k)),
+    }
 
 
 def _distances(summaries: Mapping[str, pd.DataFrame], reference: str | None) -> pd.DataFrame:

@@ -23,6 +23,7 @@ from jax import Array
 from inference.chains import each
 from inference.fitting import check_seed, make_task, require_model, x64
 from inference.optimise import require_algebra, require_proper, require_single_rows
+from inference.outcome import Task
 from inference.progress import Silent
 from inference.start import start_points
 from inference.sweep import block_sum, num_rows, rows_weight
@@ -66,10 +67,7 @@ def log_evidence(
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise ZooError(f"{name} must be a whole number of at least {least}, got {value!r}")
     with x64(64):
-        task = make_task(model, data, seed, None, Silent())
-        algebra = require_algebra(task, _refuses)
-        require_proper(task)
-        require_single_rows(task, algebra)
+        task, algebra = evidence_task(model, data, seed)
         steps = (np.arange(num_temperatures + 1) / num_temperatures) ** POWER
         half = num_chains // 2
         arrays = (task.hyper, task.prior, task.rows)
@@ -81,6 +79,16 @@ def log_evidence(
     found = np.concatenate([up, down])
     error = max(found.std(ddof=1) / np.sqrt(num_chains), abs(up.mean() - down.mean()) / 2)
     return Evidence(float(found.mean()), float(error), float(up.mean()), float(down.mean()))
+
+
+def evidence_task(model: Model, data: Any, seed: int) -> tuple[Task, Algebra]:
+    """Model and data as the sweeps take them; raises `ZooError` where the evidence cannot be estimated."""
+    with x64(64):
+        task = make_task(model, data, seed, None, Silent())
+        algebra = require_algebra(task, _refuses)
+        require_proper(task)
+        require_single_rows(task, algebra)
+    return task, algebra
 
 
 @partial(jax.jit, static_argnames=("algebra",))

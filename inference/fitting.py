@@ -26,7 +26,7 @@ from inference.relabel import doubts_labels
 from inference.results import dataset
 from inference.sweep import num_rows
 from models.base import Model, Pytree, ZooError
-from models.data import as_data
+from models.data import Data
 
 SHARED = {"seed": 0, "precision": 64, "progress": False}  # options of every method, with their defaults
 
@@ -65,8 +65,8 @@ def fit(
             model = program_model(model, data, symmetry=symmetry, dims=dims, coords=coords)
     if not isinstance(progress, bool) and not callable(getattr(progress, "phase", None)):
         raise ZooError(f"progress must be true or false, got {progress!r}")
-    if model.algebra is not None:
-        data = as_data(data)
+    if model.algebra is not None and not isinstance(data, Data):
+        data = model.read(data)
     check_seed(seed)
     module = method_module(method)
     checked = checked_options(method, module, options)
@@ -166,8 +166,6 @@ def checked_options(method: str, module: Any, options: Mapping[str, Any]) -> Any
 
 def make_task(model: Model, data: Any, seed: int, start: Mapping[str, ArrayLike] | None, reporter: Reporter) -> Task:
     """Model, data and start on the device, in the precision in force."""
-    if model.algebra is not None:
-        data = as_data(data)
     on_host = model.rows(data)
     hyper, prior, rows = as_arrays((dict(model.hyper), dict(model.prior), on_host))
     condensed = rows if model.condense is None else as_arrays(model.condense(on_host))

@@ -11,7 +11,6 @@ from inference.assembly import latent_dim
 from inference.clustering import co_clustering
 from inference.evaluate import spread
 from inference.fitting import require_model, x64
-from inference.imputation import layout_of
 from inference.prediction import draws_of
 from inference.results import values
 from models.base import Model, Sites, ZooError
@@ -49,11 +48,9 @@ def profile(model: Model, source: xr.DataTree | Sites) -> list[Described]:
     chosen = spread(len(next(iter(draws.values()))), AVERAGED)
     with x64(64):
         found = jax.tree.map(np.asarray, jax.vmap(model.profile)({name: leaf[chosen] for name, leaf in draws.items()}))
-    like = layout_of(model)
-    return [
-        _described(name, levels, each.expected, each.sd)
-        for name, levels, each in zip(like.columns, like.categories, found, strict=True)
-    ]
+    names = [str(name) for name in model.coords["column"]] if model.table is None else model.table.cells.columns
+    levels = ((),) * len(names) if model.table is None else model.table.cells.categories
+    return [_described(name, own, each.expected, each.sd) for name, own, each in zip(names, levels, found, strict=True)]
 
 
 def _described(name: str, levels: tuple[str, ...], expected: np.ndarray, sd: np.ndarray | None) -> Described:

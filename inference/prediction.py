@@ -15,7 +15,7 @@ from inference.evaluate import Static, in_groups, point, static_of, together
 from inference.fitting import as_arrays, checked_start, require_model, x64
 from inference.sweep import BLOCK
 from models.base import Hyper, Model, Pytree, Sites, Stats, ZooError
-from models.data import Data, as_data, has_missing_cell
+from models.data import Data, has_missing_cell
 
 
 def log_likelihood(model: Model, sites: Sites, data: Any, precision: int = 64) -> np.ndarray:
@@ -32,20 +32,23 @@ def _log_likelihood(static: Static, hyper: Hyper, prior: Mapping[str, Stats], ro
     return point(static, hyper, prior, rows, sites)["log_likelihood"]
 
 
-def predict(model: Model, source: xr.DataTree | Sites, data: Any, precision: int = 64, seed: int = 0) -> xr.Dataset:
+def predict(
+    model: Model, source: xr.DataTree | Sites, data: Any, precision: int = 64, seed: int = 0, num_draws: int = 200
+) -> xr.Dataset:
     """Predict the rows of ``data``, averaged over the draws of a result, or at a dict of sites.
 
     Returns ``probs`` (row, component) = p(z = k | x), ``assignment`` (row), the most probable component, and ``log_density``
     (row) = log p(x). Averaging is over the posterior: p(z = k | x) = Σ_s p(x, z = k | θ_s) / Σ_s p(x | θ_s). Where cells are
-    missing also what `inference.imputation.impute` says of them, drawn by ``seed``. The labels of ``data`` are not looked at.
+    missing also what `inference.imputation.impute` says of them, in ``num_draws`` draws by ``seed``, none for 0. The labels of
+    ``data`` are not looked at.
     Raises `ZooError` for data with other columns than the model's, or a program that hides its latents.
     """
     found = probabilities(model, source, data, precision)
-    if model.table is None or not has_missing_cell(as_data(data)):
+    if num_draws == 0 or model.table is None or not has_missing_cell(model.read(data)):
         return found
     from inference.imputation import impute
 
-    return found.merge(impute(model, source, forget_labels(data), seed=seed, precision=precision))
+    return found.merge(impute(model, source, forget_labels(model, data), num_draws, seed, precision))
 
 
 def probabilities(model: Model, source: xr.DataTree | Sites, data: Any, precision: int = 64) -> xr.Dataset:
@@ -53,16 +56,16 @@ def probabilities(model: Model, source: xr.DataTree | Sites, data: Any, precisio
     require_model(model)
     draws = draws_of(source)
     if model.algebra is not None:
-        data = forget_labels(data)
+        data = forget_labels(model, data)
     with x64(precision):
         hyper, prior, rows, stacked = as_arrays((dict(model.hyper), dict(model.prior), model.rows(data), draws))
         log_joint = np.asarray(_log_average(static_of(model), hyper, prior, rows, stacked), dtype=np.float64)
     return as_predictions(model, log_joint)
 
 
-def forget_labels(data: Any) -> Data:
+def forget_labels(model: Model, data: Any) -> Data:
     """New rows without their labels, which are what is to be predicted."""
-    return as_data(data)._replace(labels=None, label=None, levels=(), candidates=None)
+    return model.read(data)._replace(labels=None, label=None, levels=(), candidates=None)
 
 
 def as_predictions(model: Model, log_joint: np.ndarray) -> xr.Dataset:
@@ -97,7 +100,7 @@ def score(model: Model, source: xr.DataTree | Sites, data: Any, num_bins: int = 
     require_model(model)
     if isinstance(num_bins, bool) or not isinstance(num_bins, int) or num_bins < 1:
         raise ZooError(f"num_bins must be a whole number above 0, got {num_bins!r}")
-    table = as_data(data)
+    table = model.read(data)
     classes = [str(name) for name in model.coords.get(latent_dim(model), [])]
     if table.labels is None or not (table.labels >= 0).any():
         raise ZooError(f"{table.name} has no labels to score against: name the column with label=")

@@ -20,7 +20,6 @@ from inference.prediction import as_predictions, forget_labels
 from inference.start import finite_latents, latents_observed, observed
 from inference.sweep import block_map
 from models.base import Algebra, Hyper, Model, Pytree, Stats, ZooError, add, at_mean, inner, log_partition
-from models.data import as_data
 from models.missing import partly_observed
 
 TOGETHER = 64  # rows at a time: each needs a copy of all statistics for every class
@@ -40,13 +39,13 @@ def posterior_predictive(model: Model, data: Any, new_data: Any, precision: int 
     if not algebra.proper:
         raise ZooError("prior=flat has no proper posterior to integrate over; use prior=default, or predict at an estimate")
     with x64(precision):
-        hyper, prior, rows = as_arrays((dict(model.hyper), dict(model.prior), model.rows(as_data(data))))
+        hyper, prior, rows = as_arrays((dict(model.hyper), dict(model.prior), model.rows(model.read(data))))
         if not latents_observed(rows):
             raise ZooError(
-                f"{as_data(data).name} has rows without a label, so the posterior is no single conjugate family; use predict "
-                "on a result of exact (few such rows), gibbs or nuts"
+                f"{model.read(data).name} has rows without a label, so the posterior is no single conjugate family; use "
+                "predict on a result of exact (few such rows), gibbs or nuts"
             )
-        new = as_arrays(model.rows(forget_labels(new_data)))
+        new = as_arrays(model.rows(forget_labels(model, new_data)))
         if not all(finite_latents(algebra, hyper, prior, each) for each in (rows, new)):
             raise ZooError(
                 f"{model.name} has missing cells here that are latent variables, so that there is no closed form; use predict "

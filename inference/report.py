@@ -61,7 +61,7 @@ def remarks(tree: xr.DataTree) -> list[str]:
         for key, name in (("log_evidence_laplace", "Laplace"), ("log_evidence_importance", "importance sampling"))
         if key in tree.attrs
     ]
-    if "log_evidence" in tree.attrs and "log_evidence_se" not in tree.attrs:
+    if "log_evidence" in tree.attrs:
         evidence.append(f"log evidence {tree.attrs['log_evidence']:.4f}, exact; the draws are independent")
     number = occupied(tree)
     held = []

@@ -53,17 +53,12 @@ def execute(config: dict[str, Any], show_columns: bool = True) -> tuple[xr.DataT
     from inference.fitting import check_seed, checked_options, fit, method_module
 
     check_seed(config["seed"])
-    data, held_out = training_rows(config)
-    if held_out is not None and config["model"]["name"] == "program":
-        raise ZooError("data.test_fraction needs a model of the zoo: a program says nothing about new rows")
+    whole, data, held_out = all_rows(config)
     if config["pictures"] not in (None, True, False):
         raise ZooError(f"pictures must be true or false, got {config['pictures']!r}")
     if not isinstance(config["impute"], bool):
         raise ZooError(f"impute must be true or false, got {config['impute']!r}")
     prepare_jax(config)
-    if held_out is not None:
-        data = with_own_vocabulary(data)
-        held_out = held_out._replace(name=f"{held_out.name} (rows held out)")
     model, observed, extra = build_model(config["model"], data)
     if held_out is not None:
         model.rows(held_out)  # what the model cannot read is said now, before anything runs
@@ -97,7 +92,7 @@ def execute(config: dict[str, Any], show_columns: bool = True) -> tuple[xr.DataT
         tree.attrs |= figures
         save(tree, folder / "results.nc")
     if config["impute"]:
-        tree.attrs["imputed_cells"] = write_imputed(model, tree, data, folder)
+        tree.attrs["imputed_cells"] = write_imputed(model, tree, whole, folder, config["seed"], config["precision"])
         save(tree, folder / "results.nc")
     if not tree.attrs["interrupted"]:
         for checkpoint in folder.glob("checkpoint-*.npz"):
@@ -125,24 +120,36 @@ def draw_pictures(model: Any, tree: xr.DataTree, data: Any, folder: Path) -> lis
     return drawn
 
 
-def write_imputed(model: Any, tree: xr.DataTree, data: Data, folder: Path) -> int:
+def write_imputed(model: Any, tree: xr.DataTree, data: Data, folder: Path, seed: int, precision: int) -> int:
     """``imputed.csv``: the table with its missing cells filled in. ``imputed.nc``: draws and probabilities of every cell.
 
-    Returns how many cells there were.
+    Of all rows, also those that were held out. Returns how many cells there were.
     """
     from inference.imputation import completed_table, impute
 
-    found = impute(model, tree, data)
+    found = impute(model, tree, data, seed=seed, precision=precision)
     found.to_netcdf(folder / "imputed.nc")
     completed_table(model, found, data).to_csv(folder / "imputed.csv", index=False)
     return int(found.sizes["cell"])
 
 
-def training_rows(config: Mapping[str, Any]) -> tuple[Data, Data | None]:
-    """(rows to fit, rows held out or None) of a configuration."""
+def all_rows(config: Mapping[str, Any]) -> tuple[Data, Data, Data | None]:
+    """(all rows, those to fit, those held out or None) of a configuration.
+
+    Kinds of columns and names of levels are those of the whole table: a model is built on it to learn them, and forgotten.
+    """
     sections = dict(config["data"])
     test_fraction = sections.pop("test_fraction", 0.0)
-    return split(read_data(sections), test_fraction, config["seed"])
+    whole = read_data(sections)
+    data, held_out = split(whole, test_fraction, config["seed"])
+    if held_out is None:
+        return whole, data, None
+    if config["model"]["name"] == "program":
+        raise ZooError("data.test_fraction needs a model of the zoo: a program says nothing about new rows")
+    like = build_model(config["model"], whole)[0].layout
+    if like is not None:
+        data, held_out = (part._replace(like=like) for part in (data, held_out))
+    return whole, with_own_vocabulary(data), held_out._replace(name=f"{held_out.name} (rows held out)")
 
 
 def _show_columns(model: Any, data: Data) -> None:
@@ -266,4 +273,4 @@ def resumed(config: dict[str, Any]) -> dict[str, Any]:
     old: dict[str, Any] = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))  # type: ignore[assignment]
     if not list(folder.glob("checkpoint-*.npz")):
         raise ZooError(f"resume={folder}: there is nothing to go on from (no checkpoint was written); start a new run")
-    return old | {"out": str(folder), "resume": str(folder), "progress": config["progress"]}
+    return config | old | {"out": str(folder), "resume": str(folder), "progress": config["progress"]}

@@ -5,7 +5,8 @@ With p free parameters, N rows (their weights) and the log-likelihood ℓ at a p
     AIC = −2 ℓ + 2 p,    BIC = −2 ℓ + p log N,    ICL = BIC + 2 Σ_n entropy(z_n | x_n)    (Biernacki, Celeux and Govaert 2000)
 
 are small for a good size. They are defined at the maximum of the likelihood; under a prior they are taken at the mode. ELBO,
-elpd, log evidence and log density of rows held out are large for a good size.
+elpd, log evidence and log density of rows held out are large for a good size. The ELBO is that of one labelling of the
+components, so that where components are distinct it lies below the evidence by another log K!, which it does not know of.
 """
 
 from collections.abc import Mapping
@@ -30,7 +31,7 @@ def criteria(tree: xr.DataTree) -> dict[str, float]:
     attrs, functionals = tree.attrs, tree["functionals"].to_dataset()
     found = dict.fromkeys(COLUMNS, np.nan)
     found["parameters"] = float(attrs.get("num_parameters", np.nan))  # older results lack it
-    found["log evidence"] = float(attrs.get("log_evidence", np.nan))
+    found["log evidence"] = float(attrs.get("log_evidence", attrs.get("log_evidence_estimate", np.nan)))
     found["evidence se"] = float(attrs.get("log_evidence_se", np.nan))
     found["held out"] = float(attrs.get("held_out_log_density", np.nan))
     number = occupied(tree)
@@ -59,6 +60,12 @@ def alarms(trees: Mapping[str, xr.DataTree]) -> list[str]:
                 "better optimum, and the criteria of this size with it: raise num_starts until several agree"
             )
     return lines
+
+
+def model_warnings(trees: Mapping[str, xr.DataTree]) -> list[str]:
+    """What the models have to say of their priors, each once."""
+    said = (str(tree.attrs.get("model_warnings", "")).split("\n") for tree in trees.values())
+    return list(dict.fromkeys(line for lines in said for line in lines if line))
 
 
 def best_sizes(table: pd.DataFrame) -> list[str]:

@@ -23,7 +23,7 @@ import numpy as np
 from jax import Array
 
 from models.columns import Layout
-from models.data import Data, ZooError
+from models.data import Data, ZooError, as_data
 
 __all__ = [
     "Algebra",
@@ -118,11 +118,20 @@ class Discriminant(NamedTuple):
     dims: tuple[tuple[str, tuple[str, ...]], ...]  # feature -> names of its dimensions
 
 
-class Table(NamedTuple):
-    """The cells that a model explains: numbers, counts, or codes of levels, in the order of its columns."""
+class Expected(NamedTuple):
+    """A column of some rows given what is observed of them."""
 
+    mean: Array  # (N,); (N, levels): probabilities, of a column of categories
+    variance: Array | None  # (N,); None for a column of categories
+
+
+class Table(NamedTuple):
+    """The cells that a model explains, in the order of its columns."""
+
+    cells: Layout  # what they are: numbers, counts, or codes of levels
     observed: Callable[[Pytree], Array]  # rows -> (N, D), NaN where missing
     completed: Callable[..., Array]  # (key, hyper, sites, rows) -> (N, D): missing cells drawn given what is observed
+    expected: Callable[..., tuple[Expected, ...]]  # (hyper, sites, rows) -> one a column
 
 
 class Profile(NamedTuple):
@@ -156,7 +165,7 @@ class Model(NamedTuple):
     algebra: Algebra | None  # None: program only
     hyper: Hyper  # the prior in textbook terms, stored with every result
     prior: Mapping[str, Stats]  # parameter block -> pseudo-statistics
-    rows: Callable[[Data], Pytree]  # checked data -> what spec and algebra read: a pytree of arrays with N rows, of which
+    rows: Callable[[Any], Pytree]  # what ``read`` takes -> what spec and algebra read: a pytree of arrays with N rows, of which
     # ``weight`` (N,) weighs a row and ``allowed`` (N, K) restricts its latent, where it has fields of these names
     functionals: Callable[[Hyper, Sites, Pytree], dict[str, Array]]  # (hyper, sites, E[z] at the witnesses) ->
     # symmetry-free summaries
@@ -176,6 +185,7 @@ class Model(NamedTuple):
     # both depend on moments of the rows alone; None: no such rows
     condense: Callable[[Pytree], Pytree] | None = None
     layout: Layout | None = None  # kinds and levels of the columns, for a model of numbers, counts and categories together
+    read: Callable[[Any], Data] = as_data  # a table, or a path of one, -> its rows, column by column as this model reads them
 
     def program(self, data: Any, *, marginal: bool = True) -> Any:
         """The NumPyro program under this model's prior: ``NUTS(model.program)`` works, with ``data`` as its argument."""

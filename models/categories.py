@@ -92,6 +92,8 @@ def categorical(columns: tuple[str, ...], levels: tuple[tuple[str, ...], ...]) -
             lambda x: dict(zip(map(named, columns), jnp.split(_indicators(sizes, x), cuts, axis=1), strict=True)),
             tuple((named(column), (dim,)) for column, dim in zip(columns, level_dims, strict=True)),
         ),
+        kind="category",
+        levels=levels,
         explains="categories",
         predictive=lambda nu: _categorical_log_density(names, jax.tree.map(log_mean, nu)),
         missing=True,

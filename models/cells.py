@@ -262,9 +262,9 @@ def _refuse_others(column: pd.Series[Any], title: str) -> None:
         raise ZooError(f"{title}: column {column.name!r} holds complex numbers; make a column of each part, or {leave}")
     if column.dtype != object:
         return
-    first = column.reset_index(drop=True).dropna().head(1)
-    if len(first) and isinstance(first.iloc[0], list | tuple | dict | set | np.ndarray):
+    several = next((row for row, cell in enumerate(column) if isinstance(cell, list | tuple | dict | set | np.ndarray)), None)
+    if several is not None:
         raise ZooError(
-            f"{title}: column {column.name!r}, row {first.index[0] + 1}: the cell holds several values; make a column of each, "
+            f"{title}: column {column.name!r}, row {several + 1}: the cell holds several values; make a column of each, "
             f"or {leave}"
         )

@@ -16,7 +16,8 @@ from models import mixture
 from models.base import Data, Model, ZooError
 from models.data import allowed_labels, as_data, missing_labels
 from models.emissions import Emission
-from models.mixture import Rows, Shape
+from models.mixture import Shape
+from models.rows import Rows, checked, encoded, require_rows
 
 
 def classifier(
@@ -36,7 +37,7 @@ def classifier(
     """
     classes = classes_of(data, num_classes)
     shape = Shape("class_probs", "class", prior != "flat", len(classes), unlabelled(data))
-    mixture.check(mixture.checked(data, data.columns, emission, name), emission, f"{len(classes)} classes", len(classes))
+    require_rows(checked(data, data.columns, emission, name), emission, f"{len(classes)} classes", len(classes))
     rows = partial(rows_of, name, emission, data.columns, classes)
     return mixture.model(
         name, data, emission, shape, classes, prior, rows, options, (*warnings, *unseen_classes(data, classes))
@@ -99,5 +100,5 @@ def allowed_classes(data: Data, classes: tuple[str, ...]) -> np.ndarray | None:
 
 def rows_of(name: str, emission: Emission, columns: tuple[str, ...], classes: tuple[str, ...], source: Any) -> Rows:
     """Whatever `load_data` reads, as rows of the classifier."""
-    data = mixture.checked(as_data(source), columns, emission, name)
-    return mixture.rows_of(data, emission, allowed_classes(data, classes))
+    data = checked(as_data(source), columns, emission, name)
+    return encoded(data, emission, allowed_classes(data, classes))

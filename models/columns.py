@@ -92,6 +92,8 @@ def typed(data: Data) -> Data:
     for documents, sparse counts, dates, and a table of which nothing is left.
     """
     _refuse_no_table(data)
+    if data.like is not None:
+        return as_typed(data, data.like)
     kinds = data.kinds or ("",) * len(data.columns)
     if all(kinds):
         return data
@@ -153,7 +155,9 @@ def as_typed(source: Any, like: Layout, unseen: str = "error") -> Data:
         for note in like.notes
     )
     categories = like.categories if any(like.categories) else ()
-    return data._replace(x=np.column_stack(read), columns=like.columns, categories=categories, kinds=like.kinds, notes=notes)
+    return data._replace(
+        x=np.column_stack(read), columns=like.columns, categories=categories, kinds=like.kinds, notes=notes, like=None
+    )
 
 
 def _read_for(source: Any, like: Layout) -> Data:

@@ -33,7 +33,8 @@ class Data(NamedTuple):
     ``candidates`` is (N, levels), true where a row's label may be that level, with no entry for a missing label, or None where
     no row has a set; ``weight`` is (N,), non-negative, or None for one each. ``kinds`` are number, count or category, or "" for
     a column of which nobody has said so yet, and () for a table of such: `models.columns.typed` decides. ``notes`` are on the
-    columns of the source, in its order, where it had more to say than x does.
+    columns of the source, in its order, where it had more to say than x does. ``like`` is the `models.columns.Layout` of a
+    larger table that these rows are from, which decides in place of the rules.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Data(NamedTuple):
     categories: tuple[tuple[str, ...], ...] = ()
     kinds: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
+    like: Any = None
 
     @property
     def num_rows(self) -> int:

@@ -311,6 +311,7 @@ poisson = Emission(
         lambda x: {"x": _observed_counts(x)},
         (("x", ("column",)),),
     ),
+    kind="count",
     explains="counts",
     missing=True,
     profile=lambda sites: _profile(sites["rate"], sites["rate"]),

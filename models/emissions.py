@@ -43,4 +43,6 @@ class Emission(NamedTuple):
     missing: bool = False  # whether cells may be missing
     latent: Latent = categorical  # of the component, and of the missing cells where the block does not sum them out
     profile: Callable[[Sites], tuple[Profile, ...]] | None = None  # sites -> what every column looks like
-    explains: str = "columns"  # what p(x | component) is a density or a probability of
+    kind: str = "number"  # of its columns
+    levels: tuple[tuple[str, ...], ...] = ()  # of every column, where they are categories
+    explains: str = "numbers"  # what p(x | component) is a density or a probability of

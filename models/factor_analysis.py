@@ -33,14 +33,16 @@ from jax import Array
 from numpyro import distributions as dist
 from numpyro.distributions import constraints
 
-from models.base import Algebra, Data, Hyper, Model, Rotation, Sites, Stats, Table, ZooError, on_host
+from models.base import Algebra, Data, Expected, Hyper, Model, Rotation, Sites, Stats, Table, ZooError, on_host
+from models.columns import Layout
 from models.data import as_data, require_filled
 from models.distributions import ObservedFactors
 from models.gaussian_rows import LOG_2PI, centre, constant_columns, encode, flat, moments, table
 from models.hyperparameters import check_hyper, given_numbers
 from models.missing import Cells, column_means, observation, partly_observed
-from models.mixture import Rows, matched
+from models.mixture_cells import explained
 from models.regression import RegressionStats, point, regression, remainder
+from models.rows import Rows, matched
 from models.scores import Scores, Values, scores
 
 BLOCK = "loading"
@@ -53,8 +55,8 @@ class Structure(NamedTuple):
 
     algebra: Algebra
     program: Callable[..., Any]
-    functionals: Callable[..., dict[str, Array]]
-    table: Table
+    completed: Callable[..., Array]
+    expected: Callable[..., tuple[Expected, ...]]
 
 
 @cache
@@ -74,8 +76,8 @@ def structure(num_factors: int, shared: bool, proper: bool) -> Structure:
     return Structure(
         algebra,
         partial(program, num_factors, shared, proper),
-        functionals,
-        Table(lambda rows: observation(rows.x), partial(completed, algebra)),
+        partial(completed, algebra),
+        partial(expected, algebra),
     )
 
 
@@ -137,6 +139,7 @@ def _model(name: str, data: Data, num_factors: int, shared: bool, prior: Any) ->
     static = structure(int(num_factors), shared, prior != "flat")
     hyper = hyperparameters(data, num_factors, shared, prior)
     columns = list(data.columns)
+    cells = Layout(data.columns, ("number",) * len(columns), ((),) * len(columns))
     return Model(
         name=name,
         spec=static.program,
@@ -144,7 +147,7 @@ def _model(name: str, data: Data, num_factors: int, shared: bool, prior: Any) ->
         hyper=hyper,
         prior={BLOCK: prior_statistics(hyper, num_factors, shared, prior != "flat")},
         rows=partial(_rows, columns=data.columns),
-        functionals=static.functionals,
+        functionals=functionals,
         witnesses=lambda num_rows: np.zeros(1, dtype=int),
         symmetry=Rotation("factor", None if shared else "spread"),
         simulate=simulate,
@@ -168,9 +171,9 @@ def _model(name: str, data: Data, num_factors: int, shared: bool, prior: Any) ->
             "pair": [f"{columns[i]}, {columns[j]}" for i, j in _pairs(len(columns))],
         },
         options={"num_factors": num_factors, "prior": prior},
-        explains="columns",
+        explains=explained("numbers", cells, None),
         reports="scores",
-        table=static.table,
+        table=Table(cells, lambda rows: observation(rows.x), static.completed, static.expected),
         condense=condense,
     )
 
@@ -392,6 +395,19 @@ def completed(algebra: Algebra, key: Array, hyper: Hyper, sites: Sites, rows: Ro
     z = algebra.latent.sample(key_z, algebra.local(algebra.natural(hyper, sites))(algebra.features(hyper, rows)))
     observed = observation(rows.x)
     return jnp.where(jnp.isnan(observed), _emitted(key_x, sites, z.mean), observed)
+
+
+def expected(algebra: Algebra, hyper: Hyper, sites: Sites, rows: Rows) -> tuple[Expected, ...]:
+    """Every column given what is observed of its row: mean + loading E[z], and the variance of scores and noise."""
+    local = algebra.local(algebra.natural(hyper, sites))(algebra.features(hyper, rows))
+    z = algebra.latent.mean(jax.random.PRNGKey(0), local)
+    loading = sites["loading"]
+    mean = sites["mean"][None, :] + z.mean @ loading.T
+    covariance = jnp.broadcast_to(z.covariance, (mean.shape[0], *z.covariance.shape[-2:]))
+    variance = jnp.einsum("di,nij,dj->nd", loading, covariance, loading) + jnp.broadcast_to(
+        1 / sites["precision"], (mean.shape[1],)
+    )
+    return tuple(Expected(mean[:, d], variance[:, d]) for d in range(mean.shape[1]))
 
 
 def _emitted(key: Array, sites: Sites, z: Array) -> Array:

@@ -42,7 +42,15 @@ def means(data: Data) -> np.ndarray:
 def moments(data: Data) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of every column; a row counts by its weight."""
     mean = means(data)
-    return mean, column_means((table(data) - mean) ** 2, data.weight)
+    with np.errstate(over="ignore", under="ignore"):
+        variance = column_means((table(data) - mean) ** 2, data.weight)
+    away = ~np.isfinite(variance) | ((variance == 0) & (np.nanmax(np.abs(table(data) - mean), axis=0) > 0))
+    if away.any():
+        raise ZooError(
+            f"{data.name}: the numbers of column {data.columns[int(np.flatnonzero(away)[0])]!r} are too large or too small to "
+            "be squared; give the column in another unit"
+        )
+    return mean, variance
 
 
 def origin(data: Data) -> dict[str, np.ndarray]:

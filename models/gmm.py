@@ -22,7 +22,8 @@ from models.base import Model, ZooError
 from models.data import as_data
 from models.emissions import Emission
 from models.gaussians import GAUSSIANS
-from models.mixture import Rows, Shape
+from models.mixture import Shape
+from models.rows import Rows, checked, encoded, require_rows
 
 
 def build(
@@ -52,13 +53,11 @@ def build(
     emission = GAUSSIANS[covariance]
     probs = "mixture_probs" if weights == "learned" else None
     shape = Shape(probs, "component", prior != "flat", num_components, exchangeable=True)
-    mixture.check(
-        mixture.checked(data, data.columns, emission, "gmm"), emission, f"num_components={num_components}", num_components
-    )
+    require_rows(checked(data, data.columns, emission, "gmm"), emission, f"num_components={num_components}", num_components)
     options = {"num_components": num_components, "covariance": covariance, "weights": weights, "prior": prior}
     rows = partial(_rows, emission, data.columns)
     return mixture.model(name, data, emission, shape, range(num_components), prior, rows, options)
 
 
 def _rows(emission: Emission, columns: tuple[str, ...], source: Any) -> Rows:
-    return mixture.rows_of(mixture.checked(as_data(source), columns, emission, "gmm"), emission)
+    return encoded(checked(as_data(source), columns, emission, "gmm"), emission)

@@ -82,7 +82,7 @@ def _of_numbers(name: str, values: np.ndarray, different: np.ndarray) -> Verdict
     filled = int((~np.isnan(values)).sum())
     if size == filled and (TELLING.fullmatch(name.strip()) or CAMEL.fullmatch(name.strip())):
         return Verdict("identifier", "by its name, and no number comes twice")
-    if len(values) >= 10 and smallest in (0, 1) and bool((np.diff(values) == 1).all()):
+    if len(values) >= 10 and smallest in (0, 1) and size == filled == len(values) == largest - smallest + 1:
         return Verdict("identifier", "it counts the rows")
     if (smallest, largest, size) == (0, 1, 2):
         return Verdict("category", "0 and 1")

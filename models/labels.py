@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from models.cells import Style, label_cells
+from models.cells import Style, label_cells, style_of
 from models.data import Data, ZooError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def with_labels(data: Data, labels: Any) -> Data:
         return data
     import pandas as pd
 
-    column = pd.Series(labels, name="label").reset_index(drop=True)
+    column = label_cells(pd.Series(labels, name="label").reset_index(drop=True), style_of({}, plain=False))
     if len(column) != data.num_rows:
         raise ZooError(f"labels: {len(column)} of them for {data.num_rows} rows")
     codes, levels, candidates = _codes(column, "label", data.name)
@@ -45,7 +45,7 @@ def _level(cell: Any) -> Any:
     """A label as it is sorted: a text without its margins, whole floats as integers."""
     if isinstance(cell, str):
         return cell.strip()
-    return int(cell) if isinstance(cell, float | np.floating) and cell == int(cell) else cell
+    return int(cell) if isinstance(cell, float | np.floating) and np.isfinite(cell) and cell == int(cell) else cell
 
 
 def _codes(column: pd.Series[Any], name: str, title: str) -> tuple[np.ndarray, tuple[str, ...], np.ndarray | None]:
@@ -62,9 +62,9 @@ def _codes(column: pd.Series[Any], name: str, title: str) -> tuple[np.ndarray, t
         cells = (None if row in sets or pd.isna(cell) else _level(cell) for row, cell in enumerate(column))
         single = pd.Series(list(cells), dtype=object)
     codes, found = pd.factorize(single, sort=True)
-    levels = tuple(str(level) for level in found)
+    codes, levels = _by_name(np.asarray(codes), [str(level) for level in found])
     if not sets:
-        return np.asarray(codes), levels, None
+        return codes, levels, None
     candidates = codes[:, None] == np.arange(len(levels))  # a missing label has no candidate
     for row, names in sets.items():
         known = [member.strip() in levels for member in names]
@@ -74,4 +74,13 @@ def _codes(column: pd.Series[Any], name: str, title: str) -> tuple[np.ndarray, t
                 f"but no row has it as its label; the labels are {', '.join(levels)}"
             )
         candidates[row] = np.isin(levels, [member.strip() for member in names])
-    return np.asarray(codes), levels, candidates
+    return codes, levels, candidates
+
+
+def _by_name(codes: np.ndarray, names: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Codes (N,), −1 where missing, with levels of one name, as 1 and "1", made one."""
+    levels = tuple(dict.fromkeys(names))
+    if len(levels) == len(names):
+        return codes, levels
+    place = np.array([levels.index(name) for name in names] + [-1])
+    return place[codes], levels

@@ -36,9 +36,9 @@ from models.data import as_data, require_complete
 from models.gaussian_rows import centre, constant_columns, encode, flat, moments, table
 from models.hyperparameters import check_hyper, given_numbers
 from models.latents import restrict
-from models.mixture import Rows, matched, witnesses
 from models.normal import NormalStats, covariance, normal, point
 from models.polya_gamma import Augmented, LogOdds, polya_gamma
+from models.rows import Rows, matched, witnesses
 from models.separation import check_maximum
 
 NAME = "logistic_regression"

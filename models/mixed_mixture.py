@@ -33,22 +33,27 @@ from models.data import as_data
 from models.discrete import poisson
 from models.emissions import Emission
 from models.gaussians import GAUSSIANS
-from models.mixture import Rows, Shape
+from models.mixture import Shape
+from models.rows import Rows, encoded, require_rows
 from models.side_by_side import Part, side_by_side
 
 NAME = "mixed_mixture"
 PARTS = {"number": "numbers", "category": "categories", "count": "counts"}  # kind of column -> name of its part
+NEARLY_IMPROPER = (
+    "prior=flat_mean is nearly improper: evidence under it depends on how flat it is, and says nothing of the number of "
+    "components"
+)
 VANISHING = 1e-10  # pseudo-rows behind a mean: document 004's β = 0, and still a proper prior
 
 
 def build(
     data: Any,
-    num_components: int = 2,
+    num_components: int | None = None,
     prior: str | Mapping[str, Mapping[str, Any]] = "default",
     labelled: bool = False,
     unseen: str = "error",
 ) -> Model:
-    """A mixture with ``num_components`` components on all columns of ``data``, each in its kind (`models.columns.typed`).
+    """A mixture with ``num_components`` (2) components on all columns of ``data``, each in its kind (`models.columns.typed`).
 
     ``prior`` is "default" (weak, from the columns), "flat" (maximum likelihood), "document" (document 004's one-parameter line
     β = 2a − 1), "flat_mean" (its special case β → 0), or numbers by block, over the defaults: ``{"mixture_probs":
@@ -61,8 +66,12 @@ def build(
     data = typed(as_data(data))
     if not isinstance(labelled, bool):
         raise ZooError(f"labelled must be true or false, got {labelled!r}")
-    if isinstance(num_components, bool) or not isinstance(num_components, int | np.integer) or num_components < 1:
+    whole = isinstance(num_components, int | np.integer) and not isinstance(num_components, bool) and num_components > 0
+    if num_components is not None and not whole:
         raise ZooError(f"num_components must be a whole number above 0, got {num_components!r}")
+    if labelled and num_components is not None and num_components != len(data.levels):
+        raise ZooError(f"labelled=true: the components are the {len(data.levels)} classes; leave num_components out")
+    num_components = 2 if num_components is None else num_components
     if labelled and unlabelled(data):
         raise ZooError(f"labelled=true, but {data.name} has no label: name its column with data.label=<column>")
     names = classes_of(data) if labelled else tuple(map(str, range(num_components)))
@@ -70,12 +79,12 @@ def build(
     as_typed(data, like, unseen)  # refuses another word for unseen
     emission = block(like)
     shape = Shape("mixture_probs", "component", prior != "flat", len(names), exchangeable=not labelled)
-    mixture.check(data, emission, f"num_components={len(names)}", len(names))
+    require_rows(data, emission, f"num_components={len(names)}", len(names))
     options = {"num_components": len(names), "prior": prior, "labelled": labelled, "unseen": unseen}
     rows = partial(_rows, emission, like, names if labelled else None, unseen)
-    warnings = tuple(unseen_classes(data, names)) if labelled else ()
-    model = mixture.model(NAME, data, emission, shape, names, _numbers(prior, like), rows, options, warnings)
-    return model._replace(layout=like)
+    warnings = (*(unseen_classes(data, names) if labelled else ()), *((NEARLY_IMPROPER,) if prior == "flat_mean" else ()))
+    model = mixture.model(NAME, data, emission, shape, names, _numbers(prior, like), rows, options, warnings, like)
+    return model._replace(read=partial(as_typed, like=like, unseen=unseen))
 
 
 def block(like: Layout) -> Emission:
@@ -99,4 +108,4 @@ def _numbers(prior: Any, like: Layout) -> Any:
 
 def _rows(emission: Emission, like: Layout, classes: tuple[str, ...] | None, unseen: str, source: Any) -> Rows:
     data: Data = as_typed(source, like, unseen)
-    return mixture.rows_of(data, emission, None if classes is None else allowed_classes(data, classes))
+    return encoded(data, emission, None if classes is None else allowed_classes(data, classes))

@@ -21,23 +21,30 @@ import numpyro
 from jax import Array
 from numpyro import distributions as dist
 
-from models.base import Algebra, Data, Discriminant, Hyper, Linear, Model, Permutation, Sites, Stats, Table, ZooError, on_host
-from models.data import has_missing_cell, keep_columns, require_complete, require_filled
+from models.base import (
+    Algebra,
+    Data,
+    Discriminant,
+    Expected,
+    Hyper,
+    Linear,
+    Model,
+    Permutation,
+    Sites,
+    Stats,
+    Table,
+)
+from models.columns import Layout
+from models.data import has_missing_cell
 from models.distributions import observed_part
-from models.documents import Sequences, require_tokens, with_vocabulary
 from models.emissions import Emission
 from models.families import dirichlet, log_mean
 from models.hyperparameters import check_hyper, given_numbers
-from models.latents import Completed, cells, component_of, hidden_cells, on_component, restrict
+from models.latents import Completed, component_of, hidden_cells, on_component, restrict
+from models.latents import cells as cells_given_component
 from models.missing import partly_observed
-
-
-class Rows(NamedTuple):
-    """What program and algebra read: x (N rows), a weight a row (N,) or None, the values allowed (N, K) or None for all."""
-
-    x: Any
-    weight: Array | None = None
-    allowed: Array | None = None
+from models.mixture_cells import completed, expected, explained, observed
+from models.rows import Rows, witnesses
 
 
 class Features(NamedTuple):
@@ -67,7 +74,8 @@ class Structure(NamedTuple):
     program: Callable[..., Any]
     functionals: Callable[..., dict[str, Array]]
     discriminant: Discriminant
-    table: Table | None
+    completed: Callable[..., Array]
+    expected: Callable[..., tuple[Expected, ...]]
 
 
 @cache
@@ -87,13 +95,13 @@ def structure(emission: Emission, shape: Shape) -> Structure:
         num_groups=shape.size,
         predictive=partial(predictive, emission, shape) if emission.predictive is not None else None,
     )
-    table = Table(lambda rows: emission.observation(rows.x), partial(completed, emission, algebra))
     return Structure(
         algebra,
         partial(program, emission, shape),
         partial(functionals, shape),
         discriminant(emission, shape),
-        table if emission.missing else None,
+        partial(completed, emission, algebra),
+        partial(expected, emission, algebra),
     )
 
 
@@ -107,11 +115,17 @@ def model(
     rows: Callable[[Any], Rows],
     options: Mapping[str, Any],
     warnings: tuple[str, ...] = (),
+    layout: Layout | None = None,
 ) -> Model:
-    """A mixture on checked data, its components named by ``labels``; raises `ZooError` for a prior outside its support."""
-    if emission.latent is cells and has_missing_cell(data):
+    """A mixture on checked data, its components named by ``labels``; raises `ZooError` for a prior outside its support.
+
+    ``layout`` is for columns of several kinds; without one all are of the emission's.
+    """
+    if emission.latent is cells_given_component and has_missing_cell(data):
         emission = emission._replace(latent=hidden_cells)
     static = structure(emission, shape)
+    columns = data.columns
+    cells = layout or Layout(columns, (emission.kind,) * len(columns), emission.levels or ((),) * len(columns))
     hyper = hyperparameters(data, emission, shape, prior)
     named = {site: tuple(shape.block if dim == "component" else dim for dim in dims) for site, dims in emission.dims}
     weights = {shape.probs: (shape.block,)} if shape.probs else {}
@@ -141,10 +155,11 @@ def model(
         }
         | emission.coords(data),
         options=options,
-        explains=emission.explains if shape.exchangeable else f"{emission.explains} and {shape.block}",
+        explains=explained(emission.explains, cells, None if shape.exchangeable else shape.block),
         discriminant=static.discriminant,
         warnings=warnings,
-        table=static.table,
+        table=Table(cells, partial(observed, emission), static.completed, static.expected) if emission.missing else None,
+        layout=layout,
         profile=emission.profile,
     )
 
@@ -267,18 +282,6 @@ def natural(emission: Emission, shape: Shape, hyper: Hyper, sites: Sites) -> dic
     return probs | {shape.block: emission.natural(hyper, sites)}
 
 
-def completed(emission: Emission, algebra: Algebra, key: Array, hyper: Hyper, sites: Sites, rows: Rows) -> Array:
-    """(N, D): the rows with their missing cells drawn, first the component given what is observed, then the cells given it."""
-    key_z, key_x = jax.random.split(key)
-    z = algebra.latent.sample(key_z, algebra.local(algebra.natural(hyper, sites))(algebra.features(hyper, rows)))
-    observed = emission.observation(rows.x)
-    if isinstance(z, Completed):
-        drawn = (component_of(z)[:, :, None] * z.centre).sum(1) + jnp.asarray(hyper["origin"])[None, :]
-    else:  # independent columns: the other cells say no more of a cell than the component does
-        drawn = emission.observation(emission.draw(key_x, sites, jnp.argmax(component_of(z), axis=1)))
-    return jnp.where(jnp.isnan(observed), drawn, observed)
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # Functionals, data, simulation
 
@@ -301,11 +304,6 @@ def discriminant(emission: Emission, shape: Shape) -> Discriminant:
     return Discriminant(linear, lambda rows: emission.discriminant.features(rows.x), emission.discriminant.dims)
 
 
-def witnesses(num_rows: int) -> np.ndarray:
-    """Up to five rows, evenly spread from the first to the last."""
-    return np.unique(np.linspace(0, num_rows - 1, 5).round().astype(int))
-
-
 def pairs(num_rows: int) -> list[str]:
     """Names of the pairs of neighbouring witnesses."""
     return [f"rows {i + 1}, {j + 1}" for i, j in pairwise(witnesses(num_rows))]
@@ -317,41 +315,3 @@ def simulate(emission: Emission, shape: Shape, key: Array, hyper: Hyper, sites: 
     probs = sites[shape.probs] if shape.probs else jnp.full(shape.size, 1 / shape.size)
     component = jax.random.categorical(key_component, jnp.log(probs), shape=(num_rows,))
     return Rows(emission.draw(key_x, sites, component))
-
-
-def checked(data: Data, columns: tuple[str, ...], emission: Emission, model: str) -> Data:
-    """The table with the model's columns, and no missing cell where the block needs them all; raises `ZooError`."""
-    data = matched(data, columns)
-    if not emission.missing:
-        require_complete(data, model)
-    return data
-
-
-def matched(data: Data, columns: tuple[str, ...]) -> Data:
-    """The table with the model's columns, in its order; raises `ZooError`."""
-    if isinstance(data.x, Sequences):
-        return with_vocabulary(data, columns)
-    if data.columns != columns and set(data.columns) == set(columns):
-        data = keep_columns(data, [data.columns.index(name) for name in columns])
-    if data.columns != columns:
-        raise ZooError(f"{data.name} has the columns {_some(data.columns)}; the model has {_some(columns)}")
-    return data
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
-
-
-def check(data: Data, emission: Emission, wanted: str, size: int) -> None:
-    """Whether a mixture of ``size`` components can be made on the table; raises `ZooError`."""
-    if data.num_rows < size:
-        raise ZooError(f"{data.name} has {data.num_rows} rows, fewer than {wanted}")
-    require_filled(data)
-    emission.check(data)
-    require_tokens(data.name, data.columns)
-
-
-def rows_of(data: Data, emission: Emission, allowed: np.ndarray | None = None) -> Rows:
-    """A table on the host as the rows that program and algebra read."""
-    weight = None if data.weight is None else on_host(data.weight)
-    return Rows(emission.encode(data), weight, None if allowed is None else on_host(allowed))

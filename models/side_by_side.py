@@ -77,6 +77,7 @@ def side_by_side(parts: tuple[Part, ...]) -> Emission:
         discriminant=_discriminant(parts),
         missing=all(part.emission.missing for part in parts),
         profile=lambda sites: _profile(parts, sites),
+        explains="; ".join(part.emission.explains for part in parts),
     )
 
 

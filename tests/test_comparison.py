@@ -38,17 +38,21 @@ def gaussian_bayes() -> xr.DataTree:
 @pytest.mark.parametrize(
     ("make", "explained"),
     [
-        (lambda: MODELS["gmm"](table()), "columns"),
-        (lambda: MODELS["linear_discriminant"](table()), "columns and class"),
-        (lambda: MODELS["linear_discriminant"](table()._replace(labels=None), num_classes=2), "columns"),
+        (lambda: MODELS["gmm"](table()), "numbers: x0, x1, x2"),
+        (lambda: MODELS["mixed_mixture"](table()), "numbers: x0, x1, x2"),
+        (lambda: MODELS["linear_discriminant"](table()), "numbers: x0, x1, x2; class"),
+        (lambda: MODELS["linear_discriminant"](table()._replace(labels=None), num_classes=2), "numbers: x0, x1, x2"),
         (lambda: MODELS["logistic_regression"](table()), "class given columns"),
-        (lambda: MODELS["naive_bayes"](table(), emission="gaussian"), "columns and class"),
-        (lambda: MODELS["naive_bayes"](load_data(X, labels=LABELS)), "binary columns and class"),
-        (lambda: MODELS["markov_naive_bayes"](load_data(X, labels=LABELS), homogeneous=False), "binary columns and class"),
-        (lambda: MODELS["naive_bayes"](load_data(X, labels=LABELS), emission="poisson"), "counts and class"),
-        (lambda: MODELS["naive_bayes"](load_data(X, labels=LABELS), emission="categorical"), "categories and class"),
-        (lambda: MODELS["naive_bayes"](words(), emission="multinomial"), "counts given their sum and class"),
-        (lambda: MODELS["markov_naive_bayes"](words()), "sequences given their lengths and class"),
+        (lambda: MODELS["naive_bayes"](table(), emission="gaussian"), "numbers: x0, x1, x2; class"),
+        (lambda: MODELS["naive_bayes"](load_data(X, labels=LABELS)), "binary columns: x0, x1, x2; class"),
+        (
+            lambda: MODELS["markov_naive_bayes"](load_data(X, labels=LABELS), homogeneous=False),
+            "binary columns: x0, x1, x2; class",
+        ),
+        (lambda: MODELS["naive_bayes"](load_data(X, labels=LABELS), emission="poisson"), "counts: x0, x1, x2; class"),
+        (lambda: MODELS["naive_bayes"](load_data(X, labels=LABELS), emission="categorical"), "categories: x0, x1, x2; class"),
+        (lambda: MODELS["naive_bayes"](words(), emission="multinomial"), "counts given their sum: a, b; class"),
+        (lambda: MODELS["markov_naive_bayes"](words()), "sequences given their lengths: a, b; class"),
     ],
 )
 def test_models_say_what_they_explain(make, explained):
@@ -62,7 +66,7 @@ def words() -> Data:
 
 def test_elpd_and_evidence_of_two_models_of_one_thing_compare(capsys):
     """Both are densities of columns and class: no warning about that, and no distances between two posteriors."""
-    assert fitted("linear_discriminant").attrs["explains"] == "columns and class"
+    assert fitted("linear_discriminant").attrs["explains"] == "numbers: x0, x1, x2; class"
     found = compare({"linear": fitted("linear_discriminant"), "naive": gaussian_bayes()})
     assert found.comparable
     assert not found.one_model

@@ -13,7 +13,7 @@ from scipy import stats
 from inference import fit, gibbs
 from models import Model, load_data
 from models.documents import documents
-from models.mixture import Rows
+from models.rows import Rows
 from models.transitions import Alphabet, Chains, observed_pairs
 
 NUMBERS = {"initial_concentration": 1.5, "transition_concentration": 1.5}  # densities that NUTS can follow to their edges

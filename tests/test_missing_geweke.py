@@ -17,7 +17,7 @@ from inference import gibbs
 from models.base import Model
 from models.counts import Counts
 from models.missing import Cells
-from models.mixture import Rows
+from models.rows import Rows
 
 pytestmark = pytest.mark.slow
 CHAINS, SWEEPS = 6_000, 5

@@ -10,7 +10,7 @@ from inference.config import compose, expand
 from inference.results import load
 from inference.shell import compare_main, guarded, run_main
 from models import ZooError, load_data
-from models.columns import typed
+from models.columns import as_typed, layout, typed
 from models.data import split
 from models.datasets import MARTIAN_COVARIANCES, MARTIAN_MEANS, SURVEY_LEVELS, SURVEY_MOONS, SURVEY_PROBS
 from models.tables import to_frame
@@ -128,11 +128,12 @@ def test_a_table_full_of_holes_on_the_command_line(tmp_path, capsys):
     assert "left out:" in next(line for line in shown.splitlines() if line.startswith("id "))
     tree = load(tmp_path / "run")
     data = data_of(tree)
-    train, _ = split(load_data(str(tmp_path / "survey.csv")), 0.25, 0)
+    whole = load_data(str(tmp_path / "survey.csv"))
+    train, _ = split(whole, 0.25, 0)
     assert dict(zip(data.columns, data.kinds, strict=True)) == {
         "weight": "number", "height": "number", "planet": "category", "diet": "category", "moons": "count",
     }  # fmt: skip
-    pd.testing.assert_frame_equal(to_frame(data), to_frame(typed(train)))
+    pd.testing.assert_frame_equal(to_frame(data), to_frame(as_typed(train, layout(typed(whole)))))
     assert tree.attrs["held_out_rows"] == 30
     assert np.isfinite(tree.attrs["held_out_log_density"])
 
