@@ -103,4 +103,4 @@ def test_evidence_on_the_command_line(tmp_path, capsys):
     assert table["log evidence"]["exact"] == pytest.approx(truth, rel=1e-10)
     assert np.isnan(table["evidence se"]["exact"])
     attrs = load(out / "em").attrs
-    assert (attrs["log_evidence"], attrs["log_evidence_se"]) == pytest.approx((estimate, error), rel=1e-12)
+    assert (attrs["log_evidence_estimate"], attrs["log_evidence_se"]) == pytest.approx((estimate, error), rel=1e-12)
