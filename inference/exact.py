@@ -86,7 +86,8 @@ def _open_rows(rows: Pytree, allowed: np.ndarray) -> tuple[Pytree, Array, np.nda
     Where every latent is observed it is the first row with weight 0, and one assignment.
     """
     choices = allowed.sum(1)
-    several = np.flatnonzero(choices > 1)
+    weight = getattr(rows, "weight", None)
+    several = np.flatnonzero((choices > 1) & (True if weight is None else np.asarray(weight) > 0))  # others bring nothing
     bits = float(np.log2(choices[several]).sum())
     if bits > np.log2(MOST):
         raise ZooError(

@@ -15,7 +15,7 @@ The first rule that fits a column decides; "different" counts values that are th
 | whole numbers that count the rows, 10 or more, from 0 or 1 | left out: identifier | as above |
 | 0 and 1 alone | category | of two values, a category loses nothing |
 | up to 5 different whole numbers, of 5 rows or more each on average | category | codes have no order; it fits counts too |
-| whole numbers from 1, none above 10, of 5 rows or more each | category | answers on a scale are not spread as counts are |
+| whole numbers from 1, none above 10, of 5 rows or more each on average | category | answers are not spread as counts are |
 | whole numbers from 0, none above 100, with a mean of at most 10 | count | too small for a Normal, which has no end at 0 |
 | any other whole numbers: years, ages, large counts | number | a Normal is the least harmful: it fits any mean and spread |
 

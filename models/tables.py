@@ -157,13 +157,25 @@ def to_frame(data: Data) -> pd.DataFrame:
                 codes = np.where(np.isnan(values), -1, values).astype(int)
                 found[note.column] = pd.Categorical.from_codes(codes, categories=pd.Index(levels))
             else:
-                found[note.column] = pd.array(values, dtype="Int64") if note.kind == "count" else values
+                found[note.column] = pd.array(values, dtype="Int64") if note.kind == "count" else _whole(values)
         elif note.kind in LEFT_OUT:
             if (cells := cells_of(data, note.column)) is not None:
-                found[note.column] = cells
+                found[note.column] = _whole(cells)
         else:
             found[note.column] = label_column(data)
     return pd.DataFrame(found)
+
+
+def _whole(cells: np.ndarray) -> Any:
+    """Whole numbers without a hole as integers, as a file had them: names that are numbers must not change their looks."""
+    import pandas as pd
+
+    if cells.dtype == object:
+        if not all(isinstance(cell, float) for cell in cells):
+            return cells
+        cells = cells.astype(np.float64)
+    whole = np.isfinite(cells).all() and (cells == np.floor(cells)).all() and (np.abs(cells) < 2**53).all()
+    return pd.array(cells, dtype="Int64") if whole else cells
 
 
 def read_matrix(source: Any, columns: Any, name: str | None) -> Data:

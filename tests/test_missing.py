@@ -97,6 +97,17 @@ def test_weights_count_rows():
     assert near(block.square, square, rtol=1e-10, atol=1e-10)
 
 
+@every_covariance
+def test_weights_count_rows_of_the_default_prior(covariance):
+    """The default prior, and the origin, of weighted rows with missing cells: those of the rows repeated, to rounding."""
+    weight = np.array([1, 0, 2, 3] * 3)
+    weighted = build(table(X, weight.astype(float)), covariance).hyper
+    repeated = build(np.repeat(X, weight, axis=0), covariance).hyper
+    assert any(not np.allclose(value, model_of(covariance).hyper[name], rtol=1e-3) for name, value in repeated.items())
+    for name, value in repeated.items():
+        assert near(weighted[name], value, rtol=1e-12)
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Statistics and draws
 

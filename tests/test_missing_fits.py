@@ -24,7 +24,7 @@ from naive import (
 from naive_missing import WHOLE, X, map_step, with_holes
 from test_retrace import counted
 
-from inference import cavi, em, fit, posterior_predictive
+from inference import cavi, em, fit, hard_em, posterior_predictive
 from inference.sweep import sweep
 from models import MODELS, ZooError, load_data
 
@@ -52,6 +52,21 @@ def test_em_climbs_by_the_textbooks_steps(covariance):
         assert near(ten.sites[name][0], value, rtol=1e-9, atol=1e-11)
     assert whole.converged.all()
     assert neighbours_increase(whole.objective[0], 1e-9)
+
+
+@pytest.mark.parametrize("x", [X, WHOLE], ids=["holes", "whole"])
+def test_hard_em_gives_every_row_to_one_component(x):
+    """Full covariances: three steps are the naive ones with memberships 0 and 1; EM's, which share rows out, are others."""
+    sites = random_sites("full", 2, WHOLE)
+    model = build(x, "full")
+    found = climbed(model, table(x), sites, 3, 0.0, hard_em.METHOD)
+    soft = map_step("full", model.hyper, sites, x)
+    for step in range(3):
+        r = np.eye(2)[naive_missing.log_local("full", sites, x).argmax(1)]
+        sites = map_step("full", model.hyper, sites, x, r)
+        assert step > 0 or np.abs(sites["mean"] - soft["mean"]).max() > 1e-3
+    for name, value in sites.items():
+        assert near(found.sites[name][0], value, rtol=1e-9, atol=1e-11)
 
 
 @every_covariance

@@ -101,6 +101,17 @@ def test_default_rates_follow_weights_and_columns():
     np.testing.assert_allclose(model.hyper["shape"] / model.hyper["inverse_scale"], [10.5 / 3, 0.5 / 3], rtol=1e-12)
 
 
+def test_default_rates_are_of_the_cells_that_are_observed():
+    """With cells missing every column has the mean of its own, by weight, and half an event (errata E19)."""
+    x = np.array([[2.0, 0.0], [4.0, np.nan], [9.0, np.nan], [np.nan, np.nan]])
+    weight = np.array([3.0, 2.0, 0.0, 1.0])
+    rates = []
+    for data in (load_data(x, labels=list("abab")), load_data(x, labels=list("abab"), weight=weight)):
+        hyper = build("poisson", data).hyper
+        rates.append(hyper["shape"] / hyper["inverse_scale"])
+    np.testing.assert_allclose(rates, [[15.5 / 3, 0.5], [14.5 / 5, 0.5 / 3]], rtol=1e-12)
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Document 000's discriminant, boundaries, and the prior that smooths one side
 

@@ -58,7 +58,7 @@ def test_committed_outputs_are_clean(path):
                 assert found is None, found
 
 
-@pytest.mark.slow
+@pytest.mark.notebook
 @named
 def test_notebook_runs(path, tmp_path, monkeypatch):
     """In a kernel that knows nothing of the repository but its PYTHONPATH; `execute` raises where a cell does."""

@@ -10,7 +10,7 @@ from inference.config import compose, expand
 from inference.runs import all_rows, resumed
 from inference.shell import guarded, run_main
 from models import MODELS, ZooError, load_data
-from models.data import Data
+from models.data import Data, take
 
 RNG = np.random.default_rng(2)
 GROUP = np.arange(80) % 2
@@ -239,3 +239,26 @@ def test_a_rate_on_the_boundary_asks_for_another_shape():
     data = load_data(x, labels=GROUP)
     tree = fit(MODELS["naive_bayes"](data, emission="poisson", prior="flat"), data, "em")
     assert "a prior with shape above 1" in tree.attrs["warnings"]
+
+
+def test_whole_numbers_stay_whole():
+    """Names and ages without a hole are written as they were read: joins by a text of them must not break."""
+    table = pd.DataFrame({"name": RNG.permutation(60) + 1000, "age": RNG.integers(20, 60, 60), "w": RNG.normal(size=60)})
+    table.loc[3, "w"] = np.nan
+    data = load_data(table, types={"name": "identifier"})
+    model = MODELS["mixed_mixture"](data, num_components=1)
+    found = completed_table(model, impute(model, fit(model, data, "em"), data, num_draws=2), data)
+    assert found["name"].astype(str).tolist() == table["name"].astype(str).tolist()
+    assert found["age"].astype(str).tolist() == table["age"].astype(str).tolist()
+
+
+def test_rows_that_weigh_nothing_are_not_enumerated():
+    """The exact evidence of a table with a row of weight 0 without a label is that of the table without it."""
+    x = RNG.normal(size=(6, 2))
+    whole = load_data(x, labels=["a", "b", "c", "a", "b", None])
+    model = MODELS["linear_discriminant"](whole, covariance="full")
+    weighted = whole._replace(weight=np.array([1.0, 1, 1, 1, 1, 0]))
+    evidence = [
+        fit(model, data, "exact", num_samples=4).attrs["log_evidence"] for data in (take(whole, np.arange(5)), weighted)
+    ]
+    assert evidence[0] == pytest.approx(evidence[1], rel=1e-12)
