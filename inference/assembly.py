@@ -52,7 +52,9 @@ def of_points(task: Task, points: Points) -> tuple[dict[str, xr.Dataset], dict[s
         "optimization": _optimization(points, final),
     }
     warnings = [f"start {s}: {why}" for s, why in enumerate(points.failure) if why is not None]
-    warnings += on_the_boundary(task, {name: leaf[0] for name, leaf in chosen.items()})
+    optimum = {name: np.asarray(leaf[0]) for name, leaf in chosen.items()}
+    warnings += on_the_boundary(task, optimum)
+    warnings += [] if model.doubts is None else model.doubts(model.hyper, optimum)
     attrs = {"best_start": best, "warnings": "\n".join(warnings), "interrupted": int(points.interrupted)}
     return groups | latent_group(model, one), attrs
 

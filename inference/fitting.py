@@ -25,7 +25,7 @@ from inference.progress import Bar, Reporter, Silent
 from inference.relabel import doubts_labels
 from inference.results import dataset
 from inference.sweep import num_rows
-from models.base import Model, Pytree, ZooError
+from models.base import Model, Pytree, Rotation, ZooError
 from models.data import Data
 
 SHARED = {"seed": 0, "precision": 64, "progress": False}  # options of every method, with their defaults
@@ -80,7 +80,7 @@ def fit(
         reporter.phase("evaluating", None)
         assemble = of_points if isinstance(outcome, Points) else of_draws
         groups, attrs = assemble(task, outcome)
-        attrs["num_parameters"] = num_parameters(model.spec, task.hyper, task.rows)
+        attrs["num_parameters"] = num_parameters(model.spec, task.hyper, task.rows) - num_flat(model)
     attrs |= {
         "seed": int(seed),
         "precision": precision,
@@ -96,6 +96,14 @@ def check_seed(seed: Any) -> None:
     """A `ZooError` for what is not a seed."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
         raise ZooError(f"seed must be a whole number from 0 to 2³² − 1, got {seed!r}")
+
+
+def num_flat(model: Model) -> int:
+    """How many directions of the parameters a symmetry leaves without a likelihood: L (L − 1) / 2 rotations of L factors."""
+    if not isinstance(model.symmetry, Rotation):
+        return 0
+    size = len(model.coords[model.symmetry.dim])
+    return size * (size - 1) // 2
 
 
 def sample_size(rows: Pytree) -> float:

@@ -171,9 +171,9 @@ def held_out_rows(model: Any, tree: xr.DataTree, data: Data) -> tuple[xr.DataTre
     its ``loss`` −log p(label | x) and whether it was a ``hit``, NaN without a label. The attributes are means over rows.
     """
     from inference.assembly import observed_data
-    from inference.prediction import probabilities, score
+    from inference.prediction import score, without_cells
 
-    rows = observed_data(data).assign(log_density=probabilities(model, tree, data)["log_density"])
+    rows = observed_data(data).assign(log_density=without_cells(model, tree, data)["log_density"])
     figures = {"held_out_rows": data.num_rows, "held_out_log_density": float(rows["log_density"].mean())}
     if tree.attrs["labels_observed"] and data.labels is not None and (data.labels >= 0).any():
         scores = score(model, tree, data)

@@ -35,11 +35,13 @@ from numpyro.distributions import constraints
 
 from models.base import Algebra, Data, Expected, Hyper, Model, Rotation, Sites, Stats, Table, ZooError, on_host
 from models.columns import Layout
+from models.condensed import condense
 from models.data import as_data, require_filled
 from models.distributions import ObservedFactors
+from models.factor_summaries import completed, expected, functionals, heywood, pairs, shown, simulate
 from models.gaussian_rows import LOG_2PI, centre, constant_columns, encode, flat, moments, table
 from models.hyperparameters import check_hyper, given_numbers
-from models.missing import Cells, column_means, observation, partly_observed
+from models.missing import Cells, observation, partly_observed
 from models.mixture_cells import explained
 from models.regression import RegressionStats, point, regression, remainder
 from models.rows import Rows, matched
@@ -47,7 +49,6 @@ from models.scores import Scores, Values, scores
 
 BLOCK = "loading"
 PRIOR = {BLOCK: {name: name for name in ("loading_strength", "location", "strength", "dof", "scatter")}}
-WITNESSES = 20  # columns whose communality is a functional
 
 
 class Structure(NamedTuple):
@@ -167,13 +168,14 @@ def _model(name: str, data: Data, num_factors: int, shared: bool, prior: Any) ->
         coords={
             "column": columns,
             "factor": list(range(1, num_factors + 1)),
-            "shown": [columns[d] for d in _shown(len(columns))],
-            "pair": [f"{columns[i]}, {columns[j]}" for i, j in _pairs(len(columns))],
+            "shown": [columns[d] for d in shown(len(columns))],
+            "pair": [f"{columns[i]}, {columns[j]}" for i, j in pairs(len(columns))],
         },
         options={"num_factors": num_factors, "prior": prior},
         explains=explained("numbers", cells, None),
         reports="scores",
         table=Table(cells, lambda rows: observation(rows.x), static.completed, static.expected),
+        doubts=partial(heywood, data.columns),
         condense=condense,
     )
 
@@ -387,105 +389,6 @@ def start(num_factors: int, shared: bool, hyper: Hyper, key: Array) -> dict[str,
 
 def _with_zero(z: Array) -> Array:
     return jnp.concatenate([z, jnp.zeros((z.shape[0], 1), z.dtype)], axis=1)
-
-
-def completed(algebra: Algebra, key: Array, hyper: Hyper, sites: Sites, rows: Rows) -> Array:
-    """(N, D): the rows with their missing cells drawn: first the scores given what is observed, then the cells given them."""
-    key_z, key_x = jax.random.split(key)
-    z = algebra.latent.sample(key_z, algebra.local(algebra.natural(hyper, sites))(algebra.features(hyper, rows)))
-    observed = observation(rows.x)
-    return jnp.where(jnp.isnan(observed), _emitted(key_x, sites, z.mean), observed)
-
-
-def expected(algebra: Algebra, hyper: Hyper, sites: Sites, rows: Rows) -> tuple[Expected, ...]:
-    """Every column given what is observed of its row: mean + loading E[z], and the variance of scores and noise."""
-    local = algebra.local(algebra.natural(hyper, sites))(algebra.features(hyper, rows))
-    z = algebra.latent.mean(jax.random.PRNGKey(0), local)
-    loading = sites["loading"]
-    mean = sites["mean"][None, :] + z.mean @ loading.T
-    covariance = jnp.broadcast_to(z.covariance, (mean.shape[0], *z.covariance.shape[-2:]))
-    variance = jnp.einsum("di,nij,dj->nd", loading, covariance, loading) + jnp.broadcast_to(
-        1 / sites["precision"], (mean.shape[1],)
-    )
-    return tuple(Expected(mean[:, d], variance[:, d]) for d in range(mean.shape[1]))
-
-
-def _emitted(key: Array, sites: Sites, z: Array) -> Array:
-    mean = sites["mean"][None, :] + z @ sites["loading"].T
-    scale = jnp.broadcast_to(1 / jnp.sqrt(sites["precision"]), sites["mean"].shape)
-    return mean + scale[None, :] * jax.random.normal(key, mean.shape, mean.dtype)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Functionals, data, simulation
-
-
-def functionals(hyper: Hyper, sites: Sites, latents: Any) -> dict[str, Array]:
-    """What no rotation changes: communalities, noise variances, and correlations of neighbouring columns.
-
-    The communality of a column is the share of its variance that the factors explain. Of many columns `WITNESSES`, evenly
-    spread, are shown.
-    """
-    loading = sites["loading"]
-    dimension = loading.shape[0]
-    noise = 1 / sites["precision"]
-    explained = (loading**2).sum(1)
-    variance = explained + noise
-    shown, pairs = _shown(dimension), _pairs(dimension)
-    left, right = pairs.T
-    covariance = (loading[left] * loading[right]).sum(1)
-    return {
-        "communality": (explained / variance)[shown],
-        "noise": noise if noise.ndim == 0 else noise[shown],
-        "correlation": covariance / jnp.sqrt(variance[left] * variance[right]),
-    }
-
-
-def _shown(dimension: int) -> np.ndarray:
-    return np.unique(np.linspace(0, dimension - 1, min(dimension, WITNESSES)).round().astype(int))
-
-
-def _pairs(dimension: int) -> np.ndarray:
-    """Neighbours among at most five columns, evenly spread: (pairs, 2)."""
-    few = np.unique(np.linspace(0, dimension - 1, min(dimension, 5)).round().astype(int))
-    return np.stack([few[:-1], few[1:]], axis=1)
-
-
-def condense(rows: Rows) -> Rows:
-    """D + 1 weighted rows with the count, the means and the covariance of the N rows, where all cells are observed.
-
-    They are the vertices of a simplex about the mean. Whatever reads the scores' expectations or the likelihood as a whole
-    cannot tell them from the rows themselves.
-    """
-    if isinstance(rows.x, Cells):
-        return rows
-    x = np.asarray(rows.x, dtype=np.float64)
-    number, dimension = x.shape
-    if number <= dimension + 1:
-        return rows
-    weight = np.ones(number) if rows.weight is None else np.asarray(rows.weight, dtype=np.float64)
-    mean = np.asarray(column_means(x, weight))
-    away = x - mean
-    covariance = (weight[:, None] * away).T @ away / weight.sum()
-    return simplex(mean, covariance, weight.sum())
-
-
-def simplex(mean: np.ndarray, covariance: np.ndarray, size: float) -> Rows:
-    """D + 1 rows of equal weights, ``size`` in all, with this mean and covariance."""
-    from scipy.linalg import helmert
-
-    dimension = len(mean)
-    values, vectors = np.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    corners = np.sqrt(dimension + 1) * helmert(dimension + 1).T  # (D + 1, D): rows sum to 0, and to (D + 1) I in squares
-    return Rows(on_host(mean + corners @ root.T), on_host(np.full(dimension + 1, size / (dimension + 1))))
-
-
-def simulate(key: Array, hyper: Hyper, sites: Sites, num_rows: int) -> Rows:
-    """Rows drawn at ``sites``."""
-    key_z, key_x = jax.random.split(key)
-    z = jax.random.normal(key_z, (num_rows, sites["loading"].shape[1]), sites["loading"].dtype)
-    return Rows(_emitted(key_x, sites, z))
 
 
 def _rows(source: Any, columns: tuple[str, ...]) -> Rows:

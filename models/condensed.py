@@ -1,0 +1,37 @@
+"""Few weighted rows in the place of many, where only their first two moments matter."""
+
+import numpy as np
+
+from models.base import on_host
+from models.missing import Cells, column_means
+from models.rows import Rows
+
+
+def condense(rows: Rows) -> Rows:
+    """D + 1 weighted rows with the count, the means and the covariance of the N rows, where all cells are observed.
+
+    They are the vertices of a simplex about the mean. Whatever reads the scores' expectations or the likelihood as a whole
+    cannot tell them from the rows themselves.
+    """
+    if isinstance(rows.x, Cells):
+        return rows
+    x = np.asarray(rows.x, dtype=np.float64)
+    number, dimension = x.shape
+    if number <= dimension + 1:
+        return rows
+    weight = np.ones(number) if rows.weight is None else np.asarray(rows.weight, dtype=np.float64)
+    mean = np.asarray(column_means(x, weight))
+    away = x - mean
+    covariance = (weight[:, None] * away).T @ away / weight.sum()
+    return simplex(mean, covariance, weight.sum())
+
+
+def simplex(mean: np.ndarray, covariance: np.ndarray, size: float) -> Rows:
+    """D + 1 rows of equal weights, ``size`` in all, with this mean and covariance."""
+    from scipy.linalg import helmert
+
+    dimension = len(mean)
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    corners = np.sqrt(dimension + 1) * helmert(dimension + 1).T  # (D + 1, D): rows sum to 0, and to (D + 1) I in squares
+    return Rows(on_host(mean + corners @ root.T), on_host(np.full(dimension + 1, size / (dimension + 1))))
