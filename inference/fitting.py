@@ -225,10 +225,11 @@ def require_model(model: Any) -> None:
         )
 
 
-def identify(tree: xr.DataTree, model: Model, data: Any) -> xr.DataTree:
+def identify(tree: xr.DataTree, model: Model, data: Any, criterion: str = "varimax") -> xr.DataTree:
     """A copy of a result relabelled again from ``posterior_raw``: ``posterior``, ``latent``, confidences and warnings.
 
-    Raises `ZooError` for a result without raw draws (a point estimate, or a model without symmetry).
+    For a model of factors ``criterion`` is "varimax", "quartimax", or "procrustes" (`inference.rotation`). Raises `ZooError` for
+    a result without raw draws (a point estimate, or a model without symmetry).
     """
     require_model(model)
     if "posterior_raw" not in tree or model.symmetry is None:
@@ -237,7 +238,8 @@ def identify(tree: xr.DataTree, model: Model, data: Any) -> xr.DataTree:
     shape = next(iter(raw.values())).shape[:2]
     with x64(64):
         task = make_task(model, data, 0, None, Silent())
-        found = identified_draws(task, {name: value.reshape(-1, *value.shape[2:]) for name, value in raw.items()})
+        flat = {name: value.reshape(-1, *value.shape[2:]) for name, value in raw.items()}
+        found = identified_draws(task, flat, criterion)
         assert found is not None
         at = evaluate(model, task.hyper, task.prior, task.rows, found.sites, shape[1])
     chosen = {name: value.reshape(*shape, *value.shape[1:]) for name, value in found.sites.items()}

@@ -17,7 +17,7 @@ from inference.relabel import MAX_ROUNDS, SURE, TOLERATED, UNTOLD, Identificatio
 from models.base import Rotation, ZooError
 
 CRITERIA = {"varimax": 1.0, "quartimax": 0.0}  # weight of the columns' own mean square: the orthomax family
-ITERATIONS = 200
+ITERATIONS = 500
 TOLERANCE = 1e-10
 
 
@@ -59,15 +59,13 @@ def simple(loading: np.ndarray, criterion: str = "varimax") -> np.ndarray:
         raise ZooError(f"criterion={criterion!r} is not one of {', '.join((*CRITERIA, 'promax', 'procrustes'))}")
     loading = np.asarray(loading, dtype=np.float64)
     rotation = np.broadcast_to(np.eye(loading.shape[-1]), (*loading.shape[:-2], *loading.shape[-1:] * 2)).copy()
-    before = np.zeros(loading.shape[:-2])
     for _ in range(ITERATIONS):
         turned = loading @ rotation
         pull = turned**3 - CRITERIA[criterion] * turned * (turned**2).mean(-2, keepdims=True)
-        left, sizes, right = np.linalg.svd(np.swapaxes(loading, -1, -2) @ pull)
-        rotation, now = left @ right, sizes.sum(-1)
-        if (np.abs(now - before) <= TOLERANCE * np.maximum(now, 1e-300)).all():
+        left, _, right = np.linalg.svd(np.swapaxes(loading, -1, -2) @ pull)
+        before, rotation = rotation, left @ right
+        if np.abs(rotation - before).max() < TOLERANCE:
             break
-        before = now
     return rotation
 
 

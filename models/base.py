@@ -180,6 +180,8 @@ class Model(NamedTuple):
     warnings: tuple[str, ...] = ()  # what to know of this prior or this data, stored with every result
     table: Table | None = None  # where cells may be missing
     profile: Callable[[Sites], tuple[Profile, ...]] | None = None  # sites -> one a column, where rows are made of columns
+    # rows on the host -> the sites at the maximum of the likelihood, for a flat prior where it is known in closed form
+    maximum: Callable[[Pytree], dict[str, np.ndarray]] | None = None
     doubts: Callable[[Hyper, Sites], list[str]] | None = None  # what to know of an optimum (on the host, NumPy)
     reports: str = "responsibilities"  # name of what the latents report, in a result
     # rows on the host -> fewer weighted rows that bring the same statistics of expected latents and the same likelihood, where

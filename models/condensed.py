@@ -15,15 +15,20 @@ def condense(rows: Rows) -> Rows:
     """
     if isinstance(rows.x, Cells):
         return rows
-    x = np.asarray(rows.x, dtype=np.float64)
-    number, dimension = x.shape
+    number, dimension = rows.x.shape
     if number <= dimension + 1:
         return rows
-    weight = np.ones(number) if rows.weight is None else np.asarray(rows.weight, dtype=np.float64)
+    size, mean, covariance = moments(rows)
+    return simplex(mean, covariance, size)
+
+
+def moments(rows: Rows) -> tuple[float, np.ndarray, np.ndarray]:
+    """(number of rows by weight, means, covariance with that divisor) of rows without missing cells."""
+    x = np.asarray(rows.x, dtype=np.float64)
+    weight = np.ones(len(x)) if rows.weight is None else np.asarray(rows.weight, dtype=np.float64)
     mean = np.asarray(column_means(x, weight))
     away = x - mean
-    covariance = (weight[:, None] * away).T @ away / weight.sum()
-    return simplex(mean, covariance, weight.sum())
+    return float(weight.sum()), mean, (weight[:, None] * away).T @ away / weight.sum()
 
 
 def simplex(mean: np.ndarray, covariance: np.ndarray, size: float) -> Rows:

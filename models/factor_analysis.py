@@ -38,7 +38,7 @@ from models.columns import Layout
 from models.condensed import condense
 from models.data import as_data, require_filled
 from models.distributions import ObservedFactors
-from models.factor_summaries import completed, expected, functionals, heywood, pairs, shown, simulate
+from models.factor_summaries import completed, expected, functionals, heywood, maximum, pairs, shown, simulate
 from models.gaussian_rows import LOG_2PI, centre, constant_columns, encode, flat, moments, table
 from models.hyperparameters import check_hyper, given_numbers
 from models.missing import Cells, observation, partly_observed
@@ -175,6 +175,7 @@ def _model(name: str, data: Data, num_factors: int, shared: bool, prior: Any) ->
         explains=explained("numbers", cells, None),
         reports="scores",
         table=Table(cells, lambda rows: observation(rows.x), static.completed, static.expected),
+        maximum=partial(maximum, num_factors) if shared and prior == "flat" else None,
         doubts=partial(heywood, data.columns),
         condense=condense,
     )

@@ -7,10 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from models.base import Algebra, Expected, Hyper, Sites
-from models.missing import observation
+from models.base import Algebra, Expected, Hyper, Sites, ZooError
+from models.condensed import moments
+from models.missing import Cells, observation
 from models.rows import Rows
 
+NO_NOISE = 1e-12  # eigenvalues below this share of the largest are rounding
 NO_REST = 0.005  # share of a column's variance below which its noise counts as none
 WITNESSES = 20  # columns whose communality is a functional
 
@@ -48,6 +50,23 @@ def heywood(columns: tuple[str, ...], hyper: Hyper, sites: Sites) -> list[str]:
         f"a Heywood case: the factors explain {listed} without rest, the noise is at its boundary 0 or near it, and more "
         "iterations would bring it nearer. Fewer factors, or prior=default, keep away from it"
     ]
+
+
+def maximum(num_factors: int, rows: Rows) -> dict[str, np.ndarray]:
+    """Maximum likelihood of PPCA (Tipping and Bishop 1999): loading U (Λ − σ² I)^½, of the L largest eigenvalues Λ of the
+    covariance with divisor N, where σ² = 1 / precision is the mean of the others.
+
+    Raises `ZooError` for rows with missing cells, and where nothing is left for the noise.
+    """
+    if isinstance(rows.x, Cells):
+        raise ZooError("the maximum of the likelihood has no closed form where cells are missing; use method=em")
+    _, mean, covariance = moments(rows)
+    values, vectors = np.linalg.eigh(covariance)
+    noise, top = values[:-num_factors].mean(), values[-num_factors:]
+    if not noise > NO_NOISE * top[-1]:
+        raise ZooError(f"{num_factors} factors explain these rows without rest, so that no noise is left; use fewer factors")
+    loading = vectors[:, -num_factors:] * np.sqrt(top - noise)
+    return {"loading": loading, "mean": mean, "precision": np.asarray(1 / noise)}
 
 
 def shown(dimension: int) -> np.ndarray:

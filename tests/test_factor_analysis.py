@@ -337,3 +337,19 @@ def test_sizes_are_compared():
     data = table(WHOLE)
     trees = {str(number): fit(MODELS["ppca"](data, num_factors=number), data, "em", num_starts=2) for number in (1, 2, 3)}
     assert compare(trees).table["BIC"].astype(float).idxmin() == "2"
+
+
+def test_exact_is_the_closed_form_of_the_maximum():
+    """Weights and all: EM from the same rows reaches it, and no point near it is above."""
+    data = table(WHOLE, weight=WEIGHT)
+    model = MODELS["ppca"](data, num_factors=FACTORS, prior="flat")
+    exact = fit(model, data, "exact")
+    em = fit(model, data, "em", num_starts=2, max_iter=20_000, tol=1e-14)
+    assert float(em["functionals"]["log_likelihood"]) == pytest.approx(float(exact["functionals"]["log_likelihood"]), rel=1e-10)
+    np.testing.assert_allclose(em["functionals"]["communality"], exact["functionals"]["communality"], atol=1e-6)
+    holed = table(HOLED)
+    flat = MODELS["ppca"](holed, prior="flat")
+    with pytest.raises(ZooError, match="no closed form where cells are missing"):
+        fit(flat, holed, "exact")
+    with pytest.raises(ZooError, match="continuous and never observed"):
+        fit(MODELS["ppca"](data), data, "exact")
