@@ -228,8 +228,8 @@ def require_model(model: Any) -> None:
 def identify(tree: xr.DataTree, model: Model, data: Any, criterion: str = "varimax") -> xr.DataTree:
     """A copy of a result relabelled again from ``posterior_raw``: ``posterior``, ``latent``, confidences and warnings.
 
-    For a model of factors ``criterion`` is "varimax", "quartimax", or "procrustes" (`inference.rotation`). Raises `ZooError` for
-    a result without raw draws (a point estimate, or a model without symmetry).
+    For a model of factors ``criterion`` is "varimax", "quartimax", or "procrustes" (`inference.rotation`). Raises `ZooError`
+    for a result without raw draws (a point estimate, or a model without symmetry).
     """
     require_model(model)
     if "posterior_raw" not in tree or model.symmetry is None:
