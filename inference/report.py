@@ -54,10 +54,12 @@ def parameters(tree: xr.DataTree) -> pd.DataFrame:
 def remarks(tree: xr.DataTree) -> list[str]:
     """What to know before reading the numbers: starts, label switching, doubts about labels, agreement with a label column."""
     doubts = [line for line in str(tree.attrs.get("warnings", "")).split("\n") if line]
+    relabelled = "sample_stats" in tree and "permutation" in tree["sample_stats"]
+    one = " (one labelling of the components)" if relabelled else ""
     if not trusted(tree):
         doubts.append("so the parameters of single components are not printed; summary.csv has them, for what they are worth")
     evidence = [
-        f"log evidence by {name}: {tree.attrs[key]:.2f} (one labelling of the components)"
+        f"log evidence by {name}: {tree.attrs[key]:.2f}{one}"
         for key, name in (("log_evidence_laplace", "Laplace"), ("log_evidence_importance", "importance sampling"))
         if key in tree.attrs
     ]

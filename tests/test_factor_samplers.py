@@ -20,7 +20,7 @@ RNG = np.random.default_rng(3)
 MISSING = RNG.uniform(size=(ROWS, COLUMNS)) < 0.3
 MISSING[0], MISSING[1] = False, True
 LOADING = np.array([[2.0, 0.0], [1.5, 0.3], [0.0, 1.5], [0.4, -1.2], [1.0, 1.0], [-1.0, 0.5]])
-X = RNG.normal(size=(150, 2)) @ LOADING.T + RNG.normal(size=(150, 6)) * [1, 0.7, 0.5, 1, 0.8, 0.6]
+X = RNG.normal(size=(60, 2)) @ LOADING.T + RNG.normal(size=(60, 6)) * [1, 0.7, 0.5, 1, 0.8, 0.6]
 HOLED = np.where(RNG.uniform(size=X.shape) < 0.15, np.nan, X)
 
 
@@ -88,8 +88,8 @@ def test_geweke(name, holes):
 def posterior(name, method):
     data = Data("rows", HOLED, tuple("abcdef"))
     model = MODELS[name](data, num_factors=FACTORS)
-    sizes = {"gibbs": 4000, "nuts": 1000}
-    tree = fit(model, data, method, num_warmup=500, num_samples=sizes[method], num_chains=4, seed=1)
+    sizes = {"gibbs": 3000, "nuts": 300}
+    tree = fit(model, data, method, num_warmup=300, num_samples=sizes[method], num_chains=3, seed=1)
     return summarise(tree, "functionals")
 
 
@@ -100,4 +100,4 @@ def test_nuts_and_gibbs_agree(name):
     error = np.hypot(gibbs["sd"] / np.sqrt(gibbs["ess_bulk"]), nuts["sd"] / np.sqrt(nuts["ess_bulk"]))
     assert (abs(gibbs["mean"] - nuts["mean"]) / error).max() < 5
     assert gibbs["r_hat"].max() < 1.05
-    assert nuts["r_hat"].max() < 1.02
+    assert nuts["r_hat"].max() < 1.05
