@@ -1,8 +1,8 @@
 """Factor analysis against scikit-learn, part by part: maximum likelihood, growth with the rows, and NUTS against Gibbs.
 
-- *em*: 20,000 × 100 of 10 factors, to the log-likelihood that scikit-learn ends with at its default stop and at a tight one, by
-  its ``lapack`` and its ``randomized`` decomposition; each from its own start. The zoo's time holds the fit, with the result tree
-  (scores and log-likelihood of every row), compiled.
+- *em*: 20,000 × 100 of 10 factors, to the log-likelihood that scikit-learn ends with at its default stop and at a tight one,
+  by its ``lapack`` and its ``randomized`` decomposition; each from its own start. The zoo's time holds the fit, with the
+  result tree (scores and log-likelihood of every row), compiled.
 - *growth*: seconds an iteration and memory beyond the data, to 1,000,000 × 50 of 5 factors.
 - *samplers*: effective draws a second of the slowest functional, NUTS on the marginal program and Gibbs, on ``wine``.
 """

@@ -16,7 +16,7 @@ from inference.occupancy import occupied_probs
 from inference.outcome import Draws, Points, Task
 from inference.program import latent_sites
 from inference.relabel import Identification, identify_draws
-from inference.results import dataset, environment
+from inference.results import dataset, packages
 from inference.rotation import identify_rotations, oriented
 from models.base import Data, Model, Permutation, Rotation, ZooError, reports_probabilities
 from models.columns import Layout, as_typed
@@ -32,6 +32,8 @@ def of_points(task: Task, points: Points) -> tuple[dict[str, xr.Dataset], dict[s
     if not sound:
         what = "no start reached a mode" if len(points.failure) > 1 else "there is no mode"
         raise ZooError(f"{what}: {points.failure[0]}")
+    if isinstance(model.symmetry, Rotation):  # any rotation is as good: the one that is simplest to read
+        points = points._replace(sites=oriented(points.sites, model.symmetry, model.dims, column_scale(model)))
     final = np.full(len(points.failure), np.nan)
     best, chosen, one = sound[0], {}, None
     for s in sound:  # one at a time: they share a compilation, and only the best start's latents are kept
@@ -42,9 +44,6 @@ def of_points(task: Task, points: Points) -> tuple[dict[str, xr.Dataset], dict[s
             best, chosen, one = s, sites, at
     if one is None:
         raise ZooError("no start reached a finite log joint; check the scale of the data and the prior")
-    if isinstance(model.symmetry, Rotation):  # any rotation is as good: the one that is simplest to read
-        chosen = oriented(chosen, model.symmetry, model.dims, column_scale(model))
-        one = evaluate(model, task.hyper, task.prior, task.rows, chosen)
     groups = {
         "point_estimate": dataset({name: leaf[0] for name, leaf in chosen.items()}, model),
         "functionals": dataset({name: value[0] for name, value in one.functionals.items()}, model),
@@ -284,7 +283,7 @@ def as_tree(model: Model, data: Any, groups: dict[str, xr.Dataset], attrs: dict[
         leaves = {jax.tree_util.keystr(path) or "data": leaf for path, leaf in jax.tree_util.tree_leaves_with_path(data)}
         groups["observed_data"] = dataset({name.strip("[]'\""): leaf for name, leaf in leaves.items()}, model)
     groups["constant_data"] = dataset(model.hyper, model)
-    packages = environment()["packages"]
+    versions = packages()
     attrs |= {
         "model": model.name,
         "explains": model.explains,
@@ -292,9 +291,9 @@ def as_tree(model: Model, data: Any, groups: dict[str, xr.Dataset], attrs: dict[
         "warnings": "\n".join([*model.warnings, *filter(None, [attrs.get("warnings", "")])]),
         "data": data.name if isinstance(data, Data) else "program data",
         "inference_library": "bayes-model-zoo",
-        "inference_library_version": packages["bayes-model-zoo"],
-        "numpyro_version": packages["numpyro"],
-        "jax_version": packages["jax"],
+        "inference_library_version": versions["bayes-model-zoo"],
+        "numpyro_version": versions["numpyro"],
+        "jax_version": versions["jax"],
     }
     tree = xr.DataTree.from_dict({f"/{name}": group for name, group in groups.items()})
     tree.attrs = attrs

@@ -3,6 +3,7 @@
 import os
 import platform
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -45,19 +46,25 @@ def environment() -> dict[str, Any]:
     """What the run ran on: versions, platform, devices."""
     import jax
 
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+        "devices": [str(device) for device in jax.devices()],
+        "packages": packages(),
+    }
+
+
+@cache
+def packages() -> dict[str, str]:
+    """Package -> version, of those that a result depends on; read from disk once."""
     found = {}
     for package in RECORDED:
         try:
             found[package] = version(package)
         except PackageNotFoundError:
             found[package] = "not installed"
-    return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "cores": os.cpu_count(),
-        "devices": [str(device) for device in jax.devices()],
-        "packages": found,
-    }
+    return found
 
 
 def save(tree: xr.DataTree, path: Path) -> None:

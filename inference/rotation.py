@@ -17,8 +17,8 @@ from inference.relabel import MAX_ROUNDS, SURE, TOLERATED, UNTOLD, Identificatio
 from models.base import Rotation, ZooError
 
 CRITERIA = {"varimax": 1.0, "quartimax": 0.0}  # weight of the columns' own mean square: the orthomax family
-ITERATIONS = 500
-TOLERANCE = 1e-10
+ITERATIONS = 200
+TOLERANCE = 1e-8  # of an entry of the rotation
 
 
 def rotate(loading: np.ndarray, criterion: str = "varimax") -> np.ndarray:
