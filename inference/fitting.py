@@ -173,7 +173,9 @@ def checked_options(method: str, module: Any, options: Mapping[str, Any]) -> Any
 
 
 def make_task(model: Model, data: Any, seed: int, start: Mapping[str, ArrayLike] | None, reporter: Reporter) -> Task:
-    """Model, data and start on the device, in the precision in force."""
+    """Model, data and start on the device, in the precision in force; raises `ZooError` for moments where rows are needed."""
+    if isinstance(data, Data) and data.moments and model.condense is None:
+        raise ZooError(f"{data.name} is a covariance and no rows: enough for factor_analysis and ppca, not for {model.name}")
     on_host = model.rows(data)
     hyper, prior, rows = as_arrays((dict(model.hyper), dict(model.prior), on_host))
     condensed = rows if model.condense is None else as_arrays(model.condense(on_host))

@@ -5,12 +5,13 @@ import numpy as np
 from models.base import on_host
 from models.missing import Cells, column_means
 from models.rows import Rows
+from models.simplex import simplex
 
 
 def condense(rows: Rows) -> Rows:
     """D + 1 weighted rows with the count, the means and the covariance of the N rows, where all cells are observed.
 
-    They are the vertices of a simplex about the mean. Whatever reads the scores' expectations or the likelihood as a whole
+    Whatever reads the scores' expectations or the likelihood as a whole
     cannot tell them from the rows themselves.
     """
     if isinstance(rows.x, Cells):
@@ -19,7 +20,8 @@ def condense(rows: Rows) -> Rows:
     if number <= dimension + 1:
         return rows
     size, mean, covariance = moments(rows)
-    return simplex(mean, covariance, size)
+    x, weight = simplex(mean, covariance, size)
+    return Rows(on_host(x), on_host(weight))
 
 
 def moments(rows: Rows) -> tuple[float, np.ndarray, np.ndarray]:
@@ -29,14 +31,3 @@ def moments(rows: Rows) -> tuple[float, np.ndarray, np.ndarray]:
     mean = np.asarray(column_means(x, weight))
     away = x - mean
     return float(weight.sum()), mean, (weight[:, None] * away).T @ away / weight.sum()
-
-
-def simplex(mean: np.ndarray, covariance: np.ndarray, size: float) -> Rows:
-    """D + 1 rows of equal weights, ``size`` in all, with this mean and covariance."""
-    from scipy.linalg import helmert
-
-    dimension = len(mean)
-    values, vectors = np.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    corners = np.sqrt(dimension + 1) * helmert(dimension + 1).T  # (D + 1, D): rows sum to 0, and to (D + 1) I in squares
-    return Rows(on_host(mean + corners @ root.T), on_host(np.full(dimension + 1, size / (dimension + 1))))
