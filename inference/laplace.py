@@ -70,8 +70,8 @@ def run(task: Task, options: Options) -> Draws:
     best = int(np.nanargmin(energies))
     mode = jnp.asarray(stacked[best])
     hessian = np.asarray(_hessian(spec, unravel, arrays, mode), dtype=np.float64)
-    orbit = orbits(task.model, unravel)
-    tangent, across = split_directions(np.asarray(orbit(mode), dtype=np.float64))
+    orbit = orbits(task.model, unravel, mode[None])
+    tangent, across = split_directions(orbit[0])
     eigenvalues, vectors = np.linalg.eigh(across.T @ ((hessian + hessian.T) / 2) @ across)
     if not (eigenvalues > 1e-10 * eigenvalues.max()).all():
         raise ZooError("laplace: the posterior has no isolated mode here (its Hessian is singular); use method=nuts or gibbs")
@@ -81,9 +81,9 @@ def run(task: Task, options: Options) -> Draws:
     flat = jnp.asarray(np.asarray(mode) + (noise / np.sqrt(eigenvalues)) @ vectors.T @ across.T, mode.dtype)
     log_det = float(np.log(eigenvalues).sum())
     log_q = -0.5 * (noise**2).sum(1) + 0.5 * log_det - 0.5 * len(eigenvalues) * np.log(2 * np.pi)
-    volumes = log_volumes(task.model, tangent, np.asarray(jax.lax.map(orbit, flat), dtype=np.float64))
+    volumes = log_volumes(task.model, tangent, orbits(task.model, unravel, flat))
     log_weights = volumes - np.asarray(_energies(spec, unravel, arrays, flat), dtype=np.float64) - log_q
-    volume = float(log_volumes(task.model, tangent, np.asarray(orbit(mode), dtype=np.float64)[None])[0])
+    volume = float(log_volumes(task.model, tangent, orbit)[0])
     z = jax.vmap(unravel)(flat)
     sites = constrain_draws(supports, jax.tree.map(lambda leaf: leaf.reshape(*size, *leaf.shape[1:]), z))
     timing = {"compile_seconds": minima.compile_seconds, "warmup_seconds": 0.0, "run_seconds": minima.run_seconds}
@@ -105,17 +105,20 @@ def run(task: Task, options: Options) -> Draws:
     )
 
 
-def orbits(model: Model, unravel: Callable[[Array], Any]) -> Callable[[Array], Array]:
-    """Z on ℝᵈ -> (d, R): the directions in which a symmetry moves it without a change of density, one for two factors each.
+def orbits(model: Model, unravel: Any, flat: Array) -> np.ndarray:
+    """(S, d, R) at points (S, d) on ℝᵈ: directions in which a symmetry moves them at no change of density, one for two factors.
 
     A model without such a symmetry has none of them, R = 0.
     """
-    symmetry = model.symmetry
-    if not isinstance(symmetry, Rotation):
-        return lambda flat: jnp.zeros((flat.shape[0], 0), flat.dtype)
-    rotated = [name for name, names in model.dims.items() if names[-1:] == (symmetry.dim,)]
+    if not isinstance(model.symmetry, Rotation):
+        return np.zeros((*flat.shape, 0))
+    rotated = tuple(name for name, names in model.dims.items() if names[-1:] == (model.symmetry.dim,))
+    return np.asarray(_turns(unravel, rotated, flat), dtype=np.float64)
 
-    def along(flat: Array) -> Array:
+
+@partial(jax.jit, static_argnames=("unravel", "rotated"))
+def _turns(unravel: Any, rotated: tuple[str, ...], flat: Array) -> Array:
+    def at(flat: Array) -> Array:
         z = unravel(flat)
         names = [name for name in rotated if name in z]
         size = z[names[0]].shape[-1]
@@ -126,7 +129,7 @@ def orbits(model: Model, unravel: Callable[[Array], Any]) -> Callable[[Array], A
             turns.append(ravel_pytree(moved)[0])
         return jnp.stack(turns, axis=1) if turns else jnp.zeros((flat.shape[0], 0), flat.dtype)
 
-    return along
+    return jax.lax.map(at, flat)
 
 
 def split_directions(orbit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -54,6 +54,7 @@ def predict(
 
 def without_cells(model: Model, source: xr.DataTree | Sites, data: Any, precision: int = 64) -> xr.Dataset:
     """`predict` without a word on missing cells."""
+    require_model(model)
     return (probabilities if reports_probabilities(model) else scores)(model, source, data, precision)
 
 
