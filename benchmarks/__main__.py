@@ -7,7 +7,7 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping
 
-from benchmarks import classifiers, gmm, mixed_mixture
+from benchmarks import classifiers, factor_analysis, gmm, mixed_mixture
 from benchmarks.measure import Target, print_header, print_targets
 
 # model -> part -> a function that measures, prints and returns the targets
@@ -15,6 +15,7 @@ BENCHMARKS: Mapping[str, Mapping[str, Callable[[], list[Target]]]] = {
     "gmm": gmm.PARTS,
     "classifiers": classifiers.PARTS,
     "mixed_mixture": mixed_mixture.PARTS,
+    "factor_analysis": factor_analysis.PARTS,
 }
 
 

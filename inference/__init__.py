@@ -49,11 +49,18 @@ def compare(trees: Mapping[str, xr.DataTree], reference: str | None = None) -> C
     return comparison.compare(trees, reference)
 
 
-def identify(tree: xr.DataTree, model: Model, data: Any) -> xr.DataTree:
-    """A result with its draws relabelled again from ``posterior_raw``; see `inference.fitting.identify`."""
+def identify(tree: xr.DataTree, model: Model, data: Any, criterion: str = "varimax") -> xr.DataTree:
+    """A result with its draws relabelled, or its factors rotated, again from the raw ones; see `inference.fitting.identify`."""
     from inference import fitting
 
-    return fitting.identify(tree, model, data)
+    return fitting.identify(tree, model, data, criterion)
+
+
+def rotate(loading: Any, criterion: str = "varimax") -> np.ndarray:
+    """Loadings in the rotation that is simplest to read: varimax, quartimax or promax; see `inference.rotation.rotate`."""
+    from inference import rotation
+
+    return rotation.rotate(loading, criterion)
 
 
 def predict(model: Model, source: xr.DataTree | Sites, data: Any, **options: Any) -> xr.Dataset:
@@ -173,6 +180,7 @@ __all__ = [
     "posterior_predictive",
     "predict",
     "program_model",
+    "rotate",
     "score",
     "uncertain_rows",
 ]

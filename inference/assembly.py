@@ -16,8 +16,9 @@ from inference.occupancy import occupied_probs
 from inference.outcome import Draws, Points, Task
 from inference.program import latent_sites
 from inference.relabel import Identification, identify_draws
-from inference.results import dataset, environment
-from models.base import Data, Model, ZooError
+from inference.results import dataset, packages
+from inference.rotation import identify_rotations, oriented
+from models.base import Data, Model, Permutation, Rotation, ZooError, reports_probabilities
 from models.columns import Layout, as_typed
 from models.data import Note, is_sparse
 from models.documents import Sequences
@@ -31,6 +32,8 @@ def of_points(task: Task, points: Points) -> tuple[dict[str, xr.Dataset], dict[s
     if not sound:
         what = "no start reached a mode" if len(points.failure) > 1 else "there is no mode"
         raise ZooError(f"{what}: {points.failure[0]}")
+    if isinstance(model.symmetry, Rotation):  # any rotation is as good: the one that is simplest to read
+        points = points._replace(sites=oriented(points.sites, model.symmetry, model.dims, column_scale(model)))
     final = np.full(len(points.failure), np.nan)
     best, chosen, one = sound[0], {}, None
     for s in sound:  # one at a time: they share a compilation, and only the best start's latents are kept
@@ -48,7 +51,9 @@ def of_points(task: Task, points: Points) -> tuple[dict[str, xr.Dataset], dict[s
         "optimization": _optimization(points, final),
     }
     warnings = [f"start {s}: {why}" for s, why in enumerate(points.failure) if why is not None]
-    warnings += on_the_boundary(task, {name: leaf[0] for name, leaf in chosen.items()})
+    optimum = {name: np.asarray(leaf[0]) for name, leaf in chosen.items()}
+    warnings += on_the_boundary(task, optimum)
+    warnings += [] if model.doubts is None else model.doubts(model.hyper, optimum)
     attrs = {"best_start": best, "warnings": "\n".join(warnings), "interrupted": int(points.interrupted)}
     return groups | latent_group(model, one), attrs
 
@@ -97,7 +102,7 @@ def of_draws(task: Task, draws: Draws) -> tuple[dict[str, xr.Dataset], dict[str,
     warnings: list[str] = []
     if identified is not None:
         groups["posterior_raw"] = dataset(draws.sites, model, lead)
-        stats |= {"permutation": stacked(identified.permutation), "relabel_confidence": stacked(identified.confidence)}
+        stats |= {identified.name: stacked(identified.moves), "relabel_confidence": stacked(identified.confidence)}
         warnings = identified.warnings
     groups |= {
         "functionals": dataset({name: stacked(value) for name, value in at.functionals.items()}, model, lead),
@@ -112,17 +117,27 @@ def of_draws(task: Task, draws: Draws) -> tuple[dict[str, xr.Dataset], dict[str,
         warnings += [f"start {s}: {why}" for s, why in enumerate(draws.optimization.failure) if why is not None]
     warnings += draws.warnings
     latent = latent_group(model, at)
-    if identified is not None and model.algebra is not None:
-        number = np.arange(1, identified.permutation.shape[1] + 1)
+    if identified is not None and model.algebra is not None and isinstance(model.symmetry, Permutation):
+        number = np.arange(1, identified.moves.shape[1] + 1)
         probs = occupied_probs(model.algebra, task.hyper, task.rows, flat, len(number), identified.fewest)
         latent["latent"] = latent["latent"].assign(occupied_probs=("occupied", probs)).assign_coords(occupied=number)
     return groups | latent, attrs | {"warnings": "\n".join(warnings), "interrupted": int(draws.interrupted)}
 
 
-def identified_draws(task: Task, flat: Mapping[str, np.ndarray]) -> Identification | None:
+def column_scale(model: Model) -> np.ndarray:
+    """What makes loadings of different columns comparable: (D,), or 1."""
+    name = model.symmetry.scale if isinstance(model.symmetry, Rotation) else None
+    return np.ones(1) if name is None else np.asarray(model.hyper[name])
+
+
+def identified_draws(task: Task, flat: Mapping[str, np.ndarray], criterion: str = "varimax") -> Identification | None:
+    """The draws (S, …) with their labels, or their factors, moved to where they compare; None without such a symmetry."""
     model = task.model
     if model.symmetry is None:
         return None
+    if isinstance(model.symmetry, Rotation):
+        log_joint = evaluate(model, task.hyper, task.prior, task.rows, flat).log_joint
+        return identify_rotations(flat, model.symmetry, model.dims, column_scale(model), log_joint, criterion)
     latents = latents_of_draws(model, task.hyper, task.prior, task.rows, flat)
     log_joint = evaluate(model, task.hyper, task.prior, task.rows, flat).log_joint
     rows = row_count(model, task.hyper, task.prior, task.rows, flat)
@@ -159,20 +174,18 @@ def latent_group(model: Model, at: Evaluation) -> dict[str, xr.Dataset]:
         return {}
     probs = at.latents.astype(np.float32, copy=False)
     dim = latent_dim(model)
+    coords = {"row": np.arange(len(probs)), dim: model.coords.get(dim, np.arange(probs.shape[1]))}
+    if not reports_probabilities(model):
+        return {"latent": xr.Dataset({model.reports: (("row", dim), probs)}, coords=coords)}
     # By parts: NumPy copies a read-only array, which a device's is, before it looks for the largest entries.
     decode = np.concatenate([part.argmax(1) for part in np.array_split(probs, 1 + len(probs) // PART)])
-    variables = {"responsibilities": (("row", dim), probs), "decode": (("row",), decode)}
-    return {
-        "latent": xr.Dataset(
-            variables, coords={"row": np.arange(len(probs)), dim: model.coords.get(dim, np.arange(probs.shape[1]))}
-        )
-    }
+    return {"latent": xr.Dataset({model.reports: (("row", dim), probs), "decode": (("row",), decode)}, coords=coords)}
 
 
 def latent_dim(model: Model) -> str:
-    """The dimension along which the probabilities of a row's latent lie."""
-    if "responsibilities" in model.dims:
-        return model.dims["responsibilities"][-1]
+    """The dimension along which what is reported of a row's latent lies: probabilities, or scores."""
+    if model.reports in model.dims:
+        return model.dims[model.reports][-1]
     return "component" if model.symmetry is None else model.symmetry.dim
 
 
@@ -270,7 +283,7 @@ def as_tree(model: Model, data: Any, groups: dict[str, xr.Dataset], attrs: dict[
         leaves = {jax.tree_util.keystr(path) or "data": leaf for path, leaf in jax.tree_util.tree_leaves_with_path(data)}
         groups["observed_data"] = dataset({name.strip("[]'\""): leaf for name, leaf in leaves.items()}, model)
     groups["constant_data"] = dataset(model.hyper, model)
-    packages = environment()["packages"]
+    versions = packages()
     attrs |= {
         "model": model.name,
         "explains": model.explains,
@@ -278,9 +291,9 @@ def as_tree(model: Model, data: Any, groups: dict[str, xr.Dataset], attrs: dict[
         "warnings": "\n".join([*model.warnings, *filter(None, [attrs.get("warnings", "")])]),
         "data": data.name if isinstance(data, Data) else "program data",
         "inference_library": "bayes-model-zoo",
-        "inference_library_version": packages["bayes-model-zoo"],
-        "numpyro_version": packages["numpyro"],
-        "jax_version": packages["jax"],
+        "inference_library_version": versions["bayes-model-zoo"],
+        "numpyro_version": versions["numpyro"],
+        "jax_version": versions["jax"],
     }
     tree = xr.DataTree.from_dict({f"/{name}": group for name, group in groups.items()})
     tree.attrs = attrs

@@ -145,8 +145,11 @@ def _elpd(tree: xr.DataTree) -> dict[str, float]:
     import arviz_stats
 
     rows = tree["log_likelihood"].to_dataset()["x"].transpose("chain", "draw", "row")
-    if rows.sizes["chain"] * rows.sizes["draw"] < FEWEST:
+    observed = tree["observed_data"].to_dataset() if "observed_data" in tree else xr.Dataset()
+    weight = np.asarray(observed["weight"]) if "weight" in observed else np.ones(rows.sizes["row"])
+    if rows.sizes["chain"] * rows.sizes["draw"] < FEWEST or not np.isin(weight, (0, 1)).all():  # leave one of 1.7 rows out?
         return {"elpd": np.nan, "se": np.nan, "k-hat": np.nan}
+    rows = rows[..., weight > 0]
     spread = np.ptp(rows.values, axis=(0, 1))
     varying = spread > 1e-9 * (1 + np.abs(rows.values[0, 0]))  # a row without a cell says the same of every θ
     if not varying.any():

@@ -138,7 +138,9 @@ def raw_rhat(tree: xr.DataTree) -> str:
     if "posterior_raw" not in tree:
         return ""
     raw, now = summarise(tree, "posterior_raw")["r_hat"].max(), summarise(tree, "posterior")["r_hat"].max()
+    change = f"largest R-hat of a parameter: {raw:.2f} raw, {now:.2f}"
+    if "permutation" not in tree["sample_stats"]:
+        return f"{change} after the factors were turned onto one another"
     moved = values(tree, "sample_stats", "permutation")
     switched = float((moved != moved[:1, :1]).any(-1).mean())
-    moves = f"{switched:.0%} of the draws carry other labels than the first"
-    return f"largest R-hat of a parameter: {raw:.2f} raw, {now:.2f} relabelled; {moves}"
+    return f"{change} relabelled; {switched:.0%} of the draws carry other labels than the first"

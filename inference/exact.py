@@ -6,6 +6,8 @@ With every label given, q(θ) = p(θ | x, z) is the conjugate family at nu = pri
 
 With missing labels the posterior is a mixture of such families over all assignments z, each weighed by its p(x, z): enumerated
 up to `MOST` of them. Draws are independent, so that R-hat and effective sample size tell of their number only.
+
+A model under a flat prior has no posterior, but may know the maximum of its likelihood in closed form (``Model.maximum``).
 """
 
 import time
@@ -18,7 +20,7 @@ import numpy as np
 from jax import Array
 
 from inference.optimise import require_algebra, require_proper, require_single_rows
-from inference.outcome import Draws, Task
+from inference.outcome import Draws, Points, Task
 from inference.start import finite_latents, start_states
 from inference.sweep import block_map, local_step, rows_weight
 from models.base import Algebra, Hyper, Pytree, Stats, ZooError, add, at_mean, at_sample, inner, log_partition, log_prior
@@ -44,8 +46,10 @@ def refuses(algebra: Algebra) -> str | None:
     return None if algebra.latent.discrete else CONTINUOUS
 
 
-def run(task: Task, options: Options) -> Draws:
-    """Independent draws of every site, and the log evidence."""
+def run(task: Task, options: Options) -> Draws | Points:
+    """Independent draws of every site, and the log evidence; or the maximum of the likelihood, where that has a closed form."""
+    if task.model.maximum is not None:
+        return _maximum(task)
     algebra = require_algebra(task, refuses)
     require_proper(task)
     if not finite_latents(algebra, task.hyper, task.prior, task.rows):
@@ -70,6 +74,21 @@ def run(task: Task, options: Options) -> Draws:
         {},
         {"compile_seconds": 0.0, "warmup_seconds": 0.0, "run_seconds": time.perf_counter() - clock},
         attrs={"log_evidence": float(evidence.max() + np.log(cumulative[-1]))},
+    )
+
+
+def _maximum(task: Task) -> Points:
+    assert task.model.maximum is not None
+    clock = time.perf_counter()
+    sites = task.model.maximum(jax.tree.map(np.asarray, task.condensed))
+    one = np.ones(1)
+    return Points(
+        sites={name: np.asarray(leaf)[None] for name, leaf in sites.items()},
+        objective=np.full((1, 1), np.nan),
+        iterations=one.astype(int),
+        converged=one.astype(bool),
+        failure=[None],
+        timing={"compile_seconds": 0.0, "warmup_seconds": 0.0, "run_seconds": time.perf_counter() - clock},
     )
 
 

@@ -25,7 +25,7 @@ from inference.progress import Bar, Reporter, Silent
 from inference.relabel import doubts_labels
 from inference.results import dataset
 from inference.sweep import num_rows
-from models.base import Model, Pytree, ZooError
+from models.base import Model, Pytree, Rotation, ZooError
 from models.data import Data
 
 SHARED = {"seed": 0, "precision": 64, "progress": False}  # options of every method, with their defaults
@@ -80,7 +80,7 @@ def fit(
         reporter.phase("evaluating", None)
         assemble = of_points if isinstance(outcome, Points) else of_draws
         groups, attrs = assemble(task, outcome)
-        attrs["num_parameters"] = num_parameters(model.spec, task.hyper, task.rows)
+        attrs["num_parameters"] = num_parameters(model.spec, task.hyper, task.rows) - num_flat(model)
     attrs |= {
         "seed": int(seed),
         "precision": precision,
@@ -96,6 +96,14 @@ def check_seed(seed: Any) -> None:
     """A `ZooError` for what is not a seed."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
         raise ZooError(f"seed must be a whole number from 0 to 2³² − 1, got {seed!r}")
+
+
+def num_flat(model: Model) -> int:
+    """How many directions of the parameters a symmetry leaves without a likelihood: L (L − 1) / 2 rotations of L factors."""
+    if not isinstance(model.symmetry, Rotation):
+        return 0
+    size = len(model.coords[model.symmetry.dim])
+    return size * (size - 1) // 2
 
 
 def sample_size(rows: Pytree) -> float:
@@ -165,9 +173,14 @@ def checked_options(method: str, module: Any, options: Mapping[str, Any]) -> Any
 
 
 def make_task(model: Model, data: Any, seed: int, start: Mapping[str, ArrayLike] | None, reporter: Reporter) -> Task:
-    """Model, data and start on the device, in the precision in force."""
-    hyper, prior, rows = as_arrays((dict(model.hyper), dict(model.prior), model.rows(data)))
-    return Task(model, hyper, prior, rows, jax.random.PRNGKey(seed), checked_start(model, hyper, rows, start), reporter)
+    """Model, data and start on the device, in the precision in force; raises `ZooError` for moments where rows are needed."""
+    if isinstance(data, Data) and data.moments and model.condense is None:
+        raise ZooError(f"{data.name} is a covariance and no rows: enough for factor_analysis and ppca, not for {model.name}")
+    on_host = model.rows(data)
+    hyper, prior, rows = as_arrays((dict(model.hyper), dict(model.prior), on_host))
+    condensed = rows if model.condense is None else as_arrays(model.condense(on_host))
+    key = jax.random.PRNGKey(seed)
+    return Task(model, hyper, prior, rows, condensed, key, checked_start(model, hyper, rows, start), reporter)
 
 
 def checked_start(model: Model, hyper: Pytree, rows: Pytree, start: Mapping[str, ArrayLike] | None) -> Any:
@@ -214,10 +227,11 @@ def require_model(model: Any) -> None:
         )
 
 
-def identify(tree: xr.DataTree, model: Model, data: Any) -> xr.DataTree:
+def identify(tree: xr.DataTree, model: Model, data: Any, criterion: str = "varimax") -> xr.DataTree:
     """A copy of a result relabelled again from ``posterior_raw``: ``posterior``, ``latent``, confidences and warnings.
 
-    Raises `ZooError` for a result without raw draws (a point estimate, or a model without symmetry).
+    For a model of factors ``criterion`` is "varimax", "quartimax", or "procrustes" (`inference.rotation`). Raises `ZooError`
+    for a result without raw draws (a point estimate, or a model without symmetry).
     """
     require_model(model)
     if "posterior_raw" not in tree or model.symmetry is None:
@@ -226,15 +240,19 @@ def identify(tree: xr.DataTree, model: Model, data: Any) -> xr.DataTree:
     shape = next(iter(raw.values())).shape[:2]
     with x64(64):
         task = make_task(model, data, 0, None, Silent())
-        found = identified_draws(task, {name: value.reshape(-1, *value.shape[2:]) for name, value in raw.items()})
+        flat = {name: value.reshape(-1, *value.shape[2:]) for name, value in raw.items()}
+        found = identified_draws(task, flat, criterion)
         assert found is not None
         at = evaluate(model, task.hyper, task.prior, task.rows, found.sites, shape[1])
     chosen = {name: value.reshape(*shape, *value.shape[1:]) for name, value in found.sites.items()}
-    stats = {"permutation": found.permutation.reshape(*shape, -1), "relabel_confidence": found.confidence.reshape(shape)}
+    stats = {
+        found.name: found.moves.reshape(*shape, *found.moves.shape[1:]),
+        "relabel_confidence": found.confidence.reshape(shape),
+    }
     lead = ("chain", "draw")
     relabelled = tree.copy()
     relabelled["posterior"] = xr.DataTree(dataset(chosen, model, lead))
-    old = tree["sample_stats"].to_dataset().drop_vars(["permutation", "relabel_confidence"], errors="ignore")
+    old = tree["sample_stats"].to_dataset().drop_vars(list(stats), errors="ignore")
     relabelled["sample_stats"] = xr.DataTree(old.merge(dataset(stats, model, lead)))
     for name, group in latent_group(model, at).items():
         relabelled[name] = xr.DataTree(group)

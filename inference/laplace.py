@@ -3,11 +3,13 @@
 The mode is taken on the unconstrained space, with the Jacobian of the transforms (errata E20): it is not the MAP point. The
 result holds independent draws mapped back to the sites. Pareto k-hat of their importance weights says whether the Gaussian
 will do: above 0.7 it does not. The approximation sits on one mode; the evidence leaves out all others, so that for K components
-that are distinct and exchangeable log K! is to be added.
+that are distinct and exchangeable log K! is to be added. Where factors may be rotated the Gaussian lies across the orbit of the
+mode, and the evidence has the volume of the orbit.
 """
 
 from collections.abc import Callable, Hashable
 from functools import partial
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import jax
@@ -15,13 +17,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
+from scipy.special import gammaln
 
 from inference.optimise import require_proper
 from inference.outcome import Draws, Points, Task
 from inference.program import constrain_draws, potential, transforms, unconstrain_chains
 from inference.quasi_newton import minimise
 from inference.start import num_starts, start_sites
-from models.base import Pytree, ZooError
+from models.base import Model, Pytree, Rotation, ZooError
 
 GOOD_K = 0.7
 FEWEST = 25  # draws from which ArviZ fits a tail
@@ -54,7 +57,7 @@ def _energies(spec: Hashable, unravel: Any, arrays: tuple[Pytree, Pytree], flat:
 
 def run(task: Task, options: Options) -> Draws:
     """Draws from the Gaussian at the best mode found, the evidence, and k-hat."""
-    spec, arrays = task.model.spec, (task.hyper, task.rows)
+    spec, arrays = task.model.spec, (task.hyper, task.condensed)
     require_proper(task)
     supports = transforms(spec, *arrays)
     starts = unconstrain_chains(supports, start_sites(task, num_starts(task, options.num_starts)))
@@ -67,15 +70,20 @@ def run(task: Task, options: Options) -> Draws:
     best = int(np.nanargmin(energies))
     mode = jnp.asarray(stacked[best])
     hessian = np.asarray(_hessian(spec, unravel, arrays, mode), dtype=np.float64)
-    eigenvalues, vectors = np.linalg.eigh((hessian + hessian.T) / 2)
+    orbit = orbits(task.model, unravel, mode[None])
+    tangent, across = split_directions(orbit[0])
+    eigenvalues, vectors = np.linalg.eigh(across.T @ ((hessian + hessian.T) / 2) @ across)
     if not (eigenvalues > 1e-10 * eigenvalues.max()).all():
         raise ZooError("laplace: the posterior has no isolated mode here (its Hessian is singular); use method=nuts or gibbs")
     size = (options.num_chains, options.num_samples)
-    noise = np.random.default_rng(np.asarray(jax.random.key_data(task.key))).standard_normal((size[0] * size[1], len(mode)))
-    flat = jnp.asarray(np.asarray(mode) + (noise / np.sqrt(eigenvalues)) @ vectors.T, mode.dtype)
+    random = np.random.default_rng(np.asarray(jax.random.key_data(task.key)))
+    noise = random.standard_normal((size[0] * size[1], len(eigenvalues)))
+    flat = jnp.asarray(np.asarray(mode) + (noise / np.sqrt(eigenvalues)) @ vectors.T @ across.T, mode.dtype)
     log_det = float(np.log(eigenvalues).sum())
-    log_q = -0.5 * (noise**2).sum(1) + 0.5 * log_det - 0.5 * len(mode) * np.log(2 * np.pi)
-    log_weights = -np.asarray(_energies(spec, unravel, arrays, flat), dtype=np.float64) - log_q
+    log_q = -0.5 * (noise**2).sum(1) + 0.5 * log_det - 0.5 * len(eigenvalues) * np.log(2 * np.pi)
+    volumes = log_volumes(task.model, tangent, orbits(task.model, unravel, flat))
+    log_weights = volumes - np.asarray(_energies(spec, unravel, arrays, flat), dtype=np.float64) - log_q
+    volume = float(log_volumes(task.model, tangent, orbit)[0])
     z = jax.vmap(unravel)(flat)
     sites = constrain_draws(supports, jax.tree.map(lambda leaf: leaf.reshape(*size, *leaf.shape[1:]), z))
     timing = {"compile_seconds": minima.compile_seconds, "warmup_seconds": 0.0, "run_seconds": minima.run_seconds}
@@ -84,7 +92,7 @@ def run(task: Task, options: Options) -> Draws:
     )
     khat = pareto_k(log_weights)
     evidence = {
-        "log_evidence_laplace": float(-energies[best] + 0.5 * len(mode) * np.log(2 * np.pi) - 0.5 * log_det),
+        "log_evidence_laplace": float(volume - energies[best] + 0.5 * len(eigenvalues) * np.log(2 * np.pi) - 0.5 * log_det),
         "log_evidence_importance": float(np.logaddexp.reduce(log_weights) - np.log(len(log_weights))),
     }
     return Draws(
@@ -95,6 +103,53 @@ def run(task: Task, options: Options) -> Draws:
         optimization=points,
         attrs=evidence | {"best_start": best, "pareto_k": khat},
     )
+
+
+def orbits(model: Model, unravel: Any, flat: Array) -> np.ndarray:
+    """(S, d, R) at points (S, d) on ℝᵈ: directions in which a symmetry moves them at no change of density, one for two factors.
+
+    A model without such a symmetry has none of them, R = 0.
+    """
+    if not isinstance(model.symmetry, Rotation):
+        return np.zeros((*flat.shape, 0))
+    rotated = tuple(name for name, names in model.dims.items() if names[-1:] == (model.symmetry.dim,))
+    return np.asarray(_turns(unravel, rotated, flat), dtype=np.float64)
+
+
+@partial(jax.jit, static_argnames=("unravel", "rotated"))
+def _turns(unravel: Any, rotated: tuple[str, ...], flat: Array) -> Array:
+    def at(flat: Array) -> Array:
+        z = unravel(flat)
+        names = [name for name in rotated if name in z]
+        size = z[names[0]].shape[-1]
+        turns = []
+        for i, j in combinations(range(size), 2):
+            turn = jnp.zeros((size, size)).at[i, j].set(1.0).at[j, i].set(-1.0)
+            moved = {name: leaf @ turn if name in names else jnp.zeros_like(leaf) for name, leaf in z.items()}
+            turns.append(ravel_pytree(moved)[0])
+        return jnp.stack(turns, axis=1) if turns else jnp.zeros((flat.shape[0], 0), flat.dtype)
+
+    return jax.lax.map(at, flat)
+
+
+def split_directions(orbit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Orthonormal bases (d, R) of the directions along an orbit and (d, d − R) of those across it."""
+    basis = np.linalg.qr(orbit, mode="complete")[0] if orbit.shape[1] else np.eye(len(orbit))
+    return basis[:, : orbit.shape[1]], basis[:, orbit.shape[1] :]
+
+
+def log_volumes(model: Model, tangent: np.ndarray, orbits: np.ndarray) -> np.ndarray:
+    """Log volume (S,) of the orbits through S points (S, d, R) of a slice across the directions ``tangent``.
+
+    An integral over ℝᵈ is one over the slice of the density times this: all rotations, among them reflections, are in it, no
+    two of which leave a point in one place (there are at least as many columns as factors).
+    """
+    if not isinstance(model.symmetry, Rotation):
+        return np.zeros(len(orbits))
+    turns = tangent.shape[1]
+    size = int((1 + np.sqrt(1 + 8 * turns)) / 2)
+    spheres = [np.log(2.0) + 0.5 * k * np.log(np.pi) - gammaln(0.5 * k) for k in range(2, size + 1)]
+    return np.linalg.slogdet(np.einsum("dr,sdq->srq", tangent, orbits))[1] + sum(spheres) + np.log(2.0)
 
 
 def pareto_k(log_weights: np.ndarray) -> float:

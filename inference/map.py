@@ -57,16 +57,17 @@ def loss(program: Program, arrays: tuple[Any, ...], z: Pytree) -> Array:
 def run(task: Task, options: Options) -> Points:
     """Every start to its own maximum; the caller keeps the best and reports all."""
     spec = task.model.spec
-    supports = transforms(spec, task.hyper, task.rows)
-    leaves, structure = jax.tree.flatten(task.rows)
+    rows = task.condensed
+    supports = transforms(spec, task.hyper, rows)
+    leaves, structure = jax.tree.flatten(rows)
     program = Program(spec, (structure, tuple(leaf.shape for leaf in leaves)))
     svi = delta(program)
     if svi.guide.prototype_trace is None:
         # On shapes only: the guide learns the sites, and its values are never read, because `loss` gives every location. Run
         # on numbers, NumPyro's initialisation compiles hundreds of single operations.
-        jax.eval_shape(svi.init, task.key, task.hyper, task.rows)
+        jax.eval_shape(svi.init, task.key, task.hyper, rows)
     starts = unconstrain_chains(supports, start_sites(task, num_starts(task, options.num_starts)))
-    minima = minimise(loss, program, (task.hyper, task.rows, supports), starts, options.max_iter, options.tol, task.reporter)
+    minima = minimise(loss, program, (task.hyper, rows, supports), starts, options.max_iter, options.tol, task.reporter)
     sites = constrain_starts(supports, minima.points)
     return Points(
         sites={name: np.asarray(value) for name, value in sites.items()},
@@ -87,5 +88,5 @@ def _collapse(task: Task, sites: Mapping[str, Array], start: int, value: float) 
     if algebra is None or algebra.proper:
         return None
     T = algebra.natural(task.hyper, {name: leaf[start] for name, leaf in sites.items()})
-    nu = local_step(algebra, "mean", task.hyper, task.key, T, task.rows).stats
+    nu = local_step(algebra, "mean", task.hyper, task.key, T, task.condensed).stats
     return next((why for name, family in algebra.families if (why := family.defect(nu[name]))), None)

@@ -91,7 +91,7 @@ def step(kernel: Kernel, arrays: tuple[Pytree, Pytree], key: Array, state: Pytre
 def run(task: Task, options: Options) -> Draws:
     """Draws of every site from every chain, with the kernel's statistics."""
     require_proper(task)
-    arrays = (task.hyper, task.rows)
+    arrays = (task.hyper, task.condensed)
     kernel = Kernel(task.model.spec, options.num_warmup, options.target_accept, options.max_tree_depth)
     task.reporter.phase("starting chains", None)
     supports = transforms(task.model.spec, *arrays)

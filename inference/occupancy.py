@@ -46,7 +46,7 @@ def _numbers_occupied(algebra: Algebra, hyper: Hyper, rows: Pytree, keys: Array,
 
         def block(key: Array, rows: Pytree, weight: Array) -> Array:
             z = algebra.latent.sample(key, natural_parameters(algebra.features(hyper, rows)))
-            held: Array = weight @ algebra.latent.probs(z)
+            held: Array = weight @ algebra.latent.report(z)
             return held
 
         return (block_sum(block, pair[0], rows) > 0).sum()

@@ -111,7 +111,8 @@ def climb(
     """At most ``wanted`` starts to their fixed points: (points, their final states)."""
     algebra = require_algebra(task, refuses)
     state = initial(task, algebra, method, wanted)
-    arrays = (task.hyper, task.prior, task.rows, jnp.asarray(tol, float))
+    rows = task.condensed if method.verbs.latents == "mean" else task.rows
+    arrays = (task.hyper, task.prior, rows, jnp.asarray(tol, float))
     run = drive(step, (algebra, method), arrays, task.key, state, max_iter, task.reporter, "iterating", describe=_describe)
     return points(task, algebra, method, run), run.state
 

@@ -19,6 +19,7 @@ class Task(NamedTuple):
     hyper: Hyper
     prior: Mapping[str, Stats]
     rows: Pytree
+    condensed: Pytree  # what stands for the rows where only expected latents or the likelihood as a whole are asked for
     key: Array
     start: Sites | None  # sites to start from, in place of `inference.start`
     reporter: Reporter

@@ -1,6 +1,6 @@
 """What a fitted model says of rows, old or new: log-likelihood, component probabilities, log density."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -13,8 +13,8 @@ from jax import Array
 from inference.assembly import latent_dim
 from inference.evaluate import Static, in_groups, point, static_of, together
 from inference.fitting import as_arrays, checked_start, require_model, x64
-from inference.sweep import BLOCK
-from models.base import Hyper, Model, Pytree, Sites, Stats, ZooError
+from inference.sweep import BLOCK, block_map
+from models.base import Algebra, Expected, Hyper, Model, Pytree, Sites, Stats, ZooError, reports_probabilities
 from models.data import Data, has_missing_cell
 
 
@@ -38,12 +38,13 @@ def predict(
     """Predict the rows of ``data``, averaged over the draws of a result, or at a dict of sites.
 
     Returns ``probs`` (row, component) = p(z = k | x), ``assignment`` (row), the most probable component, and ``log_density``
-    (row) = log p(x). Averaging is over the posterior: p(z = k | x) = Σ_s p(x, z = k | θ_s) / Σ_s p(x | θ_s). Where cells are
-    missing also what `inference.imputation.impute` says of them, in ``num_draws`` draws by ``seed``, none for 0. The labels of
-    ``data`` are not looked at.
-    Raises `ZooError` for data with other columns than the model's, or a program that hides its latents.
+    (row) = log p(x). Averaging is over the posterior: p(z = k | x) = Σ_s p(x, z = k | θ_s) / Σ_s p(x | θ_s). A model of
+    factors has ``scores`` and ``scores_sd`` (row, factor) and the ``reconstruction`` (row, column) from them in their place.
+    Where cells are missing also what `inference.imputation.impute` says of them, in ``num_draws`` draws by ``seed``; 0 is for
+    none. The labels of ``data`` are not looked at. Raises `ZooError` for data with other columns than the model's, or a program
+    that hides its latents.
     """
-    found = probabilities(model, source, data, precision)
+    found = without_cells(model, source, data, precision)
     if num_draws == 0 or model.table is None or not has_missing_cell(model.read(data)):
         return found
     from inference.imputation import impute
@@ -51,8 +52,65 @@ def predict(
     return found.merge(impute(model, source, forget_labels(model, data), num_draws, seed, precision))
 
 
-def probabilities(model: Model, source: xr.DataTree | Sites, data: Any, precision: int = 64) -> xr.Dataset:
+def without_cells(model: Model, source: xr.DataTree | Sites, data: Any, precision: int = 64) -> xr.Dataset:
     """`predict` without a word on missing cells."""
+    require_model(model)
+    return (probabilities if reports_probabilities(model) else scores)(model, source, data, precision)
+
+
+def scores(model: Model, source: xr.DataTree | Sites, data: Any, precision: int = 64) -> xr.Dataset:
+    """Mean and standard deviation of the scores of every row, its log density, and what the scores make of its columns."""
+    require_model(model)
+    assert model.algebra is not None
+    assert model.table is not None
+    with x64(precision):
+        hyper, rows, draws = as_arrays((dict(model.hyper), model.rows(forget_labels(model, data)), draws_of(source)))
+        found = _score_average(model.algebra, model.table.expected, hyper, rows, draws)
+    log_density, mean, square, reconstruction = (np.asarray(leaf, dtype=np.float64) for leaf in found)
+    dim = latent_dim(model)
+    variables = {
+        model.reports: (("row", dim), mean),
+        f"{model.reports}_sd": (("row", dim), np.sqrt(np.maximum(square - mean**2, 0.0))),
+        "log_density": (("row",), log_density),
+        "reconstruction": (("row", "column"), reconstruction),
+    }
+    coords = {"row": np.arange(len(mean)), dim: model.coords[dim], "column": list(model.table.cells.columns)}
+    return xr.Dataset(variables, coords=coords)
+
+
+@partial(jax.jit, static_argnames=("algebra", "expected"))
+def _score_average(
+    algebra: Algebra, expected: Callable[..., tuple[Expected, ...]], hyper: Hyper, rows: Pytree, draws: Sites
+) -> tuple[Array, Array, Array, Array]:
+    """Log mean density, first and second moments of the scores, and expected columns: over draws, weighed by the density."""
+
+    def at(sites: Sites) -> tuple[Array, ...]:
+        natural_parameters = algebra.local(algebra.natural(hyper, sites))
+
+        def block(rows: Pytree) -> tuple[Array, ...]:
+            local = natural_parameters(algebra.features(hyper, rows))
+            z = algebra.latent.mean(jax.random.PRNGKey(0), local)
+            assert algebra.latent.spread is not None
+            mean = algebra.latent.report(z)
+            columns = jnp.stack([column.mean for column in expected(hyper, sites, rows)], axis=1)
+            return algebra.latent.log_partition(local), mean, algebra.latent.spread(z) + mean**2, columns
+
+        return block_map(block, rows)
+
+    def one(sums: tuple[Array, ...], sites: Sites) -> tuple[tuple[Array, ...], None]:
+        log_density, *now = at(sites)
+        total = jnp.logaddexp(sums[0], log_density)
+        share = jnp.exp(log_density - total)[:, None]
+        return (total, *(old + share * (new - old) for old, new in zip(sums[1:], now, strict=True))), None
+
+    shapes = jax.eval_shape(lambda: at(jax.tree.map(lambda leaf: leaf[0], draws)))
+    log_density, *rest = (jnp.zeros(shape.shape, shape.dtype) for shape in shapes)
+    found, _ = jax.lax.scan(one, (log_density - jnp.inf, *rest), draws)
+    return found[0] - jnp.log(jax.tree.leaves(draws)[0].shape[0]), found[1], found[2], found[3]
+
+
+def probabilities(model: Model, source: xr.DataTree | Sites, data: Any, precision: int = 64) -> xr.Dataset:
+    """`predict` of a model whose latents take values, without a word on missing cells."""
     require_model(model)
     draws = draws_of(source)
     if model.algebra is not None:
@@ -102,6 +160,8 @@ def score(model: Model, source: xr.DataTree | Sites, data: Any, num_bins: int = 
         raise ZooError(f"num_bins must be a whole number above 0, got {num_bins!r}")
     table = model.read(data)
     classes = [str(name) for name in model.coords.get(latent_dim(model), [])]
+    if not reports_probabilities(model):
+        raise ZooError(f"{model.name} has scores, not classes: nothing it says of a row is a label")
     if table.labels is None or not (table.labels >= 0).any():
         raise ZooError(f"{table.name} has no labels to score against: name the column with label=")
     if model.symmetry is not None:

@@ -23,15 +23,21 @@ from models.base import Permutation
 SURE = 0.95  # a draw is sure of its labels above this confidence
 TOLERATED = 0.05  # share of draws that may be unsure, or have an empty component, before labels are not to be trusted
 MAX_ROUNDS = 50
-OVERLAP, EMPTY = "components overlap", "holds less than one row"  # how the two warnings are told apart
+OVERLAP, EMPTY = "components overlap", "holds less than one row"  # how the warnings are told apart
+UNTOLD = "factors cannot be told apart"
 ENUMERATED = 5  # components up to which all permutations are tried
 
 
 class Identification(NamedTuple):
-    """``sites`` (S, ...) relabelled by ``permutation`` (S, K): component k of a draw was component permutation[k]."""
+    """``sites`` (S, ...) after every draw was moved to where it compares with the others.
+
+    ``moves`` is called "permutation" (S, K), component k of a draw was component moves[k], or "rotation" (S, L, L), by which
+    its factors were multiplied.
+    """
 
     sites: dict[str, np.ndarray]
-    permutation: np.ndarray
+    name: str
+    moves: np.ndarray
     confidence: np.ndarray  # (S,)
     warnings: list[str]  # why the labels are not to be trusted; empty when they are
     fewest: float  # least number of rows expected in a component of a draw, among the rows that were looked at; 0: unknown
@@ -59,7 +65,7 @@ def identify_draws(
     relabelled = {name: permute(value, permutation, symmetry, dims.get(name, ())) for name, value in sites.items()}
     warnings = _doubts(confidence, None if latents is None else np.take_along_axis(latents.mean(1), permutation, 1) * num_rows)
     fewest = 0.0 if latents is None else float(latents.sum(1).min())
-    return Identification(relabelled, permutation, confidence, warnings, fewest)
+    return Identification(relabelled, "permutation", permutation, confidence, warnings, fewest)
 
 
 def permute(value: np.ndarray, permutation: np.ndarray, symmetry: Permutation, dims: tuple[str, ...]) -> np.ndarray:
@@ -153,7 +159,7 @@ def _gap(cost: np.ndarray, chosen: np.ndarray) -> float:
 
 def doubts_labels(warning: str) -> bool:
     """Whether a warning says that labels are not to be trusted."""
-    return OVERLAP in warning or EMPTY in warning
+    return any(words in warning for words in (OVERLAP, EMPTY, UNTOLD))
 
 
 def _doubts(confidence: np.ndarray, occupancy: np.ndarray | None) -> list[str]:

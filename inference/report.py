@@ -54,10 +54,12 @@ def parameters(tree: xr.DataTree) -> pd.DataFrame:
 def remarks(tree: xr.DataTree) -> list[str]:
     """What to know before reading the numbers: starts, label switching, doubts about labels, agreement with a label column."""
     doubts = [line for line in str(tree.attrs.get("warnings", "")).split("\n") if line]
+    relabelled = "sample_stats" in tree and "permutation" in tree["sample_stats"]
+    one = " (one labelling of the components)" if relabelled else ""
     if not trusted(tree):
         doubts.append("so the parameters of single components are not printed; summary.csv has them, for what they are worth")
     evidence = [
-        f"log evidence by {name}: {tree.attrs[key]:.2f} (one labelling of the components)"
+        f"log evidence by {name}: {tree.attrs[key]:.2f}{one}"
         for key, name in (("log_evidence_laplace", "Laplace"), ("log_evidence_importance", "importance sampling"))
         if key in tree.attrs
     ]
@@ -100,7 +102,8 @@ def trusted(tree: xr.DataTree) -> bool:
 
 
 def _agreement(tree: xr.DataTree) -> str:
-    if "label" not in tree["observed_data"] or "latent" not in tree or tree.attrs.get("labels_observed", 0):
+    decoded = "latent" in tree and "decode" in tree["latent"]
+    if "label" not in tree["observed_data"] or not decoded or tree.attrs.get("labels_observed", 0):
         return ""
     score = adjusted_rand_index(values(tree, "observed_data", "label"), values(tree, "latent", "decode"))
     return f"adjusted Rand index of the most probable components against the labels of the data: {score:.3f}"
@@ -259,7 +262,7 @@ def _least_certain(tree: xr.DataTree) -> str:
 
 def _uncertain_rows(tree: xr.DataTree) -> pd.DataFrame:
     """The rows that are least certain, numbered from 1, where labels mean the same in every draw."""
-    if "latent" not in tree or not trusted(tree):
+    if "latent" not in tree or "decode" not in tree["latent"] or not trusted(tree):
         return pd.DataFrame()
     rows = uncertain_rows(tree)
     return rows.set_axis(rows.index + 1)

@@ -3,6 +3,7 @@
 import os
 import platform
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,12 @@ def dataset(
     values: Mapping[str, Any], model: Model, lead: tuple[str, ...] = (), attrs: Mapping[str, Any] | None = None
 ) -> xr.Dataset:
     """Arrays with the leading dimensions ``lead`` and then the model's named ones, with their coordinates."""
-    permutation = {} if model.symmetry is None else {"permutation": (model.symmetry.dim,)}
+    dim = None if model.symmetry is None else model.symmetry.dim
+    moves = {} if dim is None else {"permutation": (dim,), "rotation": (f"raw_{dim}", dim)}
     variables, coords = {}, {}
     for name, value in values.items():
         array = np.asarray(value)
-        names = (dict(model.dims) | permutation).get(name, ())
+        names = (dict(model.dims) | moves).get(name, ())
         rest = (
             names if len(names) == array.ndim - len(lead) else tuple(f"{name}_dim_{i}" for i in range(array.ndim - len(lead)))
         )
@@ -44,19 +46,25 @@ def environment() -> dict[str, Any]:
     """What the run ran on: versions, platform, devices."""
     import jax
 
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+        "devices": [str(device) for device in jax.devices()],
+        "packages": packages(),
+    }
+
+
+@cache
+def packages() -> dict[str, str]:
+    """Package -> version, of those that a result depends on; read from disk once."""
     found = {}
     for package in RECORDED:
         try:
             found[package] = version(package)
         except PackageNotFoundError:
             found[package] = "not installed"
-    return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "cores": os.cpu_count(),
-        "devices": [str(device) for device in jax.devices()],
-        "packages": found,
-    }
+    return found
 
 
 def save(tree: xr.DataTree, path: Path) -> None:

@@ -108,12 +108,13 @@ def execute(config: dict[str, Any], show_columns: bool = True) -> tuple[xr.DataT
 def draw_pictures(model: Any, tree: xr.DataTree, data: Any, folder: Path) -> list[Path]:
     """``profile.png`` where rows are made of columns, ``co_clustering.png`` where labels are exchangeable: what was drawn."""
     from inference.pictures import plot_co_clustering, plot_profile
+    from models.base import Permutation
 
     drawn = []
     if getattr(model, "profile", None) is not None:  # a program has none
         plot_profile(model, tree, folder / "profile.png")
         drawn.append(folder / "profile.png")
-    if getattr(model, "symmetry", None) is not None:
+    if isinstance(getattr(model, "symmetry", None), Permutation):
         plot_co_clustering(model, tree, data, folder / "co_clustering.png")
         drawn.append(folder / "co_clustering.png")
     return drawn
@@ -170,9 +171,9 @@ def held_out_rows(model: Any, tree: xr.DataTree, data: Data) -> tuple[xr.DataTre
     its ``loss`` −log p(label | x) and whether it was a ``hit``, NaN without a label. The attributes are means over rows.
     """
     from inference.assembly import observed_data
-    from inference.prediction import probabilities, score
+    from inference.prediction import score, without_cells
 
-    rows = observed_data(data).assign(log_density=probabilities(model, tree, data)["log_density"])
+    rows = observed_data(data).assign(log_density=without_cells(model, tree, data)["log_density"])
     figures = {"held_out_rows": data.num_rows, "held_out_log_density": float(rows["log_density"].mean())}
     if tree.attrs["labels_observed"] and data.labels is not None and (data.labels >= 0).any():
         scores = score(model, tree, data)

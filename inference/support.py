@@ -43,7 +43,7 @@ def _cell(path: str, algebras: list[Any]) -> str:
 def _example(build: Callable[..., Model], num_classes: int) -> Model:
     """The model on a small table of zeros and ones with labels, or on documents where it asks for those."""
     labels = [str(n % num_classes) for n in range(12)]
-    rows = np.random.default_rng(0).integers(0, 2, (12, 2))
+    rows = np.random.default_rng(0).integers(0, 2, (12, 6))
     try:
         return build(load_data(rows, labels=labels))
     except ZooError:

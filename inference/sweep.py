@@ -132,7 +132,8 @@ def _cycle(
 def responsibilities(
     algebra: Algebra, hyper: Hyper, T: Stats, rows: Pytree, dtype: Any = None, block_size: int = BLOCK
 ) -> dict[str, Any]:
-    """Per row at one θ: ``log_likelihood`` (N,), latents summed out; ``latents`` (N, K), probabilities; their ``entropy`` (N,).
+    """Per row at one θ: ``log_likelihood`` (N,), latents summed out; ``latents`` (N, K), what is reported of them; the
+    ``entropy`` (N,) of probabilities.
 
     ``dtype`` is that of the latents: by default the precision in force.
     """
@@ -141,7 +142,8 @@ def responsibilities(
     def block(rows: Pytree) -> dict[str, Any]:
         local = natural_parameters(algebra.features(hyper, rows))
         z = algebra.latent.mean(jax.random.PRNGKey(0), local)
-        latents, entropy = algebra.latent.probs(z), algebra.latent.entropy(z, local)
+        latents = algebra.latent.report(z)
+        entropy = None if algebra.latent.entropy is None else algebra.latent.entropy(z, local)
         log_partition = algebra.latent.log_partition(local)
         return {"log_likelihood": log_partition, "latents": latents.astype(dtype or latents.dtype), "entropy": entropy}
 

@@ -35,6 +35,7 @@ __all__ = [
     "Model",
     "Permutation",
     "Profile",
+    "Rotation",
     "Symmetry",
     "ZooError",
 ]
@@ -60,8 +61,8 @@ class Family(NamedTuple):
 
 
 def _as_it_is(z: Pytree) -> Array:
-    probs: Array = z
-    return probs
+    value: Array = z
+    return value
 
 
 class Latent(NamedTuple):
@@ -72,9 +73,11 @@ class Latent(NamedTuple):
     mode: Callable[[Array, Pytree], Pytree] | None  # (key, local) -> argmax z; the key is not used. None: a mode means nothing
     sample: Callable[[Array, Pytree], Pytree]  # (key, local) -> z
     energy: Callable[[Pytree, Pytree], Array]  # (z, local) -> (N,): <local, z>
-    entropy: Callable[[Pytree, Pytree], Array]  # (E[z], local) -> (N,): entropy of the probabilities that are reported
+    # (E[z], local) -> (N,): entropy of the probabilities that are reported; None: what is reported are no probabilities
+    entropy: Callable[[Pytree, Pytree], Array] | None
     nearest: Callable[[Array], Pytree] | None = None  # distances (N, K) to the seeds of a start -> z; None: no seeds
-    probs: Callable[[Pytree], Array] = _as_it_is  # E[z] -> (N, K): the probabilities that are reported
+    report: Callable[[Pytree], Array] = _as_it_is  # z, expected or drawn -> (N, K): the part of it that is reported
+    spread: Callable[[Pytree], Array] | None = None  # E[z] -> (N, K): variance of what is reported, where it is a number
     discrete: bool = True  # whether z takes finitely many values, all of which a label can observe
 
 
@@ -144,7 +147,14 @@ class Permutation(NamedTuple):
     dim: str
 
 
-Symmetry = Permutation | None
+class Rotation(NamedTuple):
+    """The posterior is unchanged when the coordinates along ``dim``, the last of a site, are rotated."""
+
+    dim: str
+    scale: str | None = None  # hyperparameter with the standard deviations of the columns along the other dimension
+
+
+Symmetry = Permutation | Rotation | None
 
 
 class Model(NamedTuple):
@@ -170,12 +180,24 @@ class Model(NamedTuple):
     warnings: tuple[str, ...] = ()  # what to know of this prior or this data, stored with every result
     table: Table | None = None  # where cells may be missing
     profile: Callable[[Sites], tuple[Profile, ...]] | None = None  # sites -> one a column, where rows are made of columns
+    # rows on the host -> the sites at the maximum of the likelihood, for a flat prior where it is known in closed form
+    maximum: Callable[[Pytree], dict[str, np.ndarray]] | None = None
+    doubts: Callable[[Hyper, Sites], list[str]] | None = None  # what to know of an optimum (on the host, NumPy)
+    reports: str = "responsibilities"  # name of what the latents report, in a result
+    # rows on the host -> fewer weighted rows that bring the same statistics of expected latents and the same likelihood, where
+    # both depend on moments of the rows alone; None: no such rows
+    condense: Callable[[Pytree], Pytree] | None = None
     layout: Layout | None = None  # kinds and levels of the columns, for a model of numbers, counts and categories together
     read: Callable[[Any], Data] = as_data  # a table, or a path of one, -> its rows, column by column as this model reads them
 
     def program(self, data: Any, *, marginal: bool = True) -> Any:
         """The NumPyro program under this model's prior: ``NUTS(model.program)`` works, with ``data`` as its argument."""
         return self.spec(self.hyper, self.rows(data) if isinstance(data, Data) else data, marginal=marginal)
+
+
+def reports_probabilities(model: Model) -> bool:
+    """Whether what a result says of a row's latent are probabilities of its values; scores, for one, are none."""
+    return model.algebra is None or model.algebra.latent.entropy is not None
 
 
 def on_host(value: Any) -> Array:

@@ -34,7 +34,8 @@ class Data(NamedTuple):
     no row has a set; ``weight`` is (N,), non-negative, or None for one each. ``kinds`` are number, count or category, or "" for
     a column of which nobody has said so yet, and () for a table of such: `models.columns.typed` decides. ``notes`` are on the
     columns of the source, in its order, where it had more to say than x does. ``like`` is the `models.columns.Layout` of a
-    larger table that these rows are from, which decides in place of the rules.
+    larger table that these rows are from, which decides in place of the rules. With ``moments`` the rows stand for a mean and a
+    covariance, of which no more is known.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Data(NamedTuple):
     kinds: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
     like: Any = None
+    moments: bool = False
 
     @property
     def num_rows(self) -> int:
@@ -80,12 +82,14 @@ def load_data(
     texts, which become documents of the tokens of ``unit`` (word, the default, character or kind), as do a list of texts and a
     list of lists of words; ``weight`` is one non-negative number a row; ``types`` says column by column what it holds: number,
     count, category or label, or identifier or ignore to leave it out. Further ``options`` go to the generator of a named data
-    set; for a table they are ``missing``, ``separator``, ``decimal`` and ``thousands``, see `models.cells.Style`.
+    set; for a table they are ``missing``, ``separator``, ``decimal`` and ``thousands``, see `models.cells.Style`, and
+    ``kind="covariance"`` with ``num_rows`` for a matrix in the place of rows, which is enough for models of factors.
     Raises `ZooError` naming file, column, row and value.
     """
     from models import tables
     from models.columns import checked_types, with_types
     from models.labels import with_labels
+    from models.simplex import of_covariance
 
     types, label = checked_types(types, label)
     if isinstance(source, Data):
@@ -95,7 +99,14 @@ def load_data(
     elif isinstance(source, str) and tables.is_named(source):
         data = tables.generate(source, options | ({"unit": unit} if unit is not None else {}))
     else:
+        kind, size = options.pop("kind", "table"), options.pop("num_rows", None)
+        if kind not in ("table", "covariance"):
+            raise ZooError(f"kind={kind!r} is not one of table, covariance")
         data = tables.read(source, tables.Wanted(label, columns, text, unit, name, types), options)
+        if kind == "covariance":
+            data = of_covariance(data, size)
+        elif size is not None:
+            raise ZooError("num_rows goes with kind=covariance: a table has its rows")
         if _is_table(data):  # other columns that were named are the label, or left out already
             columns, types = None, {column: kind for column, kind in types.items() if column in data.columns}
         label = None

@@ -131,6 +131,21 @@ def blobs(num_rows: int = 500, num_features: int = 2, num_groups: int = 3, separ
     return Data("blobs", x, names, group, "group", tuple(str(g) for g in range(num_groups)))
 
 
+def factor_loadings(num_columns: int = 12, num_factors: int = 3) -> np.ndarray:
+    """(D, L): the loadings of `factors`. Column d belongs to factor d mod L, by 0.9 at first and by 0.5 at last."""
+    own = np.arange(num_columns)[:, None] % num_factors == np.arange(num_factors)
+    return np.where(own, np.linspace(0.9, 0.5, num_columns)[:, None], 0.0)
+
+
+def factors(num_rows: int = 300, num_columns: int = 12, num_factors: int = 3, seed: int = 0) -> Data:
+    """Rows of a factor model with known truth: `factor_loadings`, means 0, and noise that makes every variance 1."""
+    loading = factor_loadings(num_columns, num_factors)
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(num_rows, num_factors)) @ loading.T
+    x += rng.normal(size=x.shape) * np.sqrt(1 - (loading**2).sum(1))
+    return Data("factors", x, tuple(f"x{d}" for d in range(num_columns)))
+
+
 # Words of an email filter: document 003's samples, and some that both kinds of mail share. Rates in a spam and in an ordinary
 # mail, per 1000 words.
 SPAM_WORDS = {
@@ -216,6 +231,7 @@ DATASETS: dict[str, Callable[..., Data]] = {
     "martians": martians,
     "martians_survey": martians_survey,
     "blobs": blobs,
+    "factors": factors,
     "spam": spam,
     "python_lines": python_lines,
     "python_shapes": python_shapes,

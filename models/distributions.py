@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -126,6 +127,33 @@ class ObservedNormal(dist.Distribution):  # type: ignore[misc]
         away = jnp.where(seen, value - self.loc, 0.0)
         whole = dist.MultivariateNormal(covariance_matrix=covariance).log_prob(away)
         return whole + 0.5 * jnp.log(2 * jnp.pi) * (~seen).sum(-1)
+
+
+class ObservedFactors(dist.Distribution):  # type: ignore[misc]
+    """Multivariate Normal (D,) of covariance loading loadingᵀ + diag(noise), cells that are NaN summed out.
+
+    By Woodbury's identity: matrices of a row are (L, L).
+    """
+
+    arg_constraints: ClassVar[dict[str, Any]] = {}
+    support = _Cells()
+    pytree_data_fields = ("loc", "loading", "noise")
+
+    def __init__(self, loc: Array, loading: Array, noise: Array, *, validate_args: bool | None = None) -> None:
+        self.loc, self.loading, self.noise = loc, loading, noise  # (D,), (D, L), (D,)
+        super().__init__((), jnp.shape(loc), validate_args=validate_args)
+
+    def log_prob(self, value: Any) -> Array:
+        """(…,) for values (…, D)."""
+        seen = ~jnp.isnan(value)
+        away = jnp.where(seen, value - self.loc, 0.0)
+        scaled = self.loading / self.noise[:, None]
+        inner = jnp.einsum("...d,di,dj->...ij", seen.astype(away.dtype), scaled, self.loading)
+        root = jnp.linalg.cholesky(inner + jnp.eye(self.loading.shape[1]))
+        pull = jax.scipy.linalg.solve_triangular(root, (away @ scaled)[..., None], lower=True)[..., 0]
+        half_log_det = jnp.log(jnp.diagonal(root, axis1=-2, axis2=-1)).sum(-1)
+        cells = jnp.where(seen, away**2 / self.noise + jnp.log(2 * jnp.pi * self.noise), 0.0).sum(-1)
+        return 0.5 * (pull**2).sum(-1) - 0.5 * cells - half_log_det
 
 
 class SideBySide(dist.Distribution):  # type: ignore[misc]

@@ -133,6 +133,6 @@ cells = Latent(
     energy=lambda z, local: _energy(component_of(z), component_of(local)),
     entropy=lambda z, local: _entropy(component_of(z), component_of(local)),
     nearest=_nearest,
-    probs=component_of,
+    report=component_of,
 )
 hidden_cells = cells._replace(discrete=False)  # where some row has missing cells

@@ -155,7 +155,7 @@ def model(
         }
         | emission.coords(data),
         options=options,
-        explains=explained(emission, cells, None if shape.exchangeable else shape.block),
+        explains=explained(emission.explains, cells, None if shape.exchangeable else shape.block),
         discriminant=static.discriminant,
         warnings=warnings,
         table=Table(cells, partial(observed, emission), static.completed, static.expected) if emission.missing else None,

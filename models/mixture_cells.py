@@ -56,13 +56,13 @@ def _mixed(component: Array, column: Profile) -> Expected:
     return Expected(mean, (component * within).sum(1))
 
 
-def explained(emission: Emission, like: Layout, label: str | None) -> str:
+def explained(what: str, like: Layout, label: str | None) -> str:
     """What the density is of, in words: kinds and names of the columns, and the label where it is modelled."""
     words = {"number": "numbers", "category": "categories", "count": "counts"}
     if len(set(like.kinds)) > 1:
         kinds = [(words[kind], [c for c, own in zip(like.columns, like.kinds, strict=True) if own == kind]) for kind in words]
     else:
-        kinds = [(emission.explains, list(like.columns))]
+        kinds = [(what, list(like.columns))]
     parts = [f"{word}: {_named(names)}" for word, names in kinds if names]
     return "; ".join([*parts, *([label] if label else [])])
 

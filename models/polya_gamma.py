@@ -75,11 +75,12 @@ def _energy(z: Augmented, local: LogOdds) -> Array:
 
 
 def _entropy(z: Augmented, local: LogOdds) -> Array:
+    assert categorical.entropy is not None
     return categorical.entropy(z.label, local.logits)
 
 
 # No mode: that of ω is no summary of its law, and with it the M-step would not climb log p(y, θ).
-polya_gamma = Latent(_log_partition, _mean, None, _sample, _energy, _entropy, probs=lambda z: z.label, discrete=False)
+polya_gamma = Latent(_log_partition, _mean, None, _sample, _energy, _entropy, report=lambda z: z.label, discrete=False)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -3,7 +3,15 @@
 from collections.abc import Callable
 from functools import partial
 
-from models import gmm, linear_discriminant, logistic_regression, markov_naive_bayes, mixed_mixture, naive_bayes
+from models import (
+    factor_analysis,
+    gmm,
+    linear_discriminant,
+    logistic_regression,
+    markov_naive_bayes,
+    mixed_mixture,
+    naive_bayes,
+)
 from models.base import Model
 
 MODELS: dict[str, Callable[..., Model]] = {
@@ -15,4 +23,6 @@ MODELS: dict[str, Callable[..., Model]] = {
     "markov_naive_bayes": markov_naive_bayes.build,
     "linear_discriminant": linear_discriminant.build,
     "logistic_regression": logistic_regression.build,
+    "factor_analysis": factor_analysis.factor_analysis,
+    "ppca": factor_analysis.ppca,
 }

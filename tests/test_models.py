@@ -118,6 +118,8 @@ def test_every_model_is_parametrised_here():
         "poisson_naive_bayes": "naive_bayes",
         "markov_naive_bayes": "markov",
         "logistic_regression": "logistic_regression",
+        "factor_analysis": "factor_analysis",
+        "ppca": "factor_analysis",
     }
     for name, builder in MODELS.items():
         if name in own:

@@ -73,7 +73,7 @@ def test_permuted_draws_are_put_back(scrambled, hidden):
     found = identify_draws(moved, LABELS, DIMS, None if hidden else latents, PIVOT_LOG_JOINT, 40)
     for name, value in sites.items():
         np.testing.assert_array_equal(found.sites[name], value)
-    np.testing.assert_array_equal(np.take_along_axis(orders, found.permutation, 1), np.tile(np.arange(COMPONENTS), (DRAWS, 1)))
+    np.testing.assert_array_equal(np.take_along_axis(orders, found.moves, 1), np.tile(np.arange(COMPONENTS), (DRAWS, 1)))
     assert (found.confidence > 0.999).all()
     assert found.warnings == []
 
@@ -127,7 +127,7 @@ def test_empty_component_is_named():
 def test_one_component_is_always_sure():
     found = identify_draws({"mean": np.ones((5, 1, 2))}, LABELS, DIMS, np.ones((5, 10, 1)), np.zeros(5), 10)
     assert (found.confidence == 1).all()
-    assert (found.permutation == 0).all()
+    assert (found.moves == 0).all()
 
 
 def test_result_does_not_depend_on_the_labels_given(scrambled):

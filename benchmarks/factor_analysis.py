@@ -1,0 +1,144 @@
+"""Factor analysis against scikit-learn, part by part: maximum likelihood, growth with the rows, and NUTS against Gibbs.
+
+- *em*: 20,000 × 100 of 10 factors, to the log-likelihood that scikit-learn ends with at its default stop and at a tight one,
+  by its ``lapack`` and its ``randomized`` decomposition; each from its own start. The zoo's time holds the fit, with the
+  result tree (scores and log-likelihood of every row), compiled.
+- *growth*: seconds an iteration and memory beyond the data, to 1,000,000 × 50 of 5 factors.
+- *samplers*: effective draws a second of the slowest functional, NUTS on the marginal program and Gibbs, on ``wine``.
+"""
+
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.measure import Target, interleave, median, print_table
+
+REPEATS = 3
+
+
+class Stop(NamedTuple):
+    """When both stop: the zoo by the relative gain of an iteration, scikit-learn by the absolute one of its log-likelihood."""
+
+    zoo: float
+    peer: float
+
+
+STOPS = {"default": Stop(1e-9, 1e-2), "tight": Stop(1e-13, 1e-6)}
+WANTED = {"lapack": 50.0, "randomized": 20.0}
+AGREEMENT = 1e-7  # relative, of two log-likelihoods
+
+
+def factors(num_rows: int, num_columns: int, num_factors: int, seed: int = 0) -> Any:
+    """Rows of a factor model: half of a column's variance is noise."""
+    from models import Data
+
+    rng = np.random.default_rng(seed)
+    loading = 0.3 * rng.normal(size=(num_factors, num_columns))
+    noise = rng.gamma(2.0, 0.5, num_columns)
+    x = rng.normal(size=(num_rows, num_factors)) @ loading
+    x += rng.normal(size=x.shape) * np.sqrt(noise)
+    return Data("factors", x, tuple(f"x{d}" for d in range(num_columns)))
+
+
+def peer(data: Any, num_factors: int, method: str, tol: float) -> Any:
+    """scikit-learn's estimator."""
+    from sklearn.decomposition import FactorAnalysis
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it has not converged
+        return FactorAnalysis(num_factors, svd_method=method, tol=tol, max_iter=2000, random_state=0).fit(data.x)
+
+
+def _seconds(function: Callable[[], Any], index: int) -> float:
+    clock = time.perf_counter()
+    function()
+    return time.perf_counter() - clock
+
+
+def measure_em() -> list[Target]:
+    """Seconds to scikit-learn's final log-likelihood."""
+    from inference import fit
+    from models import MODELS
+
+    data = factors(20_000, 100, 10)
+    model = MODELS["factor_analysis"](data, num_factors=10, prior="flat")
+    rows, targets = [], []
+    for name, stop in STOPS.items():
+        run = partial(fit, model, data, "em", num_starts=1, max_iter=20_000, tol=stop.zoo, progress=False)
+        tree = run()
+        ours = float(tree["functionals"]["log_likelihood"])
+        steps = int(tree["optimization"].to_dataset()["iterations"].values[0])
+        for method, wanted in WANTED.items():
+            call = partial(peer, data, 10, method, stop.peer)
+            once = call()
+            theirs = float(once.score(data.x)) * data.num_rows
+            found = interleave({"peer": partial(_seconds, call), "zoo": partial(_seconds, run)}, REPEATS)
+            ratio = median(found["peer"]) / median(found["zoo"])
+            gap = (ours - theirs) / abs(theirs)
+            times = (f"{median(found[who]):.2f}" for who in ("peer", "zoo"))
+            rows.append((f"{name}, {method}", *times, f"{ratio:.0f}", f"{len(once.loglike_)}", f"{steps}", f"{gap:+.0e}"))
+            targets.append(Target(f"factor analysis, {name}, {method}", ratio, wanted, agreed=gap > -AGREEMENT))
+    print_table(
+        "20,000 × 100, 10 factors, maximum likelihood, seconds",
+        ("stop", "scikit-learn", "zoo", "ratio", "steps", "zoo's", "gap"),
+        rows,
+        "steps: SVDs of the data against EM iterations. gap: how far the zoo's log-likelihood is above, relative.",
+    )
+    return targets
+
+
+def measure_growth() -> list[Target]:
+    """Seconds of 100 iterations by the number of rows, and the growth of the process beyond the data."""
+    import psutil
+
+    from inference import fit
+    from models import MODELS
+
+    rows, spent = [], {}
+    for size in (10_000, 100_000, 1_000_000):
+        data = factors(size, 50, 5)
+        model = MODELS["factor_analysis"](data, num_factors=5)
+        run = partial(fit, model, data, "em", num_starts=1, max_iter=100, tol=0.0, progress=False)
+        run()
+        before = psutil.Process().memory_info().rss
+        clock = time.perf_counter()
+        tree = run()
+        spent[size] = time.perf_counter() - clock
+        grown = (psutil.Process().memory_info().rss - before) / 2**20
+        iterations = float(tree.attrs["run_seconds"])
+        rows.append((f"{size:,}", f"{spent[size]:.2f}", f"{iterations:.3f}", f"{data.x.nbytes / 2**20:.0f}", f"{grown:.0f}"))
+        del data, model, tree
+    print_table(
+        "growth with the rows: 50 columns, 5 factors, 100 EM iterations",
+        ("rows", "seconds, with results", "of the iterations", "data, MB", "growth, MB"),
+        rows,
+    )
+    return [Target("factor analysis, seconds a row: 100,000 over 1,000,000", 10 * spent[100_000] / spent[1_000_000], 0.8)]
+
+
+def measure_samplers() -> list[Target]:
+    """Effective draws a second, of the functional that mixes slowest."""
+    from inference import compare, fit
+    from models import MODELS, load_data
+
+    data = load_data("wine")
+    model = MODELS["factor_analysis"](data, num_factors=2)
+    rows = []
+    for method, draws in (("nuts", 1000), ("gibbs", 10_000)):
+        run = partial(fit, model, data, method, num_samples=draws, progress=False)
+        run()
+        line = compare({method: run()}).table.iloc[0]
+        rows.append((method, f"{line['ESS']:.0f}", f"{line['warmup s'] + line['run s']:.1f}", f"{line['ESS/s']:.0f}"))
+    print_table("wine, 2 factors, 4 chains, compiled", ("", "ESS", "seconds", "ESS/s"), rows)
+    return []
+
+
+PARTS: Mapping[str, Callable[[], list[Target]]] = {
+    "em": measure_em,
+    "growth": measure_growth,
+    "samplers": measure_samplers,
+}

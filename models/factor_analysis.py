@@ -1,0 +1,324 @@
+"""Factor analysis and probabilistic PCA (document 002), N rows of D columns, L factors:
+
+    precision_d ~ Gamma(dof / 2, scatter_d / 2)                                                  (D,), or () for ppca
+    loading_dl | precision ~ Normal(0, (loading_strength precision_d)⁻¹)                         (D, L)
+    mean_d | precision ~ Normal(location_d, (strength precision_d)⁻¹)                            (D,)
+    z_n ~ Normal(0, I)                                                                           (N, L)
+    x_n | z_n ~ Normal(mean + loading z_n, diag(precision)⁻¹)                                    (N, D)
+
+With the scores summed out x_n ~ Normal(mean, loading loadingᵀ + Ψ), Ψ = diag(precision)⁻¹, or I / precision for ppca. The
+noise must be diagonal, or it would explain every covariance by itself; the loadings are known up to a rotation of the factors
+only (errata E7), so that Gibbs and NUTS draw them in any, and `inference.rotation` turns them back.
+
+Loadings and mean of a column are the coefficients of its regression on (z, 1): given the scores all is conjugate
+(`models.regression`).
+
+    E-step: z_n | x_n ~ Normal(P⁻¹ h_n, P⁻¹),   P = I + loadingᵀ Ψ⁻¹ loading,   h_n = loadingᵀ Ψ⁻¹ (x_n − mean)
+    M-step: coefficients_d = (Σ E[z̃ z̃ᵀ])⁻¹ Σ x_nd E[z̃],  z̃ = (z, 1);  1 / precision_d = what is left of Σ x²_nd, over N
+
+A missing cell has no part in any of them; the scores of its row are conditioned on what is observed. Of complete rows the
+likelihood sees the first two moments alone, so that ``condense`` may put D + 1 weighted rows in the place of N: a sweep costs
+the same for any N (Rubin and Thayer 1982).
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+from jax import Array
+from numpyro import distributions as dist
+from numpyro.distributions import constraints
+
+from models.base import Algebra, Data, Expected, Hyper, Model, Rotation, Sites, Stats, Table, ZooError, on_host
+from models.columns import Layout
+from models.condensed import condense
+from models.data import as_data, require_filled
+from models.distributions import ObservedFactors
+from models.factor_prior import BLOCK, hyperparameters, prior_statistics, start
+from models.factor_summaries import completed, expected, functionals, heywood, maximum, pairs, shown, simulate
+from models.gaussian_rows import LOG_2PI, centre, constant_columns, encode, flat, table
+from models.missing import Cells, observation, partly_observed
+from models.mixture_cells import explained
+from models.regression import RegressionStats, point, regression, remainder
+from models.rows import Rows, matched
+from models.scores import Scores, Values, scores
+
+
+class Structure(NamedTuple):
+    """The static half of the model: one object for equal arguments, so that jitted code recognises it."""
+
+    algebra: Algebra
+    program: Callable[..., Any]
+    completed: Callable[..., Array]
+    expected: Callable[..., tuple[Expected, ...]]
+
+
+@cache
+def structure(num_factors: int, shared: bool, proper: bool) -> Structure:
+    """Program and algebra of L factors, with noise of each column its own or shared by all."""
+    algebra = Algebra(
+        families=((BLOCK, regression),),
+        latent=scores,
+        proper=proper,
+        features=features,
+        local=local,
+        statistics=partial(statistics, shared),
+        sites=partial(sites, shared),
+        natural=partial(natural, shared),
+        start=partial(start, num_factors, shared),
+    )
+    return Structure(
+        algebra,
+        partial(program, num_factors, shared, proper),
+        partial(completed, algebra),
+        partial(expected, algebra),
+    )
+
+
+def factor_analysis(data: Any, num_factors: int = 2, prior: str | Mapping[str, Mapping[str, Any]] = "default") -> Model:
+    """``num_factors`` factors behind the columns of ``data``, every column with noise of its own.
+
+    ``prior`` is "default" (weak, scaled to the columns), "flat" (maximum likelihood), or numbers over the defaults:
+    ``{"loading": {"loading_strength", "location", "strength", "dof", "scatter"}}``. Raises `ZooError` for constant columns,
+    more factors than the covariance can tell apart (Ledermann's bound), columns of categories, or a prior outside its support.
+    """
+    data = _checked(data)
+    _refuse_constant(data)
+    most = ledermann(len(data.columns))
+    _check_factors(num_factors, most, f"{len(data.columns)} columns tell at most {most} factors apart (Ledermann's bound)")
+    return _model("factor_analysis", data, num_factors, False, prior)
+
+
+def ppca(data: Any, num_factors: int = 2, prior: str | Mapping[str, Mapping[str, Any]] = "default") -> Model:
+    """Probabilistic PCA: `factor_analysis` with one noise precision for all columns, which must be in comparable units.
+
+    Raises `ZooError` as `factor_analysis` does, for as many factors as columns.
+    """
+    data = _checked(data)
+    most = len(data.columns) - 1
+    _check_factors(num_factors, most, f"{len(data.columns)} columns leave noise behind {most} factors at most")
+    return _model("ppca", data, num_factors, True, prior)
+
+
+def ledermann(num_columns: int) -> int:
+    """The largest L with (D − L)² ≥ D + L: beyond it a covariance has more loadings than numbers (Ledermann 1937)."""
+    return int(np.floor(num_columns + 0.5 * (1 - np.sqrt(8 * num_columns + 1)) + 1e-9))
+
+
+def _checked(data: Any) -> Data:
+    data = as_data(data)
+    table(data)  # refuses columns of categories
+    require_filled(data)
+    return data
+
+
+def _refuse_constant(data: Data) -> None:
+    x = table(data)
+    constant = [data.columns[d] for d in constant_columns(x if data.weight is None else x[data.weight > 0])]
+    if constant:
+        raise ZooError(
+            f"{data.name}: column {constant[0]!r} has the same value in every row, so it varies with nothing; leave it out "
+            "with data.drop_constant=true"
+        )
+
+
+def _check_factors(num_factors: Any, most: int, why: str) -> None:
+    if isinstance(num_factors, bool) or not isinstance(num_factors, int | np.integer) or num_factors < 1:
+        raise ZooError(f"num_factors must be a whole number above 0, got {num_factors!r}")
+    if num_factors > most:
+        raise ZooError(f"num_factors={num_factors}: {why}")
+
+
+def _model(name: str, data: Data, num_factors: int, shared: bool, prior: Any) -> Model:
+    static = structure(int(num_factors), shared, prior != "flat")
+    hyper = hyperparameters(data, num_factors, shared, prior)
+    columns = list(data.columns)
+    cells = Layout(data.columns, ("number",) * len(columns), ((),) * len(columns))
+    return Model(
+        name=name,
+        spec=static.program,
+        algebra=static.algebra,
+        hyper=hyper,
+        prior={BLOCK: prior_statistics(hyper, num_factors, shared, prior != "flat")},
+        rows=partial(_rows, columns=data.columns),
+        functionals=functionals,
+        witnesses=lambda num_rows: np.zeros(1, dtype=int),
+        symmetry=Rotation("factor", None if shared else "spread"),
+        simulate=simulate,
+        dims={
+            "loading": ("column", "factor"),
+            "mean": ("column",),
+            "precision": () if shared else ("column",),
+            "location": ("column",),
+            "origin": ("column",),
+            "spread": ("column",),
+            "scatter": () if shared else ("column",),
+            "scores": ("row", "factor"),
+            "communality": ("shown",),
+            "noise": () if shared else ("shown",),
+            "correlation": ("pair",),
+        },
+        coords={
+            "column": columns,
+            "factor": list(range(1, num_factors + 1)),
+            "shown": [columns[d] for d in shown(len(columns))],
+            "pair": [f"{columns[i]}, {columns[j]}" for i, j in pairs(len(columns))],
+        },
+        options={"num_factors": num_factors, "prior": prior},
+        explains=explained("numbers", cells, None),
+        reports="scores",
+        table=Table(cells, lambda rows: observation(rows.x), static.completed, static.expected),
+        maximum=partial(maximum, num_factors) if shared and prior == "flat" else None,
+        doubts=partial(heywood, data.columns),
+        condense=condense,
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Program
+
+
+def program(num_factors: int, shared: bool, proper: bool, hyper: Hyper, rows: Rows, *, marginal: bool = True) -> None:
+    """The spec: the generative program at the top of this file, with scores integrated out when ``marginal``."""
+    x = observation(rows.x)
+    dimension = hyper["origin"].shape[-1]
+    batch = () if shared else (dimension,)
+    if proper:
+        gamma = dist.Gamma(hyper["dof"] / 2, hyper["scatter"] / 2)
+        precision = numpyro.sample("precision", gamma.expand(batch).to_event(len(batch)))
+        scale = jnp.broadcast_to(1 / jnp.sqrt(precision), (dimension,))
+        wide = (scale / jnp.sqrt(hyper["loading_strength"]))[:, None]
+        loading = numpyro.sample("loading", dist.Normal(0.0, wide).expand([dimension, num_factors]).to_event(2))
+        mean = numpyro.sample("mean", dist.Normal(hyper["location"], scale / jnp.sqrt(hyper["strength"])).to_event(1))
+    else:
+        precision = numpyro.sample("precision", flat(constraints.positive, batch))
+        loading = numpyro.sample("loading", flat(constraints.real, (dimension, num_factors)))
+        mean = numpyro.sample("mean", flat(constraints.real, (dimension,)))
+    noise = jnp.broadcast_to(1 / precision, (dimension,))
+    weight = jnp.ones(()) if rows.weight is None else rows.weight
+    with numpyro.plate("row", x.shape[0]), numpyro.handlers.scale(scale=weight):
+        if not marginal:
+            z = numpyro.sample("score", dist.Normal(0.0, 1.0).expand([num_factors]).to_event(1))
+            cells = dist.Normal(mean[None, :] + z @ loading.T, jnp.sqrt(noise)[None, :])
+            numpyro.sample("x", cells.mask(~jnp.isnan(x)).to_event(1), obs=jnp.nan_to_num(x))
+        elif partly_observed(rows.x):
+            numpyro.sample("x", ObservedFactors(mean, loading, noise), obs=x)
+        else:
+            numpyro.sample("x", dist.LowRankMultivariateNormal(mean, cov_factor=loading, cov_diag=noise), obs=x)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Algebra
+
+
+class Observed(NamedTuple):
+    """Rows about the origin, 0 where missing, and which cells are observed: None where all are."""
+
+    x: Array  # (N, D)
+    seen: Array | None  # (N, D), 1 or 0
+
+
+def features(hyper: Hyper, rows: Rows) -> Observed:
+    x = centre(hyper, rows.x)
+    return Observed(x, rows.x.observed.astype(x.dtype) if isinstance(rows.x, Cells) else None)
+
+
+def local(T: Stats) -> Callable[[Observed], Scores]:
+    """E-step: the posterior of a row's scores, whether T is a point, a draw or an expectation."""
+    nu = T[BLOCK]
+    dimension = int(np.prod(nu.total.shape[:-1]))
+    size = nu.total.shape[-1]
+    half_log = jnp.broadcast_to(nu.exponent, (dimension,)) - 0.5 * LOG_2PI
+    precision = jnp.broadcast_to(-2 * nu.square, (dimension,))
+    coefficients = nu.total.reshape(dimension, size) / precision[:, None]
+    left = remainder(nu).reshape(dimension, size, size)  # 0 at a point
+    loading, mean = coefficients[:, :-1], coefficients[:, -1]
+    scaled = precision[:, None] * loading
+    outer = loading[:, :, None] * scaled[:, None, :] + left[:, :-1, :-1]  # (D, L, L): E[τ w wᵀ]
+    identity = jnp.eye(size - 1, dtype=loading.dtype)
+
+    def posterior(rows: Observed) -> Scores:
+        if rows.seen is None:
+            away = rows.x - mean[None, :]
+            together = left.sum(0)
+            root = jnp.linalg.cholesky(identity + outer.sum(0))
+            pull = away @ scaled - together[:-1, -1][None, :]
+            middle = jax.scipy.linalg.cho_solve((root, True), pull.T).T
+            bent = _quadratic(middle, together[None, :, :])
+            residual = away - middle @ loading.T
+            peak = half_log.sum() - 0.5 * (residual**2 @ precision) - 0.5 * bent
+        else:
+            away = rows.seen * (rows.x - mean[None, :])
+            number = rows.x.shape[0]
+            together = (rows.seen @ left.reshape(dimension, -1)).reshape(number, size, size)
+            gathered = (rows.seen @ outer.reshape(dimension, -1)).reshape(number, size - 1, size - 1)
+            root = jnp.linalg.cholesky(identity[None, :, :] + gathered)
+            pull = away @ scaled - together[:, :-1, -1]
+            middle = jax.scipy.linalg.cho_solve((root, True), pull[..., None])[..., 0]
+            bent = _quadratic(middle, together)
+            residual = away - rows.seen * (middle @ loading.T)
+            peak = rows.seen @ half_log - 0.5 * (residual**2 @ precision) - 0.5 * bent
+        return Scores(peak - 0.5 * (middle**2).sum(1), middle, root)
+
+    return posterior
+
+
+def _quadratic(middle: Array, left: Array) -> Array:
+    """z̃ᵀ R z̃ of every row, z̃ = (z, 1): (N,)."""
+    whole = _with_one(middle)
+    return jnp.einsum("ni,nij,nj->n", whole, jnp.broadcast_to(left, (whole.shape[0], *left.shape[1:])), whole)
+
+
+def _with_one(z: Array) -> Array:
+    return jnp.concatenate([z, jnp.ones((z.shape[0], 1), z.dtype)], axis=1)
+
+
+def statistics(shared: bool, weight: Array, z: Values, rows: Observed) -> dict[str, RegressionStats]:
+    """Σ_n weight (1, E[z̃ z̃ᵀ], x E[z̃], x²) of every column, over its observed cells; summed where columns share a precision."""
+    whole = _with_one(z.mean)
+    size, dimension = whole.shape[1], rows.x.shape[1]
+    weighted = weight[:, None] * rows.x
+    total = weighted.T @ whole  # missing cells are 0
+    square = (weighted * rows.x).sum(0)
+    if rows.seen is None:
+        both = (weight[:, None] * whole).T @ whole
+        if z.covariance is not None:
+            both = both.at[:-1, :-1].add(weight.sum() * z.covariance)
+        strength = jnp.broadcast_to(both, (dimension, size, size))
+        exponent = jnp.broadcast_to(weight.sum(), (dimension,))
+    else:
+        each = whole[:, :, None] * whole[:, None, :]
+        if z.covariance is not None:
+            each = each.at[:, :-1, :-1].add(z.covariance)
+        counted = weight[:, None] * rows.seen
+        strength = (counted.T @ each.reshape(-1, size * size)).reshape(dimension, size, size)
+        exponent = counted.sum(0)
+    if shared:
+        return {BLOCK: RegressionStats(exponent.sum(), strength, total, square.sum())}
+    return {BLOCK: RegressionStats(exponent, strength[:, None], total[:, None], square)}
+
+
+def sites(shared: bool, hyper: Hyper, T: Stats) -> dict[str, Array]:
+    """T of a point -> the sites of the program."""
+    nu = T[BLOCK]
+    precision = -2 * nu.square
+    coefficients = (nu.total / precision[..., None, None]).reshape(-1, nu.total.shape[-1])
+    mean = coefficients[:, -1] + jnp.asarray(hyper["origin"], coefficients.dtype)
+    return {"loading": coefficients[:, :-1], "mean": mean, "precision": precision}
+
+
+def natural(shared: bool, hyper: Hyper, sites: Sites) -> dict[str, RegressionStats]:
+    """The sites of the program -> T."""
+    mean = jnp.asarray(sites["mean"]) - jnp.asarray(hyper["origin"])
+    coefficients = jnp.concatenate([jnp.asarray(sites["loading"]), mean[:, None]], axis=1)
+    precision = jnp.asarray(sites["precision"])
+    return {BLOCK: point(coefficients if shared else coefficients[:, None, :], precision, jnp.log(precision))}
+
+
+def _rows(source: Any, columns: tuple[str, ...]) -> Rows:
+    data = matched(as_data(source), columns)
+    return Rows(encode(data), None if data.weight is None else on_host(data.weight))

@@ -1,0 +1,108 @@
+"""A covariance matrix in the place of rows, and the generator of factors."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from inference import compare, fit
+from inference.shell import guarded, run_main
+from models import MODELS, ZooError, load_data
+from models.datasets import factor_loadings
+
+X = load_data("factors", num_rows=200).x
+CENTRED = X - X.mean(0)
+COVARIANCE = CENTRED.T @ CENTRED / len(X)
+NAMES = [f"x{d}" for d in range(12)]
+
+
+def matrix(values=COVARIANCE):
+    return pd.DataFrame(values, columns=NAMES)
+
+
+def test_a_covariance_is_as_good_as_its_rows():
+    """Maximum likelihood and the default posterior of centred rows, from their covariance and number."""
+    rows, moments = load_data(CENTRED), load_data(matrix(), kind="covariance", num_rows=200)
+    for name in ("factor_analysis", "ppca"):
+        for method, prior in (("em", "flat"), ("em", "default"), ("map", "default")):
+            found = [
+                fit(MODELS[name](data, num_factors=3, prior=prior), data, method, num_starts=1, tol=1e-13)
+                for data in (rows, moments)
+            ]
+            log_joint = [float(tree["functionals"]["log_joint"]) for tree in found]
+            assert log_joint[0] == pytest.approx(log_joint[1], rel=1e-9)
+            np.testing.assert_allclose(*(tree["functionals"]["communality"] for tree in found), atol=1e-5)
+    exact = [fit(MODELS["ppca"](data, num_factors=3, prior="flat"), data, "exact") for data in (rows, moments)]
+    np.testing.assert_allclose(*(tree["point_estimate"]["loading"] for tree in exact), atol=1e-9)
+    assert exact[0].attrs["sample_size"] == exact[1].attrs["sample_size"] == 200
+
+
+def test_a_correlation_matrix_from_a_file(tmp_path, capsys):
+    """With a column of names, on the command line; elpd needs rows, and is not there."""
+    spread = np.sqrt(np.diag(COVARIANCE))
+    table = matrix(COVARIANCE / np.outer(spread, spread).round(9))
+    table.insert(0, "name", NAMES)
+    table.to_csv(tmp_path / "r.csv", index=False)
+    arguments = [
+        "model=factor_analysis",
+        "model.num_factors=3",
+        "method=nuts",
+        "num_samples=50",
+        "num_warmup=50",
+        "num_chains=2",
+    ]
+    source = [
+        f"data={tmp_path}/r.csv",
+        "data.kind=covariance",
+        "data.num_rows=200",
+        "progress=false",
+        f"out={tmp_path / 'run'}",
+    ]
+    assert guarded(run_main, [*arguments, *source]) in (0, 3)
+    assert "covariance of 200 rows" in " ".join(capsys.readouterr().out.split())
+    data = load_data(str(tmp_path / "r.csv"), kind="covariance", num_rows=200)
+    tree = fit(MODELS["factor_analysis"](data), data, "cavi", num_samples=50)
+    assert np.isnan(compare({"cavi": tree}).table["elpd"].iloc[0])
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "words"),
+    [
+        (COVARIANCE, {}, "needs num_rows"),
+        (COVARIANCE, {"num_rows": 1}, "needs num_rows"),
+        (COVARIANCE[:5], {"num_rows": 9}, "as many rows as columns, this one 5 and 12"),
+        (COVARIANCE + np.triu(np.ones((12, 12)), 1), {"num_rows": 9}, "the covariances of 'x0' and 'x1' differ"),
+        (COVARIANCE - 5 * np.eye(12), {"num_rows": 9}, "a covariance has none below 0"),
+        (np.where(np.eye(12), np.nan, COVARIANCE), {"num_rows": 9}, "row 1 of the covariance matrix has an empty cell"),
+    ],
+)
+def test_what_is_no_covariance(values, options, words):
+    with pytest.raises(ZooError, match=words):
+        load_data(matrix(values), kind="covariance", **options)
+
+
+def test_kinds_of_sources():
+    with pytest.raises(ZooError, match="kind='rows' is not one of table, covariance"):
+        load_data(matrix(), kind="rows")
+    with pytest.raises(ZooError, match="num_rows goes with kind=covariance"):
+        load_data(matrix(), num_rows=5)
+
+
+def test_mixtures_need_rows():
+    data = load_data(matrix(), kind="covariance", num_rows=200)
+    model = MODELS["gmm"](data)
+    with pytest.raises(ZooError, match="enough for factor_analysis and ppca, not for gmm"):
+        fit(model, data, "em")
+    factors = MODELS["ppca"](data)
+    with pytest.raises(ZooError, match="one latent a row"):
+        fit(factors, data, "gibbs")
+
+
+def test_the_generator_has_the_loadings_that_it_states():
+    """100,000 rows: 78 covariances, each with a standard error below √2 / √N; |z| < 5 has false alarms of 5e-5."""
+    data = load_data("factors", num_rows=100_000, num_columns=12, num_factors=3, seed=4)
+    loading = factor_loadings(12, 3)
+    wanted = loading @ loading.T
+    np.fill_diagonal(wanted, 1.0)
+    assert np.abs(np.cov(data.x.T) - wanted).max() < 5 * np.sqrt(2 / 100_000)
+    tree = fit(MODELS["factor_analysis"](data, num_factors=3), data, "em", num_starts=1)
+    np.testing.assert_allclose(np.abs(tree["point_estimate"]["loading"]), np.abs(loading)[:, [0, 1, 2]], atol=0.03)

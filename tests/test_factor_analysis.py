@@ -1,0 +1,355 @@
+"""Factor analysis and PPCA: identities against dense Gaussians, laws of document 002, closed forms and scikit-learn."""
+
+from functools import cache
+
+import jax
+import numpy as np
+import pytest
+from numpyro.infer.util import log_density
+from scipy.stats import multivariate_normal
+from sklearn.decomposition import PCA, FactorAnalysis
+
+from inference import compare, fit, impute, log_likelihood, predict
+from inference.sweep import local_step
+from models import MODELS, ZooError, load_data
+from models.base import inner, log_partition, log_prior
+from models.condensed import condense
+from models.data import Data
+from models.factor_analysis import ledermann
+
+RNG = np.random.default_rng(0)
+COLUMNS, FACTORS, ROWS = 6, 2, 40
+LOADING = RNG.normal(size=(COLUMNS, FACTORS)) * 2
+WHOLE = RNG.normal(size=(ROWS, FACTORS)) @ LOADING.T + RNG.normal(size=(ROWS, COLUMNS)) + 5
+HOLED = np.where(RNG.uniform(size=WHOLE.shape) < 0.2, np.nan, WHOLE)
+HOLED[3] = np.nan
+WEIGHT = RNG.uniform(0.5, 2, ROWS)
+CELLS = [(name, prior, holes) for name in ("factor_analysis", "ppca") for prior in ("default", "flat") for holes in (0, 1)]
+every_cell = pytest.mark.parametrize(("name", "prior", "holes"), CELLS)
+every_model = pytest.mark.parametrize("name", ["factor_analysis", "ppca"])
+
+
+def table(x, **fields):
+    return Data("table", np.asarray(x), tuple(f"x{d}" for d in range(np.shape(x)[1])), **fields)
+
+
+def sites_of(name, seed=1):
+    rng = np.random.default_rng(seed)
+    size = () if name == "ppca" else (COLUMNS,)
+    return {
+        "loading": rng.normal(size=(COLUMNS, FACTORS)),
+        "mean": rng.normal(size=COLUMNS) + 5,
+        "precision": rng.gamma(3, 0.5, size),
+    }
+
+
+def covariance_of(sites):
+    noise = np.broadcast_to(1 / np.asarray(sites["precision"]), (len(sites["mean"]),))
+    return np.asarray(sites["loading"]) @ np.asarray(sites["loading"]).T + np.diag(noise)
+
+
+def dense(sites, x):
+    """(N,): log density of what is observed of every row, by a dense covariance matrix."""
+    covariance = covariance_of(sites)
+    found = []
+    for row in x:
+        seen = ~np.isnan(row)
+        gaussian = multivariate_normal(np.asarray(sites["mean"])[seen], covariance[np.ix_(seen, seen)]) if seen.any() else None
+        found.append(0.0 if gaussian is None else gaussian.logpdf(row[seen]))
+    return np.array(found)
+
+
+@cache
+def parts(name, prior, holes):
+    """(model, hyper, rows, T, the mean step) at one θ, in double precision."""
+    data = table(HOLED if holes else WHOLE, weight=WEIGHT)
+    model = MODELS[name](data, num_factors=FACTORS, prior=prior)
+    hyper, rows = dict(model.hyper), jax.tree.map(jax.numpy.asarray, model.rows(data))
+    with jax.numpy_rank_promotion("raise"):
+        T = model.algebra.natural(hyper, sites_of(name))
+        return model, hyper, rows, T, local_step(model.algebra, "mean", hyper, jax.random.PRNGKey(0), T, rows)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Identities
+
+
+@every_cell
+def test_program_algebra_and_dense_gaussians_agree(name, prior, holes):
+    model, hyper, rows, T, step = parts(name, prior, holes)
+    x = HOLED if holes else WHOLE
+    np.testing.assert_allclose(
+        log_likelihood(model, sites_of(name), table(x)), dense(sites_of(name), x), rtol=1e-11, atol=1e-11
+    )
+    value, _ = log_density(model.spec, (hyper, rows), {"marginal": True}, sites_of(name))
+    assert float(step.log_partition) == pytest.approx(WEIGHT @ dense(sites_of(name), x), rel=1e-12)
+    assert float(step.log_partition + log_prior(model.algebra, model.prior, T)) == pytest.approx(float(value), rel=1e-12)
+
+
+@every_cell
+def test_scores_and_sites_there_and_back(name, prior, holes):
+    """Sites to T and back; at drawn scores the program's joint density is the algebra's energy."""
+    model, hyper, rows, T, _ = parts(name, prior, holes)
+    back = model.algebra.sites(hyper, T)
+    for site, value in sites_of(name).items():
+        np.testing.assert_allclose(back[site], value, rtol=1e-12)
+    local = model.algebra.local(T)(model.algebra.features(hyper, rows))
+    z = model.algebra.latent.sample(jax.random.PRNGKey(3), local)
+    energy = float(WEIGHT @ np.asarray(model.algebra.latent.energy(z, local)))
+    value, _ = log_density(model.spec, (hyper, rows), {"marginal": False}, sites_of(name) | {"score": z.mean})
+    assert energy + float(log_prior(model.algebra, model.prior, T)) == pytest.approx(float(value), rel=1e-11)
+
+
+@every_cell
+def test_statistics_are_the_gradient(name, prior, holes):
+    """∇_T Σ weight log Z(local(T)) = E[statistics]."""
+    model, hyper, rows, T, step = parts(name, prior, holes)
+
+    def total(T):
+        return local_step(model.algebra, "mean", hyper, jax.random.PRNGKey(0), T, rows).log_partition
+
+    for found, wanted in zip(jax.tree.leaves(jax.grad(total)(T)), jax.tree.leaves(step.stats), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10 * np.abs(wanted).max())
+
+
+@every_model
+def test_few_rows_stand_for_all(name):
+    """The simplex has the rows' likelihood and statistics, weights and all; rows with holes stay as they are."""
+    model, hyper, rows, T, step = parts(name, "default", 0)
+    few = condense(jax.tree.map(np.asarray, rows))
+    assert few.x.shape == (COLUMNS + 1, COLUMNS)
+    found = local_step(model.algebra, "mean", hyper, jax.random.PRNGKey(0), T, jax.tree.map(jax.numpy.asarray, few))
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(step), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10 * np.abs(other).max())
+    holed = parts(name, "default", 1)[2]
+    assert condense(holed) is holed
+
+
+@every_model
+def test_holes_that_are_none_change_nothing(name):
+    """The path with a mask, given rows without holes, is the path without one."""
+    model, hyper, rows, T, _ = parts(name, "default", 0)
+    features = model.algebra.features(hyper, rows)
+    masked = features._replace(seen=jax.numpy.ones_like(features.x))
+    local = model.algebra.local(T)
+    for one, other in zip(local(features), local(masked), strict=True):
+        np.testing.assert_allclose(np.broadcast_to(one, other.shape), other, rtol=1e-10, atol=1e-12)
+    z = model.algebra.latent.mean(None, local(features)), model.algebra.latent.mean(None, local(masked))
+    stats = [model.algebra.statistics(WEIGHT, *pair) for pair in zip(z, (features, masked), strict=True)]
+    for one, other in zip(*map(jax.tree.leaves, stats), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10 * np.abs(other).max())
+
+
+@every_model
+def test_the_bound_of_one_row_is_exact_at_a_point(name):
+    """< T, prior > − log Z(prior) is the program's prior density: the difference of complete and marginal densities."""
+    model, _, _, T, _ = parts(name, "default", 0)
+    assert float(log_prior(model.algebra, model.prior, T)) == pytest.approx(
+        float(inner(T, dict(model.prior)) - log_partition(model.algebra, model.prior)), rel=1e-13
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Laws of document 002
+
+
+def maximum(name, x, num_factors=FACTORS):
+    data = table(x)
+    model = MODELS[name](data, num_factors=num_factors, prior="flat")
+    tree = fit(model, data, "em", num_starts=4, max_iter=20_000, tol=1e-13)
+    return {str(key): value.values for key, value in tree["point_estimate"].items()}, float(
+        tree["functionals"]["log_likelihood"]
+    )
+
+
+@every_model
+def test_translation_moves_the_mean_alone(name):
+    here, value = maximum(name, WHOLE)
+    there, moved = maximum(name, WHOLE + 1000.0)
+    assert moved == pytest.approx(value, rel=1e-10)
+    np.testing.assert_allclose(there["mean"], here["mean"] + 1000.0, rtol=1e-12)
+    np.testing.assert_allclose(covariance_of(there), covariance_of(here), rtol=1e-5)
+
+
+def test_scaling_and_rotation():
+    """Scaling a column costs factor analysis −N log|c|, its loadings follow; a rotation costs PPCA nothing; not crosswise."""
+    scale = np.array([1.0, 10.0, 0.1, 3.0, 1.0, 0.5])
+    turn = np.linalg.qr(np.random.default_rng(5).normal(size=(COLUMNS, COLUMNS)))[0]
+    values = {name: maximum(name, WHOLE)[1] for name in ("factor_analysis", "ppca")}
+    scaled = {name: maximum(name, WHOLE * scale)[1] for name in values}
+    turned = {name: maximum(name, WHOLE @ turn)[1] for name in values}
+    jacobian = ROWS * np.log(scale).sum()
+    assert scaled["factor_analysis"] + jacobian == pytest.approx(values["factor_analysis"], rel=1e-8)
+    assert abs(scaled["ppca"] + jacobian - values["ppca"]) > 1
+    assert turned["ppca"] == pytest.approx(values["ppca"], rel=1e-8)
+    assert abs(turned["factor_analysis"] - values["factor_analysis"]) > 1e-3
+    before, after = maximum("factor_analysis", WHOLE)[0], maximum("factor_analysis", WHOLE * scale)[0]
+    scaled_back = covariance_of(after) / np.outer(scale, scale)
+    np.testing.assert_allclose(scaled_back, covariance_of(before), rtol=1e-4, atol=1e-3)
+
+
+def test_ppca_is_its_closed_form():
+    """Tipping and Bishop (1999): W = U (Λ − σ² I)^½ R, σ² the mean of the eigenvalues left over, divisor N."""
+    found, value = maximum("ppca", WHOLE)
+    values, vectors = np.linalg.eigh(np.cov(WHOLE.T, bias=True))
+    noise = values[:-FACTORS].mean()
+    top = vectors[:, -FACTORS:]
+    wanted = top @ np.diag(values[-FACTORS:] - noise) @ top.T
+    assert 1 / found["precision"] == pytest.approx(noise, rel=1e-6)
+    np.testing.assert_allclose(found["loading"] @ found["loading"].T, wanted, rtol=1e-5, atol=1e-5 * np.abs(wanted).max())
+    sites = {"loading": top * np.sqrt(values[-FACTORS:] - noise), "mean": WHOLE.mean(0), "precision": 1 / noise}
+    assert value == pytest.approx(dense(sites, WHOLE).sum(), rel=1e-8)
+
+
+def test_ppca_is_scikit_learns_but_for_the_divisor():
+    """``noise_variance_`` and ``score`` of PCA divide by N − 1."""
+    pca = PCA(FACTORS).fit(WHOLE)
+    found, _ = maximum("ppca", WHOLE)
+    assert 1 / found["precision"] == pytest.approx(pca.noise_variance_ * (ROWS - 1) / ROWS, rel=1e-6)
+    theirs = {
+        "loading": pca.components_.T * np.sqrt(pca.explained_variance_ - pca.noise_variance_),
+        "mean": pca.mean_,
+        "precision": 1 / pca.noise_variance_,
+    }
+    assert pca.score(WHOLE) == pytest.approx(dense(theirs, WHOLE).mean(), rel=1e-10)
+
+
+@pytest.mark.parametrize("name", ["wine", "breast_cancer"])
+def test_em_reaches_scikit_learns_likelihood(name):
+    """In standardised columns, where theirs is at ease; a likelihood does not get smaller by more iterations."""
+    x = load_data(name).x
+    x = (x - x.mean(0)) / x.std(0)
+    peer = FactorAnalysis(3, tol=1e-10, max_iter=20_000, svd_method="lapack").fit(x)
+    theirs = peer.score(x) * len(x)
+    data = table(x)
+    model = MODELS["factor_analysis"](data, num_factors=3, prior="flat")
+    tree = fit(model, data, "em", num_starts=3, max_iter=5000, tol=1e-9)
+    assert float(tree["functionals"]["log_likelihood"]) > theirs - 1e-6 * abs(theirs)
+
+
+@every_model
+def test_em_climbs_and_map_agrees(name):
+    data = table(HOLED[~np.isnan(HOLED).all(1)])
+    model = MODELS[name](data, num_factors=FACTORS)
+    tree = fit(model, data, "em", num_starts=2, tol=1e-14, max_iter=20_000)
+    objective = tree["optimization"]["objective"].values[0]
+    steps = np.diff(objective[~np.isnan(objective)])
+    assert steps.min() > -1e-9 * abs(objective[0])
+    other = fit(model, data, "map", num_starts=2)
+    assert float(other["functionals"]["log_joint"]) == pytest.approx(float(tree["functionals"]["log_joint"]), rel=1e-8)
+    np.testing.assert_allclose(other["functionals"]["communality"], tree["functionals"]["communality"], atol=1e-4)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Rows
+
+
+@every_model
+def test_predictions_are_conditional_gaussians(name):
+    """Scores, their sd, reconstruction and imputed cells at a point, row by row from the dense joint of (z, x)."""
+    data = table(HOLED)
+    model = MODELS[name](data, num_factors=FACTORS)
+    sites = sites_of(name)
+    found = predict(model, sites, data, num_draws=2)
+    covariance, loading, mean = covariance_of(sites), sites["loading"], sites["mean"]
+    cells = {(n, c): i for i, (n, c) in enumerate(zip(found["cell_row"].values, found["cell_column"].values, strict=True))}
+    for n, row in enumerate(HOLED):
+        seen = ~np.isnan(row)
+        gain = np.linalg.solve(covariance[np.ix_(seen, seen)], loading[seen]).T
+        score = gain @ (row[seen] - mean[seen])
+        spread = np.eye(FACTORS) - gain @ loading[seen]
+        np.testing.assert_allclose(found["scores"][n], score, atol=1e-10)
+        np.testing.assert_allclose(found["scores_sd"][n], np.sqrt(np.diag(spread)), rtol=1e-8)
+        np.testing.assert_allclose(found["reconstruction"][n], mean + loading @ score, rtol=1e-10)
+        for d in np.flatnonzero(~seen):
+            cell = cells[n, f"x{d}"]
+            assert float(found["imputed_mean"][cell]) == pytest.approx(mean[d] + loading[d] @ score, rel=1e-9)
+            noise = np.broadcast_to(1 / sites["precision"], (COLUMNS,))[d]
+            assert float(found["imputed_sd"][cell]) == pytest.approx(
+                np.sqrt(loading[d] @ spread @ loading[d] + noise), rel=1e-8
+            )
+    np.testing.assert_allclose(found["log_density"], dense(sites, HOLED), atol=1e-10)
+
+
+def test_draws_of_cells_are_conditional_gaussians():
+    """4000 draws of every hole: means by z < 5.5, 50 holes: probability 2e-6; the spread of draws is known to 1.1 %."""
+    data = table(HOLED)
+    model = MODELS["factor_analysis"](data, num_factors=FACTORS)
+    found = impute(model, sites_of("factor_analysis"), data, num_draws=4000)
+    draws, mean, sd = (found[name].values for name in ("imputed", "imputed_mean", "imputed_sd"))
+    assert np.abs((draws.mean(0) - mean) / sd).max() * np.sqrt(4000) < 5.5
+    np.testing.assert_allclose(draws.std(0), sd, rtol=0.06)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What is asked for
+
+
+def test_ledermanns_bound():
+    assert [ledermann(d) for d in (1, 2, 3, 4, 5, 6, 8, 10, 12)] == [0, 0, 1, 1, 2, 3, 4, 6, 7]
+    with pytest.raises(ZooError, match="6 columns tell at most 3 factors apart"):
+        MODELS["factor_analysis"](table(WHOLE), num_factors=4)
+    with pytest.raises(ZooError, match="6 columns leave noise behind 5 factors at most"):
+        MODELS["ppca"](table(WHOLE), num_factors=6)
+
+
+@pytest.mark.parametrize("number", [0, -1, 1.5, True, "2"])
+def test_numbers_of_factors_that_are_none(number):
+    with pytest.raises(ZooError, match="num_factors must be a whole number above 0"):
+        MODELS["ppca"](table(WHOLE), num_factors=number)
+
+
+def test_constant_columns():
+    """A column that does not vary has no noise of its own; under a shared noise it is sound."""
+    x = WHOLE.copy()
+    x[:, 2] = 7.0
+    with pytest.raises(ZooError, match="column 'x2' has the same value in every row"):
+        MODELS["factor_analysis"](table(x))
+    tree = fit(MODELS["ppca"](table(x)), table(x), "em", num_starts=1)
+    assert np.abs(tree["point_estimate"]["loading"].values[2]).max() < 1e-6
+
+
+def test_fewer_rows_than_columns():
+    """Under the default prior sound; the maximum of the likelihood has noise 0, a Heywood case, which is said."""
+    few = table(WHOLE[:4])
+    tree = fit(MODELS["factor_analysis"](few), few, "em", num_starts=2)
+    assert np.isfinite(tree["functionals"]["log_joint"])
+    assert "Heywood" not in tree.attrs["warnings"]
+    tree = fit(MODELS["factor_analysis"](few, prior="flat"), few, "em", num_starts=2, max_iter=5000)
+    assert "Heywood" in tree.attrs["warnings"]
+
+
+def test_hard_assignments_mean_nothing():
+    data = table(WHOLE)
+    with pytest.raises(ZooError, match="stands for no assignment"):
+        fit(MODELS["ppca"](data), data, "hard_em")
+
+
+def test_rotations_are_no_parameters():
+    """BIC counts D L + 2 D − L (L − 1) / 2, and D L + D + 1 − L (L − 1) / 2."""
+    data = table(WHOLE)
+    for name, noise in (("factor_analysis", COLUMNS), ("ppca", 1)):
+        tree = fit(MODELS[name](data, num_factors=3), data, "em", num_starts=1, max_iter=2)
+        assert tree.attrs["num_parameters"] == COLUMNS * 3 + COLUMNS + noise - 3
+
+
+def test_sizes_are_compared():
+    data = table(WHOLE)
+    trees = {str(number): fit(MODELS["ppca"](data, num_factors=number), data, "em", num_starts=2) for number in (1, 2, 3)}
+    assert compare(trees).table["BIC"].astype(float).idxmin() == "2"
+
+
+def test_exact_is_the_closed_form_of_the_maximum():
+    """Weights and all: EM from the same rows reaches it, and no point near it is above."""
+    data = table(WHOLE, weight=WEIGHT)
+    model = MODELS["ppca"](data, num_factors=FACTORS, prior="flat")
+    exact = fit(model, data, "exact")
+    em = fit(model, data, "em", num_starts=2, max_iter=20_000, tol=1e-14)
+    assert float(em["functionals"]["log_likelihood"]) == pytest.approx(float(exact["functionals"]["log_likelihood"]), rel=1e-10)
+    np.testing.assert_allclose(em["functionals"]["communality"], exact["functionals"]["communality"], atol=1e-6)
+    holed = table(HOLED)
+    flat = MODELS["ppca"](holed, prior="flat")
+    with pytest.raises(ZooError, match="no closed form where cells are missing"):
+        fit(flat, holed, "exact")
+    with pytest.raises(ZooError, match="continuous and never observed"):
+        fit(MODELS["ppca"](data), data, "exact")
