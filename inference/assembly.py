@@ -33,7 +33,8 @@ def of_points(task: Task, points: Points) -> tuple[dict[str, xr.Dataset], dict[s
         what = "no start reached a mode" if len(points.failure) > 1 else "there is no mode"
         raise ZooError(f"{what}: {points.failure[0]}")
     if isinstance(model.symmetry, Rotation):  # any rotation is as good: the one that is simplest to read
-        points = points._replace(sites=oriented(points.sites, model.symmetry, model.dims, column_scale(model)))
+        whole = {name: np.nan_to_num(leaf) for name, leaf in points.sites.items()}  # starts that failed are not read below
+        points = points._replace(sites=oriented(whole, model.symmetry, model.dims, column_scale(model)))
     final = np.full(len(points.failure), np.nan)
     best, chosen, one = sound[0], {}, None
     for s in sound:  # one at a time: they share a compilation, and only the best start's latents are kept

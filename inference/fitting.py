@@ -175,7 +175,7 @@ def checked_options(method: str, module: Any, options: Mapping[str, Any]) -> Any
 def make_task(model: Model, data: Any, seed: int, start: Mapping[str, ArrayLike] | None, reporter: Reporter) -> Task:
     """Model, data and start on the device, in the precision in force; raises `ZooError` for moments where rows are needed."""
     if isinstance(data, Data) and data.moments and model.condense is None:
-        raise ZooError(f"{data.name} is a covariance and no rows: enough for factor_analysis and ppca, not for {model.name}")
+        raise ZooError(f"{data.name} is a covariance and no rows: enough for models of factors, not for {model.name}")
     on_host = model.rows(data)
     hyper, prior, rows = as_arrays((dict(model.hyper), dict(model.prior), on_host))
     condensed = rows if model.condense is None else as_arrays(model.condense(on_host))
@@ -236,6 +236,8 @@ def identify(tree: xr.DataTree, model: Model, data: Any, criterion: str = "varim
     require_model(model)
     if "posterior_raw" not in tree or model.symmetry is None:
         raise ZooError("identify needs a result with posterior_raw: draws of a model whose labels are exchangeable")
+    if criterion != "varimax" and not isinstance(model.symmetry, Rotation):
+        raise ZooError(f"criterion={criterion!r} is for models of factors; {model.name} has labels")
     raw = {str(name): np.asarray(value) for name, value in tree["posterior_raw"].to_dataset().data_vars.items()}
     shape = next(iter(raw.values())).shape[:2]
     with x64(64):

@@ -141,8 +141,9 @@ def split_directions(orbit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def log_volumes(model: Model, tangent: np.ndarray, orbits: np.ndarray) -> np.ndarray:
     """Log volume (S,) of the orbits through S points (S, d, R) of a slice across the directions ``tangent``.
 
-    An integral over ℝᵈ is one over the slice of the density times this: all rotations, among them reflections, are in it, no
-    two of which leave a point in one place (there are at least as many columns as factors).
+    Near the mode an integral over ℝᵈ is one over the slice of the density times this: all rotations, among them reflections,
+    are in it. That holds where factors are distinct and far from 0; a weak factor meets its own reflection on the slice, and
+    the evidence is too large by up to log 2 for each.
     """
     if not isinstance(model.symmetry, Rotation):
         return np.zeros(len(orbits))

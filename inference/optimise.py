@@ -110,6 +110,8 @@ def climb(
 ) -> tuple[Points, Climb]:
     """At most ``wanted`` starts to their fixed points: (points, their final states)."""
     algebra = require_algebra(task, refuses)
+    if method.verbs.latents == "sample" and task.model.condense is not None:  # weights may stand for very many rows
+        require_single_rows(task, algebra)
     state = initial(task, algebra, method, wanted)
     rows = task.condensed if method.verbs.latents == "mean" else task.rows
     arrays = (task.hyper, task.prior, rows, jnp.asarray(tol, float))

@@ -56,7 +56,8 @@ def promax(loading: np.ndarray, power: float = 4.0) -> Oblique:
 def simple(loading: np.ndarray, criterion: str = "varimax") -> np.ndarray:
     """Orthogonal (…, L, L) that maximise an orthomax criterion of loadings (…, D, L), by iterated singular values."""
     if criterion not in CRITERIA:
-        raise ZooError(f"criterion={criterion!r} is not one of {', '.join((*CRITERIA, 'promax', 'procrustes'))}")
+        also = "promax (rotate), procrustes (identify)"
+        raise ZooError(f"criterion={criterion!r} is not one of {', '.join(CRITERIA)}, {also}")
     loading = np.asarray(loading, dtype=np.float64)
     rotation = np.broadcast_to(np.eye(loading.shape[-1]), (*loading.shape[:-2], *loading.shape[-1:] * 2)).copy()
     for _ in range(ITERATIONS):
@@ -93,7 +94,9 @@ def identify_rotations(
     pivot = int(np.argmax(log_joint))
     if criterion == "procrustes":
         moves = _onto_the_mean(standard, pivot)
-        confidence, warnings = np.ones(len(moves)), []
+        # Whether factors can be told apart is seen from order and signs in a simple form, whatever the draws are turned by.
+        confidence = _matched(standard, simple(standard), pivot)[1]
+        warnings = _doubts(confidence)
     else:
         moves, confidence = _matched(standard, simple(standard, criterion), pivot)
         warnings = _doubts(confidence)

@@ -83,7 +83,7 @@ def load_data(
     list of lists of words; ``weight`` is one non-negative number a row; ``types`` says column by column what it holds: number,
     count, category or label, or identifier or ignore to leave it out. Further ``options`` go to the generator of a named data
     set; for a table they are ``missing``, ``separator``, ``decimal`` and ``thousands``, see `models.cells.Style`, and
-    ``kind="covariance"`` with ``num_rows`` for a matrix in the place of rows, which is enough for models of factors.
+    ``kind="covariance"`` with ``num_rows`` for a matrix of that divisor in the place of rows, enough for models of factors.
     Raises `ZooError` naming file, column, row and value.
     """
     from models import tables
@@ -132,6 +132,8 @@ def split(data: Data, test_fraction: float, seed: int) -> tuple[Data, Data | Non
     """(training rows, test rows or None where ``test_fraction`` is 0), drawn at random by ``seed``, in the table's order."""
     if isinstance(test_fraction, bool) or not isinstance(test_fraction, int | float) or not 0 <= test_fraction < 1:
         raise ZooError(f"data.test_fraction must be at least 0 and below 1, got {test_fraction!r}")
+    if data.moments and test_fraction:
+        raise ZooError(f"{data.name} is no rows, so none can be held out: leave data.test_fraction out")
     size = round(test_fraction * data.num_rows)
     if size == data.num_rows:
         raise ZooError(f"data.test_fraction={test_fraction} leaves no row of {data.name} to fit")

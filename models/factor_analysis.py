@@ -89,7 +89,8 @@ def factor_analysis(data: Any, num_factors: int = 2, prior: str | Mapping[str, M
     data = _checked(data)
     _refuse_constant(data)
     most = ledermann(len(data.columns))
-    _check_factors(num_factors, most, f"{len(data.columns)} columns tell at most {most} factors apart (Ledermann's bound)")
+    why = f"{len(data.columns)} columns tell at most {most} factors apart (Ledermann's bound); give num_factors={most}"
+    _check_factors(num_factors, most, why if most else why.split(";")[0])
     return _model("factor_analysis", data, num_factors, False, prior)
 
 
@@ -173,7 +174,7 @@ def _model(name: str, data: Data, num_factors: int, shared: bool, prior: Any) ->
         reports="scores",
         table=Table(cells, lambda rows: observation(rows.x), static.completed, static.expected),
         maximum=partial(maximum, num_factors) if shared and prior == "flat" else None,
-        doubts=partial(heywood, data.columns),
+        doubts=None if shared else partial(heywood, data.columns),
         condense=condense,
     )
 

@@ -13,7 +13,7 @@ from models.missing import Cells, observation
 from models.rows import Rows
 
 NO_NOISE = 1e-12  # eigenvalues below this share of the largest are rounding
-NO_REST = 0.005  # share of a column's variance below which its noise counts as none
+NO_REST = 1e-4  # share of a column's variance below which its noise counts as none
 WITNESSES = 20  # columns whose communality is a functional
 
 
@@ -47,8 +47,8 @@ def heywood(columns: tuple[str, ...], hyper: Hyper, sites: Sites) -> list[str]:
         return []
     listed = ", ".join(there[:5]) + (f" and {len(there) - 5} more" if len(there) > 5 else "")
     return [
-        f"a Heywood case: the factors explain {listed} without rest, the noise is at its boundary 0 or near it, and more "
-        "iterations would bring it nearer. Fewer factors, or prior=default, keep away from it"
+        f"perhaps a Heywood case: the factors explain {listed} without rest, so that the noise may be on its way to its "
+        "boundary 0, nearer with more iterations. Fewer factors, or a prior, keep away from it"
     ]
 
 

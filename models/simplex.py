@@ -15,8 +15,10 @@ def simplex(mean: np.ndarray, covariance: np.ndarray, size: float) -> tuple[np.n
     from scipy.linalg import helmert
 
     dimension = len(mean)
-    values, vectors = np.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    scale = np.sqrt(np.diag(covariance))
+    scale = np.where(scale > 0, scale, 1.0)
+    values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))  # of correlations: a narrow column keeps its digits
+    root = scale[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
     corners = np.sqrt(dimension + 1) * helmert(dimension + 1).T  # (D + 1, D): rows sum to 0, and to (D + 1) I in squares
     return mean + corners @ root.T, np.full(dimension + 1, size / (dimension + 1))
 
@@ -24,9 +26,10 @@ def simplex(mean: np.ndarray, covariance: np.ndarray, size: float) -> tuple[np.n
 def of_covariance(data: Data, num_rows: object) -> Data:
     """The table of a covariance (or correlation) matrix as weighted rows of mean 0; it may have a column of names.
 
-    Raises `ZooError` for what is no covariance matrix, and without the number of rows that it was made from.
+    Its divisor is taken to be the number of rows, as that of maximum likelihood; one with divisor N − 1 is to be multiplied by
+    (N − 1) / N. Raises `ZooError` for what is no covariance matrix, and without the number of rows that it was made from.
     """
-    if isinstance(num_rows, bool) or not isinstance(num_rows, int) or num_rows < 2:
+    if isinstance(num_rows, bool) or not isinstance(num_rows, int | np.integer) or num_rows < 2:
         raise ZooError(f"kind=covariance needs num_rows, how many rows {data.name} was made from; got {num_rows!r}")
     places = [d for d, levels in enumerate(data.categories) if not levels] if data.categories else range(len(data.columns))
     columns = tuple(data.columns[d] for d in places)
@@ -44,8 +47,10 @@ def of_covariance(data: Data, num_rows: object) -> Data:
         raise ZooError(
             f"{data.name}: the covariances of {columns[i]!r} and {columns[j]!r} differ, {matrix[i, j]:g} and {matrix[j, i]:g}"
         )
-    smallest = np.linalg.eigvalsh((matrix + matrix.T) / 2)[0]
-    if smallest < -ASYMMETRY * np.abs(np.diag(matrix)).max():
-        raise ZooError(f"{data.name}: the matrix has the eigenvalue {smallest:g}, and a covariance has none below 0")
-    x, weight = simplex(np.zeros(len(columns)), (matrix + matrix.T) / 2, num_rows)
+    if not (np.diag(matrix) > 0).all():
+        raise ZooError(f"{data.name}: the variance of {columns[int(np.argmin(np.diag(matrix)))]!r} is not above 0")
+    smallest = np.linalg.eigvalsh((matrix + matrix.T) / 2 / spread)[0]
+    if smallest < -ASYMMETRY * len(columns):
+        raise ZooError(f"{data.name}: the correlations have the eigenvalue {smallest:g}, and a covariance has none below 0")
+    x, weight = simplex(np.zeros(len(columns)), (matrix + matrix.T) / 2, int(num_rows))
     return Data(f"{data.name} (covariance of {num_rows} rows)", x, columns, weight=weight, moments=True)

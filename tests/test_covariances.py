@@ -7,6 +7,7 @@ import pytest
 from inference import compare, fit
 from inference.shell import guarded, run_main
 from models import MODELS, ZooError, load_data
+from models.data import split
 from models.datasets import factor_loadings
 
 X = load_data("factors", num_rows=200).x
@@ -71,7 +72,7 @@ def test_a_correlation_matrix_from_a_file(tmp_path, capsys):
         (COVARIANCE, {"num_rows": 1}, "needs num_rows"),
         (COVARIANCE[:5], {"num_rows": 9}, "as many rows as columns, this one 5 and 12"),
         (COVARIANCE + np.triu(np.ones((12, 12)), 1), {"num_rows": 9}, "the covariances of 'x0' and 'x1' differ"),
-        (COVARIANCE - 5 * np.eye(12), {"num_rows": 9}, "a covariance has none below 0"),
+        (COVARIANCE - 5 * np.eye(12), {"num_rows": 9}, "is not above 0"),
         (np.where(np.eye(12), np.nan, COVARIANCE), {"num_rows": 9}, "row 1 of the covariance matrix has an empty cell"),
     ],
 )
@@ -90,7 +91,7 @@ def test_kinds_of_sources():
 def test_mixtures_need_rows():
     data = load_data(matrix(), kind="covariance", num_rows=200)
     model = MODELS["gmm"](data)
-    with pytest.raises(ZooError, match="enough for factor_analysis and ppca, not for gmm"):
+    with pytest.raises(ZooError, match="enough for models of factors, not for gmm"):
         fit(model, data, "em")
     factors = MODELS["ppca"](data)
     with pytest.raises(ZooError, match="one latent a row"):
@@ -106,3 +107,16 @@ def test_the_generator_has_the_loadings_that_it_states():
     assert np.abs(np.cov(data.x.T) - wanted).max() < 5 * np.sqrt(2 / 100_000)
     tree = fit(MODELS["factor_analysis"](data, num_factors=3), data, "em", num_starts=1)
     np.testing.assert_allclose(np.abs(tree["point_estimate"]["loading"]), np.abs(loading)[:, [0, 1, 2]], atol=0.03)
+
+
+def test_moments_are_no_rows():
+    """None can be held out, and none has a latent to draw."""
+    data = load_data(matrix(), kind="covariance", num_rows=np.int64(200))
+    with pytest.raises(ZooError, match="none can be held out"):
+        split(data, 0.25, 0)
+    with pytest.raises(ZooError, match="one latent a row"):
+        fit(MODELS["ppca"](data), data, "stochastic_em")
+    wide = COVARIANCE * np.outer(*[np.where(np.arange(12) == 0, 1e7, 1.0)] * 2)
+    wide[0, 1] = wide[1, 0] = 2e7  # a correlation of 2
+    with pytest.raises(ZooError, match="correlations have the eigenvalue"):
+        load_data(matrix(wide), kind="covariance", num_rows=200)

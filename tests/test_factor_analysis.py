@@ -5,6 +5,7 @@ from functools import cache
 import jax
 import numpy as np
 import pytest
+import xarray as xr
 from numpyro.infer.util import log_density
 from scipy.stats import multivariate_normal
 from sklearn.decomposition import PCA, FactorAnalysis
@@ -353,3 +354,54 @@ def test_exact_is_the_closed_form_of_the_maximum():
         fit(flat, holed, "exact")
     with pytest.raises(ZooError, match="continuous and never observed"):
         fit(MODELS["ppca"](data), data, "exact")
+
+
+@pytest.mark.parametrize("factor", [1e9, 1e-9])
+def test_few_rows_stand_for_all_in_any_units(factor):
+    """A column in units 1e9 times wider or narrower keeps its covariances: the likelihood shifts by −N log|factor|, no more."""
+    x = WHOLE - WHOLE.mean(0)
+    scaled = x.copy()
+    scaled[:, 3] *= factor
+    value = maximum("factor_analysis", x)[1]
+    assert maximum("factor_analysis", scaled)[1] + ROWS * np.log(factor) == pytest.approx(value, rel=1e-8)
+
+
+def test_failed_starts_do_not_stop_the_others():
+    """A column twice: some starts collapse, and what the others found is returned, or the reason is given."""
+    x = np.column_stack([WHOLE, WHOLE[:, 0]])
+    data = table(x)
+    model = MODELS["factor_analysis"](data, num_factors=FACTORS, prior="flat")
+    try:
+        tree = fit(model, data, "em", num_starts=6, max_iter=3000)
+    except ZooError as error:
+        assert "Heywood" in str(error)
+    else:
+        assert np.isfinite(tree["point_estimate"]["loading"]).all()
+
+
+@every_model
+def test_the_bound_of_cavi_never_falls(name):
+    """And lies below the log joint's evidence bound at no iteration: monotone to 1e-9, with holes."""
+    data = table(HOLED[~np.isnan(HOLED).all(1)])
+    model = MODELS[name](data, num_factors=FACTORS)
+    tree = fit(model, data, "cavi", num_starts=1, num_samples=10, num_chains=2)
+    bound = tree["optimization"]["objective"].values[0]
+    bound = bound[np.isfinite(bound)]
+    assert np.diff(bound).min() > -1e-9 * abs(bound[-1])
+
+
+def test_scores_of_draws_are_weighed_by_their_density():
+    """Two draws far apart in density: the mixture of two Gaussians with weights p(x | θ)."""
+    model = MODELS["ppca"](table(WHOLE), num_factors=FACTORS)
+    points = [sites_of("ppca", seed) for seed in (1, 2)]
+    dims = {"loading": ("d", "l"), "mean": ("d",), "precision": ()}
+    posterior = {key: (("chain", "draw", *dims[key]), np.stack([p[key] for p in points])[None]) for key in dims}
+    tree = xr.DataTree.from_dict({"/posterior": xr.Dataset(posterior)})
+    found, single = predict(model, tree, table(WHOLE)), [predict(model, p, table(WHOLE)) for p in points]
+    logs = np.stack([one["log_density"].values for one in single])
+    weight = np.exp(logs - np.logaddexp(*logs))[..., None]
+    mean = (weight * np.stack([one["scores"].values for one in single])).sum(0)
+    square = (weight * np.stack([one["scores"].values ** 2 + one["scores_sd"].values ** 2 for one in single])).sum(0)
+    np.testing.assert_allclose(found["scores"], mean, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found["scores_sd"], np.sqrt(square - mean**2), rtol=1e-7)
+    np.testing.assert_allclose(found["log_density"], np.logaddexp(*logs) - np.log(2), rtol=1e-12)
