@@ -22,6 +22,7 @@ SHAPES = {
     "martians_survey": (500, 5),
     "martians": (500, 2),
     "blobs": (500, 2),
+    "factors": (300, 12),
 }
 
 
@@ -60,7 +61,7 @@ def test_named_data_sets_load(name):
     assert data.x.shape == SHAPES[name]
     assert len(set(data.columns)) == data.x.shape[1]
     assert np.isfinite(data.x).all() == (name != "martians_survey")
-    assert set(np.unique(data.labels)) == set(range(len(data.levels))) if data.label else name == "diabetes"
+    assert set(np.unique(data.labels)) == set(range(len(data.levels))) if data.label else name in ("diabetes", "factors")
 
 
 def test_iris_is_scikit_learns():
@@ -149,7 +150,7 @@ MISTAKES = {
     "no rows": ("a,b\n", {}, ["table.csv", "no rows"]),
     "only a label": ("kind\nx\n", {"label": "kind"}, ["table.csv", "no columns"]),
     "ragged": ("a,b\n1,2\n1,2,3,4\n", {}, ["table.csv", "cannot be read"]),
-    "unknown option": ("a,b\n1,2\n", {"num_rows": 5}, ["num_rows", "drop_constant"]),
+    "unknown option": ("a,b\n1,2\n", {"rows": 5}, ["rows", "drop_constant"]),
     "all constant": ("a\n1\n1\n", {"drop_constant": True}, ["table.csv", "no columns"]),
 }
 
