@@ -11,14 +11,13 @@ from numpyro import distributions as dist
 from scipy import sparse
 
 from inference.diagnostics import diagnose
-from inference.evaluate import Evaluation, evaluate, latents_of_draws, row_count
+from inference.evaluate import Evaluation, evaluate
 from inference.occupancy import occupied_probs
 from inference.outcome import Draws, Points, Task
 from inference.program import latent_sites
-from inference.relabel import Identification, identify_draws
 from inference.results import dataset, packages
-from inference.rotation import identify_rotations, oriented
-from models.base import Data, Model, Permutation, Rotation, ZooError, reports_probabilities
+from inference.symmetry import identified_draws, in_one_form
+from models.base import Data, Model, Permutation, ZooError, reports_probabilities
 from models.columns import Layout, as_typed
 from models.data import Note, is_sparse
 from models.documents import Sequences
@@ -32,9 +31,7 @@ def of_points(task: Task, points: Points) -> tuple[dict[str, xr.Dataset], dict[s
     if not sound:
         what = "no start reached a mode" if len(points.failure) > 1 else "there is no mode"
         raise ZooError(f"{what}: {points.failure[0]}")
-    if isinstance(model.symmetry, Rotation):  # any rotation is as good: the one that is simplest to read
-        whole = {name: np.nan_to_num(leaf) for name, leaf in points.sites.items()}  # starts that failed are not read below
-        points = points._replace(sites=oriented(whole, model.symmetry, model.dims, column_scale(model)))
+    points = in_one_form(model, points)
     final = np.full(len(points.failure), np.nan)
     best, chosen, one = sound[0], {}, None
     for s in sound:  # one at a time: they share a compilation, and only the best start's latents are kept
@@ -123,26 +120,6 @@ def of_draws(task: Task, draws: Draws) -> tuple[dict[str, xr.Dataset], dict[str,
         probs = occupied_probs(model.algebra, task.hyper, task.rows, flat, len(number), identified.fewest)
         latent["latent"] = latent["latent"].assign(occupied_probs=("occupied", probs)).assign_coords(occupied=number)
     return groups | latent, attrs | {"warnings": "\n".join(warnings), "interrupted": int(draws.interrupted)}
-
-
-def column_scale(model: Model) -> np.ndarray:
-    """What makes loadings of different columns comparable: (D,), or 1."""
-    name = model.symmetry.scale if isinstance(model.symmetry, Rotation) else None
-    return np.ones(1) if name is None else np.asarray(model.hyper[name])
-
-
-def identified_draws(task: Task, flat: Mapping[str, np.ndarray], criterion: str = "varimax") -> Identification | None:
-    """The draws (S, …) with their labels, or their factors, moved to where they compare; None without such a symmetry."""
-    model = task.model
-    if model.symmetry is None:
-        return None
-    if isinstance(model.symmetry, Rotation):
-        log_joint = evaluate(model, task.hyper, task.prior, task.rows, flat).log_joint
-        return identify_rotations(flat, model.symmetry, model.dims, column_scale(model), log_joint, criterion)
-    latents = latents_of_draws(model, task.hyper, task.prior, task.rows, flat)
-    log_joint = evaluate(model, task.hyper, task.prior, task.rows, flat).log_joint
-    rows = row_count(model, task.hyper, task.prior, task.rows, flat)
-    return identify_draws(flat, model.symmetry, model.dims, latents, log_joint, rows)
 
 
 def _pointwise(values: np.ndarray, lead: tuple[str, ...], thin: int = 1) -> xr.Dataset:

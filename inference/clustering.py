@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from inference.evaluate import latents_of_draws, row_count, spread
+from inference.evaluate import latents_of_draws, row_count
 from inference.fitting import as_arrays, require_model, x64
 from inference.prediction import draws_of
 from models.base import Model, Sites, ZooError
+from models.rows import spread
 
 SHOWN = 300  # rows, evenly spread, of a co-clustering matrix
 AVERAGED = 200  # draws that it is averaged over

@@ -119,12 +119,10 @@ def _check_evidence(config: dict[str, Any]) -> None:
     """A `ZooError` for a model whose evidence cannot be estimated, before anything runs."""
     from inference.evidence import evidence_task
 
-    _, data, _ = all_rows(config)
-    model = build_model(config["model"], data)[0]
-    if not callable(model):
-        evidence_task(model, data, config["seed"])
-    else:
+    if config["model"]["name"] == "program":
         raise ZooError("evidence=true needs a model of the zoo: that of a program is not estimated")
+    _, data, _ = all_rows(config)
+    evidence_task(build_model(config["model"], data)[0], data, config["seed"])
 
 
 def _on_one_data_set(overrides: list[str], first: list[str]) -> list[str]:

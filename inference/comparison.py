@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from inference.diagnostics import summarise
+from inference.diagnostics import FEWEST, summarise
 from inference.prediction import mean_and_error
 from inference.selection import criteria
 from models.base import ZooError
@@ -29,7 +29,6 @@ ROWS = (
     "label",
     "weight",
 )  # of a table, sparse counts, documents
-FEWEST = 25  # draws of which importance sampling can fit a tail
 EXACT = ("exact", "nuts", "gibbs")  # whose draws are, or tend to be, from the posterior: candidates for the reference
 
 
@@ -147,7 +146,8 @@ def _elpd(tree: xr.DataTree) -> dict[str, float]:
     rows = tree["log_likelihood"].to_dataset()["x"].transpose("chain", "draw", "row")
     observed = tree["observed_data"].to_dataset() if "observed_data" in tree else xr.Dataset()
     weight = np.asarray(observed["weight"]) if "weight" in observed else np.ones(rows.sizes["row"])
-    if rows.sizes["chain"] * rows.sizes["draw"] < FEWEST or not np.isin(weight, (0, 1)).all():  # leave one of 1.7 rows out?
+    single = np.isin(weight, (0, 1)).all()  # a row of weight 1.7 cannot be left out one at a time
+    if rows.sizes["chain"] * rows.sizes["draw"] < FEWEST or not single:
         return {"elpd": np.nan, "se": np.nan, "k-hat": np.nan}
     rows = rows[..., weight > 0]
     spread = np.ptp(rows.values, axis=(0, 1))

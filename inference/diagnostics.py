@@ -13,6 +13,7 @@ from inference.results import values
 RHAT = 1.01
 ESS = 400
 PARETO_K = 0.7
+FEWEST = 25  # draws from which ArviZ fits the tail that Pareto k-hat is of
 FINISHED, FAILED, INTERRUPTED = 0, 3, 130
 
 

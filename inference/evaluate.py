@@ -13,6 +13,7 @@ from jax.typing import ArrayLike
 from inference.program import trace_point
 from inference.sweep import BLOCK, num_rows, responsibilities
 from models.base import Algebra, Hyper, Model, Pytree, Sites, Stats, log_prior
+from models.rows import spread
 
 STORED = 5e7  # numbers kept of draws × rows of log-likelihood; beyond it, evenly thinned draws
 SUBSET = 1000  # rows on which draws are relabelled
@@ -167,11 +168,6 @@ def _chunk_size(size: int, largest: int) -> int:
     """A number of draws near ``largest`` that divides ``size``, so that all chunks share one compilation, if there is one."""
     divisors = [d for d in range(1, min(size, largest) + 1) if size % d == 0]
     return divisors[-1] if 4 * divisors[-1] >= min(size, largest) else largest
-
-
-def spread(total: int, most: int) -> np.ndarray:
-    """At most ``most`` of the places 0, …, total − 1, evenly spread from the first to the last."""
-    return np.unique(np.linspace(0, total - 1, min(most, total)).round().astype(int))
 
 
 def latents_of_draws(

@@ -16,7 +16,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from inference import METHODS
-from inference.assembly import as_tree, identified_draws, latent_group, of_draws, of_points
+from inference.assembly import as_tree, latent_group, of_draws, of_points
 from inference.chains import interruptible
 from inference.evaluate import evaluate
 from inference.outcome import Points, Task
@@ -25,6 +25,7 @@ from inference.progress import Bar, Reporter, Silent
 from inference.relabel import doubts_labels
 from inference.results import dataset
 from inference.sweep import num_rows
+from inference.symmetry import identified_draws, num_flat
 from models.base import Model, Pytree, Rotation, ZooError
 from models.data import Data
 
@@ -96,14 +97,6 @@ def check_seed(seed: Any) -> None:
     """A `ZooError` for what is not a seed."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
         raise ZooError(f"seed must be a whole number from 0 to 2³² − 1, got {seed!r}")
-
-
-def num_flat(model: Model) -> int:
-    """How many directions of the parameters a symmetry leaves without a likelihood: L (L − 1) / 2 rotations of L factors."""
-    if not isinstance(model.symmetry, Rotation):
-        return 0
-    size = len(model.coords[model.symmetry.dim])
-    return size * (size - 1) // 2
 
 
 def sample_size(rows: Pytree) -> float:

@@ -21,6 +21,7 @@ from inference.fitting import as_arrays, check_seed, require_model, x64
 from inference.prediction import draws_of
 from models.base import Expected, Hyper, Model, Pytree, Sites, ZooError
 from models.columns import Layout
+from models.rows import spread
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,7 +68,7 @@ def impute(
 def _spread(draws: Mapping[str, np.ndarray], size: int) -> dict[str, np.ndarray]:
     """``size`` evenly spread draws; fewer come again and again."""
     total = len(next(iter(draws.values())))
-    chosen = np.linspace(0, total - 1, size).round().astype(int) if total >= size else np.arange(size) % total
+    chosen = spread(total, size) if total >= size else np.arange(size) % total
     return {name: leaf[chosen] for name, leaf in draws.items()}
 
 

@@ -19,15 +19,13 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 from scipy.special import gammaln
 
+from inference.diagnostics import FEWEST
 from inference.optimise import require_proper
 from inference.outcome import Draws, Points, Task
 from inference.program import constrain_draws, potential, transforms, unconstrain_chains
 from inference.quasi_newton import minimise
 from inference.start import num_starts, start_sites
 from models.base import Model, Pytree, Rotation, ZooError
-
-GOOD_K = 0.7
-FEWEST = 25  # draws from which ArviZ fits a tail
 
 
 class Options(NamedTuple):

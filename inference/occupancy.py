@@ -10,10 +10,10 @@ import pandas as pd
 import xarray as xr
 from jax import Array
 
-from inference.evaluate import spread
 from inference.results import values
 from inference.sweep import block_sum
 from models.base import Algebra, Hyper, Pytree, Sites
+from models.rows import spread
 
 COUNTED = 1000  # draws, evenly spread, in which occupied components are counted: a probability is known to 0.016 or better
 CERTAIN = 40.0  # expected rows from which a component is occupied: it is empty with probability below exp(−40)

@@ -9,11 +9,11 @@ import xarray as xr
 
 from inference.assembly import latent_dim
 from inference.clustering import co_clustering
-from inference.evaluate import spread
 from inference.fitting import require_model, x64
 from inference.prediction import draws_of
 from inference.results import values
-from models.base import Model, Sites, ZooError
+from models.base import Expected, Model, Sites, ZooError
+from models.rows import spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,18 +50,18 @@ def profile(model: Model, source: xr.DataTree | Sites) -> list[Described]:
         found = jax.tree.map(np.asarray, jax.vmap(model.profile)({name: leaf[chosen] for name, leaf in draws.items()}))
     names = [str(name) for name in model.coords["column"]] if model.table is None else model.table.cells.columns
     levels = ((),) * len(names) if model.table is None else model.table.cells.categories
-    return [_described(name, own, each.expected, each.sd) for name, own, each in zip(names, levels, found, strict=True)]
+    return [_described(name, own, each) for name, own, each in zip(names, levels, found, strict=True)]
 
 
-def _described(name: str, levels: tuple[str, ...], expected: np.ndarray, sd: np.ndarray | None) -> Described:
-    mean = expected.mean(0)
+def _described(name: str, levels: tuple[str, ...], draws: Expected) -> Described:
+    mean, variance = np.asarray(draws.mean).mean(0), draws.variance
     between = mean.var(0).sum()
-    if sd is None:
+    if variance is None:
         overall = mean.mean(0)
         return Described(name, levels, mean, None, None, _share(between, (overall * (1 - overall)).sum()))
-    within = (sd**2).mean()
-    interval = np.quantile(expected, INTERVAL, axis=0) if len(expected) > 1 else None
-    return Described(name, (), mean, interval, sd.mean(0), _share(between, between + within))
+    interval = np.quantile(draws.mean, INTERVAL, axis=0) if len(draws.mean) > 1 else None
+    sd = np.sqrt(np.asarray(variance)).mean(0)
+    return Described(name, (), mean, interval, sd, _share(between, between + np.asarray(variance).mean()))
 
 
 def _share(part: float, whole: float) -> float:

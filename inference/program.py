@@ -16,6 +16,7 @@ from numpyro.infer import init_to_sample
 from numpyro.infer.util import potential_energy
 
 from models.base import Hyper, Model, Permutation, Pytree, Sites, Symmetry, ZooError
+from models.rows import witnesses
 
 
 def trace_point(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, sites: Sites) -> dict[str, Any]:
@@ -115,7 +116,7 @@ def program_model(
         prior={},
         rows=lambda data: data,
         functionals=_functionals(declared, tuple((k, tuple(v)) for k, v in named.items())),
-        witnesses=lambda num_rows: np.unique(np.linspace(0, num_rows - 1, 5).round().astype(int)),
+        witnesses=witnesses,
         symmetry=declared,
         simulate=None,
         dims=named,

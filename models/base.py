@@ -34,7 +34,6 @@ __all__ = [
     "Linear",
     "Model",
     "Permutation",
-    "Profile",
     "Rotation",
     "Symmetry",
     "ZooError",
@@ -119,7 +118,7 @@ class Discriminant(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """A column of some rows given what is observed of them."""
+    """A column given the component (K entries), or given what is observed of its rows (N entries)."""
 
     mean: Array  # (N,); (N, levels): probabilities, of a column of categories
     variance: Array | None  # (N,); None for a column of categories
@@ -132,13 +131,6 @@ class Table(NamedTuple):
     observed: Callable[[Pytree], Array]  # rows -> (N, D), NaN where missing
     completed: Callable[..., Array]  # (key, hyper, sites, rows) -> (N, D): missing cells drawn given what is observed
     expected: Callable[..., tuple[Expected, ...]]  # (hyper, sites, rows) -> one a column
-
-
-class Profile(NamedTuple):
-    """A column of the data in every component."""
-
-    expected: Array  # (K,): E[x | component]; (K, levels): probabilities, of a column of categories
-    sd: Array | None  # (K,), of x given the component; None for a column of categories
 
 
 class Permutation(NamedTuple):
@@ -179,7 +171,7 @@ class Model(NamedTuple):
     discriminant: Discriminant | None = None  # of log p(x, z = k), where it is linear in features of the row
     warnings: tuple[str, ...] = ()  # what to know of this prior or this data, stored with every result
     table: Table | None = None  # where cells may be missing
-    profile: Callable[[Sites], tuple[Profile, ...]] | None = None  # sites -> one a column, where rows are made of columns
+    profile: Callable[[Sites], tuple[Expected, ...]] | None = None  # sites -> the columns given the component, if any
     # rows on the host -> the sites at the maximum of the likelihood, for a flat prior where it is known in closed form
     maximum: Callable[[Pytree], dict[str, np.ndarray]] | None = None
     doubts: Callable[[Hyper, Sites], list[str]] | None = None  # what to know of an optimum (on the host, NumPy)

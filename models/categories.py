@@ -18,7 +18,7 @@ from numpyro import distributions as dist
 from numpyro.distributions import constraints
 
 from models import counts
-from models.base import Data, Discriminant, Hyper, Linear, Profile, Sites, ZooError, on_host
+from models.base import Data, Discriminant, Expected, Hyper, Linear, Sites, ZooError, on_host
 from models.columns import categories_of, recoded
 from models.data import is_sparse
 from models.discrete import column_coords
@@ -97,7 +97,7 @@ def categorical(columns: tuple[str, ...], levels: tuple[tuple[str, ...], ...]) -
         explains="categories",
         predictive=lambda nu: _categorical_log_density(names, jax.tree.map(log_mean, nu)),
         missing=True,
-        profile=lambda sites: tuple(Profile(jnp.asarray(sites[name]), None) for name in names),
+        profile=lambda sites: tuple(Expected(jnp.asarray(sites[name]), None) for name in names),
     )
 
 

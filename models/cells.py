@@ -176,13 +176,14 @@ def _numbers(values: np.ndarray, style: Style, spelled: Mapping[str, int], empty
     """Numbers, without those that stand for a missing cell."""
     found = dict(spelled)
     for word in style.words:
-        gone = values == _number(word)
+        gone = values == number_of(word)
         if gone.any():
             values, found[word] = np.where(gone, np.nan, values), int(gone.sum())
     return Cells(values, (), _counted(found, empty))
 
 
-def _number(word: str) -> float:
+def number_of(word: str) -> float:
+    """The number that a text is, NaN for another text."""
     try:
         return float(word)
     except ValueError:
@@ -246,7 +247,7 @@ def _levels(words: Words, style: Style, order: list[str] | None = None) -> Cells
 
 def _by_size(name: str) -> tuple[bool, float, str]:
     """Numbers first, by size, then words."""
-    number = _number(name)
+    number = number_of(name)
     return np.isnan(number), 0.0 if np.isnan(number) else number, name
 
 

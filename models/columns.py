@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from models.cells import number_of
 from models.data import BOOLEAN, Data, Note, ZooError, is_sparse, keep_columns, load_data
 from models.documents import Sequences
 from models.kinds import LEFT_OUT, TYPES, Verdict, verdict
@@ -239,18 +240,11 @@ def _as_kind(data: Data, place: int, kind: str) -> tuple[np.ndarray, tuple[str, 
         coded = np.full(len(values), np.nan)
         coded[filled] = codes
         return coded, tuple(f"{value:.15g}" for value in different)
-    numbers = _at(np.array([_number(level) for level in own]), values) if own and own != BOOLEAN else values
+    numbers = _at(np.array([number_of(level) for level in own]), values) if own and own != BOOLEAN else values
     _refuse_cells(data, place, np.isnan(numbers) & filled, "is not a number")
     if kind == "count":
         _refuse_cells(data, place, (numbers < 0) | (numbers != np.floor(numbers)) & filled, "is not a count")
     return numbers, ()
-
-
-def _number(level: str) -> float:
-    try:
-        return float(level)
-    except ValueError:
-        return np.nan
 
 
 def _refuse_cells(data: Data, place: int, wrong: np.ndarray, what: str) -> None:

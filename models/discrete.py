@@ -20,7 +20,7 @@ from numpyro import distributions as dist
 from numpyro.distributions import constraints
 
 from models import counts
-from models.base import Data, Discriminant, Hyper, Linear, Profile, Sites, ZooError, on_host
+from models.base import Data, Discriminant, Expected, Hyper, Linear, Sites, ZooError, on_host
 from models.counts import Counts
 from models.data import first_cell, is_sparse, refuse_categories
 from models.distributions import WordCounts
@@ -59,9 +59,9 @@ def _check_counts(data: Data) -> None:
     _whole(data)
 
 
-def _profile(mean: Array, variance: Array) -> tuple[Profile, ...]:
+def _profile(mean: Array, variance: Array) -> tuple[Expected, ...]:
     """From (K, D) of both."""
-    return tuple(Profile(*pair) for pair in zip(jnp.asarray(mean).T, jnp.sqrt(jnp.asarray(variance)).T, strict=True))
+    return tuple(Expected(*pair) for pair in zip(jnp.asarray(mean).T, jnp.asarray(variance).T, strict=True))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax import Array
 
-from models.base import Data, Discriminant, Family, Hyper, Latent, Profile, Sites, Stats
+from models.base import Data, Discriminant, Expected, Family, Hyper, Latent, Sites, Stats
 from models.latents import categorical
 
 
@@ -42,7 +42,7 @@ class Emission(NamedTuple):
     predictive: Callable[[Stats], Callable[[Any], Array]] | None = None  # nu -> (u(x) -> (N, K): log ∫ p(x | z) q(θ) dθ)
     missing: bool = False  # whether cells may be missing
     latent: Latent = categorical  # of the component, and of the missing cells where the block does not sum them out
-    profile: Callable[[Sites], tuple[Profile, ...]] | None = None  # sites -> what every column looks like
+    profile: Callable[[Sites], tuple[Expected, ...]] | None = None  # sites -> what every column looks like
     kind: str = "number"  # of its columns
     levels: tuple[tuple[str, ...], ...] = ()  # of every column, where they are categories
     explains: str = "numbers"  # what p(x | component) is a density or a probability of

@@ -10,7 +10,7 @@ from jax import Array
 from models.base import Algebra, Expected, Hyper, Sites, ZooError
 from models.condensed import moments
 from models.missing import Cells, observation
-from models.rows import Rows
+from models.rows import Rows, spread
 
 NO_NOISE = 1e-12  # eigenvalues below this share of the largest are rounding
 NO_REST = 1e-4  # share of a column's variance below which its noise counts as none
@@ -70,12 +70,12 @@ def maximum(num_factors: int, rows: Rows) -> dict[str, np.ndarray]:
 
 
 def shown(dimension: int) -> np.ndarray:
-    return np.unique(np.linspace(0, dimension - 1, min(dimension, WITNESSES)).round().astype(int))
+    return spread(dimension, WITNESSES)
 
 
 def pairs(dimension: int) -> np.ndarray:
     """Neighbours among at most five columns, evenly spread: (pairs, 2)."""
-    few = np.unique(np.linspace(0, dimension - 1, min(dimension, 5)).round().astype(int))
+    few = spread(dimension, 5)
     return np.stack([few[:-1], few[1:]], axis=1)
 
 

@@ -17,9 +17,10 @@ from numpyro import distributions as dist
 from numpyro.distributions import constraints
 
 from models.base import Hyper, Sites, on_host
-from models.families import GaussianStats, MeanStats, gamma_student
+from models.families import GaussianStats, gamma_student
 from models.gaussian_rows import LOG_2PI, centre, flat
 from models.missing import Cells
+from models.normal_mean import MeanStats
 
 
 class Squares(NamedTuple):

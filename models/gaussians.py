@@ -18,13 +18,14 @@ from jax import Array
 
 from models import gaussian_columns as columns
 from models import gaussian_matrices as matrices
-from models.base import Data, Profile, Sites, ZooError
+from models.base import Data, Expected, Sites, ZooError
 from models.emissions import Emission
-from models.families import normal_gamma, normal_mean, normal_wishart
+from models.families import normal_gamma, normal_wishart
 from models.gaussian_discriminants import discriminant
 from models.gaussian_rows import centre, constant_columns, encode, moments, origin, table
 from models.latents import cells
 from models.missing import observation
+from models.normal_mean import normal_mean
 
 
 def _defaults(scatter: Callable[[np.ndarray], Any], dof: Callable[[int], float]) -> Callable[..., dict[str, Any]]:
@@ -65,13 +66,13 @@ _HYPER = (("location", ("column",)), ("origin", ("column",)))
 _SETTABLE = ("location", "strength", "dof", "scatter")
 
 
-def _profile(variance: Callable[[Sites], Array]) -> Callable[[Sites], tuple[Profile, ...]]:
-    """Means and, from the ``variance`` of the columns in every component, (K, D) or what broadcasts to it, their sd."""
+def _profile(variance: Callable[[Sites], Array]) -> Callable[[Sites], tuple[Expected, ...]]:
+    """Means and, from the ``variance`` of the columns in every component, (K, D) or what broadcasts to it."""
 
-    def profile(sites: Sites) -> tuple[Profile, ...]:
+    def profile(sites: Sites) -> tuple[Expected, ...]:
         mean = jnp.asarray(sites["mean"])
-        sd = jnp.broadcast_to(jnp.sqrt(variance(sites)), mean.shape)
-        return tuple(Profile(mean[:, d], sd[:, d]) for d in range(mean.shape[1]))
+        spread = jnp.broadcast_to(variance(sites), mean.shape)
+        return tuple(Expected(mean[:, d], spread[:, d]) for d in range(mean.shape[1]))
 
     return profile
 

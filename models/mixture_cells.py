@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from models.base import Algebra, Expected, Hyper, Profile, Sites
+from models.base import Algebra, Expected, Hyper, Sites
 from models.columns import Layout
 from models.emissions import Emission
 from models.latents import Completed, component_of
@@ -48,11 +48,11 @@ def expected(emission: Emission, algebra: Algebra, hyper: Hyper, sites: Sites, r
     return tuple(_mixed(component, each) for each in emission.profile(sites))
 
 
-def _mixed(component: Array, column: Profile) -> Expected:
-    mean = component @ column.expected
-    if column.sd is None:
+def _mixed(component: Array, column: Expected) -> Expected:
+    mean = component @ column.mean
+    if column.variance is None:
         return Expected(mean, None)
-    within = (column.expected[None, :] - mean[:, None]) ** 2 + column.sd[None, :] ** 2
+    within = (column.mean[None, :] - mean[:, None]) ** 2 + column.variance[None, :]
     return Expected(mean, (component * within).sum(1))
 
 

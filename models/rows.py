@@ -58,6 +58,11 @@ def encoded(data: Data, emission: Emission, allowed: np.ndarray | None = None) -
     return Rows(emission.encode(data), weight, None if allowed is None else on_host(allowed))
 
 
+def spread(total: int, most: int) -> np.ndarray:
+    """At most ``most`` of the places 0, …, total − 1, evenly spread from the first to the last."""
+    return np.unique(np.linspace(0, total - 1, min(most, total)).round().astype(int))
+
+
 def witnesses(num_rows: int) -> np.ndarray:
-    """Up to five rows, evenly spread from the first to the last."""
-    return np.unique(np.linspace(0, num_rows - 1, 5).round().astype(int))
+    """Up to five rows, evenly spread."""
+    return spread(num_rows, 5)

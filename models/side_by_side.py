@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from models.base import Data, Discriminant, Hyper, Linear, Profile, Sites
+from models.base import Data, Discriminant, Expected, Hyper, Linear, Sites
 from models.data import keep_columns
 from models.distributions import SideBySide
 from models.emissions import Emission
@@ -93,8 +93,8 @@ def _observation(parts: tuple[Part, ...], x: Mapping[str, Any]) -> Array:
     return found[:, np.argsort(places)]
 
 
-def _profile(parts: tuple[Part, ...], sites: Sites) -> tuple[Profile, ...]:
-    found: dict[int, Profile] = {}
+def _profile(parts: tuple[Part, ...], sites: Sites) -> tuple[Expected, ...]:
+    found: dict[int, Expected] = {}
     for part in parts:
         assert part.emission.profile is not None
         found |= dict(zip(part.places, part.emission.profile(sites), strict=True))

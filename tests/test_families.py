@@ -12,7 +12,8 @@ from naive import near
 from scipy import integrate, stats
 
 from models.base import Family, inner
-from models.families import GaussianStats, MeanStats, dirichlet, normal_gamma, normal_mean, normal_wishart
+from models.families import GaussianStats, dirichlet, normal_gamma, normal_wishart
+from models.normal_mean import MeanStats, normal_mean
 from models.regression import RegressionStats, regression
 
 

@@ -51,7 +51,7 @@ def test_em_is_the_naive_steps(size):
     for _ in range(3):
         sites = naive_step(model, sites, X, allowed_labels(table(size)))
     for name, value in sites.items():
-        near(tree["point_estimate"][name], value, rtol=1e-9)
+        assert near(tree["point_estimate"][name], value, rtol=1e-9)
 
 
 def test_blocks_of_rows_are_one_step():
@@ -62,7 +62,7 @@ def test_blocks_of_rows_are_one_step():
     model, sites = build(3, data), random_sites(3)
     tree = fit(model, data, method="em", start=sites, max_iter=1, tol=0)
     for name, value in naive_step(model, sites, x, allowed_labels(data)).items():
-        near(tree["point_estimate"][name], value, rtol=1e-9)
+        assert near(tree["point_estimate"][name], value, rtol=1e-9)
 
 
 @every_size
@@ -72,10 +72,10 @@ def test_em_is_monotone_and_ends_at_scipys_maximum(size):
     tree = fit(model, table(size), method="em", tol=1e-15, num_starts=3, max_iter=5000)
     assert all(neighbours_increase(trace, 1e-12) for trace in tree["optimization"]["objective"].values)
     best = best_log_joint(model, X, allowed_labels(table(size)))
-    near(tree["optimization"]["final_objective"], best, atol=1e-8)
+    assert near(tree["optimization"]["final_objective"], best, atol=1e-8)
     assert float(fitted("map", size)["functionals"]["log_joint"]) == pytest.approx(best, rel=1e-6)
     for name, value in found_sites(tree).items():
-        near(fitted("map", size)["point_estimate"][name], value, atol=1e-4)
+        assert near(fitted("map", size)["point_estimate"][name], value, atol=1e-4)
 
 
 @every_size
@@ -87,7 +87,7 @@ def test_maximum_likelihood_by_em_is_scipys(size):
     data = Data("overlap", x, ("u", "v"), labels, "kind", ("a", "b", "c")[:size])
     model = build(size, data, prior="flat")
     tree = fit(model, data, method="em", tol=1e-15, num_starts=2, max_iter=20000)
-    near(tree["functionals"]["log_joint"], best_log_joint(model, x, allowed_labels(data)), atol=1e-8)
+    assert near(tree["functionals"]["log_joint"], best_log_joint(model, x, allowed_labels(data)), atol=1e-8)
     assert float(tree["functionals"]["log_joint"]) == float(tree["functionals"]["log_likelihood"])
 
 
@@ -100,7 +100,7 @@ def test_weighted_rows_are_repeated_rows():
     repeated = repeated._replace(candidates=table(3).candidates[picked])
     left, right = (fit(build(3, d), d, method="em", start=random_sites(3), max_iter=5, tol=0) for d in (data, repeated))
     for name in ("weight", "intercept"):
-        near(left["point_estimate"][name], right["point_estimate"][name], rtol=1e-9)
+        assert near(left["point_estimate"][name], right["point_estimate"][name], rtol=1e-9)
     with pytest.raises(ZooError, match="repeat the rows"):
         fit(build(3, data), data, method="gibbs")
 
@@ -137,7 +137,7 @@ def test_every_method_takes_partial_labels(method, size):
     assert probs.dims == ("row", "class")
     assert tuple(probs["class"].values) == table(size).levels
     assert np.abs(probs.values[~allowed_labels(table(size))]).max() == 0
-    near(probs.sum("class"), 1, rtol=1e-6)
+    assert near(probs.sum("class"), 1, rtol=1e-6)
     assert all(np.isfinite(value).all() for value in tree["functionals"].data_vars.values())
     assert set(tree["functionals"].data_vars) == {"log_joint", "log_likelihood", "weight_norm", "intercept", "entropy"}
     assert tuple(tree["functionals"]["weight_norm"]["contrast"].values) == table(size).levels[1:]

@@ -51,7 +51,7 @@ def test_program_equals_algebra_equals_numpy(size, weighted, prior):
     density, gradient = jax.jit(jax.value_and_grad(program))(sites, rows)
     assert float(density) == pytest.approx(total, rel=1e-10)
     assert all(np.isfinite(leaf).all() for leaf in gradient.values())
-    near(log_likelihood(model, sites, data), naive, rtol=1e-10, atol=1e-12)
+    assert near(log_likelihood(model, sites, data), naive, rtol=1e-10, atol=1e-12)
 
     @jax.jit
     def by_algebra(sites: Any) -> Any:
@@ -96,8 +96,8 @@ def test_gradient_of_the_local_log_partition_is_the_statistics(size, uncertain):
         gradient = jax.jit(jax.grad(total))(T[block])
         z = part.latent.mean(None, part.local(T)(features))
         found = part.statistics(jnp.ones(24), z, features)[block]
-        near(gradient.linear, found.linear, rtol=1e-11)
-        near((gradient.quadratic + gradient.quadratic.T) / 2, found.quadratic, rtol=1e-11)
+        assert near(gradient.linear, found.linear, rtol=1e-11)
+        assert near((gradient.quadratic + gradient.quadratic.T) / 2, found.quadratic, rtol=1e-11)
         jax.tree.map(lambda a, b: near(a, b, rtol=1e-12), found, together[block])
 
 
@@ -110,9 +110,9 @@ def test_functions_at_no_log_odds(size):
     features = model.algebra.features(model.hyper, model.rows(table(size)))
     z = model.algebra.latent.mean(None, model.algebra.local(T)(features))
     if size == 2:
-        near(z.omega, np.full((24, 1), 0.25), rtol=1e-15)
+        assert near(z.omega, np.full((24, 1), 0.25), rtol=1e-15)
     naive = naive_log_likelihood(model, zero, X, allowed_labels(table(size)))
-    near(log_likelihood(model, zero, table(size)), naive, rtol=1e-12, atol=1e-15)
+    assert near(log_likelihood(model, zero, table(size)), naive, rtol=1e-12, atol=1e-15)
     gradient = jax.grad(lambda T: model.algebra.latent.log_partition(model.algebra.local(T)(features)).sum())(T)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
 
@@ -151,12 +151,12 @@ def test_prediction_is_the_average_softmax(size):
         softmax(naive_eta(model, {"weight": w, "intercept": b}, X), axis=1)
         for w, b in zip(weight.reshape(-1, size - 1, 2), intercept.reshape(-1, size - 1), strict=True)
     ]
-    near(found["probs"], np.mean(naive, axis=0), rtol=1e-10)
-    near(found["probs"].sum("class"), 1, rtol=1e-12)
-    near(found["log_density"], 0, atol=1e-12)
+    assert near(found["probs"], np.mean(naive, axis=0), rtol=1e-10)
+    assert near(found["probs"].sum("class"), 1, rtol=1e-12)
+    assert near(found["log_density"], 0, atol=1e-12)
     # Where labels are given, the entropy that is reported is theirs.
     responsibilities = fitted("em", size)["latent"]["responsibilities"].values.astype(float)
-    near(fitted("em", size)["functionals"]["entropy"], entr(responsibilities).sum(1).mean(), rtol=1e-5)
+    assert near(fitted("em", size)["functionals"]["entropy"], entr(responsibilities).sum(1).mean(), rtol=1e-5)
     bare = predict(model, tree, Data("new", X, ("u", "v")))
     np.testing.assert_array_equal(found["probs"], bare["probs"])
     known = table(size).labels >= 0
@@ -180,8 +180,8 @@ def test_units_and_offsets_do_not_matter():
     """A column in thousandths and far from 0: the prior follows, the weights are in the new unit, the labels as probable."""
     data = table(3)._replace(x=X * np.array([1e3, 1.0]) + np.array([1e9, 0.0]))
     here, there = fit(build(3), table(3), method="em"), fit(build(3, data), data, method="em")
-    near(there["latent"]["responsibilities"], here["latent"]["responsibilities"], atol=1e-4)
-    near(there["functionals"]["log_likelihood"], here["functionals"]["log_likelihood"], atol=1e-4)
+    assert near(there["latent"]["responsibilities"], here["latent"]["responsibilities"], atol=1e-4)
+    assert near(there["functionals"]["log_likelihood"], here["functionals"]["log_likelihood"], atol=1e-4)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -212,9 +212,9 @@ def test_rows_of_weight_zero_do_not_overlap():
 
 def test_given_numbers_are_the_prior():
     model = build(2, prior={"weight": {"scale": [0.1, 0.2]}, "intercept": {"scale": 3}})
-    near(model.hyper["weight_scale"], [0.1, 0.2], rtol=1e-15)
-    near(np.diag(model.prior["class_1"].quadratic), [1 / 9, 100, 25], rtol=1e-12)
-    near(build(2).hyper["weight_scale"], 2.5 / X.std(0), rtol=1e-12)
+    assert near(model.hyper["weight_scale"], [0.1, 0.2], rtol=1e-15)
+    assert near(np.diag(model.prior["class_1"].quadratic), [1 / 9, 100, 25], rtol=1e-12)
+    assert near(build(2).hyper["weight_scale"], 2.5 / X.std(0), rtol=1e-12)
 
 
 def twins() -> Data:

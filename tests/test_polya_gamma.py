@@ -44,7 +44,9 @@ def test_polya_gamma_at_extremes():
         omega = np.asarray(jax.jit(draw)(jax.random.PRNGKey(0), c))
         assert omega.dtype == dtype
         assert (omega > 0).all()
-        near(omega[np.asarray(c) == 1e6], 0.5e-6, rtol=0.01)  # seven standard deviations, which are sqrt(2 / c) of the mean
+        assert near(
+            omega[np.asarray(c) == 1e6], 0.5e-6, rtol=0.01
+        )  # seven standard deviations, which are sqrt(2 / c) of the mean
 
 
 def test_series_meet_the_functions_they_stand_for():
@@ -61,15 +63,15 @@ def test_normal_family():
     """
     nu = random_natural()
     gradient, mean = jax.grad(normal.log_partition)(nu), normal.mean(nu)
-    near(gradient.linear, mean.linear, rtol=1e-12)
-    near((gradient.quadratic + gradient.quadratic.T) / 2, mean.quadratic, rtol=1e-12)
+    assert near(gradient.linear, mean.linear, rtol=1e-12)
+    assert near((gradient.quadratic + gradient.quadratic.T) / 2, mean.quadratic, rtol=1e-12)
     covariance = np.linalg.inv(nu.quadratic)
     peer = stats.multivariate_normal(covariance @ nu.linear, covariance)
     beta = np.array([0.3, -1.0, 2.0])
     T = NormalStats(beta, -0.5 * np.outer(beta, beta))
     value = (T.linear * nu.linear).sum() + (T.quadratic * nu.quadratic).sum() - normal.log_partition(nu)
     assert float(value) == pytest.approx(peer.logpdf(beta), rel=1e-12)
-    near(normal.mode(nu).linear, peer.mean, rtol=1e-12)
+    assert near(normal.mode(nu).linear, peer.mean, rtol=1e-12)
     draws = jax.vmap(normal.sample, (0, None))(jax.random.split(jax.random.PRNGKey(0), 40000), nu)
     for found, wanted in zip(jax.tree.leaves(draws), jax.tree.leaves(mean), strict=True):
         assert (np.abs(found.mean(0) - wanted) <= 5.5 * np.std(found, axis=0) / 200).all()

@@ -1,0 +1,48 @@
+"""What a symmetry of the posterior asks of results: draws moved to where they compare, optima in one form, fewer parameters."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from inference.evaluate import evaluate, latents_of_draws, row_count
+from inference.outcome import Points, Task
+from inference.relabel import Identification, identify_draws
+from inference.rotation import identify_rotations, oriented
+from models.base import Model, Rotation
+
+
+def identified_draws(task: Task, flat: Mapping[str, np.ndarray], criterion: str = "varimax") -> Identification | None:
+    """The draws (S, …) with their labels, or their factors, moved to where they compare; None without a symmetry.
+
+    ``criterion`` is for factors (`inference.rotation`).
+    """
+    model, arrays = task.model, (task.hyper, task.prior, task.rows)
+    if model.symmetry is None:
+        return None
+    log_joint = evaluate(model, *arrays, flat).log_joint
+    if isinstance(model.symmetry, Rotation):
+        return identify_rotations(flat, model.symmetry, model.dims, column_scale(model, model.symmetry), log_joint, criterion)
+    latents, rows = latents_of_draws(model, *arrays, flat), row_count(model, *arrays, flat)
+    return identify_draws(flat, model.symmetry, model.dims, latents, log_joint, rows)
+
+
+def in_one_form(model: Model, points: Points) -> Points:
+    """Optima as they are read: of factors, which may be rotated at will, in the rotation that is simplest."""
+    if not isinstance(model.symmetry, Rotation):
+        return points
+    finite = {name: np.nan_to_num(leaf) for name, leaf in points.sites.items()}  # starts that failed are not read
+    return points._replace(sites=oriented(finite, model.symmetry, model.dims, column_scale(model, model.symmetry)))
+
+
+def num_flat(model: Model) -> int:
+    """How many directions of the parameters have no likelihood: L (L − 1) / 2 rotations of L factors."""
+    if not isinstance(model.symmetry, Rotation):
+        return 0
+    size = len(model.coords[model.symmetry.dim])
+    return size * (size - 1) // 2
+
+
+def column_scale(model: Model, symmetry: Rotation) -> np.ndarray:
+    """What makes loadings of different columns comparable: (D,), or 1; a column that does not vary counts as it is."""
+    scale = np.ones(1) if symmetry.scale is None else np.asarray(model.hyper[symmetry.scale])
+    return np.where(scale > 0, scale, 1.0)
