@@ -105,6 +105,13 @@ def uncertain_rows(tree: xr.DataTree, below: float = 0.9) -> pd.DataFrame:
     return clustering.uncertain_rows(tree, below)
 
 
+def plot_loadings(model: Model, source: xr.DataTree | Sites, path: str | Path | None = None) -> Figure:
+    """Loadings of every column on every factor, with their intervals; see `inference.pictures.plot_loadings`."""
+    from inference import pictures
+
+    return pictures.plot_loadings(model, source, path)
+
+
 def plot_profile(model: Model, source: xr.DataTree | Sites, path: str | Path | None = None) -> Figure:
     """What the components look like, column by column; see `inference.pictures.plot_profile`."""
     from inference import pictures
@@ -175,6 +182,7 @@ __all__ = [
     "learning_curve",
     "log_likelihood",
     "plot_co_clustering",
+    "plot_loadings",
     "plot_profile",
     "pooled",
     "posterior_predictive",

@@ -219,7 +219,18 @@ def _table(first: str, frame: pd.DataFrame) -> Table:
 
 
 def _cell(column: str, value: float) -> str:
-    if column in ("log joint", "elpd", "se", "log evidence", "evidence se", *SMALL, "ELBO", "occupied", "held out"):
+    if column in (
+        "log joint",
+        "elpd",
+        "se",
+        "log evidence",
+        "evidence se",
+        "approx evidence",
+        *SMALL,
+        "ELBO",
+        "occupied",
+        "held out",
+    ):
         return "–" if value != value else f"{value:.2f}"
     if column in HELD_OUT:
         return "–" if value != value else f"{value:.4f}"

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from inference.evaluate import evaluate
 from inference.optimise import require_algebra, require_proper, require_single_rows
 from inference.outcome import Draws, Points, Task
 from inference.start import finite_latents, start_states
@@ -80,11 +81,12 @@ def run(task: Task, options: Options) -> Draws | Points:
 def _maximum(task: Task) -> Points:
     assert task.model.maximum is not None
     clock = time.perf_counter()
-    sites = task.model.maximum(jax.tree.map(np.asarray, task.condensed))
+    found = task.model.maximum(jax.tree.map(np.asarray, task.condensed))
+    sites = {name: np.asarray(leaf)[None] for name, leaf in found.items()}
     one = np.ones(1)
     return Points(
-        sites={name: np.asarray(leaf)[None] for name, leaf in sites.items()},
-        objective=np.full((1, 1), np.nan),
+        sites=sites,
+        objective=evaluate(task.model, task.hyper, task.prior, task.condensed, sites).log_joint[None],
         iterations=one.astype(int),
         converged=one.astype(bool),
         failure=[None],

@@ -25,7 +25,7 @@ from inference.progress import Bar, Reporter, Silent
 from inference.relabel import doubts_labels
 from inference.results import dataset
 from inference.sweep import num_rows
-from inference.symmetry import identified_draws, num_flat
+from inference.symmetry import identified_draws, num_flat, whatever
 from models.base import Model, Pytree, Rotation, ZooError
 from models.data import Data
 
@@ -82,11 +82,14 @@ def fit(
         assemble = of_points if isinstance(outcome, Points) else of_draws
         groups, attrs = assemble(task, outcome)
         attrs["num_parameters"] = num_parameters(model.spec, task.hyper, task.rows) - num_flat(model)
+        if model.approximate_evidence is not None:
+            attrs["log_evidence_approximate"] = model.approximate_evidence(jax.tree.map(np.asarray, task.condensed))
     attrs |= {
         "seed": int(seed),
         "precision": precision,
         "method": method,
         "labels_observed": int(getattr(task.rows, "allowed", None) is not None),
+        "whatever": whatever(model),
         "sample_size": sample_size(task.rows) if model.algebra is not None else float("nan"),
         "options": json.dumps(checked._asdict() | dict(model.options), default=_plain),
     }
@@ -223,14 +226,14 @@ def require_model(model: Any) -> None:
 def identify(tree: xr.DataTree, model: Model, data: Any, criterion: str = "varimax") -> xr.DataTree:
     """A copy of a result relabelled again from ``posterior_raw``: ``posterior``, ``latent``, confidences and warnings.
 
-    For a model of factors ``criterion`` is "varimax", "quartimax", or "procrustes" (`inference.rotation`). Raises `ZooError`
-    for a result without raw draws (a point estimate, or a model without symmetry).
+    For factors that may be rotated ``criterion`` is "varimax", "quartimax", or "procrustes" (`inference.rotation`). Raises
+    `ZooError` for a result without raw draws (a point estimate, or a model without symmetry).
     """
     require_model(model)
     if "posterior_raw" not in tree or model.symmetry is None:
-        raise ZooError("identify needs a result with posterior_raw: draws of a model whose labels are exchangeable")
+        raise ZooError("identify needs a result with posterior_raw: draws of a model with exchangeable labels, or of factors")
     if criterion != "varimax" and not isinstance(model.symmetry, Rotation):
-        raise ZooError(f"criterion={criterion!r} is for models of factors; {model.name} has labels")
+        raise ZooError(f"criterion={criterion!r} is for factors that may be rotated; here only {whatever(model)} are free")
     raw = {str(name): np.asarray(value) for name, value in tree["posterior_raw"].to_dataset().data_vars.items()}
     shape = next(iter(raw.values())).shape[:2]
     with x64(64):

@@ -3,8 +3,8 @@
 The mode is taken on the unconstrained space, with the Jacobian of the transforms (errata E20): it is not the MAP point. The
 result holds independent draws mapped back to the sites. Pareto k-hat of their importance weights says whether the Gaussian
 will do: above 0.7 it does not. The approximation sits on one mode; the evidence leaves out all others, so that for K components
-that are distinct and exchangeable log K! is to be added. Where factors may be rotated the Gaussian lies across the orbit of the
-mode, and the evidence has the volume of the orbit.
+that are distinct and exchangeable log K! is to be added, and log 2ᴸ L! for L factors with relevances. Where factors may be
+rotated the Gaussian lies across the orbit of the mode, and the evidence has the volume of the orbit.
 """
 
 from collections.abc import Callable, Hashable

@@ -1,4 +1,4 @@
-"""Pictures for those who know the columns, not the parameters: profiles of the components, and rows that go together."""
+"""Pictures for those who know the columns, not the parameters: profiles of components, rows that go together, loadings."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +12,9 @@ from inference.clustering import co_clustering
 from inference.fitting import require_model, x64
 from inference.prediction import draws_of
 from inference.results import values
-from models.base import Expected, Model, Sites, ZooError
+from inference.rotation import vectors
+from inference.symmetry import column_scale
+from models.base import Expected, Model, Reflection, Rotation, Sites, ZooError
 from models.rows import spread
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 AVERAGED = 500  # draws, evenly spread
 MOST_COLUMNS = 24  # drawn: those that tell the components apart best
+MOST_LOADED = 40
 MOST_LEVELS = 8  # of a column of categories that have a colour of their own
 INTERVAL = (0.055, 0.945)  # equal tails, as in the summary
 
@@ -101,6 +104,51 @@ def plot_profile(model: Model, source: xr.DataTree | Sites, path: str | Path | N
     return figure
 
 
+def plot_loadings(model: Model, source: xr.DataTree | Sites, path: str | Path | None = None) -> "Figure":
+    """Loadings in units of the columns' standard deviations, a panel a factor; written to ``path`` if there is one.
+
+    A dot at the mean over the draws, with a bar over its 89 % posterior interval. Of more than `MOST_LOADED` columns those with
+    the largest loadings, in the table's order. The title warns where factors are not told apart. Raises `ZooError` for a model
+    without factors.
+    """
+    from matplotlib.figure import Figure
+
+    require_model(model)
+    if not isinstance(model.symmetry, Rotation | Reflection):
+        raise ZooError(f"{model.name} has no factors, so there are no loadings to draw")
+    site = vectors(model.symmetry, model.dims, draws := draws_of(source))
+    standard = np.asarray(draws[site]) / np.reshape(column_scale(model, model.symmetry), (-1, 1))  # (S, D, L)
+    mean, interval = standard.mean(0), np.quantile(standard, INTERVAL, axis=0)
+    shown = np.sort(np.argsort(-np.abs(mean).max(1), kind="stable")[:MOST_LOADED])
+    labels = [str(name) for name in model.coords[model.dims[site][0]]]
+    wide = mean.shape[1]
+    figure = Figure(figsize=(1.6 + 2.4 * wide, 1.4 + 0.24 * len(shown)), layout="constrained")
+    panels = figure.subplots(1, wide, sharex=True, sharey=True, squeeze=False)[0]
+    for factor, axis in enumerate(panels):
+        axis.axvline(0, color="0.8", lw=1, zorder=0)
+        if len(standard) > 1:
+            axis.hlines(range(len(shown)), *interval[:, shown, factor], color=f"C{factor}", lw=5, alpha=0.5)
+        axis.plot(mean[shown, factor], range(len(shown)), "o", color=f"C{factor}", ms=5)
+        axis.set(title=f"{model.symmetry.dim} {model.coords[model.symmetry.dim][factor]}", ylim=(len(shown) - 0.5, -0.5))
+        axis.set_yticks(range(len(shown)), [labels[d] for d in shown], fontsize=9)
+        axis.spines[["top", "right"]].set_visible(False)
+    title = f"{model.name}: loadings, in standard deviations of the column"
+    if len(shown) < len(labels):
+        title += f", {len(shown)} of {len(labels)} columns"
+    if isinstance(source, xr.DataTree) and not _trusted(source):
+        title += "\nfactors are not to be trusted: they cannot be told apart over the draws"
+    figure.suptitle(title, fontsize=11)
+    if path is not None:
+        figure.savefig(path, dpi=110)
+    return figure
+
+
+def _trusted(source: xr.DataTree) -> bool:
+    from inference.report import trusted
+
+    return trusted(source)
+
+
 def _dots(axis: "Axes", column: Described) -> None:
     for k, centre in enumerate(column.expected):
         assert column.sd is not None
@@ -138,12 +186,10 @@ def _component_names(model: Model, source: Any, size: int) -> list[str]:
 
 
 def _title(model: Model, source: Any, shown: int, total: int) -> str:
-    from inference.report import trusted
-
     title = f"{model.name}: profiles of the components"
     if shown < total:
         title += f", {shown} of {total} columns"
-    if isinstance(source, xr.DataTree) and not trusted(source):
+    if isinstance(source, xr.DataTree) and not _trusted(source):
         title += "\nlabels are not to be trusted: components are mixed up over the draws"
     return title
 

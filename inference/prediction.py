@@ -13,6 +13,7 @@ from jax import Array
 from inference.assembly import latent_dim
 from inference.evaluate import Static, in_groups, point, static_of, together
 from inference.fitting import as_arrays, checked_start, require_model, x64
+from inference.relabel import doubts_labels
 from inference.sweep import BLOCK, block_map
 from models.base import Algebra, Expected, Hyper, Model, Pytree, Sites, Stats, ZooError, reports_probabilities
 from models.data import Data, has_missing_cell
@@ -41,8 +42,8 @@ def predict(
     (row) = log p(x). Averaging is over the posterior: p(z = k | x) = Σ_s p(x, z = k | θ_s) / Σ_s p(x | θ_s). A model of
     factors has ``scores`` and ``scores_sd`` (row, factor) and the ``reconstruction`` (row, column) from them in their place.
     Where cells are missing also what `inference.imputation.impute` says of them, in ``num_draws`` draws by ``seed``; 0 is for
-    none. The labels of ``data`` are not looked at. Raises `ZooError` for data with other columns than the model's, or a program
-    that hides its latents.
+    none. Where labels, or factors, are not told apart in the draws, ``attrs["warnings"]`` says so. The labels of ``data`` are
+    not looked at. Raises `ZooError` for data with other columns than the model's, or a program that hides its latents.
     """
     found = without_cells(model, source, data, precision)
     if num_draws == 0 or model.table is None or not has_missing_cell(model.read(data)):
@@ -55,7 +56,10 @@ def predict(
 def without_cells(model: Model, source: xr.DataTree | Sites, data: Any, precision: int = 64) -> xr.Dataset:
     """`predict` without a word on missing cells."""
     require_model(model)
-    return (probabilities if reports_probabilities(model) else scores)(model, source, data, precision)
+    found = (probabilities if reports_probabilities(model) else scores)(model, source, data, precision)
+    said = str(source.attrs.get("warnings", "")).split("\n") if isinstance(source, xr.DataTree) else []
+    doubts = [line for line in said if doubts_labels(line)]  # what is said of single components, or factors, is not to be read
+    return found.assign_attrs(warnings="\n".join(doubts)) if doubts else found
 
 
 def scores(model: Model, source: xr.DataTree | Sites, data: Any, precision: int = 64) -> xr.Dataset:

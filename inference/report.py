@@ -34,7 +34,7 @@ def print_result(tree: xr.DataTree, console: Console, folder: Path | None = None
     attrs = tree.attrs
     seconds = ", ".join(f"{phase} {attrs[f'{phase}_seconds']:.1f} s" for phase in ("compile", "warmup", "run"))
     console.print(f"[bold]{attrs['model']}[/] on {attrs['data']} by [bold]{attrs['method']}[/]  ({seconds})", highlight=False)
-    _print_table(console, "functionals: valid whatever the labels", diagnosis.functionals)
+    _print_table(console, _functionals_title(tree), diagnosis.functionals)
     if trusted(tree):
         _print_table(console, *_parameters(tree))
     for line in remarks(tree):
@@ -44,6 +44,11 @@ def print_result(tree: xr.DataTree, console: Console, folder: Path | None = None
     if folder is not None:
         console.print(f"results in {folder}", highlight=False, markup=False, soft_wrap=True)
     return diagnosis
+
+
+def _functionals_title(tree: xr.DataTree) -> str:
+    whatever = tree.attrs.get("whatever", "the labels")  # older results lack it
+    return f"functionals: valid whatever {whatever}" if whatever else "functionals"
 
 
 def parameters(tree: xr.DataTree) -> pd.DataFrame:
@@ -57,7 +62,8 @@ def remarks(tree: xr.DataTree) -> list[str]:
     relabelled = "sample_stats" in tree and "permutation" in tree["sample_stats"]
     one = " (one labelling of the components)" if relabelled else ""
     if not trusted(tree):
-        doubts.append("so the parameters of single components are not printed; summary.csv has them, for what they are worth")
+        what = "components" if tree.attrs.get("whatever", "the labels") == "the labels" else "factors"
+        doubts.append(f"so the parameters of single {what} are not printed; summary.csv has them, for what they are worth")
     evidence = [
         f"log evidence by {name}: {tree.attrs[key]:.2f}{one}"
         for key, name in (("log_evidence_laplace", "Laplace"), ("log_evidence_importance", "importance sampling"))
@@ -188,7 +194,7 @@ def write_report(tree: xr.DataTree, path: Path, config: str, pictures: Sequence[
     path.write_text(
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(title)}</title><style>{_STYLE}</style>"
         f"<h1>{html.escape(title)}</h1><ul>{verdict}{notes}</ul>"
-        f"<h2>Functionals: valid whatever the labels</h2>{_html(diagnosis.functionals)}{detail}"
+        f"<h2>{_functionals_title(tree).capitalize()}</h2>{_html(diagnosis.functionals)}{detail}"
         f"{shown}{_uncertain(tree)}{labelled}{columns}<h2>Configuration</h2><pre>{html.escape(config)}</pre></html>",
         encoding="utf-8",
     )

@@ -9,16 +9,17 @@ the distances of its loadings from the mean in units of their spread over the dr
 """
 
 from collections.abc import Mapping
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from inference.relabel import MAX_ROUNDS, SURE, TOLERATED, UNTOLD, Identification, assign
-from models.base import Rotation, ZooError
+from models.base import Reflection, Rotation, ZooError
 
 CRITERIA = {"varimax": 1.0, "quartimax": 0.0}  # weight of the columns' own mean square: the orthomax family
-ITERATIONS = 200
-TOLERANCE = 1e-8  # of an entry of the rotation
+SWEEPS = 100  # over all pairs of factors
+TOLERANCE = 1e-8  # of an angle, or an entry of the rotation
 
 
 def rotate(loading: np.ndarray, criterion: str = "varimax") -> np.ndarray:
@@ -54,20 +55,44 @@ def promax(loading: np.ndarray, power: float = 4.0) -> Oblique:
 
 
 def simple(loading: np.ndarray, criterion: str = "varimax") -> np.ndarray:
-    """Orthogonal (…, L, L) that maximise an orthomax criterion of loadings (…, D, L), by iterated singular values."""
+    """Orthogonal (…, L, L) that maximise an orthomax criterion of loadings (…, D, L), two factors at a time (Kaiser 1958).
+
+    In the plane of two factors the best angle has a closed form, so that the criterion never falls and no saddle of a plane
+    holds it.
+    """
     if criterion not in CRITERIA:
         also = "promax (rotate), procrustes (identify)"
         raise ZooError(f"criterion={criterion!r} is not one of {', '.join(CRITERIA)}, {also}")
-    loading = np.asarray(loading, dtype=np.float64)
-    rotation = np.broadcast_to(np.eye(loading.shape[-1]), (*loading.shape[:-2], *loading.shape[-1:] * 2)).copy()
-    for _ in range(ITERATIONS):
-        turned = loading @ rotation
-        pull = turned**3 - CRITERIA[criterion] * turned * (turned**2).mean(-2, keepdims=True)
-        left, _, right = np.linalg.svd(np.swapaxes(loading, -1, -2) @ pull)
-        before, rotation = rotation, left @ right
-        if np.abs(rotation - before).max() < TOLERANCE:
+    turned = np.array(loading, dtype=np.float64)
+    size = turned.shape[-1]
+    rotation = np.broadcast_to(np.eye(size), (*turned.shape[:-2], size, size)).copy()
+    for _ in range(SWEEPS):
+        largest = 0.0
+        for pair in combinations(range(size), 2):
+            angle = _best_angle(turned[..., pair[0]], turned[..., pair[1]], CRITERIA[criterion])
+            _turn(turned, pair, angle)
+            _turn(rotation, pair, angle)
+            largest = max(largest, float(np.abs(angle).max()))
+        if largest < TOLERANCE:
             break
     return rotation
+
+
+def _best_angle(x: np.ndarray, y: np.ndarray, columns: float) -> np.ndarray:
+    """The angle (…) by which two factors with loadings (…, D) are simplest."""
+    u, v = x**2 - y**2, 2 * x * y
+    a, b = u.sum(-1), v.sum(-1)
+    sine = 2 * (u * v).sum(-1) - columns * 2 * a * b / x.shape[-1]
+    cosine = (u**2 - v**2).sum(-1) - columns * (a**2 - b**2) / x.shape[-1]
+    return np.asarray(np.arctan2(sine, cosine) / 4)
+
+
+def _turn(matrix: np.ndarray, pair: tuple[int, int], angle: np.ndarray) -> None:
+    """Turn two of the last coordinates of matrices (…, D, L), in place."""
+    i, j = pair
+    cosine, sine = np.cos(angle)[..., None], np.sin(angle)[..., None]
+    x, y = matrix[..., i].copy(), matrix[..., j]
+    matrix[..., i], matrix[..., j] = cosine * x + sine * y, cosine * y - sine * x
 
 
 def ordered(loading: np.ndarray, rotation: np.ndarray) -> np.ndarray:
@@ -80,46 +105,60 @@ def ordered(loading: np.ndarray, rotation: np.ndarray) -> np.ndarray:
 
 def identify_rotations(
     sites: Mapping[str, np.ndarray],
-    symmetry: Rotation,
+    symmetry: Rotation | Reflection,
     dims: Mapping[str, tuple[str, ...]],
     scale: np.ndarray,
     log_joint: np.ndarray,
     criterion: str = "varimax",
 ) -> Identification:
-    """S draws of all sites with their factors turned onto one another.
+    """S draws of all sites with their factors turned onto one another; of a `Reflection` only by order and sign.
 
     ``scale`` (D,), or 1, is what makes columns comparable: their standard deviations.
     """
-    standard = sites[_site(symmetry, dims, sites)] / np.reshape(scale, (-1, 1))
+    standard = sites[vectors(symmetry, dims, sites)] / np.reshape(scale, (-1, 1))
     pivot = int(np.argmax(log_joint))
-    if criterion == "procrustes":
-        moves = _onto_the_mean(standard, pivot)
+    if isinstance(symmetry, Reflection):
+        found = _matched(standard, _as_they_are(standard), pivot)
+        moves = found.moves
+    elif criterion == "procrustes":
         # Whether factors can be told apart is seen from order and signs in a simple form, whatever the draws are turned by.
-        confidence = _matched(standard, simple(standard), pivot)[1]
-        warnings = _doubts(confidence)
+        found, moves = _matched(standard, simple(standard), pivot), _onto_the_mean(standard, pivot)
     else:
-        moves, confidence = _matched(standard, simple(standard, criterion), pivot)
-        warnings = _doubts(confidence)
-    return Identification(_turned(sites, symmetry, dims, moves), "rotation", moves, confidence, warnings, 0.0)
+        found = _matched(standard, simple(standard, criterion), pivot)
+        moves = found.moves
+    sites = _turned(sites, symmetry, dims, moves)
+    return Identification(sites, "rotation", moves, found.confidence, _doubts(found), 0.0)
 
 
 def oriented(
-    sites: Mapping[str, np.ndarray], symmetry: Rotation, dims: Mapping[str, tuple[str, ...]], scale: np.ndarray
+    sites: Mapping[str, np.ndarray], symmetry: Rotation | Reflection, dims: Mapping[str, tuple[str, ...]], scale: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Points (S, ...) of all sites, each in the varimax rotation of its standardised loadings."""
-    standard = np.asarray(sites[_site(symmetry, dims, sites)], dtype=np.float64) / np.reshape(scale, (-1, 1))
-    return _turned(sites, symmetry, dims, ordered(standard, simple(standard)))
+    """Points (S, ...) of all sites, each in order and in the varimax rotation of its standardised loadings, if it is free."""
+    standard = np.asarray(sites[vectors(symmetry, dims, sites)], dtype=np.float64) / np.reshape(scale, (-1, 1))
+    turns = _as_they_are(standard) if isinstance(symmetry, Reflection) else simple(standard)
+    return _turned(sites, symmetry, dims, ordered(standard, turns))
+
+
+def _as_they_are(standard: np.ndarray) -> np.ndarray:
+    """(S, L, L): rotations that move nothing."""
+    return np.tile(np.eye(standard.shape[-1]), (len(standard), 1, 1))
 
 
 def _turned(
-    sites: Mapping[str, np.ndarray], symmetry: Rotation, dims: Mapping[str, tuple[str, ...]], moves: np.ndarray
+    sites: Mapping[str, np.ndarray], symmetry: Rotation | Reflection, dims: Mapping[str, tuple[str, ...]], moves: np.ndarray
 ) -> dict[str, np.ndarray]:
-    return {site: value @ moves if dims.get(site, ())[-1:] == (symmetry.dim,) else value for site, value in sites.items()}
+    def turned(value: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
+        if names[-1:] != (symmetry.dim,):
+            return value
+        # One number a factor has no sign to lose: it goes where its factor goes.
+        return value @ moves if len(names) > 1 else (value[:, None, :] @ np.abs(moves))[:, 0]
+
+    return {site: turned(value, dims.get(site, ())) for site, value in sites.items()}
 
 
-def _site(symmetry: Rotation, dims: Mapping[str, tuple[str, ...]], sites: Mapping[str, Any]) -> str:
-    """The site whose last dimension is rotated."""
-    return next(site for site, names in dims.items() if site in sites and names[-1:] == (symmetry.dim,))
+def vectors(symmetry: Rotation | Reflection, dims: Mapping[str, tuple[str, ...]], sites: Mapping[str, Any]) -> str:
+    """The site of vectors whose last dimension is rotated."""
+    return next(site for site, names in dims.items() if site in sites and len(names) > 1 and names[-1] == symmetry.dim)
 
 
 def _onto_the_mean(standard: np.ndarray, pivot: int) -> np.ndarray:
@@ -135,12 +174,19 @@ def _onto_the_mean(standard: np.ndarray, pivot: int) -> np.ndarray:
     return moves
 
 
-def _matched(standard: np.ndarray, rotation: np.ndarray, pivot: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rotations with the order and the signs of the factors that bring every draw nearest to the mean, and confidences."""
+class Matched(NamedTuple):
+    """Rotations with the order and the signs of the factors that bring every draw nearest to the mean."""
+
+    moves: np.ndarray  # (S, L, L)
+    confidence: np.ndarray  # (S,): of order and signs against the runner-up
+    of_signs: np.ndarray  # (S, L): of every factor's sign against the other
+
+
+def _matched(standard: np.ndarray, rotation: np.ndarray, pivot: int) -> Matched:
     turned = standard @ rotation
-    size, _, num_factors = turned.shape
+    num_factors = turned.shape[-1]
     reference = turned[pivot] @ ordered(turned[pivot], np.eye(num_factors))
-    moves = np.tile(np.eye(num_factors), (size, 1, 1))
+    moves = _as_they_are(standard)
     for _ in range(MAX_ROUNDS):
         overlap = np.einsum("dk,sdj->skj", reference, turned)
         chosen = assign(-np.abs(overlap), gaps=False)[0]
@@ -154,16 +200,22 @@ def _matched(standard: np.ndarray, rotation: np.ndarray, pivot: int) -> tuple[np
     variance = max(float((turned @ moves).var(0).mean()), np.finfo(float).tiny)
     overlap = np.abs(np.einsum("dk,sdj->skj", reference, turned))
     # Half squared distances: another order loses the gap of its overlaps, another sign twice the smallest of them.
-    sign_gap = 2 * np.take_along_axis(overlap, chosen[..., None], axis=2)[..., 0].min(1)
-    gap = np.minimum(assign(-overlap)[1], sign_gap) / variance
-    return rotation @ moves, 1 / (1 + np.exp(-np.minimum(gap, 700.0)))
+    sign_gap = 2 * np.take_along_axis(overlap, chosen[..., None], axis=2)[..., 0]
+    gap = np.minimum(assign(-overlap)[1], sign_gap.min(1))
+    return Matched(rotation @ moves, _probability(gap / variance), _probability(sign_gap / variance))
 
 
-def _doubts(confidence: np.ndarray) -> list[str]:
-    unsure = float((confidence < SURE).mean())
+def _probability(gap: np.ndarray) -> np.ndarray:
+    return np.asarray(1 / (1 + np.exp(-np.minimum(gap, 700.0))))
+
+
+def _doubts(found: Matched) -> list[str]:
+    unsure = float((found.confidence < SURE).mean())
     if unsure <= TOLERATED:
         return []
+    weak = 1 + np.flatnonzero((found.of_signs < SURE).mean(0) > TOLERATED)
+    which = f" (the loadings of {', '.join(map(str, weak))} are near 0)" if 0 < len(weak) < found.of_signs.shape[1] else ""
     return [
-        f"{UNTOLD}: in {unsure:.0%} of the draws another order or sign of them fits nearly as well, so read communalities, "
-        "noise and correlations, not the loadings on single factors; fewer factors may do"
+        f"{UNTOLD}: in {unsure:.0%} of the draws another order or sign of them fits nearly as well{which}, so read "
+        "communalities, noise and correlations, not the loadings on single factors; fewer factors may do"
     ]

@@ -106,15 +106,20 @@ def execute(config: dict[str, Any], show_columns: bool = True) -> tuple[xr.DataT
 
 
 def draw_pictures(model: Any, tree: xr.DataTree, data: Any, folder: Path) -> list[Path]:
-    """``profile.png`` where rows are made of columns, ``co_clustering.png`` where labels are exchangeable: what was drawn."""
-    from inference.pictures import plot_co_clustering, plot_profile
-    from models.base import Permutation
+    """What was drawn: ``profile.png`` where rows are made of columns, ``co_clustering.png`` where labels are exchangeable,
+    ``loadings.png`` of factors.
+    """
+    from inference.pictures import plot_co_clustering, plot_loadings, plot_profile
+    from models.base import Permutation, Reflection, Rotation
 
-    drawn = []
+    symmetry, drawn = getattr(model, "symmetry", None), []
     if getattr(model, "profile", None) is not None:  # a program has none
         plot_profile(model, tree, folder / "profile.png")
         drawn.append(folder / "profile.png")
-    if isinstance(getattr(model, "symmetry", None), Permutation):
+    if isinstance(symmetry, Rotation | Reflection):
+        plot_loadings(model, tree, folder / "loadings.png")
+        drawn.append(folder / "loadings.png")
+    if isinstance(symmetry, Permutation):
         plot_co_clustering(model, tree, data, folder / "co_clustering.png")
         drawn.append(folder / "co_clustering.png")
     return drawn

@@ -5,13 +5,15 @@
     nu    = prior + statistics(z, features)     the update rule
     T     = parameter verb(nu)                  mean | mode | sample
 
-A method is a pair of verbs (`Verbs`). Where blocks of parameters are conjugate only given the others (``algebra.cycle``), these
-four lines are run for each block in turn: EM is then ECM (Meng and Rubin 1993), Gibbs is Gibbs. Rows are read in blocks, so
+A method is a pair of verbs (`Verbs`). Where the prior joins blocks of parameters (``algebra.coupling``) the last two lines are
+run for each block in turn, with what the others add to its nu. Where blocks are conjugate only given the others
+(``algebra.cycle``), all four are: EM is then ECM (Meng and Rubin 1993), Gibbs is Gibbs. Rows are read in blocks, so
 that memory beyond the data stays flat: the last block slides back over rows already counted and gives those weight zero, so
 that no padding and no copy is needed.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -111,7 +113,29 @@ def sweep(
     key_z, key_theta = jax.random.split(key)
     local = local_step(algebra, verbs.latents, hyper, key_z, T, rows)
     nu = add(dict(prior), local.stats)
+    if algebra.coupling is not None:
+        return *_joined(algebra, verbs, key_theta, prior, T, nu), local
     return verbs.parameters(algebra, key_theta, nu), nu, local
+
+
+def _joined(
+    algebra: Algebra, verbs: Verbs, key: Array, prior: Mapping[str, Stats], T: Stats, nu: Mapping[str, Stats]
+) -> tuple[dict[str, Stats], dict[str, Stats]]:
+    """(T, nu) of blocks that the prior joins, one after another, each given the latest values of the others."""
+    assert algebra.coupling is not None
+    following, found = dict(T), {}
+    for index, (name, family) in enumerate(algebra.families):
+        joins = partial(_at_block, algebra.coupling, prior, dict(following), name)
+        found[name] = add(nu[name], jax.grad(joins)(following[name]))
+        alone = algebra._replace(families=((name, family),))
+        following |= verbs.parameters(alone, jax.random.fold_in(key, index), found)
+    return following, found
+
+
+def _at_block(
+    coupling: Callable[..., Array], prior: Mapping[str, Stats], T: Mapping[str, Stats], name: str, block: Stats
+) -> Array:
+    return coupling(prior, {**T, name: block})
 
 
 def _cycle(

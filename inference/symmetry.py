@@ -8,7 +8,7 @@ from inference.evaluate import evaluate, latents_of_draws, row_count
 from inference.outcome import Points, Task
 from inference.relabel import Identification, identify_draws
 from inference.rotation import identify_rotations, oriented
-from models.base import Model, Rotation
+from models.base import Model, Reflection, Rotation
 
 
 def identified_draws(task: Task, flat: Mapping[str, np.ndarray], criterion: str = "varimax") -> Identification | None:
@@ -20,18 +20,27 @@ def identified_draws(task: Task, flat: Mapping[str, np.ndarray], criterion: str 
     if model.symmetry is None:
         return None
     log_joint = evaluate(model, *arrays, flat).log_joint
-    if isinstance(model.symmetry, Rotation):
+    if isinstance(model.symmetry, Rotation | Reflection):
         return identify_rotations(flat, model.symmetry, model.dims, column_scale(model, model.symmetry), log_joint, criterion)
     latents, rows = latents_of_draws(model, *arrays, flat), row_count(model, *arrays, flat)
     return identify_draws(flat, model.symmetry, model.dims, latents, log_joint, rows)
 
 
 def in_one_form(model: Model, points: Points) -> Points:
-    """Optima as they are read: of factors, which may be rotated at will, in the rotation that is simplest."""
-    if not isinstance(model.symmetry, Rotation):
+    """Optima as they are read: factors in order, and in the rotation that is simplest where they may be rotated at will."""
+    if not isinstance(model.symmetry, Rotation | Reflection):
         return points
     finite = {name: np.nan_to_num(leaf) for name, leaf in points.sites.items()}  # starts that failed are not read
     return points._replace(sites=oriented(finite, model.symmetry, model.dims, column_scale(model, model.symmetry)))
+
+
+def whatever(model: Model) -> str:
+    """What summaries that are free of the symmetry do not depend on, in words; "" without one."""
+    if model.symmetry is None:
+        return ""
+    if isinstance(model.symmetry, Rotation):
+        return f"the rotation of the {model.symmetry.dim}s"
+    return f"the order and the signs of the {model.symmetry.dim}s" if isinstance(model.symmetry, Reflection) else "the labels"
 
 
 def num_flat(model: Model) -> int:
@@ -42,7 +51,7 @@ def num_flat(model: Model) -> int:
     return size * (size - 1) // 2
 
 
-def column_scale(model: Model, symmetry: Rotation) -> np.ndarray:
+def column_scale(model: Model, symmetry: Rotation | Reflection) -> np.ndarray:
     """What makes loadings of different columns comparable: (D,), or 1; a column that does not vary counts as it is."""
     scale = np.ones(1) if symmetry.scale is None else np.asarray(model.hyper[symmetry.scale])
     return np.where(scale > 0, scale, 1.0)

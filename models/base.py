@@ -34,6 +34,7 @@ __all__ = [
     "Linear",
     "Model",
     "Permutation",
+    "Reflection",
     "Rotation",
     "Symmetry",
     "ZooError",
@@ -97,6 +98,9 @@ class Algebra(NamedTuple):
     # partitions; None: that ratio is computed row by row
     predictive: Callable[[Stats], Callable[[Pytree], Array]] | None = None
     start: Callable[[Hyper, Array], Stats] | None = None  # (hyper, key) -> nu of one start, where there are no groups
+    # (prior, T) -> log density of the prior beyond < T, prior >, which joins blocks of parameters: linear in the T of each, so
+    # that its gradient in one block is what the others add to the nu of that block. None: blocks are independent a priori
+    coupling: "Callable[[Mapping[str, Stats], Mapping[str, Stats]], Array] | None" = None
     # Where blocks of parameters are conjugate only given the values of the others: one algebra a block, with that block's
     # family and statistics alone, whose ``local`` reads all of T. A sweep takes them in turn. Empty: all blocks at once.
     cycle: "tuple[Algebra, ...]" = ()
@@ -146,7 +150,14 @@ class Rotation(NamedTuple):
     scale: str | None = None  # hyperparameter with the standard deviations of the columns along the other dimension
 
 
-Symmetry = Permutation | Rotation | None
+class Reflection(NamedTuple):
+    """The posterior is unchanged when the coordinates along ``dim``, the last of a site, are permuted and change sign."""
+
+    dim: str
+    scale: str | None = None  # as of a `Rotation`
+
+
+Symmetry = Permutation | Rotation | Reflection | None
 
 
 class Model(NamedTuple):
@@ -174,6 +185,7 @@ class Model(NamedTuple):
     profile: Callable[[Sites], tuple[Expected, ...]] | None = None  # sites -> the columns given the component, if any
     # rows on the host -> the sites at the maximum of the likelihood, for a flat prior where it is known in closed form
     maximum: Callable[[Pytree], dict[str, np.ndarray]] | None = None
+    approximate_evidence: Callable[[Pytree], float] | None = None  # rows on the host -> log evidence under a prior of its own
     doubts: Callable[[Hyper, Sites], list[str]] | None = None  # what to know of an optimum (on the host, NumPy)
     reports: str = "responsibilities"  # name of what the latents report, in a result
     # rows on the host -> fewer weighted rows that bring the same statistics of expected latents and the same likelihood, where
@@ -214,10 +226,14 @@ def log_partition(algebra: Algebra, nu: Mapping[str, Stats]) -> Array:
 
 
 def log_prior(algebra: Algebra, prior: Mapping[str, Stats], T: Mapping[str, Stats]) -> Array:
-    """Log p(θ) in the coordinates of the program's sites: < T(θ), prior > − log Z(prior); 0 for a flat prior."""
+    """Log p(θ) in the coordinates of the program's sites: < T(θ), prior > − log Z(prior), and what joins its blocks.
+
+    0 for a flat prior.
+    """
     if not algebra.proper:
         return jnp.zeros(())
-    return inner(T, dict(prior)) - log_partition(algebra, prior)
+    joined = jnp.zeros(()) if algebra.coupling is None else algebra.coupling(prior, T)
+    return inner(T, dict(prior)) - log_partition(algebra, prior) + joined
 
 
 def at_mean(algebra: Algebra, key: Array, nu: Mapping[str, Stats]) -> dict[str, Stats]:

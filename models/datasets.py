@@ -139,6 +139,9 @@ def factor_loadings(num_columns: int = 12, num_factors: int = 3) -> np.ndarray:
 
 def factors(num_rows: int = 300, num_columns: int = 12, num_factors: int = 3, seed: int = 0) -> Data:
     """Rows of a factor model with known truth: `factor_loadings`, means 0, and noise that makes every variance 1."""
+    for name, value in {"num_rows": num_rows, "num_columns": num_columns, "num_factors": num_factors}.items():
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise ZooError(f"{name} must be a whole number above 0, got {value!r}")
     loading = factor_loadings(num_columns, num_factors)
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(num_rows, num_factors)) @ loading.T

@@ -1,7 +1,7 @@
 """Factor analysis and probabilistic PCA (document 002), N rows of D columns, L factors:
 
     precision_d ~ Gamma(dof / 2, scatter_d / 2)                                                  (D,), or () for ppca
-    loading_dl | precision ~ Normal(0, (loading_strength precision_d)⁻¹)                         (D, L)
+    loading_dl | precision ~ Normal(0, (loading_strength precision_d)⁻¹)                         (D, L), see `factor_prior`
     mean_d | precision ~ Normal(location_d, (strength precision_d)⁻¹)                            (D,)
     z_n ~ Normal(0, I)                                                                           (N, L)
     x_n | z_n ~ Normal(mean + loading z_n, diag(precision)⁻¹)                                    (N, D)
@@ -33,13 +33,14 @@ from jax import Array
 from numpyro import distributions as dist
 from numpyro.distributions import constraints
 
-from models.base import Algebra, Data, Expected, Hyper, Model, Rotation, Sites, Stats, Table, ZooError, on_host
+from models.base import Algebra, Data, Expected, Hyper, Model, Reflection, Rotation, Sites, Stats, Table, ZooError, on_host
 from models.columns import Layout
 from models.condensed import condense
 from models.data import as_data, require_filled
 from models.distributions import ObservedFactors
-from models.factor_prior import BLOCK, hyperparameters, prior_statistics, start
-from models.factor_summaries import completed, expected, functionals, heywood, maximum, pairs, shown, simulate
+from models.factor_prior import BLOCK, RELEVANCE, coupling, hyperparameters, no_relevance, prior_statistics, start
+from models.factor_summaries import completed, coords, dims, expected, functionals, heywood, maximum, minka, simulate
+from models.families import GammaStats, gamma
 from models.gaussian_rows import LOG_2PI, centre, constant_columns, encode, flat, table
 from models.missing import Cells, observation, partly_observed
 from models.mixture_cells import explained
@@ -58,32 +59,37 @@ class Structure(NamedTuple):
 
 
 @cache
-def structure(num_factors: int, shared: bool, proper: bool) -> Structure:
-    """Program and algebra of L factors, with noise of each column its own or shared by all."""
+def structure(num_factors: int, shared: bool, relevance: bool, proper: bool) -> Structure:
+    """Program and algebra of L factors, with noise of each column its own or shared by all, and relevances or none."""
     algebra = Algebra(
-        families=((BLOCK, regression),),
+        families=((BLOCK, regression), (RELEVANCE, gamma)) if relevance else ((BLOCK, regression),),
         latent=scores,
         proper=proper,
         features=features,
         local=local,
-        statistics=partial(statistics, shared),
-        sites=partial(sites, shared),
-        natural=partial(natural, shared),
-        start=partial(start, num_factors, shared),
+        statistics=partial(statistics, shared, relevance),
+        sites=partial(sites, relevance),
+        natural=partial(natural, shared, relevance),
+        start=partial(start, num_factors, shared, relevance),
+        coupling=coupling if relevance else None,
     )
     return Structure(
         algebra,
-        partial(program, num_factors, shared, proper),
+        partial(program, num_factors, shared, relevance, proper),
         partial(completed, algebra),
         partial(expected, algebra),
     )
 
 
-def factor_analysis(data: Any, num_factors: int = 2, prior: str | Mapping[str, Mapping[str, Any]] = "default") -> Model:
+def factor_analysis(
+    data: Any, num_factors: int = 2, prior: str | Mapping[str, Mapping[str, Any]] = "default", relevance: bool = False
+) -> Model:
     """``num_factors`` factors behind the columns of ``data``, every column with noise of its own.
 
     ``prior`` is "default" (weak, scaled to the columns), "flat" (maximum likelihood), or numbers over the defaults:
-    ``{"loading": {"loading_strength", "location", "strength", "dof", "scatter"}}``. Raises `ZooError` for constant columns,
+    ``{"loading": {"loading_strength", "location", "strength", "dof", "scatter"}}``. With ``relevance`` every factor has a
+    strength of its own, with a prior (``{"relevance": {"shape", "rate"}}``), so that factors which the data do not need are
+    switched off. Raises `ZooError` for constant columns,
     more factors than the covariance can tell apart (Ledermann's bound), columns of categories, or a prior outside its support.
     """
     data = _checked(data)
@@ -91,10 +97,12 @@ def factor_analysis(data: Any, num_factors: int = 2, prior: str | Mapping[str, M
     most = ledermann(len(data.columns))
     why = f"{len(data.columns)} columns tell at most {most} factors apart (Ledermann's bound); give num_factors={most}"
     _check_factors(num_factors, most, why if most else why.split(";")[0])
-    return _model("factor_analysis", data, num_factors, False, prior)
+    return _model("factor_analysis", data, num_factors, False, prior, relevance)
 
 
-def ppca(data: Any, num_factors: int = 2, prior: str | Mapping[str, Mapping[str, Any]] = "default") -> Model:
+def ppca(
+    data: Any, num_factors: int = 2, prior: str | Mapping[str, Mapping[str, Any]] = "default", relevance: bool = False
+) -> Model:
     """Probabilistic PCA: `factor_analysis` with one noise precision for all columns, which must be in comparable units.
 
     Raises `ZooError` as `factor_analysis` does, for as many factors as columns.
@@ -102,7 +110,7 @@ def ppca(data: Any, num_factors: int = 2, prior: str | Mapping[str, Mapping[str,
     data = _checked(data)
     most = len(data.columns) - 1
     _check_factors(num_factors, most, f"{len(data.columns)} columns leave noise behind {most} factors at most")
-    return _model("ppca", data, num_factors, True, prior)
+    return _model("ppca", data, num_factors, True, prior, relevance)
 
 
 def ledermann(num_columns: int) -> int:
@@ -134,9 +142,14 @@ def _check_factors(num_factors: Any, most: int, why: str) -> None:
         raise ZooError(f"num_factors={num_factors}: {why}")
 
 
-def _model(name: str, data: Data, num_factors: int, shared: bool, prior: Any) -> Model:
-    static = structure(int(num_factors), shared, prior != "flat")
-    hyper = hyperparameters(data, num_factors, shared, prior)
+def _model(name: str, data: Data, num_factors: int, shared: bool, prior: Any, relevance: bool) -> Model:
+    if not isinstance(relevance, bool):
+        raise ZooError(f"relevance must be true or false, got {relevance!r}")
+    if relevance and prior == "flat":
+        raise ZooError("relevance=true is a prior on the loadings, prior=flat is none; give one of them")
+    static = structure(int(num_factors), shared, relevance, prior != "flat")
+    hyper = hyperparameters(data, shared, relevance, prior)
+    scale = None if shared else "spread"
     columns = list(data.columns)
     cells = Layout(data.columns, ("number",) * len(columns), ((),) * len(columns))
     return Model(
@@ -144,36 +157,20 @@ def _model(name: str, data: Data, num_factors: int, shared: bool, prior: Any) ->
         spec=static.program,
         algebra=static.algebra,
         hyper=hyper,
-        prior={BLOCK: prior_statistics(hyper, num_factors, shared, prior != "flat")},
+        prior=prior_statistics(hyper, num_factors, shared, relevance, prior != "flat"),
         rows=partial(_rows, columns=data.columns),
         functionals=functionals,
         witnesses=lambda num_rows: np.zeros(1, dtype=int),
-        symmetry=Rotation("factor", None if shared else "spread"),
+        symmetry=Reflection("factor", scale) if relevance else Rotation("factor", scale),
         simulate=simulate,
-        dims={
-            "loading": ("column", "factor"),
-            "mean": ("column",),
-            "precision": () if shared else ("column",),
-            "location": ("column",),
-            "origin": ("column",),
-            "spread": ("column",),
-            "scatter": () if shared else ("column",),
-            "scores": ("row", "factor"),
-            "communality": ("shown",),
-            "noise": () if shared else ("shown",),
-            "correlation": ("pair",),
-        },
-        coords={
-            "column": columns,
-            "factor": list(range(1, num_factors + 1)),
-            "shown": [columns[d] for d in shown(len(columns))],
-            "pair": [f"{columns[i]}, {columns[j]}" for i, j in pairs(len(columns))],
-        },
-        options={"num_factors": num_factors, "prior": prior},
+        dims=dims(shared),
+        coords=coords(columns, num_factors),
+        options={"num_factors": num_factors, "prior": prior, "relevance": relevance},
         explains=explained("numbers", cells, None),
         reports="scores",
         table=Table(cells, lambda rows: observation(rows.x), static.completed, static.expected),
         maximum=partial(maximum, num_factors) if shared and prior == "flat" else None,
+        approximate_evidence=partial(minka, num_factors) if shared else None,
         doubts=None if shared else partial(heywood, data.columns),
         condense=condense,
     )
@@ -183,7 +180,9 @@ def _model(name: str, data: Data, num_factors: int, shared: bool, prior: Any) ->
 # Program
 
 
-def program(num_factors: int, shared: bool, proper: bool, hyper: Hyper, rows: Rows, *, marginal: bool = True) -> None:
+def program(
+    num_factors: int, shared: bool, relevance: bool, proper: bool, hyper: Hyper, rows: Rows, *, marginal: bool = True
+) -> None:
     """The spec: the generative program at the top of this file, with scores integrated out when ``marginal``."""
     x = observation(rows.x)
     dimension = hyper["origin"].shape[-1]
@@ -192,7 +191,11 @@ def program(num_factors: int, shared: bool, proper: bool, hyper: Hyper, rows: Ro
         gamma = dist.Gamma(hyper["dof"] / 2, hyper["scatter"] / 2)
         precision = numpyro.sample("precision", gamma.expand(batch).to_event(len(batch)))
         scale = jnp.broadcast_to(1 / jnp.sqrt(precision), (dimension,))
-        wide = (scale / jnp.sqrt(hyper["loading_strength"]))[:, None]
+        strength = hyper["loading_strength"] * jnp.ones(num_factors)
+        if relevance:
+            each = dist.Gamma(hyper["relevance_shape"], hyper["relevance_rate"]).expand([num_factors]).to_event(1)
+            strength = strength * numpyro.sample("relevance", each)
+        wide = scale[:, None] / jnp.sqrt(strength)[None, :]
         loading = numpyro.sample("loading", dist.Normal(0.0, wide).expand([dimension, num_factors]).to_event(2))
         mean = numpyro.sample("mean", dist.Normal(hyper["location"], scale / jnp.sqrt(hyper["strength"])).to_event(1))
     else:
@@ -278,7 +281,7 @@ def _with_one(z: Array) -> Array:
     return jnp.concatenate([z, jnp.ones((z.shape[0], 1), z.dtype)], axis=1)
 
 
-def statistics(shared: bool, weight: Array, z: Values, rows: Observed) -> dict[str, RegressionStats]:
+def statistics(shared: bool, relevance: bool, weight: Array, z: Values, rows: Observed) -> dict[str, Stats]:
     """Σ_n weight (1, E[z̃ z̃ᵀ], x E[z̃], x²) of every column, over its observed cells; summed where columns share a precision."""
     whole = _with_one(z.mean)
     size, dimension = whole.shape[1], rows.x.shape[1]
@@ -298,26 +301,32 @@ def statistics(shared: bool, weight: Array, z: Values, rows: Observed) -> dict[s
         counted = weight[:, None] * rows.seen
         strength = (counted.T @ each.reshape(-1, size * size)).reshape(dimension, size, size)
         exponent = counted.sum(0)
+    nu = RegressionStats(exponent, strength[:, None], total[:, None], square)
     if shared:
-        return {BLOCK: RegressionStats(exponent.sum(), strength, total, square.sum())}
-    return {BLOCK: RegressionStats(exponent, strength[:, None], total[:, None], square)}
+        nu = RegressionStats(exponent.sum(), strength, total, square.sum())
+    return {BLOCK: nu, RELEVANCE: no_relevance(size - 1)} if relevance else {BLOCK: nu}
 
 
-def sites(shared: bool, hyper: Hyper, T: Stats) -> dict[str, Array]:
+def sites(relevance: bool, hyper: Hyper, T: Stats) -> dict[str, Array]:
     """T of a point -> the sites of the program."""
     nu = T[BLOCK]
     precision = -2 * nu.square
     coefficients = (nu.total / precision[..., None, None]).reshape(-1, nu.total.shape[-1])
     mean = coefficients[:, -1] + jnp.asarray(hyper["origin"], coefficients.dtype)
-    return {"loading": coefficients[:, :-1], "mean": mean, "precision": precision}
+    found = {"loading": coefficients[:, :-1], "mean": mean, "precision": precision}
+    return found | {"relevance": -T[RELEVANCE].exposure} if relevance else found
 
 
-def natural(shared: bool, hyper: Hyper, sites: Sites) -> dict[str, RegressionStats]:
+def natural(shared: bool, relevance: bool, hyper: Hyper, sites: Sites) -> dict[str, Stats]:
     """The sites of the program -> T."""
     mean = jnp.asarray(sites["mean"]) - jnp.asarray(hyper["origin"])
     coefficients = jnp.concatenate([jnp.asarray(sites["loading"]), mean[:, None]], axis=1)
     precision = jnp.asarray(sites["precision"])
-    return {BLOCK: point(coefficients if shared else coefficients[:, None, :], precision, jnp.log(precision))}
+    T: dict[str, Stats] = {BLOCK: point(coefficients if shared else coefficients[:, None, :], precision, jnp.log(precision))}
+    if relevance:
+        each = jnp.asarray(sites["relevance"])
+        T[RELEVANCE] = GammaStats(jnp.log(each), -each)
+    return T
 
 
 def _rows(source: Any, columns: tuple[str, ...]) -> Rows:

@@ -1,5 +1,14 @@
-"""The prior of factor models, as numbers and as pseudo-statistics, and where their iterations start."""
+"""The prior of factor models, as numbers and as pseudo-statistics, and where their iterations start.
 
+With relevances (automatic relevance determination: MacKay 1994, Bishop 1999) every factor has a strength α_l of its own,
+
+    relevance_l ~ Gamma(relevance_shape, relevance_rate),    loading_dl | relevance, precision ~ Normal(0, (α_l precision_d)⁻¹)
+
+with α_l = loading_strength relevance_l, so that the data switch off factors that they do not need. Relevance and loadings are
+conjugate given each other: what joins them is `coupling`.
+"""
+
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -7,16 +16,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from models.base import Data, Hyper, on_host
+from models.base import Data, Hyper, Stats, on_host
+from models.families import GammaStats
 from models.gaussian_rows import moments
 from models.hyperparameters import check_hyper, given_numbers
 from models.regression import RegressionStats
 
 BLOCK = "loading"
+RELEVANCE = "relevance"
 PRIOR = {BLOCK: {name: name for name in ("loading_strength", "location", "strength", "dof", "scatter")}}
+WITH_RELEVANCE = PRIOR | {RELEVANCE: {"shape": "relevance_shape", "rate": "relevance_rate"}}
 
 
-def hyperparameters(data: Data, num_factors: int, shared: bool, prior: Any) -> dict[str, np.ndarray]:
+def hyperparameters(data: Data, shared: bool, relevance: bool, prior: Any) -> dict[str, np.ndarray]:
     """The prior in textbook terms, as numbers: the defaults with the user's over them; raises `ZooError`.
 
     For a flat prior only the constants: origin, and the spread of the columns, which starts are scaled to.
@@ -27,6 +39,8 @@ def hyperparameters(data: Data, num_factors: int, shared: bool, prior: Any) -> d
         return constants
     scatter = variance.mean() / 2 if shared else variance / 2
     usual = {"loading_strength": 0.1, "location": mean, "strength": 0.1, "dof": 3.0, "scatter": scatter}
+    if relevance:  # a loading in units of the noise is then about 0.1 / |a standard normal|: near 0, or of any size
+        usual |= {"loading_strength": 1.0, "relevance_shape": 0.5, "relevance_rate": 0.005}
     dimension = len(mean)
     shapes: dict[str, tuple[int, ...]] = {
         "loading_strength": (),
@@ -35,11 +49,40 @@ def hyperparameters(data: Data, num_factors: int, shared: bool, prior: Any) -> d
         "dof": (),
         "scatter": () if shared else (dimension,),
     }
-    return check_hyper(usual | given_numbers(prior, PRIOR), shapes, {}) | constants
+    if relevance:
+        shapes |= {"relevance_shape": (), "relevance_rate": ()}
+    return check_hyper(usual | given_numbers(prior, WITH_RELEVANCE if relevance else PRIOR), shapes, {}) | constants
 
 
-def prior_statistics(hyper: Hyper, num_factors: int, shared: bool, proper: bool) -> RegressionStats:
-    """The prior as pseudo-statistics of the regressions on (z, 1); flat: nu = 0."""
+def prior_statistics(hyper: Hyper, num_factors: int, shared: bool, relevance: bool, proper: bool) -> dict[str, Stats]:
+    """The prior as pseudo-statistics of the regressions on (z, 1), and of the relevances; flat: nu = 0."""
+    nu: dict[str, Stats] = {BLOCK: _regression_prior(hyper, num_factors, shared, proper)}
+    if relevance:
+        each = np.full(num_factors, 1.0)
+        nu[RELEVANCE] = GammaStats(on_host((hyper["relevance_shape"] - 1) * each), on_host(hyper["relevance_rate"] * each))
+    return nu
+
+
+def coupling(prior: Mapping[str, Stats], T: Mapping[str, Stats]) -> Array:
+    """Σ_l ½ D log relevance_l + (relevance_l − 1) < T of the loadings, their prior at relevance 1 >: a scalar."""
+    relevance = -T[RELEVANCE].exposure
+    size = len(relevance)
+    at_one = jnp.asarray(_diagonal(prior[BLOCK].strength, size)) * _diagonal(T[BLOCK].strength, size)  # (D, L)
+    found: Array = 0.5 * len(at_one) * T[RELEVANCE].events.sum() + ((relevance - 1)[None, :] * at_one).sum()
+    return found
+
+
+def _diagonal(matrices: Array, size: int) -> Array:
+    """The first ``size`` entries of the diagonals of matrices (..., P, P), one a row."""
+    return jnp.diagonal(matrices, axis1=-2, axis2=-1)[..., :size].reshape(-1, size)
+
+
+def no_relevance(num_factors: int) -> GammaStats:
+    """What rows say of the relevances: nothing."""
+    return GammaStats(jnp.zeros(num_factors), jnp.zeros(num_factors))
+
+
+def _regression_prior(hyper: Hyper, num_factors: int, shared: bool, proper: bool) -> RegressionStats:
     dimension, size = len(hyper["origin"]), num_factors + 1
     shape = (1, dimension) if shared else (dimension, 1)  # (batch, regressions that share a precision)
     if not proper:
@@ -60,8 +103,8 @@ def _squeezed(nu: RegressionStats, shared: bool) -> RegressionStats:
     return jax.tree.map(lambda leaf: leaf[0], nu) if shared else nu
 
 
-def start(num_factors: int, shared: bool, hyper: Hyper, key: Array) -> dict[str, RegressionStats]:
-    """Nu whose mode has half of every column's variance in random loadings and half in noise."""
+def start(num_factors: int, shared: bool, relevance: bool, hyper: Hyper, key: Array) -> dict[str, Stats]:
+    """Nu whose mode has half of every column's variance in random loadings and half in noise; relevances near 1."""
     variance = jnp.asarray(hyper["spread"]) ** 2
     variance = jnp.broadcast_to(variance.mean(), variance.shape) if shared else variance
     noise = jax.random.normal(key, (len(variance), num_factors), variance.dtype)
@@ -75,7 +118,11 @@ def start(num_factors: int, shared: bool, hyper: Hyper, key: Array) -> dict[str,
     nu = RegressionStats(exponent, strength[:, None], number * coefficients[:, None], square)
     if shared:
         nu = RegressionStats(exponent.sum(), strength, number * coefficients, square.sum())
-    return {BLOCK: nu}
+    found: dict[str, Stats] = {BLOCK: nu}
+    if relevance:
+        pseudo = jnp.full(num_factors, 10.0)
+        found[RELEVANCE] = GammaStats(pseudo, pseudo)
+    return found
 
 
 def _with_zero(z: Array) -> Array:

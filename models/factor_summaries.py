@@ -6,9 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from scipy.special import gammaln
 
 from models.base import Algebra, Expected, Hyper, Sites, ZooError
 from models.condensed import moments
+from models.gaussian_rows import LOG_2PI
 from models.missing import Cells, observation
 from models.rows import Rows, spread
 
@@ -18,10 +20,11 @@ WITNESSES = 20  # columns whose communality is a functional
 
 
 def functionals(hyper: Hyper, sites: Sites, latents: Any) -> dict[str, Array]:
-    """What no rotation changes: communalities, noise variances, and correlations of neighbouring columns.
+    """What no rotation changes: communalities, noise variances, correlations of neighbouring columns, and shares of the axes.
 
-    The communality of a column is the share of its variance that the factors explain. Of many columns `WITNESSES`, evenly
-    spread, are shown.
+    The communality of a column is the share of its variance that the factors explain. ``axis_share`` is its mean over all
+    columns, told apart by the L principal axes of the loadings: how many factors carry something. Of many columns `WITNESSES`,
+    evenly spread, are shown.
     """
     loading = sites["loading"]
     dimension = loading.shape[0]
@@ -31,10 +34,43 @@ def functionals(hyper: Hyper, sites: Sites, latents: Any) -> dict[str, Array]:
     few = shown(dimension)
     left, right = pairs(dimension).T
     covariance = (loading[left] * loading[right]).sum(1)
+    standard = loading / jnp.sqrt(variance)[:, None]
     return {
+        "axis_share": jnp.linalg.eigvalsh(standard.T @ standard)[::-1] / dimension,
         "communality": (explained / variance)[few],
         "noise": noise if noise.ndim == 0 else noise[few],
         "correlation": covariance / jnp.sqrt(variance[left] * variance[right]),
+    }
+
+
+def dims(shared: bool) -> dict[str, tuple[str, ...]]:
+    """Names of the dimensions of sites, hyperparameters and functionals; of one noise for all columns if ``shared``."""
+    each = ("column",)
+    return {
+        "loading": ("column", "factor"),
+        "mean": each,
+        "precision": () if shared else each,
+        "relevance": ("factor",),
+        "location": each,
+        "origin": each,
+        "spread": each,
+        "scatter": () if shared else each,
+        "scores": ("row", "factor"),
+        "communality": ("shown",),
+        "noise": () if shared else ("shown",),
+        "correlation": ("pair",),
+        "axis_share": ("axis",),
+    }
+
+
+def coords(columns: list[str], num_factors: int) -> dict[str, list[Any]]:
+    """Labels of the dimensions."""
+    return {
+        "column": columns,
+        "factor": list(range(1, num_factors + 1)),
+        "axis": list(range(1, num_factors + 1)),
+        "shown": [columns[d] for d in shown(len(columns))],
+        "pair": [f"{columns[i]}, {columns[j]}" for i, j in pairs(len(columns))],
     }
 
 
@@ -67,6 +103,33 @@ def maximum(num_factors: int, rows: Rows) -> dict[str, np.ndarray]:
         raise ZooError(f"{num_factors} factors explain these rows without rest, so that no noise is left; use fewer factors")
     loading = vectors[:, -num_factors:] * np.sqrt(top - noise)
     return {"loading": loading, "mean": mean, "precision": np.asarray(1 / noise)}
+
+
+def minka(num_factors: int, rows: Rows) -> float:
+    """Log evidence of PPCA by Laplace's approximation under Minka's prior (Minka 2000, equation 76 in full), NaN with holes.
+
+    Its prior is uniform on the directions and vanishing on the rest, and is not the model's: for choosing ``num_factors``. The
+    constant that no number of factors changes is such that at the maximum log-likelihood and evidence compare.
+    """
+    if isinstance(rows.x, Cells):
+        return np.nan
+    number, mean, covariance = moments(rows)
+    dimension = len(mean)
+    values = np.maximum(np.linalg.eigvalsh(covariance)[::-1], 0.0)
+    top, noise = values[:num_factors], values[num_factors:].mean()
+    if not noise > NO_NOISE * values[0]:
+        return np.nan
+    sizes = dimension - np.arange(num_factors)  # of the spheres that the directions are on
+    directions = (gammaln(sizes / 2) - sizes / 2 * np.log(np.pi)).sum() - num_factors * np.log(2)
+    likelihood = -number / 2 * (np.log(top).sum() + (dimension - num_factors) * np.log(noise) + dimension * (1 + LOG_2PI))
+    kept = np.concatenate([top, np.full(dimension - num_factors, noise)])
+    i, j = np.triu_indices(dimension, 1)
+    i, j = i[i < num_factors], j[i < num_factors]
+    with np.errstate(divide="ignore"):
+        curvature = (np.log(1 / kept[j] - 1 / kept[i]) + np.log(values[i] - values[j]) + np.log(number)).sum()
+    rest = (len(i) + num_factors) / 2 * LOG_2PI - num_factors / 2 * np.log(number)
+    found = directions + likelihood + rest - curvature / 2
+    return float(found) if np.isfinite(found) else np.nan
 
 
 def shown(dimension: int) -> np.ndarray:

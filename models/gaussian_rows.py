@@ -41,10 +41,13 @@ def means(data: Data) -> np.ndarray:
 
 def moments(data: Data) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of every column; a row counts by its weight."""
-    mean = means(data)
+    x, weight = table(data), data.weight
+    if weight is not None and not weight.all():  # rows of weight 0 say nothing, of units neither
+        x, weight = x[weight > 0], weight[weight > 0]
+    mean = column_means(x, weight)
     with np.errstate(over="ignore", under="ignore"):
-        variance = column_means((table(data) - mean) ** 2, data.weight)
-    away = ~np.isfinite(variance) | ((variance == 0) & (np.nanmax(np.abs(table(data) - mean), axis=0) > 0))
+        variance = column_means((x - mean) ** 2, weight)
+    away = ~np.isfinite(variance) | ((variance == 0) & (np.nanmax(np.abs(x - mean), axis=0) > 0))
     if away.any():
         raise ZooError(
             f"{data.name}: the numbers of column {data.columns[int(np.flatnonzero(away)[0])]!r} are too large or too small to "

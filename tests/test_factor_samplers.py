@@ -24,13 +24,18 @@ X = RNG.normal(size=(60, 2)) @ LOADING.T + RNG.normal(size=(60, 6)) * [1, 0.7, 0
 HOLED = np.where(RNG.uniform(size=X.shape) < 0.15, np.nan, X)
 
 
-def prior_draws(name, hyper, rng):
+def prior_draws(name, hyper, rng, relevance=False):
     """θ from the prior, by NumPy."""
     size = () if name == "ppca" else (COLUMNS,)
     precision = rng.gamma(hyper["dof"] / 2, 2 / hyper["scatter"], (CHAINS, *size))
     scale = np.broadcast_to(precision.reshape(CHAINS, -1), (CHAINS, COLUMNS)) ** -0.5
-    return {
-        "loading": rng.normal(size=(CHAINS, COLUMNS, FACTORS)) * scale[..., None] / np.sqrt(hyper["loading_strength"]),
+    strength = hyper["loading_strength"] * np.ones((CHAINS, FACTORS))
+    sites = {}
+    if relevance:
+        sites["relevance"] = rng.gamma(hyper["relevance_shape"], 1 / hyper["relevance_rate"], (CHAINS, FACTORS))
+        strength = strength * sites["relevance"]
+    return sites | {
+        "loading": rng.normal(size=(CHAINS, COLUMNS, FACTORS)) * scale[..., None] / np.sqrt(strength)[:, None, :],
         "mean": hyper["location"] + rng.normal(size=(CHAINS, COLUMNS)) * scale / np.sqrt(hyper["strength"]),
         "precision": precision,
     }
@@ -49,7 +54,12 @@ def summaries(sites, x, location):
     loading, precision = sites["loading"], sites["precision"].reshape(CHAINS, -1)
     covariance = np.einsum("sdl,sel->sde", loading, loading)
     away = (sites["mean"] - location) ** 2
-    return {
+    more = {}
+    if "relevance" in sites:
+        squares = (precision[:, -1:] * loading[:, -1] ** 2)[:, 0]
+        more = {"relevance": sites["relevance"][:, 0], "last relevance": np.log(sites["relevance"][:, -1])}
+        more["relevance and loading"] = squares * sites["relevance"][:, 0]
+    return more | {
         "loading": loading[:, 0, 0],
         "last loading": loading[:, -1, -1],
         "size": covariance[:, 0, 0],
@@ -68,15 +78,16 @@ def summaries(sites, x, location):
     }
 
 
-@pytest.mark.parametrize("holes", [False, True])
+@pytest.mark.parametrize(("holes", "relevance"), [(False, False), (True, False), (False, True)])
 @every_model
-def test_geweke(name, holes):
-    """Kolmogorov-Smirnov on 15 functions of independent chains, four cells, each at a p-value of 1e-6: false alarms of 6e-5."""
+def test_geweke(name, holes, relevance):
+    """Kolmogorov-Smirnov on 15 or 18 functions of independent chains, six cells, at p-values of 1e-6: false alarms of 1e-4."""
     data = Data("prior", RNG.normal(size=(ROWS, COLUMNS)), tuple("abcde"))
     scatter = 6.0 if name == "ppca" else [6.0, 9.0, 4.0, 5.0, 7.0]
-    model = MODELS[name](data, num_factors=FACTORS, prior={"loading": PRIOR | {"scatter": scatter}})
+    prior = {"loading": PRIOR | {"scatter": scatter}} | ({"relevance": {"shape": 3.0, "rate": 2.0}} if relevance else {})
+    model = MODELS[name](data, num_factors=FACTORS, prior=prior, relevance=relevance)
     rng = np.random.default_rng(0)
-    start, reference = (prior_draws(name, model.hyper, rng) for _ in range(2))
+    start, reference = (prior_draws(name, model.hyper, rng, relevance) for _ in range(2))
     found = geweke(model, start, lambda rows: rows._replace(x=hidden(rows.x, MISSING)) if holes else rows, ROWS)
     wanted = summaries(reference, rows_of(reference, rng), model.hyper["location"])
     got = summaries(*found, model.hyper["location"])
@@ -85,18 +96,18 @@ def test_geweke(name, holes):
 
 
 @cache
-def posterior(name, method):
+def posterior(name, method, relevance):
     data = Data("rows", HOLED, tuple("abcdef"))
-    model = MODELS[name](data, num_factors=FACTORS)
+    model = MODELS[name](data, num_factors=FACTORS, relevance=relevance)
     sizes = {"gibbs": 3000, "nuts": 300}
     tree = fit(model, data, method, num_warmup=300, num_samples=sizes[method], num_chains=3, seed=1)
     return summarise(tree, "functionals")
 
 
-@every_model
-def test_nuts_and_gibbs_agree(name):
-    """Means of all functionals, with missing cells, within five standard errors of both: 20 of them, probability 1e-5."""
-    gibbs, nuts = (posterior(name, method) for method in ("gibbs", "nuts"))
+@pytest.mark.parametrize(("name", "relevance"), [("factor_analysis", False), ("ppca", False), ("ppca", True)])
+def test_nuts_and_gibbs_agree(name, relevance):
+    """Means of all functionals, with missing cells, within five standard errors of both: 30 of them, probability 2e-5."""
+    gibbs, nuts = (posterior(name, method, relevance) for method in ("gibbs", "nuts"))
     error = np.hypot(gibbs["sd"] / np.sqrt(gibbs["ess_bulk"]), nuts["sd"] / np.sqrt(nuts["ess_bulk"]))
     assert (abs(gibbs["mean"] - nuts["mean"]) / error).max() < 5
     assert gibbs["r_hat"].max() < 1.05

@@ -7,7 +7,7 @@ import pytest
 from numpyro import distributions as dist
 from scipy.stats import ortho_group
 
-from inference import fit, identify, program_model, rotate
+from inference import fit, identify, plot_loadings, predict, program_model, rotate
 from inference.rotation import identify_rotations, ordered, promax, simple
 from models import MODELS, ZooError
 from models.base import Rotation
@@ -150,3 +150,36 @@ def test_evidence_of_rotated_modes():
     wanted = logs.max() + np.log(np.exp(logs - logs.max()).mean())
     assert abs(tree.attrs["log_evidence_importance"] - wanted) < 0.2
     assert abs(tree.attrs["log_evidence_laplace"] - wanted) < 0.3
+
+
+def test_a_saddle_is_left():
+    """Two factors of simple structure turned by 45 degrees: the criterion's gradient is 0 there, and its least value."""
+    simple_form = np.kron(np.eye(2), np.ones((3, 1)))
+    turned = simple_form @ np.array([[1.0, 1.0], [-1.0, 1.0]]) / np.sqrt(2)
+    found = np.abs(rotate(turned))
+    assert sorted(found.max(1)) == pytest.approx(np.ones(6), abs=1e-6)
+    assert found.min(1) == pytest.approx(np.zeros(6), abs=1e-6)
+
+
+def test_the_picture_of_loadings_has_a_panel_a_factor(tmp_path):
+    data = Data("rows", np.random.default_rng(1).normal(size=(40, 50)), tuple(f"x{d}" for d in range(50)))
+    model = MODELS["factor_analysis"](data, num_factors=3)
+    rng = np.random.default_rng(0)
+    sites = {"loading": rng.normal(size=(50, 3)), "mean": np.zeros(50), "precision": np.ones(50)}
+    figure = plot_loadings(model, sites, tmp_path / "loadings.png")
+    assert [axis.get_title() for axis in figure.axes] == ["factor 1", "factor 2", "factor 3"]
+    assert "40 of 50 columns" in figure.get_suptitle()
+    shown = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    largest = np.argsort(-np.abs(sites["loading"] / model.hyper["spread"][:, None]).max(1))[:40]
+    assert shown == [f"x{d}" for d in sorted(largest)]
+    with pytest.raises(ZooError, match="has no factors"):
+        plot_loadings(MODELS["gmm"](data, num_components=2), {}, None)
+
+
+def test_predictions_say_where_factors_are_not_told_apart():
+    """Pure noise under three factors: scores on single factors are not to be read."""
+    data = Data("noise", np.random.default_rng(1).normal(size=(30, 8)), tuple("abcdefgh"))
+    model = MODELS["factor_analysis"](data, num_factors=3)
+    tree = fit(model, data, "gibbs", num_warmup=20, num_samples=60, num_chains=2)
+    assert "cannot be told apart" in predict(model, tree, data).attrs["warnings"]
+    assert tree.attrs["whatever"] == "the rotation of the factors"
