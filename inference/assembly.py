@@ -155,9 +155,22 @@ def latent_group(model: Model, at: Evaluation) -> dict[str, xr.Dataset]:
     coords = {"row": np.arange(len(probs)), dim: model.coords.get(dim, np.arange(probs.shape[1]))}
     if not reports_probabilities(model):
         return {"latent": xr.Dataset({model.reports: (("row", dim), probs)}, coords=coords)}
+    if probs.ndim > 2:
+        return {"latent": _latents_of_steps(model, probs)}
     # By parts: NumPy copies a read-only array, which a device's is, before it looks for the largest entries.
     decode = np.concatenate([part.argmax(1) for part in np.array_split(probs, 1 + len(probs) // PART)])
     return {"latent": xr.Dataset({model.reports: (("row", dim), probs), "decode": (("row",), decode)}, coords=coords)}
+
+
+def _latents_of_steps(model: Model, probs: np.ndarray) -> xr.Dataset:
+    """Probabilities (N, L, K) of the latents of sequences: NaN, and −1 for the most probable one, beyond their ends."""
+    dims = model.dims[model.reports]
+    there = probs.sum(-1) > 0.5
+    coords = {dim: model.coords.get(dim, np.arange(size))[:size] for dim, size in zip(dims, probs.shape, strict=True)}
+    decode = np.where(there, probs.argmax(-1), -1)
+    return xr.Dataset(
+        {model.reports: (dims, np.where(there[..., None], probs, np.nan)), "decode": (dims[:-1], decode)}, coords=coords
+    )
 
 
 def latent_dim(model: Model) -> str:
@@ -182,6 +195,8 @@ def observed_data(data: Data, like: Layout | None = None) -> xr.Dataset:
         observed = {name: (("cell",), values) for name, values in variables.items()}
     else:
         observed = {"x": (("row", "column"), data.x)} | _stored_levels("level", data.categories)
+    if data.starts is not None:
+        observed["sequence_start"] = (("row_edge",), data.starts)
     parts = {"label": data.labels, "weight": data.weight, "candidate": data.candidates}
     observed |= {name: (("row", "class")[: part.ndim], part) for name, part in parts.items() if part is not None}
     notes = data.notes
@@ -231,6 +246,7 @@ def data_of(tree: xr.DataTree) -> Data:
         categories=categories if any(categories) else (),
         kinds=tuple(map(str, value.get("kind", ()))),
         notes=notes,
+        starts=value.get("sequence_start"),
     )
     if "read_column" not in value:
         return data

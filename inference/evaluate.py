@@ -76,7 +76,7 @@ def _latents(
 ) -> Array | None:
     def one(sites: Sites) -> Array | None:
         latents = point(static, hyper, prior, rows, sites)["latents"]
-        return None if latents is None else latents[jnp.asarray(picked)]
+        return None if latents is None else latents.reshape(-1, latents.shape[-1])[jnp.asarray(picked)]
 
     return jax.lax.map(one, draws)
 
@@ -178,12 +178,18 @@ def latents_of_draws(
     draws: Mapping[str, np.ndarray],
     most: int = SUBSET,
 ) -> np.ndarray | None:
-    """E[z_n] per draw on at most ``most`` evenly spread rows: (S, n, K) float32, or None where a program hides its latents."""
+    """E[z_n] per draw on at most ``most`` evenly spread rows: (S, n, K) float32, or None where a program hides its latents.
+
+    Of rows with several latents, as the steps of a sequence, on so many of these.
+    """
     picked = spread(row_count(model, hyper, prior, rows, draws), most)
     # A program's arguments need not be rows: it is evaluated whole, draw by draw, and its result is picked from.
     some = rows if model.algebra is None else jax.tree.map(lambda leaf: np.asarray(leaf)[picked], rows)
-    places = picked if model.algebra is None else np.arange(len(picked))
     size = len(next(iter(draws.values())))
+    places = picked
+    if model.algebra is not None:
+        there = places_of(model, hyper, prior, some, {name: jnp.asarray(leaf[0]) for name, leaf in draws.items()})
+        places = there[spread(len(there), most)]
     parts = []
     chunk = _chunk_size(size, 512)
     for first in range(0, size, chunk):
@@ -193,3 +199,18 @@ def latents_of_draws(
             return None
         parts.append(np.asarray(out, dtype=np.float32))
     return np.concatenate(parts)
+
+
+def num_latents(model: Model, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, draws: Mapping[str, np.ndarray]) -> int:
+    """How many latents there are: one a row, or one a step of all sequences."""
+    if model.algebra is None:
+        return row_count(model, hyper, prior, rows, draws)
+    return len(places_of(model, hyper, prior, rows, {name: jnp.asarray(leaf[0]) for name, leaf in draws.items()}))
+
+
+def places_of(model: Model, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, sites: Sites) -> np.ndarray:
+    """Which latents of the rows there are, those of a row one after another: none beyond the end of a sequence."""
+    shape = jax.eval_shape(lambda: point(static_of(model), hyper, prior, rows, sites)["latents"]).shape
+    if len(shape) == 2:
+        return np.arange(shape[0])
+    return np.flatnonzero(np.arange(shape[1])[None, :] < np.asarray(rows.length)[:, None])

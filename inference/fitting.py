@@ -90,6 +90,7 @@ def fit(
         "method": method,
         "labels_observed": int(getattr(task.rows, "allowed", None) is not None),
         "whatever": whatever(model),
+        "exchangeable": "" if model.symmetry is None else model.symmetry.dim,
         "sample_size": sample_size(task.rows) if model.algebra is not None else float("nan"),
         "options": json.dumps(checked._asdict() | dict(model.options), default=_plain),
     }

@@ -46,8 +46,8 @@ def _numbers_occupied(algebra: Algebra, hyper: Hyper, rows: Pytree, keys: Array,
 
         def block(key: Array, rows: Pytree, weight: Array) -> Array:
             z = algebra.latent.sample(key, natural_parameters(algebra.features(hyper, rows)))
-            held: Array = weight @ algebra.latent.report(z)
-            return held
+            held: Array = jnp.tensordot(weight, algebra.latent.report(z), 1)
+            return held.reshape(-1, held.shape[-1]).sum(0)  # over the steps of sequences
 
         return (block_sum(block, pair[0], rows) > 0).sum()
 

@@ -23,7 +23,7 @@ from models.base import Permutation
 SURE = 0.95  # a draw is sure of its labels above this confidence
 TOLERATED = 0.05  # share of draws that may be unsure, or have an empty component, before labels are not to be trusted
 MAX_ROUNDS = 50
-OVERLAP, EMPTY = "components overlap", "holds less than one row"  # how the warnings are told apart
+OVERLAP, EMPTY = "overlap: in", "holds less than one"  # how the warnings are told apart
 UNTOLD = "factors cannot be told apart"
 ENUMERATED = 5  # components up to which all permutations are tried
 
@@ -63,7 +63,8 @@ def identify_draws(
         permutation, gap = _by_distance(_labelled_vectors(sites, symmetry, dims), pivot)
     confidence = 1 / (1 + np.exp(-np.minimum(gap, 700.0)))
     relabelled = {name: permute(value, permutation, symmetry, dims.get(name, ())) for name, value in sites.items()}
-    warnings = _doubts(confidence, None if latents is None else np.take_along_axis(latents.mean(1), permutation, 1) * num_rows)
+    held = None if latents is None else np.take_along_axis(latents.mean(1), permutation, 1) * num_rows
+    warnings = _doubts(symmetry.dim, confidence, held)
     fewest = 0.0 if latents is None else float(latents.sum(1).min())
     return Identification(relabelled, "permutation", permutation, confidence, warnings, fewest)
 
@@ -71,10 +72,17 @@ def identify_draws(
 def permute(value: np.ndarray, permutation: np.ndarray, symmetry: Permutation, dims: tuple[str, ...]) -> np.ndarray:
     """Reorder every axis of ``value`` (S, ...) whose dimension carries the labels, draw by draw."""
     for axis, name in enumerate(dims, start=1):
-        if name == symmetry.dim:
-            index = permutation.reshape(permutation.shape[0], *(-1 if a == axis else 1 for a in range(1, value.ndim)))
+        if name in (symmetry.dim, *symmetry.also):
+            order = _with_rest(permutation, value.shape[axis])
+            index = order.reshape(order.shape[0], *(-1 if a == axis else 1 for a in range(1, value.ndim)))
             value = np.take_along_axis(value, index, axis)
     return value
+
+
+def _with_rest(permutation: np.ndarray, size: int) -> np.ndarray:
+    """Permutations (S, K) of the first K of ``size`` entries, the rest of which stay."""
+    rest = np.arange(permutation.shape[1], size)
+    return np.concatenate([permutation, np.broadcast_to(rest, (len(permutation), len(rest)))], axis=1)
 
 
 def _by_membership(latents: np.ndarray, pivot: int) -> tuple[np.ndarray, np.ndarray]:
@@ -162,19 +170,19 @@ def doubts_labels(warning: str) -> bool:
     return any(words in warning for words in (OVERLAP, EMPTY, UNTOLD))
 
 
-def _doubts(confidence: np.ndarray, occupancy: np.ndarray | None) -> list[str]:
-    """Reasons not to trust the labels; ``occupancy`` (S, K) is the expected number of rows of every component."""
-    warnings = []
+def _doubts(dim: str, confidence: np.ndarray, occupancy: np.ndarray | None) -> list[str]:
+    """Reasons not to trust the labels of ``dim``; ``occupancy`` (S, K) is the expected number of rows, or steps, of each."""
+    warnings, plural = [], dim + ("es" if dim.endswith("s") else "s")
     unsure = float((confidence < SURE).mean())
     if unsure > TOLERATED:
         warnings.append(
-            f"{OVERLAP}: in {unsure:.0%} of the draws another labelling fits nearly as well, so read the functionals, "
-            "not the parameters of single components"
+            f"{plural} {OVERLAP} {unsure:.0%} of the draws another labelling fits nearly as well, so read the functionals, "
+            f"not the parameters of single {plural}"
         )
     if occupancy is not None:
         empty = (occupancy < 1).mean(0)
         warnings += [
-            f"component {k} {EMPTY} in {share:.0%} of the draws: its parameters there come from the prior"
+            f"{dim} {k} {EMPTY} row in {share:.0%} of the draws: its parameters there come from the prior"
             for k, share in enumerate(empty)
             if share > TOLERATED
         ]

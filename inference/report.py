@@ -46,6 +46,12 @@ def print_result(tree: xr.DataTree, console: Console, folder: Path | None = None
     return diagnosis
 
 
+def _plural_dim(tree: xr.DataTree) -> str:
+    """What single parameters belong to, in the plural: components, states, factors."""
+    dim = str(tree.attrs.get("exchangeable", "component"))  # older results lack it
+    return dim + ("es" if dim.endswith("s") else "s")
+
+
 def _functionals_title(tree: xr.DataTree) -> str:
     whatever = tree.attrs.get("whatever", "the labels")  # older results lack it
     return f"functionals: valid whatever {whatever}" if whatever else "functionals"
@@ -62,7 +68,7 @@ def remarks(tree: xr.DataTree) -> list[str]:
     relabelled = "sample_stats" in tree and "permutation" in tree["sample_stats"]
     one = " (one labelling of the components)" if relabelled else ""
     if not trusted(tree):
-        what = "components" if tree.attrs.get("whatever", "the labels") == "the labels" else "factors"
+        what = _plural_dim(tree)
         doubts.append(f"so the parameters of single {what} are not printed; summary.csv has them, for what they are worth")
     evidence = [
         f"log evidence by {name}: {tree.attrs[key]:.2f}{one}"
@@ -74,7 +80,7 @@ def remarks(tree: xr.DataTree) -> list[str]:
     number = occupied(tree)
     held = []
     if number is not None and number.iloc[-1] < 1:
-        held.append(f"components that hold a row, with their probability: {in_words(number)}")
+        held.append(f"{_plural_dim(tree)} that hold a row, with their probability: {in_words(number)}")
     if "imputed_cells" in tree.attrs:
         held.append(
             f"{tree.attrs['imputed_cells']} missing cells: imputed.csv is the table with them filled in, imputed.nc has draws "
@@ -268,7 +274,7 @@ def _least_certain(tree: xr.DataTree) -> str:
 
 def _uncertain_rows(tree: xr.DataTree) -> pd.DataFrame:
     """The rows that are least certain, numbered from 1, where labels mean the same in every draw."""
-    if "latent" not in tree or "decode" not in tree["latent"] or not trusted(tree):
+    if "latent" not in tree or "responsibilities" not in tree["latent"] or not trusted(tree):
         return pd.DataFrame()
     rows = uncertain_rows(tree)
     return rows.set_axis(rows.index + 1)

@@ -119,7 +119,7 @@ def draw_pictures(model: Any, tree: xr.DataTree, data: Any, folder: Path) -> lis
     if isinstance(symmetry, Rotation | Reflection):
         plot_loadings(model, tree, folder / "loadings.png")
         drawn.append(folder / "loadings.png")
-    if isinstance(symmetry, Permutation):
+    if isinstance(symmetry, Permutation) and model.reports == "responsibilities":
         plot_co_clustering(model, tree, data, folder / "co_clustering.png")
         drawn.append(folder / "co_clustering.png")
     return drawn
@@ -178,8 +178,12 @@ def held_out_rows(model: Any, tree: xr.DataTree, data: Data) -> tuple[xr.DataTre
     from inference.assembly import observed_data
     from inference.prediction import score, without_cells
 
-    rows = observed_data(data).assign(log_density=without_cells(model, tree, data)["log_density"])
-    figures = {"held_out_rows": data.num_rows, "held_out_log_density": float(rows["log_density"].mean())}
+    found = without_cells(model, tree, data)["log_density"]
+    rows = observed_data(data)
+    if found.sizes["row"] != rows.sizes["row"]:  # rows are steps, and densities of sequences
+        found = found.drop_vars("row").rename(row="sequence")
+    rows = rows.assign(log_density=found)
+    figures = {"held_out_rows": int(found.size), "held_out_log_density": float(found.mean())}
     if tree.attrs["labels_observed"] and data.labels is not None and (data.labels >= 0).any():
         scores = score(model, tree, data)
         rows = rows.assign(scores[["loss", "hit"]].astype(float).reindex(row=rows["row"]))

@@ -49,7 +49,7 @@ def seeds(key: Array, points: Array, weight: Array, num_seeds: int) -> Array:
 def latents_observed(rows: Pytree) -> bool:
     """Whether every row allows one value of its latent only: there is then one start, and it is the answer."""
     allowed = getattr(rows, "allowed", None)
-    return allowed is not None and bool((np.asarray(allowed).sum(-1) == 1).all())
+    return allowed is not None and np.asarray(allowed).ndim == 2 and bool((np.asarray(allowed).sum(-1) == 1).all())
 
 
 def finite_latents(algebra: Algebra, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree) -> bool:
@@ -76,7 +76,8 @@ def observed(algebra: Algebra, size: int, hyper: Hyper, prior: Mapping[str, Stat
 
     def block(key: Array, rows: Pytree, weight: Array) -> Any:
         features = algebra.features(hyper, rows)
-        return algebra.statistics(weight, rows.allowed.astype(weight.dtype), features)
+        assert algebra.latent.independent is not None
+        return algebra.statistics(weight, algebra.latent.independent(key, rows.allowed.astype(weight.dtype)), features)
 
     nu = add(dict(prior), block_sum(block, jax.random.PRNGKey(0), rows))
     return jax.tree.map(lambda leaf: jnp.repeat(leaf[None], size, axis=0), nu)
@@ -85,12 +86,12 @@ def observed(algebra: Algebra, size: int, hyper: Hyper, prior: Mapping[str, Stat
 @partial(jax.jit, static_argnames=("algebra", "num_starts"))
 def seeded(algebra: Algebra, num_starts: int, hyper: Hyper, prior: Mapping[str, Stats], key: Array, rows: Pytree) -> Stats:
     """Nu of ``num_starts`` starts, stacked along a leading axis."""
-    coordinates, nearest = algebra.coordinates, algebra.latent.nearest
+    coordinates, independent = algebra.coordinates, algebra.latent.independent
     assert coordinates is not None  # a model without groups has a start of its own
-    assert nearest is not None
+    assert independent is not None
     stride = max(1, num_rows(rows) // SEED_ROWS)
     some = jax.tree.map(lambda leaf: leaf[::stride], rows)
-    points, weight = coordinates(hyper, some), rows_weight(some)
+    points, weight = _places(coordinates(hyper, some), rows_weight(some))
     weight = jnp.where(weight.sum() > 0, weight, 1.0)
     share = (weight / weight.sum())[:, None]
     spread = jnp.sqrt((share * (points - (share * points).sum(0)[None, :]) ** 2).sum(0))
@@ -104,21 +105,33 @@ def seeded(algebra: Algebra, num_starts: int, hyper: Hyper, prior: Mapping[str, 
             centres = jnp.where(jnp.isnan(known), centres, known)
 
         def block(key: Array, rows: Pytree, weight: Array) -> Any:
-            joined = nearest(_squared_distances(coordinates(hyper, rows) / scale, centres))
-            z = jax.tree.map(lambda leaf: (1 - SHARE) * leaf + SHARE / algebra.num_groups, joined)
+            distances = _squared_distances(coordinates(hyper, rows) / scale, centres)
+            nearest = jax.nn.one_hot(jnp.argmin(distances, axis=-1), distances.shape[-1], dtype=distances.dtype)
+            probs = (1 - SHARE) * nearest + SHARE / algebra.num_groups
+            probs = jnp.where(jnp.isnan(distances), 0.0, probs)  # where there is no point
             if known is not None:
-                z = jnp.where(rows.allowed, z, 0)
-                z = z / z.sum(axis=-1, keepdims=True)
-            return algebra.statistics(weight, z, algebra.features(hyper, rows))
+                probs = jnp.where(rows.allowed, probs, 0)
+                probs = probs / jnp.maximum(probs.sum(axis=-1, keepdims=True), np.finfo(float).tiny)
+            return algebra.statistics(weight, independent(key_z, probs), algebra.features(hyper, rows))
 
+        key_z = jax.random.fold_in(key, 1)  # one for all blocks of rows
         return add(dict(prior), block_sum(block, key, rows))
 
     return each(one, jax.random.split(key, num_starts))
 
 
+def _places(points: Array, weight: Array) -> tuple[Array, Array]:
+    """Points (N, …, F) of rows as (P, F), with the weights of their rows; those that are not there at 0, without weight."""
+    each = jnp.broadcast_to(weight.reshape(-1, *(1,) * (points.ndim - 2)), points.shape[:-1]).reshape(-1)
+    points = points.reshape(-1, points.shape[-1])
+    there = ~jnp.isnan(points).any(-1)
+    return jnp.where(there[:, None], points, 0.0), jnp.where(there, each, 0.0)
+
+
 def _squared_distances(points: Array, centres: Array) -> Array:
-    """(N, K), by one product: for choosing the nearest, rounding does not matter."""
-    return (points**2).sum(1)[:, None] - 2 * points @ centres.T + (centres**2).sum(1)[None, :]
+    """(…, K), by one product: for choosing the nearest, rounding does not matter."""
+    both = (centres**2).sum(1).reshape(*(1,) * (points.ndim - 1), -1) - 2 * points @ centres.T
+    return (points**2).sum(-1, keepdims=True) + both
 
 
 def _labelled_centres(coordinates: Callable[[Hyper, Pytree], Array], hyper: Hyper, rows: Pytree, scale: Array) -> Array | None:
@@ -127,8 +140,10 @@ def _labelled_centres(coordinates: Callable[[Hyper, Pytree], Array], hyper: Hype
         return None
 
     def block(key: Array, rows: Pytree, weight: Array) -> tuple[Array, Array]:
-        labelled = jnp.where(rows.allowed.sum(-1, keepdims=True) == 1, rows.allowed, False) * weight[:, None]
-        return labelled.sum(0), labelled.T @ (coordinates(hyper, rows) / scale)
+        points, weights = _places(coordinates(hyper, rows), weight)
+        allowed = rows.allowed.reshape(-1, rows.allowed.shape[-1])
+        labelled = jnp.where(allowed.sum(-1, keepdims=True) == 1, allowed, False) * weights[:, None]
+        return labelled.sum(0), labelled.T @ (points / scale)
 
     count, total = block_sum(block, jax.random.PRNGKey(0), rows)
     return total / jnp.where(count > 0, count, jnp.nan)[:, None]

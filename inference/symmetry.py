@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from inference.evaluate import evaluate, latents_of_draws, row_count
+from inference.evaluate import evaluate, latents_of_draws, num_latents
 from inference.outcome import Points, Task
 from inference.relabel import Identification, identify_draws
 from inference.rotation import identify_rotations, oriented
@@ -22,8 +22,8 @@ def identified_draws(task: Task, flat: Mapping[str, np.ndarray], criterion: str 
     log_joint = evaluate(model, *arrays, flat).log_joint
     if isinstance(model.symmetry, Rotation | Reflection):
         return identify_rotations(flat, model.symmetry, model.dims, column_scale(model, model.symmetry), log_joint, criterion)
-    latents, rows = latents_of_draws(model, *arrays, flat), row_count(model, *arrays, flat)
-    return identify_draws(flat, model.symmetry, model.dims, latents, log_joint, rows)
+    latents, total = latents_of_draws(model, *arrays, flat), num_latents(model, *arrays, flat)
+    return identify_draws(flat, model.symmetry, model.dims, latents, log_joint, total)
 
 
 def in_one_form(model: Model, points: Points) -> Points:

@@ -75,8 +75,9 @@ class Latent(NamedTuple):
     energy: Callable[[Pytree, Pytree], Array]  # (z, local) -> (N,): <local, z>
     # (E[z], local) -> (N,): entropy of the probabilities that are reported; None: what is reported are no probabilities
     entropy: Callable[[Pytree, Pytree], Array] | None
-    nearest: Callable[[Array], Pytree] | None = None  # distances (N, K) to the seeds of a start -> z; None: no seeds
-    report: Callable[[Pytree], Array] = _as_it_is  # z, expected or drawn -> (N, K): the part of it that is reported
+    # (key, probabilities (N, …, K) of every latent by itself) -> z, for a start that has groups; None: a model starts otherwise
+    independent: Callable[[Array, Array], Pytree] | None = None
+    report: Callable[[Pytree], Array] = _as_it_is  # z, expected or drawn -> (N, …, K): the part of it that is reported
     spread: Callable[[Pytree], Array] | None = None  # E[z] -> (N, K): variance of what is reported, where it is a number
     discrete: bool = True  # whether z takes finitely many values, all of which a label can observe
 
@@ -92,7 +93,8 @@ class Algebra(NamedTuple):
     statistics: Callable[[Array, Pytree, Pytree], Stats]  # (weight (N,), z, features): Σ_n, by block [M-step, with mode]
     sites: Callable[[Hyper, Stats], dict[str, Array]]  # T of a point -> the program's sites
     natural: Callable[[Hyper, Sites], Stats]  # the program's sites -> T
-    coordinates: Callable[[Hyper, Pytree], Array] | None = None  # (hyper, rows): points (N, F) in which a start seeks groups
+    # (hyper, rows): points (N, …, F) in which a start seeks groups, NaN where there is none
+    coordinates: Callable[[Hyper, Pytree], Array] | None = None
     num_groups: int = 0  # how many it looks for
     # nu -> (features -> (N, K): log ∫ p(x, z = k | θ) q(θ | nu) dθ), where there is a short form of the ratio of two log
     # partitions; None: that ratio is computed row by row
@@ -138,9 +140,13 @@ class Table(NamedTuple):
 
 
 class Permutation(NamedTuple):
-    """The posterior is unchanged when the labels along ``dim`` are permuted."""
+    """The posterior is unchanged when the labels along ``dim`` are permuted.
+
+    Dimensions of other names that carry the same labels, and after them others that stay, are in ``also``.
+    """
 
     dim: str
+    also: tuple[str, ...] = ()
 
 
 class Rotation(NamedTuple):

@@ -51,6 +51,7 @@ class Data(NamedTuple):
     notes: tuple[Note, ...] = ()
     like: Any = None
     moments: bool = False
+    starts: np.ndarray | None = None  # (sequences + 1,): rows starts[n] … starts[n + 1] − 1 are the steps of sequence n
 
     @property
     def num_rows(self) -> int:
@@ -70,6 +71,7 @@ def load_data(
     weight: np.ndarray | None = None,
     name: str | None = None,
     types: Mapping[str, str] | None = None,
+    sequence: str | None = None,
     **options: Any,
 ) -> Data:
     """Read a named data set, a file, a DataFrame, an array, a SciPy sparse matrix or texts into `Data`.
@@ -81,7 +83,8 @@ def load_data(
     a single value; ``threshold`` turns numbers into 1 where they are above it and 0 elsewhere; ``text`` names a column of
     texts, which become documents of the tokens of ``unit`` (word, the default, character or kind), as do a list of texts and a
     list of lists of words; ``weight`` is one non-negative number a row; ``types`` says column by column what it holds: number,
-    count, category or label, or identifier or ignore to leave it out. Further ``options`` go to the generator of a named data
+    count, category or label, or identifier or ignore to leave it out; ``sequence`` names the column that says which sequence
+    each row is a step of, for models of time (`models.sequences`). Further ``options`` go to the generator of a named data
     set; for a table they are ``missing``, ``separator``, ``decimal`` and ``thousands``, see `models.cells.Style`, and
     ``kind="covariance"`` with ``num_rows`` for a matrix of that divisor in the place of rows, enough for models of factors.
     Raises `ZooError` naming file, column, row and value.
@@ -89,9 +92,12 @@ def load_data(
     from models import tables
     from models.columns import checked_types, with_types
     from models.labels import with_labels
+    from models.sequences import in_sequences
     from models.simplex import of_covariance
 
     types, label = checked_types(types, label)
+    if sequence is not None:
+        types = types | {sequence: "category"}
     if isinstance(source, Data):
         if options:
             raise ZooError(f"unknown data option {min(options)!r}: {source.name} has been read already")
@@ -107,10 +113,10 @@ def load_data(
             data = of_covariance(data, size)
         elif size is not None:
             raise ZooError("num_rows goes with kind=covariance: a table has its rows")
-        if _is_table(data):  # other columns that were named are the label, or left out already
+        if is_table(data):  # other columns that were named are the label, or left out already
             columns, types = None, {column: kind for column, kind in types.items() if column in data.columns}
         label = None
-    data = _select(with_types(data, types), label, columns, drop_constant)
+    data = _select(in_sequences(with_types(data, types), sequence), label, columns, drop_constant)
     if data.x.shape[0] == 0:
         raise ZooError(f"{data.name} has no rows")
     if (cell := first_cell(data, np.isinf)) is not None:
@@ -120,12 +126,20 @@ def load_data(
 
 
 def take(data: Data, rows: np.ndarray) -> Data:
-    """Some rows of a table, by index or by mask."""
+    """Some rows of a table, by index or by mask; of sequences, whole ones only."""
     weight, labels, candidates = (
         None if column is None else column[rows] for column in (data.weight, data.labels, data.candidates)
     )
     notes = tuple(note if note.cells is None else note._replace(cells=note.cells[rows]) for note in data.notes)
-    return data._replace(x=data.x[rows], weight=weight, labels=labels, candidates=candidates, notes=notes)
+    starts = None if data.starts is None else _starts_of(data.starts, rows)
+    return data._replace(x=data.x[rows], weight=weight, labels=labels, candidates=candidates, notes=notes, starts=starts)
+
+
+def _starts_of(starts: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Where sequences start among some of their steps."""
+    sequence = np.repeat(np.arange(len(starts) - 1), np.diff(starts))[rows]
+    edges = np.flatnonzero(np.append(True, sequence[1:] != sequence[:-1]))
+    return np.append(edges, len(sequence))
 
 
 def split(data: Data, test_fraction: float, seed: int) -> tuple[Data, Data | None]:
@@ -134,10 +148,12 @@ def split(data: Data, test_fraction: float, seed: int) -> tuple[Data, Data | Non
         raise ZooError(f"data.test_fraction must be at least 0 and below 1, got {test_fraction!r}")
     if data.moments and test_fraction:
         raise ZooError(f"{data.name} is no rows, so none can be held out: leave data.test_fraction out")
-    size = round(test_fraction * data.num_rows)
-    if size == data.num_rows:
-        raise ZooError(f"data.test_fraction={test_fraction} leaves no row of {data.name} to fit")
-    held_out = np.isin(np.arange(data.num_rows), np.random.default_rng(seed).permutation(data.num_rows)[:size])
+    total = data.num_rows if data.starts is None else len(data.starts) - 1  # of sequences, whole ones
+    size = round(test_fraction * total)
+    if size == total:
+        raise ZooError(f"data.test_fraction={test_fraction} leaves no {'row' if data.starts is None else 'sequence'} to fit")
+    held_out = np.isin(np.arange(total), np.random.default_rng(seed).permutation(total)[:size])
+    held_out = held_out if data.starts is None else np.repeat(held_out, np.diff(data.starts))
     return (take(data, ~held_out), take(data, held_out)) if size else (data, None)
 
 
@@ -175,7 +191,7 @@ def is_sparse(x: Any) -> bool:
     return bool(sparse.issparse(x))
 
 
-def _is_table(data: Data) -> bool:
+def is_table(data: Data) -> bool:
     """Whether x has rows and columns: documents have rows only."""
     return hasattr(data.x, "ndim")
 
@@ -191,7 +207,7 @@ class Cell(NamedTuple):
 
 def first_cell(data: Data, wanted: Callable[[np.ndarray], np.ndarray]) -> Cell | None:
     """The first cell for which ``wanted`` is true of its value, or None; documents, and empty cells of counts, have none."""
-    if not _is_table(data):
+    if not is_table(data):
         return None
     if is_sparse(data.x):
         cells = data.x.tocoo()
@@ -227,7 +243,7 @@ def require_complete(data: Data, reader: str) -> None:
 
 def require_filled(data: Data) -> None:
     """A `ZooError` naming the first column without a value in any row that counts."""
-    if not _is_table(data) or is_sparse(data.x) or not np.isnan(data.x.sum()):
+    if not is_table(data) or is_sparse(data.x) or not np.isnan(data.x.sum()):
         return
     counted = data.x if data.weight is None else data.x[data.weight > 0]
     empty = [column for column, none in zip(data.columns, np.isnan(counted).all(axis=0), strict=True) if none]
@@ -242,7 +258,7 @@ def require_filled(data: Data) -> None:
 def _binarised(data: Data, threshold: float | None) -> Data:
     if threshold is None:
         return data
-    if not _is_table(data):
+    if not is_table(data):
         raise ZooError(f"{data.name} holds documents: threshold is for numbers")
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not np.isfinite(threshold):
         raise ZooError(f"threshold must be a number, got {threshold!r}")
@@ -273,7 +289,7 @@ def _select(data: Data, label: str | None, columns: list[str] | str | None, drop
         from models.columns import as_label
 
         data = as_label(data, label)
-    if not _is_table(data) and (columns is not None or drop_constant):
+    if not is_table(data) and (columns is not None or drop_constant):
         raise ZooError(f"{data.name} holds documents: columns and drop_constant are for tables")
     if columns is not None:
         chosen = [columns] if isinstance(columns, str) else list(columns)
@@ -283,7 +299,7 @@ def _select(data: Data, label: str | None, columns: list[str] | str | None, drop
         data = keep_columns(data, [data.columns.index(c) for c in chosen])
     if drop_constant:
         data = keep_columns(data, [d for d in range(len(data.columns)) if not _is_constant(data.x[:, [d]])])
-    if _is_table(data) and not data.columns:
+    if is_table(data) and not data.columns:
         raise ZooError(f"{data.name} has no columns to model")
     return data
 

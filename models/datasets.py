@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from models.data import Data, ZooError
+from models.sequence_datasets import earthquakes, ice_cream
 
 # Document 001 draws men, women and aliens of Mars from "covariances" that are not symmetric. Legacy NumPy sampled
 # (CᵀC)^(1/2) of each, silently; these effective matrices are what its figures show (errata E5).
@@ -238,4 +239,6 @@ DATASETS: dict[str, Callable[..., Data]] = {
     "spam": spam,
     "python_lines": python_lines,
     "python_shapes": python_shapes,
+    "ice_cream": ice_cream,
+    "earthquakes": earthquakes,
 }

@@ -11,6 +11,8 @@ from jax.scipy.special import gammaln, xlogy
 from numpyro import distributions as dist
 from numpyro.distributions import constraints
 
+from models.chain import Chain, chain
+
 
 class WordCounts(dist.Distribution):  # type: ignore[misc]
     """Multinomial counts (V,) of a document of any given length: NumPyro's with ``total_count`` read off the value."""
@@ -182,3 +184,97 @@ def observed_part(components: Any) -> Any:
     if isinstance(components, dist.MultivariateNormal):
         return ObservedNormal(components.loc, components.covariance_matrix)
     return components if isinstance(components, Categories) else ObservedColumns(components.base_dist)
+
+
+class StatePath(dist.Distribution):  # type: ignore[misc]
+    """Paths (L,) of N Markov chains of given lengths, 0 beyond them: start (S,), transition (S, S), or (S, S + 1) with the
+    probability to stop in its last column.
+    """
+
+    arg_constraints: ClassVar[dict[str, Any]] = {}
+    support = constraints.independent(constraints.nonnegative_integer, 1)
+    pytree_data_fields = ("start", "transition", "length")
+    pytree_aux_fields = ("num_steps",)
+
+    def __init__(
+        self, start: Array, transition: Array, length: Array, num_steps: int, *, validate_args: bool | None = None
+    ) -> None:
+        self.start, self.transition, self.length, self.num_steps = start, transition, length, num_steps
+        super().__init__(jnp.shape(length), (num_steps,), validate_args=validate_args)
+
+    def log_prob(self, value: Any) -> Array:
+        """(N,) for paths (N, L)."""
+        log_step = jnp.log(self.transition)
+        follows = jnp.arange(1, self.num_steps)[None, :] < self.length[:, None]
+        steps = jnp.where(follows, log_step[value[:, :-1], value[:, 1:]], 0.0).sum(1)
+        found = jnp.log(self.start)[value[:, 0]] + steps
+        if self.transition.shape[1] == self.transition.shape[0]:
+            return found
+        last = jnp.take_along_axis(value, self.length[:, None] - 1, axis=1)[:, 0]
+        return found + log_step[last, -1]
+
+    def walk(self, key: Array) -> tuple[Array, Array]:
+        """(states (N, L), lengths (N,)): until the boundary comes, and ``length`` steps at most."""
+        size = self.start.shape[0]
+
+        def step(state: Array, key: Array) -> tuple[Array, Array]:
+            following = jax.random.categorical(key, log_step[state])
+            return jnp.where(state == size, size, following), jnp.where(state == size, size, following)
+
+        key_first, key_rest = jax.random.split(key)
+        # The boundary is a state that is not left.
+        log_step = jnp.log(jnp.concatenate([self.transition, jnp.ones((1, self.transition.shape[1]))]))
+        first = jax.random.categorical(key_first, jnp.log(self.start), shape=self.length.shape)
+        _, rest = jax.lax.scan(step, first, jax.random.split(key_rest, self.num_steps - 1))
+        states = jnp.concatenate([first[None], rest]).T
+        length = jnp.minimum((states < size).sum(1), self.length)
+        return jnp.where(jnp.arange(self.num_steps)[None, :] < length[:, None], states, 0), length
+
+    def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
+        """Paths of a chain that does not stop before its length; the first ``length`` states count."""
+        size = self.start.shape[0]
+        going = self.transition[:, :size] / self.transition[:, :size].sum(1, keepdims=True)
+        return StatePath(self.start, going, self.length, self.num_steps).walk(key)[0]
+
+
+class HiddenMarkov(dist.Distribution):  # type: ignore[misc]
+    """Steps (L, …) of N sequences of given lengths: ``components`` emit, a batch of S, states follow a Markov chain.
+
+    ``seen`` (N, L) and ``allowed`` (N, L, S) say which steps were observed, and what they may have been. The states are summed
+    out by the forward recursion (`models.chain`), or given as ``state`` (N, L).
+    """
+
+    arg_constraints: ClassVar[dict[str, Any]] = {}
+    support = constraints.independent(_Cells(), 1)
+    pytree_data_fields = ("start", "transition", "components", "length", "seen", "allowed", "state")
+
+    def __init__(
+        self,
+        start: Array,
+        transition: Array,
+        components: Any,
+        length: Array,
+        seen: Array,
+        allowed: Array,
+        state: Array | None = None,
+        *,
+        validate_args: bool | None = None,
+    ) -> None:
+        self.start, self.transition, self.components = start, transition, components
+        self.length, self.seen, self.allowed, self.state = length, seen, allowed, state
+        super().__init__(jnp.shape(length), (jnp.shape(seen)[1], *components.event_shape), validate_args=validate_args)
+
+    def log_prob(self, value: Any) -> Array:
+        """(N,)."""
+        density = self.components.log_prob(jnp.asarray(value)[:, :, None, ...])  # (N, L, S)
+        density = jnp.where(self.allowed, jnp.where(self.seen[..., None], density, 0.0), -jnp.inf)
+        if self.state is not None:
+            there = jnp.arange(density.shape[1])[None, :] < self.length[:, None]
+            return jnp.where(there, jnp.take_along_axis(density, self.state[..., None], axis=2)[..., 0], 0.0).sum(1)
+        size = self.start.shape[0]
+        log_step = jnp.log(self.transition)
+        stop = log_step[:, size] if log_step.shape[1] > size else jnp.zeros(size)
+        found: Array = chain.log_partition(
+            Chain(jnp.log(self.start), log_step[:, :size], stop, jnp.swapaxes(density, 0, 1), self.length)
+        )
+        return found

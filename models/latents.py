@@ -62,11 +62,11 @@ def _entropy(z: Array, local: Array) -> Array:
     return _log_partition(local) - _energy(z, local)
 
 
-def _nearest(distances: Array) -> Array:
-    return jax.nn.one_hot(jnp.argmin(distances, axis=-1), distances.shape[-1], dtype=distances.dtype)
+def _independent(key: Array, probs: Array) -> Array:
+    return probs
 
 
-categorical = Latent(_log_partition, _mean, _mode, _sample, _energy, _entropy, _nearest)
+categorical = Latent(_log_partition, _mean, _mode, _sample, _energy, _entropy, _independent)
 
 
 # Cells: a categorical component and, where a row has missing cells, their values, Gaussian given the component. Rows of
@@ -132,7 +132,7 @@ cells = Latent(
     sample=_cells_sample,
     energy=lambda z, local: _energy(component_of(z), component_of(local)),
     entropy=lambda z, local: _entropy(component_of(z), component_of(local)),
-    nearest=_nearest,
+    independent=_independent,
     report=component_of,
 )
 hidden_cells = cells._replace(discrete=False)  # where some row has missing cells

@@ -6,6 +6,7 @@ from functools import partial
 from models import (
     factor_analysis,
     gmm,
+    hmm,
     linear_discriminant,
     logistic_regression,
     markov_naive_bayes,
@@ -25,4 +26,5 @@ MODELS: dict[str, Callable[..., Model]] = {
     "logistic_regression": logistic_regression.build,
     "factor_analysis": factor_analysis.factor_analysis,
     "ppca": factor_analysis.ppca,
+    "hmm": hmm.build,
 }

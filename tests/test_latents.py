@@ -92,11 +92,6 @@ def test_impossible_values_are_never_drawn():
     assert counts.sum() == 1_000_000
 
 
-def test_nearest_is_the_smallest_distance():
-    distances = np.abs(RNG.normal(size=(8, 3)))
-    assert (np.asarray(categorical.nearest(jnp.asarray(distances))).argmax(1) == distances.argmin(1)).all()
-
-
 def test_entropy_of_the_mean(local):
     """Σ −p log p, by SciPy."""
     wanted = entr(softmax(np.asarray(local), axis=1)).sum(1)

@@ -1,0 +1,239 @@
+"""Chains of states: S states that follow each other, seen through what each emits; the four verbs of `models.base.Latent`.
+
+    p(z, x) = exp(start[z_1] + Σ_t step[z_{t−1}, z_t] + stop[z_T] + Σ_t emission[t, z_t])
+
+for T = ``length`` of every row (document 002, with errata E9 to E11). The log partition is the forward recursion, its gradient
+the expected counts of forward and backward (Baum and Welch), the mode Viterbi's path, a draw forward filtering and backward
+sampling. Everything is kept as probabilities that are rescaled at every step (Rabiner 1989): no length under- or overflows.
+Time is the leading axis, so that a step of all rows lies together in memory.
+"""
+
+from functools import partial, reduce
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from models.base import Latent
+
+FEW = 16  # states up to which a product is written out
+UNROLL = 2  # steps of a loop that the compiler sees together
+
+
+class Chain(NamedTuple):
+    """Natural parameters of the states of N rows, at most L steps long; steps beyond a row's length are not looked at."""
+
+    start: Array  # (S,)
+    step: Array  # (S, S): from row to column
+    stop: Array  # (S,); 0 where rows end without a word
+    emission: Array  # (L, N, S): −∞ where a state is not allowed, 0 where nothing was observed
+    length: Array  # (N,), 1 or more
+
+
+class Path(NamedTuple):
+    """States, expected or drawn: 0 beyond the length of a row."""
+
+    state: Array  # (L, N, S)
+    pair: Array  # (N, S, S): how often each state followed each
+
+
+class Filtered(NamedTuple):
+    """What the forward recursion knows."""
+
+    weight: Array  # (L, N, S): exp(emission − its largest entry)
+    state: Array  # (L, N, S): p(z_t | x_1 … x_t), carried on beyond the length
+    scale: Array  # (L, N): p(x_t | x_1 … x_{t−1}) / exp(largest emission); 1 beyond the length
+    largest: Array  # (L, N): the largest emission, 0 beyond the length
+    end: Array  # (N,): Σ_i p(z_T = i | x) exp(stop_i)
+
+
+def within(local: Chain) -> Array:
+    """(L, N): which steps there are."""
+    return jnp.arange(local.emission.shape[0])[:, None] < local.length[None, :]
+
+
+def _continues(local: Chain) -> Array:
+    """(L, N): after which steps there is another."""
+    return jnp.arange(1, local.emission.shape[0] + 1)[:, None] < local.length[None, :]
+
+
+def forward(local: Chain) -> Filtered:
+    """The forward recursion α_{t+1} = (α_t · step) ∘ emission_{t+1}, each α_t divided by its sum."""
+    there = within(local)
+    largest = lax.stop_gradient(local.emission.max(-1))
+    largest = jnp.where(there & jnp.isfinite(largest), largest, 0.0)
+    weights = jnp.exp(local.emission - largest[..., None])
+    transition = jnp.exp(local.step)
+
+    def advance(carried: tuple[Array, Array], here: tuple[Array, Array]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        expected, before = carried  # the state as seen from the steps before; the last one that there is
+        weight, there = here
+        joint = expected * weight
+        scale = joint.sum(-1)
+        state = jnp.where(there[:, None], joint / _divisor(scale)[:, None], before)
+        return (_product(state, transition), state), (state, jnp.where(there, scale, 1.0))
+
+    start = jnp.broadcast_to(jnp.exp(local.start), weights.shape[1:])
+    (_, last), (states, scales) = lax.scan(advance, (start, start), (weights, there), unroll=UNROLL)
+    return Filtered(weights, states, scales, largest, (last * jnp.exp(local.stop)[None, :]).sum(-1))
+
+
+def _divisor(total: Array) -> Array:
+    """1 in the place of 0: what is impossible stays 0."""
+    return jnp.where(total > 0, total, 1.0)
+
+
+def _product(states: Array, matrix: Array) -> Array:
+    """(N, S) times (S, S); of few states term by term, which is faster than a call of the library a step."""
+    size = matrix.shape[0]
+    return (
+        states @ matrix
+        if size > FEW
+        else sum((states[:, i, None] * matrix[i] for i in range(1, size)), states[:, :1] * matrix[0])
+    )
+
+
+def _largest(states: Array, matrix: Array) -> Array:
+    """max_i states[n, i] + matrix[i, j]: (N, S); of few states term by term."""
+    size = matrix.shape[0]
+    if size > FEW:
+        return (states[:, :, None] + matrix[None, :, :]).max(1)
+    return reduce(jnp.maximum, (states[:, i, None] + matrix[i][None, :] for i in range(size)))
+
+
+def step_log_densities(found: Filtered) -> Array:
+    """(L, N): log p(x_t | x_1 … x_{t−1}), and of not having stopped before; 0 beyond the length."""
+    return jnp.log(found.scale) + found.largest
+
+
+def _log_partition(local: Chain) -> Array:
+    found = forward(local)
+    return (jnp.log(found.scale) + found.largest).sum(0) + jnp.log(found.end)
+
+
+def _mean(key: Array, local: Chain) -> Path:
+    """Forward and backward, β_t = step · (emission_{t+1} ∘ β_{t+1}) / scale_{t+1}; pairs are counted on the way back."""
+    found = forward(local)
+    transition, stop = jnp.exp(local.step), jnp.exp(local.stop)[None, :]
+    divisor = _divisor(found.end)[:, None]
+
+    def back(carried: tuple[Array, Array], here: tuple[Array, ...]) -> tuple[tuple[Array, Array], Array]:
+        ahead, pair = carried  # emission ∘ β / scale of the later step, 0 where there is none
+        state, weight, scale, there, continues = here
+        beta = jnp.where(continues[:, None], _product(ahead, transition.T), stop)
+        following = jnp.where(there[:, None], weight * beta / scale[:, None], 0.0)
+        both = jnp.where(there[:, None], state * beta / divisor, 0.0)
+        return (following, pair + state[:, :, None] * ahead[:, None, :]), both
+
+    size = found.state.shape[1:]
+    none = (jnp.zeros(size, stop.dtype), jnp.zeros((*size, size[1]), stop.dtype))
+    steps = (found.state, found.weight, _divisor(found.scale), within(local), _continues(local))
+    (_, pair), state = lax.scan(back, none, steps, reverse=True, unroll=UNROLL)
+    return Path(state, pair * transition[None] / divisor[..., None])
+
+
+def _path(local: Chain, states: Array) -> Path:
+    """The path through states (L, N)."""
+    size = local.step.shape[0]
+    hot = jax.nn.one_hot(states, size, dtype=local.emission.dtype) * within(local)[..., None]
+    follows = jnp.where(_continues(local)[:-1], states[:-1] * size + states[1:], size**2)  # a place beyond, for none
+    count = jax.vmap(partial(jnp.bincount, length=size**2), in_axes=1)(follows)
+    return Path(hot, count.reshape(-1, size, size).astype(hot.dtype))
+
+
+def viterbi(local: Chain) -> tuple[Array, Array]:
+    """(the most probable states (L, N), max_z of the exponent (N,)); beyond its length a path stays where it ended.
+
+    With ties, the state that comes first.
+    """
+    start = jnp.broadcast_to(local.start, local.emission.shape[1:])
+
+    def advance(carried: tuple[Array, Array], here: tuple[Array, Array]) -> tuple[tuple[Array, Array], Array]:
+        reached, end = carried
+        emission, there = here
+        best = reached + emission
+        return (_largest(best, local.step), jnp.where(there[:, None], best, end)), best
+
+    (_, last), best = lax.scan(advance, (start, start), (local.emission, within(local)), unroll=UNROLL)
+    end = last + local.stop[None, :]
+
+    def back(later: Array, here: tuple[Array, Array]) -> tuple[Array, Array]:
+        best, continues = here
+        state = jnp.where(continues, (best + local.step.T[later]).argmax(-1), later)
+        return state, state
+
+    _, states = lax.scan(back, end.argmax(-1), (best, _continues(local)), reverse=True, unroll=UNROLL)
+    return states, end.max(-1)
+
+
+def _mode(key: Array, local: Chain) -> Path:
+    return _path(local, viterbi(local)[0])
+
+
+def sample_states(key: Array, local: Chain) -> Array:
+    """(L, N): a path of every row from p(z | x), the last state first, each then given the one that follows it."""
+    found = forward(local)
+    back_from, stop = jnp.exp(local.step).T, jnp.exp(local.stop)[None, :]
+    uniform = jax.random.uniform(key, found.scale.shape, found.state.dtype)
+
+    def back(later: Array, here: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+        state, uniform, continues = here
+        earlier = _draw(uniform, state * jnp.where(continues[:, None], back_from[later], stop))
+        return earlier, earlier
+
+    none = jnp.zeros(found.scale.shape[1], int)
+    return lax.scan(back, none, (found.state, uniform, _continues(local)), reverse=True, unroll=UNROLL)[1]
+
+
+def _draw(uniform: Array, weights: Array) -> Array:
+    """A place (N,) with probability proportional to weights (N, S): one of weight 0 is never drawn."""
+    cumulative = jnp.cumsum(weights, axis=-1)
+    return (cumulative <= uniform[:, None] * cumulative[:, -1:]).sum(-1).clip(0, weights.shape[-1] - 1)
+
+
+def _sample(key: Array, local: Chain) -> Path:
+    return _path(local, sample_states(key, local))
+
+
+def ends(z: Path, length: Array) -> tuple[Array, Array]:
+    """(N, S) each: the first and the last state."""
+    return z.state[0], jnp.take_along_axis(z.state, (length - 1)[None, :, None], axis=0)[0]
+
+
+def _energy(z: Path, local: Chain) -> Array:
+    first, last = ends(z, local.length)
+    emitted = _weighed(z.state, local.emission).sum((0, 2))
+    followed = _weighed(z.pair, local.step[None]).sum((1, 2))
+    return emitted + followed + _weighed(first, local.start[None]).sum(1) + _weighed(last, local.stop[None]).sum(1)
+
+
+def _weighed(value: Array, weight: Array) -> Array:
+    """Value times weight, where 0 · −∞ = 0."""
+    return jnp.where(value == 0, 0.0, value * weight)
+
+
+def _independent(key: Array, probs: Array) -> Path:
+    """Steps with probabilities (N, L, S), 0 beyond the length, of which a random share stays in the state of the one before.
+
+    The others know nothing of each other. Starts differ in that share: what they see of the data alone may lead all of them to
+    states that take turns, or all to states that stay.
+    """
+    share = jax.random.uniform(key, (), probs.dtype)
+    apart = jnp.einsum("nti,ntj->nij", probs[:, :-1], probs[:, 1:])
+    there = probs[:, 1:].sum(-1, keepdims=True)
+    stay = (there * probs[:, :-1]).sum(1)[:, :, None] * jnp.eye(probs.shape[-1])
+    return Path(jnp.swapaxes(probs, 0, 1), (1 - share) * apart + share * stay)
+
+
+chain = Latent(
+    log_partition=_log_partition,
+    mean=_mean,
+    mode=_mode,
+    sample=_sample,
+    energy=_energy,
+    entropy=lambda z, local: _log_partition(local) - _energy(z, local),
+    independent=_independent,
+    report=lambda z: jnp.swapaxes(z.state, 0, 1),
+    discrete=False,
+)

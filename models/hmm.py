@@ -1,0 +1,418 @@
+"""Hidden Markov model with a boundary state (document 002, errata E9 to E11), S states, N sequences of T_n steps:
+
+    start_probs        ~ Dirichlet(start_concentration)                     P(* → i)              (S,)
+    transition_probs_i ~ Dirichlet(transition_concentration)                P(i → j), P(i → *)    (S, S + 1)
+    θ_i                ~ the conjugate prior of ``emission``
+    z_n1 ~ Categorical(start_probs),    z_nt | z_n,t−1 = i ~ Categorical(transition_probs_i) until the boundary * comes
+    x_nt | z_nt = i ~ emission(θ_i)                                                               t = 1 … T_n
+
+so that the probabilities of all finite sequences sum to one; a sequence has one step at least, as * → * is impossible. With
+``boundary=False`` lengths are given, and ``transition_probs`` is (S, S). E-step: the expected states and transitions of forward
+and backward (`models.chain`). M-step: start_probs ∝ start_concentration − 1 + E[starts], and so on; that of the emissions is
+the one of `models.mixture`, with the steps in the place of rows. EM is then Baum and Welch's algorithm (1970).
+
+A step may be missing, which has probability 1, and with ``labelled`` states may be known at some steps, or restricted to a
+set: the density is that of what was seen.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+from jax import Array
+from numpyro import distributions as dist
+
+from models.base import Algebra, Data, Hyper, Model, Permutation, Sites, Stats, ZooError, on_host
+from models.categories import categorical, levels_of
+from models.chain import Chain, Path, chain, ends
+from models.data import as_data, is_sparse, require_filled
+from models.discrete import DISCRETE
+from models.distributions import HiddenMarkov, StatePath, observed_part
+from models.emissions import Emission
+from models.families import dirichlet
+from models.gaussian_rows import flat
+from models.gaussians import GAUSSIANS
+from models.hyperparameters import check_hyper, given_numbers
+from models.missing import partly_observed
+from models.rows import spread
+from models.steps import Steps, Timed, flattened, steps_of, timed
+from models.symbols import symbols
+
+EMISSIONS = ("categorical", "gaussian", "poisson", "bernoulli")
+START, TRANSITION, STATE = "start_probs", "transition_probs", "state"
+
+
+class Shape(NamedTuple):
+    """What tells one chain from another."""
+
+    size: int  # S
+    boundary: bool
+    proper: bool
+
+    @property
+    def num_next(self) -> int:
+        """S, and one more for the boundary."""
+        return self.size + self.boundary
+
+
+class Structure(NamedTuple):
+    """The static half of the model: one object for equal arguments, so that jitted code recognises it."""
+
+    algebra: Algebra
+    program: Callable[..., Any]
+
+
+@cache
+def structure(emission: Emission, shape: Shape) -> Structure:
+    """A chain of ``emission`` blocks."""
+    algebra = Algebra(
+        families=((START, dirichlet), (TRANSITION, dirichlet), (STATE, emission.family)),
+        latent=chain,
+        proper=shape.proper,
+        features=partial(features, emission),
+        local=partial(local, emission, shape),
+        statistics=partial(statistics, emission, shape),
+        sites=partial(sites, emission),
+        natural=partial(natural, emission),
+        coordinates=partial(coordinates, emission),
+        num_groups=shape.size,
+    )
+    return Structure(algebra, partial(program, emission, shape))
+
+
+def build(
+    data: Any,
+    num_states: int = 2,
+    emission: str = "categorical",
+    covariance: str = "diag",
+    boundary: bool = True,
+    labelled: bool = False,
+    prior: str | Mapping[str, Mapping[str, Any]] = "default",
+) -> Model:
+    """A hidden Markov model with ``num_states`` states on sequences.
+
+    ``data`` are documents, a table with sequences (``sequence=``), or a table that is one. ``emission`` is categorical,
+    gaussian (with ``covariance`` full, tied, diag or spherical), poisson or bernoulli. With ``labelled`` the labels of the
+    steps are their states, where there are any. ``prior`` is "default", "flat" (maximum likelihood) or numbers by block over
+    the defaults: ``{"start_probs": {"concentration": 1.1}, "transition_probs": {"concentration": 1.1}, "state": {…}}``; the
+    emission's are in the last, and transitions may have a row or a matrix of them. Raises `ZooError` for values that the
+    emission cannot explain, an empty sequence, more labels than states, or a prior outside its support.
+    """
+    data = as_data(data)
+    _check_options(num_states, emission, covariance, boundary, labelled)
+    steps = steps_of(data)
+    block = emission_block(emission, covariance, steps.table)
+    require_filled(steps.table)
+    block.check(steps.table)
+    names = _state_names(steps.table, int(num_states), labelled)
+    shape = Shape(int(num_states), boundary, prior != "flat")
+    static = structure(block, shape)
+    columns = steps.table.columns
+    rows = partial(_rows, columns, block, shape.size, labelled)
+    hyper = hyperparameters(steps, block, shape, prior)
+    exchangeable = shape.size > 1 and not (labelled and steps.table.labels is not None)
+    places = _witnesses(steps.starts)
+    return Model(
+        name="hmm",
+        spec=static.program,
+        algebra=static.algebra,
+        hyper=hyper,
+        prior=pseudo_statistics(hyper, static.algebra, block, shape, data, rows),
+        rows=rows,
+        functionals=_functionals(shape, exchangeable, tuple(places)),
+        witnesses=lambda num_rows: np.array([row for row, _ in places]),
+        symmetry=Permutation(STATE, also=("next_state",)) if exchangeable else None,
+        simulate=partial(simulate, block, shape, int(np.diff(steps.starts).max())),
+        dims=_dims(block),
+        coords=_coords(block, steps, shape, names),
+        options={
+            "num_states": int(num_states),
+            "emission": emission,
+            "covariance": covariance,
+            "boundary": boundary,
+            "labelled": labelled,
+            "prior": prior,
+        },
+        explains=f"sequences of {block.explains}" + ("" if boundary else " given their lengths"),
+        reports="state_probs",
+    )
+
+
+def _check_options(num_states: Any, emission: Any, covariance: Any, boundary: Any, labelled: Any) -> None:
+    if isinstance(num_states, bool) or not isinstance(num_states, int | np.integer) or num_states < 1:
+        raise ZooError(f"num_states must be a whole number above 0, got {num_states!r}")
+    if emission not in EMISSIONS:
+        raise ZooError(f"emission={emission!r} is not one of {', '.join(EMISSIONS)}")
+    known = [name for name in GAUSSIANS if name != "unit"]
+    if covariance not in known:
+        raise ZooError(f"covariance={covariance!r} is not one of {', '.join(known)}")
+    for name, value in {"boundary": boundary, "labelled": labelled}.items():
+        if not isinstance(value, bool):
+            raise ZooError(f"{name} must be true or false, got {value!r}")
+
+
+def emission_block(emission: str, covariance: str, table: Data) -> Emission:
+    """The block of a name, for the columns of the steps."""
+    if is_sparse(table.x):
+        raise ZooError(f"{table.name} holds sparse counts, which have no order in time; give a table of steps")
+    if emission == "categorical":
+        levels = levels_of(table)
+        return symbols(table.columns[0], levels[0]) if len(levels) == 1 else categorical(table.columns, levels)
+    return GAUSSIANS[covariance] if emission == "gaussian" else DISCRETE[emission]
+
+
+def _state_names(table: Data, num_states: int, labelled: bool) -> list[Any]:
+    """Names of the states: those of the labels, then numbers."""
+    if not labelled or table.labels is None:
+        if labelled:
+            raise ZooError(f"{table.name} has no labels: labelled=true reads states off them; name the column with data.label=")
+        return list(range(num_states))
+    if len(table.levels) > num_states:
+        raise ZooError(
+            f"{table.name} has {len(table.levels)} labels ({', '.join(table.levels[:5])}, …), and labelled=true makes each a "
+            f"state; give num_states={len(table.levels)}"
+        )
+    return [*table.levels, *map(str, range(len(table.levels), num_states))]
+
+
+def _rows(columns: tuple[str, ...], emission: Emission, num_states: int, labelled: bool, source: Any) -> Timed:
+    return timed(as_data(source), columns, emission, num_states, labelled)
+
+
+def _dims(emission: Emission) -> dict[str, tuple[str, ...]]:
+    named = {site: tuple(STATE if dim == "component" else dim for dim in dims) for site, dims in emission.dims}
+    return named | {
+        START: (STATE,),
+        TRANSITION: (STATE, "next_state"),
+        "stay_probs": ("rank",),
+        "co_occurrence": ("pair",),
+        "start_concentration": (STATE,),
+        "transition_concentration": (STATE, "next_state"),
+        "state_probs": ("row", "time", STATE),
+    }
+
+
+def _coords(emission: Emission, steps: Steps, shape: Shape, names: list[Any]) -> dict[str, list[Any]]:
+    places = _witnesses(steps.starts)
+    number = list(range(1, shape.size + 1))
+    return emission.coords(steps.table) | {
+        STATE: names,
+        "next_state": [*names, "*"] if shape.boundary else names,
+        "rank": number,
+        "time": list(range(1, int(np.diff(steps.starts).max()) + 1)),
+        "pair": [_pair(*left, *right) for left, right in pairwise(places)],
+    }
+
+
+def _pair(row: int, time: int, other_row: int, other_time: int) -> str:
+    if row == other_row:
+        return f"sequence {row + 1}, steps {time + 1} and {other_time + 1}"
+    return f"sequence {row + 1}, step {time + 1} and sequence {other_row + 1}, step {other_time + 1}"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Program
+
+
+def program(emission: Emission, shape: Shape, hyper: Hyper, rows: Timed, *, marginal: bool = True) -> None:
+    """The spec: the generative program at the top of this file, with the states summed out when ``marginal``."""
+    size, num_next = shape.size, shape.num_next
+    if shape.proper:
+        start = numpyro.sample(START, dist.Dirichlet(hyper["start_concentration"]))
+        transition = numpyro.sample(TRANSITION, dist.Dirichlet(hyper["transition_concentration"]).to_event(1))
+    else:
+        simplex = dist.constraints.simplex
+        start = numpyro.sample(START, flat(simplex, (size,)))
+        transition = numpyro.sample(TRANSITION, flat(dist.constraints.independent(simplex, 1), (size, num_next)))
+    x = emission.observation(jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), rows.x))
+    components = emission.program(hyper, x, size, shape.proper)
+    if partly_observed(rows.x):
+        components = observed_part(components)
+    x = x.reshape(*rows_shape(rows), *x.shape[1:])
+    number, length = x.shape[:2]
+    scale = jnp.ones(()) if rows.weight is None else rows.weight
+    with numpyro.plate("row", number), numpyro.handlers.scale(scale=scale):
+        state = None
+        if not marginal:
+            state = numpyro.sample("path", StatePath(start, transition, rows.length, length))
+        seen = jnp.ones((number, length), bool) if rows.seen is None else rows.seen
+        allowed = jnp.ones((number, length, size), bool) if rows.allowed is None else rows.allowed
+        numpyro.sample("x", HiddenMarkov(start, transition, components, rows.length, seen, allowed, state), obs=x)
+
+
+def rows_shape(rows: Timed) -> tuple[int, int]:
+    """(N, L)."""
+    leaf = jax.tree.leaves(rows.x)[0]
+    return int(leaf.shape[0]), int(leaf.shape[1])
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Prior
+
+
+def hyperparameters(steps: Steps, emission: Emission, shape: Shape, prior: Any) -> dict[str, np.ndarray]:
+    """The prior in textbook terms, as numbers: the defaults with the user's over them; raises `ZooError`."""
+    table = steps.table
+    constants = emission.constants(table)
+    if not shape.proper:
+        return constants
+    blocks = {
+        START: {"concentration": "start_concentration"},
+        TRANSITION: {"concentration": "transition_concentration"},
+        STATE: {name: name for name in emission.parameters},
+    }
+    usual = {"start_concentration": 1.1, "transition_concentration": 1.1} | emission.defaults(table, shape.size)
+    columns = len(table.columns)
+    chains = {"start_concentration": (shape.size,), "transition_concentration": (shape.size, shape.num_next)}
+    hyper = usual | given_numbers(prior, blocks)
+    hyper["transition_concentration"] = _by_row(hyper["transition_concentration"], chains["transition_concentration"])
+    checked = check_hyper(hyper, emission.shapes(columns) | {"start_concentration": (shape.size,)}, emission.bounds(columns))
+    return checked | {"transition_concentration": hyper["transition_concentration"]} | constants
+
+
+def _by_row(value: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Concentrations (S, S + 1) of the transitions, from a number, a row, or all of them; raises `ZooError`."""
+    try:
+        found = np.array(np.broadcast_to(np.asarray(value, dtype=np.float64), shape))
+    except (TypeError, ValueError) as error:
+        raise ZooError(f"prior transition_concentration: expected numbers of shape {shape}, got {value!r}") from error
+    if not (np.isfinite(found) & (found > 0)).all():
+        raise ZooError("prior transition_concentration must be finite and above 0")
+    return found
+
+
+def pseudo_statistics(
+    hyper: Hyper, algebra: Algebra, emission: Emission, shape: Shape, data: Data, rows: Callable[[Any], Timed]
+) -> dict[str, Stats]:
+    """The prior as pseudo-statistics: Dirichlet nu = concentration − 1, and the emission's block; flat: nu = 0."""
+    if shape.proper:
+        return {
+            START: on_host(hyper["start_concentration"] - 1),
+            TRANSITION: on_host(hyper["transition_concentration"] - 1),
+            STATE: emission.prior(hyper, shape.size),
+        }
+    with jax.enable_x64(True):
+        x = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape[2:]), leaf.dtype), rows(data).x)
+        z = jax.ShapeDtypeStruct((1, shape.size), np.float64)
+        block = jax.eval_shape(lambda x, z: emission.statistics(z, emission.features(hyper, x)), x, z)
+    zeros = {START: np.zeros(shape.size), TRANSITION: np.zeros((shape.size, shape.num_next))}
+    return {name: on_host(leaf) for name, leaf in zeros.items()} | {
+        STATE: jax.tree.map(lambda leaf: on_host(np.zeros(leaf.shape)), block)
+    }
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Algebra
+
+
+class Features(NamedTuple):
+    """What the rows bring, time first."""
+
+    observed: Any  # u(x) of the emission: leaves (L N, …)
+    length: Array  # (N,)
+    seen: Array | None  # (L, N)
+    allowed: Array | None  # (L, N, S)
+
+
+def features(emission: Emission, hyper: Hyper, rows: Timed) -> Features:
+    return Features(
+        emission.features(hyper, flattened(rows.x)),
+        rows.length,
+        None if rows.seen is None else rows.seen.T,
+        None if rows.allowed is None else jnp.swapaxes(rows.allowed, 0, 1),
+    )
+
+
+def local(emission: Emission, shape: Shape, T: Stats) -> Callable[[Features], Chain]:
+    """E-step: log probabilities of starts, steps and stops, and log p(x_t | θ_i) of every step and state."""
+    log_density = emission.log_density(T[STATE])
+    transition = T[TRANSITION]
+    stop = transition[:, shape.size] if shape.boundary else jnp.zeros(shape.size, transition.dtype)
+
+    def natural_parameters(features: Features) -> Chain:
+        density = log_density(features.observed).reshape(-1, features.length.shape[0], shape.size)
+        if features.seen is not None:
+            density = jnp.where(features.seen[..., None], density, 0.0)
+        if features.allowed is not None:
+            density = jnp.where(features.allowed, density, -jnp.inf)
+        return Chain(T[START], transition[:, : shape.size], stop, density, features.length)
+
+    return natural_parameters
+
+
+def statistics(emission: Emission, shape: Shape, weight: Array, z: Path, features: Features) -> dict[str, Stats]:
+    """Σ_n weight (first state, transitions and last state, u(x_t) of every step that was seen by its state)."""
+    first, last = ends(z, features.length)
+    pair = jnp.einsum("n,nij->ij", weight, z.pair)
+    transition = jnp.concatenate([pair, (weight @ last)[:, None]], axis=1) if shape.boundary else pair
+    state = weight[None, :, None] * z.state
+    if features.seen is not None:
+        state = jnp.where(features.seen[..., None], state, 0.0)
+    block = emission.statistics(state.reshape(-1, shape.size), features.observed)
+    return {START: weight @ first, TRANSITION: transition, STATE: block}
+
+
+def sites(emission: Emission, hyper: Hyper, T: Stats) -> dict[str, Array]:
+    """T of a point -> the sites of the program."""
+    return {START: jnp.exp(T[START]), TRANSITION: jnp.exp(T[TRANSITION])} | emission.sites(hyper, T[STATE])
+
+
+def natural(emission: Emission, hyper: Hyper, sites: Sites) -> dict[str, Stats]:
+    """The sites of the program -> T."""
+    logs = {name: jnp.log(jnp.asarray(sites[name])) for name in (START, TRANSITION)}
+    return logs | {STATE: emission.natural(hyper, sites)}
+
+
+def coordinates(emission: Emission, hyper: Hyper, rows: Timed) -> Array:
+    """(N, L, F): where a start looks for groups; NaN where there is no step, or none was seen."""
+    number, length = rows_shape(rows)
+    points = emission.coordinates(hyper, jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), rows.x))
+    there = jnp.arange(length)[None, :] < rows.length[:, None]
+    return jnp.where(there[..., None], points.reshape(number, length, -1), jnp.nan)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Functionals, simulation
+
+
+def _witnesses(starts: np.ndarray) -> list[tuple[int, int]]:
+    """Up to five steps, evenly spread over all sequences: (sequence, time)."""
+    places = spread(int(starts[-1]), 5)
+    row = np.searchsorted(starts, places, side="right") - 1
+    return [(int(n), int(place - starts[n])) for n, place in zip(row, places, strict=True)]
+
+
+@cache
+def _functionals(shape: Shape, exchangeable: bool, places: tuple[tuple[int, int], ...]) -> Callable[..., dict[str, Array]]:
+    """One object for equal arguments, so that jitted code recognises it."""
+    return partial(functionals, shape, exchangeable, places)
+
+
+def functionals(
+    shape: Shape, exchangeable: bool, places: tuple[tuple[int, int], ...], hyper: Hyper, sites: Sites, latents: Array
+) -> dict[str, Array]:
+    """What no order of the states changes: how likely each is to stay, sorted; the expected length of a sequence; and for
+    neighbouring witnesses Σ_i p(z_s = i | x) p(z_t = i | x).
+    """
+    transition = jnp.asarray(sites[TRANSITION])
+    stay = jnp.diagonal(transition)
+    found = {"stay_probs": -jnp.sort(-stay) if exchangeable else stay}
+    if shape.boundary:
+        left = jnp.eye(shape.size) - transition[:, : shape.size]
+        found["expected_length"] = jnp.asarray(sites[START]) @ jnp.linalg.solve(left, jnp.ones(shape.size))
+    probs = jnp.stack([latents[place, time] for place, (_, time) in enumerate(places)])
+    return found | ({"co_occurrence": (probs[:-1] * probs[1:]).sum(-1)} if len(places) > 1 else {})
+
+
+def simulate(emission: Emission, shape: Shape, num_steps: int, key: Array, hyper: Hyper, sites: Sites, num_rows: int) -> Timed:
+    """Sequences drawn at ``sites``: until the boundary, or ``num_steps`` long; those that have not stopped by then are cut."""
+    key_state, key_x = jax.random.split(key)
+    path = StatePath(sites[START], sites[TRANSITION], jnp.full(num_rows, num_steps), num_steps)
+    state, length = path.walk(key_state)
+    x = emission.draw(key_x, sites, state.reshape(-1))
+    return Timed(jax.tree.map(lambda leaf: leaf.reshape(num_rows, num_steps, *leaf.shape[1:]), x), length)

@@ -1,0 +1,107 @@
+"""Sequences of steps as the rows of a chain: a table whose rows follow each other in time, padded to one length."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from models.base import Data, ZooError, on_host
+from models.data import allowed_labels, require_complete
+from models.documents import UNKNOWN, Sequences
+from models.emissions import Emission
+from models.latents import cells
+from models.rows import matched
+
+SYMBOL = "symbol"  # the one column of a document's steps
+
+
+class Timed(NamedTuple):
+    """N sequences, padded to L steps."""
+
+    x: Any  # what the emission reads of every step: leaves (N, L, …)
+    length: Array  # (N,)
+    seen: Array | None = None  # (N, L): whether a step was observed; None: all were
+    weight: Array | None = None  # (N,)
+    allowed: Array | None = None  # (N, L, S): the states that a step may have; None: all
+
+
+class Steps(NamedTuple):
+    """Sequences one after another: row t of ``table`` is a step, sequence n the steps starts[n] … starts[n + 1] − 1."""
+
+    table: Data
+    starts: np.ndarray  # (N + 1,)
+
+
+def steps_of(data: Data) -> Steps:
+    """The steps of documents, of a table with sequences, or of a table that is one; raises `ZooError` for an empty one."""
+    if isinstance(data.x, Sequences):
+        codes = np.where(data.x.tokens == UNKNOWN, np.nan, data.x.tokens)[:, None]
+        table = Data(data.name, codes, (SYMBOL,), categories=(data.columns,), kinds=("category",))
+        found = Steps(table, data.x.starts)
+    else:
+        found = Steps(data, np.array([0, data.num_rows]) if data.starts is None else data.starts)
+    lengths = np.diff(found.starts)
+    if not len(lengths) or lengths.min() < 1:
+        raise ZooError(f"{data.name}: sequence {int(np.argmin(lengths)) + 1 if len(lengths) else 1} has no step; leave it out")
+    return found
+
+
+def timed(data: Data, columns: tuple[str, ...], emission: Emission, num_states: int, labelled: bool) -> Timed:
+    """Sequences as the rows of a model with these columns; raises `ZooError` for what its emission cannot read.
+
+    A step without a single value was not observed. With ``labelled`` the labels are the states, where there are any.
+    """
+    table, starts = steps_of(data)
+    table = matched(table, columns)
+    filled, seen = _filled(table, emission)
+    lengths = np.diff(starts)
+    place = starts[:-1, None] + np.arange(lengths.max())[None, :]
+    place = np.where(np.arange(lengths.max())[None, :] < lengths[:, None], place, 0)  # (N, L); beyond the length any step
+    x = jax.tree.map(lambda leaf: on_host(np.asarray(leaf)[place]), emission.encode(filled))
+    allowed = None
+    if labelled and table.labels is not None:
+        known = allowed_labels(table)
+        rest = np.repeat(~known.any(1)[:, None], num_states - known.shape[1], axis=1)
+        allowed = on_host(np.concatenate([known, rest], axis=1)[place])
+    return Timed(
+        x,
+        on_host(lengths.astype(np.int32)),
+        None if seen is None else on_host(seen[place]),
+        _sequence_weight(data, starts),
+        allowed,
+    )
+
+
+def _filled(table: Data, emission: Emission) -> tuple[Data, np.ndarray | None]:
+    """(the table with the steps that were not observed filled in with any value, which were observed, None for all)."""
+    missing = np.isnan(table.x)
+    empty = missing.all(1)
+    partly = missing.any(1) & ~empty
+    if partly.any() and (not emission.missing or emission.latent is cells):
+        require_complete(table._replace(x=np.where(empty[:, None], 0.0, table.x)), "this emission")
+    if not empty.any():
+        return table, None
+    first = np.take_along_axis(table.x, (~missing).argmax(0)[None, :], axis=0)  # the first value of every column
+    return table._replace(x=np.where(empty[:, None], first, table.x)), ~empty
+
+
+def _sequence_weight(data: Data, starts: np.ndarray) -> Array | None:
+    """(N,): one weight a sequence; raises `ZooError` where the steps of one differ."""
+    if data.weight is None:
+        return None
+    if isinstance(data.x, Sequences):
+        return on_host(data.weight)
+    first = data.weight[starts[:-1]]
+    apart = np.repeat(first, np.diff(starts)) != data.weight
+    if apart.any():
+        raise ZooError(
+            f"weight: step {int(np.argmax(apart)) + 1} weighs other than the first of its sequence, which weighs whole"
+        )
+    return on_host(first)
+
+
+def flattened(x: Any) -> Any:
+    """Leaves (N, L, …) as (L N, …), time first."""
+    return jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1).reshape(-1, *leaf.shape[2:]), x)
