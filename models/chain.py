@@ -133,7 +133,7 @@ def _mean(key: Array, local: Chain) -> Path:
     return Path(state, pair * transition[None] / divisor[..., None])
 
 
-def _path(local: Chain, states: Array) -> Path:
+def path_of(local: Chain, states: Array) -> Path:
     """The path through states (L, N)."""
     size = local.step.shape[0]
     hot = jax.nn.one_hot(states, size, dtype=local.emission.dtype) * within(local)[..., None]
@@ -167,8 +167,38 @@ def viterbi(local: Chain) -> tuple[Array, Array]:
     return states, end.max(-1)
 
 
+def k_best(local: Chain, number: int) -> tuple[Array, Array]:
+    """(the ``number`` most probable paths (number, L, N), their exponents (number, N)), the best first.
+
+    Where there are fewer paths than that, the rest have the exponent −∞.
+    """
+    there = within(local)
+    rows, size = local.emission.shape[1:]
+
+    def advance(carried: tuple[Array, Array], here: tuple[Array, Array]) -> tuple[tuple[Array, Array], Array]:
+        best, end = carried  # (N, S, number): of the paths that reach a state; of those that have ended
+        emission, there = here
+        best = best + emission[..., None]
+        reached = best[:, :, None, :] + local.step[None, :, :, None]  # (N, before, after, number)
+        following, pointer = lax.top_k(jnp.swapaxes(reached, 1, 2).reshape(rows, size, -1), number)
+        return (following, jnp.where(there[:, None, None], best, end)), pointer  # before · number + rank
+
+    start = jnp.full((rows, size, number), -jnp.inf, local.start.dtype).at[..., 0].set(local.start[None, :])
+    (_, last), pointers = lax.scan(advance, (start, start), (local.emission, there))
+    worth, final = lax.top_k((last + local.stop[None, :, None]).reshape(rows, -1), number)  # state · number + rank
+
+    def back(later: Array, here: tuple[Array, Array]) -> tuple[Array, Array]:
+        pointer, continues = here  # (N, S, number): where the paths to a state at the next step come from
+        before = jnp.take_along_axis(pointer.reshape(rows, -1), later, axis=1)
+        place = jnp.where(continues[:, None], before, later)
+        return place, place // number
+
+    _, states = lax.scan(back, final, (pointers, _continues(local)), reverse=True)
+    return jnp.moveaxis(states, 2, 0), worth.T
+
+
 def _mode(key: Array, local: Chain) -> Path:
-    return _path(local, viterbi(local)[0])
+    return path_of(local, viterbi(local)[0])
 
 
 def sample_states(key: Array, local: Chain) -> Array:
@@ -193,7 +223,7 @@ def _draw(uniform: Array, weights: Array) -> Array:
 
 
 def _sample(key: Array, local: Chain) -> Path:
-    return _path(local, sample_states(key, local))
+    return path_of(local, sample_states(key, local))
 
 
 def ends(z: Path, length: Array) -> tuple[Array, Array]:
