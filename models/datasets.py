@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from models.covariances import ability
 from models.data import Data, ZooError
 
 # Document 001 draws men, women and aliens of Mars from "covariances" that are not symmetric. Legacy NumPy sampled
@@ -232,6 +233,7 @@ DATASETS: dict[str, Callable[..., Data]] = {
     "martians_survey": martians_survey,
     "blobs": blobs,
     "factors": factors,
+    "ability": ability,
     "spam": spam,
     "python_lines": python_lines,
     "python_shapes": python_shapes,
