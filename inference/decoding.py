@@ -150,10 +150,11 @@ def _with_dims(model: Model, values: Mapping[str, np.ndarray], lead: tuple[str, 
 
 
 def _refuse_impossible(log_density: np.ndarray) -> None:
-    if not np.isfinite(log_density).all():
+    finite = np.isfinite(log_density)
+    if not finite.all():
         raise ZooError(
-            f"sequence {int(np.argmin(np.isfinite(log_density))) + 1} has probability 0: no path of states can emit it (a symbol "
-            "never seen, or a step that never happened, under prior=flat: with a prior above concentration 1 nothing is impossible)"
+            f"sequence {int(np.argmin(finite)) + 1} has probability 0: no path of states can emit it, because of a symbol never "
+            "seen, or a step that never happened; under prior=default nothing is impossible"
         )
 
 

@@ -16,12 +16,15 @@ from inference.fitting import as_arrays, checked_start, require_model, x64
 from inference.relabel import doubts_labels
 from inference.sweep import BLOCK, block_map
 from models.base import Algebra, Expected, Hyper, Model, Pytree, Sites, Stats, ZooError, reports_probabilities
-from models.data import Data, has_missing_cell
+from models.data import Data, has_missing_cell, require_rows
+
+ROWLESS = "there is nothing to say of them one by one; new rows, about the same mean, can be given"
 
 
 def log_likelihood(model: Model, sites: Sites, data: Any, precision: int = 64) -> np.ndarray:
     """Log p(x_n | θ) of every row, latents summed out: (N,). ``sites`` is a dict of the program's sites."""
     require_model(model)
+    require_rows(data, ROWLESS)
     with x64(precision):
         hyper, prior, rows = as_arrays((dict(model.hyper), dict(model.prior), model.rows(data)))
         at = checked_start(model, hyper, rows, sites)
@@ -77,6 +80,7 @@ def scores(model: Model, source: xr.DataTree | Sites, data: Any, precision: int 
     require_model(model)
     assert model.algebra is not None
     assert model.table is not None
+    require_rows(data, ROWLESS)
     with x64(precision):
         hyper, rows, draws = as_arrays((dict(model.hyper), model.rows(forget_labels(model, data)), draws_of(source)))
         found = _score_average(model.algebra, model.table.expected, hyper, rows, draws)
