@@ -19,7 +19,7 @@ from inference.fitting import as_arrays, require_model, x64
 from inference.prediction import draws_of, forget_labels
 from inference.sweep import block_map
 from models.base import Algebra, Hyper, Model, Pytree, Sites, ZooError
-from models.chain import Chain, chain, forward, k_best, path_of, sample_states, step_log_densities, within
+from models.chain import Chain, chain, forward, k_best, path_of, sample_states, step_log_densities, viterbi, within
 from models.rows import spread
 
 CANDIDATES = 20  # draws, evenly spread, whose best paths are weighed against each other
@@ -76,7 +76,7 @@ def decode(
     seed: int = 0,
     precision: int = 64,
 ) -> xr.Dataset:
-    """Paths of states through every sequence: ``path`` (path, row, time), −1 beyond the end, and ``log_prob`` (path, row).
+    """Paths of states through every sequence: ``states`` (path, row, time), −1 beyond the end, and ``log_prob`` (path, row).
 
     ``how`` is "viterbi", the most probable path; "max_prob_tag", the most probable state of every step; "k_best", the
     ``num_paths`` most probable paths; or "sample", so many drawn from p(path | x). ``log_prob`` is log p(path | x), averaged
@@ -101,7 +101,7 @@ def decode(
             paths = _drawn_paths(algebra, hyper, rows, draws, num_paths, seed) if drawn else probs.argmax(-1)[None]
             worth = _weighed(algebra, hyper, rows, _some(draws, SCORED), paths)
     there = np.arange(paths.shape[2])[None, :] < np.asarray(rows.length)[:, None]
-    found = _with_dims(model, {"path": np.where(there[None], paths, -1), "log_prob": worth - total}, ("path",))
+    found = _with_dims(model, {"states": np.where(there[None], paths, -1), "log_prob": worth - total}, ("path",))
     return found.assign_coords(path=np.arange(len(paths)))
 
 
@@ -153,8 +153,8 @@ def _refuse_impossible(log_density: np.ndarray) -> None:
     finite = np.isfinite(log_density)
     if not finite.all():
         raise ZooError(
-            f"sequence {int(np.argmin(finite)) + 1} has probability 0: no path of states can emit it, because of a symbol never "
-            "seen, or a step that never happened; under prior=default nothing is impossible"
+            f"sequence {int(np.argmin(finite)) + 1} has probability 0: no path of states can emit it, for it has a symbol "
+            "never seen, or a step that never happened; under prior=default nothing is impossible"
         )
 
 
@@ -233,7 +233,7 @@ def _candidates(algebra: Algebra, number: int, hyper: Hyper, rows: Pytree, draws
 
     def one(sites: Sites) -> Array:
         local = _local(algebra, hyper, sites, rows)
-        paths = k_best(local, number)[0] if number > 1 else chain.mode(jax.random.PRNGKey(0), local).state.argmax(-1)[None]
+        paths = k_best(local, number)[0] if number > 1 else viterbi(local)[0][None]
         return jnp.where(within(local)[None], paths, 0)
 
     found = jax.lax.map(one, draws)  # (draws, number, L, N)
