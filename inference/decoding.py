@@ -19,7 +19,7 @@ from inference.fitting import as_arrays, require_model, x64
 from inference.prediction import draws_of, forget_labels
 from inference.sweep import block_map
 from models.base import Algebra, Hyper, Model, Pytree, Sites, ZooError
-from models.chain import Chain, chain, forward, k_best, path_of, sample_states, step_log_densities, viterbi, within
+from models.chain import Filtered, chain, k_best, path_of, sample_states, step_log_densities, viterbi, within
 from models.rows import spread
 
 CANDIDATES = 20  # draws, evenly spread, whose best paths are weighed against each other
@@ -164,8 +164,8 @@ def _some(draws: Sites, most: int) -> dict[str, Array]:
     return {name: leaf[spread(size, most)] for name, leaf in draws.items()}
 
 
-def _local(algebra: Algebra, hyper: Hyper, sites: Sites, rows: Pytree) -> Chain:
-    found: Chain = algebra.local(algebra.natural(hyper, sites))(algebra.features(hyper, rows))
+def _local(algebra: Algebra, hyper: Hyper, sites: Sites, rows: Pytree) -> Filtered:
+    found: Filtered = algebra.local(algebra.natural(hyper, sites))(algebra.features(hyper, rows))
     return found
 
 
@@ -176,7 +176,7 @@ def _average(algebra: Algebra, hyper: Hyper, rows: Pytree, draws: Sites) -> tupl
     def at(sites: Sites) -> tuple[Array, ...]:
         def block(rows: Pytree) -> tuple[Array, ...]:
             local = _local(algebra, hyper, sites, rows)
-            until = jnp.cumsum(step_log_densities(forward(local)), axis=0).T
+            until = jnp.cumsum(step_log_densities(local), axis=0).T
             probs = chain.report(chain.mean(jax.random.PRNGKey(0), local))
             return chain.log_partition(local), probs, until
 
@@ -200,10 +200,9 @@ def _step_densities(algebra: Algebra, hyper: Hyper, rows: Pytree, draws: Sites) 
     """(draws, N, L); what the boundary says is of the last step."""
 
     def one(sites: Sites) -> Array:
-        local = _local(algebra, hyper, sites, rows)
-        found = forward(local)
+        found = _local(algebra, hyper, sites, rows)
         steps = step_log_densities(found).T
-        last = jnp.arange(steps.shape[1])[None, :] == local.length[:, None] - 1
+        last = jnp.arange(steps.shape[1])[None, :] == found.chain.length[:, None] - 1
         return steps + jnp.where(last, jnp.log(found.end)[:, None], 0.0)
 
     return jax.lax.map(one, draws)
@@ -232,7 +231,7 @@ def _candidates(algebra: Algebra, number: int, hyper: Hyper, rows: Pytree, draws
     """(draws · number, N, L)."""
 
     def one(sites: Sites) -> Array:
-        local = _local(algebra, hyper, sites, rows)
+        local = _local(algebra, hyper, sites, rows).chain
         paths = k_best(local, number)[0] if number > 1 else viterbi(local)[0][None]
         return jnp.where(within(local)[None], paths, 0)
 
@@ -251,7 +250,7 @@ def _log_joint_of_paths(algebra: Algebra, hyper: Hyper, rows: Pytree, draws: Sit
     """(draws, paths, N), of paths (paths, L, N)."""
 
     def one(sites: Sites) -> Array:
-        local = _local(algebra, hyper, sites, rows)
+        local = _local(algebra, hyper, sites, rows).chain
         return jax.lax.map(lambda states: chain.energy(path_of(local, states), local), paths)
 
     return jax.lax.map(one, draws)

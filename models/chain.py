@@ -39,8 +39,9 @@ class Path(NamedTuple):
 
 
 class Filtered(NamedTuple):
-    """What the forward recursion knows."""
+    """Natural parameters with what the forward recursion knows, which several verbs ask for."""
 
+    chain: Chain
     weight: Array  # (L, N, S): exp(emission − its largest entry)
     state: Array  # (L, N, S): p(z_t | x_1 … x_t), carried on beyond the length
     scale: Array  # (L, N): p(x_t | x_1 … x_{t−1}) / exp(largest emission); 1 beyond the length
@@ -71,12 +72,22 @@ def forward(local: Chain) -> Filtered:
         weight, there = here
         joint = expected * weight
         scale = joint.sum(-1)
-        state = jnp.where(there[:, None], joint / _divisor(scale)[:, None], before)
+        state = jnp.where(there[:, None], joint * (1 / _divisor(scale))[:, None], before)
         return (_product(state, transition), state), (state, jnp.where(there, scale, 1.0))
 
     start = jnp.broadcast_to(jnp.exp(local.start), weights.shape[1:])
     (_, last), (states, scales) = lax.scan(advance, (start, start), (weights, there), unroll=UNROLL)
-    return Filtered(weights, states, scales, largest, (last * jnp.exp(local.stop)[None, :]).sum(-1))
+    return Filtered(local, weights, states, scales, largest, (last * jnp.exp(local.stop)[None, :]).sum(-1))
+
+
+def filtered(local: Chain | Filtered) -> Filtered:
+    """The forward recursion, unless it has been run."""
+    return local if isinstance(local, Filtered) else forward(local)
+
+
+def natural(local: Chain | Filtered) -> Chain:
+    """The natural parameters alone."""
+    return local.chain if isinstance(local, Filtered) else local
 
 
 def _divisor(total: Array) -> Array:
@@ -107,30 +118,31 @@ def step_log_densities(found: Filtered) -> Array:
     return jnp.log(found.scale) + found.largest
 
 
-def _log_partition(local: Chain) -> Array:
-    found = forward(local)
+def _log_partition(local: Chain | Filtered) -> Array:
+    found = filtered(local)
     return (jnp.log(found.scale) + found.largest).sum(0) + jnp.log(found.end)
 
 
-def _mean(key: Array, local: Chain) -> Path:
+def _mean(key: Array, local: Chain | Filtered) -> Path:
     """Forward and backward, β_t = step · (emission_{t+1} ∘ β_{t+1}) / scale_{t+1}; pairs are counted on the way back."""
-    found = forward(local)
+    found, local = filtered(local), natural(local)
     transition, stop = jnp.exp(local.step), jnp.exp(local.stop)[None, :]
-    divisor = _divisor(found.end)[:, None]
+    share = (1 / _divisor(found.end))[:, None]
 
     def back(carried: tuple[Array, Array], here: tuple[Array, ...]) -> tuple[tuple[Array, Array], Array]:
         ahead, pair = carried  # emission ∘ β / scale of the later step, 0 where there is none
-        state, weight, scale, there, continues = here
+        state, weight, inverse, there, continues = here
         beta = jnp.where(continues[:, None], _product(ahead, transition.T), stop)
-        following = jnp.where(there[:, None], weight * beta / scale[:, None], 0.0)
-        both = jnp.where(there[:, None], state * beta / divisor, 0.0)
+        following = jnp.where(there[:, None], weight * beta * inverse[:, None], 0.0)
+        both = jnp.where(there[:, None], state * beta * share, 0.0)
+        following, both = lax.optimization_barrier((following, both))  # or each of their readers computes them anew
         return (following, pair + state[:, :, None] * ahead[:, None, :]), both
 
     size = found.state.shape[1:]
     none = (jnp.zeros(size, stop.dtype), jnp.zeros((*size, size[1]), stop.dtype))
-    steps = (found.state, found.weight, _divisor(found.scale), within(local), _continues(local))
+    steps = (found.state, found.weight, 1 / _divisor(found.scale), within(local), _continues(local))
     (_, pair), state = lax.scan(back, none, steps, reverse=True, unroll=UNROLL)
-    return Path(state, pair * transition[None] / divisor[..., None])
+    return Path(state, pair * transition[None] * share[..., None])
 
 
 def path_of(local: Chain, states: Array) -> Path:
@@ -197,13 +209,13 @@ def k_best(local: Chain, number: int) -> tuple[Array, Array]:
     return jnp.moveaxis(states, 2, 0), worth.T
 
 
-def _mode(key: Array, local: Chain) -> Path:
-    return path_of(local, viterbi(local)[0])
+def _mode(key: Array, local: Chain | Filtered) -> Path:
+    return path_of(natural(local), viterbi(natural(local))[0])
 
 
-def sample_states(key: Array, local: Chain) -> Array:
+def sample_states(key: Array, local: Chain | Filtered) -> Array:
     """(L, N): a path of every row from p(z | x), the last state first, each then given the one that follows it."""
-    found = forward(local)
+    found, local = filtered(local), natural(local)
     back_from, stop = jnp.exp(local.step).T, jnp.exp(local.stop)[None, :]
     uniform = jax.random.uniform(key, found.scale.shape, found.state.dtype)
 
@@ -222,8 +234,8 @@ def _draw(uniform: Array, weights: Array) -> Array:
     return (cumulative <= uniform[:, None] * cumulative[:, -1:]).sum(-1).clip(0, weights.shape[-1] - 1)
 
 
-def _sample(key: Array, local: Chain) -> Path:
-    return path_of(local, sample_states(key, local))
+def _sample(key: Array, local: Chain | Filtered) -> Path:
+    return path_of(natural(local), sample_states(key, local))
 
 
 def ends(z: Path, length: Array) -> tuple[Array, Array]:
@@ -231,7 +243,8 @@ def ends(z: Path, length: Array) -> tuple[Array, Array]:
     return z.state[0], jnp.take_along_axis(z.state, (length - 1)[None, :, None], axis=0)[0]
 
 
-def _energy(z: Path, local: Chain) -> Array:
+def _energy(z: Path, local: Chain | Filtered) -> Array:
+    local = natural(local)
     first, last = ends(z, local.length)
     emitted = _weighed(z.state, local.emission).sum((0, 2))
     followed = _weighed(z.pair, local.step[None]).sum((1, 2))

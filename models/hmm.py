@@ -29,7 +29,7 @@ from numpyro import distributions as dist
 
 from models.base import Algebra, Data, Hyper, Model, Permutation, Sites, Stats, ZooError
 from models.categories import categorical, levels_of
-from models.chain import Chain, Path, chain, ends
+from models.chain import Chain, Filtered, Path, chain, ends, forward
 from models.data import as_data, is_sparse, require_filled
 from models.discrete import DISCRETE
 from models.distributions import HiddenMarkov, StatePath, observed_part
@@ -259,19 +259,19 @@ def features(emission: Emission, hyper: Hyper, rows: Timed) -> Features:
     )
 
 
-def local(emission: Emission, shape: Shape, T: Stats) -> Callable[[Features], Chain]:
+def local(emission: Emission, shape: Shape, T: Stats) -> Callable[[Features], Filtered]:
     """E-step: log probabilities of starts, steps and stops, and log p(x_t | θ_i) of every step and state."""
     log_density = emission.log_density(T[STATE])
     transition = T[TRANSITION]
     stop = transition[:, shape.size] if shape.boundary else jnp.zeros(shape.size, transition.dtype)
 
-    def natural_parameters(features: Features) -> Chain:
+    def natural_parameters(features: Features) -> Filtered:
         density = log_density(features.observed).reshape(-1, features.length.shape[0], shape.size)
         if features.seen is not None:
             density = jnp.where(features.seen[..., None], density, 0.0)
         if features.allowed is not None:
             density = jnp.where(features.allowed, density, -jnp.inf)
-        return Chain(T[START], transition[:, : shape.size], stop, density, features.length)
+        return forward(Chain(T[START], transition[:, : shape.size], stop, density, features.length))
 
     return natural_parameters
 
