@@ -16,9 +16,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from models.base import Latent
-
-FEW = 16  # states up to which a product is written out
-UNROLL = 2  # steps of a loop that the compiler sees together
+from models.recursions import FEW, UNROLL, Steps, divisor, filter_states, smooth
 
 
 class Chain(NamedTuple):
@@ -64,20 +62,10 @@ def forward(local: Chain) -> Filtered:
     there = within(local)
     largest = lax.stop_gradient(local.emission.max(-1))
     largest = jnp.where(there & jnp.isfinite(largest), largest, 0.0)
-    weights = jnp.exp(local.emission - largest[..., None])
-    transition = jnp.exp(local.step)
-
-    def advance(carried: tuple[Array, Array], here: tuple[Array, Array]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-        expected, before = carried  # the state as seen from the steps before; the last one that there is
-        weight, there = here
-        joint = expected * weight
-        scale = joint.sum(-1)
-        state = jnp.where(there[:, None], joint * (1 / _divisor(scale))[:, None], before)
-        return (_product(state, transition), state), (state, jnp.where(there, scale, 1.0))
-
-    start = jnp.broadcast_to(jnp.exp(local.start), weights.shape[1:])
-    (_, last), (states, scales) = lax.scan(advance, (start, start), (weights, there), unroll=UNROLL)
-    return Filtered(local, weights, states, scales, largest, (last * jnp.exp(local.stop)[None, :]).sum(-1))
+    weight = jnp.exp(local.emission - largest[..., None])
+    steps = Steps(weight, there, _continues(local))
+    last, states, scales = filter_states(jnp.exp(local.start), jnp.exp(local.step), steps)
+    return Filtered(local, weight, states, scales, largest, (last * jnp.exp(local.stop)[None, :]).sum(-1))
 
 
 def filtered(local: Chain | Filtered) -> Filtered:
@@ -88,21 +76,6 @@ def filtered(local: Chain | Filtered) -> Filtered:
 def natural(local: Chain | Filtered) -> Chain:
     """The natural parameters alone."""
     return local.chain if isinstance(local, Filtered) else local
-
-
-def _divisor(total: Array) -> Array:
-    """1 in the place of 0: what is impossible stays 0."""
-    return jnp.where(total > 0, total, 1.0)
-
-
-def _product(states: Array, matrix: Array) -> Array:
-    """(N, S) times (S, S); of few states term by term, which is faster than a call of the library a step."""
-    size = matrix.shape[0]
-    return (
-        states @ matrix
-        if size > FEW
-        else sum((states[:, i, None] * matrix[i] for i in range(1, size)), states[:, :1] * matrix[0])
-    )
 
 
 def _largest(states: Array, matrix: Array) -> Array:
@@ -124,25 +97,12 @@ def _log_partition(local: Chain | Filtered) -> Array:
 
 
 def _mean(key: Array, local: Chain | Filtered) -> Path:
-    """Forward and backward, β_t = step · (emission_{t+1} ∘ β_{t+1}) / scale_{t+1}; pairs are counted on the way back."""
+    """Forward and backward: α_t ∘ β_t, and α_t step (emission_{t+1} ∘ β_{t+1}), over p(x)."""
     found, local = filtered(local), natural(local)
-    transition, stop = jnp.exp(local.step), jnp.exp(local.stop)[None, :]
-    share = (1 / _divisor(found.end))[:, None]
-
-    def back(carried: tuple[Array, Array], here: tuple[Array, ...]) -> tuple[tuple[Array, Array], Array]:
-        ahead, pair = carried  # emission ∘ β / scale of the later step, 0 where there is none
-        state, weight, inverse, there, continues = here
-        beta = jnp.where(continues[:, None], _product(ahead, transition.T), stop)
-        following = jnp.where(there[:, None], weight * beta * inverse[:, None], 0.0)
-        both = jnp.where(there[:, None], state * beta * share, 0.0)
-        following, both = lax.optimization_barrier((following, both))  # or each of their readers computes them anew
-        return (following, pair + state[:, :, None] * ahead[:, None, :]), both
-
-    size = found.state.shape[1:]
-    none = (jnp.zeros(size, stop.dtype), jnp.zeros((*size, size[1]), stop.dtype))
-    steps = (found.state, found.weight, 1 / _divisor(found.scale), within(local), _continues(local))
-    (_, pair), state = lax.scan(back, none, steps, reverse=True, unroll=UNROLL)
-    return Path(state, pair * transition[None] * share[..., None])
+    transition, share = jnp.exp(local.step), 1 / divisor(found.end)
+    steps = Steps(found.weight, within(local), _continues(local))
+    state, pair = smooth(transition, jnp.exp(local.stop), share, found.state, found.scale, steps)
+    return Path(state, pair * transition[None])
 
 
 def path_of(local: Chain, states: Array) -> Path:
