@@ -60,11 +60,13 @@ def _continues(local: Chain) -> Array:
 def forward(local: Chain) -> Filtered:
     """The forward recursion α_{t+1} = (α_t · step) ∘ emission_{t+1}, each α_t divided by its sum."""
     there = within(local)
-    largest = lax.stop_gradient(local.emission.max(-1))
+    # The barriers keep the compiler from computing a whole array anew in each of its readers: half the time of a sweep.
+    emission = lax.optimization_barrier(local.emission)
+    largest = lax.stop_gradient(emission.max(-1))
     largest = jnp.where(there & jnp.isfinite(largest), largest, 0.0)
-    weight = jnp.exp(local.emission - largest[..., None])
+    weight = lax.optimization_barrier(jnp.exp(emission - largest[..., None]))
     steps = Steps(weight, there, _continues(local))
-    last, states, scales = filter_states(jnp.exp(local.start), jnp.exp(local.step), steps)
+    last, states, scales = lax.optimization_barrier(filter_states(jnp.exp(local.start), jnp.exp(local.step), steps))
     return Filtered(local, weight, states, scales, largest, (last * jnp.exp(local.stop)[None, :]).sum(-1))
 
 
@@ -102,7 +104,7 @@ def _mean(key: Array, local: Chain | Filtered) -> Path:
     transition, share = jnp.exp(local.step), 1 / divisor(found.end)
     steps = Steps(found.weight, within(local), _continues(local))
     state, pair = smooth(transition, jnp.exp(local.stop), share, found.state, found.scale, steps)
-    return Path(state, pair * transition[None])
+    return lax.optimization_barrier(Path(state, pair * transition[None]))
 
 
 def path_of(local: Chain, states: Array) -> Path:

@@ -121,7 +121,7 @@ def test_most_probable_states_may_make_an_impossible_path():
     data = documents([list("01")], vocabulary=list("012"))
     wide = MODELS["hmm"](data, num_states=3)
     tags, path = (decode(wide, sites, data, how) for how in ("max_prob_tag", "viterbi"))
-    # Paths 0 2, 1 1 and 2 1 have probabilities 0.4, 0.3 and 0.3: state 0 is likeliest first and state 1 second, but 0 → 1 is not.
+    # Paths 0 2, 1 1 and 2 1 have probabilities 0.4, 0.3 and 0.3: state 0 is likeliest first, 1 second, but never 0 → 1.
     np.testing.assert_array_equal(tags["states"][0, 0], [0, 1])
     assert float(tags["log_prob"][0, 0]) == -np.inf
     np.testing.assert_array_equal(path["states"][0, 0], [0, 2])
