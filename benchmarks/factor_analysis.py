@@ -1,10 +1,10 @@
-"""Factor analysis against scikit-learn, part by part: maximum likelihood, growth with the rows, and NUTS against Gibbs.
+"""Factor analysis against scikit-learn and PyMC, part by part: maximum likelihood, growth with the rows, samplers.
 
 - *em*: 20,000 × 100 of 10 factors, to the log-likelihood that scikit-learn ends with at its default stop and at a tight one,
   by its ``lapack`` and its ``randomized`` decomposition; each from its own start. The zoo's time holds the fit, with the
   result tree (scores and log-likelihood of every row), compiled.
 - *growth*: seconds an iteration and memory beyond the data, to 1,000,000 × 50 of 5 factors.
-- *samplers*: effective draws a second of the slowest functional, NUTS on the marginal program and Gibbs, on ``wine``.
+- *samplers*: effective draws a second of the slowest functional, see `benchmarks.factor_samplers`.
 """
 
 import time
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.factor_samplers import measure_samplers
 from benchmarks.measure import Target, interleave, median, print_table
 
 REPEATS = 3
@@ -118,23 +119,6 @@ def measure_growth() -> list[Target]:
         rows,
     )
     return [Target("factor analysis, seconds a row: 100,000 over 1,000,000", 10 * spent[100_000] / spent[1_000_000], 0.8)]
-
-
-def measure_samplers() -> list[Target]:
-    """Effective draws a second, of the functional that mixes slowest."""
-    from inference import compare, fit
-    from models import MODELS, load_data
-
-    data = load_data("wine")
-    model = MODELS["factor_analysis"](data, num_factors=2)
-    rows = []
-    for method, draws in (("nuts", 1000), ("gibbs", 10_000)):
-        run = partial(fit, model, data, method, num_samples=draws, progress=False)
-        run()
-        line = compare({method: run()}).table.iloc[0]
-        rows.append((method, f"{line['ESS']:.0f}", f"{line['warmup s'] + line['run s']:.1f}", f"{line['ESS/s']:.0f}"))
-    print_table("wine, 2 factors, 4 chains, compiled", ("", "ESS", "seconds", "ESS/s"), rows)
-    return []
 
 
 PARTS: Mapping[str, Callable[[], list[Target]]] = {

@@ -70,6 +70,20 @@ def predict(model: Model, source: xr.DataTree | Sites, data: Any, **options: Any
     return prediction.predict(model, source, data, **options)
 
 
+def decode(model: Model, source: xr.DataTree | Sites, data: Any, how: str = "viterbi", **options: Any) -> xr.Dataset:
+    """Paths of states through sequences: the most probable, the k best, or drawn; see `inference.decoding.decode`."""
+    from inference import decoding
+
+    return decoding.decode(model, source, data, how, **options)
+
+
+def stepwise(model: Model, tree: xr.DataTree, data: Any) -> xr.DataTree:
+    """A result with the log density of every step given those before it, for `arviz.loo`; see `inference.decoding.stepwise`."""
+    from inference import decoding
+
+    return decoding.stepwise(model, tree, data)
+
+
 def impute(model: Model, source: xr.DataTree | Sites, data: Any, **options: Any) -> xr.Dataset:
     """Missing cells under the posterior, with draws and probabilities; see `inference.imputation.impute`."""
     from inference import imputation
@@ -175,6 +189,7 @@ __all__ = [
     "co_clustering",
     "compare",
     "completed_table",
+    "decode",
     "discriminant",
     "fit",
     "identify",
@@ -190,5 +205,6 @@ __all__ = [
     "program_model",
     "rotate",
     "score",
+    "stepwise",
     "uncertain_rows",
 ]

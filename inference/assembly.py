@@ -210,7 +210,7 @@ def observed_data(data: Data, like: Layout | None = None) -> xr.Dataset:
         observed[f"note_{field}"] = (("note",), [getattr(note, field) for note in notes])
     if notes:
         observed["note_spelled"] = (("note",), [json.dumps(note.spelled) for note in notes])
-    attrs = {"name": data.name, "label": data.label, "levels": list(data.levels)}
+    attrs = {"name": data.name, "label": data.label, "levels": list(data.levels), "moments": int(data.moments)}
     return xr.Dataset(observed, coords=coords, attrs={name: value for name, value in attrs.items() if value})
 
 
@@ -247,6 +247,7 @@ def data_of(tree: xr.DataTree) -> Data:
         kinds=tuple(map(str, value.get("kind", ()))),
         notes=notes,
         starts=value.get("sequence_start"),
+        moments=bool(found.attrs.get("moments", 0)),
     )
     if "read_column" not in value:
         return data
@@ -273,6 +274,8 @@ def _read_levels(value: Mapping[str, np.ndarray], name: str, num_columns: int) -
 def as_tree(model: Model, data: Any, groups: dict[str, xr.Dataset], attrs: dict[str, Any]) -> xr.DataTree:
     if isinstance(data, Data):
         groups["observed_data"] = observed_data(data, model.layout)
+        if data.moments:  # what holds row by row would be of rows that are none
+            groups = {name: group for name, group in groups.items() if name not in ("log_likelihood", "latent")}
     else:
         leaves = {jax.tree_util.keystr(path) or "data": leaf for path, leaf in jax.tree_util.tree_leaves_with_path(data)}
         groups["observed_data"] = dataset({name.strip("[]'\""): leaf for name, leaf in leaves.items()}, model)

@@ -53,7 +53,7 @@ def compare(trees: Mapping[str, xr.DataTree], reference: str | None = None) -> C
     """
     if not trees:
         raise ZooError("compare needs at least one result")
-    if len({tree["log_likelihood"]["x"].sizes["row"] for tree in trees.values()}) > 1:
+    if len({tree["log_likelihood"]["x"].sizes["row"] if "log_likelihood" in tree else 0 for tree in trees.values()}) > 1:
         raise ZooError("these results have different numbers of rows: compare results of the same data")
     if not _same_rows([tree["observed_data"].to_dataset() for tree in trees.values() if "observed_data" in tree]):
         raise ZooError("these results are of different data: compare results of the same data")
@@ -143,12 +143,15 @@ def _row(tree: xr.DataTree, summary: pd.DataFrame) -> dict[str, Any]:
 def _elpd(tree: xr.DataTree) -> dict[str, float]:
     import arviz_stats
 
+    unknown = {"elpd": np.nan, "se": np.nan, "k-hat": np.nan}
+    if "log_likelihood" not in tree:  # of moments in the place of rows
+        return unknown
     rows = tree["log_likelihood"].to_dataset()["x"].transpose("chain", "draw", "row")
     observed = tree["observed_data"].to_dataset() if "observed_data" in tree else xr.Dataset()
     weight = np.asarray(observed["weight"]) if "weight" in observed else np.ones(rows.sizes["row"])
     single = np.isin(weight, (0, 1)).all()  # a row of weight 1.7 cannot be left out one at a time
     if rows.sizes["chain"] * rows.sizes["draw"] < FEWEST or not single:
-        return {"elpd": np.nan, "se": np.nan, "k-hat": np.nan}
+        return unknown
     rows = rows[..., weight > 0]
     spread = np.ptp(rows.values, axis=(0, 1))
     varying = spread > 1e-9 * (1 + np.abs(rows.values[0, 0]))  # a row without a cell says the same of every θ

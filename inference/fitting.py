@@ -177,7 +177,8 @@ def make_task(model: Model, data: Any, seed: int, start: Mapping[str, ArrayLike]
     hyper, prior, rows = as_arrays((dict(model.hyper), dict(model.prior), on_host))
     condensed = rows if model.condense is None else as_arrays(model.condense(on_host))
     key = jax.random.PRNGKey(seed)
-    return Task(model, hyper, prior, rows, condensed, key, checked_start(model, hyper, rows, start), reporter)
+    task = Task(model, hyper, prior, rows, condensed, key, checked_start(model, hyper, rows, start), reporter)
+    return task._replace(moments=isinstance(data, Data) and data.moments)
 
 
 def checked_start(model: Model, hyper: Pytree, rows: Pytree, start: Mapping[str, ArrayLike] | None) -> Any:

@@ -21,6 +21,7 @@ from inference.fitting import as_arrays, check_seed, require_model, x64
 from inference.prediction import draws_of
 from models.base import Expected, Hyper, Model, Pytree, Sites, ZooError
 from models.columns import Layout
+from models.data import require_rows
 from models.rows import spread
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def impute(
         raise ZooError(f"{model.name} needs complete rows: it has nothing to say of missing cells")
     if isinstance(num_draws, bool) or not isinstance(num_draws, int) or num_draws < 1:
         raise ZooError(f"num_draws must be a whole number above 0, got {num_draws!r}")
+    require_rows(data, "no cell of theirs can be filled in")
     rows, like, draws = model.rows(data), model.table.cells, draws_of(source)
     row, column = np.nonzero(np.isnan(np.asarray(model.table.observed(rows))))
     some, place = np.unique(row, return_inverse=True)

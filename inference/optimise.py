@@ -145,6 +145,8 @@ def require_single_rows(task: Task, algebra: Algebra) -> None:
 
     A row of weight 2 is two rows, each with a latent of its own; one latent counted twice is another posterior.
     """
+    if task.moments:
+        raise ZooError("a covariance is no rows, and this method has one latent a row; use nuts, em or cavi instead")
     weight, allowed = (getattr(task.rows, name, None) for name in ("weight", "allowed"))
     if weight is None:
         return

@@ -25,6 +25,7 @@ class Task(NamedTuple):
     reporter: Reporter
     folder: Path | None = None  # where samplers leave their checkpoints
     fingerprint: str = ""  # of model, data, options and seed: which checkpoints are this run's own
+    moments: bool = False  # whether the rows stand for a mean and a covariance, and are none
 
     def checkpoint(self, phase: str) -> Path | None:
         """The checkpoint file of one phase of a sampler, or None without a folder."""

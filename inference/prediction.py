@@ -16,12 +16,15 @@ from inference.fitting import as_arrays, checked_start, require_model, x64
 from inference.relabel import doubts_labels
 from inference.sweep import BLOCK, block_map
 from models.base import Algebra, Expected, Hyper, Model, Pytree, Sites, Stats, ZooError, reports_probabilities
-from models.data import Data, has_missing_cell
+from models.data import Data, has_missing_cell, require_rows
+
+ROWLESS = "there is nothing to say of them one by one; new rows, about the same mean, can be given"
 
 
 def log_likelihood(model: Model, sites: Sites, data: Any, precision: int = 64) -> np.ndarray:
     """Log p(x_n | θ) of every row, latents summed out: (N,). ``sites`` is a dict of the program's sites."""
     require_model(model)
+    require_rows(data, ROWLESS)
     with x64(precision):
         hyper, prior, rows = as_arrays((dict(model.hyper), dict(model.prior), model.rows(data)))
         at = checked_start(model, hyper, rows, sites)
@@ -40,7 +43,8 @@ def predict(
 
     Returns ``probs`` (row, component) = p(z = k | x), ``assignment`` (row), the most probable component, and ``log_density``
     (row) = log p(x). Averaging is over the posterior: p(z = k | x) = Σ_s p(x, z = k | θ_s) / Σ_s p(x | θ_s). A model of
-    factors has ``scores`` and ``scores_sd`` (row, factor) and the ``reconstruction`` (row, column) from them in their place.
+    factors has ``scores`` and ``scores_sd`` (row, factor) and the ``reconstruction`` (row, column) from them in their place,
+    one of sequences what `inference.decoding.states` says of every step.
     Where cells are missing also what `inference.imputation.impute` says of them, in ``num_draws`` draws by ``seed``; 0 is for
     none. Where labels, or factors, are not told apart in the draws, ``attrs["warnings"]`` says so. The labels of ``data`` are
     not looked at. Raises `ZooError` for data with other columns than the model's, or a program that hides its latents.
@@ -56,10 +60,19 @@ def predict(
 def without_cells(model: Model, source: xr.DataTree | Sites, data: Any, precision: int = 64) -> xr.Dataset:
     """`predict` without a word on missing cells."""
     require_model(model)
-    found = (probabilities if reports_probabilities(model) else scores)(model, source, data, precision)
+    found = _predictor(model)(model, source, data, precision)
     said = str(source.attrs.get("warnings", "")).split("\n") if isinstance(source, xr.DataTree) else []
     doubts = [line for line in said if doubts_labels(line)]  # what is said of single components, or factors, is not to be read
     return found.assign_attrs(warnings="\n".join(doubts)) if doubts else found
+
+
+def _predictor(model: Model) -> Callable[..., xr.Dataset]:
+    """What is said of a row by the kind of its latents: one of several values, states one after another, or numbers."""
+    from inference.decoding import is_sequential, states
+
+    if is_sequential(model):
+        return states
+    return probabilities if reports_probabilities(model) else scores
 
 
 def scores(model: Model, source: xr.DataTree | Sites, data: Any, precision: int = 64) -> xr.Dataset:
@@ -67,6 +80,7 @@ def scores(model: Model, source: xr.DataTree | Sites, data: Any, precision: int 
     require_model(model)
     assert model.algebra is not None
     assert model.table is not None
+    require_rows(data, ROWLESS)
     with x64(precision):
         hyper, rows, draws = as_arrays((dict(model.hyper), model.rows(forget_labels(model, data)), draws_of(source)))
         found = _score_average(model.algebra, model.table.expected, hyper, rows, draws)

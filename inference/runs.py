@@ -11,7 +11,7 @@ from typing import Any
 import xarray as xr
 from omegaconf import OmegaConf
 
-from models.data import Data, ZooError, exists, load_data, require_complete, split
+from models.data import Data, ZooError, exists, load_data, require_complete, require_rows, split
 from models.documents import with_own_vocabulary
 
 MOST_DEVICES = 16
@@ -64,6 +64,8 @@ def execute(config: dict[str, Any], show_columns: bool = True) -> tuple[xr.DataT
         model.rows(held_out)  # what the model cannot read is said now, before anything runs
     if config["impute"] and getattr(model, "table", None) is None:  # a program has none either
         raise ZooError(f"impute=true: {config['model']['name']} needs complete rows, and has nothing to say of missing cells")
+    if config["impute"]:
+        require_rows(whole, "no cell of theirs can be filled in; leave impute=true out")
     from inference.report import write_report, write_summary
     from inference.results import environment, save
 
@@ -243,7 +245,8 @@ def load_program(path: str | None) -> Any:
 def run_folder(config: dict[str, Any], data: Data) -> Path:
     """The folder of this run, made now; an existing one that holds results is refused unless the run is resumed."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    title = Path(data.name).stem
+    source = config["data"]["name"]
+    title = Path(data.name).stem if source == "file" else source
     name = config["model"]["name"]
     folder = Path(config["out"] or _unused(Path("runs") / f"{name}-{config['method']}-{title}-{stamp}"))
     if config["resume"] is None and (folder / "results.nc").exists():

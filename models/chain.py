@@ -16,9 +16,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from models.base import Latent
-
-FEW = 16  # states up to which a product is written out
-UNROLL = 2  # steps of a loop that the compiler sees together
+from models.recursions import FEW, UNROLL, Steps, divisor, filter_states, smooth
 
 
 class Chain(NamedTuple):
@@ -39,8 +37,9 @@ class Path(NamedTuple):
 
 
 class Filtered(NamedTuple):
-    """What the forward recursion knows."""
+    """Natural parameters with what the forward recursion knows, which several verbs ask for."""
 
+    chain: Chain
     weight: Array  # (L, N, S): exp(emission − its largest entry)
     state: Array  # (L, N, S): p(z_t | x_1 … x_t), carried on beyond the length
     scale: Array  # (L, N): p(x_t | x_1 … x_{t−1}) / exp(largest emission); 1 beyond the length
@@ -63,35 +62,20 @@ def forward(local: Chain) -> Filtered:
     there = within(local)
     largest = lax.stop_gradient(local.emission.max(-1))
     largest = jnp.where(there & jnp.isfinite(largest), largest, 0.0)
-    weights = jnp.exp(local.emission - largest[..., None])
-    transition = jnp.exp(local.step)
-
-    def advance(carried: tuple[Array, Array], here: tuple[Array, Array]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-        expected, before = carried  # the state as seen from the steps before; the last one that there is
-        weight, there = here
-        joint = expected * weight
-        scale = joint.sum(-1)
-        state = jnp.where(there[:, None], joint / _divisor(scale)[:, None], before)
-        return (_product(state, transition), state), (state, jnp.where(there, scale, 1.0))
-
-    start = jnp.broadcast_to(jnp.exp(local.start), weights.shape[1:])
-    (_, last), (states, scales) = lax.scan(advance, (start, start), (weights, there), unroll=UNROLL)
-    return Filtered(weights, states, scales, largest, (last * jnp.exp(local.stop)[None, :]).sum(-1))
+    weight = jnp.exp(local.emission - largest[..., None])
+    steps = Steps(weight, there, _continues(local))
+    last, states, scales = filter_states(jnp.exp(local.start), jnp.exp(local.step), steps)
+    return Filtered(local, weight, states, scales, largest, (last * jnp.exp(local.stop)[None, :]).sum(-1))
 
 
-def _divisor(total: Array) -> Array:
-    """1 in the place of 0: what is impossible stays 0."""
-    return jnp.where(total > 0, total, 1.0)
+def filtered(local: Chain | Filtered) -> Filtered:
+    """The forward recursion, unless it has been run."""
+    return local if isinstance(local, Filtered) else forward(local)
 
 
-def _product(states: Array, matrix: Array) -> Array:
-    """(N, S) times (S, S); of few states term by term, which is faster than a call of the library a step."""
-    size = matrix.shape[0]
-    return (
-        states @ matrix
-        if size > FEW
-        else sum((states[:, i, None] * matrix[i] for i in range(1, size)), states[:, :1] * matrix[0])
-    )
+def natural(local: Chain | Filtered) -> Chain:
+    """The natural parameters alone."""
+    return local.chain if isinstance(local, Filtered) else local
 
 
 def _largest(states: Array, matrix: Array) -> Array:
@@ -107,33 +91,21 @@ def step_log_densities(found: Filtered) -> Array:
     return jnp.log(found.scale) + found.largest
 
 
-def _log_partition(local: Chain) -> Array:
-    found = forward(local)
+def _log_partition(local: Chain | Filtered) -> Array:
+    found = filtered(local)
     return (jnp.log(found.scale) + found.largest).sum(0) + jnp.log(found.end)
 
 
-def _mean(key: Array, local: Chain) -> Path:
-    """Forward and backward, β_t = step · (emission_{t+1} ∘ β_{t+1}) / scale_{t+1}; pairs are counted on the way back."""
-    found = forward(local)
-    transition, stop = jnp.exp(local.step), jnp.exp(local.stop)[None, :]
-    divisor = _divisor(found.end)[:, None]
-
-    def back(carried: tuple[Array, Array], here: tuple[Array, ...]) -> tuple[tuple[Array, Array], Array]:
-        ahead, pair = carried  # emission ∘ β / scale of the later step, 0 where there is none
-        state, weight, scale, there, continues = here
-        beta = jnp.where(continues[:, None], _product(ahead, transition.T), stop)
-        following = jnp.where(there[:, None], weight * beta / scale[:, None], 0.0)
-        both = jnp.where(there[:, None], state * beta / divisor, 0.0)
-        return (following, pair + state[:, :, None] * ahead[:, None, :]), both
-
-    size = found.state.shape[1:]
-    none = (jnp.zeros(size, stop.dtype), jnp.zeros((*size, size[1]), stop.dtype))
-    steps = (found.state, found.weight, _divisor(found.scale), within(local), _continues(local))
-    (_, pair), state = lax.scan(back, none, steps, reverse=True, unroll=UNROLL)
-    return Path(state, pair * transition[None] / divisor[..., None])
+def _mean(key: Array, local: Chain | Filtered) -> Path:
+    """Forward and backward: α_t ∘ β_t, and α_t step (emission_{t+1} ∘ β_{t+1}), over p(x)."""
+    found, local = filtered(local), natural(local)
+    transition, share = jnp.exp(local.step), 1 / divisor(found.end)
+    steps = Steps(found.weight, within(local), _continues(local))
+    state, pair = smooth(transition, jnp.exp(local.stop), share, found.state, found.scale, steps)
+    return Path(state, pair * transition[None])
 
 
-def _path(local: Chain, states: Array) -> Path:
+def path_of(local: Chain, states: Array) -> Path:
     """The path through states (L, N)."""
     size = local.step.shape[0]
     hot = jax.nn.one_hot(states, size, dtype=local.emission.dtype) * within(local)[..., None]
@@ -167,13 +139,43 @@ def viterbi(local: Chain) -> tuple[Array, Array]:
     return states, end.max(-1)
 
 
-def _mode(key: Array, local: Chain) -> Path:
-    return _path(local, viterbi(local)[0])
+def k_best(local: Chain, number: int) -> tuple[Array, Array]:
+    """(the ``number`` most probable paths (number, L, N), their exponents (number, N)), the best first.
+
+    Where there are fewer paths than that, the rest have the exponent −∞.
+    """
+    there = within(local)
+    rows, size = local.emission.shape[1:]
+
+    def advance(carried: tuple[Array, Array], here: tuple[Array, Array]) -> tuple[tuple[Array, Array], Array]:
+        best, end = carried  # (N, S, number): of the paths that reach a state; of those that have ended
+        emission, there = here
+        best = best + emission[..., None]
+        reached = best[:, :, None, :] + local.step[None, :, :, None]  # (N, before, after, number)
+        following, pointer = lax.top_k(jnp.swapaxes(reached, 1, 2).reshape(rows, size, -1), number)
+        return (following, jnp.where(there[:, None, None], best, end)), pointer  # before · number + rank
+
+    start = jnp.full((rows, size, number), -jnp.inf, local.start.dtype).at[..., 0].set(local.start[None, :])
+    (_, last), pointers = lax.scan(advance, (start, start), (local.emission, there))
+    worth, final = lax.top_k((last + local.stop[None, :, None]).reshape(rows, -1), number)  # state · number + rank
+
+    def back(later: Array, here: tuple[Array, Array]) -> tuple[Array, Array]:
+        pointer, continues = here  # (N, S, number): where the paths to a state at the next step come from
+        before = jnp.take_along_axis(pointer.reshape(rows, -1), later, axis=1)
+        place = jnp.where(continues[:, None], before, later)
+        return place, place // number
+
+    _, states = lax.scan(back, final, (pointers, _continues(local)), reverse=True)
+    return jnp.moveaxis(states, 2, 0), worth.T
 
 
-def sample_states(key: Array, local: Chain) -> Array:
+def _mode(key: Array, local: Chain | Filtered) -> Path:
+    return path_of(natural(local), viterbi(natural(local))[0])
+
+
+def sample_states(key: Array, local: Chain | Filtered) -> Array:
     """(L, N): a path of every row from p(z | x), the last state first, each then given the one that follows it."""
-    found = forward(local)
+    found, local = filtered(local), natural(local)
     back_from, stop = jnp.exp(local.step).T, jnp.exp(local.stop)[None, :]
     uniform = jax.random.uniform(key, found.scale.shape, found.state.dtype)
 
@@ -192,8 +194,8 @@ def _draw(uniform: Array, weights: Array) -> Array:
     return (cumulative <= uniform[:, None] * cumulative[:, -1:]).sum(-1).clip(0, weights.shape[-1] - 1)
 
 
-def _sample(key: Array, local: Chain) -> Path:
-    return _path(local, sample_states(key, local))
+def _sample(key: Array, local: Chain | Filtered) -> Path:
+    return path_of(natural(local), sample_states(key, local))
 
 
 def ends(z: Path, length: Array) -> tuple[Array, Array]:
@@ -201,7 +203,8 @@ def ends(z: Path, length: Array) -> tuple[Array, Array]:
     return z.state[0], jnp.take_along_axis(z.state, (length - 1)[None, :, None], axis=0)[0]
 
 
-def _energy(z: Path, local: Chain) -> Array:
+def _energy(z: Path, local: Chain | Filtered) -> Array:
+    local = natural(local)
     first, last = ends(z, local.length)
     emitted = _weighed(z.state, local.emission).sum((0, 2))
     followed = _weighed(z.pair, local.step[None]).sum((1, 2))

@@ -121,6 +121,8 @@ def load_data(
         raise ZooError(f"{data.name} has no rows")
     if (cell := first_cell(data, np.isinf)) is not None:
         raise ZooError(f"{data.name}: column {cell.column!r}, row {cell.row + 1}: the value is infinite; correct or remove it")
+    if threshold is not None or labels is not None or weight is not None or data.categories:
+        require_rows(data, "threshold, labels, weight and categories are for rows")
     data = with_labels(_binarised(data, threshold), labels)
     return data._replace(name=name or data.name, weight=_checked_weight(weight, data))
 
@@ -229,6 +231,12 @@ def first_cell(data: Data, wanted: Callable[[np.ndarray], np.ndarray]) -> Cell |
 def has_missing_cell(data: Data) -> bool:
     """Whether some cell of a table is missing."""
     return first_cell(data, np.isnan) is not None
+
+
+def require_rows(data: Any, why: str) -> None:
+    """A `ZooError` for moments that stand in the place of rows."""
+    if isinstance(data, Data) and data.moments:
+        raise ZooError(f"{data.name} is no rows: {why}")
 
 
 def require_complete(data: Data, reader: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from models.covariances import ability
 from models.data import Data, ZooError
 from models.sequence_datasets import casino, earthquakes, ice_cream, letters, tagger
 
@@ -236,6 +237,7 @@ DATASETS: dict[str, Callable[..., Data]] = {
     "martians_survey": martians_survey,
     "blobs": blobs,
     "factors": factors,
+    "ability": ability,
     "spam": spam,
     "python_lines": python_lines,
     "python_shapes": python_shapes,

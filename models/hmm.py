@@ -27,9 +27,9 @@ import numpyro
 from jax import Array
 from numpyro import distributions as dist
 
-from models.base import Algebra, Data, Hyper, Model, Permutation, Sites, Stats, ZooError, on_host
+from models.base import Algebra, Data, Hyper, Model, Permutation, Sites, Stats, ZooError
 from models.categories import categorical, levels_of
-from models.chain import Chain, Path, chain, ends
+from models.chain import Chain, Filtered, Path, chain, ends, forward
 from models.data import as_data, is_sparse, require_filled
 from models.discrete import DISCRETE
 from models.distributions import HiddenMarkov, StatePath, observed_part
@@ -37,27 +37,13 @@ from models.emissions import Emission
 from models.families import dirichlet
 from models.gaussian_rows import flat
 from models.gaussians import GAUSSIANS
-from models.hyperparameters import check_hyper, given_numbers
+from models.hmm_prior import START, STATE, TRANSITION, Shape, hyperparameters, pseudo_statistics
 from models.missing import partly_observed
 from models.rows import spread
 from models.steps import Steps, Timed, flattened, steps_of, timed
 from models.symbols import symbols
 
 EMISSIONS = ("categorical", "gaussian", "poisson", "bernoulli")
-START, TRANSITION, STATE = "start_probs", "transition_probs", "state"
-
-
-class Shape(NamedTuple):
-    """What tells one chain from another."""
-
-    size: int  # S
-    boundary: bool
-    proper: bool
-
-    @property
-    def num_next(self) -> int:
-        """S, and one more for the boundary."""
-        return self.size + self.boundary
 
 
 class Structure(NamedTuple):
@@ -252,61 +238,6 @@ def rows_shape(rows: Timed) -> tuple[int, int]:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Prior
-
-
-def hyperparameters(steps: Steps, emission: Emission, shape: Shape, prior: Any) -> dict[str, np.ndarray]:
-    """The prior in textbook terms, as numbers: the defaults with the user's over them; raises `ZooError`."""
-    table = steps.table
-    constants = emission.constants(table)
-    if not shape.proper:
-        return constants
-    blocks = {
-        START: {"concentration": "start_concentration"},
-        TRANSITION: {"concentration": "transition_concentration"},
-        STATE: {name: name for name in emission.parameters},
-    }
-    usual = {"start_concentration": 1.1, "transition_concentration": 1.1} | emission.defaults(table, shape.size)
-    columns = len(table.columns)
-    chains = {"start_concentration": (shape.size,), "transition_concentration": (shape.size, shape.num_next)}
-    hyper = usual | given_numbers(prior, blocks)
-    hyper["transition_concentration"] = _by_row(hyper["transition_concentration"], chains["transition_concentration"])
-    checked = check_hyper(hyper, emission.shapes(columns) | {"start_concentration": (shape.size,)}, emission.bounds(columns))
-    return checked | {"transition_concentration": hyper["transition_concentration"]} | constants
-
-
-def _by_row(value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Concentrations (S, S + 1) of the transitions, from a number, a row, or all of them; raises `ZooError`."""
-    try:
-        found = np.array(np.broadcast_to(np.asarray(value, dtype=np.float64), shape))
-    except (TypeError, ValueError) as error:
-        raise ZooError(f"prior transition_concentration: expected numbers of shape {shape}, got {value!r}") from error
-    if not (np.isfinite(found) & (found > 0)).all():
-        raise ZooError("prior transition_concentration must be finite and above 0")
-    return found
-
-
-def pseudo_statistics(
-    hyper: Hyper, algebra: Algebra, emission: Emission, shape: Shape, data: Data, rows: Callable[[Any], Timed]
-) -> dict[str, Stats]:
-    """The prior as pseudo-statistics: Dirichlet nu = concentration − 1, and the emission's block; flat: nu = 0."""
-    if shape.proper:
-        return {
-            START: on_host(hyper["start_concentration"] - 1),
-            TRANSITION: on_host(hyper["transition_concentration"] - 1),
-            STATE: emission.prior(hyper, shape.size),
-        }
-    with jax.enable_x64(True):
-        x = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape[2:]), leaf.dtype), rows(data).x)
-        z = jax.ShapeDtypeStruct((1, shape.size), np.float64)
-        block = jax.eval_shape(lambda x, z: emission.statistics(z, emission.features(hyper, x)), x, z)
-    zeros = {START: np.zeros(shape.size), TRANSITION: np.zeros((shape.size, shape.num_next))}
-    return {name: on_host(leaf) for name, leaf in zeros.items()} | {
-        STATE: jax.tree.map(lambda leaf: on_host(np.zeros(leaf.shape)), block)
-    }
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 # Algebra
 
 
@@ -328,19 +259,19 @@ def features(emission: Emission, hyper: Hyper, rows: Timed) -> Features:
     )
 
 
-def local(emission: Emission, shape: Shape, T: Stats) -> Callable[[Features], Chain]:
+def local(emission: Emission, shape: Shape, T: Stats) -> Callable[[Features], Filtered]:
     """E-step: log probabilities of starts, steps and stops, and log p(x_t | θ_i) of every step and state."""
     log_density = emission.log_density(T[STATE])
     transition = T[TRANSITION]
     stop = transition[:, shape.size] if shape.boundary else jnp.zeros(shape.size, transition.dtype)
 
-    def natural_parameters(features: Features) -> Chain:
+    def natural_parameters(features: Features) -> Filtered:
         density = log_density(features.observed).reshape(-1, features.length.shape[0], shape.size)
         if features.seen is not None:
             density = jnp.where(features.seen[..., None], density, 0.0)
         if features.allowed is not None:
             density = jnp.where(features.allowed, density, -jnp.inf)
-        return Chain(T[START], transition[:, : shape.size], stop, density, features.length)
+        return forward(Chain(T[START], transition[:, : shape.size], stop, density, features.length))
 
     return natural_parameters
 

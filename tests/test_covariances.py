@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from inference import compare, fit
+from inference import compare, fit, impute, predict
+from inference.assembly import data_of
 from inference.shell import guarded, run_main
 from models import MODELS, ZooError, load_data
 from models.data import split
@@ -116,6 +117,23 @@ def test_moments_are_no_rows():
         split(data, 0.25, 0)
     with pytest.raises(ZooError, match="one latent a row"):
         fit(MODELS["ppca"](data), data, "stochastic_em")
+    options = {"kind": "covariance", "num_rows": 13}  # as many as the rows that stand for them, each of weight 1
+    few = load_data(matrix(), **options)
+    model = MODELS["ppca"](few)
+    with pytest.raises(ZooError, match="one latent a row"):
+        fit(model, few, "gibbs")
+    tree = fit(model, few, "cavi", num_samples=50, num_starts=1)
+    assert not {"log_likelihood", "latent"} & set(tree.children)  # nothing is said row by row
+    assert np.isnan(compare({"cavi": tree}).table["elpd"].iloc[0])
+    again = data_of(tree)
+    assert again.moments
+    for asked in (lambda: predict(model, tree, again), lambda: impute(model, tree, again)):
+        with pytest.raises(ZooError, match="is no rows"):
+            asked()
+    assert predict(model, tree, X[:4])["scores"].shape == (4, 2)
+    for wrong in ({"threshold": 0.5}, {"labels": [0] * 13}, {"weight": np.ones(13)}, {"types": {"x0": "category"}}):
+        with pytest.raises(ZooError):
+            load_data(matrix(), **options, **wrong)
     wide = COVARIANCE * np.outer(*[np.where(np.arange(12) == 0, 1e7, 1.0)] * 2)
     wide[0, 1] = wide[1, 0] = 2e7  # a correlation of 2
     with pytest.raises(ZooError, match="correlations have the eigenvalue"):

@@ -23,13 +23,14 @@ SHAPES = {
     "martians": (500, 2),
     "blobs": (500, 2),
     "factors": (300, 12),
+    "ability": (7, 6),  # weighted rows that stand for 112
     "ice_cream": (33, 1),
     "earthquakes": (107, 1),
     "casino": (300, 1),
     "letters": (5000, 1),
     "tagger": (1554, 1),
 }
-UNLABELLED = {"diabetes", "factors", "ice_cream", "earthquakes"}
+UNLABELLED = ("diabetes", "factors", "ability", "ice_cream", "earthquakes")
 
 
 @pytest.fixture

@@ -1,0 +1,98 @@
+"""What the benchmarks of samplers share: pooled runs, the effective size of the slowest functional, whether means agree."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.measure import median
+
+CONSTANT = 1e-6  # standard deviation below which a functional says nothing
+AGREEMENT = 4.5  # largest difference of two means, in Monte Carlo standard errors
+
+Draws = Mapping[str, np.ndarray]  # site or functional -> (chain, draw, ...)
+
+
+class Sampled(NamedTuple):
+    """Fresh processes of one sampler, pooled."""
+
+    end_to_end: list[float]  # seconds, one a process
+    sampling: list[float]  # seconds, one a later seed
+    functionals: list[Draws]  # one a run, in the order of the runs
+    fresh: list[bool]  # whether the run was the first of its process
+
+
+def save(folder: str, seed: int, draws: Draws) -> None:
+    """Draws of one run, by seed."""
+    np.savez(Path(folder) / f"{seed}.npz", allow_pickle=False, **draws)
+
+
+def functionals_of(model: Any, data: Any, draws: Draws) -> Draws:
+    """The zoo's functionals at anybody's draws, one entry a number: (chain, draw)."""
+    from inference.evaluate import evaluate
+    from inference.fitting import as_arrays, x64
+
+    chains, samples = next(iter(draws.values())).shape[:2]
+    flat = {name: value.reshape(-1, *value.shape[2:]) for name, value in draws.items()}
+    with x64(64):
+        hyper, prior, rows = as_arrays((dict(model.hyper), dict(model.prior), model.rows(data)))
+        found = evaluate(model, hyper, prior, rows, flat).functionals
+    split: dict[str, np.ndarray] = {}
+    for name, value in found.items():
+        columns = value.reshape(chains, samples, -1)
+        split |= {f"{name}[{index}]": columns[..., index] for index in range(columns.shape[-1])}
+    return split
+
+
+def pool(parts: list[Sampled]) -> Sampled:
+    """Several processes of one sampler as one."""
+    return Sampled(*([item for part in lists for item in part] for lists in zip(*parts, strict=True)))
+
+
+def varying(samplers: Mapping[str, Sampled]) -> list[str]:
+    """The functionals that are not constant under any sampler."""
+    names = list(samplers["nuts"].functionals[0])
+    return [n for n in names if min(np.std([run[n] for run in s.functionals]) for s in samplers.values()) > CONSTANT]
+
+
+def smallest_ess(run: Draws, names: list[str]) -> float:
+    """The smallest bulk effective sample size of one run."""
+    from arviz_stats import ess
+
+    return min(float(np.squeeze(ess(run[name]))) for name in names)
+
+
+def worst_rhat(sampled: Sampled, names: list[str]) -> float:
+    """The largest rank-normalised split R-hat, all chains of all runs together."""
+    from arviz_stats import rhat
+
+    return max(float(np.squeeze(rhat(np.concatenate([run[name] for run in sampled.functionals])))) for name in names)
+
+
+def disagreement(one: Sampled, other: Sampled, names: list[str]) -> float:
+    """The largest difference of a functional's mean between two samplers, in Monte Carlo standard errors."""
+    from arviz_stats import mcse
+
+    worst = 0.0
+    for name in names:
+        draws = [np.concatenate([run[name] for run in sampled.functionals]) for sampled in (one, other)]
+        error = np.sqrt(sum(float(np.squeeze(mcse(values))) ** 2 for values in draws))
+        worst = max(worst, abs(draws[0].mean() - draws[1].mean()) / error)
+    return float(worst)
+
+
+class Rates(NamedTuple):
+    """Smallest effective sample sizes per second, medians over the runs."""
+
+    end_to_end: float
+    sampling: float
+
+
+def rates(sampled: Sampled, names: list[str]) -> Rates:
+    """Each run's effective sample size over its own seconds."""
+    sizes = [smallest_ess(run, names) for run in sampled.functionals]
+    first = [size for size, fresh in zip(sizes, sampled.fresh, strict=True) if fresh]
+    later = [size for size, fresh in zip(sizes, sampled.fresh, strict=True) if not fresh]
+    pairs = ((first, sampled.end_to_end), (later, sampled.sampling))
+    return Rates(*(median(size / took for size, took in zip(*pair, strict=True)) for pair in pairs))

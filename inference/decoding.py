@@ -1,0 +1,280 @@
+"""What a fitted chain says of sequences: states step by step, whole paths, and how surprising every step is.
+
+Two questions have two answers (document 002): the most probable state of every step, each by itself (``assignment``, which gets
+most steps right), and the most probable path as a whole (``viterbi``, which gets most sequences right, and never makes an
+impossible step). Both are averaged over the draws θ_s of a posterior, which new rows x weigh by p(x | θ_s).
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jax import Array
+
+from inference.fitting import as_arrays, require_model, x64
+from inference.prediction import draws_of, forget_labels
+from inference.sweep import block_map
+from models.base import Algebra, Hyper, Model, Pytree, Sites, ZooError
+from models.chain import Filtered, chain, k_best, path_of, sample_states, step_log_densities, viterbi, within
+from models.rows import spread
+
+CANDIDATES = 20  # draws, evenly spread, whose best paths are weighed against each other
+SCORED = 200  # draws, evenly spread, over which a path is weighed
+HOW = ("viterbi", "max_prob_tag", "sample", "k_best")
+
+
+def is_sequential(model: Model) -> bool:
+    """Whether a row of the model is a sequence, with a state at every step."""
+    return model.algebra is not None and model.algebra.latent is chain
+
+
+def require_sequential(model: Model) -> Algebra:
+    """The algebra of a model of sequences; raises `ZooError`."""
+    require_model(model)
+    if model.algebra is None or not is_sequential(model):
+        raise ZooError(f"{model.name} has no states that follow each other, so there are no paths to decode")
+    return model.algebra
+
+
+def states(model: Model, source: xr.DataTree | Sites, data: Any, precision: int = 64) -> xr.Dataset:
+    """`predict` of sequences, averaged over the draws of a result, or at a dict of sites.
+
+    ``probs`` (row, time, state) = p(z_t = i | x) and ``assignment`` (row, time), its largest; ``viterbi`` (row, time), the most
+    probable path, and its ``viterbi_log_prob`` (row) = log p(path | x); ``log_density`` (row) = log p(x), and
+    ``step_log_density`` (row, time) = log p(x_t | x_1 … x_{t−1}), which sum to it but for the stop at the boundary. Beyond the
+    end of a sequence NaN, and −1 for a state. Raises `ZooError` for a sequence of probability 0.
+    """
+    algebra = require_sequential(model)
+    with x64(precision):
+        hyper, rows, draws = as_arrays((dict(model.hyper), model.rows(forget_labels(model, data)), draws_of(source)))
+        found = _average(algebra, hyper, rows, draws)
+        total, probs, steps = (np.asarray(leaf, dtype=np.float64) for leaf in found)
+        _refuse_impossible(total)
+        paths, worth = _best_paths(algebra, hyper, rows, draws, 1)
+    there = np.arange(probs.shape[1])[None, :] < np.asarray(rows.length)[:, None]
+    values = {
+        "probs": np.where(there[..., None], probs, np.nan),
+        "assignment": np.where(there, probs.argmax(-1), -1),
+        "viterbi": np.where(there, paths[0], -1),
+        "viterbi_log_prob": worth[0] - total,
+        "log_density": total,
+        "step_log_density": np.where(there, steps, np.nan),
+    }
+    return _with_dims(model, values)
+
+
+def decode(
+    model: Model,
+    source: xr.DataTree | Sites,
+    data: Any,
+    how: str = "viterbi",
+    num_paths: int = 1,
+    seed: int = 0,
+    precision: int = 64,
+) -> xr.Dataset:
+    """Paths of states through every sequence: ``states`` (path, row, time), −1 beyond the end, and ``log_prob`` (path, row).
+
+    ``how`` is "viterbi", the most probable path; "max_prob_tag", the most probable state of every step; "k_best", the
+    ``num_paths`` most probable paths; or "sample", so many drawn from p(path | x). ``log_prob`` is log p(path | x), averaged
+    over the draws of a result, −∞ for an impossible path. The best paths of a posterior are looked for among those of
+    `CANDIDATES` draws. Raises `ZooError` for an unknown ``how``, and for a sequence of probability 0.
+    """
+    algebra = require_sequential(model)
+    if how not in HOW:
+        raise ZooError(f"how={how!r} is not one of {', '.join(HOW)}")
+    if isinstance(num_paths, bool) or not isinstance(num_paths, int) or num_paths < 1:
+        raise ZooError(f"num_paths must be a whole number above 0, got {num_paths!r}")
+    if num_paths > 1 and how not in ("sample", "k_best"):
+        raise ZooError(f"how={how} is one path; num_paths={num_paths} is for sample and k_best")
+    with x64(precision):
+        hyper, rows, draws = as_arrays((dict(model.hyper), model.rows(forget_labels(model, data)), draws_of(source)))
+        total, probs, _ = (np.asarray(leaf) for leaf in _average(algebra, hyper, rows, draws))
+        _refuse_impossible(total)
+        if how in ("viterbi", "k_best"):
+            paths, worth = _best_paths(algebra, hyper, rows, draws, num_paths)
+        else:
+            drawn = how == "sample"
+            paths = _drawn_paths(algebra, hyper, rows, draws, num_paths, seed) if drawn else probs.argmax(-1)[None]
+            worth = _weighed(algebra, hyper, rows, _some(draws, SCORED), paths)
+    there = np.arange(paths.shape[2])[None, :] < np.asarray(rows.length)[:, None]
+    found = _with_dims(model, {"states": np.where(there[None], paths, -1), "log_prob": worth - total}, ("path",))
+    return found.assign_coords(path=np.arange(len(paths)))
+
+
+def stepwise(model: Model, tree: xr.DataTree, data: Any) -> xr.DataTree:
+    """A copy of a result whose ``log_likelihood`` is log p(x_t | x_1 … x_{t−1}, θ) of every step, for `arviz.loo` over time.
+
+    The group has the dimensions (chain, draw, row), a row for every step of all sequences, with ``sequence`` and ``time``. Of
+    the last step it is also that the boundary follows. Raises `ZooError` for a result without draws.
+    """
+    algebra = require_sequential(model)
+    if "posterior" not in tree:
+        raise ZooError("stepwise needs the draws of a result; predict(…)['step_log_density'] is of a point")
+    posterior = {str(name): np.asarray(value) for name, value in tree["posterior"].to_dataset().data_vars.items()}
+    shape = next(iter(posterior.values())).shape[:2]
+    with x64(int(tree.attrs.get("precision", 64))):
+        flat = {name: value.reshape(-1, *value.shape[2:]) for name, value in posterior.items()}
+        hyper, rows, draws = as_arrays((dict(model.hyper), model.rows(data), flat))
+        found = np.asarray(_step_densities(algebra, hyper, rows, draws))  # (draws, N, L)
+    length = np.asarray(rows.length)
+    sequence, time = np.nonzero(np.arange(found.shape[2])[None, :] < length[:, None])
+    values = found[:, sequence, time].reshape(*shape, -1)
+    coords = {
+        "chain": np.arange(shape[0]),
+        "draw": np.arange(shape[1]),
+        "row": np.arange(values.shape[2]),
+        "sequence": ("row", sequence),
+        "time": ("row", time + 1),
+    }
+    copied = tree.copy()
+    copied["log_likelihood"] = xr.DataTree(xr.Dataset({"x": (("chain", "draw", "row"), values)}, coords=coords))
+    return copied
+
+
+def _with_dims(model: Model, values: Mapping[str, np.ndarray], lead: tuple[str, ...] = ()) -> xr.Dataset:
+    """Arrays by (row, time, state), as many as they have, after ``lead``."""
+    dims = (*lead, *model.dims[model.reports])
+    coords = {dim: model.coords.get(dim) for dim in dims}
+    variables = {name: (dims[: value.ndim], value) for name, value in values.items()}
+    sizes = {dim: size for names, value in variables.values() for dim, size in zip(names, value.shape, strict=True)}
+    labels = {dim: list(coords[dim] or range(size))[:size] for dim, size in sizes.items()}
+    # Sequences that are longer than any that the model was built on have more steps than names.
+    return xr.Dataset(
+        variables,
+        coords={dim: names if len(names) == sizes[dim] else np.arange(1, sizes[dim] + 1) for dim, names in labels.items()},
+    )
+
+
+def _refuse_impossible(log_density: np.ndarray) -> None:
+    finite = np.isfinite(log_density)
+    if not finite.all():
+        raise ZooError(
+            f"sequence {int(np.argmin(finite)) + 1} has probability 0: no path of states can emit it, for it has a symbol "
+            "never seen, or a step that never happened; under prior=default nothing is impossible"
+        )
+
+
+def _some(draws: Sites, most: int) -> dict[str, Array]:
+    """At most so many of the draws, evenly spread."""
+    size = len(next(iter(draws.values())))
+    return {name: leaf[spread(size, most)] for name, leaf in draws.items()}
+
+
+def _local(algebra: Algebra, hyper: Hyper, sites: Sites, rows: Pytree) -> Filtered:
+    found: Filtered = algebra.local(algebra.natural(hyper, sites))(algebra.features(hyper, rows))
+    return found
+
+
+@partial(jax.jit, static_argnames=("algebra",))
+def _average(algebra: Algebra, hyper: Hyper, rows: Pytree, draws: Sites) -> tuple[Array, Array, Array]:
+    """(log mean density (N,), state probabilities (N, L, S) and log densities of steps (N, L)), averaged over draws."""
+
+    def at(sites: Sites) -> tuple[Array, ...]:
+        def block(rows: Pytree) -> tuple[Array, ...]:
+            local = _local(algebra, hyper, sites, rows)
+            until = jnp.cumsum(step_log_densities(local), axis=0).T
+            probs = chain.report(chain.mean(jax.random.PRNGKey(0), local))
+            return chain.log_partition(local), probs, until
+
+        return block_map(block, rows)
+
+    def one(sums: tuple[Array, ...], sites: Sites) -> tuple[tuple[Array, ...], None]:
+        log_density, probs, until = at(sites)
+        total = jnp.logaddexp(sums[0], log_density)
+        share = jnp.where(total > -jnp.inf, jnp.exp(log_density - total), 0.0)[:, None, None]
+        return (total, sums[1] + share * (probs - sums[1]), jnp.logaddexp(sums[2], until)), None
+
+    shapes = jax.eval_shape(lambda: at(jax.tree.map(lambda leaf: leaf[0], draws)))
+    none = [jnp.full(shape.shape, fill, shape.dtype) for shape, fill in zip(shapes, (-jnp.inf, 0.0, -jnp.inf), strict=True)]
+    (total, probs, until), _ = jax.lax.scan(one, tuple(none), draws)
+    size = jnp.log(jax.tree.leaves(draws)[0].shape[0])
+    return total - size, probs, jnp.diff(until - size, axis=1, prepend=0.0)
+
+
+@partial(jax.jit, static_argnames=("algebra",))
+def _step_densities(algebra: Algebra, hyper: Hyper, rows: Pytree, draws: Sites) -> Array:
+    """(draws, N, L); what the boundary says is of the last step."""
+
+    def one(sites: Sites) -> Array:
+        found = _local(algebra, hyper, sites, rows)
+        steps = step_log_densities(found).T
+        last = jnp.arange(steps.shape[1])[None, :] == found.chain.length[:, None] - 1
+        return steps + jnp.where(last, jnp.log(found.end)[:, None], 0.0)
+
+    return jax.lax.map(one, draws)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Paths
+
+
+def _best_paths(algebra: Algebra, hyper: Hyper, rows: Pytree, draws: Sites, number: int) -> tuple[np.ndarray, np.ndarray]:
+    """(paths (number, N, L), log mean p(path, x | θ) (number, N)): the best among the best of some draws, the best first."""
+    found = np.asarray(_candidates(algebra, number, hyper, rows, _some(draws, CANDIDATES)))  # (candidates, N, L)
+    worth = _weighed(algebra, hyper, rows, _some(draws, SCORED), found)
+    paths, values = [], []
+    for n in range(found.shape[1]):
+        _, first = np.unique(found[:, n], axis=0, return_index=True)  # a path that several draws propose counts once
+        order = first[np.argsort(-worth[first, n], kind="stable")][:number]
+        order = np.append(order, np.repeat(order[:1], number - len(order)))  # fewer paths than asked for: the best again,
+        paths.append(found[order, n])
+        values.append(np.where(np.arange(number) < len(first), worth[order, n], -np.inf))  # with probability 0
+    return np.stack(paths, axis=1), np.stack(values, axis=1)
+
+
+@partial(jax.jit, static_argnames=("algebra", "number"))
+def _candidates(algebra: Algebra, number: int, hyper: Hyper, rows: Pytree, draws: Sites) -> Array:
+    """(draws · number, N, L)."""
+
+    def one(sites: Sites) -> Array:
+        local = _local(algebra, hyper, sites, rows).chain
+        paths = k_best(local, number)[0] if number > 1 else viterbi(local)[0][None]
+        return jnp.where(within(local)[None], paths, 0)
+
+    found = jax.lax.map(one, draws)  # (draws, number, L, N)
+    return jnp.swapaxes(found.reshape(-1, *found.shape[2:]), 1, 2)
+
+
+def _weighed(algebra: Algebra, hyper: Hyper, rows: Pytree, draws: Sites, paths: np.ndarray) -> np.ndarray:
+    """Log mean over the draws of p(path, x | θ): (paths, N)."""
+    found = _log_joint_of_paths(algebra, hyper, rows, draws, jnp.asarray(np.swapaxes(paths, 1, 2)))
+    return np.asarray(jax.nn.logsumexp(found, axis=0) - jnp.log(found.shape[0]))
+
+
+@partial(jax.jit, static_argnames=("algebra",))
+def _log_joint_of_paths(algebra: Algebra, hyper: Hyper, rows: Pytree, draws: Sites, paths: Array) -> Array:
+    """(draws, paths, N), of paths (paths, L, N)."""
+
+    def one(sites: Sites) -> Array:
+        local = _local(algebra, hyper, sites, rows).chain
+        return jax.lax.map(lambda states: chain.energy(path_of(local, states), local), paths)
+
+    return jax.lax.map(one, draws)
+
+
+@partial(jax.jit, static_argnames=("algebra", "number"))
+def _drawn(algebra: Algebra, number: int, hyper: Hyper, rows: Pytree, draws: Sites, key: Array) -> Array:
+    """(number, L, N): each path of each row from a draw of θ of its own, chosen by p(x | θ)."""
+    log_density = jax.lax.map(lambda sites: chain.log_partition(_local(algebra, hyper, sites, rows)), draws)  # (draws, N)
+
+    def one(key: Array) -> Array:
+        key_theta, key_z = jax.random.split(key)
+        chosen = jax.random.categorical(key_theta, log_density, axis=0)  # (N,)
+
+        def at(row: tuple[Array, Array, Pytree]) -> Array:
+            key, place, own = row
+            sites = {name: leaf[place] for name, leaf in draws.items()}
+            return sample_states(key, _local(algebra, hyper, sites, jax.tree.map(lambda leaf: leaf[None], own)))[:, 0]
+
+        return jax.lax.map(at, (jax.random.split(key_z, len(chosen)), chosen, rows)).T
+
+    return jax.lax.map(one, jax.random.split(key, number))
+
+
+def _drawn_paths(algebra: Algebra, hyper: Hyper, rows: Pytree, draws: Sites, number: int, seed: int) -> np.ndarray:
+    """(number, N, L)."""
+    return np.swapaxes(np.asarray(_drawn(algebra, number, hyper, rows, draws, jax.random.PRNGKey(seed))), 1, 2)
