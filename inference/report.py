@@ -117,7 +117,12 @@ def _agreement(tree: xr.DataTree) -> str:
     decoded = "latent" in tree and "decode" in tree["latent"]
     if "label" not in tree["observed_data"] or not decoded or tree.attrs.get("labels_observed", 0):
         return ""
-    score = adjusted_rand_index(values(tree, "observed_data", "label"), values(tree, "latent", "decode"))
+    label, decode = values(tree, "observed_data", "label"), values(tree, "latent", "decode").ravel()
+    decode = decode[decode >= 0]  # of sequences, without what is beyond their ends: a latent a step, as labels are
+    known = label >= 0
+    if decode.shape != label.shape or not known.any():  # labels of whole documents
+        return ""
+    score = adjusted_rand_index(label[known], decode[known])
     return f"adjusted Rand index of the most probable components against the labels of the data: {score:.3f}"
 
 

@@ -221,10 +221,10 @@ def _weighed(value: Array, weight: Array) -> Array:
 def _independent(key: Array, probs: Array) -> Path:
     """Steps with probabilities (N, L, S), 0 beyond the length, of which a random share stays in the state of the one before.
 
-    The others know nothing of each other. Starts differ in that share: what they see of the data alone may lead all of them to
-    states that take turns, or all to states that stay.
+    The others know nothing of each other. Starts differ in that share, which is 0 for half of them: what they see of the data
+    alone may lead all of them to states that take turns, and states made to stay may never find those that do.
     """
-    share = jax.random.uniform(key, (), probs.dtype)
+    share = jnp.maximum(2 * jax.random.uniform(key, (), probs.dtype) - 1, 0.0)
     apart = jnp.einsum("nti,ntj->nij", probs[:, :-1], probs[:, 1:])
     there = probs[:, 1:].sum(-1, keepdims=True)
     stay = (there * probs[:, :-1]).sum(1)[:, :, None] * jnp.eye(probs.shape[-1])

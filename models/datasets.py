@@ -8,7 +8,7 @@ import numpy as np
 
 from models.covariances import ability
 from models.data import Data, ZooError
-from models.sequence_datasets import earthquakes, ice_cream
+from models.sequence_datasets import casino, earthquakes, ice_cream, letters, tagger
 
 # Document 001 draws men, women and aliens of Mars from "covariances" that are not symmetric. Legacy NumPy sampled
 # (CᵀC)^(1/2) of each, silently; these effective matrices are what its figures show (errata E5).
@@ -243,4 +243,7 @@ DATASETS: dict[str, Callable[..., Data]] = {
     "python_shapes": python_shapes,
     "ice_cream": ice_cream,
     "earthquakes": earthquakes,
+    "casino": casino,
+    "letters": letters,
+    "tagger": tagger,
 }
