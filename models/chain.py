@@ -41,10 +41,10 @@ class Path(NamedTuple):
 class Filtered(NamedTuple):
     """What the forward recursion knows."""
 
-    weight: Array  # (L, N, S): exp(emission − its largest entry)
+    weight: Array  # (L, N, S): exp(emission − largest), 0 for a state that the steps before do not lead to
     state: Array  # (L, N, S): p(z_t | x_1 … x_t), carried on beyond the length
     scale: Array  # (L, N): p(x_t | x_1 … x_{t−1}) / exp(largest emission); 1 beyond the length
-    largest: Array  # (L, N): the largest emission, 0 beyond the length
+    largest: Array  # (L, N): the largest emission of a state that can be reached, 0 beyond the length
     end: Array  # (N,): Σ_i p(z_T = i | x) exp(stop_i)
 
 
@@ -60,23 +60,25 @@ def _continues(local: Chain) -> Array:
 
 def forward(local: Chain) -> Filtered:
     """The forward recursion α_{t+1} = (α_t · step) ∘ emission_{t+1}, each α_t divided by its sum."""
-    there = within(local)
-    largest = lax.stop_gradient(local.emission.max(-1))
-    largest = jnp.where(there & jnp.isfinite(largest), largest, 0.0)
-    weights = jnp.exp(local.emission - largest[..., None])
-    transition = jnp.exp(local.step)
+    there, transition = within(local), jnp.exp(local.step)
 
-    def advance(carried: tuple[Array, Array], here: tuple[Array, Array]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    def advance(carried: tuple[Array, Array], here: tuple[Array, Array]) -> tuple[tuple[Array, Array], tuple[Array, ...]]:
         expected, before = carried  # the state as seen from the steps before; the last one that there is
-        weight, there = here
+        emission, there = here
+        # The largest of the states that can be reached: next to one that cannot, all others may be 0 in floating point.
+        reached = jnp.where(expected > 0, emission, -jnp.inf)
+        largest = lax.stop_gradient(reached.max(-1))
+        largest = jnp.where(jnp.isfinite(largest), largest, 0.0)
+        weight = jnp.exp(reached - largest[:, None])
         joint = expected * weight
         scale = joint.sum(-1)
         state = jnp.where(there[:, None], joint / _divisor(scale)[:, None], before)
-        return (_product(state, transition), state), (state, jnp.where(there, scale, 1.0))
+        seen = (weight, state, jnp.where(there, scale, 1.0), jnp.where(there, largest, 0.0))
+        return (_product(state, transition), state), seen
 
-    start = jnp.broadcast_to(jnp.exp(local.start), weights.shape[1:])
-    (_, last), (states, scales) = lax.scan(advance, (start, start), (weights, there), unroll=UNROLL)
-    return Filtered(weights, states, scales, largest, (last * jnp.exp(local.stop)[None, :]).sum(-1))
+    start = jnp.broadcast_to(jnp.exp(local.start), local.emission.shape[1:])
+    (_, last), seen = lax.scan(advance, (start, start), (local.emission, there), unroll=UNROLL)
+    return Filtered(*seen, (last * jnp.exp(local.stop)[None, :]).sum(-1))
 
 
 def _divisor(total: Array) -> Array:
@@ -90,7 +92,7 @@ def _product(states: Array, matrix: Array) -> Array:
     return (
         states @ matrix
         if size > FEW
-        else sum((states[:, i, None] * matrix[i] for i in range(1, size)), states[:, :1] * matrix[0])
+        else sum((states[:, i, None] * matrix[None, i] for i in range(1, size)), states[:, :1] * matrix[None, 0])
     )
 
 
@@ -122,8 +124,9 @@ def _mean(key: Array, local: Chain) -> Path:
         ahead, pair = carried  # emission ∘ β / scale of the later step, 0 where there is none
         state, weight, scale, there, continues = here
         beta = jnp.where(continues[:, None], _product(ahead, transition.T), stop)
-        following = jnp.where(there[:, None], weight * beta / scale[:, None], 0.0)
-        both = jnp.where(there[:, None], state * beta / divisor, 0.0)
+        possible = there[:, None] & (state > 0)  # of a state that is not, β may overflow
+        following = jnp.where(possible, weight * beta / scale[:, None], 0.0)
+        both = jnp.where(possible, state * beta / divisor, 0.0)
         return (following, pair + state[:, :, None] * ahead[:, None, :]), both
 
     size = found.state.shape[1:]
