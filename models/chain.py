@@ -77,8 +77,8 @@ def forward(local: Chain) -> Filtered:
         return (_product(state, transition), state), seen
 
     start = jnp.broadcast_to(jnp.exp(local.start), local.emission.shape[1:])
-    (_, last), seen = lax.scan(advance, (start, start), (local.emission, there), unroll=UNROLL)
-    return Filtered(*seen, (last * jnp.exp(local.stop)[None, :]).sum(-1))
+    (_, last), (weight, state, scale, largest) = lax.scan(advance, (start, start), (local.emission, there), unroll=UNROLL)
+    return Filtered(weight, state, scale, largest, (last * jnp.exp(local.stop)[None, :]).sum(-1))
 
 
 def _divisor(total: Array) -> Array:
