@@ -17,7 +17,7 @@ set: the density is that of what was seen.
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from itertools import pairwise
+from itertools import count, islice, pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -30,6 +30,7 @@ from numpyro import distributions as dist
 from models.base import Algebra, Data, Hyper, Model, Permutation, Sites, Stats, ZooError, on_host
 from models.categories import categorical, levels_of
 from models.chain import Chain, Path, chain, ends
+from models.classifier import unlabelled
 from models.data import as_data, is_sparse, require_filled
 from models.discrete import DISCRETE
 from models.distributions import HiddenMarkov, StatePath, observed_part
@@ -113,9 +114,9 @@ def build(
     shape = Shape(int(num_states), boundary, prior != "flat")
     static = structure(block, shape)
     columns = steps.table.columns
-    rows = partial(_rows, columns, block, shape.size, labelled)
+    rows = partial(_rows, columns, block, tuple(names) if labelled else None)
     hyper = hyperparameters(steps, block, shape, prior)
-    exchangeable = shape.size > 1 and not (labelled and steps.table.labels is not None)
+    exchangeable = shape.size > 1 and not labelled
     places = _witnesses(steps.starts)
     return Model(
         name="hmm",
@@ -168,20 +169,21 @@ def emission_block(emission: str, covariance: str, table: Data) -> Emission:
 
 def _state_names(table: Data, num_states: int, labelled: bool) -> list[Any]:
     """Names of the states: those of the labels, then numbers."""
-    if not labelled or table.labels is None:
-        if labelled:
-            raise ZooError(f"{table.name} has no labels: labelled=true reads states off them; name the column with data.label=")
+    if not labelled:
         return list(range(num_states))
+    if unlabelled(table):
+        raise ZooError(f"{table.name} has no labels: labelled=true reads states off them; name the column with data.label=")
     if len(table.levels) > num_states:
         raise ZooError(
             f"{table.name} has {len(table.levels)} labels ({', '.join(table.levels[:5])}, …), and labelled=true makes each a "
             f"state; give num_states={len(table.levels)}"
         )
-    return [*table.levels, *map(str, range(len(table.levels), num_states))]
+    others = (name for name in map(str, count(len(table.levels))) if name not in table.levels)
+    return [*table.levels, *islice(others, num_states - len(table.levels))]
 
 
-def _rows(columns: tuple[str, ...], emission: Emission, num_states: int, labelled: bool, source: Any) -> Timed:
-    return timed(as_data(source), columns, emission, num_states, labelled)
+def _rows(columns: tuple[str, ...], emission: Emission, states: tuple[str, ...] | None, source: Any) -> Timed:
+    return timed(as_data(source), columns, emission, states)
 
 
 def _dims(emission: Emission) -> dict[str, tuple[str, ...]]:
