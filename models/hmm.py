@@ -116,7 +116,7 @@ def build(
     columns = steps.table.columns
     rows = partial(_rows, columns, block, tuple(names) if labelled else None)
     hyper = hyperparameters(steps, block, shape, prior)
-    exchangeable = shape.size > 1 and not labelled
+    exchangeable = shape.size > 1 and not labelled and _alike(hyper, shape)
     places = _witnesses(steps.starts)
     return Model(
         name="hmm",
@@ -286,6 +286,16 @@ def _by_row(value: Any, shape: tuple[int, ...]) -> np.ndarray:
     if not (np.isfinite(found) & (found > 0)).all():
         raise ZooError("prior transition_concentration must be finite and above 0")
     return found
+
+
+def _alike(hyper: Hyper, shape: Shape) -> bool:
+    """Whether the prior tells no state from another, as one of left-to-right transitions does."""
+    if not shape.proper:
+        return True
+    transition, same = hyper["transition_concentration"], np.eye(shape.size, dtype=bool)
+    step, stop = transition[:, : shape.size], transition[:, shape.size :]
+    parts = (hyper["start_concentration"], step[same], step[~same], stop)
+    return all(part.size == 0 or np.ptp(part) == 0 for part in parts)
 
 
 def pseudo_statistics(
