@@ -41,7 +41,7 @@ from models.gaussians import GAUSSIANS
 from models.hyperparameters import check_hyper, given_numbers
 from models.missing import partly_observed
 from models.rows import spread
-from models.steps import Steps, Timed, flattened, steps_of, timed
+from models.steps import Steps, Timed, filled_in, flattened, steps_of, timed
 from models.symbols import symbols
 
 EMISSIONS = ("categorical", "gaussian", "poisson", "bernoulli")
@@ -109,7 +109,7 @@ def build(
     steps = steps_of(data)
     block = emission_block(emission, covariance, steps.table)
     require_filled(steps.table)
-    block.check(steps.table)
+    block.check(filled_in(steps.table, block)[0])
     names = _state_names(steps.table, int(num_states), labelled)
     shape = Shape(int(num_states), boundary, prior != "flat")
     static = structure(block, shape)
