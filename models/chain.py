@@ -9,10 +9,11 @@ Time is the leading axis, so that a step of all rows lies together in memory.
 """
 
 from functools import partial, reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 from models.base import Latent
@@ -58,12 +59,20 @@ def _continues(local: Chain) -> Array:
 
 
 def forward(local: Chain) -> Filtered:
-    """The forward recursion α_{t+1} = (α_t · step) ∘ emission_{t+1}, each α_t divided by its sum."""
+    """The forward recursion α_{t+1} = (α_t · step) ∘ emission_{t+1}, each α_t divided by its sum.
+
+    Forward differentiation alone goes through it: the gradient of the log partition is the expected counts (`_total`).
+    """
     # The barriers keep the compiler from computing a whole array anew in each of its readers: half the time of a sweep.
     steps = Steps(lax.optimization_barrier(local.emission), within(local), _continues(local))
     found = lax.optimization_barrier(filter_states(jnp.exp(local.start), jnp.exp(local.step), steps))
     end = (found.last * jnp.exp(local.stop)[None, :]).sum(-1)
     return Filtered(local, found.weight, found.state, found.scale, found.largest, end)
+
+
+def prepared(local: Chain) -> Filtered:
+    """Natural parameters with the forward recursion run once, for all verbs of a sweep."""
+    return forward(lax.stop_gradient(local))._replace(chain=local)
 
 
 def filtered(local: Chain | Filtered) -> Filtered:
@@ -90,8 +99,44 @@ def step_log_densities(found: Filtered) -> Array:
 
 
 def _log_partition(local: Chain | Filtered) -> Array:
-    found = filtered(local)
+    return _total(natural(local), local if isinstance(local, Filtered) else None)
+
+
+@jax.custom_vjp
+def _total(local: Chain, found: Filtered | None) -> Array:
+    """(N,): log Σ_z exp of the exponent; ``found`` is what the forward recursion knows, if it has been run."""
+    return _worth(local, found)
+
+
+def _worth(local: Chain, found: Filtered | None) -> Array:
+    found = forward(local) if found is None else found
     return (jnp.log(found.scale) + found.largest).sum(0) + jnp.log(found.end)
+
+
+def _total_forward(local: Chain, found: Filtered | None) -> tuple[Array, tuple[Chain, Filtered | None]]:
+    return _worth(local, found), (local, found)
+
+
+def _total_backward(saved: tuple[Chain, Filtered | None], cotangent: Array) -> tuple[Chain, Any]:
+    """Times the expected counts, of states, pairs, starts and ends. They are found anew, so that they have a derivative too."""
+    local, found = saved
+    z = _mean(jax.random.PRNGKey(0), local)
+    first, last = ends(z, local.length)
+    gradient = Chain(
+        cotangent @ first,
+        jnp.einsum("n,nij->ij", cotangent, z.pair),
+        cotangent @ last,
+        cotangent[None, :, None] * z.state,
+        _no_tangent(local.length),
+    )
+    return gradient, jax.tree.map(_no_tangent, found)
+
+
+def _no_tangent(leaf: Array) -> Any:
+    return jnp.zeros_like(leaf) if jnp.issubdtype(leaf.dtype, jnp.floating) else np.zeros(leaf.shape, jax.dtypes.float0)
+
+
+_total.defvjp(_total_forward, _total_backward)
 
 
 def _mean(key: Array, local: Chain | Filtered) -> Path:
@@ -112,11 +157,12 @@ def path_of(local: Chain, states: Array) -> Path:
     return Path(hot, count.reshape(-1, size, size).astype(hot.dtype))
 
 
-def viterbi(local: Chain) -> tuple[Array, Array]:
+def viterbi(local: Chain | Filtered) -> tuple[Array, Array]:
     """(the most probable states (L, N), max_z of the exponent (N,)); beyond its length a path stays where it ended.
 
     With ties, the state that comes first.
     """
+    local = natural(local)
     start = jnp.broadcast_to(local.start, local.emission.shape[1:])
 
     def advance(carried: tuple[Array, Array], here: tuple[Array, Array]) -> tuple[tuple[Array, Array], Array]:
@@ -137,11 +183,12 @@ def viterbi(local: Chain) -> tuple[Array, Array]:
     return states, end.max(-1)
 
 
-def k_best(local: Chain, number: int) -> tuple[Array, Array]:
+def k_best(local: Chain | Filtered, number: int) -> tuple[Array, Array]:
     """(the ``number`` most probable paths (number, L, N), their exponents (number, N)), the best first.
 
     Where there are fewer paths than that, the rest have the exponent −∞.
     """
+    local = natural(local)
     there = within(local)
     rows, size = local.emission.shape[1:]
 
@@ -168,7 +215,7 @@ def k_best(local: Chain, number: int) -> tuple[Array, Array]:
 
 
 def _mode(key: Array, local: Chain | Filtered) -> Path:
-    return path_of(natural(local), viterbi(natural(local))[0])
+    return path_of(natural(local), viterbi(local)[0])
 
 
 def sample_states(key: Array, local: Chain | Filtered) -> Array:

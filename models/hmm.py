@@ -29,7 +29,7 @@ from numpyro import distributions as dist
 
 from models.base import Algebra, Data, Hyper, Model, Permutation, Sites, Stats, ZooError
 from models.categories import categorical, levels_of
-from models.chain import Chain, Filtered, Path, chain, ends, forward
+from models.chain import Chain, Filtered, Path, chain, ends, prepared
 from models.classifier import unlabelled
 from models.data import as_data, is_sparse, require_filled
 from models.discrete import DISCRETE
@@ -273,7 +273,7 @@ def local(emission: Emission, shape: Shape, T: Stats) -> Callable[[Features], Fi
             density = jnp.where(features.seen[..., None], density, 0.0)
         if features.allowed is not None:
             density = jnp.where(features.allowed, density, -jnp.inf)
-        return forward(Chain(T[START], transition[:, : shape.size], stop, density, features.length))
+        return prepared(Chain(T[START], transition[:, : shape.size], stop, density, features.length))
 
     return natural_parameters
 

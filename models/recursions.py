@@ -24,7 +24,7 @@ NARROW = 4096  # numbers at most
 class Steps(NamedTuple):
     """What the recursions read of every step."""
 
-    emission: Array  # (L, R, S): log p(x_t | z_t = i), −∞ where a state is not allowed; on the way back its ``weight``
+    emission: Array  # (L, R, S): log p(x_t | z_t = i), −∞ where a state is not allowed; later its ``weight`` in `States`
     there: Array  # (L, R): whether the row has this step
     continues: Array  # (L, R): and another after it
 
@@ -62,44 +62,67 @@ def num_blocks(length: int, rows: int, size: int) -> int:
 
 
 def filter_states(start: Array, transition: Array, steps: Steps) -> States:
-    """α_{t+1} = (α_t · transition) ∘ exp(emission_{t+1}), α of sum one, from ``start`` (S,)."""
+    """α_{t+1} = (α_t · transition) ∘ exp(emission_{t+1}), α of sum one, from ``start`` (S,). Forward differentiation alone."""
     length, *rows = steps.emission.shape
-    blocks = num_blocks(length, *rows)
+    emission = jnp.where(_reachable(start, transition, steps), steps.emission, -jnp.inf)
+    largest = _finite(emission.max(-1))
+    # The barrier keeps the compiler from computing the whole array anew in each of its readers.
+    weight = lax.optimization_barrier(jnp.exp(emission - largest[..., None]))
+    weighed = steps._replace(emission=weight)
     start = jnp.broadcast_to(start, tuple(rows))
+    blocks = num_blocks(length, *rows)
     if blocks == 1:
-        return _filter(start, start, transition, steps)
-    cut = _cut(steps, blocks, 0.0)
-    expected, before = _beginnings(start, transition, _ends(transition, cut), blocks)
-    last, *found = _filter(expected, before, transition, cut)
-    return States(last.reshape(blocks, *rows)[-1], *(_joined(leaf, blocks, length) for leaf in found))
+        last, state, scale = _filter(start, start, transition, weighed)
+    else:
+        cut = _cut(weighed, blocks, 1.0)
+        beginnings = _beginnings(start, transition, _ends(transition, cut), blocks)
+        last, state, scale = _filter(*beginnings, transition, cut)
+        last, state, scale = last.reshape(blocks, *rows)[-1], _joined(state, blocks, length), _joined(scale, blocks, length)
+    return States(last, state, weight, scale, jnp.where(steps.there, largest, 0.0))
 
 
-def _weights(expected: Array, emission: Array) -> tuple[Array, Array]:
-    """(exp(emission − largest), largest) over the states that can be reached.
+def _finite(largest: Array) -> Array:
+    return jnp.where(jnp.isfinite(largest), largest, 0.0)
 
-    Next to a state that cannot, all others may be 0 in floating point.
+
+def _reachable(start: Array, transition: Array, steps: Steps) -> Array:
+    """(L, R, S): whether a state can be reached.
+
+    Next to the emission of one that cannot, those of all others may be 0 in floating point. Where no probability is 0 all can,
+    and nothing is computed: not even for many chains at once, as a branch would be.
     """
-    reached = jnp.where(expected > 0, emission, -jnp.inf)
-    largest = lax.stop_gradient(reached.max(-1))
-    largest = jnp.where(jnp.isfinite(largest), largest, 0.0)
-    return jnp.exp(reached - largest[..., None]), largest
+
+    def advance(before: Array, emission: Array) -> tuple[Array, Array]:
+        here = before & (emission > -jnp.inf)
+        return (here[:, :, None] & follows[None, :, :]).any(1), here
+
+    follows = transition > 0
+    some = ((start == 0).any() | ~follows.all()) & (steps.emission.shape[-1] > 1)
+    first = jnp.broadcast_to(start > 0, steps.emission.shape[1:])
+    found, _ = lax.while_loop(
+        lambda carried: carried[1],
+        lambda carried: (lax.scan(advance, first, steps.emission)[1], jnp.zeros((), bool)),
+        (jnp.ones(steps.emission.shape, bool), some),
+    )
+    return found
 
 
-def _filter(expected: Array, before: Array, transition: Array, steps: Steps) -> States:
-    """From ``expected``, the first state as seen from the steps before, and ``before``, what is carried on if there is none."""
+def _filter(expected: Array, before: Array, transition: Array, steps: Steps) -> tuple[Array, Array, Array]:
+    """(last, states, scales) of the weights in ``steps``.
 
-    def advance(carried: tuple[Array, Array], here: tuple[Array, Array]) -> tuple[tuple[Array, Array], tuple[Array, ...]]:
+    From ``expected``, the first state as seen from the steps before, and ``before``, what is carried on if there is none.
+    """
+
+    def advance(carried: tuple[Array, Array], here: tuple[Array, Array]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
         expected, before = carried
-        emission, there = here
-        weight, largest = _weights(expected, emission)
+        weight, there = here
         joint = expected * weight
         scale = joint.sum(-1)
         state = jnp.where(there[:, None], joint * (1 / divisor(scale))[:, None], before)
-        seen = (state, weight, jnp.where(there, scale, 1.0), jnp.where(there, largest, 0.0))
-        return (product(state, transition), state), seen
+        return (product(state, transition), state), (state, jnp.where(there, scale, 1.0))
 
-    (_, last), found = lax.scan(advance, (expected, before), (steps.emission, steps.there), unroll=UNROLL)
-    return States(last, *found)
+    (_, last), (states, scales) = lax.scan(advance, (expected, before), (steps.emission, steps.there), unroll=UNROLL)
+    return last, states, scales
 
 
 class Ends(NamedTuple):
@@ -111,17 +134,17 @@ class Ends(NamedTuple):
 
 
 def _ends(transition: Array, steps: Steps) -> Ends:
+    """Of the weights in ``steps``."""
     rows, size = steps.emission.shape[1:]
     each = jnp.broadcast_to(jnp.eye(size, dtype=steps.emission.dtype), (rows, size, size))
 
     def advance(carried: tuple[Array, Array, Array], here: tuple[Array, Array]) -> tuple[tuple[Array, Array, Array], None]:
         expected, before, log_scale = carried
-        emission, there = here
-        weight, largest = _weights(expected, emission[:, None, :])
-        joint = expected * weight
+        weight, there = here
+        joint = expected * weight[:, None, :]
         scale = joint.sum(-1)
         state = jnp.where(there[:, None, None], joint / divisor(scale)[..., None], before)
-        log_scale = log_scale + jnp.where(there[:, None], jnp.log(scale) + largest, 0.0)
+        log_scale = log_scale + jnp.where(there[:, None], jnp.log(scale), 0.0)
         return (product(state.reshape(-1, size), transition).reshape(state.shape), state, log_scale), None
 
     (_, state, log_scale), _ = lax.scan(
@@ -164,7 +187,7 @@ def smooth(transition: Array, stop: Array, share: Array, states: Array, scales: 
     if blocks == 1:
         return _smooth(nothing, transition, stop, share, states, scales, steps)
     cut = _cut(steps, blocks, 1.0)
-    ends = _ends(transition, cut._replace(emission=jnp.log(cut.emission)))
+    ends = _ends(transition, cut)
     states, scales = (_in_blocks(leaf, blocks, fill) for leaf, fill in ((states, 0.0), (scales, 1.0)))
     ahead = _aheads(transition, stop, ends, scales, cut, blocks)
     both, pair = _smooth(ahead, transition, stop, jnp.tile(share, blocks), states, scales, cut)
