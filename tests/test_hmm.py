@@ -26,11 +26,13 @@ from naive_chain import (
     weights_of,
 )
 from numpyro.infer.util import compute_log_probs
+from scipy import stats
 from scipy.special import logsumexp
 
 from inference import fit, log_likelihood
 from models import MODELS, Data, Model, load_data
 from models import base as models_base
+from models.distributions import StatePath
 from models.documents import documents
 
 HOLED = ("categories", "poisson", "diag", "spherical")  # whose single cells may be missing
@@ -246,3 +248,36 @@ def test_a_table_that_is_one_sequence_and_documents():
     found = [log_likelihood(build("categorical", data), sites, data) for data in (one, text)]
     assert near(found[0], [summed(weights_of("categorical", sites, one)[0]).log_partition], rtol=1e-12)
     assert near(*found, rtol=1e-14)
+
+
+def chi_square(count: np.ndarray, probs: np.ndarray) -> float:
+    """The p-value of counts of independent draws, whose probabilities all lie above 0."""
+    expected = count.sum() * probs
+    assert (expected > 5).all()
+    return float(stats.chi2(len(count) - 1).sf(((count - expected) ** 2 / expected).sum()))
+
+
+def test_simulated_sequences_stop_as_the_chain_does():
+    """Lengths of 20,000 sequences, those cut at the longest among them, and last symbols of two: χ² at 1e-6 each."""
+    model, sites = build("categorical", steps("categorical")), random_sites("categorical")
+    rows = model.simulate(jax.random.PRNGKey(0), dict(model.hyper), sites, 20_000)
+    step, stop = sites["transition_probs"][:, :2], sites["transition_probs"][:, 2]
+    at = [sites["start_probs"] @ np.linalg.matrix_power(step, t) for t in range(4)]
+    length, x = np.asarray(rows.length), np.asarray(rows.x)
+    assert chi_square(np.bincount(length)[1:], np.array([*(state @ stop for state in at[:3]), at[3].sum()])) > 1e-6
+    last = (at[1] * stop) @ sites["emission_probs"]
+    assert chi_square(np.bincount(x[length == 2, 1]), last / last.sum()) > 1e-6
+
+
+@pytest.mark.parametrize("boundary", [True, False])
+def test_paths_drawn_from_the_program(boundary):
+    """Given their lengths: in proportion to the density of every path, whose last state has to stop. χ² at 1e-6, twice."""
+    sites = random_sites("categorical", 2, boundary)
+    sites["transition_probs"][0] = [0.05, 0.05, 0.9] if boundary else [0.3, 0.7]
+    path = StatePath(sites["start_probs"], sites["transition_probs"], np.array([3, 1]), 3)
+    draws = np.asarray(path.sample(jax.random.PRNGKey(0), (20_000,)))
+    assert draws.shape == (20_000, 2, 3)
+    assert not draws[:, 1, 1:].any()
+    every = all_paths(2, 3)
+    logs = np.array([np.asarray(path.log_prob(np.stack([row, row])))[0] for row in every])
+    assert chi_square(np.bincount(draws[:, 0] @ [4, 2, 1], minlength=8), np.exp(logs - logsumexp(logs))) > 1e-6
