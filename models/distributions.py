@@ -241,7 +241,7 @@ class StatePath(dist.Distribution):  # type: ignore[misc]
 
 
 def path_weights(start: Array, transition: Array, emission: Array, length: Array) -> Chain:
-    """The chain of probabilities (S,) and (S, S) or (S, S + 1), with log densities (L, N, S), or (L, N, 1) of all states alike."""
+    """The chain of probabilities (S,) and (S, S) or (S, S + 1), with log densities (L, N, S) of steps, or (L, N, 1)."""
     size = start.shape[0]
     log_step = jnp.log(transition)
     stop = log_step[:, size] if log_step.shape[1] > size else jnp.zeros(size)
