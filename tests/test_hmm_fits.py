@@ -14,11 +14,12 @@ from test_hmm import STATES, cell_of
 
 from inference import cavi, compare, fit, hard_em, results
 from inference.assembly import data_of
-from inference.evaluate import evaluate
+from inference.evaluate import evaluate, latents_of_draws, num_latents
 from inference.relabel import identify_draws, permute
 from models import MODELS, Data, Model, load_data
 from models.base import Permutation
 from models.documents import documents
+from models.rows import spread
 
 TEXTS = [[0, 0, 1], [1], [1, 0]]  # codes of three sequences of two symbols: 2⁶ paths
 
@@ -187,6 +188,21 @@ def test_states_are_relabelled_together():
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Results
+
+
+def test_draws_are_relabelled_by_steps():
+    """By the expected states of steps that there are, one sequence after another, evenly spread over all of them."""
+    found = cell_of("diag", True)
+    points = [found.sites, random_sites("diag", 2, False, seed=2)]
+    draws = {name: np.stack([point[name] for point in points]) for name in found.sites}
+    arrays = (dict(found.model.hyper), dict(found.model.prior), found.model.rows(found.data))
+    wanted = [[summed(weights).state for weights in weights_of("diag", point, found.data)] for point in points]
+    wanted = np.stack([np.concatenate(rows) for rows in wanted])
+    with jax.enable_x64(True):
+        assert num_latents(found.model, *arrays, draws) == 11
+        for most in (100, 6):
+            latents = latents_of_draws(found.model, *arrays, draws, most)
+            assert near(latents, wanted[:, spread(11, most)], atol=1e-6)
 
 
 @cache
