@@ -149,6 +149,8 @@ def _elpd(tree: xr.DataTree) -> dict[str, float]:
     rows = tree["log_likelihood"].to_dataset()["x"].transpose("chain", "draw", "row")
     observed = tree["observed_data"].to_dataset() if "observed_data" in tree else xr.Dataset()
     weight = np.asarray(observed["weight"]) if "weight" in observed else np.ones(rows.sizes["row"])
+    if "weight" in observed and "sequence_start" in observed:  # weights are those of steps, densities those of sequences
+        weight = weight[np.asarray(observed["sequence_start"])[:-1]]
     single = np.isin(weight, (0, 1)).all()  # a row of weight 1.7 cannot be left out one at a time
     if rows.sizes["chain"] * rows.sizes["draw"] < FEWEST or not single:
         return unknown

@@ -1,6 +1,7 @@
 """Distributions that the programs need and NumPyro lacks."""
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, ClassVar
 
 import jax
@@ -11,7 +12,7 @@ from jax.scipy.special import gammaln, xlogy
 from numpyro import distributions as dist
 from numpyro.distributions import constraints
 
-from models.chain import Chain, chain
+from models.chain import Chain, chain, sample_states
 
 
 class WordCounts(dist.Distribution):  # type: ignore[misc]
@@ -231,10 +232,21 @@ class StatePath(dist.Distribution):  # type: ignore[misc]
         return jnp.where(jnp.arange(self.num_steps)[None, :] < length[:, None], states, 0), length
 
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
-        """Paths of a chain that does not stop before its length; the first ``length`` states count."""
-        size = self.start.shape[0]
-        going = self.transition[:, :size] / self.transition[:, :size].sum(1, keepdims=True)
-        return StatePath(self.start, going, self.length, self.num_steps).walk(key)[0]
+        """(…, N, L): paths given their lengths, which is where they stop; 0 beyond them."""
+        local = path_weights(self.start, self.transition, jnp.zeros((self.num_steps, *self.length.shape, 1)), self.length)
+        there = jnp.arange(self.num_steps)[None, :] < self.length[:, None]
+        keys = jax.random.split(key, prod(sample_shape))
+        drawn = jax.vmap(lambda key: jnp.where(there, sample_states(key, local).T, 0))(keys)
+        return drawn.reshape(*sample_shape, *there.shape)
+
+
+def path_weights(start: Array, transition: Array, emission: Array, length: Array) -> Chain:
+    """The chain of probabilities (S,) and (S, S) or (S, S + 1), with log densities (L, N, S) of steps, or (L, N, 1)."""
+    size = start.shape[0]
+    log_step = jnp.log(transition)
+    stop = log_step[:, size] if log_step.shape[1] > size else jnp.zeros(size)
+    emission = jnp.broadcast_to(emission, (*emission.shape[:2], size))
+    return Chain(jnp.log(start), log_step[:, :size], stop, emission, length)
 
 
 class HiddenMarkov(dist.Distribution):  # type: ignore[misc]
@@ -271,10 +283,6 @@ class HiddenMarkov(dist.Distribution):  # type: ignore[misc]
         if self.state is not None:
             there = jnp.arange(density.shape[1])[None, :] < self.length[:, None]
             return jnp.where(there, jnp.take_along_axis(density, self.state[..., None], axis=2)[..., 0], 0.0).sum(1)
-        size = self.start.shape[0]
-        log_step = jnp.log(self.transition)
-        stop = log_step[:, size] if log_step.shape[1] > size else jnp.zeros(size)
-        found: Array = chain.log_partition(
-            Chain(jnp.log(self.start), log_step[:, :size], stop, jnp.swapaxes(density, 0, 1), self.length)
-        )
+        local = path_weights(self.start, self.transition, jnp.swapaxes(density, 0, 1), self.length)
+        found: Array = chain.log_partition(local)
         return found

@@ -83,10 +83,11 @@ def filled_in(table: Data, emission: Emission) -> tuple[Data, np.ndarray | None]
     empty = missing.all(1)
     partly = missing.any(1) & ~empty
     if partly.any() and (not emission.missing or emission.latent is cells):
-        require_complete(table._replace(x=np.where(empty[:, None], 0.0, table.x)), "this emission")
+        require_complete(table._replace(x=np.where(empty[:, None], 0.0, table.x)), "hmm with this emission")
     if not empty.any():
         return table, None
-    first = np.take_along_axis(table.x, (~missing).argmax(0)[None, :], axis=0)  # the first value of every column
+    first = np.take_along_axis(table.x, (~missing).argmax(0)[None, :], axis=0)  # the first value of every column, 0 without
+    first = np.where(np.isnan(first), 0.0, first)
     return table._replace(x=np.where(empty[:, None], first, table.x)), ~empty
 
 

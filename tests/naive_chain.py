@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp
 
 from models import MODELS, Data
 from models.base import Model
@@ -201,3 +201,55 @@ def log_prior(cell: str, model: Model, sites: Sites) -> float:
     from naive import log_prior as gaussian
 
     return total + gaussian(cell, hyper, {name: sites[name] for name in ("mean", "precision")})
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Symbols under Dirichlet priors: the posterior as a mixture over the paths of all sequences together
+
+
+class Exact(NamedTuple):
+    """Every assignment of states to all steps: log p(x, z), and the Dirichlet parameters of θ given it."""
+
+    logs: np.ndarray  # (A,)
+    start: np.ndarray  # (A, S)
+    transition: np.ndarray  # (A, S, S) or (A, S, S + 1)
+    emission: np.ndarray  # (A, S, V)
+
+    @property
+    def log_evidence(self) -> float:
+        return float(logsumexp(self.logs))
+
+    def draws(self, number: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """Independent draws of all sites from the posterior."""
+        chosen = rng.choice(len(self.logs), number, p=np.exp(self.logs - self.log_evidence))
+        names = ("start_probs", "transition_probs", "emission_probs")
+        gammas = [rng.gamma(part[chosen]) for part in (self.start, self.transition, self.emission)]
+        return {name: part / part.sum(-1, keepdims=True) for name, part in zip(names, gammas, strict=True)}
+
+
+def exact_posterior(model: Model, rows: list[list[int]], num_symbols: int) -> Exact:
+    """Of codes (sequences of steps), by counting along every path."""
+    size, num_next = model.hyper["transition_concentration"].shape
+    emission_prior = np.broadcast_to(model.hyper["emission_concentration"], (size, num_symbols))
+    prior = (model.hyper["start_concentration"], model.hyper["transition_concentration"], emission_prior)
+    counts = []
+    for paths in product(*(all_paths(size, len(row)) for row in rows)):
+        start, step, emit = (np.array(part, dtype=float) for part in prior)
+        for path, row in zip(paths, rows, strict=True):
+            start[path[0]] += 1
+            np.add.at(step, (path[:-1], path[1:]), 1)
+            np.add.at(emit, (path, row), 1)
+            if num_next > size:
+                step[path[-1], size] += 1
+        counts.append((start, step, emit))
+    found = [np.stack(part) for part in zip(*counts, strict=True)]
+    logs = sum(
+        (log_beta(part) - log_beta(np.asarray(before))).reshape(len(part), -1).sum(1)
+        for part, before in zip(found, prior, strict=True)
+    )
+    return Exact(logs, *found)
+
+
+def log_beta(concentration: np.ndarray) -> np.ndarray:
+    """log of the normaliser of a Dirichlet, along the last axis."""
+    return gammaln(concentration).sum(-1) - gammaln(concentration.sum(-1))

@@ -11,7 +11,7 @@ from naive import near
 from naive_chain import Summed, Weights, all_paths, log, summed
 from scipy import stats
 
-from models.chain import FEW, Chain, Path, chain, forward, step_log_densities, viterbi, within
+from models.chain import FEW, Chain, Path, _draw, chain, forward, step_log_densities, viterbi, within
 
 LENGTHS = np.tile(np.arange(1, 7), 3)  # of rows with everything observed, with missing steps, and with restricted states
 LONGEST, DRAWS = 6, 20_000
@@ -216,6 +216,13 @@ def test_a_single_step(size):
 def test_ties_go_to_the_state_that_comes_first():
     local = chain_of(np.zeros(3), np.zeros((3, 3)), np.zeros(3), np.zeros((4, 1, 3)), [4])
     assert (np.asarray(viterbi(local)[0]) == 0).all()
+
+
+def test_nothing_impossible_is_drawn_at_the_edges():
+    """Uniform numbers of 0 and next to 1 fall on the first and the last state that is possible."""
+    weights = jnp.array([[0.0, 0.25, 0.75, 0.0]])
+    edges = jnp.array([[0.0], [1 - 2.0**-53]])
+    assert [int(_draw(edge, weights)[0]) for edge in edges] == [1, 2]
 
 
 def test_an_impossible_row():

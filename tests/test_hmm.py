@@ -1,4 +1,4 @@
-"""The hidden Markov model: program, algebra and the sum over all paths are one density; laws of document 002; hostile data."""
+"""The hidden Markov model: program, algebra and the sum over all paths are one density; laws of document 002."""
 
 from functools import cache
 from itertools import pairwise, product
@@ -26,12 +26,13 @@ from naive_chain import (
     weights_of,
 )
 from numpyro.infer.util import compute_log_probs
-from scipy import sparse
+from scipy import stats
 from scipy.special import logsumexp
 
 from inference import fit, log_likelihood
-from models import MODELS, Data, Model, ZooError, load_data
+from models import MODELS, Data, Model, load_data
 from models import base as models_base
+from models.distributions import StatePath
 from models.documents import documents
 
 HOLED = ("categories", "poisson", "diag", "spherical")  # whose single cells may be missing
@@ -249,107 +250,34 @@ def test_a_table_that_is_one_sequence_and_documents():
     assert near(*found, rtol=1e-14)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Hostile data and questions
+def chi_square(count: np.ndarray, probs: np.ndarray) -> float:
+    """The p-value of counts of independent draws, whose probabilities all lie above 0."""
+    expected = count.sum() * probs
+    assert (expected > 5).all()
+    return float(stats.chi2(len(count) - 1).sf(((count - expected) ** 2 / expected).sum()))
 
 
-def test_impossible_sequences():
-    """Sequences with a symbol that no state emits have density 0, the other its own."""
-    data = steps("categorical")
-    model = build("categorical", data)
-    sites = random_sites("categorical") | {"emission_probs": np.array([[0, 0.5, 0.5], [0, 0.4, 0.6]])}
-    found = log_likelihood(model, sites, data)
-    wanted = [summed(weights).log_partition for weights in weights_of("categorical", sites, data)]
-    assert near(found, wanted, rtol=1e-12)
-    assert np.isneginf(found).tolist() == [True, True, True, True, False]
-
-
-def test_unseen_symbols():
-    """A level that the model lacks is refused by name in a table; a token that it lacks is a step of which nothing is known."""
+def test_simulated_sequences_stop_as_the_chain_does():
+    """Lengths of 20,000 sequences, those cut at the longest among them, and last symbols of two: χ² at 1e-6 each."""
     model, sites = build("categorical", steps("categorical")), random_sites("categorical")
-    other = steps("categorical")._replace(categories=(("a", "z", "c"),))
-    with pytest.raises(ZooError, match="'z'"):
-        log_likelihood(model, sites, other)
-    text = MODELS["hmm"](documents([["a", "b", "c"], ["c"]]))
-    hidden = np.array([[0], [np.nan], [2]])
-    one = Data("one", hidden, ("a",), categories=(("a", "b", "c"),), kinds=("category",))
-    wanted = summed(weights_of("categorical", sites, one)[0]).log_partition
-    assert near(log_likelihood(text, sites, documents([["a", "z", "c"]])), [wanted], rtol=1e-12)
+    rows = model.simulate(jax.random.PRNGKey(0), dict(model.hyper), sites, 20_000)
+    step, stop = sites["transition_probs"][:, :2], sites["transition_probs"][:, 2]
+    at = [sites["start_probs"] @ np.linalg.matrix_power(step, t) for t in range(4)]
+    length, x = np.asarray(rows.length), np.asarray(rows.x)
+    assert chi_square(np.bincount(length)[1:], np.array([*(state @ stop for state in at[:3]), at[3].sum()])) > 1e-6
+    last = (at[1] * stop) @ sites["emission_probs"]
+    assert chi_square(np.bincount(x[length == 2, 1]), last / last.sum()) > 1e-6
 
 
-@pytest.mark.parametrize("name", ["bernoulli", "full", "tied"])
-def test_single_cells_that_these_emissions_need(name):
-    """Whole steps may be missing in any, single cells not where a covariance couples them, nor of zeros and ones."""
-    data = steps(name, unseen=True, partly=True)
-    with pytest.raises(ZooError, match="missing"):
-        build(name, data)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"num_states": 0}, "num_states must be a whole number above 0"),
-        ({"num_states": True}, "num_states must be a whole number above 0"),
-        ({"emission": "multinomial"}, "is not one of categorical, gaussian, poisson, bernoulli"),
-        ({"emission": "gaussian", "covariance": "unit"}, "is not one of full, tied, diag, spherical"),
-        ({"boundary": 1}, "boundary must be true or false"),
-        ({"labelled": True}, "has no labels"),
-        ({"prior": "weak"}, "expected default, flat"),
-        ({"prior": {"transition_probs": {"concentration": [1.0, 2.0]}}}, "expected numbers of shape"),
-        ({"prior": {"transition_probs": {"concentration": 0.0}}}, "must be finite and above 0"),
-        ({"prior": {"start_probs": {"concentration": -1.0}}}, "must be above 0"),
-        ({"prior": {"start": {"concentration": 1.0}}}, "the blocks are start_probs, transition_probs, state"),
-    ],
-)
-def test_what_cannot_be_built(options, message):
-    with pytest.raises(ZooError, match=message):
-        MODELS["hmm"](steps("categorical"), **options)
-
-
-def test_data_without_steps_in_order():
-    with pytest.raises(ZooError, match="sequence 2 has no step"):
-        MODELS["hmm"](documents([["a"], []]))
-    with pytest.raises(ZooError, match="no order in time"):
-        MODELS["hmm"](load_data(sparse.csr_array(np.eye(3))), emission="poisson")
-    heavier = load_data(steps("diag"), weight=np.arange(11) + 1.0)
-    with pytest.raises(ZooError, match="weighs other than the first"):
-        build("diag", heavier).rows(heavier)
-
-
-def test_labels_are_states_by_name():
-    """Whatever levels another table has, and in which order; a missing label may be any state, a candidate set not."""
-    data = load_data(steps("categorical"), labels=KNOWN)
-    model = build("categorical", data, 3, labelled=True)
-    assert list(model.coords["state"]) == list(STATES)
-    assert model.symmetry is None
-    some = load_data(steps("categorical"), labels=["hot", "2", "hot|2", *[None] * 8])
-    allowed = np.asarray(model.rows(some).allowed)[0]
-    assert allowed.tolist() == [[False, True, False], [False, False, True], [False, True, True], [True, True, True]]
-    with pytest.raises(ZooError, match="'warm'"):
-        model.rows(load_data(steps("categorical"), labels=["warm", *["hot"] * 10]))
-    with pytest.raises(ZooError, match="has no labels"):
-        build("categorical", load_data(steps("categorical"), labels=[None] * 11), labelled=True)
-    with pytest.raises(ZooError, match="has 2 labels"):
-        build("categorical", data, 1, labelled=True)
-
-
-@pytest.mark.parametrize(
-    ("prior", "exchangeable"),
-    [
-        ({"transition_probs": {"concentration": [[5.0, 1.0, 2.0], [1.0, 5.0, 2.0]]}}, True),
-        ({"transition_probs": {"concentration": [1.0, 1.0, 9.0]}}, True),
-        ({"transition_probs": {"concentration": [[5.0, 1.0, 2.0], [0.1, 5.0, 2.0]]}}, False),
-        ({"transition_probs": {"concentration": [1.0, 1.0, 2.0]}, "start_probs": {"concentration": [3.0, 1.0]}}, False),
-    ],
-)
-def test_a_prior_that_tells_states_apart(prior, exchangeable):
-    """Sticky states are exchangeable, those of a prior from left to right are not, and their labels stay as they are."""
-    assert (build("categorical", steps("categorical"), prior=prior).symmetry is not None) is exchangeable
-
-
-def test_other_data_may_be_shorter():
-    """Fewer and shorter sequences than the model was built on, also one of a single step, are read by a fitted model."""
-    model, sites = build("diag", steps("diag")), random_sites("diag")
-    short = Data("short", steps("diag").x[:1], ("a", "b"))
-    wanted = summed(weights_of("diag", sites, short)[0]).log_partition
-    assert near(log_likelihood(model, sites, short), [wanted], rtol=1e-12)
+@pytest.mark.parametrize("boundary", [True, False])
+def test_paths_drawn_from_the_program(boundary):
+    """Given their lengths: in proportion to the density of every path, whose last state has to stop. χ² at 1e-6, twice."""
+    sites = random_sites("categorical", 2, boundary)
+    sites["transition_probs"][0] = [0.05, 0.05, 0.9] if boundary else [0.3, 0.7]
+    path = StatePath(sites["start_probs"], sites["transition_probs"], np.array([3, 1]), 3)
+    draws = np.asarray(path.sample(jax.random.PRNGKey(0), (20_000,)))
+    assert draws.shape == (20_000, 2, 3)
+    assert not draws[:, 1, 1:].any()
+    every = all_paths(2, 3)
+    logs = np.array([np.asarray(path.log_prob(np.stack([row, row])))[0] for row in every])
+    assert chi_square(np.bincount(draws[:, 0] @ [4, 2, 1], minlength=8), np.exp(logs - logsumexp(logs))) > 1e-6

@@ -1,0 +1,123 @@
+"""Hidden Markov models and what people give them: impossible, unseen, missing, mislabelled, misnamed, too short."""
+
+import numpy as np
+import pytest
+from naive import near
+from naive_chain import CELLS, KNOWN, build, random_sites, steps, summed, weights_of
+from scipy import sparse
+from test_hmm import STATES
+
+from inference import log_likelihood
+from models import MODELS, Data, ZooError, load_data
+from models.documents import documents
+
+
+def test_impossible_sequences():
+    """Sequences with a symbol that no state emits have density 0, the other its own."""
+    data = steps("categorical")
+    model = build("categorical", data)
+    sites = random_sites("categorical") | {"emission_probs": np.array([[0, 0.5, 0.5], [0, 0.4, 0.6]])}
+    found = log_likelihood(model, sites, data)
+    wanted = [summed(weights).log_partition for weights in weights_of("categorical", sites, data)]
+    assert near(found, wanted, rtol=1e-12)
+    assert np.isneginf(found).tolist() == [True, True, True, True, False]
+
+
+def test_unseen_symbols():
+    """A level that the model lacks is refused by name in a table; a token that it lacks is a step of which nothing is known."""
+    model, sites = build("categorical", steps("categorical")), random_sites("categorical")
+    other = steps("categorical")._replace(categories=(("a", "z", "c"),))
+    with pytest.raises(ZooError, match="'z'"):
+        log_likelihood(model, sites, other)
+    text = MODELS["hmm"](documents([["a", "b", "c"], ["c"]]))
+    hidden = np.array([[0], [np.nan], [2]])
+    one = Data("one", hidden, ("a",), categories=(("a", "b", "c"),), kinds=("category",))
+    wanted = summed(weights_of("categorical", sites, one)[0]).log_partition
+    assert near(log_likelihood(text, sites, documents([["a", "z", "c"]])), [wanted], rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["bernoulli", "full", "tied"])
+def test_single_cells_that_these_emissions_need(name):
+    """Whole steps may be missing in any, single cells not where a covariance couples them, nor of zeros and ones."""
+    data = steps(name, unseen=True, partly=True)
+    with pytest.raises(ZooError, match="missing"):
+        build(name, data)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_states": 0}, "num_states must be a whole number above 0"),
+        ({"num_states": True}, "num_states must be a whole number above 0"),
+        ({"emission": "multinomial"}, "is not one of categorical, gaussian, poisson, bernoulli"),
+        ({"emission": "gaussian", "covariance": "unit"}, "is not one of full, tied, diag, spherical"),
+        ({"boundary": 1}, "boundary must be true or false"),
+        ({"labelled": True}, "has no labels"),
+        ({"prior": "weak"}, "expected default, flat"),
+        ({"prior": {"transition_probs": {"concentration": [1.0, 2.0]}}}, "expected numbers of shape"),
+        ({"prior": {"transition_probs": {"concentration": 0.0}}}, "must be finite and above 0"),
+        ({"prior": {"start_probs": {"concentration": -1.0}}}, "must be above 0"),
+        ({"prior": {"start": {"concentration": 1.0}}}, "the blocks are start_probs, transition_probs, state"),
+    ],
+)
+def test_what_cannot_be_built(options, message):
+    with pytest.raises(ZooError, match=message):
+        MODELS["hmm"](steps("categorical"), **options)
+
+
+def test_data_without_steps_in_order():
+    with pytest.raises(ZooError, match="sequence 2 has no step"):
+        MODELS["hmm"](documents([["a"], []]))
+    with pytest.raises(ZooError, match="no order in time"):
+        MODELS["hmm"](load_data(sparse.csr_array(np.eye(3))), emission="poisson")
+    heavier = load_data(steps("diag"), weight=np.arange(11) + 1.0)
+    with pytest.raises(ZooError, match="weighs other than the first"):
+        build("diag", heavier).rows(heavier)
+
+
+def test_labels_are_states_by_name():
+    """Whatever levels another table has, and in which order; a missing label may be any state, a candidate set not."""
+    data = load_data(steps("categorical"), labels=KNOWN)
+    model = build("categorical", data, 3, labelled=True)
+    assert list(model.coords["state"]) == list(STATES)
+    assert model.symmetry is None
+    some = load_data(steps("categorical"), labels=["hot", "2", "hot|2", *[None] * 8])
+    allowed = np.asarray(model.rows(some).allowed)[0]
+    assert allowed.tolist() == [[False, True, False], [False, False, True], [False, True, True], [True, True, True]]
+    with pytest.raises(ZooError, match="'warm'"):
+        model.rows(load_data(steps("categorical"), labels=["warm", *["hot"] * 10]))
+    with pytest.raises(ZooError, match="has no labels"):
+        build("categorical", load_data(steps("categorical"), labels=[None] * 11), labelled=True)
+    with pytest.raises(ZooError, match="has 2 labels"):
+        build("categorical", data, 1, labelled=True)
+
+
+@pytest.mark.parametrize(
+    ("prior", "exchangeable"),
+    [
+        ({"transition_probs": {"concentration": [[5.0, 1.0, 2.0], [1.0, 5.0, 2.0]]}}, True),
+        ({"transition_probs": {"concentration": [1.0, 1.0, 9.0]}}, True),
+        ({"transition_probs": {"concentration": [[5.0, 1.0, 2.0], [0.1, 5.0, 2.0]]}}, False),
+        ({"transition_probs": {"concentration": [1.0, 1.0, 2.0]}, "start_probs": {"concentration": [3.0, 1.0]}}, False),
+    ],
+)
+def test_a_prior_that_tells_states_apart(prior, exchangeable):
+    """Sticky states are exchangeable, those of a prior from left to right are not, and their labels stay as they are."""
+    assert (build("categorical", steps("categorical"), prior=prior).symmetry is not None) is exchangeable
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_steps_of_which_none_was_seen(name):
+    """New sequences without a single value have the probability of stopping where they do."""
+    data, sites = steps(name), random_sites(name)
+    nothing = data._replace(x=np.full_like(data.x, np.nan))
+    wanted = [summed(weights).log_partition for weights in weights_of(name, sites, nothing)]
+    assert near(log_likelihood(build(name, data), sites, nothing), wanted, rtol=1e-12)
+
+
+def test_other_data_may_be_shorter():
+    """Fewer and shorter sequences than the model was built on, also one of a single step, are read by a fitted model."""
+    model, sites = build("diag", steps("diag")), random_sites("diag")
+    short = Data("short", steps("diag").x[:1], ("a", "b"))
+    wanted = summed(weights_of("diag", sites, short)[0]).log_partition
+    assert near(log_likelihood(model, sites, short), [wanted], rtol=1e-12)
