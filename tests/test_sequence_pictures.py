@@ -60,7 +60,7 @@ def test_lines_are_the_probabilities_of_the_states(tmp_path):
 def test_draws_give_a_mean_and_a_band():
     draws = draws_of(drawn())
     each = [
-        predict(tagger(), {name: leaf[s] for name, leaf in draws.items()}, TAGGER)["probs"].values[HIDDEN] for s in range(20)
+        predict(tagger(), {name: leaf[s] for name, leaf in draws.items()}, TAGGER)["probs"].values[HIDDEN] for s in range(10)
     ]
     axis = plot_states(tagger(), drawn(), TAGGER, sequence=HIDDEN).axes[0]
     shown = lines(axis)
