@@ -7,7 +7,7 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping
 
-from benchmarks import classifiers, factor_analysis, gmm, mixed_mixture
+from benchmarks import classifiers, factor_analysis, gmm, hmm, mixed_mixture
 from benchmarks.measure import Target, print_header, print_targets
 
 # model -> part -> a function that measures, prints and returns the targets
@@ -16,6 +16,7 @@ BENCHMARKS: Mapping[str, Mapping[str, Callable[[], list[Target]]]] = {
     "classifiers": classifiers.PARTS,
     "mixed_mixture": mixed_mixture.PARTS,
     "factor_analysis": factor_analysis.PARTS,
+    "hmm": hmm.PARTS,
 }
 
 

@@ -85,6 +85,8 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
 
 def print_targets(targets: Sequence[Target]) -> None:
     """Every target: the value measured, the bound, met or missed."""
+    if not targets:
+        return
     rows = []
     for target in targets:
         bound = f"{'≥' if target.at_least else '≤'} {target.bound:g} {target.unit}"

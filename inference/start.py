@@ -114,7 +114,7 @@ def seeded(algebra: Algebra, num_starts: int, hyper: Hyper, prior: Mapping[str, 
                 probs = probs / jnp.maximum(probs.sum(axis=-1, keepdims=True), np.finfo(float).tiny)
             return algebra.statistics(weight, independent(key_z, probs), algebra.features(hyper, rows))
 
-        key_z = jax.random.fold_in(key, 1)  # one for all blocks of rows
+        key_z = jax.random.fold_in(key, algebra.num_groups)  # one for all blocks of rows, and none of the seeds'
         return add(dict(prior), block_sum(block, key, rows))
 
     return each(one, jax.random.split(key, num_starts))

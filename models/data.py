@@ -98,6 +98,8 @@ def load_data(
     types, label = checked_types(types, label)
     if sequence is not None:
         types = types | {sequence: "category"}
+    if sequence is not None and columns is not None:  # it is read whatever columns are kept, and not kept
+        columns = [name for name in ([columns] if isinstance(columns, str) else columns) if name != sequence]
     if isinstance(source, Data):
         if options:
             raise ZooError(f"unknown data option {min(options)!r}: {source.name} has been read already")
@@ -108,7 +110,8 @@ def load_data(
         kind, size = options.pop("kind", "table"), options.pop("num_rows", None)
         if kind not in ("table", "covariance"):
             raise ZooError(f"kind={kind!r} is not one of table, covariance")
-        data = tables.read(source, tables.Wanted(label, columns, text, unit, name, types), options)
+        wanted = columns if columns is None or sequence is None else [*columns, sequence]
+        data = tables.read(source, tables.Wanted(label, wanted, text, unit, name, types), options)
         if kind == "covariance":
             data = of_covariance(data, size)
         elif size is not None:

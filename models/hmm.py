@@ -17,7 +17,7 @@ set: the density is that of what was seen.
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from itertools import pairwise
+from itertools import count, islice, pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -30,6 +30,7 @@ from numpyro import distributions as dist
 from models.base import Algebra, Data, Hyper, Model, Permutation, Sites, Stats, ZooError
 from models.categories import categorical, levels_of
 from models.chain import Chain, Filtered, Path, chain, ends, forward
+from models.classifier import unlabelled
 from models.data import as_data, is_sparse, require_filled
 from models.discrete import DISCRETE
 from models.distributions import HiddenMarkov, StatePath, observed_part
@@ -37,10 +38,10 @@ from models.emissions import Emission
 from models.families import dirichlet
 from models.gaussian_rows import flat
 from models.gaussians import GAUSSIANS
-from models.hmm_prior import START, STATE, TRANSITION, Shape, hyperparameters, pseudo_statistics
+from models.hmm_prior import START, STATE, TRANSITION, Shape, alike, hyperparameters, pseudo_statistics
 from models.missing import partly_observed
 from models.rows import spread
-from models.steps import Steps, Timed, flattened, steps_of, timed
+from models.steps import Steps, Timed, filled_in, flattened, steps_of, timed
 from models.symbols import symbols
 
 EMISSIONS = ("categorical", "gaussian", "poisson", "bernoulli")
@@ -94,14 +95,14 @@ def build(
     steps = steps_of(data)
     block = emission_block(emission, covariance, steps.table)
     require_filled(steps.table)
-    block.check(steps.table)
+    block.check(filled_in(steps.table, block)[0])
     names = _state_names(steps.table, int(num_states), labelled)
     shape = Shape(int(num_states), boundary, prior != "flat")
     static = structure(block, shape)
     columns = steps.table.columns
-    rows = partial(_rows, columns, block, shape.size, labelled)
+    rows = partial(_rows, columns, block, tuple(names) if labelled else None)
     hyper = hyperparameters(steps, block, shape, prior)
-    exchangeable = shape.size > 1 and not (labelled and steps.table.labels is not None)
+    exchangeable = shape.size > 1 and not labelled and alike(hyper, shape)
     places = _witnesses(steps.starts)
     return Model(
         name="hmm",
@@ -155,20 +156,21 @@ def emission_block(emission: str, covariance: str, table: Data) -> Emission:
 
 def _state_names(table: Data, num_states: int, labelled: bool) -> list[Any]:
     """Names of the states: those of the labels, then numbers."""
-    if not labelled or table.labels is None:
-        if labelled:
-            raise ZooError(f"{table.name} has no labels: labelled=true reads states off them; name the column with data.label=")
+    if not labelled:
         return list(range(num_states))
+    if unlabelled(table):
+        raise ZooError(f"{table.name} has no labels: labelled=true reads states off them; name the column with data.label=")
     if len(table.levels) > num_states:
         raise ZooError(
             f"{table.name} has {len(table.levels)} labels ({', '.join(table.levels[:5])}, …), and labelled=true makes each a "
             f"state; give num_states={len(table.levels)}"
         )
-    return [*table.levels, *map(str, range(len(table.levels), num_states))]
+    others = (name for name in map(str, count(len(table.levels))) if name not in table.levels)
+    return [*table.levels, *islice(others, num_states - len(table.levels))]
 
 
-def _rows(columns: tuple[str, ...], emission: Emission, num_states: int, labelled: bool, source: Any) -> Timed:
-    return timed(as_data(source), columns, emission, num_states, labelled)
+def _rows(columns: tuple[str, ...], emission: Emission, states: tuple[str, ...] | None, source: Any) -> Timed:
+    return timed(as_data(source), columns, emission, states)
 
 
 def _dims(emission: Emission) -> dict[str, tuple[str, ...]]:

@@ -58,6 +58,16 @@ def _by_row(value: Any, shape: tuple[int, ...]) -> np.ndarray:
     return found
 
 
+def alike(hyper: Hyper, shape: Shape) -> bool:
+    """Whether the prior tells no state from another, as one of left-to-right transitions does."""
+    if not shape.proper:
+        return True
+    transition, same = hyper["transition_concentration"], np.eye(shape.size, dtype=bool)
+    step, stop = transition[:, : shape.size], transition[:, shape.size :]
+    parts = (hyper["start_concentration"], step[same], step[~same], stop)
+    return all(part.size == 0 or np.ptp(part) == 0 for part in parts)
+
+
 def pseudo_statistics(
     hyper: Hyper, algebra: Algebra, emission: Emission, shape: Shape, data: Data, rows: Callable[[Any], Timed]
 ) -> dict[str, Stats]:

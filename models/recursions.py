@@ -24,9 +24,19 @@ NARROW = 4096  # numbers at most
 class Steps(NamedTuple):
     """What the recursions read of every step."""
 
-    weight: Array  # (L, R, S): what the emission makes of a state, up to a factor a step
+    emission: Array  # (L, R, S): log p(x_t | z_t = i), −∞ where a state is not allowed; on the way back its ``weight``
     there: Array  # (L, R): whether the row has this step
     continues: Array  # (L, R): and another after it
+
+
+class States(NamedTuple):
+    """What the way forward brings."""
+
+    last: Array  # (R, S): the last state of every row
+    state: Array  # (L, R, S): of sum one; beyond the end of a row its last
+    weight: Array  # (L, R, S): exp(emission − largest), 0 for a state that the steps before do not lead to
+    scale: Array  # (L, R): what a state is divided by; 1 beyond the end
+    largest: Array  # (L, R): the largest emission of a state that can be reached; 0 beyond the end
 
 
 def product(states: Array, matrix: Array) -> Array:
@@ -51,62 +61,71 @@ def num_blocks(length: int, rows: int, size: int) -> int:
 # Forward
 
 
-def filter_states(start: Array, transition: Array, steps: Steps) -> tuple[Array, Array, Array]:
-    """(last states (R, S), states (L, R, S), scales (L, R)) of α_{t+1} = (α_t · transition) ∘ weight_{t+1}, α of sum one.
-
-    ``start`` is (S,). Beyond the end of a row its last state is carried on, at scale 1.
-    """
-    rows = steps.weight.shape[1:]
-    blocks = num_blocks(steps.weight.shape[0], *rows)
-    start = jnp.broadcast_to(start, rows)
+def filter_states(start: Array, transition: Array, steps: Steps) -> States:
+    """α_{t+1} = (α_t · transition) ∘ exp(emission_{t+1}), α of sum one, from ``start`` (S,)."""
+    length, *rows = steps.emission.shape
+    blocks = num_blocks(length, *rows)
+    start = jnp.broadcast_to(start, tuple(rows))
     if blocks == 1:
         return _filter(start, start, transition, steps)
-    cut = _cut(steps, blocks)
-    ends = _ends(transition, cut)
-    expected, before = _beginnings(start, transition, ends, blocks)
-    last, states, scales = _filter(expected, before, transition, cut)
-    length = steps.weight.shape[0]
-    return last.reshape(blocks, *rows)[-1], _joined(states, blocks, length), _joined(scales, blocks, length)
+    cut = _cut(steps, blocks, 0.0)
+    expected, before = _beginnings(start, transition, _ends(transition, cut), blocks)
+    last, *found = _filter(expected, before, transition, cut)
+    return States(last.reshape(blocks, *rows)[-1], *(_joined(leaf, blocks, length) for leaf in found))
 
 
-def _filter(expected: Array, before: Array, transition: Array, steps: Steps) -> tuple[Array, Array, Array]:
+def _weights(expected: Array, emission: Array) -> tuple[Array, Array]:
+    """(exp(emission − largest), largest) over the states that can be reached.
+
+    Next to a state that cannot, all others may be 0 in floating point.
+    """
+    reached = jnp.where(expected > 0, emission, -jnp.inf)
+    largest = lax.stop_gradient(reached.max(-1))
+    largest = jnp.where(jnp.isfinite(largest), largest, 0.0)
+    return jnp.exp(reached - largest[..., None]), largest
+
+
+def _filter(expected: Array, before: Array, transition: Array, steps: Steps) -> States:
     """From ``expected``, the first state as seen from the steps before, and ``before``, what is carried on if there is none."""
 
-    def advance(carried: tuple[Array, Array], here: tuple[Array, Array]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    def advance(carried: tuple[Array, Array], here: tuple[Array, Array]) -> tuple[tuple[Array, Array], tuple[Array, ...]]:
         expected, before = carried
-        weight, there = here
+        emission, there = here
+        weight, largest = _weights(expected, emission)
         joint = expected * weight
         scale = joint.sum(-1)
         state = jnp.where(there[:, None], joint * (1 / divisor(scale))[:, None], before)
-        return (product(state, transition), state), (state, jnp.where(there, scale, 1.0))
+        seen = (state, weight, jnp.where(there, scale, 1.0), jnp.where(there, largest, 0.0))
+        return (product(state, transition), state), seen
 
-    (_, last), (states, scales) = lax.scan(advance, (expected, before), (steps.weight, steps.there), unroll=UNROLL)
-    return last, states, scales
+    (_, last), found = lax.scan(advance, (expected, before), (steps.emission, steps.there), unroll=UNROLL)
+    return States(last, *found)
 
 
 class Ends(NamedTuple):
     """Where R blocks end, by the state that was expected at their first step."""
 
     state: Array  # (R, S, S): the last state, of sum one
-    log_scale: Array  # (R, S): log of the product of the scales
+    log_scale: Array  # (R, S): log of what it was divided by
     there: Array  # (R,): whether the block has a step
 
 
 def _ends(transition: Array, steps: Steps) -> Ends:
-    rows, size = steps.weight.shape[1:]
-    each = jnp.broadcast_to(jnp.eye(size, dtype=steps.weight.dtype), (rows, size, size))
+    rows, size = steps.emission.shape[1:]
+    each = jnp.broadcast_to(jnp.eye(size, dtype=steps.emission.dtype), (rows, size, size))
 
     def advance(carried: tuple[Array, Array, Array], here: tuple[Array, Array]) -> tuple[tuple[Array, Array, Array], None]:
         expected, before, log_scale = carried
-        weight, there = here
-        joint = expected * weight[:, None, :]
+        emission, there = here
+        weight, largest = _weights(expected, emission[:, None, :])
+        joint = expected * weight
         scale = joint.sum(-1)
         state = jnp.where(there[:, None, None], joint / divisor(scale)[..., None], before)
-        log_scale = log_scale + jnp.where(there[:, None], jnp.log(scale), 0.0)
+        log_scale = log_scale + jnp.where(there[:, None], jnp.log(scale) + largest, 0.0)
         return (product(state.reshape(-1, size), transition).reshape(state.shape), state, log_scale), None
 
     (_, state, log_scale), _ = lax.scan(
-        advance, (each, each, jnp.zeros((rows, size), each.dtype)), (steps.weight, steps.there), unroll=UNROLL
+        advance, (each, each, jnp.zeros((rows, size), each.dtype)), (steps.emission, steps.there), unroll=UNROLL
     )
     return Ends(state, log_scale, steps.there[0])
 
@@ -137,16 +156,17 @@ def smooth(transition: Array, stop: Array, share: Array, states: Array, scales: 
     """(expected states (L, R, S), expected pairs of states (R, S, S) but for the factor ``transition``), given filtered ones.
 
     β_t = transition · (weight_{t+1} ∘ β_{t+1}) / scale_{t+1}, from ``stop`` (S,) at the end of a row; ``share`` (R,) is one
-    over what the row is worth at its end.
+    over what the row is worth at its end. ``steps`` hold the weights of the way forward.
     """
-    length, rows, size = steps.weight.shape
+    length, rows, size = steps.emission.shape
     blocks = num_blocks(length, rows, size)
     nothing = jnp.zeros((rows, size), stop.dtype)
     if blocks == 1:
         return _smooth(nothing, transition, stop, share, states, scales, steps)
-    cut = _cut(steps, blocks)
+    cut = _cut(steps, blocks, 1.0)
+    ends = _ends(transition, cut._replace(emission=jnp.log(cut.emission)))
     states, scales = (_in_blocks(leaf, blocks, fill) for leaf, fill in ((states, 0.0), (scales, 1.0)))
-    ahead = _aheads(transition, stop, _ends(transition, cut), scales, cut, blocks)
+    ahead = _aheads(transition, stop, ends, scales, cut, blocks)
     both, pair = _smooth(ahead, transition, stop, jnp.tile(share, blocks), states, scales, cut)
     return _joined(both, blocks, length), pair.reshape(blocks, rows, size, size).sum(0)
 
@@ -160,13 +180,14 @@ def _smooth(
         ahead, pair = carried
         state, weight, inverse, there, continues = here
         beta = jnp.where(continues[:, None], product(ahead, transition.T), stop[None, :])
-        following = jnp.where(there[:, None], weight * beta * inverse[:, None], 0.0)
-        both = jnp.where(there[:, None], state * beta * share[:, None], 0.0)
+        possible = there[:, None] & (state > 0)  # of a state that is not, β may overflow
+        following = jnp.where(possible, weight * beta * inverse[:, None], 0.0)
+        both = jnp.where(possible, state * beta * share[:, None], 0.0)
         following, both = lax.optimization_barrier((following, both))  # or each of their readers computes them anew
         return (following, pair + state[:, :, None] * ahead[:, None, :]), both
 
     rows, size = ahead.shape
-    everything = (states, steps.weight, 1 / divisor(scales), steps.there, steps.continues)
+    everything = (states, steps.emission, 1 / divisor(scales), steps.there, steps.continues)
     (_, pair), both = lax.scan(
         back, (ahead, jnp.zeros((rows, size, size), ahead.dtype)), everything, reverse=True, unroll=UNROLL
     )
@@ -202,8 +223,8 @@ def _in_blocks(leaf: Array, blocks: int, fill: float | bool) -> Array:
     return jnp.swapaxes(by_block, 0, 1).reshape(size, -1, *leaf.shape[2:])
 
 
-def _cut(steps: Steps, blocks: int) -> Steps:
-    return Steps(_in_blocks(steps.weight, blocks, 1.0), *(_in_blocks(leaf, blocks, False) for leaf in steps[1:]))
+def _cut(steps: Steps, blocks: int, fill: float) -> Steps:
+    return Steps(_in_blocks(steps.emission, blocks, fill), *(_in_blocks(leaf, blocks, False) for leaf in steps[1:]))
 
 
 def _joined(leaf: Array, blocks: int, length: int) -> Array:

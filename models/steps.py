@@ -8,8 +8,9 @@ import numpy as np
 from jax import Array
 
 from models.base import Data, ZooError, on_host
-from models.data import allowed_labels, require_complete
-from models.documents import UNKNOWN, Sequences
+from models.classifier import allowed_classes
+from models.data import require_complete
+from models.documents import UNKNOWN, Sequences, with_vocabulary
 from models.emissions import Emission
 from models.latents import cells
 from models.rows import matched
@@ -48,34 +49,36 @@ def steps_of(data: Data) -> Steps:
     return found
 
 
-def timed(data: Data, columns: tuple[str, ...], emission: Emission, num_states: int, labelled: bool) -> Timed:
+def timed(data: Data, columns: tuple[str, ...], emission: Emission, states: tuple[str, ...] | None) -> Timed:
     """Sequences as the rows of a model with these columns; raises `ZooError` for what its emission cannot read.
 
-    A step without a single value was not observed. With ``labelled`` the labels are the states, where there are any.
+    A step without a single value was not observed. The labels are names of ``states``, where there are any; None: they say
+    nothing of states. A token of a document that the model does not know is a step that was not observed.
     """
+    if isinstance(data.x, Sequences) and emission.levels:
+        data = with_vocabulary(data, emission.levels[0])
     table, starts = steps_of(data)
     table = matched(table, columns)
-    filled, seen = _filled(table, emission)
+    filled, seen = filled_in(table, emission)
     lengths = np.diff(starts)
     place = starts[:-1, None] + np.arange(lengths.max())[None, :]
     place = np.where(np.arange(lengths.max())[None, :] < lengths[:, None], place, 0)  # (N, L); beyond the length any step
     x = jax.tree.map(lambda leaf: on_host(np.asarray(leaf)[place]), emission.encode(filled))
-    allowed = None
-    if labelled and table.labels is not None:
-        known = allowed_labels(table)
-        rest = np.repeat(~known.any(1)[:, None], num_states - known.shape[1], axis=1)
-        allowed = on_host(np.concatenate([known, rest], axis=1)[place])
+    allowed = None if states is None else allowed_classes(table, states)
     return Timed(
         x,
         on_host(lengths.astype(np.int32)),
         None if seen is None else on_host(seen[place]),
         _sequence_weight(data, starts),
-        allowed,
+        None if allowed is None else on_host(allowed[place]),
     )
 
 
-def _filled(table: Data, emission: Emission) -> tuple[Data, np.ndarray | None]:
-    """(the table with the steps that were not observed filled in with any value, which were observed, None for all)."""
+def filled_in(table: Data, emission: Emission) -> tuple[Data, np.ndarray | None]:
+    """(the table with the steps that were not observed filled in with any value, which were observed, None for all).
+
+    Raises `ZooError` for a step of which some cells are missing, where the emission needs them.
+    """
     missing = np.isnan(table.x)
     empty = missing.all(1)
     partly = missing.any(1) & ~empty

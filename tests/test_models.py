@@ -120,6 +120,7 @@ def test_every_model_is_parametrised_here():
         "logistic_regression": "logistic_regression",
         "factor_analysis": "factor_analysis",
         "ppca": "factor_analysis",
+        "hmm": "hmm",
     }
     for name, builder in MODELS.items():
         if name in own:

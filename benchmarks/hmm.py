@@ -1,0 +1,293 @@
+"""Hidden Markov models against hmmlearn and dynamax, part by part: EM, Viterbi, one very long sequence, padding, samplers.
+
+- *em*: 200 sequences of 500 symbols, S = 10, V = 50, 20 iterations from one start under a flat prior: against hmmlearn's
+  ``scaling`` and ``log`` implementations, and against dynamax. The zoo's time is that of ``fit``, compiled, with its results.
+  dynamax brings many packages and is in no extra: ``--with dynamax`` has it measured, without it is left out.
+- *viterbi*: the most probable paths of the same sequences at the same parameters.
+- *long*: one sequence of 1,000,000, S = 3 and 10: forward and backward, and Viterbi.
+- *layout*: what padding to the longest sequence costs, against the same steps in rows of one length (packed, at best).
+- *samplers*: effective draws a second of the slowest functional, forward filtering and backward sampling against NUTS.
+"""
+
+import importlib.util
+import logging
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+
+from benchmarks.measure import Target, interleave, median, print_table
+
+REPEATS = 5
+ITERATIONS = 20
+AGREEMENT = 1e-8  # relative, of two log-likelihoods
+
+
+class Case(NamedTuple):
+    """Sequences of one length and parameters to start from."""
+
+    x: np.ndarray  # (N, L)
+    start: dict[str, np.ndarray]
+    num_symbols: int
+
+
+def case(num_rows: int, length: int, num_states: int, num_symbols: int, seed: int = 0) -> Case:
+    """Sequences of a chain with sparse transitions and emissions, and a start that knows nothing of it."""
+    rng = np.random.default_rng(seed)
+    start, transition = rng.dirichlet(np.ones(num_states)), rng.dirichlet(np.full(num_states, 0.3), num_states)
+    emission = rng.dirichlet(np.full(num_symbols, 0.2), num_states)
+    state = rng.choice(num_states, num_rows, p=start)
+    x = np.empty((num_rows, length), dtype=np.int32)
+    for t in range(length):
+        x[:, t] = _drawn(rng, emission[state])
+        state = _drawn(rng, transition[state])
+    sites = {
+        "start_probs": rng.dirichlet(np.ones(num_states)),
+        "transition_probs": rng.dirichlet(np.ones(num_states), num_states),
+        "emission_probs": rng.dirichlet(np.ones(num_symbols), num_states),
+    }
+    return Case(x, sites, num_symbols)
+
+
+def _drawn(rng: np.random.Generator, probs: np.ndarray) -> np.ndarray:
+    return (rng.random(len(probs))[:, None] > probs.cumsum(1)[:, :-1]).sum(1)
+
+
+def data_of(given: Case) -> Any:
+    """The sequences as the zoo reads them."""
+    from models.data import Data
+    from models.documents import Sequences
+
+    number, length = given.x.shape
+    words = tuple(f"w{v}" for v in range(given.num_symbols))
+    return Data("sequences", Sequences(given.x.ravel(), np.arange(number + 1) * length), words)
+
+
+def peer(given: Case, implementation: str, iterations: int) -> Any:
+    """Hmmlearn's estimator at the start."""
+    from hmmlearn.hmm import CategoricalHMM
+
+    logging.getLogger("hmmlearn").setLevel(logging.ERROR)
+    found = CategoricalHMM(
+        len(given.start["start_probs"]), n_iter=iterations, tol=-np.inf, init_params="", implementation=implementation
+    )
+    found.n_features = given.num_symbols
+    found.startprob_, found.transmat_, found.emissionprob_ = (value.copy() for value in given.start.values())
+    return found
+
+
+def _seconds(function: Callable[[], Any], index: int) -> float:
+    clock = time.perf_counter()
+    function()
+    return time.perf_counter() - clock
+
+
+def _dynamax(given: Case) -> Callable[[], float]:
+    """Dynamax's EM, from the same start: -> the log-likelihood before its last iteration."""
+    import jax
+    import jax.numpy as jnp
+    from dynamax.hidden_markov_model import CategoricalHMM
+
+    size = len(given.start["start_probs"])
+    flat = {f"{name}_concentration": 1.0 for name in ("emission_prior", "initial_probs", "transition_matrix")}
+
+    def run() -> float:
+        with warnings.catch_warnings(), jax.enable_x64(True):
+            warnings.simplefilter("ignore")
+            model = CategoricalHMM(size, 1, given.num_symbols, **flat)
+            start = [jnp.asarray(value) for value in given.start.values()]
+            params, properties = model.initialize(
+                jax.random.PRNGKey(0), initial_probs=start[0], transition_matrix=start[1], emission_probs=start[2][:, None, :]
+            )
+            x = jnp.asarray(given.x)[..., None]
+            _, trace = model.fit_em(params, properties, x, num_iters=ITERATIONS, verbose=False)
+            # Its trace has the log density of flat Dirichlet priors in it: of S + 1 rows of S, and S of V probabilities.
+            return float(trace[-1]) - (size + 1) * gammaln(size) - size * gammaln(given.num_symbols)
+
+    return run
+
+
+def measure_em() -> list[Target]:
+    """Twenty iterations of Baum and Welch."""
+    from inference import fit
+    from models import MODELS
+
+    given = case(200, 500, 10, 50)
+    data, lengths = data_of(given), [500] * 200
+    model = MODELS["hmm"](data, num_states=10, boundary=False, prior="flat")
+    zoo = partial(fit, model, data, "em", start=given.start, max_iter=ITERATIONS, tol=0, progress=False)
+    objective = np.asarray(zoo()["optimization"].to_dataset()["objective"])[0]
+    peers: dict[str, Callable[[], Any]] = {
+        f"hmmlearn, {name}": lambda name=name: peer(given, name, ITERATIONS).fit(given.x.reshape(-1, 1), lengths)  # type: ignore[misc]
+        for name in ("scaling", "log")
+    }
+    reached = {name: run().monitor_.history[-1] for name, run in peers.items()}
+    if importlib.util.find_spec("dynamax") is not None:
+        peers["dynamax"] = _dynamax(given)
+        reached["dynamax"] = peers["dynamax"]()
+    found = interleave({name: partial(_seconds, run) for name, run in (peers | {"zoo": zoo}).items()}, REPEATS)
+    wanted = {"hmmlearn, scaling": 2.0, "hmmlearn, log": 10.0, "dynamax": 1.0}
+    rows, targets = [("zoo", f"{median(found['zoo']):.3f}", "", "")], []
+    for name, value in reached.items():
+        ratio = median(found[name]) / median(found["zoo"])
+        gap = abs(value - objective[-1]) / abs(value)
+        rows.append((name, f"{median(found[name]):.3f}", f"{ratio:.2f}", f"{gap:.0e}"))
+        targets.append(Target(f"hmm, EM, against {name}", ratio, wanted[name], agreed=gap < AGREEMENT))
+    print_table(
+        "EM, 200 × 500, S = 10, V = 50, 20 iterations, seconds",
+        ("", "seconds", "ratio", "gap"),
+        rows,
+        "gap: of the log-likelihoods after as many iterations, relative.",
+    )
+    return targets
+
+
+def measure_viterbi() -> list[Target]:
+    """The most probable paths at the start's parameters."""
+    import jax
+
+    given = case(200, 500, 10, 50)
+    lengths, model = [500] * 200, peer(given, "log", 1)
+    local = _chain(given)
+    with jax.enable_x64(True):
+        run = jax.jit(_viterbi())
+        worth = float(run(local)[1].sum())
+        theirs = model.decode(given.x.reshape(-1, 1), lengths)[0]
+        found = interleave(
+            {
+                "hmmlearn": partial(_seconds, lambda: model.predict(given.x.reshape(-1, 1), lengths)),
+                "zoo": partial(_seconds, lambda: jax.block_until_ready(run(local))),
+            },
+            REPEATS,
+        )
+    ratio = median(found["hmmlearn"]) / median(found["zoo"])
+    rows = [(name, f"{median(times):.4f}") for name, times in found.items()]
+    print_table("Viterbi, 200 × 500, S = 10, seconds", ("", "seconds"), rows)
+    # Paths that are worth the same may differ: sums in another order round otherwise.
+    return [Target("hmm, Viterbi, against hmmlearn", ratio, 1.0, agreed=abs(worth - theirs) < 1e-12 * abs(theirs))]
+
+
+def _viterbi() -> Callable[..., Any]:
+    from models.chain import viterbi
+
+    return viterbi
+
+
+def _chain(given: Case) -> Any:
+    """The chain at the start's parameters."""
+    import jax
+    import jax.numpy as jnp
+
+    from models.chain import Chain
+
+    with jax.enable_x64(True):
+        start, transition, emission = (jnp.log(jnp.asarray(value)) for value in given.start.values())
+        density = emission.T[jnp.asarray(given.x.T)]
+        return Chain(start, transition, jnp.zeros_like(start), density, jnp.full(len(given.x), given.x.shape[1]))
+
+
+def measure_long() -> list[Target]:
+    """One sequence of a million steps."""
+    rows, targets = [], []
+    for size in (3, 10):
+        times, agreed = _of_one_sequence(case(1, 1_000_000, size, 5))
+        ratios = [times[f"{what}, peer"] / times[f"{what}, zoo"] for what in ("posterior", "path")]
+        rows.append((str(size), *(f"{value:.2f}" for value in times.values()), *(f"{ratio:.1f}" for ratio in ratios)))
+        targets += [
+            Target(f"hmm, 1,000,000 steps, S = {size}, {what}", ratio, 1.0, agreed=agreed)
+            for what, ratio in zip(("posterior", "Viterbi"), ratios, strict=True)
+        ]
+    print_table(
+        "one sequence of 1,000,000, seconds",
+        ("S", "posterior, hmmlearn", "zoo", "Viterbi, hmmlearn", "zoo", "ratio", "ratio"),
+        rows,
+    )
+    return targets
+
+
+def _of_one_sequence(given: Case) -> tuple[dict[str, float], bool]:
+    """Seconds of both, and whether they agree."""
+    import jax
+
+    from models.chain import chain
+
+    local, model, x = _chain(given), peer(given, "scaling", 1), given.x.reshape(-1, 1)
+    with jax.enable_x64(True):
+        smooth = jax.jit(lambda local: (chain.mean(jax.random.PRNGKey(0), local), chain.log_partition(local)))
+        path = jax.jit(_viterbi())
+        ours, theirs = float(smooth(local)[1][0]), float(model.score(x))
+        jax.block_until_ready(path(local))
+        runs: dict[str, Callable[[], Any]] = {
+            "posterior, peer": partial(model.score_samples, x),
+            "posterior, zoo": lambda: jax.block_until_ready(smooth(local)),
+            "path, peer": partial(model.predict, x),
+            "path, zoo": lambda: jax.block_until_ready(path(local)),
+        }
+        found = interleave({name: partial(_seconds, run) for name, run in runs.items()}, 3)
+    return {name: median(values) for name, values in found.items()}, abs(ours - theirs) < AGREEMENT * abs(theirs)
+
+
+def measure_layout() -> list[Target]:
+    """Padding against packing, by how much lengths differ."""
+    import jax
+    import jax.numpy as jnp
+
+    from models.chain import chain
+
+    rng, rows = np.random.default_rng(0), []
+    for spread in (0.0, 0.5, 1.0):
+        lengths = np.maximum(1, np.round(np.exp(np.log(200) + spread * rng.normal(size=400)))).astype(int)
+        packed = int(lengths.sum() / lengths.mean().round())
+        with jax.enable_x64(True):
+            run = jax.jit(lambda local: chain.mean(jax.random.PRNGKey(0), local))
+            padded = _chain(case(400, int(lengths.max()), 10, 50))._replace(length=jnp.asarray(lengths))
+            even = _chain(case(packed, int(lengths.mean().round()), 10, 50))
+            for local in (padded, even):
+                jax.block_until_ready(run(local))
+            found = interleave(
+                {
+                    "padded": partial(_seconds, lambda: jax.block_until_ready(run(padded))),  # noqa: B023
+                    "packed": partial(_seconds, lambda: jax.block_until_ready(run(even))),  # noqa: B023
+                },
+                REPEATS,
+            )
+        waste = lengths.max() * len(lengths) / lengths.sum()
+        times = [median(found[name]) for name in ("padded", "packed")]
+        rows.append((f"{spread}", f"{waste:.1f}", *(f"{value:.3f}" for value in times), f"{times[0] / times[1]:.1f}"))
+    print_table(
+        "layout: 400 sequences of log-normal lengths about 200, S = 10, expected states, seconds",
+        ("sd of log length", "cells / steps", "padded", "packed, at best", "ratio"),
+        rows,
+    )
+    return []
+
+
+def measure_samplers() -> list[Target]:
+    """Effective draws a second, of the functional that mixes slowest."""
+    from inference import compare, fit
+    from models import MODELS
+
+    given = case(20, 60, 3, 6, seed=1)
+    data = data_of(given)
+    model = MODELS["hmm"](data, num_states=3, boundary=False)
+    rows = []
+    for method, draws in (("nuts", 1000), ("gibbs", 10_000)):
+        run = partial(fit, model, data, method, num_samples=draws, progress=False)
+        run()
+        line = compare({method: run()}).table.iloc[0]
+        rows.append((method, f"{line['ESS']:.0f}", f"{line['warmup s'] + line['run s']:.1f}", f"{line['ESS/s']:.0f}"))
+    print_table("20 × 60, S = 3, V = 6, 4 chains, compiled", ("", "ESS", "seconds", "ESS/s"), rows)
+    return []
+
+
+PARTS: Mapping[str, Callable[[], list[Target]]] = {
+    "em": measure_em,
+    "viterbi": measure_viterbi,
+    "long": measure_long,
+    "layout": measure_layout,
+    "samplers": measure_samplers,
+}
