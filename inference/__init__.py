@@ -142,6 +142,27 @@ def plot_co_clustering(
     return pictures.plot_co_clustering(model, source, data, path, **options)
 
 
+def plot_states(model: Model, source: xr.DataTree | Sites, data: Any, path: str | Path | None = None, **options: Any) -> Figure:
+    """States of one sequence over time, with what was observed; see `inference.sequence_pictures.plot_states`."""
+    from inference import sequence_pictures
+
+    return sequence_pictures.plot_states(model, source, data, path, **options)
+
+
+def plot_transitions(model: Model, source: xr.DataTree | Sites, path: str | Path | None = None) -> Figure:
+    """How states follow each other, as a diagram and a table; see `inference.sequence_pictures.plot_transitions`."""
+    from inference import sequence_pictures
+
+    return sequence_pictures.plot_transitions(model, source, path)
+
+
+def plot_emissions(model: Model, source: xr.DataTree | Sites, path: str | Path | None = None) -> Figure:
+    """What every state emits; see `inference.sequence_pictures.plot_emissions`."""
+    from inference import sequence_pictures
+
+    return sequence_pictures.plot_emissions(model, source, path)
+
+
 def posterior_predictive(model: Model, data: Any, new_data: Any, **options: Any) -> xr.Dataset:
     """Predictions with the parameters integrated out exactly; see `inference.predictive.posterior_predictive`."""
     from inference import predictive
@@ -197,8 +218,11 @@ __all__ = [
     "learning_curve",
     "log_likelihood",
     "plot_co_clustering",
+    "plot_emissions",
     "plot_loadings",
     "plot_profile",
+    "plot_states",
+    "plot_transitions",
     "pooled",
     "posterior_predictive",
     "predict",

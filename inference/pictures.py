@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 AVERAGED = 500  # draws, evenly spread
 MOST_COLUMNS = 24  # drawn: those that tell the components apart best
 MOST_LOADED = 40
+NARROWEST = 6.4  # inches: a title has room
 MOST_LEVELS = 8  # of a column of categories that have a colour of their own
 INTERVAL = (0.055, 0.945)  # equal tails, as in the summary
 
@@ -45,7 +46,7 @@ def profile(model: Model, source: xr.DataTree | Sites) -> list[Described]:
     Raises `ZooError` for a model whose rows are not made of columns.
     """
     require_model(model)
-    if model.profile is None:
+    if model.profile is None or (model.table is None and "column" not in model.coords):
         raise ZooError(f"the rows of {model.name} are not made of columns, so there is no profile to draw")
     draws = draws_of(source)
     chosen = spread(len(next(iter(draws.values()))), AVERAGED)
@@ -79,14 +80,22 @@ def plot_profile(model: Model, source: xr.DataTree | Sites, path: str | Path | N
     tell the components apart best, in the table's order. The title warns where the labels of the components are not to be
     trusted.
     """
+    columns = profile(model, source)
+    figure, note = draw_columns(columns, _component_names(model, source, len(columns[0].expected)), "component's rows")
+    figure.suptitle(warned(f"{model.name}: profiles of the components{note}", source, "components"), fontsize=11)
+    if path is not None:
+        figure.savefig(path, dpi=110)
+    return figure
+
+
+def draw_columns(columns: list[Described], names: list[str], spread_of: str) -> "tuple[Figure, str]":
+    """(a panel a column with its components by their ``names``, a note where some columns were left out)."""
     from matplotlib.figure import Figure
 
-    columns = profile(model, source)
     shown = sorted(sorted(range(len(columns)), key=lambda d: -columns[d].told)[:MOST_COLUMNS])
-    names = _component_names(model, source, len(columns[0].expected))
     high = -(-len(shown) // 4)
     wide = -(-len(shown) // high)
-    figure = Figure(figsize=(0.9 + 3.1 * wide, high * (1.25 + 0.3 * len(names)) + 0.8), layout="constrained")
+    figure = Figure(figsize=(max(0.9 + 3.1 * wide, NARROWEST), high * (1.25 + 0.3 * len(names)) + 0.8), layout="constrained")
     for number, d in enumerate(shown):
         axis = figure.add_subplot(high, wide, number + 1)
         (_stack if columns[d].levels else _dots)(axis, columns[d])
@@ -95,13 +104,17 @@ def plot_profile(model: Model, source: xr.DataTree | Sites, path: str | Path | N
         axis.set_yticklabels(names if number % wide == 0 else [], fontsize=9)
         axis.tick_params(axis="x", labelsize=8)
         axis.spines[["top", "right"]].set_visible(False)
-    figure.suptitle(_title(model, source, len(shown), len(columns)), fontsize=11)
     bar = "" if all(column.interval is None for column in columns) else " and its 89 % interval"
     if any(not columns[d].levels for d in shown):
-        figure.supxlabel(f"dot: expectation{bar}; line: ± one standard deviation of the component's rows", fontsize=9)
-    if path is not None:
-        figure.savefig(path, dpi=110)
-    return figure
+        figure.supxlabel(f"dot: expectation{bar}; line: ± one standard deviation of the {spread_of}", fontsize=9)
+    return figure, f", {len(shown)} of {len(columns)} columns" if len(shown) < len(columns) else ""
+
+
+def warned(title: str, source: Any, what: str) -> str:
+    """The title, and under it that labels are not to be trusted where ``what`` they stand for is mixed up over the draws."""
+    if isinstance(source, xr.DataTree) and not _trusted(source):
+        title += f"\nlabels are not to be trusted: {what} are mixed up over the draws"
+    return title
 
 
 def plot_loadings(model: Model, source: xr.DataTree | Sites, path: str | Path | None = None) -> "Figure":
@@ -179,19 +192,10 @@ def _stack(axis: "Axes", column: Described) -> None:
 def _component_names(model: Model, source: Any, size: int) -> list[str]:
     dim = latent_dim(model)
     names = [f"{dim} {name}" for name in model.coords.get(dim, range(size))]
-    if not (isinstance(source, xr.DataTree) and "latent" in source):
-        return names
+    if not (isinstance(source, xr.DataTree) and "latent" in source and "responsibilities" in source["latent"]):
+        return names  # of sequences: states have no rows of their own
     shares = values(source, "latent", "responsibilities").mean(0)
     return [f"{name} ({share:.0%})" for name, share in zip(names, shares, strict=True)]
-
-
-def _title(model: Model, source: Any, shown: int, total: int) -> str:
-    title = f"{model.name}: profiles of the components"
-    if shown < total:
-        title += f", {shown} of {total} columns"
-    if isinstance(source, xr.DataTree) and not _trusted(source):
-        title += "\nlabels are not to be trusted: components are mixed up over the draws"
-    return title
 
 
 def plot_co_clustering(

@@ -109,13 +109,20 @@ def execute(config: dict[str, Any], show_columns: bool = True) -> tuple[xr.DataT
 
 def draw_pictures(model: Any, tree: xr.DataTree, data: Any, folder: Path) -> list[Path]:
     """What was drawn: ``profile.png`` where rows are made of columns, ``co_clustering.png`` where labels are exchangeable,
-    ``loadings.png`` of factors.
+    ``loadings.png`` of factors, ``state_probs.png``, ``transitions.png`` and ``emissions.png`` of sequences.
     """
+    from inference.decoding import is_sequential
     from inference.pictures import plot_co_clustering, plot_loadings, plot_profile
+    from inference.sequence_pictures import plot_emissions, plot_states, plot_transitions
     from models.base import Permutation, Reflection, Rotation
 
     symmetry, drawn = getattr(model, "symmetry", None), []
-    if getattr(model, "profile", None) is not None:  # a program has none
+    if getattr(model, "algebra", None) is not None and is_sequential(model):  # a program has none
+        plot_states(model, tree, data, folder / "state_probs.png")
+        plot_transitions(model, tree, folder / "transitions.png")
+        plot_emissions(model, tree, folder / "emissions.png")
+        return [folder / f"{name}.png" for name in ("state_probs", "transitions", "emissions")]
+    if getattr(model, "profile", None) is not None:
         plot_profile(model, tree, folder / "profile.png")
         drawn.append(folder / "profile.png")
     if isinstance(symmetry, Rotation | Reflection):

@@ -126,6 +126,7 @@ def build(
             "prior": prior,
         },
         explains=f"sequences of {block.explains}" + ("" if boundary else " given their lengths"),
+        profile=block.profile,
         reports="state_probs",
     )
 
