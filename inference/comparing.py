@@ -148,8 +148,8 @@ def _title(folder: str) -> str:
 
 
 def _differ_in_size(comparison: Comparison) -> bool:
-    """Whether the results are of one kind of model in several sizes."""
-    return comparison.comparable and comparison.table["model"].nunique() == 1 and comparison.table["parameters"].nunique() > 1
+    """Whether the results are of models of several sizes that explain the same."""
+    return comparison.comparable and comparison.table["parameters"].nunique() > 1
 
 
 def print_criteria(comparison: Comparison, warnings: list[str], console: Console) -> None:

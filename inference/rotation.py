@@ -29,9 +29,11 @@ def rotate(loading: np.ndarray, criterion: str = "varimax") -> np.ndarray:
     correlated: `promax` has their correlations. Factors come in the order of the variance they explain, each with a positive
     sum of loadings. Raises `ZooError` for another criterion.
     """
+    loading = np.asarray(loading, dtype=np.float64)
+    if loading.ndim < 2 or not np.isfinite(loading).all():
+        raise ZooError(f"loadings must be finite numbers (columns, factors), got an array of shape {loading.shape}")
     if criterion == "promax":
         return promax(loading).loading
-    loading = np.asarray(loading, dtype=np.float64)
     return np.asarray(loading @ ordered(loading, simple(loading, criterion)))
 
 
@@ -45,6 +47,8 @@ class Oblique(NamedTuple):
 def promax(loading: np.ndarray, power: float = 4.0) -> Oblique:
     """Varimax loadings turned, factor by factor, towards their ``power``-th powers; factors keep variance 1."""
     start = rotate(loading)
+    if not (np.linalg.matrix_rank(start) == start.shape[-1]).all():
+        raise ZooError("promax needs factors that are apart: one here has no loadings, or those of others; leave it out")
     target = start * np.abs(start) ** (power - 1)
     turned = np.linalg.lstsq(start, target)[0] if start.ndim == 2 else np.linalg.pinv(start) @ target
     inverse = np.linalg.inv(turned)
@@ -63,19 +67,25 @@ def simple(loading: np.ndarray, criterion: str = "varimax") -> np.ndarray:
     if criterion not in CRITERIA:
         also = "promax (rotate), procrustes (identify)"
         raise ZooError(f"criterion={criterion!r} is not one of {', '.join(CRITERIA)}, {also}")
-    turned = np.array(loading, dtype=np.float64)
-    size = turned.shape[-1]
-    rotation = np.broadcast_to(np.eye(size), (*turned.shape[:-2], size, size)).copy()
+    shape = np.shape(loading)
+    size = shape[-1]
+    # Factors first: those of all matrices are one array each.
+    turned = np.array(np.moveaxis(np.asarray(loading, dtype=np.float64).reshape(-1, *shape[-2:]), -1, 0), order="C")
+    rotation = np.tile(np.eye(size)[:, None], (1, turned.shape[1], 1))
+    moving = np.arange(turned.shape[1])  # matrices that still turn
     for _ in range(SWEEPS):
-        largest = 0.0
+        parts, turns = turned[:, moving], rotation[:, moving]
+        largest = np.zeros(len(moving))
         for pair in combinations(range(size), 2):
-            angle = _best_angle(turned[..., pair[0]], turned[..., pair[1]], CRITERIA[criterion])
-            _turn(turned, pair, angle)
-            _turn(rotation, pair, angle)
-            largest = max(largest, float(np.abs(angle).max()))
-        if largest < TOLERANCE:
+            angle = _best_angle(parts[pair[0]], parts[pair[1]], CRITERIA[criterion])
+            _turn(parts, pair, angle)
+            _turn(turns, pair, angle)
+            largest = np.maximum(largest, np.abs(angle))
+        turned[:, moving], rotation[:, moving] = parts, turns
+        moving = moving[largest >= TOLERANCE]
+        if not len(moving):
             break
-    return rotation
+    return np.moveaxis(rotation, 0, -1).reshape(*shape[:-2], size, size)
 
 
 def _best_angle(x: np.ndarray, y: np.ndarray, columns: float) -> np.ndarray:
@@ -87,12 +97,12 @@ def _best_angle(x: np.ndarray, y: np.ndarray, columns: float) -> np.ndarray:
     return np.asarray(np.arctan2(sine, cosine) / 4)
 
 
-def _turn(matrix: np.ndarray, pair: tuple[int, int], angle: np.ndarray) -> None:
-    """Turn two of the last coordinates of matrices (…, D, L), in place."""
+def _turn(factors: np.ndarray, pair: tuple[int, int], angle: np.ndarray) -> None:
+    """Turn two of the factors (L, S, …) of matrices, in place."""
     i, j = pair
-    cosine, sine = np.cos(angle)[..., None], np.sin(angle)[..., None]
-    x, y = matrix[..., i].copy(), matrix[..., j]
-    matrix[..., i], matrix[..., j] = cosine * x + sine * y, cosine * y - sine * x
+    cosine, sine = np.cos(angle)[:, None], np.sin(angle)[:, None]
+    x, y = factors[i].copy(), factors[j]
+    factors[i], factors[j] = cosine * x + sine * y, cosine * y - sine * x
 
 
 def ordered(loading: np.ndarray, rotation: np.ndarray) -> np.ndarray:

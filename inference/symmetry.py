@@ -44,11 +44,13 @@ def whatever(model: Model) -> str:
 
 
 def num_flat(model: Model) -> int:
-    """How many directions of the parameters have no likelihood: L (L − 1) / 2 rotations of L factors."""
-    if not isinstance(model.symmetry, Rotation):
+    """How many directions of the parameters the likelihood does not see: L (L − 1) / 2 rotations of L factors, and what the
+    prior has of each.
+    """
+    if not isinstance(model.symmetry, Rotation | Reflection):
         return 0
     size = len(model.coords[model.symmetry.dim])
-    return size * (size - 1) // 2
+    return size * (size - 1) // 2 + (size if isinstance(model.symmetry, Reflection) else 0)
 
 
 def column_scale(model: Model, symmetry: Rotation | Reflection) -> np.ndarray:

@@ -7,6 +7,8 @@ from models.missing import Cells, column_means
 from models.rows import Rows
 from models.simplex import simplex
 
+BLOCK = 2**16  # rows
+
 
 def condense(rows: Rows) -> Rows:
     """D + 1 weighted rows with the count, the means and the covariance of the N rows, where all cells are observed.
@@ -27,7 +29,11 @@ def condense(rows: Rows) -> Rows:
 def moments(rows: Rows) -> tuple[float, np.ndarray, np.ndarray]:
     """(number of rows by weight, means, covariance with that divisor) of rows without missing cells."""
     x = np.asarray(rows.x, dtype=np.float64)
-    weight = np.ones(len(x)) if rows.weight is None else np.asarray(rows.weight, dtype=np.float64)
+    weight = None if rows.weight is None else np.asarray(rows.weight, dtype=np.float64)
+    size = float(len(x) if weight is None else weight.sum())
     mean = np.asarray(column_means(x, weight))
-    away = x - mean
-    return float(weight.sum()), mean, (weight[:, None] * away).T @ away / weight.sum()
+    total = np.zeros((x.shape[1], x.shape[1]))
+    for first in range(0, len(x), BLOCK):  # so that no second table is made
+        away = x[first : first + BLOCK] - mean
+        total += away.T @ (away if weight is None else weight[first : first + BLOCK, None] * away)
+    return size, mean, total / size

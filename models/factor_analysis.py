@@ -36,12 +36,13 @@ from numpyro.distributions import constraints
 from models.base import Algebra, Data, Expected, Hyper, Model, Reflection, Rotation, Sites, Stats, Table, ZooError, on_host
 from models.columns import Layout
 from models.condensed import condense
-from models.data import as_data, require_filled
+from models.data import as_data
 from models.distributions import ObservedFactors
+from models.factor_checks import check_factors, checked, ledermann, refuse_constant, refuse_copies
 from models.factor_prior import BLOCK, RELEVANCE, coupling, hyperparameters, no_relevance, prior_statistics, start
-from models.factor_summaries import completed, coords, dims, expected, functionals, heywood, maximum, minka, simulate
+from models.factor_summaries import completed, coords, dims, doubts, expected, functionals, maximum, minka, simulate
 from models.families import GammaStats, gamma
-from models.gaussian_rows import LOG_2PI, centre, constant_columns, encode, flat, table
+from models.gaussian_rows import LOG_2PI, centre, encode, flat
 from models.missing import Cells, observation, partly_observed
 from models.mixture_cells import explained
 from models.regression import RegressionStats, point, regression, remainder
@@ -92,11 +93,14 @@ def factor_analysis(
     switched off. Raises `ZooError` for constant columns,
     more factors than the covariance can tell apart (Ledermann's bound), columns of categories, or a prior outside its support.
     """
-    data = _checked(data)
-    _refuse_constant(data)
+    data = checked(data)
+    refuse_constant(data)
+    if prior == "flat":
+        refuse_copies(data)
     most = ledermann(len(data.columns))
-    why = f"{len(data.columns)} columns tell at most {most} factors apart (Ledermann's bound); give num_factors={most}"
-    _check_factors(num_factors, most, why if most else why.split(";")[0])
+    number = f"{len(data.columns)} columns" if len(data.columns) > 1 else "one column"
+    why = f"{number} can tell {most or 'no'} factors apart at most (Ledermann's bound)"
+    check_factors(num_factors, most, f"{why}; give num_factors={most}" if most else why)
     return _model("factor_analysis", data, num_factors, False, prior, relevance)
 
 
@@ -107,39 +111,10 @@ def ppca(
 
     Raises `ZooError` as `factor_analysis` does, for as many factors as columns.
     """
-    data = _checked(data)
+    data = checked(data)
     most = len(data.columns) - 1
-    _check_factors(num_factors, most, f"{len(data.columns)} columns leave noise behind {most} factors at most")
+    check_factors(num_factors, most, f"{len(data.columns)} columns leave noise behind {most} factors at most")
     return _model("ppca", data, num_factors, True, prior, relevance)
-
-
-def ledermann(num_columns: int) -> int:
-    """The largest L with (D − L)² ≥ D + L: beyond it a covariance has more loadings than numbers (Ledermann 1937)."""
-    return int(np.floor(num_columns + 0.5 * (1 - np.sqrt(8 * num_columns + 1)) + 1e-9))
-
-
-def _checked(data: Any) -> Data:
-    data = as_data(data)
-    table(data)  # refuses columns of categories
-    require_filled(data)
-    return data
-
-
-def _refuse_constant(data: Data) -> None:
-    x = table(data)
-    constant = [data.columns[d] for d in constant_columns(x if data.weight is None else x[data.weight > 0])]
-    if constant:
-        raise ZooError(
-            f"{data.name}: column {constant[0]!r} has the same value in every row, so it varies with nothing; leave it out "
-            "with data.drop_constant=true"
-        )
-
-
-def _check_factors(num_factors: Any, most: int, why: str) -> None:
-    if isinstance(num_factors, bool) or not isinstance(num_factors, int | np.integer) or num_factors < 1:
-        raise ZooError(f"num_factors must be a whole number above 0, got {num_factors!r}")
-    if num_factors > most:
-        raise ZooError(f"num_factors={num_factors}: {why}")
 
 
 def _model(name: str, data: Data, num_factors: int, shared: bool, prior: Any, relevance: bool) -> Model:
@@ -171,7 +146,7 @@ def _model(name: str, data: Data, num_factors: int, shared: bool, prior: Any, re
         table=Table(cells, lambda rows: observation(rows.x), static.completed, static.expected),
         maximum=partial(maximum, num_factors) if shared and prior == "flat" else None,
         approximate_evidence=partial(minka, num_factors) if shared else None,
-        doubts=None if shared else partial(heywood, data.columns),
+        doubts=partial(doubts, data.columns, shared, relevance),
         condense=condense,
     )
 

@@ -104,7 +104,10 @@ def _squeezed(nu: RegressionStats, shared: bool) -> RegressionStats:
 
 
 def start(num_factors: int, shared: bool, relevance: bool, hyper: Hyper, key: Array) -> dict[str, Stats]:
-    """Nu whose mode has half of every column's variance in random loadings and half in noise; relevances near 1."""
+    """Nu whose mode has half of every column's variance in random loadings and half in noise.
+
+    Relevances are between 1 and 1000, so that starts differ in how many factors are on.
+    """
     variance = jnp.asarray(hyper["spread"]) ** 2
     variance = jnp.broadcast_to(variance.mean(), variance.shape) if shared else variance
     noise = jax.random.normal(key, (len(variance), num_factors), variance.dtype)
@@ -121,7 +124,8 @@ def start(num_factors: int, shared: bool, relevance: bool, hyper: Hyper, key: Ar
     found: dict[str, Stats] = {BLOCK: nu}
     if relevance:
         pseudo = jnp.full(num_factors, 10.0)
-        found[RELEVANCE] = GammaStats(pseudo, pseudo)
+        powers = jax.random.uniform(jax.random.fold_in(key, 1), (num_factors,), minval=0.0, maxval=3.0)
+        found[RELEVANCE] = GammaStats(pseudo, pseudo / 10**powers)
     return found
 
 

@@ -74,7 +74,18 @@ def coords(columns: list[str], num_factors: int) -> dict[str, list[Any]]:
     }
 
 
-def heywood(columns: tuple[str, ...], hyper: Hyper, sites: Sites) -> list[str]:
+def doubts(columns: tuple[str, ...], shared: bool, relevance: bool, hyper: Hyper, sites: Sites) -> list[str]:
+    """What to know of an optimum: Heywood cases, and that a mode with relevances does not count factors."""
+    found = [] if shared else heywood(columns, sites)
+    if relevance:
+        found.append(
+            "the joint mode of loadings and relevances depends on the prior of these and does not count factors: read "
+            "axis_share under gibbs, nuts or cavi, which average over them"
+        )
+    return found
+
+
+def heywood(columns: tuple[str, ...], sites: Sites) -> list[str]:
     """A line for columns that the factors explain without rest: Heywood cases, noise at or near its boundary 0."""
     noise = np.broadcast_to(1 / np.asarray(sites["precision"]), (len(columns),))
     explained = (np.asarray(sites["loading"]) ** 2).sum(1)

@@ -13,6 +13,7 @@ from models.documents import Sequences
 from models.missing import Cells, cells, column_means
 
 LOG_2PI = float(np.log(2 * np.pi))
+BLOCK = 2**16  # rows
 
 
 def table(data: Data) -> np.ndarray:
@@ -45,15 +46,27 @@ def moments(data: Data) -> tuple[np.ndarray, np.ndarray]:
     if weight is not None and not weight.all():  # rows of weight 0 say nothing, of units neither
         x, weight = x[weight > 0], weight[weight > 0]
     mean = column_means(x, weight)
-    with np.errstate(over="ignore", under="ignore"):
-        variance = column_means((x - mean) ** 2, weight)
-    away = ~np.isfinite(variance) | ((variance == 0) & (np.nanmax(np.abs(x - mean), axis=0) > 0))
+    variance, farthest = _spread(x, weight, mean)
+    away = ~np.isfinite(variance) | ((variance == 0) & (farthest > 0))
     if away.any():
         raise ZooError(
             f"{data.name}: the numbers of column {data.columns[int(np.flatnonzero(away)[0])]!r} are too large or too small to "
             "be squared; give the column in another unit"
         )
     return mean, variance
+
+
+def _spread(x: np.ndarray, weight: np.ndarray | None, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(variance of every column, its largest distance from the mean), without another table of the size of x."""
+    total, number, farthest = np.zeros((3, x.shape[1]))
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        for first in range(0, len(x), BLOCK):
+            away = np.abs(x[first : first + BLOCK] - mean)
+            seen, away = ~np.isnan(away), np.nan_to_num(away, posinf=np.inf)
+            share = seen if weight is None else seen * weight[first : first + BLOCK, None]
+            total, number = total + (share * away**2).sum(axis=0), number + share.sum(axis=0)
+            farthest = np.maximum(farthest, away.max(axis=0))
+        return total / number, farthest
 
 
 def origin(data: Data) -> dict[str, np.ndarray]:

@@ -41,7 +41,7 @@ from models.gaussians import GAUSSIANS
 from models.hmm_prior import START, STATE, TRANSITION, Shape, alike, hyperparameters, pseudo_statistics
 from models.missing import partly_observed
 from models.rows import spread
-from models.steps import Steps, Timed, filled_in, flattened, steps_of, timed
+from models.steps import Steps, Timed, filled_in, flattened, rows_shape, steps_of, timed
 from models.symbols import symbols
 
 EMISSIONS = ("categorical", "gaussian", "poisson", "bernoulli")
@@ -232,12 +232,6 @@ def program(emission: Emission, shape: Shape, hyper: Hyper, rows: Timed, *, marg
         seen = jnp.ones((number, length), bool) if rows.seen is None else rows.seen
         allowed = jnp.ones((number, length, size), bool) if rows.allowed is None else rows.allowed
         numpyro.sample("x", HiddenMarkov(start, transition, components, rows.length, seen, allowed, state), obs=x)
-
-
-def rows_shape(rows: Timed) -> tuple[int, int]:
-    """(N, L)."""
-    leaf = jax.tree.leaves(rows.x)[0]
-    return int(leaf.shape[0]), int(leaf.shape[1])
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -109,3 +109,9 @@ def _sequence_weight(data: Data, starts: np.ndarray) -> Array | None:
 def flattened(x: Any) -> Any:
     """Leaves (N, L, …) as (L N, …), time first."""
     return jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1).reshape(-1, *leaf.shape[2:]), x)
+
+
+def rows_shape(rows: Timed) -> tuple[int, int]:
+    """(N, L)."""
+    leaf = jax.tree.leaves(rows.x)[0]
+    return int(leaf.shape[0]), int(leaf.shape[1])

@@ -183,3 +183,25 @@ def test_predictions_say_where_factors_are_not_told_apart():
     tree = fit(model, data, "gibbs", num_warmup=20, num_samples=60, num_chains=2)
     assert "cannot be told apart" in predict(model, tree, data).attrs["warnings"]
     assert tree.attrs["whatever"] == "the rotation of the factors"
+
+
+def test_promax_is_the_published_formula():
+    """Loadings of both signs, by Hendrickson and White's steps: a regression of powers, scaled to factors of variance 1."""
+    loading = np.random.default_rng(3).normal(size=(10, 3))
+    start = rotate(loading)
+    turned = np.linalg.inv(start.T @ start) @ start.T @ (start * np.abs(start) ** 3)
+    turned = turned @ np.diag(np.sqrt(np.diag(np.linalg.inv(turned.T @ turned))))
+    found = promax(loading)
+    np.testing.assert_allclose(found.loading, start @ turned, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(found.correlation, np.linalg.inv(turned.T @ turned), rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(np.diag(found.correlation), 1, rtol=1e-10)
+
+
+def test_loadings_that_cannot_be_rotated_are_refused():
+    loading = np.random.default_rng(3).normal(size=(6, 3))
+    loading[:, 2] = 0
+    with pytest.raises(ZooError, match="promax needs factors that are apart"):
+        rotate(loading, "promax")
+    for wrong in (np.ones(3), np.full((3, 2), np.nan)):
+        with pytest.raises(ZooError, match="finite numbers"):
+            rotate(wrong)
