@@ -98,7 +98,7 @@ def test_three_factors_leave_nothing():
     """Ledermann's bound: three factors have as many numbers as six variances and 15 covariances, and reach them all."""
     _, _, log_likelihood = maximum(3)
     assert abs(chi_square(3, log_likelihood)) < 1e-3
-    with pytest.raises(ZooError, match=r"at most 3 factors apart \(Ledermann's bound\)"):
+    with pytest.raises(ZooError, match=r"can tell 3 factors apart at most \(Ledermann's bound\)"):
         MODELS["factor_analysis"](load_data("ability"), num_factors=4)
 
 
