@@ -166,7 +166,10 @@ def _latents_of_steps(model: Model, probs: np.ndarray) -> xr.Dataset:
     """Probabilities (N, L, K) of the latents of sequences: NaN, and −1 for the most probable one, beyond their ends."""
     dims = model.dims[model.reports]
     there = probs.sum(-1) > 0.5
-    coords = {dim: model.coords.get(dim, np.arange(size))[:size] for dim, size in zip(dims, probs.shape, strict=True)}
+    sizes = dict(zip(dims, probs.shape, strict=True))
+    coords = {dim: model.coords.get(dim, np.arange(size))[:size] for dim, size in sizes.items()}
+    # Sequences that are longer than any that the model was built on have more steps than names.
+    coords = {dim: names if len(names) == sizes[dim] else np.arange(1, sizes[dim] + 1) for dim, names in coords.items()}
     decode = np.where(there, probs.argmax(-1), -1)
     return xr.Dataset(
         {model.reports: (dims, np.where(there[..., None], probs, np.nan)), "decode": (dims[:-1], decode)}, coords=coords

@@ -91,7 +91,8 @@ def fit(
         "labels_observed": int(getattr(task.rows, "allowed", None) is not None),
         "whatever": whatever(model),
         "exchangeable": "" if model.symmetry is None else model.symmetry.dim,
-        "sample_size": sample_size(task.rows) if model.algebra is not None else float("nan"),
+        "sample_size": sample_size(model, task.rows) if model.algebra is not None else float("nan"),
+        "total_weight": total_weight(task.rows) if model.algebra is not None else float("nan"),
         "options": json.dumps(checked._asdict() | dict(model.options), default=_plain),
     }
     return as_tree(model, data, groups, attrs | outcome.timing | {"total_seconds": time.perf_counter() - clock})
@@ -103,7 +104,18 @@ def check_seed(seed: Any) -> None:
         raise ZooError(f"seed must be a whole number from 0 to 2³² − 1, got {seed!r}")
 
 
-def sample_size(rows: Pytree) -> float:
+def sample_size(model: Model, rows: Pytree) -> float:
+    """What BIC counts: the rows, each by its weight, and of sequences, with a latent at every step, their steps.
+
+    Of a single sequence the penalty would else be log 1 = 0 whatever the number of parameters.
+    """
+    if len(model.dims.get(model.reports, ())) < 3:
+        return total_weight(rows)
+    weight = getattr(rows, "weight", None)
+    return float(np.sum(np.asarray(rows.length) * (1.0 if weight is None else np.asarray(weight))))
+
+
+def total_weight(rows: Pytree) -> float:
     """The rows, each by its weight."""
     weight = getattr(rows, "weight", None)
     return float(num_rows(rows) if weight is None else np.asarray(weight).sum())

@@ -47,7 +47,8 @@ def criteria(tree: xr.DataTree) -> dict[str, float]:
     found["AIC"] = twice + 2 * found["parameters"]
     found["BIC"] = twice + np.log(size) * found["parameters"]
     if "entropy" in functionals:
-        found["ICL"] = found["BIC"] + 2 * size * float(functionals["entropy"])
+        rows = float(attrs.get("total_weight", size))  # the entropy is a mean over rows, which may be sequences
+        found["ICL"] = found["BIC"] + 2 * rows * float(functionals["entropy"])
     return found
 
 

@@ -10,6 +10,7 @@ from naive import build, random_sites, table, two_groups
 
 from inference import fit
 from inference.selection import alarms, best_sizes, criteria, plot_criteria
+from models import MODELS, load_data
 
 
 def test_weights_are_repeated_rows():
@@ -87,3 +88,16 @@ def test_the_picture_has_one_panel_a_criterion(tmp_path, monkeypatch):
         curves = {bars.get_label(): bars.lines[0].get_xydata() for bars in axis.containers}
         assert set(curves) == ({"em"} if name == "log evidence" else {"em", "map"})
         np.testing.assert_array_equal(curves["em"], TABLE.iloc[:2][["parameters", name]])
+
+
+def test_bic_of_sequences_counts_their_steps():
+    """Of one sequence too, and of weighted ones as often as they count."""
+    data = load_data("casino", num_rows=60, num_sequences=3)
+    model = MODELS["hmm"](data, boundary=False)
+    weighted = data._replace(weight=np.repeat([1.0, 0.0, 2.0], 20))
+    for rows, size in ((data, 60), (data._replace(starts=np.array([0, 60])), 60), (weighted, 60)):
+        assert fit(model, rows, "em", num_starts=1, max_iter=2).attrs["sample_size"] == size
+    tree = fit(model, weighted, "em", num_starts=1, max_iter=2)
+    found = criteria(tree)
+    assert found["ICL"] - found["BIC"] == pytest.approx(2 * 3 * float(tree["functionals"]["entropy"]))  # of 3 sequences
+    assert found["BIC"] - found["AIC"] == pytest.approx(tree.attrs["num_parameters"] * (np.log(60) - 2))
