@@ -12,6 +12,8 @@ from models.data import take
 from models.datasets import DATASETS, MARTIAN_COVARIANCES, MARTIAN_MEANS, MARTIAN_PROBS
 
 SHAPES = {
+    "earthquakes": (107, 1),
+    "ice_cream": (33, 1),
     "binary_digits": (1797, 64),
     "spam": (400, 32),
     "iris": (150, 4),
