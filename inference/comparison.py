@@ -26,6 +26,7 @@ ROWS = (
     "cell_column",
     "token",
     "start",
+    "sequence_start",
     "label",
     "weight",
 )  # of a table, sparse counts, documents

@@ -333,7 +333,8 @@ def functionals(
     if shape.boundary:
         left = jnp.eye(shape.size) - transition[:, : shape.size]
         found["expected_length"] = jnp.asarray(sites[START]) @ jnp.linalg.solve(left, jnp.ones(shape.size))
-    probs = jnp.stack([latents[place, time] for place, (_, time) in enumerate(places)])
+    # On data that are shorter than the model's a witness may not be there.
+    probs = jnp.stack([latents[place].at[time].get(mode="fill", fill_value=jnp.nan) for place, (_, time) in enumerate(places)])
     return found | ({"co_occurrence": (probs[:-1] * probs[1:]).sum(-1)} if len(places) > 1 else {})
 
 
