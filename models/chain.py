@@ -4,9 +4,10 @@
 
 for T = ``length`` of every row (document 002, with errata E9 to E11). The log partition is the forward recursion, its gradient
 the expected counts of forward and backward (Baum and Welch), the mode Viterbi's path, a draw forward filtering and backward
-sampling. Everything is kept as probabilities that are rescaled at every step (Rabiner 1989): no length under- or overflows. What
-is lost is a state that at some step is less likely than the others by a factor of 1e308 and alone can explain what comes later:
-with steps that are impossible, or nearly, log p(x) is then too small (`viterbi` and `k_best` count in logarithms and see it). Time is the leading axis, so that a step of all rows lies together in memory.
+sampling. Everything is kept as probabilities that are rescaled at every step (Rabiner 1989): no length under- or overflows.
+What is lost is a state that at some step is less likely than the others by a factor of 1e308 and alone can explain what comes
+later: with steps that are impossible, or nearly, log p(x) is then too small (`viterbi` and `k_best` count in logarithms and see
+it). Time is the leading axis, so that a step of all rows lies together in memory.
 """
 
 from functools import partial, reduce
