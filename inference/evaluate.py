@@ -188,7 +188,7 @@ def latents_of_draws(
     size = len(next(iter(draws.values())))
     places = picked
     if model.algebra is not None:
-        there = places_of(model, hyper, prior, some, {name: jnp.asarray(leaf[0]) for name, leaf in draws.items()})
+        there = places_of(model, some)
         places = there[spread(len(there), most)]
     parts = []
     chunk = _chunk_size(size, 512)
@@ -203,14 +203,12 @@ def latents_of_draws(
 
 def num_latents(model: Model, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, draws: Mapping[str, np.ndarray]) -> int:
     """How many latents there are: one a row, or one a step of all sequences."""
-    if model.algebra is None:
-        return row_count(model, hyper, prior, rows, draws)
-    return len(places_of(model, hyper, prior, rows, {name: jnp.asarray(leaf[0]) for name, leaf in draws.items()}))
+    return row_count(model, hyper, prior, rows, draws) if model.algebra is None else len(places_of(model, rows))
 
 
-def places_of(model: Model, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, sites: Sites) -> np.ndarray:
+def places_of(model: Model, rows: Pytree) -> np.ndarray:
     """Which latents of the rows there are, those of a row one after another: none beyond the end of a sequence."""
-    shape = jax.eval_shape(lambda: point(static_of(model), hyper, prior, rows, sites)["latents"]).shape
-    if len(shape) == 2:
-        return np.arange(shape[0])
-    return np.flatnonzero(np.arange(shape[1])[None, :] < np.asarray(rows.length)[:, None])
+    if len(model.dims.get(model.reports, ())) < 3:
+        return np.arange(num_rows(rows))
+    length = np.asarray(rows.length)
+    return np.flatnonzero(np.arange(jax.tree.leaves(rows.x)[0].shape[1])[None, :] < length[:, None])
