@@ -12,28 +12,25 @@ Yardstick and clocks are those of `benchmarks.gmm_nuts`: the smallest bulk effec
 rotation changes, per second of a fresh process without any compilation cache, and per second of later seeds of such a process.
 """
 
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks import child
-from benchmarks.measure import CONSOLE, Target, interleave, median, print_table, seconds
+from benchmarks.measure import CONSOLE, Target, interleave, print_table
 from benchmarks.samplers import (
     AGREEMENT,
+    COLUMNS,
     Sampled,
     disagreement,
-    functionals_of,
     pool,
     rates,
+    run_process,
     save,
-    smallest_ess,
+    table_rows,
     varying,
-    worst_rhat,
 )
 
 LABELS = {
@@ -149,12 +146,8 @@ def run_child(sampler: str, index: int) -> Sampled:
     """One fresh process of one sampler."""
     seeds = [100 * (index + 1) + number for number in range(SEEDS)]
     worker: Callable[..., dict[str, Any]] = sample_zoo if sampler in ("nuts", "gibbs") else sample_peer
-    with tempfile.TemporaryDirectory() as folder:
-        took = child.call(worker, {"method": sampler, "seeds": seeds, "folder": folder})
-        draws = [dict(np.load(Path(folder) / f"{seed}.npz")) for seed in seeds]
     data, model = build()
-    functionals = [functionals_of(model, data, one) for one in draws]
-    return Sampled([took["end_to_end"]], took["sampling"], functionals, [number == 0 for number in range(SEEDS)])
+    return run_process(worker, {"method": sampler}, seeds, model, data)
 
 
 def measure_samplers() -> list[Target]:
@@ -164,21 +157,13 @@ def measure_samplers() -> list[Target]:
     names = varying(samplers)
     found = {sampler: rates(sampled, names) for sampler, sampled in samplers.items()}
     gaps = {sampler: disagreement(sampled, samplers["nuts"], names) for sampler, sampled in samplers.items()}
-    rows = []
-    for sampler, sampled in samplers.items():
-        sizes = [smallest_ess(run, names) for run in sampled.functionals]
-        rows.append((
-            LABELS[sampler], f"{median(sizes):.0f}", f"{worst_rhat(sampled, names):.3f}",
-            seconds(sampled.end_to_end), f"{found[sampler].end_to_end:.0f}",
-            seconds(sampled.sampling), f"{found[sampler].sampling:.0f}",
-        ))  # fmt: skip
-    columns = ("", "ESS", "R-hat", "end to end, s", "ESS/s", "sampling, s", "ESS/s")
+    rows = table_rows(samplers, LABELS, names, found)
     differ = ", ".join(f"{LABELS[sampler]} {gap:.1f}" for sampler, gap in gaps.items() if sampler != "nuts")
     note = (
         f"ESS: smallest over {len(names)} functionals, per run. Means differ from zoo NUTS by at most, in Monte Carlo standard "
         f"errors: {differ}; {AGREEMENT} are allowed."
     )
-    print_table(f"wine, {NUM_FACTORS} factors, {NUM_CHAINS} chains, smallest bulk ESS", columns, rows, note)
+    print_table(f"wine, {NUM_FACTORS} factors, {NUM_CHAINS} chains, smallest bulk ESS", COLUMNS, rows, note)
     for peer in ("scores", "marginal"):
         ratios = found["nuts"].end_to_end / found[peer].end_to_end, found["nuts"].sampling / found[peer].sampling
         text = f"{ratios[0]:.2f} × end to end, {ratios[1]:.2f} × sampling" if gaps[peer] <= AGREEMENT else "answers differ"

@@ -14,29 +14,26 @@ draws, PyMC's too, are computed by `inference.evaluate`; those that are constant
 - *sampling*, warm-up included, everything compiled: later seeds of the same process.
 """
 
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks import child
-from benchmarks.measure import CONSOLE, Target, interleave, median, print_table, seconds
+from benchmarks.measure import CONSOLE, Target, interleave, print_table
 from benchmarks.samplers import (
     AGREEMENT,
+    COLUMNS,
     Rates,
     Sampled,
     disagreement,
-    functionals_of,
     pool,
     rates,
+    run_process,
     save,
-    smallest_ess,
+    table_rows,
     varying,
-    worst_rhat,
 )
 
 DATASETS: Mapping[str, Mapping[str, Any]] = {
@@ -139,12 +136,8 @@ def run_child(sampler: str, dataset: Mapping[str, Any], index: int) -> Sampled:
     """One fresh process of one sampler."""
     seeds = [100 * (index + 1) + number for number in range(SEEDS)]
     worker: Callable[..., dict[str, Any]] = sample_peer if sampler == "peer" else sample_zoo
-    with tempfile.TemporaryDirectory() as folder:
-        took = child.call(worker, {"dataset": dict(dataset), "method": sampler, "seeds": seeds, "folder": folder})
-        draws = [dict(np.load(Path(folder) / f"{seed}.npz")) for seed in seeds]
     data, model, _ = build(dataset)
-    functionals = [functionals_of(model, data, one) for one in draws]
-    return Sampled([took["end_to_end"]], took["sampling"], functionals, [number == 0 for number in range(SEEDS)])
+    return run_process(worker, {"dataset": dict(dataset), "method": sampler}, seeds, model, data)
 
 
 def measure_dataset(name: str, repeats: int) -> list[Target]:
@@ -154,20 +147,12 @@ def measure_dataset(name: str, repeats: int) -> list[Target]:
     names = varying(samplers)
     found = {sampler: rates(sampled, names) for sampler, sampled in samplers.items()}
     gaps = {sampler: disagreement(sampled, samplers["nuts"], names) for sampler, sampled in samplers.items()}
-    rows = []
-    for sampler, sampled in samplers.items():
-        sizes = [smallest_ess(run, names) for run in sampled.functionals]
-        rows.append((
-            LABELS[sampler], f"{median(sizes):.0f}", f"{worst_rhat(sampled, names):.3f}",
-            seconds(sampled.end_to_end), f"{found[sampler].end_to_end:.0f}",
-            seconds(sampled.sampling), f"{found[sampler].sampling:.0f}",
-        ))  # fmt: skip
-    columns = ("", "ESS", "R-hat", "end to end, s", "ESS/s", "sampling, s", "ESS/s")
+    rows = table_rows(samplers, LABELS, names, found)
     note = (
         f"ESS: smallest over {len(names)} functionals, per run. Means differ from zoo NUTS by at most {gaps['peer']:.1f} "
         f"(PyMC) and {gaps['gibbs']:.1f} (Gibbs) Monte Carlo standard errors; {AGREEMENT} are allowed."
     )
-    print_table(f"{name} groups, {NUM_CHAINS} × ({NUM_WARMUP} + {NUM_SAMPLES}), smallest bulk ESS", columns, rows, note)
+    print_table(f"{name} groups, {NUM_CHAINS} × ({NUM_WARMUP} + {NUM_SAMPLES}), smallest bulk ESS", COLUMNS, rows, note)
     agreed = {sampler: gap <= AGREEMENT for sampler, gap in gaps.items()}
     return _targets(name, found, agreed)
 

@@ -111,20 +111,23 @@ def _dynamax(given: Case) -> Callable[[], float]:
     return run
 
 
+def _fitted(given: Case, implementation: str) -> Any:
+    """Hmmlearn's estimator after its iterations."""
+    number, length = given.x.shape
+    return peer(given, implementation, ITERATIONS).fit(given.x.reshape(-1, 1), [length] * number)
+
+
 def measure_em() -> list[Target]:
     """Twenty iterations of Baum and Welch."""
     from inference import fit
     from models import MODELS
 
     given = case(200, 500, 10, 50)
-    data, lengths = data_of(given), [500] * 200
+    data = data_of(given)
     model = MODELS["hmm"](data, num_states=10, boundary=False, prior="flat")
     zoo = partial(fit, model, data, "em", start=given.start, max_iter=ITERATIONS, tol=0, progress=False)
     objective = np.asarray(zoo()["optimization"].to_dataset()["objective"])[0]
-    peers: dict[str, Callable[[], Any]] = {
-        f"hmmlearn, {name}": lambda name=name: peer(given, name, ITERATIONS).fit(given.x.reshape(-1, 1), lengths)  # type: ignore[misc]
-        for name in ("scaling", "log")
-    }
+    peers: dict[str, Callable[[], Any]] = {f"hmmlearn, {name}": partial(_fitted, given, name) for name in ("scaling", "log")}
     reached = {name: run().monitor_.history[-1] for name, run in peers.items()}
     if importlib.util.find_spec("dynamax") is not None:
         peers["dynamax"] = _dynamax(given)
@@ -238,23 +241,24 @@ def measure_layout() -> list[Target]:
 
     from models.chain import chain
 
+    smooth = jax.jit(partial(chain.mean, jax.random.PRNGKey(0)))
+
+    def run(local: Any) -> Any:
+        return jax.block_until_ready(smooth(local))
+
     rng, rows = np.random.default_rng(0), []
     for spread in (0.0, 0.5, 1.0):
         lengths = np.maximum(1, np.round(np.exp(np.log(200) + spread * rng.normal(size=400)))).astype(int)
         packed = int(lengths.sum() / lengths.mean().round())
         with jax.enable_x64(True):
-            run = jax.jit(lambda local: chain.mean(jax.random.PRNGKey(0), local))
-            padded = _chain(case(400, int(lengths.max()), 10, 50))._replace(length=jnp.asarray(lengths))
-            even = _chain(case(packed, int(lengths.mean().round()), 10, 50))
-            for local in (padded, even):
-                jax.block_until_ready(run(local))
-            found = interleave(
-                {
-                    "padded": partial(_seconds, lambda: jax.block_until_ready(run(padded))),  # noqa: B023
-                    "packed": partial(_seconds, lambda: jax.block_until_ready(run(even))),  # noqa: B023
-                },
-                REPEATS,
-            )
+            layouts = {
+                "padded": _chain(case(400, int(lengths.max()), 10, 50))._replace(length=jnp.asarray(lengths)),
+                "packed": _chain(case(packed, int(lengths.mean().round()), 10, 50)),
+            }
+            runs = {name: partial(run, local) for name, local in layouts.items()}
+            for once in runs.values():
+                once()
+            found = interleave({name: partial(_seconds, once) for name, once in runs.items()}, REPEATS)
         waste = lengths.max() * len(lengths) / lengths.sum()
         times = [median(found[name]) for name in ("padded", "packed")]
         rows.append((f"{spread}", f"{waste:.1f}", *(f"{value:.3f}" for value in times), f"{times[0] / times[1]:.1f}"))

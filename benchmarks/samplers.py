@@ -1,12 +1,14 @@
 """What the benchmarks of samplers share: pooled runs, the effective size of the slowest functional, whether means agree."""
 
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.measure import median
+from benchmarks import child
+from benchmarks.measure import median, seconds
 
 CONSTANT = 1e-6  # standard deviation below which a functional says nothing
 AGREEMENT = 4.5  # largest difference of two means, in Monte Carlo standard errors
@@ -26,6 +28,17 @@ class Sampled(NamedTuple):
 def save(folder: str, seed: int, draws: Draws) -> None:
     """Draws of one run, by seed."""
     np.savez(Path(folder) / f"{seed}.npz", allow_pickle=False, **draws)
+
+
+def run_process(
+    worker: Callable[..., dict[str, Any]], arguments: Mapping[str, Any], seeds: list[int], model: Any, data: Any
+) -> Sampled:
+    """One fresh process of one sampler, with a run for every seed: ``worker`` of ``arguments``, the seeds and a folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        took = child.call(worker, {**arguments, "seeds": seeds, "folder": folder})
+        draws = [dict(np.load(Path(folder) / f"{seed}.npz")) for seed in seeds]
+    functionals = [functionals_of(model, data, one) for one in draws]
+    return Sampled([took["end_to_end"]], took["sampling"], functionals, [number == 0 for number in range(len(seeds))])
 
 
 def functionals_of(model: Any, data: Any, draws: Draws) -> Draws:
@@ -96,3 +109,21 @@ def rates(sampled: Sampled, names: list[str]) -> Rates:
     later = [size for size, fresh in zip(sizes, sampled.fresh, strict=True) if not fresh]
     pairs = ((first, sampled.end_to_end), (later, sampled.sampling))
     return Rates(*(median(size / took for size, took in zip(*pair, strict=True)) for pair in pairs))
+
+
+COLUMNS = ("", "ESS", "R-hat", "end to end, s", "ESS/s", "sampling, s", "ESS/s")
+
+
+def table_rows(
+    samplers: Mapping[str, Sampled], labels: Mapping[str, str], names: list[str], found: Mapping[str, Rates]
+) -> list[tuple[str, ...]]:
+    """A line of `COLUMNS` for every sampler, by the smallest effective size over the functionals of each run."""
+    rows: list[tuple[str, ...]] = []
+    for sampler, sampled in samplers.items():
+        sizes = [smallest_ess(run, names) for run in sampled.functionals]
+        rows.append((
+            labels[sampler], f"{median(sizes):.0f}", f"{worst_rhat(sampled, names):.3f}",
+            seconds(sampled.end_to_end), f"{found[sampler].end_to_end:.0f}",
+            seconds(sampled.sampling), f"{found[sampler].sampling:.0f}",
+        ))  # fmt: skip
+    return rows

@@ -41,7 +41,7 @@ from models.gaussians import GAUSSIANS
 from models.hmm_prior import START, STATE, TRANSITION, Shape, alike, hyperparameters, pseudo_statistics
 from models.missing import partly_observed
 from models.rows import spread
-from models.steps import Steps, Timed, filled_in, flattened, rows_shape, steps_of, timed
+from models.steps import Steps, Timed, filled_in, flattened, one_by_one, rows_shape, steps_of, timed
 from models.symbols import symbols
 
 EMISSIONS = ("categorical", "gaussian", "poisson", "bernoulli")
@@ -218,7 +218,7 @@ def program(emission: Emission, shape: Shape, hyper: Hyper, rows: Timed, *, marg
         simplex = dist.constraints.simplex
         start = numpyro.sample(START, flat(simplex, (size,)))
         transition = numpyro.sample(TRANSITION, flat(dist.constraints.independent(simplex, 1), (size, num_next)))
-    x = emission.observation(jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), rows.x))
+    x = emission.observation(one_by_one(rows.x))
     components = emission.program(hyper, x, size, shape.proper)
     if partly_observed(rows.x):
         components = observed_part(components)
@@ -297,9 +297,9 @@ def natural(emission: Emission, hyper: Hyper, sites: Sites) -> dict[str, Stats]:
 
 
 def coordinates(emission: Emission, hyper: Hyper, rows: Timed) -> Array:
-    """(N, L, F): where a start looks for groups; NaN where there is no step, or none was seen."""
+    """(N, L, F): where a start looks for groups; NaN where there is no step."""
     number, length = rows_shape(rows)
-    points = emission.coordinates(hyper, jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), rows.x))
+    points = emission.coordinates(hyper, one_by_one(rows.x))
     there = jnp.arange(length)[None, :] < rows.length[:, None]
     return jnp.where(there[..., None], points.reshape(number, length, -1), jnp.nan)
 

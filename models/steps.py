@@ -106,6 +106,11 @@ def _sequence_weight(data: Data, starts: np.ndarray) -> Array | None:
     return on_host(first)
 
 
+def one_by_one(x: Any) -> Any:
+    """Leaves (N, L, …) as (N L, …), the steps of a row before those of the next."""
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), x)
+
+
 def flattened(x: Any) -> Any:
     """Leaves (N, L, …) as (L N, …), time first."""
     return jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1).reshape(-1, *leaf.shape[2:]), x)
