@@ -31,7 +31,7 @@ from models.base import Algebra, Data, Hyper, Model, Permutation, Sites, Stats, 
 from models.categories import categorical, levels_of
 from models.chain import Chain, Filtered, Path, chain, ends, prepared
 from models.classifier import unlabelled
-from models.data import as_data, is_sparse, require_filled
+from models.data import as_data, first_cell, is_sparse, require_filled
 from models.discrete import DISCRETE
 from models.distributions import HiddenMarkov, StatePath, observed_part
 from models.emissions import Emission
@@ -149,6 +149,11 @@ def emission_block(emission: str, covariance: str, table: Data) -> Emission:
     if is_sparse(table.x):
         raise ZooError(f"{table.name} holds sparse counts, which have no order in time; give a table of steps")
     if emission == "categorical":
+        if (cell := first_cell(table, lambda x: (x != np.floor(x)) & ~np.isnan(x))) is not None:
+            raise ZooError(
+                f"{table.name}: column {cell.column!r}, row {cell.row + 1}: {cell.value:g} is a measurement, and "
+                "emission=categorical takes categories; give emission=gaussian"
+            )
         levels = levels_of(table)
         return symbols(table.columns[0], levels[0]) if len(levels) == 1 else categorical(table.columns, levels)
     return GAUSSIANS[covariance] if emission == "gaussian" else DISCRETE[emission]

@@ -121,3 +121,8 @@ def test_other_data_may_be_shorter():
     short = Data("short", steps("diag").x[:1], ("a", "b"))
     wanted = summed(weights_of("diag", sites, short)[0]).log_partition
     assert near(log_likelihood(model, sites, short), [wanted], rtol=1e-12)
+
+
+def test_measurements_are_no_categories():
+    with pytest.raises(ZooError, match="is a measurement, and emission=categorical takes categories"):
+        MODELS["hmm"](load_data("iris"))
