@@ -40,8 +40,7 @@ from models.gaussian_rows import flat
 from models.gaussians import GAUSSIANS
 from models.hmm_prior import START, STATE, TRANSITION, Shape, alike, hyperparameters, pseudo_statistics
 from models.missing import partly_observed
-from models.rows import spread
-from models.steps import Steps, Timed, filled_in, flattened, one_by_one, rows_shape, steps_of, timed
+from models.steps import Steps, Timed, filled_in, flattened, one_by_one, rows_shape, steps_of, timed, witnesses
 from models.symbols import symbols
 
 EMISSIONS = ("categorical", "gaussian", "poisson", "bernoulli")
@@ -103,7 +102,7 @@ def build(
     rows = partial(_rows, columns, block, tuple(names) if labelled else None)
     hyper = hyperparameters(steps, block, shape, prior)
     exchangeable = shape.size > 1 and not labelled and alike(hyper, shape)
-    places = _witnesses(steps.starts)
+    places = witnesses(steps.starts)
     return Model(
         name="hmm",
         spec=static.program,
@@ -192,7 +191,7 @@ def _dims(emission: Emission) -> dict[str, tuple[str, ...]]:
 
 
 def _coords(emission: Emission, steps: Steps, shape: Shape, names: list[Any]) -> dict[str, list[Any]]:
-    places = _witnesses(steps.starts)
+    places = witnesses(steps.starts)
     number = list(range(1, shape.size + 1))
     return emission.coords(steps.table) | {
         STATE: names,
@@ -311,13 +310,6 @@ def coordinates(emission: Emission, hyper: Hyper, rows: Timed) -> Array:
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Functionals, simulation
-
-
-def _witnesses(starts: np.ndarray) -> list[tuple[int, int]]:
-    """Up to five steps, evenly spread over all sequences: (sequence, time)."""
-    places = spread(int(starts[-1]), 5)
-    row = np.searchsorted(starts, places, side="right") - 1
-    return [(int(n), int(place - starts[n])) for n, place in zip(row, places, strict=True)]
 
 
 @cache

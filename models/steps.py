@@ -13,7 +13,7 @@ from models.data import require_complete
 from models.documents import UNKNOWN, Sequences, with_vocabulary
 from models.emissions import Emission
 from models.latents import cells
-from models.rows import matched
+from models.rows import matched, spread
 
 SYMBOL = "symbol"  # the one column of a document's steps
 
@@ -120,3 +120,10 @@ def rows_shape(rows: Timed) -> tuple[int, int]:
     """(N, L)."""
     leaf = jax.tree.leaves(rows.x)[0]
     return int(leaf.shape[0]), int(leaf.shape[1])
+
+
+def witnesses(starts: np.ndarray) -> list[tuple[int, int]]:
+    """Up to five steps, evenly spread over all sequences: (sequence, time)."""
+    places = spread(int(starts[-1]), 5)
+    row = np.searchsorted(starts, places, side="right") - 1
+    return [(int(n), int(place - starts[n])) for n, place in zip(row, places, strict=True)]
