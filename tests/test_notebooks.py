@@ -1,6 +1,10 @@
 """Every notebook runs from top to bottom, and what is committed of its outputs is clean."""
 
+import ast
+import importlib.metadata
 import re
+import sys
+import tomllib
 from pathlib import Path
 
 import nbformat
@@ -76,3 +80,23 @@ def test_notebook_runs(path, tmp_path, monkeypatch):
     streams = [output for cell in code_cells(notebook) for output in cell.outputs if output.output_type == "stream"]
     assert not [output.text for output in streams if output.name == "stderr"]
     assert not list(folder.iterdir()), "a notebook leaves nothing behind"
+
+
+def imported(source):
+    """The top-level modules that a text of Python imports; lines of magic are left out."""
+    lines = [line for line in source.splitlines() if not line.lstrip().startswith(("%", "!"))]
+    nodes = list(ast.walk(ast.parse("\n".join(lines))))
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.level == 0]
+    return {name.split(".")[0] for name in names}
+
+
+@named
+def test_notebooks_import_what_the_core_installs(path):
+    """A package of an extra is there on the machine of who wrote the notebook, and not on the reader's."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    core = {re.split(r"[^\w.-]", entry)[0] for entry in project["dependencies"]}
+    modules = set().union(*(imported(cell.source) for cell in code_cells(nbformat.read(path, as_version=4))))
+    others = modules - sys.stdlib_module_names - {"models", "inference", "IPython"}  # every kernel brings IPython
+    homes = importlib.metadata.packages_distributions()
+    assert not {name for name in others if not core & set(homes.get(name, ()))}
