@@ -1,11 +1,11 @@
-"""Hidden Markov models against hmmlearn and dynamax, part by part: EM, Viterbi, one very long sequence, padding, samplers.
+"""Hidden Markov models against hmmlearn and dynamax, part by part: EM, Viterbi, one very long sequence, lanes, samplers.
 
 - *em*: 200 sequences of 500 symbols, S = 10, V = 50, 20 iterations from one start under a flat prior: against hmmlearn's
   ``scaling`` and ``log`` implementations, and against dynamax. The zoo's time is that of ``fit``, compiled, with its results.
   dynamax brings many packages and is in no extra: ``--with dynamax`` has it measured, without it is left out.
 - *viterbi*: the most probable paths of the same sequences at the same parameters.
 - *long*: one sequence of 1,000,000, S = 3 and 10: forward and backward, and Viterbi.
-- *layout*: what padding to the longest sequence costs, against the same steps in rows of one length (packed, at best).
+- *layout*: sequences of unequal lengths side by side against packed in lanes, and as many steps in rows of one length.
 - *samplers*: effective draws a second of the slowest functional, forward filtering and backward sampling against NUTS.
 """
 
@@ -186,11 +186,13 @@ def _chain(given: Case) -> Any:
     import jax.numpy as jnp
 
     from models.chain import Chain
+    from models.lanes import side_by_side
 
     with jax.enable_x64(True):
         start, transition, emission = (jnp.log(jnp.asarray(value)) for value in given.start.values())
         density = emission.T[jnp.asarray(given.x.T)]
-        return Chain(start, transition, jnp.zeros_like(start), density, jnp.full(len(given.x), given.x.shape[1]))
+        number, length = given.x.shape
+        return Chain(start, transition, jnp.zeros_like(start), density, side_by_side(jnp.full(number, length), length))
 
 
 def measure_long() -> list[Target]:
@@ -235,11 +237,12 @@ def _of_one_sequence(given: Case) -> tuple[dict[str, float], bool]:
 
 
 def measure_layout() -> list[Target]:
-    """Padding against packing, by how much lengths differ."""
+    """Side by side against packed in lanes, by how much lengths differ; and as many steps in rows of one length."""
     import jax
     import jax.numpy as jnp
 
     from models.chain import chain
+    from models.lanes import laid_out, packed, side_by_side
 
     smooth = jax.jit(partial(chain.mean, jax.random.PRNGKey(0)))
 
@@ -249,22 +252,25 @@ def measure_layout() -> list[Target]:
     rng, rows = np.random.default_rng(0), []
     for spread in (0.0, 0.5, 1.0):
         lengths = np.maximum(1, np.round(np.exp(np.log(200) + spread * rng.normal(size=400)))).astype(int)
-        packed = int(lengths.sum() / lengths.mean().round())
         with jax.enable_x64(True):
+            given = _chain(case(400, int(lengths.max()), 10, 50))
+            apart = side_by_side(jnp.asarray(lengths), int(lengths.max()))
+            lanes = jax.tree.map(jnp.asarray, packed(lengths)) or apart
             layouts = {
-                "padded": _chain(case(400, int(lengths.max()), 10, 50))._replace(length=jnp.asarray(lengths)),
-                "packed": _chain(case(packed, int(lengths.mean().round()), 10, 50)),
+                "side by side": given._replace(lanes=apart),
+                "packed": given._replace(lanes=lanes, emission=laid_out(lanes, jnp.swapaxes(given.emission, 0, 1))),
+                "one length": _chain(case(int(lengths.sum() / lengths.mean().round()), int(lengths.mean().round()), 10, 50)),
             }
             runs = {name: partial(run, local) for name, local in layouts.items()}
             for once in runs.values():
                 once()
             found = interleave({name: partial(_seconds, once) for name, once in runs.items()}, REPEATS)
-        waste = lengths.max() * len(lengths) / lengths.sum()
-        times = [median(found[name]) for name in ("padded", "packed")]
-        rows.append((f"{spread}", f"{waste:.1f}", *(f"{value:.3f}" for value in times), f"{times[0] / times[1]:.1f}"))
+        waste = (lengths.max() * len(lengths) / lengths.sum(), lanes.extent.steps * lanes.extent.lanes / lengths.sum())
+        times = [median(found[name]) for name in layouts]
+        rows.append((f"{spread}", *(f"{value:.2f}" for value in waste), *(f"{value:.3f}" for value in times)))
     print_table(
         "layout: 400 sequences of log-normal lengths about 200, S = 10, expected states, seconds",
-        ("sd of log length", "cells / steps", "padded", "packed, at best", "ratio"),
+        ("sd of log length", "cells a step, side by side", "packed", "side by side", "packed", "of one length"),
         rows,
     )
     return []

@@ -19,7 +19,8 @@ from inference.fitting import as_arrays, require_model, x64
 from inference.prediction import draws_of, forget_labels
 from inference.sweep import block_map
 from models.base import Algebra, Hyper, Model, Pytree, Sites, ZooError
-from models.chain import Filtered, chain, k_best, path_of, sample_states, step_log_densities, viterbi, within
+from models.chain import Filtered, chain, k_best, path_of, sample_states, viterbi, within
+from models.lanes import row_by_row
 from models.rows import spread
 
 CANDIDATES = 20  # draws, evenly spread, whose best paths are weighed against each other
@@ -54,7 +55,7 @@ def states(model: Model, source: xr.DataTree | Sites, data: Any, precision: int 
         found = _average(algebra, hyper, rows, draws)
         total, probs, steps = (np.asarray(leaf, dtype=np.float64) for leaf in found)
         _refuse_impossible(total)
-        paths, worth = _best_paths(algebra, hyper, rows, draws, 1)
+        paths, worth = _best_paths(algebra, hyper, side_by_side(rows), draws, 1)
     there = np.arange(probs.shape[1])[None, :] < np.asarray(rows.length)[:, None]
     values = {
         "probs": np.where(there[..., None], probs, np.nan),
@@ -91,7 +92,8 @@ def decode(
     if num_paths > 1 and how not in ("sample", "k_best"):
         raise ZooError(f"how={how} is one path; num_paths={num_paths} is for sample and k_best")
     with x64(precision):
-        hyper, rows, draws = as_arrays((dict(model.hyper), model.rows(forget_labels(model, data)), draws_of(source)))
+        given = side_by_side(model.rows(forget_labels(model, data)))
+        hyper, rows, draws = as_arrays((dict(model.hyper), given, draws_of(source)))
         total, probs, _ = (np.asarray(leaf) for leaf in _average(algebra, hyper, rows, draws))
         _refuse_impossible(total)
         if how in ("viterbi", "k_best"):
@@ -149,6 +151,11 @@ def _with_dims(model: Model, values: Mapping[str, np.ndarray], lead: tuple[str, 
     )
 
 
+def side_by_side(rows: Pytree) -> Pytree:
+    """The same sequences, a path through each of which is read by itself."""
+    return rows._replace(packing=None)
+
+
 def _refuse_impossible(log_density: np.ndarray) -> None:
     finite = np.isfinite(log_density)
     if not finite.all():
@@ -176,7 +183,7 @@ def _average(algebra: Algebra, hyper: Hyper, rows: Pytree, draws: Sites) -> tupl
     def at(sites: Sites) -> tuple[Array, ...]:
         def block(rows: Pytree) -> tuple[Array, ...]:
             local = _local(algebra, hyper, sites, rows)
-            until = jnp.cumsum(step_log_densities(local), axis=0).T
+            until = jnp.cumsum(row_by_row(local.chain.lanes, local.density), axis=1)
             probs = chain.report(chain.mean(jax.random.PRNGKey(0), local))
             return chain.log_partition(local), probs, until
 
@@ -200,10 +207,10 @@ def _step_densities(algebra: Algebra, hyper: Hyper, rows: Pytree, draws: Sites) 
     """(draws, N, L); what the boundary says is of the last step."""
 
     def one(sites: Sites) -> Array:
-        found = _local(algebra, hyper, sites, rows)
-        steps = step_log_densities(found).T
-        last = jnp.arange(steps.shape[1])[None, :] == found.chain.length[:, None] - 1
-        return steps + jnp.where(last, jnp.log(found.end)[:, None], 0.0)
+        known = _local(algebra, hyper, sites, rows)
+        steps = row_by_row(known.chain.lanes, known.density)
+        last = jnp.arange(steps.shape[1])[None, :] == rows.length[:, None] - 1
+        return steps + jnp.where(last, known.end[:, None], 0.0)
 
     return jax.lax.map(one, draws)
 

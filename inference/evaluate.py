@@ -18,6 +18,7 @@ from models.rows import spread
 STORED = 5e7  # numbers kept of draws × rows of log-likelihood; beyond it, evenly thinned draws
 SUBSET = 1000  # rows on which draws are relabelled
 TOGETHER = 8  # draws evaluated at a time, on blocks of as many rows fewer: where rows enter by products, one large one
+WHOLE = 100_000  # cells of rows in one block, from which draws are evaluated one by one
 
 
 class Evaluation(NamedTuple):
@@ -59,10 +60,14 @@ def point(
     return {"log_prior": log_prior(static.algebra, prior, T)} | found
 
 
-def together(static: Static, draws: Sites) -> int:
-    """How many draws are evaluated at a time: a divisor of their number; one where a program sees all rows at once."""
-    size = int(jax.tree.leaves(draws)[0].shape[0])
-    return 1 if static.algebra is None else max(d for d in range(1, min(size, TOGETHER) + 1) if size % d == 0)
+def together(static: Static, draws: Sites, rows: Pytree) -> int:
+    """How many draws are evaluated at a time: a divisor of their number; one where a program sees all rows at once.
+
+    And where all rows are one large block, as sequences that lie together.
+    """
+    size, cells = int(jax.tree.leaves(draws)[0].shape[0]), jax.tree.leaves(rows)[0].size
+    alone = static.algebra is None or (getattr(rows, "whole", False) and cells > WHOLE)
+    return 1 if alone else max(d for d in range(1, min(size, TOGETHER) + 1) if size % d == 0)
 
 
 def in_groups(draws: Sites, group: int) -> Sites:
@@ -87,7 +92,7 @@ def _chunk(
 ) -> dict[str, Any]:
     """One chunk of draws: per draw the log joint, log-likelihoods and functionals; latents summed over the draws."""
     weight = getattr(rows, "weight", None)
-    group = together(static, draws)
+    group = together(static, draws, rows)
 
     def one(sites: Sites) -> tuple[Array | None, dict[str, Any]]:
         at = point(static, hyper, prior, rows, sites, jnp.float32, BLOCK // group)

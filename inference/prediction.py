@@ -226,7 +226,7 @@ def mean_and_error(values: np.ndarray, weight: np.ndarray) -> tuple[float, float
 @partial(jax.jit, static_argnames=("static",))
 def _log_average(static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, draws: Sites) -> Array:
     """Log of the average over draws of p(x_n, z_n = k | θ): (N, K)."""
-    group = together(static, draws)
+    group = together(static, draws, rows)
 
     def at(sites: Sites) -> Array:
         found = point(static, hyper, prior, rows, sites, block_size=BLOCK // group)

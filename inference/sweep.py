@@ -53,10 +53,15 @@ def rows_weight(rows: Pytree) -> Array:
     return jnp.ones(num_rows(rows), jax.tree.leaves(rows)[0].dtype) if weight is None else weight
 
 
+def _at_once(rows: Pytree, size: int) -> bool:
+    """Whether all rows are one block: few are, and those that lie together (``whole``)."""
+    return num_rows(rows) <= size or getattr(rows, "whole", False)
+
+
 def block_sum(function: Callable[[Array, Pytree, Array], Pytree], key: Array, rows: Pytree) -> Pytree:
     """Σ over blocks of ``function(key, rows, weight)``, with a key of its own for every block."""
     total = num_rows(rows)
-    if total <= BLOCK:
+    if _at_once(rows, BLOCK):
         return function(key, rows, rows_weight(rows))
 
     def body(index: Array, sums: Pytree) -> Pytree:
@@ -74,7 +79,7 @@ def block_sum(function: Callable[[Array, Pytree, Array], Pytree], key: Array, ro
 def block_map(function: Callable[[Pytree], Pytree], rows: Pytree, size: int = BLOCK) -> Pytree:
     """``function`` of every row, evaluated by blocks of ``size`` rows; its outputs keep the leading axis of the rows."""
     total = num_rows(rows)
-    if total <= size:
+    if _at_once(rows, size):
         return function(rows)
 
     def body(index: Array, out: Pytree) -> Pytree:

@@ -175,7 +175,8 @@ class Model(NamedTuple):
     hyper: Hyper  # the prior in textbook terms, stored with every result
     prior: Mapping[str, Stats]  # parameter block -> pseudo-statistics
     rows: Callable[[Any], Pytree]  # what ``read`` takes -> what spec and algebra read: a pytree of arrays with N rows, of which
-    # ``weight`` (N,) weighs a row and ``allowed`` (N, K) restricts its latent, where it has fields of these names
+    # ``weight`` (N,) weighs a row and ``allowed`` (N, K) restricts its latent, where it has fields of these names; ``whole``
+    # rows are read all at once
     functionals: Callable[[Hyper, Sites, Pytree], dict[str, Array]]  # (hyper, sites, E[z] at the witnesses) ->
     # symmetry-free summaries
     witnesses: Callable[[int], np.ndarray]  # number of rows -> the few rows whose latents enter the functionals

@@ -2,15 +2,14 @@
 
     p(z, x) = exp(start[z_1] + Σ_t step[z_{t−1}, z_t] + stop[z_T] + Σ_t emission[t, z_t])
 
-for T = ``length`` of every row (document 002, with errata E9 to E11). The log partition is the forward recursion, its gradient
-the expected counts of forward and backward (Baum and Welch), the mode Viterbi's path, a draw forward filtering and backward
-sampling. Everything is kept as probabilities that are rescaled at every step (Rabiner 1989): no length under- or overflows.
-What is lost is a state that at some step is less likely than the others by a factor of 1e308 and alone can explain what comes
-later: with steps that are impossible, or nearly, log p(x) is then too small (`viterbi` and `k_best` count in logarithms and see
-it). Time is the leading axis, so that a step of all rows lies together in memory.
+of every row (document 002, with errata E9 to E11). The log partition is the forward recursion, its gradient the expected counts
+of forward and backward (Baum and Welch), the mode Viterbi's path, a draw forward filtering and backward sampling. Everything is
+kept as probabilities that are rescaled at every step: no length under- or overflows. Where that would lose a state that alone
+can explain what comes later, the recursions are run again in logarithms. Rows lie in lanes (`models.lanes`), time first, so
+that a step of all lanes lies together in memory.
 """
 
-from functools import partial, reduce
+from functools import reduce
 from typing import Any, NamedTuple
 
 import jax
@@ -19,45 +18,43 @@ import numpy as np
 from jax import Array, lax
 
 from models.base import Latent
-from models.recursions import FEW, UNROLL, Steps, divisor, filter_states, smooth
+from models.lanes import Lanes, by_row, cells, firsts, lasts, of_row, row_by_row, side_by_side
+from models.log_recursions import filter_logs, smooth_logs
+from models.paths import Counts, Logs, Pairs, Path, followed, pair_counts, states_in_logs, weighed
+from models.recursions import FEW, UNROLL, States, Steps, Weights, filter_states, finite, smooth, unless_vain
 
 
 class Chain(NamedTuple):
-    """Natural parameters of the states of N rows, at most L steps long; steps beyond a row's length are not looked at."""
+    """Natural parameters of the states of N rows."""
 
     start: Array  # (S,)
     step: Array  # (S, S): from row to column
     stop: Array  # (S,); 0 where rows end without a word
-    emission: Array  # (L, N, S): −∞ where a state is not allowed, 0 where nothing was observed
-    length: Array  # (N,), 1 or more
-
-
-class Path(NamedTuple):
-    """States, expected or drawn: 0 beyond the length of a row."""
-
-    state: Array  # (L, N, S)
-    pair: Array  # (N, S, S): how often each state followed each
+    emission: Array  # (L, R, S): −∞ where a state is not allowed, 0 where nothing was observed, anything where there is no step
+    lanes: Lanes
 
 
 class Filtered(NamedTuple):
     """Natural parameters with what the forward recursion knows, which several verbs ask for."""
 
     chain: Chain
-    weight: Array  # (L, N, S): exp(emission − its largest entry)
-    state: Array  # (L, N, S): p(z_t | x_1 … x_t), carried on beyond the length
-    scale: Array  # (L, N): p(x_t | x_1 … x_{t−1}) / exp(largest emission); 1 beyond the length
-    largest: Array  # (L, N): the largest emission of a state that can be reached, 0 beyond the length
-    end: Array  # (N,): Σ_i p(z_T = i | x) exp(stop_i)
+    found: States
+    density: Array  # (L, R): log p(x_t | x_1 … x_{t−1}), and of not having stopped before; 0 where there is no step
+    end: Array  # (N,): log Σ_i p(z_T = i | x) exp(stop_i)
 
 
 def within(local: Chain) -> Array:
-    """(L, N): which steps there are."""
-    return jnp.arange(local.emission.shape[0])[:, None] < local.length[None, :]
+    """(L, R): which steps there are."""
+    return cells(local.lanes).there
 
 
-def _continues(local: Chain) -> Array:
-    """(L, N): after which steps there is another."""
-    return jnp.arange(1, local.emission.shape[0] + 1)[:, None] < local.length[None, :]
+def _weights(local: Chain) -> Weights:
+    return Weights(local.start, local.step, local.stop)
+
+
+def _steps(local: Chain) -> Steps:
+    place = cells(local.lanes)
+    return Steps(local.emission, place.there, place.continues, place.first)
 
 
 def forward(local: Chain) -> Filtered:
@@ -65,11 +62,20 @@ def forward(local: Chain) -> Filtered:
 
     Forward differentiation alone goes through it: the gradient of the log partition is the expected counts (`_total`).
     """
+    weights, steps = _weights(local), _steps(local)
     # The barriers keep the compiler from computing a whole array anew in each of its readers: half the time of a sweep.
-    steps = Steps(lax.optimization_barrier(local.emission), within(local), _continues(local))
-    found = lax.optimization_barrier(filter_states(jnp.exp(local.start), jnp.exp(local.step), steps))
-    end = (found.last * jnp.exp(local.stop)[None, :]).sum(-1)
-    return Filtered(local, found.weight, found.state, found.scale, found.largest, end)
+    steps = steps._replace(emission=lax.optimization_barrier(steps.emission))
+    found = lax.optimization_barrier(filter_states(weights, steps))
+    end = jnp.log((lasts(local.lanes, found.state) * jnp.exp(local.stop)[None, :]).sum(-1))
+
+    density = jnp.log(found.scale) + found.largest
+
+    def in_logs() -> tuple[Array, Array]:
+        logs = filter_logs(weights, steps)
+        worth = jax.nn.logsumexp(lasts(local.lanes, logs.state) + local.stop[None, :], axis=-1)
+        return jnp.where(steps.there, logs.scale, 0.0), worth
+
+    return Filtered(local, found, *unless_vain(found.lost, in_logs, (density, end)))
 
 
 def prepared(local: Chain) -> Filtered:
@@ -95,43 +101,37 @@ def _largest(states: Array, matrix: Array) -> Array:
     return reduce(jnp.maximum, (states[:, i, None] + matrix[i][None, :] for i in range(size)))
 
 
-def step_log_densities(found: Filtered) -> Array:
-    """(L, N): log p(x_t | x_1 … x_{t−1}), and of not having stopped before; 0 beyond the length."""
-    return jnp.log(found.scale) + found.largest
-
-
 def _log_partition(local: Chain | Filtered) -> Array:
     return _total(natural(local), local if isinstance(local, Filtered) else None)
 
 
 @jax.custom_vjp
-def _total(local: Chain, found: Filtered | None) -> Array:
-    """(N,): log Σ_z exp of the exponent; ``found`` is what the forward recursion knows, if it has been run."""
-    return _worth(local, found)
+def _total(local: Chain, known: Filtered | None) -> Array:
+    """(N,): log Σ_z exp of the exponent; ``known`` is what the forward recursion knows, if it has been run."""
+    return _worth(local, known)
 
 
-def _worth(local: Chain, found: Filtered | None) -> Array:
-    found = forward(local) if found is None else found
-    return (jnp.log(found.scale) + found.largest).sum(0) + jnp.log(found.end)
+def _worth(local: Chain, known: Filtered | None) -> Array:
+    known = forward(local) if known is None else known
+    return by_row(local.lanes, known.density) + known.end
 
 
-def _total_forward(local: Chain, found: Filtered | None) -> tuple[Array, tuple[Chain, Filtered | None]]:
-    return _worth(local, found), (local, found)
+def _total_forward(local: Chain, known: Filtered | None) -> tuple[Array, tuple[Chain, Filtered | None]]:
+    return _worth(local, known), (local, known)
 
 
 def _total_backward(saved: tuple[Chain, Filtered | None], cotangent: Array) -> tuple[Chain, Any]:
     """Times the expected counts, of states, pairs, starts and ends. They are found anew, so that they have a derivative too."""
-    local, found = saved
+    local, known = saved
     z = _mean(jax.random.PRNGKey(0), local)
-    first, last = ends(z, local.length)
     gradient = Chain(
-        cotangent @ first,
-        jnp.einsum("n,nij->ij", cotangent, z.pair),
-        cotangent @ last,
-        cotangent[None, :, None] * z.state,
-        _no_tangent(local.length),
+        cotangent @ firsts(local.lanes, z.state),
+        pair_counts(z, cotangent),
+        cotangent @ lasts(local.lanes, z.state),
+        of_row(local.lanes, cotangent)[..., None] * z.state,
+        jax.tree.map(_no_tangent, local.lanes),
     )
-    return gradient, jax.tree.map(_no_tangent, found)
+    return gradient, jax.tree.map(_no_tangent, known)
 
 
 def _no_tangent(leaf: Array) -> Any:
@@ -143,77 +143,90 @@ _total.defvjp(_total_forward, _total_backward)
 
 def _mean(key: Array, local: Chain | Filtered) -> Path:
     """Forward and backward: α_t ∘ β_t, and α_t step (emission_{t+1} ∘ β_{t+1}), over p(x)."""
-    found, local = filtered(local), natural(local)
-    transition, share = jnp.exp(local.step), 1 / divisor(found.end)
-    steps = Steps(found.weight, within(local), _continues(local))
-    state, pair = smooth(transition, jnp.exp(local.stop), share, found.state, found.scale, steps)
-    return lax.optimization_barrier(Path(state, pair * transition[None]))
+    known, local = filtered(local), natural(local)
+    weights, steps, end = _weights(local), _steps(local), known.end
+    share = jnp.broadcast_to(of_row(local.lanes, jnp.exp(-finite(end))), steps.there.shape)
+    ways = smooth(weights, share, known.found, steps)
+    logs = Logs(weights, steps, jnp.broadcast_to(of_row(local.lanes, end), steps.there.shape), known.found.lost)
+    if ways.after is not None:
+        state = unless_vain(logs.needed, lambda: smooth_logs(*logs[:3])[1].both, ways.both)
+        pairs: Pairs | Counts = Pairs(known.found.state, jnp.exp(local.step), ways.after, logs)
+    else:
+        assert ways.counts is not None  # one or the other
+        usual = Counts(ways.counts * jnp.exp(local.step)[None])
+        state, pairs = unless_vain(logs.needed, lambda: states_in_logs(logs), (ways.both, usual))
+    return lax.optimization_barrier(Path(state, (pairs,), local.lanes))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Paths
 
 
 def path_of(local: Chain, states: Array) -> Path:
-    """The path through states (L, N)."""
+    """The path through states (L, R)."""
     size = local.step.shape[0]
-    hot = jax.nn.one_hot(states, size, dtype=local.emission.dtype) * within(local)[..., None]
-    follows = jnp.where(_continues(local)[:-1], states[:-1] * size + states[1:], size**2)  # a place beyond, for none
-    count = jax.vmap(partial(jnp.bincount, length=size**2), in_axes=1)(follows)
-    return Path(hot, count.reshape(-1, size, size).astype(hot.dtype))
+    place = cells(local.lanes)
+    hot = jax.nn.one_hot(states, size, dtype=local.emission.dtype) * place.there[..., None]
+    after = jnp.roll(hot, -1, axis=0) * place.continues[..., None]
+    return Path(hot, (Pairs(hot, jnp.ones_like(local.step), after),), local.lanes)
 
 
 def viterbi(local: Chain | Filtered) -> tuple[Array, Array]:
-    """(the most probable states (L, N), max_z of the exponent (N,)); beyond its length a path stays where it ended.
+    """(the most probable states (L, R), max_z of the exponent (N,)); anything where there is no step.
 
     With ties, the state that comes first.
     """
     local = natural(local)
-    start = jnp.broadcast_to(local.start, local.emission.shape[1:])
+    place = cells(local.lanes)
+    start = jnp.broadcast_to(local.start[None, :], local.emission.shape[1:])
 
-    def advance(carried: tuple[Array, Array], here: tuple[Array, Array]) -> tuple[tuple[Array, Array], Array]:
-        reached, end = carried
-        emission, there = here
-        best = reached + emission
-        return (_largest(best, local.step), jnp.where(there[:, None], best, end)), best
+    def advance(reached: Array, here: tuple[Array, Array | None]) -> tuple[Array, Array]:
+        emission, first = here
+        best = emission + (reached if first is None else jnp.where(first[:, None], start, reached))
+        return _largest(best, local.step), best
 
-    (_, last), best = lax.scan(advance, (start, start), (local.emission, within(local)), unroll=UNROLL)
-    end = last + local.stop[None, :]
+    _, best = lax.scan(advance, start, (local.emission, place.first), unroll=UNROLL)
 
     def back(later: Array, here: tuple[Array, Array]) -> tuple[Array, Array]:
         best, continues = here
-        state = jnp.where(continues, (best + local.step.T[later]).argmax(-1), later)
+        state = (best + jnp.where(continues[:, None], local.step.T[later], local.stop[None, :])).argmax(-1)
         return state, state
 
-    _, states = lax.scan(back, end.argmax(-1), (best, _continues(local)), reverse=True, unroll=UNROLL)
-    return states, end.max(-1)
+    none = jnp.zeros(best.shape[1], int)
+    _, states = lax.scan(back, none, (best, place.continues), reverse=True, unroll=UNROLL)
+    return states, (lasts(local.lanes, best) + local.stop[None, :]).max(-1)
 
 
 def k_best(local: Chain | Filtered, number: int) -> tuple[Array, Array]:
-    """(the ``number`` most probable paths (number, L, N), their exponents (number, N)), the best first.
+    """(the ``number`` most probable paths (number, L, R), their exponents (number, N)), the best first.
 
     Where there are fewer paths than that, the rest have the exponent −∞.
     """
     local = natural(local)
-    there = within(local)
-    rows, size = local.emission.shape[1:]
+    place = cells(local.lanes)
+    lanes, size = local.emission.shape[1:]
+    start = jnp.full((lanes, size, number), -jnp.inf, local.start.dtype).at[..., 0].set(local.start[None, :])
 
-    def advance(carried: tuple[Array, Array], here: tuple[Array, Array]) -> tuple[tuple[Array, Array], Array]:
-        best, end = carried  # (N, S, number): of the paths that reach a state; of those that have ended
-        emission, there = here
-        best = best + emission[..., None]
-        reached = best[:, :, None, :] + local.step[None, :, :, None]  # (N, before, after, number)
-        following, pointer = lax.top_k(jnp.swapaxes(reached, 1, 2).reshape(rows, size, -1), number)
-        return (following, jnp.where(there[:, None, None], best, end)), pointer  # before · number + rank
+    def advance(best: Array, here: tuple[Array, Array | None]) -> tuple[Array, tuple[Array, Array]]:
+        emission, first = here  # best (R, S, number): of the paths that reach a state
+        best = emission[..., None] + (best if first is None else jnp.where(first[:, None, None], start, best))
+        reached = best[:, :, None, :] + local.step[None, :, :, None]  # (R, before, after, number)
+        following, pointer = lax.top_k(jnp.swapaxes(reached, 1, 2).reshape(lanes, size, -1), number)
+        return following, (best, pointer)  # before · number + rank
 
-    start = jnp.full((rows, size, number), -jnp.inf, local.start.dtype).at[..., 0].set(local.start[None, :])
-    (_, last), pointers = lax.scan(advance, (start, start), (local.emission, there))
-    worth, final = lax.top_k((last + local.stop[None, :, None]).reshape(rows, -1), number)  # state · number + rank
+    _, (best, pointers) = lax.scan(advance, start, (local.emission, place.first))
 
-    def back(later: Array, here: tuple[Array, Array]) -> tuple[Array, Array]:
-        pointer, continues = here  # (N, S, number): where the paths to a state at the next step come from
-        before = jnp.take_along_axis(pointer.reshape(rows, -1), later, axis=1)
-        place = jnp.where(continues[:, None], before, later)
-        return place, place // number
+    def back(later: Array, here: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+        best, pointer, continues = here  # (R, S, number): where the paths to a state at the next step come from
+        before = jnp.take_along_axis(pointer.reshape(lanes, -1), later, axis=1)
+        final = lax.top_k((best + local.stop[None, :, None]).reshape(lanes, -1), number)[1]  # state · number + rank
+        found = jnp.where(continues[:, None], before, final)
+        return found, found // number
 
-    _, states = lax.scan(back, final, (pointers, _continues(local)), reverse=True)
-    return jnp.moveaxis(states, 2, 0), worth.T
+    none = jnp.zeros((lanes, number), pointers.dtype)
+    _, states = lax.scan(back, none, (best, pointers, place.continues), reverse=True)
+    ends = lasts(local.lanes, best) + local.stop[None, :, None]
+    return jnp.moveaxis(states, 2, 0), lax.top_k(ends.reshape(ends.shape[0], -1), number)[0].T
 
 
 def _mode(key: Array, local: Chain | Filtered) -> Path:
@@ -221,18 +234,30 @@ def _mode(key: Array, local: Chain | Filtered) -> Path:
 
 
 def sample_states(key: Array, local: Chain | Filtered) -> Array:
-    """(L, N): a path of every row from p(z | x), the last state first, each then given the one that follows it."""
-    found, local = filtered(local), natural(local)
-    back_from, stop = jnp.exp(local.step).T, jnp.exp(local.stop)[None, :]
-    uniform = jax.random.uniform(key, found.scale.shape, found.state.dtype)
+    """(L, R): a path of every row from p(z | x), the last state first, each then given the one that follows it."""
+    known, local = filtered(local), natural(local)
+    back_from, stop = local.step.T, local.stop[None, :]
+    continues = cells(local.lanes).continues
+    uniform = jax.random.uniform(key, continues.shape, known.found.state.dtype)
 
     def back(later: Array, here: tuple[Array, Array, Array]) -> tuple[Array, Array]:
         state, uniform, continues = here
-        earlier = _draw(uniform, state * jnp.where(continues[:, None], back_from[later], stop))
+        earlier = _draw(uniform, state * jnp.where(continues[:, None], jnp.exp(back_from)[later], jnp.exp(stop)))
         return earlier, earlier
 
-    none = jnp.zeros(found.scale.shape[1], int)
-    return lax.scan(back, none, (found.state, uniform, _continues(local)), reverse=True, unroll=UNROLL)[1]
+    def back_in_logs(later: Array, here: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+        state, uniform, continues = here
+        log_weight = state + jnp.where(continues[:, None], back_from[later], stop)
+        earlier = _draw(uniform, jnp.exp(log_weight - finite(log_weight.max(-1, keepdims=True))))
+        return earlier, earlier
+
+    def in_logs() -> Array:
+        logs = filter_logs(_weights(local), _steps(local))
+        return lax.scan(back_in_logs, none, (logs.state, uniform, continues), reverse=True)[1]
+
+    none = jnp.zeros(continues.shape[1], int)
+    usual = lax.scan(back, none, (known.found.state, uniform, continues), reverse=True, unroll=UNROLL)[1]
+    return unless_vain(known.found.lost, in_logs, usual)
 
 
 def _draw(uniform: Array, weights: Array) -> Array:
@@ -245,22 +270,12 @@ def _sample(key: Array, local: Chain | Filtered) -> Path:
     return path_of(natural(local), sample_states(key, local))
 
 
-def ends(z: Path, length: Array) -> tuple[Array, Array]:
-    """(N, S) each: the first and the last state."""
-    return z.state[0], jnp.take_along_axis(z.state, (length - 1)[None, :, None], axis=0)[0]
-
-
 def _energy(z: Path, local: Chain | Filtered) -> Array:
     local = natural(local)
-    first, last = ends(z, local.length)
-    emitted = _weighed(z.state, local.emission).sum((0, 2))
-    followed = _weighed(z.pair, local.step[None]).sum((1, 2))
-    return emitted + followed + _weighed(first, local.start[None]).sum(1) + _weighed(last, local.stop[None]).sum(1)
-
-
-def _weighed(value: Array, weight: Array) -> Array:
-    """Value times weight, where 0 · −∞ = 0."""
-    return jnp.where(value == 0, 0.0, value * weight)
+    emitted = weighed(z.state, local.emission).sum(-1)
+    first, last = firsts(local.lanes, z.state), lasts(local.lanes, z.state)
+    edges = weighed(first, local.start[None]).sum(1) + weighed(last, local.stop[None]).sum(1)
+    return by_row(local.lanes, emitted) + followed(z, local.step) + edges
 
 
 def _independent(key: Array, probs: Array) -> Path:
@@ -270,10 +285,20 @@ def _independent(key: Array, probs: Array) -> Path:
     alone may lead all of them to states that take turns, and states made to stay may never find those that do.
     """
     share = jnp.maximum(2 * jax.random.uniform(key, (), probs.dtype) - 1, 0.0)
-    apart = jnp.einsum("nti,ntj->nij", probs[:, :-1], probs[:, 1:])
-    there = probs[:, 1:].sum(-1, keepdims=True)
-    stay = (there * probs[:, :-1]).sum(1)[:, :, None] * jnp.eye(probs.shape[-1])
-    return Path(jnp.swapaxes(probs, 0, 1), (1 - share) * apart + share * stay)
+    state, size = jnp.swapaxes(probs, 0, 1), probs.shape[-1]
+    after = jnp.concatenate([state[1:], jnp.zeros_like(state[:1])])
+    goes_on = jnp.broadcast_to(after.sum(-1, keepdims=True), state.shape)
+    length = (probs.sum(-1) > 0).sum(1)
+    pairs = (
+        Pairs(state, (1 - share) * jnp.ones((size, size), probs.dtype), after),
+        Pairs(state, share * jnp.eye(size, dtype=probs.dtype), goes_on),
+    )
+    return Path(state, pairs, side_by_side(length, probs.shape[1]))
+
+
+def _report(z: Path) -> Array:
+    there = jnp.arange(z.lanes.extent.longest)[None, :] < z.lanes.length[:, None]
+    return jnp.where(there[..., None], row_by_row(z.lanes, z.state), 0.0)
 
 
 chain = Latent(
@@ -284,6 +309,6 @@ chain = Latent(
     energy=_energy,
     entropy=lambda z, local: _log_partition(local) - _energy(z, local),
     independent=_independent,
-    report=lambda z: jnp.swapaxes(z.state, 0, 1),
+    report=_report,
     discrete=False,
 )

@@ -13,6 +13,7 @@ from numpyro import distributions as dist
 from numpyro.distributions import constraints
 
 from models.chain import Chain, chain, sample_states
+from models.lanes import Lanes, laid_out, side_by_side
 
 
 class WordCounts(dist.Distribution):  # type: ignore[misc]
@@ -233,24 +234,25 @@ class StatePath(dist.Distribution):  # type: ignore[misc]
 
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         """(…, N, L): paths given their lengths, which is where they stop; 0 beyond them."""
-        local = path_weights(self.start, self.transition, jnp.zeros((self.num_steps, *self.length.shape, 1)), self.length)
+        lanes = side_by_side(self.length, self.num_steps)
+        local = path_weights(self.start, self.transition, jnp.zeros((self.num_steps, *self.length.shape, 1)), lanes)
         there = jnp.arange(self.num_steps)[None, :] < self.length[:, None]
         keys = jax.random.split(key, prod(sample_shape))
         drawn = jax.vmap(lambda key: jnp.where(there, sample_states(key, local).T, 0))(keys)
         return drawn.reshape(*sample_shape, *there.shape)
 
 
-def path_weights(start: Array, transition: Array, emission: Array, length: Array) -> Chain:
-    """The chain of probabilities (S,) and (S, S) or (S, S + 1), with log densities (L, N, S) of steps, or (L, N, 1)."""
+def path_weights(start: Array, transition: Array, emission: Array, lanes: Lanes) -> Chain:
+    """The chain of probabilities (S,) and (S, S) or (S, S + 1), with log densities (L, R, S) of steps, or (L, R, 1)."""
     size = start.shape[0]
     log_step = jnp.log(transition)
     stop = log_step[:, size] if log_step.shape[1] > size else jnp.zeros(size)
     emission = jnp.broadcast_to(emission, (*emission.shape[:2], size))
-    return Chain(jnp.log(start), log_step[:, :size], stop, emission, length)
+    return Chain(jnp.log(start), log_step[:, :size], stop, emission, lanes)
 
 
 class HiddenMarkov(dist.Distribution):  # type: ignore[misc]
-    """Steps (L, …) of N sequences of given lengths: ``components`` emit, a batch of S, states follow a Markov chain.
+    """Steps (L, …) of N sequences that lie in ``lanes``: ``components`` emit, a batch of S, states follow a Markov chain.
 
     ``seen`` (N, L) and ``allowed`` (N, L, S) say which steps were observed, and what they may have been. The states are summed
     out by the forward recursion (`models.chain`), or given as ``state`` (N, L).
@@ -258,14 +260,14 @@ class HiddenMarkov(dist.Distribution):  # type: ignore[misc]
 
     arg_constraints: ClassVar[dict[str, Any]] = {}
     support = constraints.independent(_Cells(), 1)
-    pytree_data_fields = ("start", "transition", "components", "length", "seen", "allowed", "state")
+    pytree_data_fields = ("start", "transition", "components", "lanes", "seen", "allowed", "state")
 
     def __init__(
         self,
         start: Array,
         transition: Array,
         components: Any,
-        length: Array,
+        lanes: Lanes,
         seen: Array,
         allowed: Array,
         state: Array | None = None,
@@ -273,16 +275,16 @@ class HiddenMarkov(dist.Distribution):  # type: ignore[misc]
         validate_args: bool | None = None,
     ) -> None:
         self.start, self.transition, self.components = start, transition, components
-        self.length, self.seen, self.allowed, self.state = length, seen, allowed, state
-        super().__init__(jnp.shape(length), (jnp.shape(seen)[1], *components.event_shape), validate_args=validate_args)
+        self.lanes, self.seen, self.allowed, self.state = lanes, seen, allowed, state
+        super().__init__(jnp.shape(lanes.length), (jnp.shape(seen)[1], *components.event_shape), validate_args=validate_args)
 
     def log_prob(self, value: Any) -> Array:
         """(N,)."""
         density = self.components.log_prob(jnp.asarray(value)[:, :, None, ...])  # (N, L, S)
         density = jnp.where(self.allowed, jnp.where(self.seen[..., None], density, 0.0), -jnp.inf)
         if self.state is not None:
-            there = jnp.arange(density.shape[1])[None, :] < self.length[:, None]
+            there = jnp.arange(density.shape[1])[None, :] < self.lanes.length[:, None]
             return jnp.where(there, jnp.take_along_axis(density, self.state[..., None], axis=2)[..., 0], 0.0).sum(1)
-        local = path_weights(self.start, self.transition, jnp.swapaxes(density, 0, 1), self.length)
+        local = path_weights(self.start, self.transition, laid_out(self.lanes, density), self.lanes)
         found: Array = chain.log_partition(local)
         return found

@@ -20,7 +20,6 @@ from functools import cache, partial
 from itertools import count, islice, pairwise
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -29,7 +28,7 @@ from numpyro import distributions as dist
 
 from models.base import Algebra, Data, Hyper, Model, Permutation, Sites, Stats, ZooError
 from models.categories import categorical, levels_of
-from models.chain import Chain, Filtered, Path, chain, ends, prepared
+from models.chain import Chain, Filtered, chain, prepared
 from models.classifier import unlabelled
 from models.data import as_data, first_cell, is_sparse, require_filled
 from models.discrete import DISCRETE
@@ -39,8 +38,23 @@ from models.families import dirichlet
 from models.gaussian_rows import flat
 from models.gaussians import GAUSSIANS
 from models.hmm_prior import START, STATE, TRANSITION, Shape, alike, hyperparameters, pseudo_statistics
+from models.hmm_summaries import functionals_of, simulate
+from models.lanes import Lanes, firsts, laid_out, lasts, of_row
 from models.missing import partly_observed
-from models.steps import Steps, Timed, filled_in, flattened, one_by_one, rows_shape, steps_of, timed, witnesses
+from models.paths import Path, in_lanes, pair_counts
+from models.steps import (
+    Steps,
+    Timed,
+    filled_in,
+    flattened,
+    lanes_of,
+    one_by_one,
+    rows_shape,
+    sequence_weight,
+    steps_of,
+    timed,
+    witnesses,
+)
 from models.symbols import symbols
 
 EMISSIONS = ("categorical", "gaussian", "poisson", "bernoulli")
@@ -94,6 +108,7 @@ def build(
     steps = steps_of(data)
     block = emission_block(emission, covariance, steps.table)
     require_filled(steps.table)
+    sequence_weight(data, steps.starts)
     block.check(filled_in(steps.table, block)[0])
     names = _state_names(steps.table, int(num_states), labelled)
     shape = Shape(int(num_states), boundary, prior != "flat")
@@ -110,7 +125,7 @@ def build(
         hyper=hyper,
         prior=pseudo_statistics(hyper, static.algebra, block, shape, data, rows),
         rows=rows,
-        functionals=_functionals(shape, exchangeable, tuple(places)),
+        functionals=functionals_of(shape, exchangeable, tuple(places)),
         witnesses=lambda num_rows: np.array([row for row, _ in places]),
         symmetry=Permutation(STATE, also=("next_state",)) if exchangeable else None,
         simulate=partial(simulate, block, shape, int(np.diff(steps.starts).max())),
@@ -235,7 +250,7 @@ def program(emission: Emission, shape: Shape, hyper: Hyper, rows: Timed, *, marg
             state = numpyro.sample("path", StatePath(start, transition, rows.length, length))
         seen = jnp.ones((number, length), bool) if rows.seen is None else rows.seen
         allowed = jnp.ones((number, length, size), bool) if rows.allowed is None else rows.allowed
-        numpyro.sample("x", HiddenMarkov(start, transition, components, rows.length, seen, allowed, state), obs=x)
+        numpyro.sample("x", HiddenMarkov(start, transition, components, lanes_of(rows), seen, allowed, state), obs=x)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -243,21 +258,18 @@ def program(emission: Emission, shape: Shape, hyper: Hyper, rows: Timed, *, marg
 
 
 class Features(NamedTuple):
-    """What the rows bring, time first."""
+    """What the rows bring, in lanes (`models.lanes`), time first."""
 
-    observed: Any  # u(x) of the emission: leaves (L N, …)
-    length: Array  # (N,)
-    seen: Array | None  # (L, N)
-    allowed: Array | None  # (L, N, S)
+    observed: Any  # u(x) of the emission: leaves (L R, …)
+    lanes: Lanes
+    seen: Array | None  # (L, R)
+    allowed: Array | None  # (L, R, S)
 
 
 def features(emission: Emission, hyper: Hyper, rows: Timed) -> Features:
-    return Features(
-        emission.features(hyper, flattened(rows.x)),
-        rows.length,
-        None if rows.seen is None else rows.seen.T,
-        None if rows.allowed is None else jnp.swapaxes(rows.allowed, 0, 1),
-    )
+    lanes = lanes_of(rows)
+    seen, allowed = (None if part is None else laid_out(lanes, part) for part in (rows.seen, rows.allowed))
+    return Features(emission.features(hyper, flattened(rows.x, lanes)), lanes, seen, allowed)
 
 
 def local(emission: Emission, shape: Shape, T: Stats) -> Callable[[Features], Filtered]:
@@ -267,26 +279,27 @@ def local(emission: Emission, shape: Shape, T: Stats) -> Callable[[Features], Fi
     stop = transition[:, shape.size] if shape.boundary else jnp.zeros(shape.size, transition.dtype)
 
     def natural_parameters(features: Features) -> Filtered:
-        density = log_density(features.observed).reshape(-1, features.length.shape[0], shape.size)
+        density = log_density(features.observed).reshape(-1, features.lanes.extent.lanes, shape.size)
         if features.seen is not None:
             density = jnp.where(features.seen[..., None], density, 0.0)
         if features.allowed is not None:
             density = jnp.where(features.allowed, density, -jnp.inf)
-        return prepared(Chain(T[START], transition[:, : shape.size], stop, density, features.length))
+        return prepared(Chain(T[START], transition[:, : shape.size], stop, density, features.lanes))
 
     return natural_parameters
 
 
 def statistics(emission: Emission, shape: Shape, weight: Array, z: Path, features: Features) -> dict[str, Stats]:
     """Σ_n weight (first state, transitions and last state, u(x_t) of every step that was seen by its state)."""
-    first, last = ends(z, features.length)
-    pair = jnp.einsum("n,nij->ij", weight, z.pair)
-    transition = jnp.concatenate([pair, (weight @ last)[:, None]], axis=1) if shape.boundary else pair
-    state = weight[None, :, None] * z.state
+    z = in_lanes(z, features.lanes)
+    pair = pair_counts(z, weight)
+    last = weight @ lasts(features.lanes, z.state)
+    transition = jnp.concatenate([pair, last[:, None]], axis=1) if shape.boundary else pair
+    state = of_row(features.lanes, weight)[..., None] * z.state
     if features.seen is not None:
         state = jnp.where(features.seen[..., None], state, 0.0)
     block = emission.statistics(state.reshape(-1, shape.size), features.observed)
-    return {START: weight @ first, TRANSITION: transition, STATE: block}
+    return {START: weight @ firsts(features.lanes, z.state), TRANSITION: transition, STATE: block}
 
 
 def sites(emission: Emission, hyper: Hyper, T: Stats) -> dict[str, Array]:
@@ -306,39 +319,3 @@ def coordinates(emission: Emission, hyper: Hyper, rows: Timed) -> Array:
     points = emission.coordinates(hyper, one_by_one(rows.x))
     there = jnp.arange(length)[None, :] < rows.length[:, None]
     return jnp.where(there[..., None], points.reshape(number, length, -1), jnp.nan)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Functionals, simulation
-
-
-@cache
-def _functionals(shape: Shape, exchangeable: bool, places: tuple[tuple[int, int], ...]) -> Callable[..., dict[str, Array]]:
-    """One object for equal arguments, so that jitted code recognises it."""
-    return partial(functionals, shape, exchangeable, places)
-
-
-def functionals(
-    shape: Shape, exchangeable: bool, places: tuple[tuple[int, int], ...], hyper: Hyper, sites: Sites, latents: Array
-) -> dict[str, Array]:
-    """What no order of the states changes: how likely each is to stay, sorted; the expected length of a sequence; and for
-    neighbouring witnesses Σ_i p(z_s = i | x) p(z_t = i | x).
-    """
-    transition = jnp.asarray(sites[TRANSITION])
-    stay = jnp.diagonal(transition)
-    found = {"stay_probs": -jnp.sort(-stay) if exchangeable else stay}
-    if shape.boundary:
-        left = jnp.eye(shape.size) - transition[:, : shape.size]
-        found["expected_length"] = jnp.asarray(sites[START]) @ jnp.linalg.solve(left, jnp.ones(shape.size))
-    # On data that are shorter than the model's a witness may not be there.
-    probs = jnp.stack([latents[place].at[time].get(mode="fill", fill_value=jnp.nan) for place, (_, time) in enumerate(places)])
-    return found | ({"co_occurrence": (probs[:-1] * probs[1:]).sum(-1)} if len(places) > 1 else {})
-
-
-def simulate(emission: Emission, shape: Shape, num_steps: int, key: Array, hyper: Hyper, sites: Sites, num_rows: int) -> Timed:
-    """Sequences drawn at ``sites``: until the boundary, or ``num_steps`` long; those that have not stopped by then are cut."""
-    key_state, key_x = jax.random.split(key)
-    path = StatePath(sites[START], sites[TRANSITION], jnp.full(num_rows, num_steps), num_steps)
-    state, length = path.walk(key_state)
-    x = emission.draw(key_x, sites, state.reshape(-1))
-    return Timed(jax.tree.map(lambda leaf: leaf.reshape(num_rows, num_steps, *leaf.shape[1:]), x), length)

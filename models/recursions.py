@@ -1,42 +1,64 @@
 """The two recursions of a chain over time, step by step, or for few long rows in blocks of steps side by side.
 
-Of R rows and S states, time first. A row is cut into blocks that are run together: each from every one of the S states at once,
-which says how any beginning leads to its end, so that the beginnings of all blocks follow one from another in few steps; then
-every block is run again from where it begins. That is S + 1 times the work in √L times fewer steps (the associative scan of
-Särkkä and García-Fernández 2021 with blocks in the place of a tree): it pays where a step costs a launch, as on a GPU. On a CPU
-a step of one row takes 0.1 µs, and blocks are slower (docs/benchmarks.md).
+Of R lanes and S states, time first (`models.lanes`). Probabilities are rescaled at every step (Rabiner 1989), and where that
+loses a state that may matter it is said. A lane that holds one sequence may be cut into blocks that are run together: each
+from every one of the S states at once, which says how any beginning leads to its end, so that the beginnings of all blocks
+follow one from another in few steps; then every block is run again from where it begins. That is S + 1 times the work in √L
+times fewer steps (the associative scan of Särkkä and García-Fernández 2021 with blocks in the place of a tree): it pays where a
+step costs a launch, as on a GPU. On a CPU a step of one row takes 0.1 µs, and blocks are slower (docs/benchmarks.md).
 """
 
+from collections.abc import Callable
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+Pytree = Any
+
 FEW = 16  # states up to which a product is written out
 UNROLL = 2  # steps of a loop that the compiler sees together
 LONG = 4096  # steps from which blocks pay, if a step has
 NARROW = 4096  # numbers at most
+NEGLIGIBLE = 1e-280  # what is lost beside a number of that size is lost in its rounding
+
+
+class Weights(NamedTuple):
+    """Logarithms of a chain's probabilities, of S states."""
+
+    start: Array  # (S,)
+    step: Array  # (S, S)
+    stop: Array  # (S,)
 
 
 class Steps(NamedTuple):
     """What the recursions read of every step."""
 
     emission: Array  # (L, R, S): log p(x_t | z_t = i), −∞ where a state is not allowed; later its ``weight`` in `States`
-    there: Array  # (L, R): whether the row has this step
-    continues: Array  # (L, R): and another after it
+    there: Array  # (L, R): whether there is a step
+    continues: Array  # (L, R): and another after it, of the same sequence
+    first: Array | None  # (L, R): whether a sequence begins; None: all do at the first step, and no lane holds two
 
 
 class States(NamedTuple):
     """What the way forward brings."""
 
-    last: Array  # (R, S): the last state of every row
-    state: Array  # (L, R, S): of sum one; beyond the end of a row its last
+    state: Array  # (L, R, S): of sum one where there is a step
     weight: Array  # (L, R, S): exp(emission − largest), 0 for a state that the steps before do not lead to
-    scale: Array  # (L, R): what a state is divided by; 1 beyond the end
-    largest: Array  # (L, R): the largest emission of a state that can be reached; 0 beyond the end
+    scale: Array  # (L, R): what a state is divided by; 1 where there is no step
+    largest: Array  # (L, R): the largest emission of a state that can be reached; 0 where there is no step
+    lost: Array  # (): whether something was too small for a number and is not negligible
+
+
+class Ways(NamedTuple):
+    """What both directions bring: how likely a step from i to j is at t, state[t, i] · transition[i, j] · after[t, j]."""
+
+    both: Array  # (L, R, S): expected states
+    after: Array | None  # (L, R, S), 0 where nothing follows; None where lanes hold one sequence, whose steps are counted:
+    counts: Array | None  # (R, S, S): Σ_t state[t, i] · after[t, j]
 
 
 def product(states: Array, matrix: Array) -> Array:
@@ -61,68 +83,95 @@ def num_blocks(length: int, rows: int, size: int) -> int:
 # Forward
 
 
-def filter_states(start: Array, transition: Array, steps: Steps) -> States:
-    """α_{t+1} = (α_t · transition) ∘ exp(emission_{t+1}), α of sum one, from ``start`` (S,). Forward differentiation alone."""
-    length, *rows = steps.emission.shape
-    emission = jnp.where(_reachable(start, transition, steps), steps.emission, -jnp.inf)
-    largest = _finite(emission.max(-1))
+def filter_states(weights: Weights, steps: Steps) -> States:
+    """α_{t+1} = (α_t · transition) ∘ exp(emission_{t+1}), α of sum one, from the start. Forward differentiation alone."""
+    length, rows, size = steps.emission.shape
+    start, transition = jnp.exp(weights.start), jnp.exp(weights.step)
+    small = _smallest(weights) < NEGLIGIBLE
+    possible = unless_vain(small & (size > 1), lambda: _reachable(weights, steps), jnp.ones(steps.emission.shape, bool))
+    emission = jnp.where(possible, steps.emission, -jnp.inf)
+    largest = finite(emission.max(-1))
     # The barrier keeps the compiler from computing the whole array anew in each of its readers.
     weight = lax.optimization_barrier(jnp.exp(emission - largest[..., None]))
     weighed = steps._replace(emission=weight)
-    start = jnp.broadcast_to(start, tuple(rows))
-    blocks = num_blocks(length, *rows)
+    expected = jnp.broadcast_to(start[None, :], (rows, size))
+    blocks = 1 if steps.first is not None else num_blocks(length, rows, size)
     if blocks == 1:
-        last, state, scale = _filter(start, start, transition, weighed)
+        state, scale = _filter(expected, start, transition, weighed)
     else:
-        cut = _cut(weighed, blocks, 1.0)
-        beginnings = _beginnings(start, transition, _ends(transition, cut), blocks)
-        last, state, scale = _filter(*beginnings, transition, cut)
-        last, state, scale = last.reshape(blocks, *rows)[-1], _joined(state, blocks, length), _joined(scale, blocks, length)
-    return States(last, state, weight, scale, jnp.where(steps.there, largest, 0.0))
+        cut = _cut(weighed, blocks)
+        expected = _beginnings(expected, transition, _ends(transition, cut), blocks)
+        state, scale = (_joined(leaf, blocks, length) for leaf in _filter(expected, start, transition, cut))
+    scale, largest = jnp.where(steps.there, scale, 1.0), jnp.where(steps.there, largest, 0.0)
+    lost = unless_vain(small, lambda: _lost(weights, possible, state, steps), jnp.zeros((), bool))
+    return States(state, weight, scale, largest, lost)
 
 
-def _finite(largest: Array) -> Array:
+def finite(largest: Array) -> Array:
+    """0 in the place of what is not finite, so that nothing is impossible for a difference."""
     return jnp.where(jnp.isfinite(largest), largest, 0.0)
 
 
-def _reachable(start: Array, transition: Array, steps: Steps) -> Array:
+def unless_vain(wanted: Array, function: Callable[[], Pytree], otherwise: Pytree) -> Pytree:
+    """``function()`` where it is ``wanted``: many chains at once do not compute both, as they would of a branch."""
+
+    def body(carried: tuple[Pytree, Array]) -> tuple[Pytree, Array]:
+        return function(), jnp.zeros((), bool)
+
+    return lax.while_loop(lambda carried: carried[1], body, (otherwise, wanted))[0]
+
+
+def _smallest(weights: Weights) -> Array:
+    """The smallest probability, 0 among them."""
+    return jnp.exp(jnp.minimum(weights.start.min(), jnp.minimum(weights.step.min(), weights.stop.min())))
+
+
+def _reachable(weights: Weights, steps: Steps) -> Array:
     """(L, R, S): whether a state can be reached.
 
-    Next to the emission of one that cannot, those of all others may be 0 in floating point. Where no probability is 0 all can,
-    and nothing is computed: not even for many chains at once, as a branch would be.
+    Next to the emission of one that cannot, those of all others may be 0 in floating point.
     """
 
-    def advance(before: Array, emission: Array) -> tuple[Array, Array]:
-        here = before & (emission > -jnp.inf)
-        return (here[:, :, None] & follows[None, :, :]).any(1), here
+    def advance(before: Array, here: tuple[Array, Array | None]) -> tuple[Array, Array]:
+        emission, first = here
+        before = before if first is None else jnp.where(first[:, None], start, before)
+        may_be = before & (emission > -jnp.inf)
+        return (may_be[:, :, None] & follows[None, :, :]).any(1), may_be
 
-    follows = transition > 0
-    some = ((start == 0).any() | ~follows.all()) & (steps.emission.shape[-1] > 1)
-    first = jnp.broadcast_to(start > 0, steps.emission.shape[1:])
-    found, _ = lax.while_loop(
-        lambda carried: carried[1],
-        lambda carried: (lax.scan(advance, first, steps.emission)[1], jnp.zeros((), bool)),
-        (jnp.ones(steps.emission.shape, bool), some),
-    )
-    return found
+    follows, start = weights.step > -jnp.inf, (weights.start > -jnp.inf)[None, :]
+    begin = jnp.broadcast_to(start, steps.emission.shape[1:])
+    return lax.scan(advance, begin, (steps.emission, steps.first))[1]
 
 
-def _filter(expected: Array, before: Array, transition: Array, steps: Steps) -> tuple[Array, Array, Array]:
-    """(last, states, scales) of the weights in ``steps``.
+def _lost(weights: Weights, possible: Array, state: Array, steps: Steps) -> Array:
+    """Whether a state that can be reached was next to nothing as seen from the step before, or the only way to stop was.
 
-    From ``expected``, the first state as seen from the steps before, and ``before``, what is carried on if there is none.
+    Its own probability is then not one that was rounded: with what fell below the smallest number it might be anything.
     """
+    size = weights.start.shape[0]
+    known = state.reshape(-1, size)
+    expected = (known @ jnp.exp(weights.step)).reshape(state.shape)
+    leads = (possible[..., None] & (weights.step > -jnp.inf)[None, None]).any(2)
+    stops = (known @ jnp.exp(weights.stop)).reshape(state.shape[:2])
+    may_stop = (possible & (weights.stop > -jnp.inf)[None, None]).any(2)
+    began = (weights.start > -jnp.inf) & (jnp.exp(weights.start) < NEGLIGIBLE)
+    on_the_way = (steps.continues[..., None] & leads & (expected < NEGLIGIBLE)).any()
+    at_the_end = (steps.there & ~steps.continues & may_stop & (stops < NEGLIGIBLE)).any()
+    return began.any() | on_the_way | at_the_end
 
-    def advance(carried: tuple[Array, Array], here: tuple[Array, Array]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-        expected, before = carried
-        weight, there = here
+
+def _filter(expected: Array, start: Array, transition: Array, steps: Steps) -> tuple[Array, Array]:
+    """(states, scales) of the weights in ``steps``, from ``expected``, the first states as seen from the steps before."""
+
+    def advance(expected: Array, here: tuple[Array, Array | None]) -> tuple[Array, tuple[Array, Array]]:
+        weight, first = here
+        expected = expected if first is None else jnp.where(first[:, None], start[None, :], expected)
         joint = expected * weight
         scale = joint.sum(-1)
-        state = jnp.where(there[:, None], joint * (1 / divisor(scale))[:, None], before)
-        return (product(state, transition), state), (state, jnp.where(there, scale, 1.0))
+        state = joint * (1 / divisor(scale))[:, None]
+        return product(state, transition), (state, scale)
 
-    (_, last), (states, scales) = lax.scan(advance, (expected, before), (steps.emission, steps.there), unroll=UNROLL)
-    return last, states, scales
+    return lax.scan(advance, expected, (steps.emission, steps.first), unroll=UNROLL)[1]
 
 
 class Ends(NamedTuple):
@@ -153,74 +202,76 @@ def _ends(transition: Array, steps: Steps) -> Ends:
     return Ends(state, log_scale, steps.there[0])
 
 
-def _beginnings(start: Array, transition: Array, ends: Ends, blocks: int) -> tuple[Array, Array]:
-    """(expected, before) of all blocks (C R, S), those of the first block ``start``."""
+def _beginnings(start: Array, transition: Array, ends: Ends, blocks: int) -> Array:
+    """The states expected at the first step of all blocks (C R, S), of the first block ``start``."""
     rows, size = start.shape
     by_block = jax.tree.map(lambda leaf: leaf.reshape(blocks, rows, *leaf.shape[1:]), ends)
 
-    def advance(carried: tuple[Array, Array], here: Ends) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-        expected, before = carried
+    def advance(expected: Array, here: Ends) -> tuple[Array, Array]:
         weight = jnp.log(expected) + here.log_scale
         largest = jnp.max(weight, axis=-1, keepdims=True)
-        share = jnp.exp(weight - jnp.where(jnp.isfinite(largest), largest, 0.0))
+        share = jnp.exp(weight - finite(largest))
         state = jnp.einsum("ri,rij->rj", share, here.state)
-        state = jnp.where(here.there[:, None], state / divisor(state.sum(-1))[:, None], before)
-        return (product(state, transition), state), carried
+        return product(state / divisor(state.sum(-1))[:, None], transition), expected
 
-    _, (expected, before) = lax.scan(advance, (start, start), by_block)
-    return expected.reshape(-1, size), before.reshape(-1, size)
+    return lax.scan(advance, start, by_block)[1].reshape(-1, size)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Backward
 
 
-def smooth(transition: Array, stop: Array, share: Array, states: Array, scales: Array, steps: Steps) -> tuple[Array, Array]:
-    """(expected states (L, R, S), expected pairs of states (R, S, S) but for the factor ``transition``), given filtered ones.
+def smooth(weights: Weights, share: Array, found: States, steps: Steps) -> Ways:
+    """β_t = transition · (weight_{t+1} ∘ β_{t+1}) / scale_{t+1}, from the stops at the end of a sequence.
 
-    β_t = transition · (weight_{t+1} ∘ β_{t+1}) / scale_{t+1}, from ``stop`` (S,) at the end of a row; ``share`` (R,) is one
-    over what the row is worth at its end. ``steps`` hold the weights of the way forward.
+    ``share`` (L, R) is one over what the sequence of a cell is worth at its end.
     """
     length, rows, size = steps.emission.shape
-    blocks = num_blocks(length, rows, size)
+    transition, stop = jnp.exp(weights.step), jnp.exp(weights.stop)
     nothing = jnp.zeros((rows, size), stop.dtype)
+    inverse = 1 / divisor(found.scale)
+    weighed = steps._replace(emission=found.weight)
+    blocks = 1 if steps.first is not None else num_blocks(length, rows, size)
     if blocks == 1:
-        return _smooth(nothing, transition, stop, share, states, scales, steps)
-    cut = _cut(steps, blocks, 1.0)
-    ends = _ends(transition, cut)
-    states, scales = (_in_blocks(leaf, blocks, fill) for leaf, fill in ((states, 0.0), (scales, 1.0)))
-    ahead = _aheads(transition, stop, ends, scales, cut, blocks)
-    both, pair = _smooth(ahead, transition, stop, jnp.tile(share, blocks), states, scales, cut)
-    return _joined(both, blocks, length), pair.reshape(blocks, rows, size, size).sum(0)
+        return _smooth(nothing, transition, stop, share, found.state, inverse, weighed)
+    cut = _cut(weighed, blocks)
+    share, states, inverse = (
+        _in_blocks(leaf, blocks, fill) for leaf, fill in ((share, 1.0), (found.state, 0.0), (inverse, 1.0))
+    )
+    ahead = _aheads(transition, stop, _ends(transition, cut), inverse, cut, blocks)
+    ways = _smooth(ahead, transition, stop, share, states, inverse, cut)
+    assert ways.counts is not None  # of lanes of one sequence
+    return Ways(_joined(ways.both, blocks, length), None, ways.counts.reshape(blocks, rows, size, size).sum(0))
 
 
-def _smooth(
-    ahead: Array, transition: Array, stop: Array, share: Array, states: Array, scales: Array, steps: Steps
-) -> tuple[Array, Array]:
-    """From ``ahead`` (R, S), weight ∘ β / scale of the step after the last one; pairs are counted on the way back."""
+def _smooth(ahead: Array, transition: Array, stop: Array, share: Array, states: Array, inverse: Array, steps: Steps) -> Ways:
+    """From ``ahead`` (R, S), weight ∘ β / scale of the step after the last one."""
+    rows, size = ahead.shape
+    alone = steps.first is None
 
-    def back(carried: tuple[Array, Array], here: tuple[Array, ...]) -> tuple[tuple[Array, Array], Array]:
-        ahead, pair = carried
-        state, weight, inverse, there, continues = here
+    def back(carried: tuple[Array, Array], here: tuple[Array, ...]) -> tuple[tuple[Array, Array], tuple[Array, ...]]:
+        ahead, count = carried
+        state, weight, inverse, share, there, continues = here
+        ahead = jnp.where(continues[:, None], ahead, 0.0)
         beta = jnp.where(continues[:, None], product(ahead, transition.T), stop[None, :])
         possible = there[:, None] & (state > 0)  # of a state that is not, β may overflow
         following = jnp.where(possible, weight * beta * inverse[:, None], 0.0)
         both = jnp.where(possible, state * beta * share[:, None], 0.0)
         following, both = lax.optimization_barrier((following, both))  # or each of their readers computes them anew
-        return (following, pair + state[:, :, None] * ahead[:, None, :]), both
+        if alone:
+            return (following, count + state[:, :, None] * ahead[:, None, :]), (both,)
+        return (following, count), (both, ahead * share[:, None])
 
-    rows, size = ahead.shape
-    everything = (states, steps.emission, 1 / divisor(scales), steps.there, steps.continues)
-    (_, pair), both = lax.scan(
-        back, (ahead, jnp.zeros((rows, size, size), ahead.dtype)), everything, reverse=True, unroll=UNROLL
-    )
-    return both, pair * share[:, None, None]
+    everything = (states, steps.emission, inverse, share, steps.there, steps.continues)
+    count = jnp.zeros((rows, size, size) if alone else (), ahead.dtype)
+    (_, count), found = lax.scan(back, (ahead, count), everything, reverse=True, unroll=UNROLL)
+    return Ways(found[0], None, count * share[0][:, None, None]) if alone else Ways(found[0], found[1], None)
 
 
-def _aheads(transition: Array, stop: Array, ends: Ends, scales: Array, steps: Steps, blocks: int) -> Array:
+def _aheads(transition: Array, stop: Array, ends: Ends, inverse: Array, steps: Steps, blocks: int) -> Array:
     """``ahead`` of all blocks (C R, S)."""
     rows, size = ends.there.shape[0] // blocks, stop.shape[0]
-    total = jnp.where(steps.there, jnp.log(divisor(scales)), 0.0).sum(0)
+    total = -jnp.where(steps.there, jnp.log(inverse), 0.0).sum(0)
     by_block = jax.tree.map(lambda leaf: leaf.reshape(blocks, rows, *leaf.shape[1:]), (ends, total, steps.continues[-1]))
 
     def back(ahead: Array, here: tuple[Ends, Array, Array]) -> tuple[Array, Array]:
@@ -246,8 +297,9 @@ def _in_blocks(leaf: Array, blocks: int, fill: float | bool) -> Array:
     return jnp.swapaxes(by_block, 0, 1).reshape(size, -1, *leaf.shape[2:])
 
 
-def _cut(steps: Steps, blocks: int, fill: float) -> Steps:
-    return Steps(_in_blocks(steps.emission, blocks, fill), *(_in_blocks(leaf, blocks, False) for leaf in steps[1:]))
+def _cut(steps: Steps, blocks: int) -> Steps:
+    there, continues = (_in_blocks(leaf, blocks, False) for leaf in (steps.there, steps.continues))
+    return Steps(_in_blocks(steps.emission, blocks, 1.0), there, continues, None)
 
 
 def _joined(leaf: Array, blocks: int, length: int) -> Array:

@@ -1,9 +1,8 @@
-"""Sequences of steps as the rows of a chain: a table whose rows follow each other in time, padded to one length."""
+"""Sequences of steps as the rows of a chain: a table whose rows follow each other in time; stored padded, read in lanes."""
 
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -12,6 +11,7 @@ from models.classifier import allowed_classes
 from models.data import require_complete
 from models.documents import UNKNOWN, Sequences, with_vocabulary
 from models.emissions import Emission
+from models.lanes import Lanes, laid_out, packed, side_by_side
 from models.latents import cells
 from models.rows import matched, spread
 
@@ -19,13 +19,19 @@ SYMBOL = "symbol"  # the one column of a document's steps
 
 
 class Timed(NamedTuple):
-    """N sequences, padded to L steps."""
+    """N sequences, stored padded to L steps; recursions read them packed where their lengths differ (`models.lanes`)."""
 
     x: Any  # what the emission reads of every step: leaves (N, L, …)
     length: Array  # (N,)
     seen: Array | None = None  # (N, L): whether a step was observed; None: all were
     weight: Array | None = None  # (N,)
     allowed: Array | None = None  # (N, L, S): the states that a step may have; None: all
+    packing: Lanes | None = None  # where the sequences lie together; None: side by side
+
+    @property
+    def whole(self) -> bool:
+        """Whether all rows have to be read at once: those that lie together have."""
+        return self.packing is not None
 
 
 class Steps(NamedTuple):
@@ -69,9 +75,18 @@ def timed(data: Data, columns: tuple[str, ...], emission: Emission, states: tupl
         x,
         on_host(lengths.astype(np.int32)),
         None if seen is None else on_host(seen[place]),
-        _sequence_weight(data, starts),
+        sequence_weight(data, starts),
         None if allowed is None else on_host(allowed[place]),
+        packed(lengths),
     )
+
+
+def lanes_of(rows: Timed) -> Lanes:
+    """Where the sequences lie: packed, unless these are some of the rows that were."""
+    number, longest = rows_shape(rows)
+    if rows.packing is None or rows.packing.extent.rows != number:
+        return side_by_side(rows.length, longest)
+    return rows.packing
 
 
 def filled_in(table: Data, emission: Emission) -> tuple[Data, np.ndarray | None]:
@@ -86,12 +101,13 @@ def filled_in(table: Data, emission: Emission) -> tuple[Data, np.ndarray | None]
         require_complete(table._replace(x=np.where(empty[:, None], 0.0, table.x)), "hmm with this emission")
     if not empty.any():
         return table, None
-    first = np.take_along_axis(table.x, (~missing).argmax(0)[None, :], axis=0)  # the first value of every column, 0 without
-    first = np.where(np.isnan(first), 0.0, first)
-    return table._replace(x=np.where(empty[:, None], first, table.x)), ~empty
+    # With the step before, which is where a start, that looks for groups of steps, will most often be right.
+    before = np.maximum.accumulate(np.where(empty, int((~empty).argmax()), np.arange(len(empty))))
+    filled = table.x[before]
+    return table._replace(x=np.where(np.isnan(filled) & empty[:, None], 0.0, filled)), ~empty
 
 
-def _sequence_weight(data: Data, starts: np.ndarray) -> Array | None:
+def sequence_weight(data: Data, starts: np.ndarray) -> Array | None:
     """(N,): one weight a sequence; raises `ZooError` where the steps of one differ."""
     if data.weight is None:
         return None
@@ -111,9 +127,9 @@ def one_by_one(x: Any) -> Any:
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), x)
 
 
-def flattened(x: Any) -> Any:
-    """Leaves (N, L, …) as (L N, …), time first."""
-    return jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1).reshape(-1, *leaf.shape[2:]), x)
+def flattened(x: Any, lanes: Lanes) -> Any:
+    """Leaves (N, L, …) in lanes, as (L R, …), time first."""
+    return jax.tree.map(lambda leaf: (found := laid_out(lanes, leaf)).reshape(-1, *found.shape[2:]), x)
 
 
 def rows_shape(rows: Timed) -> tuple[int, int]:

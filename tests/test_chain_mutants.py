@@ -10,6 +10,8 @@ import pytest
 from naive_chain import Weights, log, log_weight, summed
 
 from models.chain import Chain, chain, viterbi
+from models.lanes import side_by_side
+from models.paths import pair_counts
 
 STATES, WORDS, CASES = 3, 4, 60
 RNG = np.random.default_rng(0)
@@ -136,8 +138,8 @@ def test_the_zoo_has_the_right_recursions():
     """Probability, counts and path of every case, and so none of the mutants'."""
     for w in WORD_CASES:
         start, step, stop, emission = map(jnp.asarray, w.weights)
-        total, mean, path = zoo(Chain(start, step, stop, emission[:, None], jnp.array([len(w.x)])))
+        total, mean, path = zoo(Chain(start, step, stop, emission[:, None], side_by_side(jnp.array([len(w.x)]), len(w.x))))
         assert np.exp(float(total)) == pytest.approx(forward(w)[-1] @ w.stop, rel=1e-12)
-        np.testing.assert_allclose(mean.pair[0], transitions(w), atol=1e-12)
+        np.testing.assert_allclose(pair_counts(mean, jnp.ones(1)), transitions(w), atol=1e-12)
         np.testing.assert_allclose(mean.state[:, 0], forward(w) * backward(w) / np.exp(float(total)), atol=1e-12)
         assert is_best(np.asarray(path), w)

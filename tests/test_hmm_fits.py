@@ -16,9 +16,10 @@ from inference import cavi, compare, fit, hard_em, results
 from inference.assembly import data_of
 from inference.evaluate import evaluate, latents_of_draws, num_latents
 from inference.relabel import identify_draws, permute
+from inference.sweep import BLOCK, local_step
 from models import MODELS, Data, Model, load_data
 from models.base import Permutation
-from models.documents import documents
+from models.documents import Sequences, documents
 from models.rows import spread
 
 TEXTS = [[0, 0, 1], [1], [1, 0]]  # codes of three sequences of two symbols: 2⁶ paths
@@ -268,3 +269,24 @@ def test_results_are_compared():
     """Elpd is over sequences, those of weight 0 left out; weights are those of steps in a table."""
     table = compare({"gibbs": fitted()[2]}).table
     assert np.isfinite(float(table["elpd"].iloc[0]))
+
+
+def test_many_sequences_are_read_together_or_in_blocks():
+    """More than a block of them, which is no slice of rows that lie together: the same statistics either way."""
+    rng = np.random.default_rng(0)
+    lengths = rng.geometric(0.3, BLOCK + 50)
+    words = Sequences(rng.integers(3, size=lengths.sum()).astype(np.int32), np.append(0, np.cumsum(lengths)))
+    data = Data("many", words, ("a", "b", "c"))
+    model = MODELS["hmm"](data, num_states=2)
+    probs = rng.dirichlet(np.ones(3), 4)
+    sites = {"start_probs": np.array([0.3, 0.7]), "transition_probs": probs[:2], "emission_probs": probs[2:]}
+    algebra = model.algebra
+
+    def found(rows):
+        T = algebra.natural(model.hyper, sites)
+        return local_step(algebra, "mean", model.hyper, jax.random.PRNGKey(0), T, rows)
+
+    rows = model.rows(data)
+    assert rows.whole
+    for one, other in zip(jax.tree.leaves(found(rows)), jax.tree.leaves(found(rows._replace(packing=None))), strict=True):
+        assert near(one, other, rtol=1e-12)

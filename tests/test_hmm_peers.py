@@ -14,6 +14,7 @@ from naive_chain import Weights, log_weight
 from inference import log_likelihood
 from models import MODELS, Data, Model
 from models.chain import Filtered, chain, viterbi
+from models.lanes import row_by_row
 
 hmm = pytest.importorskip("hmmlearn.hmm")  # of the extra "bench"
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:hmmlearn.*")
@@ -104,23 +105,26 @@ def test_viterbi_paths(cell):
     A symbol that comes twice makes paths that are as probable as each other: of symbols it is the path's probability alone.
     """
     peer, x, local = theirs(cell, sites_of(cell)), x_of(cell), local_of(cell)
-    states, best = (np.asarray(part) for part in jax.jit(viterbi)(local))
-    start, step, stop, emission = (np.asarray(part) for part in local.chain[:4])
+    states, best = jax.jit(viterbi)(local)
+    start, step, stop, emission = local.chain[:4]
+    states, emission = (np.asarray(row_by_row(local.chain.lanes, part)) for part in (states, emission))
     for n, (first, last) in enumerate(pairwise(STARTS)):
         log_prob, path = peer.decode(x[first:last])
-        found = states[: last - first, n]
+        found = states[n, : last - first]
         assert (found == path).all() or cell == "categorical"
         assert best[n] == pytest.approx(log_prob, rel=1e-10)
-        assert log_weight(Weights(start, step, stop, emission[:, n]), found) == pytest.approx(log_prob, rel=1e-10)
+        assert log_weight(Weights(*map(np.asarray, (start, step, stop)), emission[n]), found) == pytest.approx(
+            log_prob, rel=1e-10
+        )
 
 
 @every_cell
 def test_expected_states(cell):
     """Probabilities of all states, to 1e-10: half of a step of EM."""
     peer, x = theirs(cell, sites_of(cell)), x_of(cell)
-    state = np.asarray(jax.jit(chain.mean)(jax.random.PRNGKey(0), local_of(cell)).state)
+    state = np.asarray(chain.report(jax.jit(chain.mean)(jax.random.PRNGKey(0), local_of(cell))))
     wanted = peer.predict_proba(x, list(LENGTHS))
-    found = np.concatenate([state[:length, n] for n, length in enumerate(LENGTHS)])
+    found = np.concatenate([state[n, :length] for n, length in enumerate(LENGTHS)])
     assert near(found, wanted, atol=1e-10)
 
 

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import models.recursions as recursions
-from models.chain import Chain, chain, filtered
+from models.chain import Chain, chain, filtered, within
+from models.lanes import side_by_side
+from models.paths import pair_counts
 
 
 def random_chain(size, lengths, boundary, seed=0):
@@ -16,7 +18,9 @@ def random_chain(size, lengths, boundary, seed=0):
     emission[3, 0, 0] = -np.inf
     stop = np.log(transition[:, size]) if boundary else np.zeros(size)
     start = np.log(rng.dirichlet(np.ones(size)))
-    return Chain(*map(jnp.asarray, (start, np.log(transition[:, :size]), stop, emission, np.array(lengths))))
+    return Chain(
+        *map(jnp.asarray, (start, np.log(transition[:, :size]), stop, emission)), side_by_side(jnp.array(lengths), max(lengths))
+    )
 
 
 @pytest.mark.parametrize("boundary", [True, False])
@@ -24,12 +28,19 @@ def random_chain(size, lengths, boundary, seed=0):
 def test_blocks_change_nothing(size, lengths, boundary, monkeypatch):
     """Rows that end in any block, at its edge, or before the first is full; also more states than are written out."""
     local = random_chain(size, lengths, boundary)
-    wanted = chain.mean(None, local), filtered(local)[2:]
+    wanted = everything(local)
     for blocks in (2, 5, 6):
         monkeypatch.setattr(recursions, "num_blocks", lambda *sizes, blocks=blocks: blocks)
-        found = chain.mean(None, local), filtered(local)[2:]
-        for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        for one, other in zip(everything(local), wanted, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+
+
+def everything(local):
+    """What both directions bring, 0 where there is no step."""
+    known, mean = filtered(local), chain.mean(None, local)
+    there = within(local)[..., None]
+    pairs = [pair_counts(mean, jnp.arange(len(local.lanes.length)) == n) for n in range(len(local.lanes.length))]
+    return [mean.state, *pairs, known.found.state * there, known.density, known.end]
 
 
 def test_impossible_rows_stay_impossible_in_blocks(monkeypatch):

@@ -1,0 +1,52 @@
+"""What a hidden Markov model says of itself: functionals that no order of the states changes, and sequences drawn from it."""
+
+from collections.abc import Callable
+from functools import cache, partial
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from models.base import Hyper, Sites
+from models.distributions import StatePath
+from models.emissions import Emission
+from models.hmm_prior import START, TRANSITION, Shape
+from models.steps import Timed
+
+
+@cache
+def functionals_of(shape: Shape, exchangeable: bool, places: tuple[tuple[int, int], ...]) -> Callable[..., dict[str, Array]]:
+    """One object for equal arguments, so that jitted code recognises it."""
+    return partial(_functionals, shape, exchangeable, places)
+
+
+def _functionals(
+    shape: Shape, exchangeable: bool, places: tuple[tuple[int, int], ...], hyper: Hyper, sites: Sites, latents: Array
+) -> dict[str, Array]:
+    """What no order of the states changes: how likely each is to stay, sorted; the expected length of a sequence; and for
+    neighbouring witnesses Σ_i p(z_s = i | x) p(z_t = i | x).
+    """
+    transition = jnp.asarray(sites[TRANSITION])
+    stay = jnp.diagonal(transition)
+    found = {"stay_probs": -jnp.sort(-stay) if exchangeable else stay}
+    if shape.boundary:
+        left = jnp.eye(shape.size) - transition[:, : shape.size]
+        found["expected_length"] = jnp.asarray(sites[START]) @ jnp.linalg.solve(left, jnp.ones(shape.size))
+    # On data that are shorter than the model's a witness may not be there.
+    probs = jnp.stack([latents[place].at[time].get(mode="fill", fill_value=jnp.nan) for place, (_, time) in enumerate(places)])
+    return found | ({"co_occurrence": (probs[:-1] * probs[1:]).sum(-1)} if len(places) > 1 else {})
+
+
+def simulate(
+    emission: Emission, shape: Shape, longest: int, key: Array, hyper: Hyper, sites: Sites, num_rows: int, num_steps: int = 0
+) -> Timed:
+    """Sequences drawn at ``sites``: until the boundary, or ``num_steps`` long; those that have not stopped by then are cut.
+
+    0 steps stand for the longest of the data.
+    """
+    num_steps = num_steps or longest
+    key_state, key_x = jax.random.split(key)
+    path = StatePath(sites[START], sites[TRANSITION], jnp.full(num_rows, num_steps), num_steps)
+    state, length = path.walk(key_state)
+    x = emission.draw(key_x, sites, state.reshape(-1))
+    return Timed(jax.tree.map(lambda leaf: leaf.reshape(num_rows, num_steps, *leaf.shape[1:]), x), length)

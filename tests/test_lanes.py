@@ -1,0 +1,201 @@
+"""Rows in lanes: every step has a cell of its own, and a chain is the same wherever its rows lie."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from naive import near
+from naive_chain import Weights, log, summed
+from scipy import stats
+
+from models.chain import Chain, chain, forward, k_best, sample_states, viterbi
+from models.lanes import Lanes, by_row, cells, firsts, laid_out, lasts, of_row, packed, row_by_row, side_by_side
+from models.paths import Path, in_lanes, pair_counts
+
+LENGTHS = np.array([2, 6, 1, 1, 5, 3, 1, 2, 1])
+
+
+def lanes_of(lengths) -> Lanes:
+    found = packed(np.asarray(lengths))
+    assert found is not None
+    return jax.tree.map(jnp.asarray, found)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_step_has_a_cell_of_its_own(seed):
+    """And no lane is longer than the steps shared out and one row more (Graham's bound)."""
+    lengths = np.random.default_rng(seed).geometric(0.1, 50)
+    lanes = lanes_of(lengths)
+    found = jax.tree.map(np.asarray, cells(lanes))
+    pairs = sorted(zip(found.row[found.there], found.time[found.there], strict=True))
+    assert pairs == [(row, time) for row, length in enumerate(lengths) for time in range(length)]
+    assert (found.first.sum(), (found.there & ~found.continues).sum()) == (len(lengths), len(lengths))
+    assert (found.row[~found.there] == len(lengths)).all()
+    number, longest = lanes.extent.lanes, lengths.max()
+    assert longest <= lanes.extent.steps <= lengths.sum() / number + longest * (1 - 1 / number)
+    assert (number - 1) * longest < lengths.sum() <= number * longest
+
+
+@pytest.mark.parametrize("lengths", [[7], [4, 4, 4], [5, 4, 5, 4], [9, 1]])
+def test_what_fits_side_by_side_stays_there(lengths):
+    """Where little would be left empty, or no lane would be saved."""
+    assert packed(np.array(lengths)) is None
+
+
+@pytest.mark.parametrize("kind", ["packed", "side by side"])
+def test_values_go_there_and_back(kind):
+    lanes = lanes_of(LENGTHS) if kind == "packed" else side_by_side(jnp.asarray(LENGTHS), 6)
+    there = np.arange(6)[None, :] < LENGTHS[:, None]
+    value = np.random.default_rng(0).normal(size=(len(LENGTHS), 6, 2))
+    laid = laid_out(lanes, jnp.asarray(value))
+    assert near(np.asarray(row_by_row(lanes, laid))[there], value[there], atol=0)
+    assert near(by_row(lanes, laid[..., 0]), (value[..., 0] * there).sum(1), atol=1e-14)
+    assert near(firsts(lanes, laid), value[:, 0], atol=0)
+    assert near(lasts(lanes, laid), value[np.arange(len(LENGTHS)), LENGTHS - 1], atol=0)
+    number = jnp.broadcast_to(of_row(lanes, jnp.arange(len(LENGTHS))), laid.shape[:2])
+    assert (np.asarray(row_by_row(lanes, number))[there] == np.nonzero(there)[0]).all()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A chain in lanes
+
+
+def some_chain(size, zeros, lanes):
+    rng = np.random.default_rng(size)
+    transition = rng.dirichlet(np.ones(size + 1), size)
+    if zeros:
+        transition[0, 0] = transition[1, 1] = 0.0
+    emission = rng.normal(-2, 2, (len(LENGTHS), 6, size))
+    emission[3, 0] = -np.inf, *[0.0] * (size - 1)
+    parts = [jnp.asarray(part) for part in (log(rng.dirichlet(np.ones(size))), log(transition[:, :size]))]
+    return Chain(*parts, jnp.asarray(log(transition[:, size])), laid_out(lanes, jnp.asarray(emission)), lanes)
+
+
+@jax.jit
+def everything(local: Chain):
+    """Of every row, whatever the layout; states beyond its end left out."""
+    there = (jnp.arange(6)[None, :] < local.lanes.length[:, None])[..., None]
+    weight = jnp.arange(1.0, 10.0)
+
+    def of_path(z: Path):
+        return chain.report(z) * there, pair_counts(z, weight), chain.energy(z, local)
+
+    known, mean = forward(local), chain.mean(None, local)
+    states, worth = viterbi(local)
+    paths, worths = k_best(local, 3)
+    gradient = jax.grad(lambda local: (weight * chain.log_partition(local)).sum(), allow_int=True)(local)
+    return {
+        "density": row_by_row(local.lanes, known.density) * there[..., 0],
+        "log partition": chain.log_partition(known),
+        "mean": of_path(mean),
+        "mode": of_path(chain.mode(None, local)),
+        "entropy": chain.entropy(mean, local),
+        "viterbi": (row_by_row(local.lanes, states) * there[..., 0], worth),
+        "best": (jax.vmap(lambda path: row_by_row(local.lanes, path) * there[..., 0])(paths), worths),
+        "gradient": (*gradient[:3], row_by_row(local.lanes, gradient.emission) * there),
+    }
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("size", [2, 3])
+def test_a_chain_is_the_same_wherever_its_rows_lie(size, zeros):
+    apart = everything(some_chain(size, zeros, side_by_side(jnp.asarray(LENGTHS), 6)))
+    together = everything(some_chain(size, zeros, lanes_of(LENGTHS)))
+    for name, wanted in apart.items():
+        for one, other in zip(jax.tree.leaves(together[name]), jax.tree.leaves(wanted), strict=True):
+            assert near(one, other, atol=1e-12), name
+
+
+def test_draws_in_lanes_have_the_probabilities_of_their_paths():
+    """20,000 draws of the paths of the second row, which shares its lane or follows others: χ², false alarms of 1e-7."""
+    local = some_chain(2, True, lanes_of(LENGTHS))
+    keys = jax.random.split(jax.random.PRNGKey(3), 20_000)
+    drawn = np.asarray(jax.jit(jax.vmap(lambda key: row_by_row(local.lanes, sample_states(key, local))))(keys))
+    for n in (0, 1, 5):
+        row = Weights(*(np.asarray(p) for p in local[:3]), np.asarray(row_by_row(local.lanes, local.emission))[n, : LENGTHS[n]])
+        wanted = summed(row)
+        place = drawn[:, n, : LENGTHS[n]] @ 2 ** np.arange(LENGTHS[n])[::-1]
+        count, expected = np.bincount(place, minlength=len(wanted.paths)), 20_000 * np.exp(wanted.logs - wanted.log_partition)
+        assert (count[expected == 0] == 0).all()
+        rare = expected < 10
+        both = [np.append(part[~rare], part[rare].sum()) for part in (count, expected)]
+        both = [part[both[1] > 0] for part in both]
+        assert stats.chi2(len(both[0]) - 1).sf(((both[0] - both[1]) ** 2 / both[1]).sum()) > 1e-7 / 3
+
+
+def test_a_start_moves_into_lanes():
+    """Its states and its pairs, which lie side by side, are counted alike."""
+    probs = np.random.default_rng(0).dirichlet(np.ones(3), (len(LENGTHS), 6))
+    probs = np.where(np.arange(6)[None, :, None] < LENGTHS[:, None, None], probs, 0.0)
+    z = chain.independent(jax.random.PRNGKey(1), jnp.asarray(probs))
+    moved, weight = in_lanes(z, lanes_of(LENGTHS)), jnp.arange(1.0, 10.0)
+    assert near(chain.report(moved), probs, atol=0)
+    assert near(pair_counts(moved, weight), pair_counts(z, weight), atol=1e-13)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Where rescaled probabilities lose what matters
+
+
+def lost(step, start=(0.5, 0.5), stop=(1.0, 1.0), gap=45.0):
+    """Normal emissions with means 0 and ``gap``: three steps near the first, five near the second."""
+    x = np.repeat([0.1, gap - 0.2], [3, 5])
+    return Weights(np.asarray(log(start)), log(np.asarray(step)), log(stop), stats.norm.logpdf(x[:, None], [0.0, gap]))
+
+
+LOST = {
+    "no way over": lost(np.eye(2)),
+    "hardly a way over": lost([[1 - 1e-290, 1e-290], [1e-300, 1 - 1e-300]]),
+    "hardly a beginning": lost([[0.5, 0.5], [0.0, 1.0]], start=(1.0, 1e-300)),
+    "a beginning that is no number": lost(np.eye(2))._replace(start=np.array([0.0, -900.0])),
+    "the only one that stops": lost([[1.0, 0.0], [0.0, 1.0]], stop=(0.0, 1.0), gap=60.0),
+}
+
+
+@cache
+def lost_of(name, kind):
+    row = LOST[name]
+    emission = np.stack([row.emission, row.emission[::-1], row.emission, row.emission, row.emission])
+    lengths = jnp.asarray([8, 3, 4, 1, 2])
+    lanes = side_by_side(lengths, 8) if kind == "side by side" else lanes_of(lengths)
+    local = Chain(*(jnp.asarray(part) for part in row[:3]), laid_out(lanes, jnp.asarray(emission)), lanes)
+    wanted = [summed(row._replace(emission=emission[n, :length])) for n, length in enumerate(np.asarray(lengths))]
+    return local, wanted, jax.tree.map(np.asarray, verbs(local))
+
+
+@jax.jit
+def verbs(local: Chain):
+    mean, weight = chain.mean(None, local), jnp.ones(local.lanes.extent.rows)
+    drawn = jax.vmap(lambda key: row_by_row(local.lanes, sample_states(key, local)))(
+        jax.random.split(jax.random.PRNGKey(0), 50)
+    )
+    gradient = jax.grad(lambda local: chain.log_partition(local).sum(), allow_int=True)(local)
+    counts, entropy = pair_counts(mean, weight), chain.entropy(mean, local)
+    return chain.log_partition(local), chain.report(mean), counts, entropy, drawn, gradient.step
+
+
+@pytest.mark.parametrize("kind", ["side by side", "packed"])
+@pytest.mark.parametrize("name", LOST)
+def test_what_is_lost_beside_a_likelier_state_is_found_again(name, kind):
+    """Less likely by a factor of 1e308, a state explains what follows: as the sum over all paths, in every verb."""
+    _, wanted, (log_partition, state, pair, entropy, drawn, gradient) = lost_of(name, kind)
+    for n, row in enumerate(wanted):
+        assert near(log_partition[n], row.log_partition, rtol=1e-13)
+        assert near(state[n, : len(row.state)], row.state, atol=1e-10)
+        probs = np.exp(row.logs - row.log_partition)
+        assert near(entropy[n], stats.entropy(probs), atol=1e-6)  # probabilities are right to 1e-11, energies are of size 1e4
+        place = drawn[:, n, : len(row.state)] @ 2 ** np.arange(len(row.state))[::-1]
+        assert (probs[place] > 1e-12).all()
+    assert near(pair, sum(row.pair for row in wanted), atol=1e-10)
+    assert near(gradient, pair, atol=1e-12)
+
+
+def test_many_chains_at_once_lose_nothing():
+    """One that needs logarithms beside one that does not."""
+    local, wanted, _ = lost_of("no way over", "side by side")
+    steps = jnp.stack([local.step, jnp.log(jnp.full((2, 2), 0.5))])
+    found = jax.jit(jax.vmap(lambda step: chain.log_partition(local._replace(step=step))))(steps)
+    assert near(found[0], [row.log_partition for row in wanted], rtol=1e-13)
+    assert near(found[1], chain.log_partition(local._replace(step=steps[1])), rtol=1e-14)
