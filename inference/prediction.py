@@ -17,6 +17,7 @@ from inference.relabel import doubts_labels
 from inference.sweep import BLOCK, block_map
 from models.base import Algebra, Expected, Hyper, Model, Pytree, Sites, Stats, ZooError, reports_probabilities
 from models.data import Data, has_missing_cell, require_rows
+from models.padding import padded
 
 ROWLESS = "there is nothing to say of them one by one; new rows, about the same mean, can be given"
 
@@ -26,7 +27,7 @@ def log_likelihood(model: Model, sites: Sites, data: Any, precision: int = 64) -
     require_model(model)
     require_rows(data, ROWLESS)
     with x64(precision):
-        hyper, prior, rows = as_arrays((dict(model.hyper), dict(model.prior), model.rows(data)))
+        hyper, prior, rows = as_arrays((dict(model.hyper), dict(model.prior), padded(model.rows(data))))
         at = checked_start(model, hyper, rows, sites)
         return np.asarray(_log_likelihood(static_of(model), hyper, prior, rows, at))
 

@@ -19,6 +19,7 @@ from inference.state_diagram import draw_diagram
 from models.base import Data, Hyper, Model, Pytree, Sites, ZooError
 from models.data import take
 from models.documents import Sequences
+from models.padding import padded
 from models.rows import spread
 from models.steps import steps_of
 
@@ -57,7 +58,8 @@ def plot_states(
     """p(z_t = i | x) over the steps of one sequence, what was observed under it; written to ``path`` if there is one.
 
     ``sequence`` and ``first`` count from 0; ``num_steps`` steps from there on are drawn. A line a state, with a band over its
-    89 % interval over the draws of a result: how unsure the parameters leave it. Of more than `MOST_LINES` states a heat map.
+    89 % interval over the draws of a result, each of which counts alike: how unsure the parameters leave it. Of more than
+    `MOST_LINES` states a heat map.
     The strip under it holds the most probable state of every step, the most probable path, and the labels of the data, which
     the states above do not know of. The title warns where states are mixed up over the draws. Raises `ZooError` for a model
     without states that follow each other, or steps that there are not.
@@ -68,7 +70,7 @@ def plot_states(
     require_sequential(model)
     part, window = _window(model, data, sequence, first, num_steps)
     probs = _probabilities(model, source, part)[:, window.first : window.last]  # (draws, steps, S)
-    best = states(model, source, part)["viterbi"].values[0, window.first : window.last]
+    best = states(model, source, part, fitted=True)["viterbi"].values[0, window.first : window.last]
     names = [str(name) for name in model.coords[latent_dim(model)]]
     strips = _strips(window, probs.mean(0).argmax(1), best, names)
     columns = list(range(min(len(window.table.columns), MOST_COLUMNS)))
@@ -192,7 +194,7 @@ def _probabilities(model: Model, source: xr.DataTree | Sites, part: Data) -> np.
     chosen = spread(len(next(iter(draws.values()))), AVERAGED)
     some = {name: leaf[chosen] for name, leaf in draws.items()}
     with x64(64):
-        rows = model.rows(forget_labels(model, part))
+        rows = padded(model.rows(forget_labels(model, part)))
         hyper, prior, rows, some = as_arrays((dict(model.hyper), dict(model.prior), rows, some))
         return np.asarray(_at_draws(static_of(model), hyper, prior, rows, some))
 
