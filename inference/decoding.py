@@ -122,7 +122,10 @@ def stepwise(model: Model, tree: xr.DataTree, data: Any) -> xr.DataTree:
     """A copy of a result whose ``log_likelihood`` is log p(x_t | x_1 … x_{t−1}, θ) of every step, for `arviz.loo` over time.
 
     The group has the dimensions (chain, draw, row), a row for every step of all sequences, with ``sequence`` and ``time``. Of
-    the last step it is also that the boundary follows. Raises `ZooError` for a result without draws.
+    the last step it is also that the boundary follows. What is left out is the term of a step: the step itself stays among
+    what the later ones are given, so that elpd is on the scale of forecasts one step ahead, made by parameters that have seen
+    what came later. Real forecasts leave all of that out (Bürkner, Gabry and Vehtari 2020). Raises `ZooError` for a result
+    without draws.
     """
     algebra = require_sequential(model)
     if "posterior" not in tree:
