@@ -15,7 +15,7 @@ from inference.evaluate import Static, point, static_of
 from inference.fitting import as_arrays, require_model, x64
 from inference.pictures import INTERVAL, NARROWEST, draw_columns, profile, warned
 from inference.prediction import draws_of, forget_labels
-from inference.state_diagram import draw_diagram
+from inference.state_diagram import draw_diagram, inches
 from models.base import Data, Hyper, Model, Pytree, Sites, ZooError
 from models.data import take
 from models.documents import Sequences
@@ -106,10 +106,11 @@ def plot_transitions(model: Model, source: xr.DataTree | Sites, path: str | Path
     origin = "*" if boundary else "start"
     rows = np.full((len(start), size + 1, size + boundary), np.nan)
     rows[:, 0, :size], rows[:, 1:] = start, transition
-    wide = 1.6 + max(2.6, 0.42 * size)
+    wide = 1.6 + max(2.6, 0.5 * size)
     drawn = size <= MOST_NODES
-    figure = Figure(figsize=(wide + 1 + 5.2 * drawn, max(4.8 * drawn, wide)), layout="constrained")
-    axes = figure.subplots(1, 1 + drawn, squeeze=False, width_ratios=[5, wide] if drawn else [1])[0]
+    side = inches(size)
+    figure = Figure(figsize=(wide + 1.6 + side * drawn, max(side * drawn, wide)), layout="constrained")
+    axes = figure.subplots(1, 1 + drawn, squeeze=False, width_ratios=[side, wide] if drawn else [1])[0]
     if drawn:
         draw_diagram(axes[0], rows.mean(0), names, origin)
     _heat_map(axes[-1], rows, [origin, *names], [*names, *["*"] * boundary])
@@ -178,11 +179,12 @@ def _window(model: Model, data: Any, sequence: int, first: int, num_steps: int) 
         raise ZooError(f"first={first}: sequence {sequence} has {length} steps, counted from 0")
     last = min(first + num_steps, length)
     if len(starts) == 2:
-        part, note = whole, ""
+        part = whole
     elif isinstance(whole.x, Sequences):
-        part, note = take(whole, np.array([sequence])), f", sequence {sequence}"
+        part = take(whole, np.array([sequence]))
     else:
-        part, note = take(whole, np.arange(starts[sequence], starts[sequence + 1])), f", sequence {sequence}"
+        part = take(whole, np.arange(starts[sequence], starts[sequence + 1]))
+    note = f", sequence {sequence + 1} of {len(starts) - 1}" if len(starts) > 2 else ""  # from 1, as steps and tables have it
     note += f", steps {first + 1} to {last} of {length}" if last - first < length else ""
     return part, Window(steps_of(part).table, first, last, note)
 
@@ -300,9 +302,12 @@ def _width(columns: int) -> float:
 
 
 def _heat_map(axis: "Axes", draws: np.ndarray, rows: list[str], columns: list[str]) -> None:
-    """Means over the draws (draws, rows, columns), written out with their intervals where there is room."""
+    """Means over the draws (draws, rows, columns), written out with their intervals where there is room, else with a scale."""
     mean = draws.mean(0)
-    axis.imshow(np.ma.masked_invalid(mean), vmin=0, vmax=np.nanmax(mean), cmap="Blues", aspect="auto", interpolation="nearest")
+    shades = np.ma.masked_invalid(mean)
+    image = axis.imshow(shades, vmin=0, vmax=np.nanmax(mean), cmap="Blues", aspect="auto", interpolation="nearest")
+    if len(columns) > 12:
+        axis.figure.colorbar(image, ax=axis, pad=0.01, aspect=25).ax.tick_params(labelsize=8)
     turned = 90 if max(map(len, columns)) > 3 and len(columns) > 4 else 0
     axis.set_xticks(range(len(columns)), columns, fontsize=8, rotation=turned)
     axis.set_yticks(range(len(rows)), rows, fontsize=8)
