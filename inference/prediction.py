@@ -46,7 +46,7 @@ def predict(
     Returns ``probs`` (row, component) = p(z = k | x), ``assignment`` (row), the most probable component, and ``log_density``
     (row) = log p(x). Averaging is over the posterior: p(z = k | x) = Σ_s p(x, z = k | θ_s) / Σ_s p(x | θ_s). A model of
     factors has ``scores`` and ``scores_sd`` (row, factor) and the ``reconstruction`` (row, column) from them in their place,
-    one of sequences what `inference.decoding.states` says of every step.
+    one of sequences what `inference.decoding.states` says of every step, over plain draws if the result is of these sequences.
     Where cells are missing also what `inference.imputation.impute` says of them, in ``num_draws`` draws by ``seed``; 0 is for
     none. Where labels, or factors, are not told apart in the draws, ``attrs["warnings"]`` says so. The labels of ``data`` are
     not looked at. Raises `ZooError` for data with other columns than the model's, or a program that hides its latents.
