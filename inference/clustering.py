@@ -26,6 +26,8 @@ def co_clustering(
     ``num_rows`` counts them all. Raises `ZooError` for a program that hides its latents.
     """
     require_model(model)
+    if len(model.dims.get(model.reports, ())) > 2:
+        raise ZooError(f"the states of {model.name} depend on each other, so their probabilities do not say which are the same")
     if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 2:
         raise ZooError(f"max_rows must be a whole number above 1, got {max_rows!r}")
     draws = draws_of(source)

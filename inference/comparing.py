@@ -17,7 +17,7 @@ from rich.text import Text
 from inference.comparison import HELD_OUT, Comparison, compare, plot, plot_held_out
 from inference.config import choices, compose, entry_options, expand
 from inference.occupancy import in_words, occupied
-from inference.report import format_number
+from inference.report import format_number, holders
 from inference.results import load, save
 from inference.runs import all_rows, build_model, execute, prepare_jax
 from inference.selection import COLUMNS, SMALL, alarms, best_sizes, model_warnings, plot_criteria
@@ -162,10 +162,11 @@ def print_criteria(comparison: Comparison, warnings: list[str], console: Console
 
 
 def print_occupied(trees: Mapping[str, xr.DataTree], console: Console) -> None:
-    """The posterior of the number of occupied components, where some result is not sure that all are."""
+    """The posterior of the number of occupied components, or states, where some result is not sure that all are."""
     found = {name: number for name, tree in trees.items() if (number := occupied(tree)) is not None}
     if any(number.iloc[-1] < 1 for number in found.values()):
-        console.print("components that hold a row, with their posterior probability", style="bold", highlight=False)
+        what = holders(next(iter(trees.values())))
+        console.print(f"{what}, with their posterior probability", style="bold", highlight=False)
         for name, number in found.items():
             console.print(f"{name}: {in_words(number)}", highlight=False, markup=False)
 
@@ -183,6 +184,8 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
         console.print(_table("result", comparison.table[list(HELD_OUT)]))
         if comparison.table["log loss"].notna().any() and comparison.table["log loss diff"].isna().all():
             console.print("not all of these results hold the same rows held out: log losses have no differences", style="dim")
+    for note in comparison.notes:
+        console.print(note, style="dim", highlight=False)
     if not comparison.comparable:
         console.print(
             "log joint, elpd and evidence are of what each model explains (all columns, or the label alone): they compare "

@@ -30,6 +30,10 @@ ROWS = (
     "label",
     "weight",
 )  # of a table, sparse counts, documents
+ONE_ROW = (
+    "one sequence has no elpd: nothing is left to predict it from when it is left out. inference.stepwise(model, result, data) "
+    "is leave-one-out over its steps"
+)
 EXACT = ("exact", "nuts", "gibbs")  # whose draws are, or tend to be, from the posterior: candidates for the reference
 
 
@@ -41,6 +45,7 @@ class Comparison(NamedTuple):
     reference: str | None
     one_model: bool  # whether all results are of one posterior, whose log joint and functionals compare
     comparable: bool  # whether elpd and evidence of all results are of the same thing, whatever the model
+    notes: tuple[str, ...] = ()  # what to know of figures that are not there
 
 
 def compare(trees: Mapping[str, xr.DataTree], reference: str | None = None) -> Comparison:
@@ -49,8 +54,9 @@ def compare(trees: Mapping[str, xr.DataTree], reference: str | None = None) -> C
     Results of several models on the same data are compared on rows held out: their functionals are of different posteriors,
     so ``distances`` is empty unless a reference is named, as for a model and one's own program of it. ``reference`` names
     the result that distances are measured from; by default the exact sampler whose chains agree best, or none where there
-    are only point estimates. ELPD is by PSIS-LOO (draws only), with its standard error and the largest Pareto k-hat. Raises
-    `ZooError` where results are of different data, or ``reference`` is not among them.
+    are only point estimates. ELPD is by PSIS-LOO (draws only), with its standard error and the largest Pareto k-hat; of one
+    sequence there is none but over its steps, of results that `inference.stepwise` made. Raises `ZooError` where results are of
+    different data, or ``reference`` is not among them.
     """
     if not trees:
         raise ZooError("compare needs at least one result")
@@ -67,7 +73,13 @@ def compare(trees: Mapping[str, xr.DataTree], reference: str | None = None) -> C
     behind = _behind_the_best(trees)
     lines = {name: _row(tree, summaries[name]) | behind[name] for name, tree in trees.items()}
     table = pd.DataFrame.from_dict(lines, orient="index")
-    return Comparison(table, _distances(summaries, chosen), chosen, one_model, same_explained(trees))
+    notes = (ONE_ROW,) if any("posterior" in tree and _is_one_row(tree) for tree in trees.values()) else ()
+    return Comparison(table, _distances(summaries, chosen), chosen, one_model, same_explained(trees), notes)
+
+
+def _is_one_row(tree: xr.DataTree) -> bool:
+    of_steps = "latent" in tree and "time" in tree["latent"].dims
+    return of_steps and "log_likelihood" in tree and tree["log_likelihood"].sizes.get("row") == 1
 
 
 def _same_rows(tables: Sequence[xr.Dataset]) -> bool:
@@ -95,11 +107,14 @@ def _behind_the_best(trees: Mapping[str, xr.DataTree]) -> dict[str, dict[str, fl
     rows = tables[scored[0]]
     labelled = rows["label"].values >= 0
     weight = rows["weight"].values[labelled] if "weight" in rows else np.ones(labelled.sum())
+    group = None
+    if "sequence_start" in rows:
+        group = np.repeat(np.arange(rows.sizes["row_edge"] - 1), np.diff(rows["sequence_start"].values))[labelled]
     losses = {name: table["loss"].values[labelled] for name, table in tables.items()}
     best = min(losses, key=lambda name: mean_and_error(losses[name], weight)[0])
     for name, loss in losses.items():
         with np.errstate(invalid="ignore"):  # ∞ − ∞, of rows that both hold impossible
-            figures = (0.0, np.nan) if name == best else mean_and_error(loss - losses[best], weight)
+            figures = (0.0, np.nan) if name == best else mean_and_error(loss - losses[best], weight, group)
         found[name] = dict(zip(DIFFERENCE, figures, strict=True))
     return found
 
@@ -148,12 +163,9 @@ def _elpd(tree: xr.DataTree) -> dict[str, float]:
     if "log_likelihood" not in tree:  # of moments in the place of rows
         return unknown
     rows = tree["log_likelihood"].to_dataset()["x"].transpose("chain", "draw", "row")
-    observed = tree["observed_data"].to_dataset() if "observed_data" in tree else xr.Dataset()
-    weight = np.asarray(observed["weight"]) if "weight" in observed else np.ones(rows.sizes["row"])
-    if "weight" in observed and "sequence_start" in observed:  # weights are those of steps, densities those of sequences
-        weight = weight[np.asarray(observed["sequence_start"])[:-1]]
+    weight = _weight_of_rows(tree, rows)
     single = np.isin(weight, (0, 1)).all()  # a row of weight 1.7 cannot be left out one at a time
-    if rows.sizes["chain"] * rows.sizes["draw"] < FEWEST or not single:
+    if rows.sizes["chain"] * rows.sizes["draw"] < FEWEST or not single or (weight > 0).sum() < 2:
         return unknown
     rows = rows[..., weight > 0]
     spread = np.ptp(rows.values, axis=(0, 1))
@@ -173,6 +185,17 @@ def _elpd(tree: xr.DataTree) -> dict[str, float]:
         "se": float(np.sqrt(len(pointwise) * pointwise.var())),
         "k-hat": float(np.max(loo.pareto_k)),
     }
+
+
+def _weight_of_rows(tree: xr.DataTree, rows: xr.DataArray) -> np.ndarray:
+    """(rows,): of what a density is of: rows, sequences, or steps, of which the whole sequence has one weight."""
+    observed = tree["observed_data"].to_dataset() if "observed_data" in tree else xr.Dataset()
+    if "weight" not in observed:
+        return np.ones(rows.sizes["row"])
+    weight = np.asarray(observed["weight"])
+    if "sequence_start" in observed:  # those of steps
+        weight = weight[np.asarray(observed["sequence_start"])[:-1]]
+    return weight[np.asarray(rows["sequence"])] if "sequence" in rows.coords else weight
 
 
 def _distances(summaries: Mapping[str, pd.DataFrame], reference: str | None) -> pd.DataFrame:

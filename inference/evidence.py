@@ -101,8 +101,8 @@ def _refuses(algebra: Algebra) -> str | None:
     if algebra.latent.discrete and not algebra.cycle:
         return None
     return (
-        "the evidence is estimated where all latents are discrete (no missing cells under full or tied covariances, no "
-        "logistic_regression); compare elpd or rows held out instead"
+        "the evidence is estimated where all latents are discrete and independent (no missing cells under full or tied "
+        "covariances, no logistic_regression, no hmm); compare elpd or rows held out instead"
     )
 
 

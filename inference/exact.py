@@ -31,7 +31,8 @@ MOST = 2**20  # assignments that are enumerated
 TOGETHER = 256  # of them at a time
 CONTINUOUS = (
     "exact needs latents that labels observe, or that can be enumerated; this model's are continuous and never observed, as "
-    "are missing cells under a covariance matrix, so that its posterior has no closed form; use method=gibbs or nuts"
+    "are missing cells under a covariance matrix, or follow each other in time, so that its posterior has no closed form; use "
+    "method=gibbs or nuts"
 )
 
 

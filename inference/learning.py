@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from inference.decoding import is_sequential
 from inference.fitting import fit
 from inference.prediction import score
 from models.base import Data, Model, ZooError
@@ -58,6 +59,8 @@ def learning_curve(
             train = _training_set(table, order[held_out : held_out + largest], size)
             for index, (name, build) in enumerate(models.items()):
                 model = build(train)
+                if is_sequential(model):
+                    raise ZooError(f"learning_curve draws rows one by one, and those of {model.name} follow each other")
                 by = method if isinstance(method, str) else method[name]
                 found = score(model, fit(model, train, by, seed=seed, **options), test)
                 scores[:, index, place, column] = [float(found[measure]) for measure in MEASURES]

@@ -65,6 +65,8 @@ def _described(name: str, levels: tuple[str, ...], draws: Expected) -> Described
         return Described(name, levels, mean, None, None, _share(between, (overall * (1 - overall)).sum()))
     interval = np.quantile(draws.mean, INTERVAL, axis=0) if len(draws.mean) > 1 else None
     sd = np.sqrt(np.asarray(variance)).mean(0)
+    if np.allclose(variance, draws.mean * (1 - draws.mean), rtol=1e-9, atol=0):  # of zeros and ones their mean says all
+        sd = np.zeros_like(sd)
     return Described(name, (), mean, interval, sd, _share(between, between + np.asarray(variance).mean()))
 
 
@@ -106,7 +108,9 @@ def draw_columns(columns: list[Described], names: list[str], spread_of: str) -> 
         axis.spines[["top", "right"]].set_visible(False)
     bar = "" if all(column.interval is None for column in columns) else " and its 89 % interval"
     if any(not columns[d].levels for d in shown):
-        figure.supxlabel(f"dot: expectation{bar}; line: ± one standard deviation of the {spread_of}", fontsize=9)
+        lines = any(column.sd is not None and column.sd.any() for column in columns)
+        line = f"; line: ± one standard deviation of the {spread_of}" if lines else ""
+        figure.supxlabel(f"dot: expectation{bar}{line}", fontsize=9)
     return figure, f", {len(shown)} of {len(columns)} columns" if len(shown) < len(columns) else ""
 
 
@@ -169,6 +173,8 @@ def _dots(axis: "Axes", column: Described) -> None:
         if column.interval is not None:
             axis.plot(column.interval[:, k], [k, k], color=f"C{k}", lw=5, alpha=0.5, solid_capstyle="butt")
         axis.plot(centre, k, "o", color=f"C{k}", ms=5)
+    if column.sd is not None and not column.sd.any():
+        axis.set_xlim(-0.03, 1.03)
 
 
 def _stack(axis: "Axes", column: Described) -> None:

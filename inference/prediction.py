@@ -17,7 +17,9 @@ from inference.relabel import doubts_labels
 from inference.sweep import BLOCK, block_map
 from models.base import Algebra, Expected, Hyper, Model, Pytree, Sites, Stats, ZooError, reports_probabilities
 from models.data import Data, has_missing_cell, require_rows
+from models.padding import padded
 
+OF_SEQUENCES = ("sequence_accuracy", "path_accuracy", "path_sequence_accuracy")
 ROWLESS = "there is nothing to say of them one by one; new rows, about the same mean, can be given"
 
 
@@ -26,7 +28,7 @@ def log_likelihood(model: Model, sites: Sites, data: Any, precision: int = 64) -
     require_model(model)
     require_rows(data, ROWLESS)
     with x64(precision):
-        hyper, prior, rows = as_arrays((dict(model.hyper), dict(model.prior), model.rows(data)))
+        hyper, prior, rows = as_arrays((dict(model.hyper), dict(model.prior), padded(model.rows(data))))
         at = checked_start(model, hyper, rows, sites)
         return np.asarray(_log_likelihood(static_of(model), hyper, prior, rows, at))
 
@@ -44,7 +46,7 @@ def predict(
     Returns ``probs`` (row, component) = p(z = k | x), ``assignment`` (row), the most probable component, and ``log_density``
     (row) = log p(x). Averaging is over the posterior: p(z = k | x) = Σ_s p(x, z = k | θ_s) / Σ_s p(x | θ_s). A model of
     factors has ``scores`` and ``scores_sd`` (row, factor) and the ``reconstruction`` (row, column) from them in their place,
-    one of sequences what `inference.decoding.states` says of every step.
+    one of sequences what `inference.decoding.states` says of every step, over plain draws if the result is of these sequences.
     Where cells are missing also what `inference.imputation.impute` says of them, in ``num_draws`` draws by ``seed``; 0 is for
     none. Where labels, or factors, are not told apart in the draws, ``attrs["warnings"]`` says so. The labels of ``data`` are
     not looked at. Raises `ZooError` for data with other columns than the model's, or a program that hides its latents.
@@ -171,7 +173,9 @@ def score(model: Model, source: xr.DataTree | Sites, data: Any, num_bins: int = 
     ``calibration_error``, the mean gap between confidence and accuracy, and the curve behind it: ``confidence``,
     ``hit_rate`` and ``count`` by ``bin`` of equal widths of the largest probability of a row (Guo et al. 2017);
     ``num_rows``, how many were scored; and of each such ``row`` its ``loss`` −log p(label | x), and whether it was a ``hit``.
-    Raises `ZooError` for data without labels, or with a class that the model lacks.
+    Of sequences with labelled states rows are steps, ``log_loss_se`` takes sequences for independent, not steps, and there are
+    also `OF_SEQUENCES` (`inference.tagging.of_wholes`). Raises `ZooError` for data without labels, or with a class that the
+    model lacks.
     """
     require_model(model)
     if isinstance(num_bins, bool) or not isinstance(num_bins, int) or num_bins < 1:
@@ -186,20 +190,21 @@ def score(model: Model, source: xr.DataTree | Sites, data: Any, num_bins: int = 
         raise ZooError(f"the classes of this {model.name} are exchangeable: nothing says which one a label means")
     unknown = [level for level in table.levels if level not in classes]
     if unknown:
-        raise ZooError(f"{table.name} has the class {unknown[0]!r}; the model has {', '.join(classes)}")
+        raise ZooError(f"{table.name} has the label {unknown[0]!r}; the model knows {', '.join(classes)}")
     labelled = np.flatnonzero(table.labels >= 0)
     truth = np.array([classes.index(level) for level in table.levels])[table.labels[labelled]]
-    probs = probabilities(model, source, table)["probs"].values[labelled]
     weight = np.ones(len(truth)) if table.weight is None else table.weight[labelled]
+    probs, wholes, sequence = _of_labelled(model, source, table, labelled, truth, weight)
     confidence, hit = probs.max(1), probs.argmax(1) == truth
     bins = np.minimum((confidence * num_bins).astype(int), num_bins - 1)
     count = np.bincount(bins, weights=weight, minlength=num_bins)
     with np.errstate(divide="ignore", invalid="ignore"):  # a probability of 0 costs ∞; an empty bin has no mean
         losses = -np.log(probs[np.arange(len(truth)), truth])
         means, rates = (np.bincount(bins, weights=weight * value, minlength=num_bins) / count for value in (confidence, hit))
-    log_loss, error = mean_and_error(losses, weight)
+    log_loss, error = mean_and_error(losses, weight, sequence)
     return xr.Dataset(
-        {
+        wholes
+        | {
             "accuracy": np.average(hit, weights=weight),
             "log_loss": log_loss,
             "log_loss_se": error,
@@ -215,12 +220,35 @@ def score(model: Model, source: xr.DataTree | Sites, data: Any, num_bins: int = 
     )
 
 
-def mean_and_error(values: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
-    """The weighted mean of independent rows (N,), and its standard error; (∞, NaN) where a value is infinite."""
-    values, weight = values[weight > 0], weight[weight > 0]
+def _of_labelled(
+    model: Model, source: xr.DataTree | Sites, table: Data, labelled: np.ndarray, truth: np.ndarray, weight: np.ndarray
+) -> tuple[np.ndarray, dict[str, Any], np.ndarray | None]:
+    """Of labelled rows: (probabilities (M, C); of steps also figures of whole sequences; and which one each belongs to)."""
+    from inference.decoding import is_sequential
+    from inference.tagging import of_wholes, tagged
+
+    if not is_sequential(model):
+        return probabilities(model, source, table)["probs"].values[labelled], {}, None
+    found = tagged(model, source, table)
+    probs, sequence = found.probs[labelled], found.sequence[labelled]
+    return probs, of_wholes(probs.argmax(1) == truth, found.path[labelled] == truth, sequence, weight), sequence
+
+
+def mean_and_error(values: np.ndarray, weight: np.ndarray, group: np.ndarray | None = None) -> tuple[float, float]:
+    """The weighted mean of rows (N,), and its standard error; (∞, NaN) where a value is infinite.
+
+    Rows are independent, or only those of different groups (N,) are, as steps are of different sequences: of a single group
+    nothing is known of the error.
+    """
+    values, group, weight = values[weight > 0], None if group is None else group[weight > 0], weight[weight > 0]
     with np.errstate(invalid="ignore"):
         mean = np.average(values, weights=weight)
-        return float(mean), float(np.sqrt((weight**2 * (values - mean) ** 2).sum()) / weight.sum())
+        away = weight * (values - mean)
+        if group is not None:
+            away = np.bincount(np.unique(group, return_inverse=True)[1], weights=away)
+            if len(away) == 1:
+                return float(mean), np.nan
+        return float(mean), float(np.sqrt((away**2).sum()) / weight.sum())
 
 
 @partial(jax.jit, static_argnames=("static",))

@@ -20,6 +20,7 @@ from inference.clustering import SURE, uncertain_rows
 from inference.columns import lines
 from inference.diagnostics import Diagnosis, describe_starts, diagnose, raw_rhat, summarise
 from inference.occupancy import in_words, occupied
+from inference.prediction import OF_SEQUENCES
 from inference.relabel import doubts_labels
 from inference.results import values
 
@@ -52,6 +53,16 @@ def _plural_dim(tree: xr.DataTree) -> str:
     return dim + ("es" if dim.endswith("s") else "s")
 
 
+def _is_stepwise(tree: xr.DataTree) -> bool:
+    """Whether latents are of the steps of sequences."""
+    return "latent" in tree and "time" in tree["latent"].dims
+
+
+def holders(tree: xr.DataTree) -> str:
+    """What is counted where some may be empty: components that hold a row, states that hold a step."""
+    return f"{_plural_dim(tree)} that hold a {'step' if _is_stepwise(tree) else 'row'}"
+
+
 def _functionals_title(tree: xr.DataTree) -> str:
     whatever = tree.attrs.get("whatever", "the labels")  # older results lack it
     return f"functionals: valid whatever {whatever}" if whatever else "functionals"
@@ -80,7 +91,7 @@ def remarks(tree: xr.DataTree) -> list[str]:
     number = occupied(tree)
     held = []
     if number is not None and number.iloc[-1] < 1:
-        held.append(f"{_plural_dim(tree)} that hold a row, with their probability: {in_words(number)}")
+        held.append(f"{holders(tree)}, with their probability: {in_words(number)}")
     if "imputed_cells" in tree.attrs:
         held.append(
             f"{tree.attrs['imputed_cells']} missing cells: imputed.csv is the table with them filled in, imputed.nc has draws "
@@ -89,10 +100,10 @@ def remarks(tree: xr.DataTree) -> list[str]:
     bound = [f"evidence lower bound {tree.attrs['elbo']:.4f}"] if "elbo" in tree.attrs else []
     held_out = (
         [
-            f"{tree.attrs['held_out_rows']} rows held out{_scored(tree)}: "
+            f"{tree.attrs['held_out_rows']} {'sequences' if _is_stepwise(tree) else 'rows'} held out{_scored(tree)}: "
             + ", ".join(
                 f"{name.replace('_', ' ')} {tree.attrs[f'held_out_{name}']:.4g}"
-                for name in ("accuracy", "log_loss", "calibration_error", "log_density")
+                for name in ("accuracy", *OF_SEQUENCES, "log_loss", "calibration_error", "log_density")
                 if f"held_out_{name}" in tree.attrs
             )
         ]
@@ -105,6 +116,8 @@ def remarks(tree: xr.DataTree) -> list[str]:
 
 def _scored(tree: xr.DataTree) -> str:
     labelled = tree.attrs.get("held_out_labelled", tree.attrs["held_out_rows"])
+    if _is_stepwise(tree):
+        return f", {labelled} steps with a label" if "held_out_labelled" in tree.attrs else ""
     return "" if labelled == tree.attrs["held_out_rows"] else f", {labelled} of them with a label"
 
 
@@ -123,7 +136,8 @@ def _agreement(tree: xr.DataTree) -> str:
     if decode.shape != label.shape or not known.any():  # labels of whole documents
         return ""
     score = adjusted_rand_index(label[known], decode[known])
-    return f"adjusted Rand index of the most probable components against the labels of the data: {score:.3f}"
+    what = "states" if _is_stepwise(tree) else "components"
+    return f"adjusted Rand index of the most probable {what} against the labels of the data: {score:.3f}"
 
 
 def adjusted_rand_index(left: np.ndarray, right: np.ndarray) -> float:

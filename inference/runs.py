@@ -50,6 +50,7 @@ def execute(config: dict[str, Any], show_columns: bool = True) -> tuple[xr.DataT
     With ``show_columns`` the columns of a table from a file are printed before the run, on standard error.
     """
     config = resumed(config)
+    from inference.decoding import is_sequential
     from inference.fitting import check_seed, checked_options, fit, method_module
 
     check_seed(config["seed"])
@@ -63,7 +64,9 @@ def execute(config: dict[str, Any], show_columns: bool = True) -> tuple[xr.DataT
     if held_out is not None:
         model.rows(held_out)  # what the model cannot read is said now, before anything runs
     if config["impute"] and getattr(model, "table", None) is None:  # a program has none either
-        raise ZooError(f"impute=true: {config['model']['name']} needs complete rows, and has nothing to say of missing cells")
+        of_steps = getattr(model, "algebra", None) is not None and is_sequential(model)
+        why = "steps that are missing are summed over" if of_steps else "it needs complete rows"
+        raise ZooError(f"impute=true: {config['model']['name']} fills in no missing cells: {why}")
     if config["impute"]:
         require_rows(whole, "no cell of theirs can be filled in; leave impute=true out")
     from inference.report import write_report, write_summary
@@ -156,6 +159,8 @@ def all_rows(config: Mapping[str, Any]) -> tuple[Data, Data, Data | None]:
     test_fraction = sections.pop("test_fraction", 0.0)
     whole = read_data(sections)
     data, held_out = split(whole, test_fraction, config["seed"])
+    if test_fraction and config["model"]["name"] != "program":
+        _require_several_sequences(build_model(config["model"], whole)[0], whole, held_out is None)
     if held_out is None:
         return whole, data, None
     if config["model"]["name"] == "program":
@@ -164,6 +169,23 @@ def all_rows(config: Mapping[str, Any]) -> tuple[Data, Data, Data | None]:
     if like is not None:
         data, held_out = (part._replace(like=like) for part in (data, held_out))
     return whole, with_own_vocabulary(data), held_out._replace(name=f"{held_out.name} (rows held out)")
+
+
+def _require_several_sequences(model: Any, data: Data, none: bool) -> None:
+    """A `ZooError` where a model of sequences has too few of them to hold some out: steps alone would tear one apart."""
+    from inference.decoding import is_sequential
+    from models.steps import steps_of
+
+    if not is_sequential(model):
+        return
+    number = len(steps_of(data).starts) - 1
+    if number == 1:
+        raise ZooError(
+            f"{data.name} is one sequence, of which no steps can be held out at random; leave data.test_fraction out, or name "
+            "a column of sequences with data.sequence=. inference.stepwise makes leave-one-out over the steps of one"
+        )
+    if none:
+        raise ZooError(f"data.test_fraction is less than one of the {number} sequences of {data.name}: take more")
 
 
 def _show_columns(model: Any, data: Data) -> None:
@@ -185,7 +207,7 @@ def held_out_rows(model: Any, tree: xr.DataTree, data: Data) -> tuple[xr.DataTre
     its ``loss`` −log p(label | x) and whether it was a ``hit``, NaN without a label. The attributes are means over rows.
     """
     from inference.assembly import observed_data
-    from inference.prediction import score, without_cells
+    from inference.prediction import OF_SEQUENCES, score, without_cells
 
     found = without_cells(model, tree, data)["log_density"]
     rows = observed_data(data)
@@ -197,7 +219,7 @@ def held_out_rows(model: Any, tree: xr.DataTree, data: Data) -> tuple[xr.DataTre
         scores = score(model, tree, data)
         rows = rows.assign(scores[["loss", "hit"]].astype(float).reindex(row=rows["row"]))
         figures |= {"held_out_labelled": int(scores["num_rows"])} | {
-            f"held_out_{name}": float(scores[name]) for name in HELD_OUT
+            f"held_out_{name}": float(scores[name]) for name in (*HELD_OUT, *OF_SEQUENCES) if name in scores
         }
     return xr.DataTree(rows), figures
 

@@ -15,10 +15,11 @@ from inference.evaluate import Static, point, static_of
 from inference.fitting import as_arrays, require_model, x64
 from inference.pictures import INTERVAL, NARROWEST, draw_columns, profile, warned
 from inference.prediction import draws_of, forget_labels
-from inference.state_diagram import draw_diagram
+from inference.state_diagram import draw_diagram, inches
 from models.base import Data, Hyper, Model, Pytree, Sites, ZooError
 from models.data import take
 from models.documents import Sequences
+from models.padding import padded
 from models.rows import spread
 from models.steps import steps_of
 
@@ -57,7 +58,8 @@ def plot_states(
     """p(z_t = i | x) over the steps of one sequence, what was observed under it; written to ``path`` if there is one.
 
     ``sequence`` and ``first`` count from 0; ``num_steps`` steps from there on are drawn. A line a state, with a band over its
-    89 % interval over the draws of a result: how unsure the parameters leave it. Of more than `MOST_LINES` states a heat map.
+    89 % interval over the draws of a result, each of which counts alike: how unsure the parameters leave it. Of more than
+    `MOST_LINES` states a heat map.
     The strip under it holds the most probable state of every step, the most probable path, and the labels of the data, which
     the states above do not know of. The title warns where states are mixed up over the draws. Raises `ZooError` for a model
     without states that follow each other, or steps that there are not.
@@ -68,7 +70,7 @@ def plot_states(
     require_sequential(model)
     part, window = _window(model, data, sequence, first, num_steps)
     probs = _probabilities(model, source, part)[:, window.first : window.last]  # (draws, steps, S)
-    best = states(model, source, part)["viterbi"].values[0, window.first : window.last]
+    best = states(model, source, part, fitted=True)["viterbi"].values[0, window.first : window.last]
     names = [str(name) for name in model.coords[latent_dim(model)]]
     strips = _strips(window, probs.mean(0).argmax(1), best, names)
     columns = list(range(min(len(window.table.columns), MOST_COLUMNS)))
@@ -104,10 +106,11 @@ def plot_transitions(model: Model, source: xr.DataTree | Sites, path: str | Path
     origin = "*" if boundary else "start"
     rows = np.full((len(start), size + 1, size + boundary), np.nan)
     rows[:, 0, :size], rows[:, 1:] = start, transition
-    wide = 1.6 + max(2.6, 0.42 * size)
+    wide = 1.6 + max(2.6, 0.5 * size)
     drawn = size <= MOST_NODES
-    figure = Figure(figsize=(wide + 1 + 5.2 * drawn, max(4.8 * drawn, wide)), layout="constrained")
-    axes = figure.subplots(1, 1 + drawn, squeeze=False, width_ratios=[5, wide] if drawn else [1])[0]
+    side = inches(size)
+    figure = Figure(figsize=(wide + 1.6 + side * drawn, max(side * drawn, wide)), layout="constrained")
+    axes = figure.subplots(1, 1 + drawn, squeeze=False, width_ratios=[side, wide] if drawn else [1])[0]
     if drawn:
         draw_diagram(axes[0], rows.mean(0), names, origin)
     _heat_map(axes[-1], rows, [origin, *names], [*names, *["*"] * boundary])
@@ -176,11 +179,12 @@ def _window(model: Model, data: Any, sequence: int, first: int, num_steps: int) 
         raise ZooError(f"first={first}: sequence {sequence} has {length} steps, counted from 0")
     last = min(first + num_steps, length)
     if len(starts) == 2:
-        part, note = whole, ""
+        part = whole
     elif isinstance(whole.x, Sequences):
-        part, note = take(whole, np.array([sequence])), f", sequence {sequence}"
+        part = take(whole, np.array([sequence]))
     else:
-        part, note = take(whole, np.arange(starts[sequence], starts[sequence + 1])), f", sequence {sequence}"
+        part = take(whole, np.arange(starts[sequence], starts[sequence + 1]))
+    note = f", sequence {sequence + 1} of {len(starts) - 1}" if len(starts) > 2 else ""  # from 1, as steps and tables have it
     note += f", steps {first + 1} to {last} of {length}" if last - first < length else ""
     return part, Window(steps_of(part).table, first, last, note)
 
@@ -192,7 +196,7 @@ def _probabilities(model: Model, source: xr.DataTree | Sites, part: Data) -> np.
     chosen = spread(len(next(iter(draws.values()))), AVERAGED)
     some = {name: leaf[chosen] for name, leaf in draws.items()}
     with x64(64):
-        rows = model.rows(forget_labels(model, part))
+        rows = padded(model.rows(forget_labels(model, part)))
         hyper, prior, rows, some = as_arrays((dict(model.hyper), dict(model.prior), rows, some))
         return np.asarray(_at_draws(static_of(model), hyper, prior, rows, some))
 
@@ -298,9 +302,12 @@ def _width(columns: int) -> float:
 
 
 def _heat_map(axis: "Axes", draws: np.ndarray, rows: list[str], columns: list[str]) -> None:
-    """Means over the draws (draws, rows, columns), written out with their intervals where there is room."""
+    """Means over the draws (draws, rows, columns), written out with their intervals where there is room, else with a scale."""
     mean = draws.mean(0)
-    axis.imshow(np.ma.masked_invalid(mean), vmin=0, vmax=np.nanmax(mean), cmap="Blues", aspect="auto", interpolation="nearest")
+    shades = np.ma.masked_invalid(mean)
+    image = axis.imshow(shades, vmin=0, vmax=np.nanmax(mean), cmap="Blues", aspect="auto", interpolation="nearest")
+    if len(columns) > 12:
+        axis.figure.colorbar(image, ax=axis, pad=0.01, aspect=25).ax.tick_params(labelsize=8)
     turned = 90 if max(map(len, columns)) > 3 and len(columns) > 4 else 0
     axis.set_xticks(range(len(columns)), columns, fontsize=8, rotation=turned)
     axis.set_yticks(range(len(rows)), rows, fontsize=8)

@@ -90,7 +90,7 @@ def allowed_classes(data: Data, classes: tuple[str, ...]) -> np.ndarray | None:
         return None
     unknown = [level for level in data.levels if level not in classes]
     if unknown:
-        raise ZooError(f"{data.name} has the class {unknown[0]!r}; the model has {', '.join(classes)}")
+        raise ZooError(f"{data.name} has the label {unknown[0]!r}; the model knows {', '.join(classes)}")
     known = allowed_labels(data)
     # A missing label may also be a class that this data lacks; a set of candidates may not.
     allowed = np.repeat(missing_labels(data)[:, None], len(classes), axis=1)

@@ -132,7 +132,7 @@ def test_without_labels_it_is_the_mixture():
         (lambda: build(num_classes=5), "has 3 classes"),
         (lambda: build(table(("a",) * 14)), "one class only"),
         (lambda: build(covariance="diag"), "covariance='diag' is not one of tied, full"),
-        (lambda: build().rows(table(("a", "d") * 7)), "the class 'd'"),
+        (lambda: build().rows(table(("a", "d") * 7)), "the label 'd'"),
         (lambda: fit(build(Data("bare", X, table().columns), num_classes=3), X, method="exact"), "at most 2\\^20"),
         (lambda: fit(build(prior="flat"), table(), method="exact"), "flat"),
     ],

@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 from inference import decode, fit, predict, stepwise
-from inference.decoding import HOW
+from inference.decoding import HOW, SCORED
 from models import MODELS, ZooError, load_data
 from models.documents import documents
 
@@ -97,6 +97,64 @@ def test_the_k_best_paths_are_those_of_the_enumeration(number):
         np.testing.assert_array_equal(found["states"][: len(order), n, : len(x)], paths[order])
 
 
+@cache
+def sampled():
+    """A result with nine draws of each of two chains."""
+    return fit(model(), DOCUMENTS, "gibbs", num_samples=9, num_warmup=5, num_chains=2, progress=False)
+
+
+def each_draw(tree):
+    posterior = tree["posterior"].to_dataset()
+    return [{name: posterior[name].values[c, s] for name in SITES[0]} for c in range(2) for s in range(9)]
+
+
+@pytest.mark.parametrize("weight", [None, np.array([1.0, 0.0, 1.0])])
+def test_sequences_of_the_fit_are_averaged_over_its_draws(weight):
+    """Draws given x have weighed x already: p(z | x) is their plain mean. A sequence of weight 0 they were not given."""
+    tree = sampled()
+    if weight is not None:
+        tree = tree.copy()
+        tree["observed_data"] = xr.DataTree(tree["observed_data"].to_dataset().assign(weight=("row", weight)))
+    found, best = predict(model(), tree, DOCUMENTS), decode(model(), tree, DOCUMENTS, "k_best", num_paths=2)
+    draws = each_draw(tree)
+    for n, x in enumerate(rows(DOCUMENTS)):
+        worth = np.stack([enumerated(x, [sites])[1] for sites in draws])  # (draws, paths)
+        paths = enumerated(x, draws[:1])[0]
+        known = weight is None or weight[n] > 0
+        share = (worth / worth.sum(1, keepdims=True)).mean(0) if known else worth.sum(0) / worth.sum()
+        probs = np.array([[share[paths[:, t] == i].sum() for i in range(STATES)] for t in range(len(x))])
+        np.testing.assert_allclose(found["probs"][n, : len(x)], probs, rtol=1e-11)
+        np.testing.assert_allclose(best["log_prob"][:, n], np.log(np.sort(share)[::-1][:2]), rtol=1e-10)
+    np.testing.assert_allclose(found["probs"][0], tree["latent"]["state_probs"][0], atol=1e-6)  # single precision
+
+
+@pytest.mark.parametrize("fitted", [True, False])
+def test_probabilities_of_paths_sum_to_one(fitted):
+    """Over more draws than a path is weighed over, whose densities differ by several nats."""
+    rng = np.random.default_rng(1)
+    draws = [
+        {
+            "start_probs": rng.dirichlet(np.ones(STATES)),
+            "transition_probs": rng.dirichlet(np.ones(STATES + 1), STATES),
+            "emission_probs": rng.dirichlet(np.full(SYMBOLS, 0.3), STATES),
+        }
+        for _ in range(SCORED + 100)
+    ]
+    found = decode(model(), as_draws(draws), DOCUMENTS, "k_best", num_paths=STATES ** max(LENGTHS), fitted=fitted)
+    np.testing.assert_allclose(np.exp(found["log_prob"]).sum("path"), 1, rtol=1e-11)
+
+
+def test_drawn_paths_of_the_fit():
+    """Every draw is as likely: χ² of 4,000 paths through three sequences, each at a p-value of 1e-6: false alarms of 3e-6."""
+    from scipy.stats import chisquare
+
+    found = decode(model(), as_draws(SITES), DOCUMENTS, "sample", num_paths=4000, seed=3, fitted=True)
+    for n, x in enumerate(rows(DOCUMENTS)):
+        share = np.mean([(worth := enumerated(x, [sites])[1]) / worth.sum() for sites in SITES], axis=0)
+        codes = found["states"].values[:, n, : len(x)] @ STATES ** np.arange(len(x))[::-1]
+        assert chisquare(np.bincount(codes, minlength=len(share)), 4000 * share).pvalue > 1e-6
+
+
 def test_drawn_paths_have_the_frequencies_of_the_posterior():
     """χ² of 4,000 paths over draws and paths, three sequences, each at a p-value of 1e-6: false alarms of 3e-6."""
     from scipy.stats import chisquare
@@ -130,7 +188,7 @@ def test_most_probable_states_may_make_an_impossible_path():
 
 def test_steps_sum_to_sequences():
     """Σ_t log p(x_t | x_<t, θ) of every draw is its log-likelihood, with the stop at the last step."""
-    tree = fit(model(), DOCUMENTS, "gibbs", num_samples=20, num_warmup=5, num_chains=2, progress=False)
+    tree = sampled()
     found = stepwise(model(), tree, DOCUMENTS)["log_likelihood"].to_dataset()["x"]
     assert found.sizes["row"] == sum(LENGTHS)
     whole = tree["log_likelihood"].to_dataset()["x"]

@@ -237,7 +237,7 @@ def twins() -> Data:
         (lambda: build(2, prior={"slope": {"scale": 1}}), "the blocks are weight, intercept"),
         (lambda: build(2, prior={"weight": {"sd": 1}}), "one name, scale"),
         (lambda: build(2, prior={"weight": {"scale": [1, 2, 3]}}), "shape"),
-        (lambda: build(2).rows(table(3)), "the class 'c'"),
+        (lambda: build(2).rows(table(3)), "the label 'c'"),
         (lambda: fit(build(2, prior="flat"), table(2), method="gibbs"), "flat"),
         (lambda: fit(build(2, twins(), prior="flat"), twins(), method="em"), "combination of the others"),
     ],

@@ -122,7 +122,7 @@ def test_labels_are_not_asked_of_new_rows():
     wanted = predict(model, SITES, survey())
     assert near(predict(model, SITES, survey(labels=LABELS))["probs"], wanted["probs"], atol=1e-14)
     assert list(wanted["component"].values) == ["a", "b"]
-    with pytest.raises(ZooError, match="has the class 'c'; the model has a, b"):
+    with pytest.raises(ZooError, match="has the label 'c'; the model knows a, b"):
         model.rows(survey(labels=["c", "a"] * 6))
 
 

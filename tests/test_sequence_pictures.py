@@ -12,7 +12,7 @@ from inference.prediction import draws_of
 from inference.relabel import OVERLAP
 from inference.sequence_pictures import MOST_LINES, MOST_NODES, MOST_STEPS, MOST_SYMBOLS
 from inference.shell import run_main
-from inference.state_diagram import LEAST
+from inference.state_diagram import HALF, RADIUS, least
 from models import MODELS, Data, ZooError, load_data
 from models.sequence_datasets import TAGS, grammar
 
@@ -53,7 +53,7 @@ def test_lines_are_the_probabilities_of_the_states(tmp_path):
     np.testing.assert_allclose(lines(figure.axes[0]), found["probs"].values[HIDDEN, :length], atol=1e-12)
     assert not figure.axes[0].collections
     assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == list(TAGS)
-    assert f"sequence {HIDDEN}" in figure.get_suptitle()
+    assert f"sequence {HIDDEN + 1} of 12" in figure.get_suptitle()
     assert (tmp_path / "states.png").stat().st_size > 0
 
 
@@ -147,15 +147,43 @@ def test_arrows_are_the_transitions(tmp_path):
     start, transition, _ = grammar()
     probs = np.concatenate([start, transition.reshape(-1)])
     diagram, table = figure.axes
-    assert len(arrows(diagram)) == (probs >= LEAST).sum()
+    assert len(arrows(diagram)) == (probs >= least(5)).sum()
     numbers = sorted(text.get_text() for text in diagram.texts if text.get_text().startswith("0."))
-    assert numbers == sorted(f"{prob:.2f}" for prob in probs[probs >= LEAST])
+    assert numbers == sorted(f"{prob:.2f}" for prob in probs[probs >= least(5)])
     assert {"*", *TAGS} <= {text.get_text() for text in diagram.texts}
     cells = table.images[0].get_array()
     np.testing.assert_allclose(cells[0, :5], start)
     np.testing.assert_allclose(cells[1:], transition)
     assert np.ma.getmaskarray(cells)[0, 5]  # no sequence is empty
     assert (tmp_path / "transitions.png").stat().st_size > 0
+
+
+def test_numbers_on_arrows_can_be_read():
+    """Those of the grammar cover neither each other nor a state."""
+    diagram = plot_transitions(tagger(), SITES).axes[0]
+    numbers = np.array([text.get_position() for text in diagram.texts if text.get_text().startswith("0.")])
+    apart = np.abs(numbers[:, None] - numbers[None]) / (2 * HALF)
+    assert (apart.max(-1)[~np.eye(len(numbers), dtype=bool)] >= 1).all()
+    nodes = np.array([text.get_position() for text in diagram.texts if not text.get_text().startswith("0.")])
+    assert (np.linalg.norm(numbers[:, None] - nodes[None], axis=-1) > RADIUS).all()
+
+
+def test_zeros_and_ones_have_no_line_beyond_them():
+    """Their mean says all; a number has a line of one standard deviation."""
+    data = Data("two", RNG.integers(0, 2, (12, 2)).astype(float), ("a", "b"))
+    model = MODELS["hmm"](data, emission="bernoulli")
+    sites = {"start_probs": np.ones(2) / 2, "transition_probs": np.full((2, 3), 1 / 3)}
+    figure = plot_emissions(model, sites | {"feature_probs": np.array([[0.1, 0.9], [0.5, 0.7]])})
+    ends = np.concatenate([line.get_xdata() for axis in figure.axes for line in axis.lines])
+    assert ends.min() >= 0
+    assert ends.max() <= 1
+    assert "standard deviation" not in figure.get_supxlabel()
+
+
+def test_shades_without_numbers_have_a_scale():
+    figure = plot_emissions(tagger(), SITES)
+    assert len(figure.axes) == 2
+    assert figure.axes[1].get_ylim() == (0, SITES["emission_probs"].max())
 
 
 def test_without_a_boundary_there_is_a_start_and_no_stop():
