@@ -31,6 +31,7 @@ from models.steps import steps_of
 
 CANDIDATES = 20  # draws, evenly spread, whose best paths are weighed against each other
 SCORED = 200  # draws, evenly spread, over which a path is weighed
+TIED = 9  # digits behind the point to which log probabilities of paths are compared
 HOW = ("viterbi", "max_prob_tag", "sample", "k_best")
 
 
@@ -281,7 +282,8 @@ def _best_paths(
     paths, values = [], []
     for n in range(found.shape[1]):
         _, first = np.unique(found[:, n], axis=0, return_index=True)  # a path that several draws propose counts once
-        order = first[np.argsort(-worth[first, n], kind="stable")][:number]
+        # Paths that are as probable as each other come in the order of their states, however their sums were rounded.
+        order = first[np.argsort(-worth[first, n].round(TIED), kind="stable")][:number]
         order = np.append(order, np.repeat(order[:1], number - len(order)))  # fewer paths than asked for: the best again,
         paths.append(found[order, n])
         values.append(np.where(np.arange(number) < len(first), worth[order, n], -np.inf))  # with probability 0
