@@ -18,7 +18,7 @@ import xarray as xr
 from jax import Array
 
 from inference.assembly import data_of
-from inference.fitting import as_arrays, require_model, x64
+from inference.fitting import as_arrays, check_seed, require_model, x64
 from inference.prediction import draws_of, forget_labels
 from inference.sweep import block_map
 from models.base import Algebra, Hyper, Model, Pytree, Sites, ZooError
@@ -104,6 +104,7 @@ def decode(
         raise ZooError(f"num_paths must be a whole number above 0, got {num_paths!r}")
     if num_paths > 1 and how not in ("sample", "k_best"):
         raise ZooError(f"how={how} is one path; num_paths={num_paths} is for sample and k_best")
+    check_seed(seed)
     given = _which_fitted(model, source, data, fitted)
     with x64(precision):
         hyper, rows, draws = as_arrays((dict(model.hyper), side_by_side(_new_rows(model, data)), draws_of(source)))

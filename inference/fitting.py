@@ -105,14 +105,17 @@ def check_seed(seed: Any) -> None:
 
 
 def sample_size(model: Model, rows: Pytree) -> float:
-    """What BIC counts: the rows, each by its weight, and of sequences, with a latent at every step, their steps.
+    """What BIC counts: the rows, each by its weight, and of sequences, with a latent at every step, the steps that were seen.
 
     Of a single sequence the penalty would else be log 1 = 0 whatever the number of parameters.
     """
     if len(model.dims.get(model.reports, ())) < 3:
         return total_weight(rows)
-    weight = getattr(rows, "weight", None)
-    return float(np.sum(np.asarray(rows.length) * (1.0 if weight is None else np.asarray(weight))))
+    weight, seen = getattr(rows, "weight", None), getattr(rows, "seen", None)
+    length = np.asarray(rows.length)
+    if seen is not None:
+        length = (np.asarray(seen) & (np.arange(seen.shape[1])[None, :] < length[:, None])).sum(1)
+    return float(np.sum(length * (1.0 if weight is None else np.asarray(weight))))
 
 
 def total_weight(rows: Pytree) -> float:

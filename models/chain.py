@@ -23,6 +23,8 @@ from models.log_recursions import filter_logs, smooth_logs
 from models.paths import Counts, Logs, Pairs, Path, followed, pair_counts, states_in_logs, weighed
 from models.recursions import FEW, UNROLL, States, Steps, Weights, filter_states, finite, smooth, unless_vain
 
+ROUNDED = 100  # units in the last place by which a sum over a row is wrong at most
+
 
 class Chain(NamedTuple):
     """Natural parameters of the states of N rows."""
@@ -301,13 +303,20 @@ def _report(z: Path) -> Array:
     return jnp.where(there[..., None], row_by_row(z.lanes, z.state), 0.0)
 
 
+def _entropy(z: Path, local: Chain | Filtered) -> Array:
+    """0 where it is no more than what two long sums, of a path that is known, are rounded by."""
+    total = _log_partition(local)
+    found = total - _energy(z, local)
+    return jnp.where(jnp.abs(found) <= ROUNDED * jnp.finfo(total.dtype).eps * jnp.abs(total), 0.0, found)
+
+
 chain = Latent(
     log_partition=_log_partition,
     mean=_mean,
     mode=_mode,
     sample=_sample,
     energy=_energy,
-    entropy=lambda z, local: _log_partition(local) - _energy(z, local),
+    entropy=_entropy,
     independent=_independent,
     report=_report,
     discrete=False,

@@ -44,8 +44,8 @@ def classifier(
     )
 
 
-def unseen_classes(data: Data, classes: tuple[str, ...]) -> list[str]:
-    """A line where no row says that it is of some class: what its parameters then mean."""
+def unseen_classes(data: Data, classes: tuple[str, ...], row: str = "row", kind: str = "class") -> list[str]:
+    """A line where no ``row`` says that it is of some class, or ``kind``: what its parameters then mean."""
     allowed = allowed_classes(data, classes)
     if allowed is None:
         return []
@@ -55,12 +55,11 @@ def unseen_classes(data: Data, classes: tuple[str, ...]) -> list[str]:
         return []
     listed = ", ".join(unseen)
     if single.all():
-        return [f"no row is of {listed}: what is reported of it is the prior's"]
+        return [f"no {row} is of {listed}: what is reported of it is the prior's"]
     if len(unseen) == 1:
-        return [f"no row is known to be of {listed}: it takes what fits no other class"]
-    return [
-        f"no row is known to be of {listed}: these classes are exchangeable among themselves, and which is which means nothing"
-    ]
+        return [f"no {row} is known to be of {listed}: it takes what fits no other {kind}"]
+    these = f"these {kind}es" if kind.endswith("s") else f"these {kind}s"
+    return [f"no {row} is known to be of {listed}: {these} are exchangeable among themselves, and which is which means nothing"]
 
 
 def unlabelled(data: Data) -> bool:

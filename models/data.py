@@ -141,10 +141,16 @@ def take(data: Data, rows: np.ndarray) -> Data:
 
 
 def _starts_of(starts: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Where sequences start among some of their steps."""
-    sequence = np.repeat(np.arange(len(starts) - 1), np.diff(starts))[rows]
-    edges = np.flatnonzero(np.append(True, sequence[1:] != sequence[:-1]))
-    return np.append(edges, len(sequence))
+    """Where sequences start among the steps of some of them; raises `ZooError` for a part of one, which is none."""
+    lengths = np.diff(starts)
+    picked = np.arange(starts[-1])[rows]
+    sequence = np.repeat(np.arange(len(lengths)), lengths)[picked]
+    step = picked - starts[sequence]
+    edges = np.flatnonzero(step == 0)
+    wanted = np.concatenate([np.arange(lengths[n]) for n in sequence[edges]]) if len(edges) else edges
+    if not np.array_equal(step, wanted):
+        raise ZooError("steps can be taken out of a table only by whole sequences: what is left of one would be another")
+    return np.append(edges, len(step))
 
 
 def split(data: Data, test_fraction: float, seed: int) -> tuple[Data, Data | None]:

@@ -29,7 +29,7 @@ from numpyro import distributions as dist
 from models.base import Algebra, Data, Hyper, Model, Permutation, Sites, Stats, ZooError
 from models.categories import categorical, levels_of
 from models.chain import Chain, Filtered, chain, prepared
-from models.classifier import unlabelled
+from models.classifier import unlabelled, unseen_classes
 from models.data import as_data, first_cell, is_sparse, require_filled
 from models.discrete import DISCRETE
 from models.distributions import HiddenMarkov, StatePath, observed_part
@@ -129,7 +129,7 @@ def build(
         witnesses=lambda num_rows: np.array([row for row, _ in places]),
         symmetry=Permutation(STATE, also=("next_state",)) if exchangeable else None,
         simulate=partial(simulate, block, shape, int(np.diff(steps.starts).max())),
-        dims=_dims(block),
+        dims=_dims(block, exchangeable),
         coords=_coords(block, steps, shape, names),
         options={
             "num_states": int(num_states),
@@ -139,9 +139,12 @@ def build(
             "labelled": labelled,
             "prior": prior,
         },
-        explains=f"sequences of {block.explains}" + ("" if boundary else " given their lengths"),
+        explains=f"sequences of {block.explains}"
+        + ("; state" if labelled else "")
+        + ("" if boundary else " given their lengths"),
         profile=block.profile,
         reports="state_probs",
+        warnings=tuple(_warnings(steps.table, emission, names, labelled)),
     )
 
 
@@ -173,6 +176,17 @@ def emission_block(emission: str, covariance: str, table: Data) -> Emission:
     return GAUSSIANS[covariance] if emission == "gaussian" else DISCRETE[emission]
 
 
+def _warnings(table: Data, emission: str, names: list[Any], labelled: bool) -> list[str]:
+    """What to know of these steps under these options."""
+    found = unseen_classes(table, tuple(names), "step", "state") if labelled else []
+    counts = [name for name, kind in zip(table.columns, table.kinds or (), strict=False) if kind == "count"]
+    if emission == "categorical" and counts:
+        found.append(
+            f"column {counts[0]!r} holds counts, of which every value is a category here; emission=poisson counts them"
+        )
+    return found
+
+
 def _state_names(table: Data, num_states: int, labelled: bool) -> list[Any]:
     """Names of the states: those of the labels, then numbers."""
     if not labelled:
@@ -184,6 +198,8 @@ def _state_names(table: Data, num_states: int, labelled: bool) -> list[Any]:
             f"{table.name} has {len(table.levels)} labels ({', '.join(table.levels[:5])}, …), and labelled=true makes each a "
             f"state; give num_states={len(table.levels)}"
         )
+    if "*" in table.levels:
+        raise ZooError(f"{table.name}: a label is '*', which stands for the boundary; give that state another name")
     others = (name for name in map(str, count(len(table.levels))) if name not in table.levels)
     return [*table.levels, *islice(others, num_states - len(table.levels))]
 
@@ -192,12 +208,12 @@ def _rows(columns: tuple[str, ...], emission: Emission, states: tuple[str, ...] 
     return timed(as_data(source), columns, emission, states)
 
 
-def _dims(emission: Emission) -> dict[str, tuple[str, ...]]:
+def _dims(emission: Emission, exchangeable: bool) -> dict[str, tuple[str, ...]]:
     named = {site: tuple(STATE if dim == "component" else dim for dim in dims) for site, dims in emission.dims}
     return named | {
         START: (STATE,),
         TRANSITION: (STATE, "next_state"),
-        "stay_probs": ("rank",),
+        "stay_probs": ("rank" if exchangeable else STATE,),
         "co_occurrence": ("pair",),
         "start_concentration": (STATE,),
         "transition_concentration": (STATE, "next_state"),
@@ -218,9 +234,8 @@ def _coords(emission: Emission, steps: Steps, shape: Shape, names: list[Any]) ->
 
 
 def _pair(row: int, time: int, other_row: int, other_time: int) -> str:
-    if row == other_row:
-        return f"sequence {row + 1}, steps {time + 1} and {other_time + 1}"
-    return f"sequence {row + 1}, step {time + 1} and sequence {other_row + 1}, step {other_time + 1}"
+    """Sequence:step of both, from 1 on."""
+    return f"{row + 1}:{time + 1} {other_row + 1}:{other_time + 1}"
 
 
 # ---------------------------------------------------------------------------------------------------------------------

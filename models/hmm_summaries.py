@@ -30,11 +30,24 @@ def _functionals(
     stay = jnp.diagonal(transition)
     found = {"stay_probs": -jnp.sort(-stay) if exchangeable else stay}
     if shape.boundary:
-        left = jnp.eye(shape.size) - transition[:, : shape.size]
-        found["expected_length"] = jnp.asarray(sites[START]) @ jnp.linalg.solve(left, jnp.ones(shape.size))
+        found["expected_length"] = _expected_length(jnp.asarray(sites[START]), transition)
     # On data that are shorter than the model's a witness may not be there.
     probs = jnp.stack([latents[place].at[time].get(mode="fill", fill_value=jnp.nan) for place, (_, time) in enumerate(places)])
     return found | ({"co_occurrence": (probs[:-1] * probs[1:]).sum(-1)} if len(places) > 1 else {})
+
+
+def _expected_length(start: Array, transition: Array) -> Array:
+    """E[T] of start (S,) and transitions (S, S + 1); ∞ where a state that can be reached has no way to the boundary."""
+    size = start.shape[0]
+    step, stop = transition[:, :size], transition[:, size]
+    follows = step > 0
+    stops, reached = stop > 0, start > 0
+    for _ in range(size):
+        stops = stops | (follows & stops[None, :]).any(1)
+        reached = reached | (follows & reached[:, None]).any(0)
+    ends = (stops | ~reached).all()
+    left = jnp.where(ends, jnp.eye(size) - jnp.where(reached[:, None], step, 0.0), jnp.eye(size))
+    return jnp.where(ends, start @ jnp.linalg.solve(left, jnp.ones(size)), jnp.inf)
 
 
 def simulate(

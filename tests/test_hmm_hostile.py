@@ -1,5 +1,6 @@
 """Hidden Markov models and what people give them: impossible, unseen, missing, mislabelled, misnamed, too short."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from naive import near
@@ -126,3 +127,35 @@ def test_other_data_may_be_shorter():
 def test_measurements_are_no_categories():
     with pytest.raises(ZooError, match="is a measurement, and emission=categorical takes categories"):
         MODELS["hmm"](load_data("iris"))
+
+
+def test_counts_that_are_read_as_categories_are_said():
+    """A table of counts fits, each value a category; what else to do is in the model's warnings."""
+    assert "emission=poisson" in MODELS["hmm"](load_data("earthquakes")).warnings[0]
+    assert MODELS["hmm"](load_data("earthquakes"), emission="poisson").warnings == ()
+
+
+def test_states_that_no_label_names():
+    """Two of them are exchangeable and cannot be told apart, which is said; a label that reads as the boundary is refused."""
+    data = load_data(steps("categorical"), labels=["x", *[None] * 10])
+    assert "states are exchangeable among themselves" in build("categorical", data, 3, labelled=True).warnings[0]
+    assert build("categorical", data, 3, labelled=True).explains != build("categorical", data, 3).explains
+    with pytest.raises(ZooError, match="stands for the boundary"):
+        build("categorical", load_data(steps("categorical"), labels=["*", *["y"] * 10]), labelled=True)
+
+
+def test_a_chain_that_may_never_stop_has_no_expected_length():
+    """Σ_t p(T ≥ t) by matrix powers where it stops; ∞ where a state that is reached has no way to the boundary."""
+    model, sites = build("categorical", steps("categorical")), random_sites("categorical")
+    latents = jnp.full((len(model.witnesses(5)), 4, 2), 0.5)
+
+    def length(start, transition):
+        changed = sites | {"start_probs": np.array(start), "transition_probs": np.array(transition)}
+        return float(model.functionals(model.hyper, changed, latents)["expected_length"])
+
+    step, stop = [[0.5, 0.2], [0.1, 0.6]], [[0.3], [0.3]]
+    sum_of_powers = sum((np.array([0.4, 0.6]) @ np.linalg.matrix_power(np.array(step), t)).sum() for t in range(200))
+    assert length([0.4, 0.6], np.hstack([step, stop])) == pytest.approx(sum_of_powers, rel=1e-12)
+    assert length([0.4, 0.6], [[0.9, 0.1, 0.0], [0.3, 0.7, 0.0]]) == np.inf
+    assert length([1.0, 0.0], [[0.5, 0.0, 0.5], [0.0, 1.0, 0.0]]) == pytest.approx(2.0)  # the other state is never reached
+    assert length([0.9, 0.1], [[0.5, 0.0, 0.5], [0.0, 1.0, 0.0]]) == np.inf

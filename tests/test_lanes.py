@@ -199,3 +199,12 @@ def test_many_chains_at_once_lose_nothing():
     found = jax.jit(jax.vmap(lambda step: chain.log_partition(local._replace(step=step))))(steps)
     assert near(found[0], [row.log_partition for row in wanted], rtol=1e-13)
     assert near(found[1], chain.log_partition(local._replace(step=steps[1])), rtol=1e-14)
+
+
+def test_the_entropy_of_a_path_that_is_known_is_zero():
+    """Exactly: the sums that are subtracted are rounded, and noise would get an effective size of its own."""
+    rng = np.random.default_rng(0)
+    emission = np.where(np.eye(2, dtype=bool)[rng.integers(2, size=(200, 3))], rng.normal(-50, 9, (200, 3, 2)), -np.inf)
+    weights = (jnp.asarray(log(part)) for part in ([0.3, 0.7], [[0.6, 0.4], [0.2, 0.8]], [1.0, 1.0]))
+    local = Chain(*weights, jnp.asarray(emission), side_by_side(jnp.array([200, 3, 77]), 200))
+    assert (np.asarray(chain.entropy(chain.mean(None, local), local)) == 0).all()

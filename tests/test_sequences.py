@@ -9,6 +9,7 @@ from identities import climbed
 from naive import equal, near
 from naive_chain import LENGTHS, STARTS, steps
 
+from inference.fitting import sample_size
 from models import MODELS, ZooError, load_data
 from models.data import split, take
 from models.documents import documents
@@ -174,4 +175,22 @@ def test_witnesses_are_spread_over_all_steps():
     model = MODELS["hmm"](steps("diag"), emission="gaussian")
     places = spread(11, 5)
     assert model.witnesses(5).tolist() == [int(np.searchsorted(STARTS, place, side="right") - 1) for place in places]
-    assert model.coords["pair"][:2] == ["sequence 1, steps 1 and 3", "sequence 1, step 3 and sequence 3, step 1"]
+    assert model.coords["pair"][:2] == ["1:1 1:3", "1:3 3:1"]
+
+
+def test_sequences_are_taken_whole():
+    """One of them twice stays two sequences; a part of one is refused, as what is left would not follow itself."""
+    data = steps("diag")
+    first = np.arange(STARTS[1])
+    twice = take(data, np.concatenate([first, first]))
+    assert equal(twice.starts, [0, len(first), 2 * len(first)])
+    kept = np.ones(data.num_rows, bool)
+    kept[STARTS[2]] = False
+    with pytest.raises(ZooError, match="whole sequences"):
+        take(data, kept)
+
+
+def test_bic_counts_the_steps_that_were_seen():
+    data = steps("diag", unseen=True)
+    rows = MODELS["hmm"](data, emission="gaussian").rows(data)
+    assert sample_size(MODELS["hmm"](data, emission="gaussian"), rows) == (~np.isnan(data.x).all(1)).sum()
