@@ -19,6 +19,9 @@ from models.base import Algebra, Hyper, Stats, ZooError, at_mean, at_sample
 METHOD = FixedPoint(Verbs(parameters=at_mean, latents="mean"), criterion=elbo)
 
 
+TOGETHER = 128  # draws at a time: what a gamma is drawn by takes some twenty times its memory
+
+
 class Options(NamedTuple):
     """Stop when the ELBO gains less than ``tol`` (1 + |ELBO|); then ``num_chains`` × ``num_samples`` draws from q(θ)."""
 
@@ -32,7 +35,7 @@ class Options(NamedTuple):
 @partial(jax.jit, static_argnames=("algebra",))
 def draws(algebra: Algebra, hyper: Hyper, keys: Array, nu: Stats) -> dict[str, Array]:
     """Sites drawn from q(θ) = nu, one for every key."""
-    return jax.vmap(lambda key: algebra.sites(hyper, at_sample(algebra, key, nu)))(keys)
+    return jax.lax.map(lambda key: algebra.sites(hyper, at_sample(algebra, key, nu)), keys, batch_size=TOGETHER)
 
 
 def refuses(algebra: Algebra) -> str | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from models.corpora import bars, python_topics, reuters
 from models.covariances import ability
 from models.data import Data, ZooError
 from models.sequence_datasets import casino, earthquakes, ice_cream, letters, tagger
@@ -246,4 +247,7 @@ DATASETS: dict[str, Callable[..., Data]] = {
     "casino": casino,
     "letters": letters,
     "tagger": tagger,
+    "python_topics": python_topics,
+    "bars": bars,
+    "reuters": reuters,
 }

@@ -33,6 +33,43 @@ class WordCounts(dist.Distribution):  # type: ignore[misc]
         return gammaln(value.sum(-1) + 1) + (xlogy(value, self.probs) - gammaln(value + 1)).sum(-1)
 
 
+class TopicWords(dist.Distribution):  # type: ignore[misc]
+    """Words (L,) of N documents, each so many times as ``count`` (N, L) says: mixtures of the words of K topics.
+
+    ``topic`` (N, K) are the proportions of every document, ``word`` (K, V) the words of every topic; ``state`` (N, L), the
+    topic of every word, is summed out where it is not given. ``carrier`` (N,) is the log of the multinomial coefficient.
+    """
+
+    arg_constraints: ClassVar[dict[str, Any]] = {}
+    support = constraints.independent(constraints.nonnegative_integer, 1)
+    pytree_data_fields = ("topic", "word", "count", "carrier", "state")
+
+    def __init__(
+        self,
+        topic: Array,
+        word: Array,
+        count: Array,
+        carrier: Array,
+        state: Array | None = None,
+        *,
+        validate_args: bool | None = None,
+    ) -> None:
+        self.topic, self.word, self.count, self.carrier, self.state = topic, word, count, carrier, state
+        super().__init__(jnp.shape(topic)[:-1], jnp.shape(count)[-1:], validate_args=validate_args)
+
+    def log_prob(self, value: Any) -> Array:
+        """(N,)."""
+        value = jnp.asarray(value)
+        if self.state is None:  # of documents × words, not of documents × words × topics
+            probs = jnp.take_along_axis(self.topic @ self.word, value, axis=1)
+        else:
+            possible = jnp.take_along_axis(self.topic, self.state, axis=1) > 0
+            probs = jnp.where(possible, self.word[self.state, value], 0.0)
+        seen = self.count > 0
+        logs = jnp.where(seen, self.count * jnp.log(jnp.where(seen, probs, 1.0)), 0.0)
+        return self.carrier + logs.sum(-1)
+
+
 class EventSequence(dist.Distribution):  # type: ignore[misc]
     """Events one after another, each with its log probability given what came before: log_probs (…, E).
 

@@ -7,6 +7,7 @@ from models import (
     factor_analysis,
     gmm,
     hmm,
+    latent_dirichlet,
     linear_discriminant,
     logistic_regression,
     markov_naive_bayes,
@@ -27,4 +28,5 @@ MODELS: dict[str, Callable[..., Model]] = {
     "factor_analysis": factor_analysis.factor_analysis,
     "ppca": factor_analysis.ppca,
     "hmm": hmm.build,
+    "latent_dirichlet": latent_dirichlet.build,
 }

@@ -121,6 +121,7 @@ def test_every_model_is_parametrised_here():
         "factor_analysis": "factor_analysis",
         "ppca": "factor_analysis",
         "hmm": "hmm",
+        "latent_dirichlet": "latent_dirichlet",
     }
     for name, builder in MODELS.items():
         if name in own:

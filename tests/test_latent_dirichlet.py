@@ -1,0 +1,282 @@
+"""Latent Dirichlet allocation: program, algebra and every method against sums over the topics of all tokens."""
+
+from functools import cache
+from itertools import product
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from naive import near
+from numpyro.infer.util import log_density
+from scipy import sparse, stats
+from scipy.special import gammaln, logsumexp
+
+from inference import compare, fit
+from models import MODELS, Data, ZooError, load_data
+from models.base import add, inner, log_prior
+from models.corpora import bags_of_texts, bar_pictures, bars, python_topics
+from models.documents import documents
+
+DOCUMENTS = [list("aba"), [], list("bcc"), list("a")]  # 2⁷ assignments of two topics
+WORDS = "abc"
+COUNTS = np.array([[row.count(word) for word in WORDS] for row in DOCUMENTS], float)
+TOKENS = [(d, WORDS.index(word)) for d, row in enumerate(DOCUMENTS) for word in row]
+OPTIONS = {
+    "default": {},
+    "flat": {"prior": "flat"},
+    "asymmetric": {"topic_concentration": [0.7, 2.0], "word_concentration": [1.5, 1.1, 2.0]},
+    "labelled": {"labelled": True},
+}
+LABELS = ["x", None, "x|y", "y"]
+ALLOWED = np.array([[True, False], [True, True], [True, True], [False, True]])
+every_kind = pytest.mark.parametrize("kind", OPTIONS)
+
+
+def build(kind="default", data=None):
+    data = documents(DOCUMENTS) if data is None else data
+    labelled = load_data(data, labels=LABELS) if kind == "labelled" else data
+    return MODELS["latent_dirichlet"](labelled, num_topics=2, **OPTIONS[kind]), labelled
+
+
+def random_sites(seed=0):
+    rng = np.random.default_rng(seed)
+    return {"topic_probs": rng.dirichlet(np.ones(2), len(DOCUMENTS)), "word_probs": rng.dirichlet(np.ones(3), 2)}
+
+
+def allowed(kind):
+    return ALLOWED if kind == "labelled" else np.ones_like(ALLOWED)
+
+
+def arrangements():
+    """Log of how many orders of the tokens have these counts: (M,)."""
+    return gammaln(COUNTS.sum(1) + 1) - gammaln(COUNTS + 1).sum(1)
+
+
+@cache
+def values(kind):
+    """Both sides at one θ, of two topics of every token drawn at random."""
+    model, data = build(kind)
+    algebra, rows, sites = model.algebra, model.rows(data), random_sites()
+    z = np.array([int(np.flatnonzero(allowed(kind)[d])[i % allowed(kind)[d].sum()]) for i, (d, _) in enumerate(TOKENS)])
+    there = np.asarray(rows.tokens.times) > 0
+    topic = np.zeros(there.shape, int)
+    order = np.argsort([d * 10 + w for d, w in TOKENS], kind="stable")  # tokens of a document in the order of their words
+    topic[there] = z[order]
+
+    @jax.jit
+    def both(rows):
+        T = algebra.natural(model.hyper, sites)
+        features = algebra.features(model.hyper, rows)
+        local = algebra.local(T)(features)
+        mean = algebra.latent.mean(None, local)
+        weight = jnp.ones(len(DOCUMENTS))
+        gradient = jax.grad(lambda T: algebra.latent.log_partition(algebra.local(T)(features)).sum())(T)
+        return {
+            "log_partition": algebra.latent.log_partition(local),
+            "energy": algebra.latent.energy(mean, local),
+            "entropy": algebra.latent.entropy(mean, local),
+            "report": algebra.latent.report(mean),
+            "statistics": algebra.statistics(weight, mean, features),
+            "mode": algebra.statistics(weight, algebra.latent.mode(None, local), features),
+            "gradient": gradient,
+            "log_prior": log_prior(algebra, model.prior, T),
+            "product": inner(T, add(dict(model.prior), algebra.statistics(weight, mean, features))),
+        }
+
+    marginal, _ = log_density(model.spec, (model.hyper, rows), {"marginal": True}, sites)
+    complete, _ = log_density(model.spec, (model.hyper, rows), {"marginal": False}, sites | {"topic": topic})
+    found = {"marginal": marginal, "complete": complete} | both(rows)
+    return jax.tree.map(np.asarray, found), sites, [(d, w, k) for (d, w), k in zip(TOKENS, z, strict=True)]
+
+
+def joint(kind, sites):
+    """(tokens, K): p(z = k, w | d) of every token, 0 where the topic is not allowed."""
+    return np.array([np.where(allowed(kind)[d], sites["topic_probs"][d], 0) * sites["word_probs"][:, w] for d, w in TOKENS])
+
+
+@every_kind
+def test_program_and_algebra_are_sums_over_the_topics_of_tokens(kind):
+    """Log p(x_d | θ) of every document, with its multinomial coefficient; and the program's, with and without topics."""
+    found, sites, given = values(kind)
+    log_likelihood = arrangements()
+    np.add.at(log_likelihood, [d for d, _ in TOKENS], np.log(joint(kind, sites).sum(1)))
+    assert near(found["log_partition"], log_likelihood, rtol=1e-13, atol=1e-13)
+    assert near(found["marginal"], found["log_prior"] + log_likelihood.sum(), rtol=1e-12)
+    drawn = sum(np.log(sites["topic_probs"][d, k] * sites["word_probs"][k, w]) for d, w, k in given)
+    assert near(found["complete"], found["log_prior"] + arrangements().sum() + drawn, rtol=1e-12)
+
+
+def test_the_prior_is_a_dirichlet_of_every_document_and_topic():
+    found, sites, _ = values("asymmetric")
+    alpha, eta = OPTIONS["asymmetric"]["topic_concentration"], OPTIONS["asymmetric"]["word_concentration"]
+    wanted = sum(stats.dirichlet(alpha).logpdf(row) for row in sites["topic_probs"])
+    assert near(found["log_prior"], wanted + sum(stats.dirichlet(eta).logpdf(row) for row in sites["word_probs"]), rtol=1e-12)
+    assert values("flat")[0]["log_prior"] == 0
+
+
+@every_kind
+def test_expected_topics_are_those_of_the_tokens(kind):
+    """By document and by word; entropy and energy of all tokens; and the gradient of the log partition is the statistics."""
+    found, sites, _ = values(kind)
+    probs = joint(kind, sites)
+    share = probs / probs.sum(1, keepdims=True)
+    topic, word = np.zeros((len(DOCUMENTS), 2)), np.zeros((2, 3))
+    entropy = np.zeros(len(DOCUMENTS))
+    for (d, w), row in zip(TOKENS, share, strict=True):
+        topic[d] += row
+        word[:, w] += row
+        entropy[d] += stats.entropy(row)
+    assert near(found["statistics"]["topic_probs"], topic, atol=1e-13)
+    assert near(found["statistics"]["word_probs"], word, atol=1e-13)
+    assert near(found["entropy"], entropy, atol=1e-12)
+    assert near(found["log_partition"] - found["energy"], entropy, atol=1e-12)
+    total = COUNTS.sum(1)[:, None]
+    assert near(found["report"], np.where(total > 0, topic / np.maximum(total, 1), 0.5), atol=1e-13)
+    assert near(found["gradient"]["topic_probs"], topic, atol=1e-12)
+    assert near(found["gradient"]["word_probs"], word, atol=1e-12)
+    hard = np.zeros((2, 3))
+    for (_, w), row in zip(TOKENS, share, strict=True):
+        hard[row.argmax(), w] += 1
+    assert near(found["mode"]["word_probs"], hard)
+
+
+@pytest.mark.parametrize("method", ["em", "cavi"])
+def test_methods_climb_and_em_finds_what_map_does(method):
+    """The objective rises to 1e-9; EM and the delta guide reach one maximum from one start."""
+    model, data = build()
+    tree = fit(model, data, method, start=random_sites(), max_iter=200, tol=1e-13, progress=False)
+    objective = np.asarray(tree["optimization"].to_dataset()["objective"])[0]
+    objective = objective[np.isfinite(objective)]
+    assert (np.diff(objective) > -1e-9).all()
+    if method == "em":
+        other = fit(model, data, "map", start=random_sites(), progress=False)
+        value = float(np.asarray(other["functionals"].to_dataset()["log_joint"]).ravel()[0])
+        assert value == pytest.approx(objective[-1], abs=1e-6)
+
+
+@cache
+def exact():
+    """Posterior means of θ_d1 θ_d2, whatever the labels, by the collapsed joint of all 2⁷ assignments of the default prior."""
+    alpha, eta = np.full(2, 1.1), np.full(3, 1.1)
+    logs, means = [], []
+    for z in product(range(2), repeat=len(TOKENS)):
+        topic, word = np.zeros((len(DOCUMENTS), 2)), np.zeros((2, 3))
+        for (d, w), k in zip(TOKENS, z, strict=True):
+            topic[d, k] += 1
+            word[k, w] += 1
+        both = [gammaln(part).sum() - gammaln(part.sum(1)).sum() for part in (topic + alpha, word + eta)]
+        logs.append(sum(both))
+        a, b = topic + alpha, word + eta
+        a0, b0 = a.sum(1), b.sum(1)
+        means.append([(a[:, 0] * a[:, 1] / (a0 * (a0 + 1))).sum(), (b[0] / b0[0] * b[1] / b0[1]).sum()])
+    share = np.exp(np.array(logs) - logsumexp(logs))
+    return share @ np.array(means)
+
+
+@pytest.mark.parametrize(("method", "draws"), [("gibbs", 4000), ("nuts", 1000)])
+def test_samplers_have_the_exact_posterior_means(method, draws):
+    """Σ_d θ_d1 θ_d2 and Σ_v β_1v β_2v, within 5 standard errors by batch means: false alarms of 1e-6 each."""
+    model, data = build()
+    tree = fit(model, data, method, num_samples=draws, num_chains=4, seed=1, progress=False)
+    theta, beta = (np.asarray(tree["posterior_raw"].to_dataset()[name]) for name in ("topic_probs", "word_probs"))
+    for value, wanted in zip((theta.prod(-1).sum(-1), beta.prod(-2).sum(-1)), exact(), strict=True):
+        batches = value.reshape(4 * 20, -1).mean(1)
+        assert abs(value.mean() - wanted) < 5 * batches.std(ddof=1) / np.sqrt(len(batches))
+
+
+def test_every_source_of_counts_is_one_model():
+    """Documents, a dense and a sparse table; words in another order of columns."""
+    sites = random_sites()
+    wanted = values("default")[0]["marginal"]
+    table = Data("table", COUNTS, tuple(WORDS))
+    shuffled = Data("table", COUNTS[:, [2, 0, 1]], ("c", "a", "b"))
+    for data in (table, table._replace(x=sparse.csr_array(COUNTS))):
+        model = build(data=data)[0]
+        for rows in (data, shuffled, documents(DOCUMENTS)):
+            found, _ = log_density(model.spec, (model.hyper, model.rows(rows)), {}, sites)
+            assert near(found, wanted, rtol=1e-13)
+
+
+def test_all_methods_run_and_are_compared():
+    """One table of them all; laplace and nuts read the program, the others the algebra."""
+    model, data = build()
+    small = {"gibbs": {"num_samples": 50}, "nuts": {"num_samples": 50, "num_warmup": 50}, "cavi": {"num_samples": 50}}
+    methods = ("em", "hard_em", "stochastic_em", "map", "cavi", "gibbs", "laplace")
+    found = compare({method: fit(model, data, method, progress=False, **small.get(method, {})) for method in methods}).table
+    assert np.isfinite(found["log joint"]).all()
+    with pytest.raises(ZooError, match="exact"):
+        fit(model, data, "exact")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Corpora and what people give
+
+
+def test_bars_are_found():
+    """EM from its best start: every one of the ten bars within 0.1 of total variation of a topic of its own."""
+    data = bars(300, 60, seed=1)
+    tree = fit(MODELS["latent_dirichlet"](data), data, "em", max_iter=300, progress=False)
+    found = np.asarray(tree["point_estimate"].to_dataset()["word_probs"])
+    distance = 0.5 * np.abs(found[:, None, :] - bar_pictures()[None]).sum(-1)
+    assert sorted(distance.argmin(0)) == list(range(10))
+    assert distance.min(0).max() < 0.1
+
+
+def test_the_reference_that_ships_with_python():
+    """A document a topic, words of two documents or more, and no stop words."""
+    data = python_topics()
+    assert data.num_rows > 50
+    assert min((data.x > 0).sum(0)) >= 2
+    assert not {"the", "and", "of"} & set(data.columns)
+    with pytest.raises(ZooError, match="no word is left"):
+        bags_of_texts(["a b", "12 34"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_topics": 0}, "num_topics must be a whole number above 0"),
+        ({"topic_concentration": 0.0}, "topic_concentration must be finite and above 0"),
+        ({"topic_concentration": [1.0, 1.0, 1.0]}, "expected a number or numbers of shape"),
+        ({"word_concentration": -1.0}, "word_concentration must be finite and above 0"),
+        ({"prior": "weak"}, "is not one of default, flat"),
+        ({"labelled": True}, "has no labels"),
+        ({"seeds": {"x": ["z"]}}, "'z' is no word of this corpus"),
+        ({"seeds": {"x": ["a"], "y": ["b"], "z": ["c"]}}, "give num_topics=3"),
+        ({"seeds": {"x": ["a"]}, "prior": "flat"}, "no place for seeds"),
+    ],
+)
+def test_options_that_do_not_fit(options, message):
+    with pytest.raises(ZooError, match=message):
+        MODELS["latent_dirichlet"](documents(DOCUMENTS), **({"num_topics": 2} | options))
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [([[1.0, -1.0]], "counts cannot be negative"), ([[0.5, 1.0]], "whole numbers"), ([[np.nan, 1.0], [1.0, 1.0]], "missing")],
+)
+def test_what_are_no_counts(x, message):
+    with pytest.raises(ZooError, match=message):
+        MODELS["latent_dirichlet"](Data("x", np.array(x), ("a", "b")))
+
+
+def test_other_documents_have_proportions_of_their_own():
+    model, _ = build()
+    with pytest.raises(ZooError, match="topic proportions of the model are those of 4"):
+        model.rows(documents(DOCUMENTS[:2]))
+
+
+def test_seeds_name_topics_and_weigh_their_words():
+    model = MODELS["latent_dirichlet"](documents(DOCUMENTS), num_topics=2, seeds={"x": ["b", "c"]}, seed_weight=5.0)
+    assert model.coords["topic"] == ["x", "1"]
+    assert near(model.hyper["word_concentration"] - 1.1, [[0, 5, 5], [0, 0, 0]], atol=1e-12)
+    assert model.symmetry is None
+
+
+@pytest.mark.parametrize("documents_", [[["a", "a"]], [["a"], ["a", "a"]], [["a", "b"]], [[], ["b"]]])
+def test_tiny_corpora(documents_):
+    """One document, one word, more topics than words, an empty document: finite and climbing."""
+    data = documents(documents_)
+    tree = fit(MODELS["latent_dirichlet"](data, num_topics=3), data, "em", progress=False)
+    assert np.isfinite(np.asarray(tree["functionals"].to_dataset()["log_joint"])).all()
