@@ -161,7 +161,9 @@ def _lost(weights: Weights, possible: Array, found: States, steps: Steps) -> Arr
     may_stop = (possible & (weights.stop > -jnp.inf)[None, None]).any(2)
     begins = jnp.zeros_like(steps.there).at[0].set(True) if steps.first is None else steps.first
     began = (weights.start > -jnp.inf) & (jnp.exp(weights.start) < least)
-    unsure = jnp.roll(steps.continues[..., None] & leads & (expected < least), 1, axis=0) | (begins[..., None] & began)
+    unsure = jnp.roll(steps.continues[..., None] & leads & (expected < least), 1, axis=0) | (
+        begins[..., None] & began[None, None]
+    )
     ends = steps.there & ~steps.continues
     nowhere = (steps.there & (found.scale == 0) & possible.any(2)).any() | (ends & may_stop & (stops < least)).any()
 
