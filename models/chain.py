@@ -19,7 +19,7 @@ from jax import Array, lax
 
 from models.base import Latent
 from models.lanes import Lanes, by_row, cells, firsts, lasts, of_row, row_by_row, side_by_side
-from models.log_recursions import filter_logs, smooth_logs
+from models.log_recursions import filter_logs, logsumexp, smooth_logs
 from models.paths import Counts, Logs, Pairs, Path, followed, pair_counts, states_in_logs, weighed
 from models.recursions import FEW, UNROLL, States, Steps, Weights, filter_states, finite, smooth, unless_vain
 
@@ -74,7 +74,7 @@ def forward(local: Chain) -> Filtered:
 
     def in_logs() -> tuple[Array, Array]:
         logs = filter_logs(weights, steps)
-        worth = jax.nn.logsumexp(lasts(local.lanes, logs.state) + local.stop[None, :], axis=-1)
+        worth = logsumexp(lasts(local.lanes, logs.state) + local.stop[None, :], axis=-1)
         return jnp.where(steps.there, logs.scale, 0.0), worth
 
     return Filtered(local, found, *unless_vain(found.lost, in_logs, (density, end)))

@@ -8,9 +8,15 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import Array, lax
-from jax.nn import logsumexp
 
-from models.recursions import Steps, Weights, finite
+from models.recursions import Steps, Weights, divisor, finite
+
+
+def logsumexp(terms: Array, axis: int) -> Array:
+    """−∞ where all terms are, and then of derivative 0: that of the library's is no number, also forward."""
+    largest = finite(lax.stop_gradient(terms.max(axis)))
+    total = jnp.exp(terms - jnp.expand_dims(largest, axis)).sum(axis)
+    return jnp.where(total > 0, jnp.log(divisor(total)) + largest, -jnp.inf)
 
 
 class LogStates(NamedTuple):

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from models.lanes import rounded_up
 from models.steps import Timed, rows_shape
 
 FEWEST = 8  # steps: shorter sequences are all padded to that
@@ -15,11 +16,8 @@ MANY = 100_000  # cells, side by side, from which to compute what is not there t
 
 
 def padded_length(length: int) -> int:
-    """The next of four sizes to a doubling, 8, 10, 12, 14, 16, 20, 24, …: at most a quarter more from 8 on."""
-    if length <= FEWEST:
-        return FEWEST
-    unit = 2 ** ((length - 1).bit_length() - 3)
-    return -(-length // unit) * unit
+    """The next of four sizes to a doubling, 8 at least."""
+    return rounded_up(max(length, FEWEST))
 
 
 def padded(rows: Any) -> Any:

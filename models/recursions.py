@@ -23,7 +23,6 @@ FEW = 16  # states up to which a product is written out
 UNROLL = 2  # steps of a loop that the compiler sees together
 LONG = 4096  # steps from which blocks pay, if a step has
 NARROW = 4096  # numbers at most
-NEGLIGIBLE = 1e-280  # what is lost beside a number of that size is lost in its rounding
 
 
 class Weights(NamedTuple):
@@ -50,7 +49,7 @@ class States(NamedTuple):
     weight: Array  # (L, R, S): exp(emission − largest), 0 for a state that the steps before do not lead to
     scale: Array  # (L, R): what a state is divided by; 1 where there is no step
     largest: Array  # (L, R): the largest emission of a state that can be reached; 0 where there is no step
-    lost: Array  # (): whether something was too small for a number and is not negligible
+    lost: Array  # (): whether something was too small for a number and may be worth something later
 
 
 class Ways(NamedTuple):
@@ -67,6 +66,11 @@ def product(states: Array, matrix: Array) -> Array:
     if size > FEW:
         return states @ matrix
     return reduce(jnp.add, (states[:, i, None] * matrix[i][None, :] for i in range(size)))
+
+
+def negligible(dtype: Any) -> float:
+    """What falls below the smallest number is lost in the rounding of one of that size, and of what that is a part of."""
+    return float(jnp.finfo(dtype).tiny) / float(jnp.finfo(dtype).eps) ** 2
 
 
 def divisor(total: Array) -> Array:
@@ -87,7 +91,7 @@ def filter_states(weights: Weights, steps: Steps) -> States:
     """α_{t+1} = (α_t · transition) ∘ exp(emission_{t+1}), α of sum one, from the start. Forward differentiation alone."""
     length, rows, size = steps.emission.shape
     start, transition = jnp.exp(weights.start), jnp.exp(weights.step)
-    small = _smallest(weights) < NEGLIGIBLE
+    small = _smallest(weights) < negligible(start.dtype)
     possible = unless_vain(small & (size > 1), lambda: _reachable(weights, steps), jnp.ones(steps.emission.shape, bool))
     emission = jnp.where(possible, steps.emission, -jnp.inf)
     largest = finite(emission.max(-1))
@@ -103,8 +107,8 @@ def filter_states(weights: Weights, steps: Steps) -> States:
         expected = _beginnings(expected, transition, _ends(transition, cut), blocks)
         state, scale = (_joined(leaf, blocks, length) for leaf in _filter(expected, start, transition, cut))
     scale, largest = jnp.where(steps.there, scale, 1.0), jnp.where(steps.there, largest, 0.0)
-    lost = unless_vain(small, lambda: _lost(weights, possible, state, steps), jnp.zeros((), bool))
-    return States(state, weight, scale, largest, lost)
+    found = States(state, weight, scale, largest, jnp.zeros((), bool))
+    return found._replace(lost=unless_vain(small, lambda: _lost(weights, possible, found, steps), found.lost))
 
 
 def finite(largest: Array) -> Array:
@@ -143,21 +147,46 @@ def _reachable(weights: Weights, steps: Steps) -> Array:
     return lax.scan(advance, begin, (steps.emission, steps.first))[1]
 
 
-def _lost(weights: Weights, possible: Array, state: Array, steps: Steps) -> Array:
-    """Whether a state that can be reached was next to nothing as seen from the step before, or the only way to stop was.
+def _lost(weights: Weights, possible: Array, found: States, steps: Steps) -> Array:
+    """Whether states that were next to nothing as seen from the step before may be worth something later.
 
-    Its own probability is then not one that was rounded: with what fell below the smallest number it might be anything.
+    Their own probability is not one that was rounded: with what fell below the smallest number it might be anything up to
+    `negligible`. Or that of the only way to stop, or of every way on.
     """
-    size = weights.start.shape[0]
-    known = state.reshape(-1, size)
-    expected = (known @ jnp.exp(weights.step)).reshape(state.shape)
+    size, least = weights.start.shape[0], negligible(found.state.dtype)
+    known = found.state.reshape(-1, size)
+    expected = (known @ jnp.exp(weights.step)).reshape(found.state.shape)
     leads = (possible[..., None] & (weights.step > -jnp.inf)[None, None]).any(2)
-    stops = (known @ jnp.exp(weights.stop)).reshape(state.shape[:2])
+    stops = (known @ jnp.exp(weights.stop)).reshape(found.scale.shape)
     may_stop = (possible & (weights.stop > -jnp.inf)[None, None]).any(2)
-    began = (weights.start > -jnp.inf) & (jnp.exp(weights.start) < NEGLIGIBLE)
-    on_the_way = (steps.continues[..., None] & leads & (expected < NEGLIGIBLE)).any()
-    at_the_end = (steps.there & ~steps.continues & may_stop & (stops < NEGLIGIBLE)).any()
-    return began.any() | on_the_way | at_the_end
+    begins = jnp.zeros_like(steps.there).at[0].set(True) if steps.first is None else steps.first
+    began = (weights.start > -jnp.inf) & (jnp.exp(weights.start) < least)
+    unsure = jnp.roll(steps.continues[..., None] & leads & (expected < least), 1, axis=0) | (
+        begins[..., None] & began[None, None]
+    )
+    ends = steps.there & ~steps.continues
+    nowhere = (steps.there & (found.scale == 0) & possible.any(2)).any() | (ends & may_stop & (stops < least)).any()
+
+    def matters() -> Array:
+        most = _at_most(weights, unsure, found, begins)
+        share = jnp.where(ends, (most @ jnp.exp(weights.stop)) / divisor(stops), 0.0)
+        bound = jnp.finfo(found.state.dtype).eps / least
+        return (steps.there & ~((most.sum(-1) <= bound) & (share <= bound))).any()
+
+    return nowhere | unless_vain(unsure.any() & ~nowhere, matters, nowhere)
+
+
+def _at_most(weights: Weights, unsure: Array, found: States, begins: Array) -> Array:
+    """(L, R, S): the probability of states by ways that were ``unsure`` at some step, had each been `negligible`, over that."""
+    transition = jnp.exp(weights.step)
+
+    def advance(before: Array, here: tuple[Array, ...]) -> tuple[Array, Array]:
+        weight, inverse, unsure, begins = here
+        most = (jnp.where(begins[:, None], 0.0, product(before, transition)) + unsure) * weight * inverse[:, None]
+        return most, most
+
+    everything = (found.weight, 1 / divisor(found.scale), unsure.astype(transition.dtype), begins)
+    return lax.scan(advance, jnp.zeros_like(found.state[0]), everything, unroll=UNROLL)[1]
 
 
 def _filter(expected: Array, start: Array, transition: Array, steps: Steps) -> tuple[Array, Array]:
@@ -255,7 +284,7 @@ def _smooth(ahead: Array, transition: Array, stop: Array, share: Array, states: 
         ahead = jnp.where(continues[:, None], ahead, 0.0)
         beta = jnp.where(continues[:, None], product(ahead, transition.T), stop[None, :])
         possible = there[:, None] & (state > 0)  # of a state that is not, β may overflow
-        following = jnp.where(possible, weight * beta * inverse[:, None], 0.0)
+        following = jnp.where(possible, weight * inverse[:, None] * beta, 0.0)  # both weight and β may be next to nothing
         both = jnp.where(possible, state * beta * share[:, None], 0.0)
         following, both = lax.optimization_barrier((following, both))  # or each of their readers computes them anew
         if alone:

@@ -10,11 +10,13 @@ from naive import near
 from naive_chain import Weights, log, summed
 from scipy import stats
 
-from models.chain import Chain, chain, forward, k_best, sample_states, viterbi
+from models.chain import Chain, _steps, _weights, chain, forward, k_best, sample_states, viterbi
 from models.lanes import Lanes, by_row, cells, firsts, laid_out, lasts, of_row, packed, row_by_row, side_by_side
+from models.log_recursions import filter_logs, smooth_logs
 from models.paths import Path, in_lanes, pair_counts
 
 LENGTHS = np.array([2, 6, 1, 1, 5, 3, 1, 2, 1])
+EMISSION = np.array([[-5.7, 32.8], [-44.5, 10.9], [43.2, -24.0], [-15.4, -154.0]])
 
 
 def lanes_of(lengths) -> Lanes:
@@ -25,7 +27,7 @@ def lanes_of(lengths) -> Lanes:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_every_step_has_a_cell_of_its_own(seed):
-    """And no lane is longer than the steps shared out and one row more (Graham's bound)."""
+    """And no lane is longer than the steps shared out and one row more (Graham's bound), rounded up."""
     lengths = np.random.default_rng(seed).geometric(0.1, 50)
     lanes = lanes_of(lengths)
     found = jax.tree.map(np.asarray, cells(lanes))
@@ -34,8 +36,15 @@ def test_every_step_has_a_cell_of_its_own(seed):
     assert (found.first.sum(), (found.there & ~found.continues).sum()) == (len(lengths), len(lengths))
     assert (found.row[~found.there] == len(lengths)).all()
     number, longest = lanes.extent.lanes, lengths.max()
-    assert longest <= lanes.extent.steps <= lengths.sum() / number + longest * (1 - 1 / number)
-    assert (number - 1) * longest < lengths.sum() <= number * longest
+    assert longest <= lanes.extent.steps <= 1.25 * (lengths.sum() / number + longest * (1 - 1 / number))
+    assert 0.75 * (number - 1) * longest < lengths.sum() <= number * longest
+
+
+def test_rows_of_other_lengths_mostly_share_a_compilation():
+    """As many rows and the same longest: lanes and their steps have one of two neighbouring sizes each, at most."""
+    rng = np.random.default_rng(0)
+    extents = {lanes_of(np.append(500, rng.integers(1, 400, 199))).extent for _ in range(20)}
+    assert len(extents) <= 4
 
 
 @pytest.mark.parametrize("lengths", [[7], [4, 4, 4], [5, 4, 5, 4], [9, 1]])
@@ -190,6 +199,77 @@ def test_what_is_lost_beside_a_likelier_state_is_found_again(name, kind):
         assert (probs[place] > 1e-12).all()
     assert near(pair, sum(row.pair for row in wanted), atol=1e-10)
     assert near(gradient, pair, atol=1e-12)
+
+
+@jax.jit
+def filtered_and_smoothed(local: Chain):
+    found, logs, mean = forward(local), filter_logs(_weights(local), _steps(local)), chain.mean(None, local)
+    _, ways = smooth_logs(_weights(local), _steps(local), jnp.broadcast_to(found.end[None], found.density.shape))
+    return found.found.lost, found.density, logs.scale, mean.state, ways.both
+
+
+@pytest.mark.parametrize(
+    ("name", "step", "outlier", "is_lost"),
+    [
+        ("from left to right", [[0.95, 0.05], [0.0, 1.0]], 0.0, False),
+        ("one step like those before", [[0.95, 0.05], [0.0, 1.0]], 40.0, True),
+        ("never over", np.eye(2), 0.0, False),
+    ],
+)
+def test_a_state_that_was_left_for_good_is_not_lost(name, step, outlier, is_lost):
+    """It is next to nothing, and nothing later is like it. If a step is, the densities up to there have it; all are as in
+    logarithms: 300 steps of numbers of size 1000, 1e-11.
+    """
+    x = np.where(np.arange(300) < 100, 0.0, 40.0) if name != "never over" else np.full(300, 40.0)
+    x[250] -= outlier
+    emission = -0.5 * (x[:, None, None] - np.array([0.0, 40.0])) ** 2
+    parts = (jnp.asarray(log(part)) for part in ([0.5, 0.5], step, [1.0, 1.0]))
+    lost, density, density_in_logs, state, state_in_logs = filtered_and_smoothed(
+        Chain(*parts, jnp.asarray(emission), side_by_side(jnp.array([300]), 300))
+    )
+    assert bool(lost) is is_lost
+    assert near(density, density_in_logs, rtol=1e-11, atol=1e-11)
+    assert near(state, state_in_logs, atol=1e-11)
+
+
+@pytest.mark.parametrize("kind", ["side by side", "packed"])
+@pytest.mark.parametrize("name", ["no way over", "the only one that stops"])
+def test_single_precision_loses_nothing_either(name, kind):
+    """Its smallest number is 1e-38. Sums of numbers of size 1000, rounded at 6e-8 each: 1e-5, and 1e-2 of probabilities."""
+    local, wanted, _ = lost_of(name, kind)
+    with jax.enable_x64(False):
+        single = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32 if leaf.dtype == jnp.float64 else jnp.int32), local)
+        log_partition, state, pair, *_ = jax.tree.map(np.asarray, verbs(single))
+    assert log_partition.dtype == np.float32
+    assert near(log_partition, [row.log_partition for row in wanted], rtol=1e-5)
+    assert near(pair, sum(row.pair for row in wanted), atol=1e-2)
+    for n, row in enumerate(wanted):
+        assert near(state[n, : len(row.state)], row.state, atol=1e-2)
+
+
+def test_numbers_that_are_small_together():
+    """Next to nothing are the weight of a step, the way to it, and the stop: their product is no number, their ratio is."""
+    row = Weights(np.array([-300.0, 0]), np.array([[-280.0, 0], [-np.inf, -630]]), np.array([-np.inf, -630.0]), EMISSION)
+    wanted, lanes = summed(row), side_by_side(jnp.array([4]), 4)
+    local = Chain(*map(jnp.asarray, row[:3]), jnp.asarray(row.emission)[:, None], lanes)
+    assert not forward(local).found.lost
+    assert near(chain.report(chain.mean(None, local))[0], wanted.state, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["no way over", "the only one that stops"])
+def test_second_derivatives_in_logarithms(name):
+    """By the change of where the second state's emissions stand: the variance of how often it is visited."""
+    local, wanted, _ = lost_of(name, "side by side")
+    towards = jnp.array([0.0, 1.0])
+
+    def total(shift):
+        return chain.log_partition(local._replace(emission=local.emission + shift * towards)).sum()
+
+    variance = 0.0
+    for row in wanted:
+        probs, visits = np.exp(row.logs - row.log_partition), row.paths.sum(1)
+        variance += probs @ visits**2 - (probs @ visits) ** 2
+    assert near(jax.jit(jax.hessian(total))(0.0), variance, atol=1e-9)
 
 
 def test_many_chains_at_once_lose_nothing():
