@@ -11,7 +11,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from inference.program import trace_point
-from inference.sweep import BLOCK, num_rows, responsibilities
+from inference.sweep import BLOCK, num_rows, responsibilities, weighted_sum
 from models.base import Algebra, Hyper, Model, Pytree, Sites, Stats, log_prior
 from models.rows import spread
 
@@ -96,8 +96,8 @@ def _chunk(
 
     def one(sites: Sites) -> tuple[Array | None, dict[str, Any]]:
         at = point(static, hyper, prior, rows, sites, jnp.float32, BLOCK // group)
-        weighted = at["log_likelihood"] if weight is None else weight * at["log_likelihood"]
-        log_likelihood = weighted.sum()
+        each = at["log_likelihood"]
+        log_likelihood = each.sum() if weight is None else weighted_sum(weight, each)
         functionals = dict(static.functionals(hyper, sites, witnessed(at["latents"], sites)))
         if at["entropy"] is not None:
             functionals["entropy"] = jnp.average(at["entropy"], weights=weight)

@@ -53,6 +53,11 @@ def rows_weight(rows: Pytree) -> Array:
     return jnp.ones(num_rows(rows), jax.tree.leaves(rows)[0].dtype) if weight is None else weight
 
 
+def weighted_sum(weight: Array, value: Array) -> Array:
+    """Σ_n weight_n value_n, where 0 · (−∞) = 0: an impossible row without weight is not there."""
+    return jnp.where(weight == 0, 0.0, weight * value).sum()
+
+
 def _at_once(rows: Pytree, size: int) -> bool:
     """Whether all rows are one block: few are, and those that lie together (``whole``)."""
     return num_rows(rows) <= size or getattr(rows, "whole", False)
@@ -101,9 +106,9 @@ def local_step(algebra: Algebra, verb: str, hyper: Hyper, key: Array, T: Stats, 
         features = algebra.features(hyper, rows)
         local = natural_parameters(features)
         z = latent_verb(key, local)
-        log_partition = (weight * algebra.latent.log_partition(local)).sum()
+        log_partition = weighted_sum(weight, algebra.latent.log_partition(local))
         # Only a hard z needs its energy; for a soft one it would be one more pass over the block.
-        energy = (weight * algebra.latent.energy(z, local)).sum() if verb == "mode" else log_partition
+        energy = weighted_sum(weight, algebra.latent.energy(z, local)) if verb == "mode" else log_partition
         return Local(algebra.statistics(weight, z, features), log_partition, energy)
 
     return block_sum(block, key, rows)

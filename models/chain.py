@@ -23,8 +23,6 @@ from models.log_recursions import filter_logs, logsumexp, smooth_logs
 from models.paths import Counts, Logs, Pairs, Path, followed, pair_counts, states_in_logs, weighed
 from models.recursions import FEW, UNROLL, States, Steps, Weights, filter_states, finite, smooth, unless_vain
 
-ROUNDED = 100  # units in the last place by which a sum over a row is wrong at most
-
 
 class Chain(NamedTuple):
     """Natural parameters of the states of N rows."""
@@ -81,7 +79,10 @@ def forward(local: Chain) -> Filtered:
 
 
 def prepared(local: Chain) -> Filtered:
-    """Natural parameters with the forward recursion run once, for all verbs of a sweep."""
+    """Natural parameters with the forward recursion run once, for all verbs of a sweep.
+
+    Of these, the log partition alone may be differentiated.
+    """
     return forward(lax.stop_gradient(local))._replace(chain=local)
 
 
@@ -304,10 +305,10 @@ def _report(z: Path) -> Array:
 
 
 def _entropy(z: Path, local: Chain | Filtered) -> Array:
-    """0 where it is no more than what two long sums, of a path that is known, are rounded by."""
-    total = _log_partition(local)
-    found = total - _energy(z, local)
-    return jnp.where(jnp.abs(found) <= ROUNDED * jnp.finfo(total.dtype).eps * jnp.abs(total), 0.0, found)
+    """0 where one state is possible at every step, not the difference of two long sums that are rounded."""
+    lanes, choices = natural(local).lanes, (natural(local).emission > -jnp.inf).sum(-1)
+    known = by_row(lanes, (choices > 1).astype(z.state.dtype)) == 0
+    return jnp.where(known, 0.0, _log_partition(local) - _energy(z, local))
 
 
 chain = Latent(

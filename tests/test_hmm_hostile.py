@@ -8,7 +8,7 @@ from naive_chain import CELLS, KNOWN, build, random_sites, steps, summed, weight
 from scipy import sparse
 from test_hmm import STATES
 
-from inference import log_likelihood
+from inference import fit, log_likelihood
 from models import MODELS, Data, ZooError, load_data
 from models.documents import documents
 
@@ -159,3 +159,17 @@ def test_a_chain_that_may_never_stop_has_no_expected_length():
     assert length([0.4, 0.6], [[0.9, 0.1, 0.0], [0.3, 0.7, 0.0]]) == np.inf
     assert length([1.0, 0.0], [[0.5, 0.0, 0.5], [0.0, 1.0, 0.0]]) == pytest.approx(2.0)  # the other state is never reached
     assert length([0.9, 0.1], [[0.5, 0.0, 0.5], [0.0, 1.0, 0.0]]) == np.inf
+
+
+def test_a_sequence_without_weight_may_be_impossible():
+    """Maximum likelihood gives a symbol of its own no probability, and is that of the other sequences."""
+    texts = [["a", "b", "a"], ["b", "a"], ["a", "c"]]
+    weighed = load_data(documents(texts), weight=np.array([1.0, 1.0, 0.0]))
+    model = MODELS["hmm"](weighed, prior="flat")
+    sites = random_sites("categorical") | {"emission_probs": np.array([[0.6, 0.4, 0.0], [0.3, 0.7, 0.0]])}
+    found = float(
+        fit(model, weighed, "em", start=sites, max_iter=3, tol=0, progress=False)["functionals"]["log_likelihood"].max()
+    )
+    others = documents(texts[:2], ["a", "b", "c"])
+    alone = fit(MODELS["hmm"](others, prior="flat"), others, "em", start=sites, max_iter=3, tol=0, progress=False)
+    assert found == pytest.approx(float(alone["functionals"]["log_likelihood"].max()), rel=1e-12)
