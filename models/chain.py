@@ -188,7 +188,8 @@ def viterbi(local: Chain | Filtered) -> tuple[Array, Array]:
         best = emission + (reached if first is None else jnp.where(first[:, None], start, reached))
         return _largest(best, local.step), best
 
-    _, best = lax.scan(advance, start, (local.emission, place.first), unroll=UNROLL)
+    # Unrolled, as the sums are, these loops of comparisons take half as long again.
+    _, best = lax.scan(advance, start, (local.emission, place.first))
 
     def back(later: Array, here: tuple[Array, Array]) -> tuple[Array, Array]:
         best, continues = here
@@ -196,7 +197,7 @@ def viterbi(local: Chain | Filtered) -> tuple[Array, Array]:
         return state, state
 
     none = jnp.zeros(best.shape[1], int)
-    _, states = lax.scan(back, none, (best, place.continues), reverse=True, unroll=UNROLL)
+    _, states = lax.scan(back, none, (best, place.continues), reverse=True)
     return states, (lasts(local.lanes, best) + local.stop[None, :]).max(-1)
 
 
