@@ -51,7 +51,7 @@ def corpus_of_counts(counts: Any) -> Corpus:
     rows = sparse.csr_array(counts, copy=True)
     rows.sum_duplicates()
     often = np.asarray(rows.data)
-    whole = often.astype(np.int64) if np.isfinite(often).all() else np.full(len(often), -1)
+    whole = np.where(np.isfinite(often), often, -1).astype(np.int64)
     wrong = (whole < 0) | (whole != often)
     if wrong.any():
         place = np.searchsorted(rows.indptr, wrong.argmax(), side="right") - 1

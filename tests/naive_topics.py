@@ -25,7 +25,9 @@ def log_joint(corpus, topic, prior):
         words[k, v] += 1
     allowed = np.ones_like(documents, dtype=bool) if prior.allowed is None else prior.allowed
     eta = np.broadcast_to(prior.eta, (K, V))
-    total = sum(log_dirichlet_multinomial(row, np.where(allowed[d], prior.alpha, 0.0)) for d, row in enumerate(documents) if row.any())
+    total = sum(
+        log_dirichlet_multinomial(row, np.where(allowed[d], prior.alpha, 0.0)) for d, row in enumerate(documents) if row.any()
+    )
     return total + sum(log_dirichlet_multinomial(words[k], eta[k]) for k in range(K))
 
 
