@@ -1,7 +1,7 @@
 """Eight numbers at once in Numba: a type for a vector of doubles and the few operations that the samplers need of it.
 
-LLVM turns them into the instructions of whatever processor there is. `compiled` makes functions of them. Numba's cache of a
-function looks at the date of that function's own file: whoever changes this file has to change those that use it.
+LLVM turns them into the instructions of whatever processor there is. `compiled` makes functions of them. Numba's cache knows a
+function by the content of its own file alone: whoever changes this file must empty the cache, or change the files that use it.
 """
 
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """Collapsed Gibbs sampling of topics: each kernel against the joint, against all states, and against the prior it samples."""
 
+import subprocess
+import sys
 from functools import cache
 
 import numpy as np
@@ -205,3 +207,15 @@ def test_refusals():
     prior = topic_prior(corpus, 2, 1.0, np.ones((2, 3)))
     with pytest.raises(ZooError, match="number"):
         swept(corpus, prior, start_chain(corpus, prior, 0), 1, "many")
+
+
+def test_compiled_where_no_folder_can_be_written(monkeypatch):
+    """Numba refuses to cache then; the function is compiled all the same. Nothing of it is imported before it is needed."""
+    from numba.core.caching import CompileResultCacheImpl
+
+    from models.lanes import compiled
+
+    monkeypatch.setattr(CompileResultCacheImpl, "_locator_classes", [])
+    assert compiled(lambda x: x + 1)(1) == 2
+    code = "import models, models.token_sampler, models.tokens, sys; assert 'numba' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
