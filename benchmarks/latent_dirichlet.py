@@ -107,7 +107,7 @@ def lda(corpus: Corpus, num_topics: int) -> Run:
 
     def sweep(number: int) -> None:
         for _ in range(number):
-            np.random.default_rng(int(numbers[0] * 2**53)).shuffle(
+            rng.shuffle(numbers)  # as its own loop does
                 numbers
             )  # as its own loop does: one set of numbers, shuffled
             model._sample_topics(numbers)
