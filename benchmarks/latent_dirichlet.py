@@ -108,8 +108,6 @@ def lda(corpus: Corpus, num_topics: int) -> Run:
     def sweep(number: int) -> None:
         for _ in range(number):
             rng.shuffle(numbers)  # as its own loop does
-                numbers
-            )  # as its own loop does: one set of numbers, shuffled
             model._sample_topics(numbers)
 
     return Run(sweep, lambda: TopicCounts(np.zeros(0), model.ndz_, model.nzw_.T, model.nz_.astype(np.int64)))
