@@ -17,7 +17,20 @@ from typing import Any
 
 import numpy as np
 
-from models.lanes import LANES, add, add_product, compiled, count_up_to, last, load, next_random, running_sums, splat, store
+from models.lanes import (
+    LANES,
+    add,
+    add_product,
+    compiled,
+    count_up_to,
+    last,
+    load,
+    next_random,
+    prefetch,
+    running_sums,
+    splat,
+    store,
+)
 
 BRANCHLESS = 4  # vectors up to which a search looks at all of them
 
@@ -97,6 +110,9 @@ def few_topics(
             for i in range(begin - 1, end):  # prepares token i + 1, then draws token i
                 s0, s1, s2, s3, u = next_random(s0, s1, s2, s3)
                 then, next_total, own_row = 1 - now, 0.0, row
+                ahead = width * word[min(i + 3, len(word) - 1)]
+                for line in range(0, width, 2 * LANES):
+                    prefetch(counts, ahead + line)
                 if i + 1 < end:
                     row, k = width * word[i + 1], topic[i + 1]
                     eta_row = word[i + 1] * stride

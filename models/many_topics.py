@@ -200,7 +200,7 @@ def many_topics(
                 s0, s1, s2, s3, u = next_random(s0, s1, s2, s3)
                 v, k = word[i], np.int64(topic[i])
                 start, size = place[v], sizes[v]
-                ahead = place[word[min(i + 1, len(word) - 1)]]
+                ahead = place[word[min(i + 2, len(word) - 1)]]
                 if ahead < 0:
                     for line in range(0, width, 16):
                         prefetch(rows, -1 - ahead + line)
