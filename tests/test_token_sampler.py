@@ -66,14 +66,19 @@ def run(corpus, prior, kernel, draws, between=1, seed=0):
     return found
 
 
-@pytest.mark.parametrize(("kernel", "kind"), CASES)
-def test_frequencies_of_all_states(kernel, kind):
-    """Every one of 3⁵ states as often as its probability says: a χ² test of draws twenty sweeps apart, p above 1e-6.
+SMALL = [(kernel, kind, ((0, 1, 1), (), (2, 0)), 3) for kernel, kind in CASES]
+WIDE = [(kernel, kind, ((0, 1),), 40) for kernel, kind in CASES if kind in ("asymmetric", "allowed")]
 
-    Draws so far apart count as independent here, where topics hardly stick; rare states are taken together.
+
+@pytest.mark.parametrize(("kernel", "kind", "documents", "K"), SMALL + WIDE)
+def test_frequencies_of_all_states(kernel, kind, documents, K):
+    """Every one of K^T states as often as its probability says: a χ² test of draws twenty sweeps apart, p above 1e-6.
+
+    Draws so far apart count as independent here, where topics hardly stick; rare states are taken together. With three topics
+    `many_topics` keeps rows, with forty lists, and `few_topics` searches in its two ways.
     """
-    corpus = corpus_of_documents([[0, 1, 1], [], [2, 0]], 4)
-    prior = random_prior(np.random.default_rng(5), kind, corpus, 3)
+    corpus = corpus_of_documents(documents, 4)
+    prior = random_prior(np.random.default_rng(5), kind, corpus, K)
     states, probs = every_state(corpus, prior)
     places = {tuple(state): index for index, state in enumerate(states)}
     draws = run(corpus, prior, kernel, 20_000, between=20)
@@ -103,14 +108,15 @@ def test_posterior_means_of_an_enumerated_corpus(kernel):
     assert (np.abs(found.mean(0) - wanted) < 5.5 * batches.std(0, ddof=1) / np.sqrt(40)).all()
 
 
+@pytest.mark.parametrize("K", [4, 40])
 @pytest.mark.parametrize(("kernel", "kind"), CASES)
-def test_geweke(kernel, kind):
-    """Words drawn given topics and topics given words keep the prior: six functionals, |z| below 5.5, 4e-8 false alarms each.
+def test_geweke(kernel, kind, K):
+    """Words drawn given topics and topics given words keep the prior: eight functionals, |z| below 5.5, 4e-8 false alarms each.
 
-    Effective draws by batch means; the prior's own draws are independent.
+    Effective draws by batch means; the prior's own draws are independent. With forty topics `many_topics` has lists and rows.
     """
     rng = np.random.default_rng(11)
-    starts, V, K = np.array([0, 6, 6, 10, 13]), 5, 4
+    starts, V = np.array([0, 6, 6, 10, 13]), 5 if K == 4 else 2
     prior = random_prior(rng, kind, Corpus(np.zeros(13, np.int32), starts, V), K)
     eta = np.broadcast_to(prior.eta, (K, V))
 
@@ -118,7 +124,7 @@ def test_geweke(kernel, kind):
         counts = counted(corpus, topic, K)
         documents, words = (table.astype(float) for table in (counts.document_topic, counts.word_topic))
         squares = [(documents**2).sum(), (words**2).sum(), (counts.total.astype(float) ** 2).sum()]
-        return [*squares, documents[0, 0], words[0, 1], (topic[:-1] == topic[1:]).sum()]
+        return [*squares, documents[0, 0], words[0, 1], (topic[:-1] == topic[1:]).sum(), topic.sum(), (topic % 8).sum()]
 
     fresh = np.array([functionals(*generated(rng, starts, V, prior)) for _ in range(4000)])
     corpus, topic = generated(rng, starts, V, prior)
