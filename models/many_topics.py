@@ -29,7 +29,7 @@ from models.lanes import (
 )
 
 BLOCK = 32  # topics in one block: four vectors
-LISTED = 0.1  # share of topics up to which those of a word are a list: `python -m benchmarks latent_dirichlet sampler`
+LISTED = 0.1  # share of topics up to which those of a word are a list: `python -m benchmarks latent_dirichlet`
 
 
 @compiled

@@ -17,7 +17,7 @@ import numpy as np
 from models.data import ZooError
 from models.tokens import Corpus
 
-FEW = 200  # topics up to which all are computed: `python -m benchmarks latent_dirichlet sampler`
+FEW = 300  # topics up to which all are computed: `python -m benchmarks latent_dirichlet kernels`
 
 
 class TopicPrior(NamedTuple):
@@ -80,7 +80,7 @@ def _picked(rng: np.random.Generator, weights: np.ndarray, size: int) -> np.ndar
 
 
 def kernel_for(prior: TopicPrior) -> str:
-    """``many`` above 200 topics where all words have one η, ``few`` otherwise."""
+    """``many`` above 300 topics where all words have one η, ``few`` otherwise."""
     return "many" if len(prior.alpha) > FEW and prior.eta.ndim == 0 else "few"
 
 
