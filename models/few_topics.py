@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from models.lanes import (
+from models.vectors import (
     LANES,
     add,
     add_product,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from models.few_topics import concentration_of, largest_of
-from models.lanes import (
+from models.vectors import (
     LANES,
     add,
     add_product,
