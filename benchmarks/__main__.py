@@ -7,7 +7,7 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping
 
-from benchmarks import classifiers, factor_analysis, gmm, hmm, mixed_mixture
+from benchmarks import classifiers, factor_analysis, gmm, hmm, latent_dirichlet, mixed_mixture
 from benchmarks.measure import Target, print_header, print_targets
 
 # model -> part -> a function that measures, prints and returns the targets
@@ -17,6 +17,7 @@ BENCHMARKS: Mapping[str, Mapping[str, Callable[[], list[Target]]]] = {
     "mixed_mixture": mixed_mixture.PARTS,
     "factor_analysis": factor_analysis.PARTS,
     "hmm": hmm.PARTS,
+    "latent_dirichlet": latent_dirichlet.PARTS,
 }
 
 
