@@ -118,9 +118,12 @@ def finite(largest: Array) -> Array:
 
 def unless_vain(wanted: Array, function: Callable[[], Pytree], otherwise: Pytree) -> Pytree:
     """``function()`` where it is ``wanted``: many chains at once do not compute both, as they would of a branch."""
+    converted, inputs = jax.closure_convert(function)
 
     def body(carried: tuple[Pytree, Array]) -> tuple[Pytree, Array]:
-        return function(), jnp.zeros((), bool)
+        # Behind the barrier its inputs seem to change, or the compiler would compute what they decide ahead of the loop.
+        behind, _ = lax.optimization_barrier((tuple(inputs), carried[1]))
+        return converted(*behind), jnp.zeros((), bool)
 
     return lax.while_loop(lambda carried: carried[1], body, (otherwise, wanted))[0]
 
