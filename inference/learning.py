@@ -41,6 +41,8 @@ def learning_curve(
     table = as_data(data)
     if table.labels is None or not (table.labels >= 0).any():
         raise ZooError(f"{table.name} has no labels to learn from")
+    if table.starts is not None:
+        raise ZooError(f"learning_curve draws rows one by one, and those of {table.name} follow each other")
     labelled = np.flatnonzero(table.labels >= 0)
     sizes = sorted(set(map(int, sizes)))
     largest = sizes[-1] if sizes else 0

@@ -71,7 +71,7 @@ def test_labels_of_documents_are_no_states():
 
 
 def test_questions_about_rows_one_by_one_are_refused():
-    with pytest.raises(ZooError, match="those of hmm follow each other"):
+    with pytest.raises(ZooError, match="those of tagger follow each other"):
         learning_curve({"hmm": lambda data: MODELS["hmm"](data, 5, labelled=True)}, TAGGER, [20], seeds=[0], num_starts=1)
     with pytest.raises(ZooError, match="states of hmm depend on each other"):
         plot_co_clustering(*tagger(), TAGGER)
