@@ -31,7 +31,7 @@ SHAPES = {
     "letters": (5000, 1),
     "tagger": (1554, 1),
 }
-UNLABELLED = ("diabetes", "factors", "ability", "ice_cream", "earthquakes")
+UNLABELLED = ("bars", "diabetes", "factors", "ability", "ice_cream", "earthquakes")
 
 
 @pytest.fixture
