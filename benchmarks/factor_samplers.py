@@ -26,6 +26,7 @@ from benchmarks.samplers import (
     Sampled,
     disagreement,
     pool,
+    preload,
     rates,
     run_process,
     save,
@@ -72,11 +73,11 @@ def start_of(x: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
 
 def sample_zoo(method: str, seeds: list[int], folder: str) -> dict[str, Any]:
     """The zoo's NUTS or Gibbs, one run a seed; draws go to ``folder``."""
-    import arviz_stats  # noqa: F401 - imports are not timed
     import jax
 
-    from inference import diagnostics, fit, fitting, gibbs, nuts  # noqa: F401 - imports are not timed
+    from inference import fit
 
+    preload("arviz_stats", *(f"inference.{name}" for name in ("diagnostics", "fitting", "gibbs", "nuts")))
     jax.config.update("jax_num_cpu_devices", NUM_CHAINS if method == "nuts" else 2)
     data, _ = build()
     start, _ = start_of(data.x)
@@ -96,10 +97,9 @@ def sample_zoo(method: str, seeds: list[int], folder: str) -> dict[str, Any]:
 
 def sample_peer(method: str, seeds: list[int], folder: str) -> dict[str, Any]:
     """PyMC's model of the same posterior, sampled by nutpie."""
-    import numba  # noqa: F401 - imports are not timed
     import nutpie
-    import pymc  # noqa: F401
 
+    preload("numba", "pymc")
     data, model = build()
     sites, scores = start_of(data.x)
     start = sites | ({"score": scores} if method == "scores" else {})

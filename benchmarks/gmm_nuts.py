@@ -29,6 +29,7 @@ from benchmarks.samplers import (
     Sampled,
     disagreement,
     pool,
+    preload,
     rates,
     run_process,
     save,
@@ -68,11 +69,11 @@ def build(dataset: Mapping[str, Any]) -> tuple[Any, Any, dict[str, np.ndarray]]:
 
 def sample_zoo(dataset: dict[str, Any], method: str, seeds: list[int], folder: str) -> dict[str, Any]:
     """The zoo's NUTS or Gibbs, one run a seed; draws go to ``folder``."""
-    import arviz_stats  # noqa: F401 - imports are not timed
     import jax
 
-    from inference import diagnostics, fit, fitting, gibbs, nuts  # noqa: F401 - imports are not timed
+    from inference import fit
 
+    preload("arviz_stats", *(f"inference.{name}" for name in ("diagnostics", "fitting", "gibbs", "nuts")))
     jax.config.update("jax_num_cpu_devices", NUM_CHAINS if method == "nuts" else 2)
     data, _, start = build(dataset)
     end_to_end, sampling = [], []
@@ -91,10 +92,9 @@ def sample_zoo(dataset: dict[str, Any], method: str, seeds: list[int], folder: s
 
 def sample_peer(dataset: dict[str, Any], method: str, seeds: list[int], folder: str) -> dict[str, Any]:
     """PyMC's model of the same posterior, sampled by nutpie."""
-    import numba  # noqa: F401 - imports are not timed
     import nutpie
-    import pymc  # noqa: F401
 
+    preload("numba", "pymc")
     data, model, start = build(dataset)
     clock = time.perf_counter()
     program = pymc_model(data.x, model.hyper)

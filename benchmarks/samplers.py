@@ -1,5 +1,6 @@
 """What the benchmarks of samplers share: pooled runs, the effective size of the slowest functional, whether means agree."""
 
+import importlib
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -23,6 +24,12 @@ class Sampled(NamedTuple):
     sampling: list[float]  # seconds, one a later seed
     functionals: list[Draws]  # one a run, in the order of the runs
     fresh: list[bool]  # whether the run was the first of its process
+
+
+def preload(*modules: str) -> None:
+    """Imports that are to be done before a clock starts."""
+    for module in modules:
+        importlib.import_module(module)
 
 
 def save(folder: str, seed: int, draws: Draws) -> None:

@@ -52,7 +52,7 @@ def encoded(data: Data, columns: tuple[str, ...], topics: tuple[str, ...] | None
     Words that the columns lack are left out. Raises `ZooError` for a table with other columns.
     """
     bags = bag_of_words(matched(data, columns))
-    DISCRETE["multinomial"].check(bags)
+    check(bags)
     found = sparse.csr_array(bags.x if is_sparse(bags.x) else np.asarray(bags.x, np.float64)).copy()
     found.sum_duplicates()
     found.eliminate_zeros()
