@@ -7,31 +7,26 @@ machine counts less; every library runs on one core. tomotopy and lda are in the
   α = 0.1, η = 0.01. Sweeps before the clock starts, and those under it, are equal in all libraries; the log joint of the words
   and the last topics must agree within 1 %. Set-up of a call is within the zoo's time.
 - *chains*: two chains on two threads against one after another, by the wall clock.
+- *sharded*: the partially collapsed sampler, whose shards of documents run on threads, against one fully collapsed chain.
+- *likelihood*: log p(w, z) of Reuters at K = 20 after 500 sweeps, five seeds of every library.
 - *kernels*: the kernel for few topics against that for many, by K: where the rule of `token_sampler` comes from.
+- *cavi*: variational inference against scikit-learn's (`topic_variational`).
+- *minibatch*: the same in minibatches, against gensim and scikit-learn (`topic_minibatch`).
 """
 
 import importlib.util
-import logging
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from benchmarks import topic_minibatch, topic_variational
 from benchmarks.measure import Target, interleave, median, print_table
-from models.token_sampler import start_chain, swept, swept_chains, topic_prior
-from models.tokens import Corpus, TopicCounts, corpus_of_counts, counted, log_joint
+from benchmarks.topic_libraries import ALPHA, ETA, PEERS, Run, generated, reuters, sharded, zoo
+from models.token_sampler import start_chain, swept_chains, topic_prior
+from models.tokens import Corpus, log_joint
 
-ALPHA, ETA = 0.1, 0.01
 AGREEMENT = 0.01  # relative, of log joints
-
-
-class Run(NamedTuple):
-    """A library's chain: sweeps on demand, and the counts it stands at."""
-
-    sweep: Callable[[int], Any]
-    counts: Callable[[], TopicCounts]
 
 
 class Plan(NamedTuple):
@@ -42,75 +37,11 @@ class Plan(NamedTuple):
     repeats: int
 
 
-def reuters() -> Corpus:
-    """395 stories of 1987, V = 4258."""
-    import lda.datasets
-
-    return corpus_of_counts(lda.datasets.load_reuters())
-
-
-def generated(num_tokens: int = 10_000_000, length: int = 200, num_words: int = 20_000, num_topics: int = 100) -> Corpus:
-    """Documents of one length from the model itself; the mean of the topics follows Zipf's law. Words that never occur go."""
-    rng = np.random.default_rng(0)
-    number = num_tokens // length
-    sums = rng.dirichlet(np.full(num_topics, 0.1), number).cumsum(1)
-    topic = np.empty((number, length), np.int32)
-    for row, own, u in zip(topic, sums, rng.random((number, length)), strict=True):
-        row[:] = np.minimum(np.searchsorted(own, u), num_topics - 1)
-    base, word = 1 / (np.arange(num_words) + 10.0), np.empty(number * length, np.int64)
-    for k in range(num_topics):
-        weights, own_tokens = rng.gamma(0.02 * num_words * base / base.sum() + 1e-3), topic.reshape(-1) == k
-        word[own_tokens] = rng.choice(num_words, own_tokens.sum(), p=weights / weights.sum())
-    used, codes = np.unique(word, return_inverse=True)
-    return Corpus(codes.astype(np.int32), np.arange(number + 1) * length, len(used))
-
-
-def zoo(corpus: Corpus, num_topics: int, kernel: str | None = None) -> Run:
-    """The zoo's chain."""
-    prior = topic_prior(corpus, num_topics, ALPHA, ETA)
-    chain = [start_chain(corpus, prior, 1)]
-
-    def sweep(number: int) -> None:
-        chain[0], _ = swept(corpus, prior, chain[0], number, kernel)
-
-    return Run(sweep, lambda: counted(corpus, chain[0].topic, num_topics))
-
-
-def tomotopy(corpus: Corpus, num_topics: int) -> Run:
-    """Tomotopy's, with one worker and without its optimisation of hyperparameters."""
-    import tomotopy as tp
-
-    model = tp.LDAModel(k=num_topics, alpha=ALPHA, eta=ETA, seed=1)
-    names = np.array([str(v) for v in range(corpus.num_words)], dtype=object)
-    for begin, end in zip(corpus.starts[:-1], corpus.starts[1:], strict=True):
-        model.add_doc(list(names[corpus.word[begin:end]]))
-    model.optim_interval = model.burn_in = 0
-
-    def counts() -> TopicCounts:
-        topic = np.concatenate([np.asarray(document.topics) for document in model.docs]).astype(np.int32)
-        codes = np.concatenate([np.asarray(document.words) for document in model.docs]).astype(np.int32)
-        return counted(corpus._replace(word=codes), topic, num_topics)
-
-    return Run(lambda number: model.train(number, workers=1, parallel=tp.ParallelScheme.NONE), counts)
-
-
-def lda(corpus: Corpus, num_topics: int) -> Run:
-    """The package ``lda``, its sweeps without the log-likelihood that it computes between them."""
-    from lda import LDA
-
-    logging.getLogger("lda").setLevel(logging.ERROR)
-    model = LDA(n_topics=num_topics, alpha=ALPHA, eta=ETA, random_state=1)
-    table = np.zeros((corpus.num_documents, corpus.num_words), np.intc)
-    np.add.at(table, (np.repeat(np.arange(corpus.num_documents), np.diff(corpus.starts)), corpus.word), 1)
-    model._initialize(table)
-    numbers, rng = model._rands.copy(), np.random.default_rng(1)
-
-    def sweep(number: int) -> None:
-        for _ in range(number):
-            rng.shuffle(numbers)  # as its own loop does
-            model._sample_topics(numbers)
-
-    return Run(sweep, lambda: TopicCounts(np.zeros(0), model.ndz_, model.nzw_.T, model.nz_.astype(np.int64)))
+def _clocks(run: Callable[[], Any], index: int) -> tuple[float, float]:
+    """Seconds of the wall clock and of processor time."""
+    wall, processor = time.perf_counter(), time.process_time()
+    run()
+    return time.perf_counter() - wall, time.process_time() - processor
 
 
 def _processor(run: Callable[[], Any], index: int) -> float:
@@ -119,7 +50,6 @@ def _processor(run: Callable[[], Any], index: int) -> float:
     return time.process_time() - clock
 
 
-PEERS: Mapping[str, Callable[[Corpus, int], Run]] = {"tomotopy": tomotopy, "lda": lda}
 WANTED = {("tomotopy", 20): 1.3, ("tomotopy", 100): 1.3, ("tomotopy", 1000): 3.0}
 
 
@@ -195,6 +125,76 @@ def measure_chains() -> list[Target]:
     return targets
 
 
+def measure_sharded() -> list[Target]:
+    """Tokens a second of one chain: fully collapsed, and partially collapsed on one thread and two."""
+    rows, targets = [], []
+    for name, corpus, sizes, plan in (
+        ("Reuters", reuters(), (20, 100, 1000), Plan(100, 20, 7)),
+        ("generated, 2 million", generated(2_000_000), (20, 100, 1000), Plan(8, 2, 5)),
+    ):
+        for num_topics in sizes:
+            runs = {
+                "collapsed": zoo(corpus, num_topics),
+                "sharded, 1 thread": sharded(corpus, num_topics),
+                "sharded, 2 threads": sharded(corpus, num_topics, num_threads=2),
+            }
+            for run in runs.values():
+                run.sweep(plan.before)
+            found = interleave(
+                {which: partial(_clocks, partial(run.sweep, plan.timed)) for which, run in runs.items()}, plan.repeats
+            )
+            work = len(corpus.word) * plan.timed / 1e6
+            walls = {}
+            for which, pairs in found.items():
+                wall, processor = (work / median(times) for times in zip(*pairs, strict=True))
+                walls[which] = wall
+                level = log_joint(runs[which].counts(), ALPHA, ETA) / len(corpus.word)
+                rows.append((f"{name}, K = {num_topics}", which, f"{processor:.2f}", f"{wall:.2f}", f"{level:.4f}"))
+            if name != "Reuters":
+                ratio = walls["sharded, 2 threads"] / walls["sharded, 1 thread"]
+                targets.append(Target(f"partially collapsed Gibbs on two cores, {name}, K = {num_topics}", ratio, 1.8))
+    print_table(
+        "one chain, million tokens a second",
+        ("corpus", "", "of processor time", "of wall clock", "log joint / token"),
+        rows,
+        "Log joints after as many sweeps: what the partially collapsed chain is behind. Where other work takes a core, walls "
+        "say nothing.",
+    )
+    return targets
+
+
+def measure_likelihood() -> list[Target]:
+    """Log p(w, z) of all libraries, one function of their counts, after as many sweeps: level within their seeds' spread."""
+    corpus, num_topics, sweeps, seeds = reuters(), 20, 500, range(1, 6)
+    here = {peer: make for peer, make in PEERS.items() if importlib.util.find_spec(peer) is not None}
+    libraries: dict[str, Callable[..., Run]] = {"zoo": zoo, "zoo, sharded": sharded, **here}
+    levels: dict[str, list[float]] = {}
+    for name, make in libraries.items():
+        levels[name] = []
+        for seed in seeds:
+            run = make(corpus, num_topics, seed)
+            run.sweep(sweeps)
+            levels[name].append(log_joint(run.counts(), ALPHA, ETA))
+    rows, targets = [], []
+    for name, found in levels.items():
+        mean, low, high = sum(found) / len(found), min(found), max(found)
+        rows.append((name, *(f"{value:.0f}" for value in (mean, low, high, high - low))))
+        if name in PEERS:
+            ours = levels["zoo"]
+            gap = abs(sum(ours) / len(ours) - mean)
+            spread = max(max(ours) - min(ours), high - low)
+            targets.append(
+                Target(f"difference of mean log joints from {name}'s", gap / spread, 1.0, at_least=False, unit="spread")
+            )
+    print_table(
+        f"log p(w, z), Reuters, K = {num_topics}, {sweeps} sweeps, {len(seeds)} seeds",
+        ("", "mean", "least", "largest", "spread"),
+        rows,
+        "spread: largest less least of one library's seeds; the target takes the wider of the two.",
+    )
+    return targets
+
+
 def measure_kernels() -> list[Target]:
     """Both kernels by number of topics."""
     rows = []
@@ -203,7 +203,7 @@ def measure_kernels() -> list[Target]:
         ("generated, 2 million tokens", generated(2_000_000), (100, 150, 200, 300), Plan(10, 1, 3)),
     ):
         for num_topics in sizes:
-            runs = {kernel: zoo(corpus, num_topics, kernel) for kernel in ("few", "many")}
+            runs = {kernel: zoo(corpus, num_topics, kernel=kernel) for kernel in ("few", "many")}
             for run in runs.values():
                 run.sweep(plan.before)
             found = interleave(
@@ -215,8 +215,22 @@ def measure_kernels() -> list[Target]:
     return []
 
 
+def measure_cavi() -> list[Target]:
+    """Variational inference, Reuters and a million generated tokens."""
+    large = generated(1_000_000, num_topics=50)
+    cases = [
+        topic_variational.Case("Reuters, K = 20", topic_variational.counts_of(reuters()), 20, 120, 50, 5),
+        topic_variational.Case("generated, K = 50", topic_variational.counts_of(large), 50, 60, 15, 3),
+    ]
+    return topic_variational.report(cases)
+
+
 PARTS: Mapping[str, Callable[[], list[Target]]] = {
     "sampler": measure_sampler,
     "chains": measure_chains,
+    "sharded": measure_sharded,
+    "likelihood": measure_likelihood,
     "kernels": measure_kernels,
+    "cavi": measure_cavi,
+    "minibatch": topic_minibatch.measure,
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from inference.comparison import Comparison
     from inference.imputation import Pooled
+    from inference.topic_checking import Check
     from models.base import Model, Sites
 
 # name -> module with Options (its options and their defaults) and run(task, options)
@@ -29,6 +30,7 @@ METHODS: dict[str, str] = {
     "cavi": "inference.cavi",
     "exact": "inference.exact",
     "gibbs": "inference.gibbs",
+    "collapsed_gibbs": "inference.collapsed_gibbs",
     "map": "inference.map",
     "laplace": "inference.laplace",
     "nuts": "inference.nuts",
@@ -163,6 +165,78 @@ def plot_emissions(model: Model, source: xr.DataTree | Sites, path: str | Path |
     return sequence_pictures.plot_emissions(model, source, path)
 
 
+def perplexity(model: Model, source: xr.DataTree | Sites, data: Any, how: str = "left_to_right", **options: Any) -> xr.Dataset:
+    """How well words of new documents are foretold: left to right, or by completion; see `inference.own_rows.perplexity`."""
+    from inference.own_rows import perplexity as of_rows
+
+    return of_rows(model, source, data, how, **options)
+
+
+def top_words(model: Model, source: xr.DataTree | Sites, num_words: int = 10) -> pd.DataFrame:
+    """The most probable words of every topic, with their probabilities; see `inference.topic_quality.top_words`."""
+    from inference import topic_quality
+
+    return topic_quality.top_words(model, source, num_words)
+
+
+def coherence(
+    model: Model, source: xr.DataTree | Sites, data: Any, measure: str = "u_mass", num_words: int = 10, reference: Any = None
+) -> pd.DataFrame:
+    """How often the words of a topic stand in the same documents; see `inference.topic_quality.coherence`."""
+    from inference import topic_quality
+
+    return topic_quality.coherence(model, source, data, measure, num_words, reference)
+
+
+def topic_diagnostics(model: Model, source: xr.DataTree | Sites, data: Any, num_words: int = 10) -> pd.DataFrame:
+    """Size, breadth, exclusivity and coherence of every topic; see `inference.topic_quality.topic_diagnostics`."""
+    from inference import topic_quality
+
+    return topic_quality.topic_diagnostics(model, source, data, num_words)
+
+
+def topic_stability(model: Model, source: xr.DataTree | Mapping[str, xr.DataTree], threshold: float = 0.7) -> pd.DataFrame:
+    """Which topics all chains, or several results, find again; see `inference.topic_agreement.topic_stability`."""
+    from inference import topic_agreement
+
+    return topic_agreement.topic_stability(model, source, threshold)
+
+
+def topic_check(model: Model, source: xr.DataTree | Sites, data: Any, **options: Any) -> Check:
+    """Whether words of a topic depend on the document, against the model; see `inference.topic_checking.topic_check`."""
+    from inference import topic_checking
+
+    return topic_checking.topic_check(model, source, data, **options)
+
+
+def similar_documents(model: Model, source: xr.DataTree | Sites, data: Any, document: int, num: int = 10) -> pd.DataFrame:
+    """The documents whose topics are most like those of one; see `inference.topic_quality.similar_documents`."""
+    from inference import topic_quality
+
+    return topic_quality.similar_documents(model, source, data, document, num)
+
+
+def word_topics(model: Model, source: xr.DataTree | Sites, data: Any, words: str | Sequence[str]) -> pd.DataFrame:
+    """The topics of a word, the most probable first; see `inference.topic_quality.word_topics`."""
+    from inference import topic_quality
+
+    return topic_quality.word_topics(model, source, data, words)
+
+
+def plot_topics(model: Model, source: xr.DataTree | Sites, path: str | Path | None = None, num_words: int = 10) -> Figure:
+    """The most probable words of every topic with their intervals; see `inference.topic_pictures.plot_topics`."""
+    from inference import topic_pictures
+
+    return topic_pictures.plot_topics(model, source, path, num_words)
+
+
+def plot_topic_map(model: Model, source: xr.DataTree | Sites, path: str | Path | None = None) -> Figure:
+    """How far topics are from each other, in two dimensions; see `inference.topic_pictures.plot_topic_map`."""
+    from inference import topic_pictures
+
+    return topic_pictures.plot_topic_map(model, source, path)
+
+
 def posterior_predictive(model: Model, data: Any, new_data: Any, **options: Any) -> xr.Dataset:
     """Predictions with the parameters integrated out exactly; see `inference.predictive.posterior_predictive`."""
     from inference import predictive
@@ -208,6 +282,7 @@ def program_model(function: Any, data: Any, **options: Any) -> Model:
 __all__ = [
     "METHODS",
     "co_clustering",
+    "coherence",
     "compare",
     "completed_table",
     "decode",
@@ -217,11 +292,14 @@ __all__ = [
     "impute",
     "learning_curve",
     "log_likelihood",
+    "perplexity",
     "plot_co_clustering",
     "plot_emissions",
     "plot_loadings",
     "plot_profile",
     "plot_states",
+    "plot_topic_map",
+    "plot_topics",
     "plot_transitions",
     "pooled",
     "posterior_predictive",
@@ -229,6 +307,12 @@ __all__ = [
     "program_model",
     "rotate",
     "score",
+    "similar_documents",
     "stepwise",
+    "top_words",
+    "topic_check",
+    "topic_diagnostics",
+    "topic_stability",
     "uncertain_rows",
+    "word_topics",
 ]

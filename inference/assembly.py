@@ -23,6 +23,7 @@ from models.data import Note, is_sparse
 from models.documents import Sequences
 
 PART = 100_000  # rows
+EDGE = 1e-100  # a probability or rate below it has run off to 0
 
 
 def of_points(task: Task, points: Points) -> tuple[dict[str, xr.Dataset], dict[str, Any]]:
@@ -66,7 +67,8 @@ def on_the_boundary(task: Task, sites: Mapping[str, np.ndarray]) -> list[str]:
         value = np.asarray(sites[name])
         remedy = "concentration above 1"
         if support in (dist.constraints.simplex, dist.constraints.unit_interval):
-            there = (value <= 0) | (value >= 1)
+            value = np.where(value <= EDGE, 0.0, value)
+            there = (value == 0) | (value >= 1)
         elif support in (dist.constraints.positive, dist.constraints.nonnegative):
             there, remedy = value <= 0, "shape above 1"
         else:
@@ -103,7 +105,9 @@ def of_draws(task: Task, draws: Draws) -> tuple[dict[str, xr.Dataset], dict[str,
         stats |= {identified.name: stacked(identified.moves), "relabel_confidence": stacked(identified.confidence)}
         warnings = identified.warnings
     groups |= {
-        "functionals": dataset({name: stacked(value) for name, value in at.functionals.items()}, model, lead),
+        "functionals": dataset(
+            dict(draws.functionals) | {n: stacked(value) for n, value in at.functionals.items()}, model, lead
+        ),
         "log_likelihood": _pointwise(at.log_likelihood.reshape(shape[0], -1, at.log_likelihood.shape[1]), lead, at.thin),
         "sample_stats": dataset(stats, model, lead),
     }

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from jax import Array
 
+from inference import minibatch
 from inference.optimise import FixedPoint, climb, elbo, require_algebra, require_proper
 from inference.outcome import Draws, Task
 from inference.sweep import Verbs
@@ -23,13 +24,20 @@ TOGETHER = 128  # draws at a time: what a gamma is drawn by takes some twenty ti
 
 
 class Options(NamedTuple):
-    """Stop when the ELBO gains less than ``tol`` (1 + |ELBO|); then ``num_chains`` × ``num_samples`` draws from q(θ)."""
+    """Stop when the ELBO gains less than ``tol`` (1 + |ELBO|); then ``num_chains`` × ``num_samples`` draws from q(θ).
+
+    With ``batch_size`` an iteration takes so many rows instead of all of them (`inference.minibatch`), by steps of length
+    (``delay`` + iteration)^−``forgetting``, and ``max_iter`` of them are taken whatever the bound.
+    """
 
     max_iter: int = 2000
     tol: float = 1e-10
     num_starts: int = 10
     num_samples: int = 1000
     num_chains: int = 4
+    batch_size: int = 0
+    delay: float = 1.0
+    forgetting: float = 0.7
 
 
 @partial(jax.jit, static_argnames=("algebra",))
@@ -52,7 +60,11 @@ def run(task: Task, options: Options) -> Draws:
     """Every start to its own optimum of the ELBO, and independent draws from the best q(θ)."""
     algebra = require_algebra(task, refuses)
     require_proper(task)
-    points, state = climb(task, METHOD, options.max_iter, options.tol, options.num_starts)
+    if options.batch_size:
+        pace = minibatch.Pace(options.delay, options.forgetting)
+        points, state = minibatch.climb(task, METHOD, options.batch_size, pace, options.max_iter, options.num_starts)
+    else:
+        points, state = climb(task, METHOD, options.max_iter, options.tol, options.num_starts)
     if all(points.failure):
         raise ZooError(f"every start of cavi failed: {points.failure[0]}")
     bound = np.where(np.asarray(state.failed), -np.inf, np.asarray(state.criterion))

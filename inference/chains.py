@@ -145,7 +145,7 @@ def drive(
     parts: list[Pytree] = []
     before = 0.0
     if checkpoint is not None:
-        _refuse_strangers(checkpoint)
+        refuse_strangers(checkpoint)
         if checkpoint.is_file():
             finished, before, state, parts = restore(checkpoint, state, one, num_steps if keep else None)
     # From the host: no weak types, so that the first chunk compiles what all run, and nothing to compile to share them out.
@@ -244,12 +244,12 @@ def restore(path: Path, state: Pytree, record: Pytree, wanted: int | None) -> tu
         finished, seconds = int(file["finished"]), float(file["seconds"])
     if any(new.shape != np.shape(old) for new, old in zip(states, jax.tree.leaves(state), strict=True)):
         raise ZooError(f"{path} belongs to another model, data set or number of chains; start a new run")
-    restored = jax.tree.unflatten(jax.tree.structure(state), [jnp.asarray(leaf) for leaf in states])
+    restored = jax.tree.unflatten(jax.tree.structure(state), states)
     records = [leaf[:, :wanted] for leaf in records]
     return finished, seconds, restored, [jax.tree.unflatten(jax.tree.structure(record), records)] if records else []
 
 
-def _refuse_strangers(path: Path) -> None:
+def refuse_strangers(path: Path) -> None:
     """A checkpoint's name ends in the fingerprint of its run: another one for the same phase belongs to another run."""
     phase = path.stem.rpartition("-")[0]
     strangers = [other for other in path.parent.glob(f"{phase}-*.npz") if other != path]

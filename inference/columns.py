@@ -8,7 +8,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from models.columns import categories_of, cells_of, notes_of
-from models.data import BOOLEAN, Data, Note
+from models.data import BOOLEAN, Data, Note, is_sparse
 from models.kinds import LEFT_OUT, verdict
 
 REMEDIES = """\
@@ -33,8 +33,12 @@ def lines(data: Data) -> list[Line]:
 
 
 def print_columns(data: Data, console: Console) -> None:
-    """Print the columns as the model is about to read them, in 80 columns of text; documents have none."""
+    """Print the columns as the model is about to read them, in 80 columns of text; of a corpus its size alone."""
     if not hasattr(data.x, "ndim"):
+        return
+    if is_sparse(data.x):
+        total = f"{data.num_rows} documents, {len(data.columns)} words, {data.x.sum():.0f} tokens"
+        console.print(Text(f"{data.name}: {total}", style="bold"))
         return
     found = lines(data)
     first = [line for line in found if not line.kind.startswith("left out")][:SHOWN]

@@ -34,7 +34,7 @@ ONE_ROW = (
     "one sequence has no elpd: nothing is left to predict it from when it is left out. inference.stepwise(model, result, data) "
     "is leave-one-out over its steps"
 )
-EXACT = ("exact", "nuts", "gibbs")  # whose draws are, or tend to be, from the posterior: candidates for the reference
+EXACT = ("exact", "nuts", "gibbs", "collapsed_gibbs")  # whose draws tend to be from the posterior: may be the reference
 
 
 class Comparison(NamedTuple):
@@ -68,7 +68,7 @@ def compare(trees: Mapping[str, xr.DataTree], reference: str | None = None) -> C
         raise ZooError(f"reference={reference!r} is not one of {', '.join(trees)}")
     summaries = {name: summarise(tree, "functionals") for name, tree in trees.items()}
     kinds = {(tree.attrs["model"], tree.attrs.get("num_parameters")) for tree in trees.values()}
-    one_model = len(kinds) == 1 and same_explained(trees)
+    one_model = len(kinds) == 1 and same_explained(trees) and _same_prior(list(trees.values()))
     chosen = reference or (_default_reference(trees, summaries) if one_model else None)
     behind = _behind_the_best(trees)
     lines = {name: _row(tree, summaries[name]) | behind[name] for name, tree in trees.items()}
@@ -117,6 +117,17 @@ def _behind_the_best(trees: Mapping[str, xr.DataTree]) -> dict[str, dict[str, fl
             figures = (0.0, np.nan) if name == best else mean_and_error(loss - losses[best], weight, group)
         found[name] = dict(zip(DIFFERENCE, figures, strict=True))
     return found
+
+
+def _same_prior(trees: Sequence[xr.DataTree]) -> bool:
+    """Whether hyperparameters are the same, to rounding: where some were learnt, a log joint is of another density."""
+    given = [tree["constant_data"].to_dataset().data_vars for tree in trees if "constant_data" in tree]
+    first = given[0] if given else {}
+    return all(
+        each.keys() == first.keys()
+        and all(value.shape == first[name].shape and np.allclose(value, first[name], rtol=1e-6) for name, value in each.items())
+        for each in given
+    )
 
 
 def same_explained(trees: Mapping[str, xr.DataTree]) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,10 +10,12 @@ import pandas as pd
 import xarray as xr
 
 from inference.results import values
+from models.rows import spread
 
 RHAT = 1.01
 ESS = 400
 PARETO_K = 0.7
+LARGE = 1000  # entries of a site above which R-hat and ESS, a millisecond each, are computed for so many at most
 FEWEST = 25  # draws from which ArviZ fits the tail that Pareto k-hat is of
 FINISHED, FAILED, INTERRUPTED = 0, 3, 130
 
@@ -37,24 +40,46 @@ def diagnose(tree: xr.DataTree) -> Diagnosis:
 
 
 def summarise(tree: xr.DataTree, group: str) -> pd.DataFrame:
-    """A table of one group: ArviZ's summary for draws; the values for a point."""
+    """A table of one group: ArviZ's summary for draws; the values for a point.
+
+    Sites of more than `LARGE` entries have their moments and intervals, and NaN for R-hat and ESS.
+    """
     found = tree[group].to_dataset()
     if "draw" not in found.dims:
         return pd.DataFrame({"value": pd.Series(_flatten(found), dtype=float)})
+    large = [name for name, site in found.data_vars.items() if site[0, 0].size > LARGE]
+    small = found.drop_vars(large)
+    tables = [_summary(small)] if small.data_vars else []
+    tables += [_moments(found[[name]]) for name in large]
+    table = pd.concat(tables)
+    order = {name: place for place, name in enumerate(found.data_vars)}
+    return table.iloc[np.argsort([order[str(label).partition("[")[0]] for label in table.index], kind="stable")]
+
+
+def _summary(found: xr.Dataset) -> pd.DataFrame:
     import arviz_stats
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # R-hat of a quantity that does not vary is 0 / 0
-        table: pd.DataFrame = arviz_stats.summary(tree, group=group, round_to="none")
+        tree = xr.DataTree.from_dict({"/posterior": found})
+        table: pd.DataFrame = arviz_stats.summary(tree, round_to="none")
     return table
 
 
+def _moments(found: xr.Dataset) -> pd.DataFrame:
+    """Mean, standard deviation and the interval of 89 % of every entry, named as ArviZ names them."""
+    draws, each = ("chain", "draw"), found.quantile([0.055, 0.945], ("chain", "draw"))
+    columns = {"mean": found.mean(draws), "sd": found.std(draws, ddof=1)}
+    columns |= {"eti89_lb": each.isel(quantile=0, drop=True), "eti89_ub": each.isel(quantile=1, drop=True)}
+    return pd.DataFrame({name: pd.Series(_flatten(value), dtype=float) for name, value in columns.items()})
+
+
 def _flatten(found: xr.Dataset) -> dict[str, float]:
-    flat = {}
+    flat: dict[str, float] = {}
     for name, variable in found.data_vars.items():
-        for index in np.ndindex(*variable.shape):
-            labels = [str(variable.coords[dim].values[i]) for dim, i in zip(variable.dims, index, strict=True)]
-            flat[f"{name}[{', '.join(labels)}]" if labels else str(name)] = float(variable.values[index])
+        labels = product(*([str(label) for label in variable.coords[dim].values] for dim in variable.dims))
+        names = (f"{name}[{', '.join(each)}]" if each else str(name) for each in labels)
+        flat |= dict(zip(names, variable.values.ravel().tolist(), strict=True))
     return flat
 
 
@@ -135,13 +160,31 @@ def describe_starts(tree: xr.DataTree) -> str:
 
 
 def raw_rhat(tree: xr.DataTree) -> str:
-    """One line on how R-hat looked before relabelling, or an empty one."""
-    if "posterior_raw" not in tree:
+    """One line on how R-hat looked before relabelling, or an empty one: one chain has none."""
+    if "posterior_raw" not in tree or tree["posterior"].sizes["chain"] < 2:
         return ""
-    raw, now = summarise(tree, "posterior_raw")["r_hat"].max(), summarise(tree, "posterior")["r_hat"].max()
-    change = f"largest R-hat of a parameter: {raw:.2f} raw, {now:.2f}"
+    raw, now = (_largest_rhat(tree[group].to_dataset()) for group in ("posterior_raw", "posterior"))
+    change = f"largest R-hat of a parameter{raw.among}: {raw.value:.2f} raw, {now.value:.2f}"
     if "permutation" not in tree["sample_stats"]:
         return f"{change} after the factors were turned onto one another"
     moved = values(tree, "sample_stats", "permutation")
     switched = float((moved != moved[:1, :1]).any(-1).mean())
     return f"{change} relabelled; {switched:.0%} of the draws carry other labels than the first"
+
+
+class _Worst(NamedTuple):
+    value: float
+    among: str  # how many were looked at, in words; "" for all
+
+
+def _largest_rhat(found: xr.Dataset) -> _Worst:
+    """Over the entries of all sites, of large ones over `LARGE` that lie evenly spread."""
+    import arviz_stats
+
+    flat = {name: site.values.reshape(*site.shape[:2], -1) for name, site in found.data_vars.items()}
+    some = {name: value[..., spread(value.shape[-1], LARGE)] for name, value in flat.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        largest = max(np.nanmax(arviz_stats.rhat(value, chain_axis=0, draw_axis=1), initial=0) for value in some.values())
+    looked, all_of_them = (sum(value.shape[-1] for value in values.values()) for values in (some, flat))
+    return _Worst(float(largest), "" if looked == all_of_them else f" (of {looked} looked at)")

@@ -19,7 +19,7 @@ from inference import METHODS
 from inference.assembly import as_tree, latent_group, of_draws, of_points
 from inference.chains import interruptible
 from inference.evaluate import evaluate
-from inference.outcome import Points, Task
+from inference.outcome import Draws, Points, Task
 from inference.program import num_parameters, potential_code, program_model
 from inference.progress import Bar, Reporter, Silent
 from inference.relabel import doubts_labels
@@ -32,7 +32,15 @@ from models.data import Data
 SHARED = {"seed": 0, "precision": 64, "progress": False}  # options of every method, with their defaults
 
 # option -> smallest and largest value; all others start at 1
-RANGES = {"num_warmup": (0, np.inf), "tol": (0, np.inf), "target_accept": (0.05, 0.999), "max_tree_depth": (1, 15)}
+RANGES = {
+    "num_warmup": (0, np.inf),
+    "tol": (0, np.inf),
+    "target_accept": (0.05, 0.999),
+    "max_tree_depth": (1, 15),
+    "batch_size": (0, np.inf),
+    "delay": (0, np.inf),
+    "forgetting": (0.5, 1),
+}
 
 
 def fit(
@@ -78,6 +86,10 @@ def fit(
             described = (method, seed, precision, checked._replace(num_samples=0), model.name, dict(model.options))
             task = task._replace(folder=Path(folder), fingerprint=fingerprint(repr(described), task))
         outcome = module.run(task, checked)
+        if isinstance(outcome, Draws) and outcome.model is not None:
+            model = outcome.model
+            hyper, prior = as_arrays((dict(model.hyper), dict(model.prior)))
+            task = task._replace(model=model, hyper=hyper, prior=prior)
         reporter.phase("evaluating", None)
         assemble = of_points if isinstance(outcome, Points) else of_draws
         groups, attrs = assemble(task, outcome)
@@ -90,6 +102,7 @@ def fit(
         "method": method,
         "labels_observed": int(getattr(task.rows, "allowed", None) is not None),
         "whatever": whatever(model),
+        "private": "" if model.algebra is None else ", ".join(model.algebra.private),
         "exchangeable": "" if model.symmetry is None else model.symmetry.dim,
         "sample_size": sample_size(model, task.rows) if model.algebra is not None else float("nan"),
         "total_weight": total_weight(task.rows) if model.algebra is not None else float("nan"),
@@ -170,10 +183,14 @@ def method_module(method: str) -> Any:
 
 def checked_options(method: str, module: Any, options: Mapping[str, Any]) -> Any:
     """The method's ``Options`` with the user's values: known names, whole and positive where they count."""
-    known = module.Options._fields
+    known, choices = module.Options._fields, getattr(module, "CHOICES", {})
     for name, value in options.items():
         if name not in known:
             raise ZooError(f"method={method} has no option {name!r}; it takes {', '.join((*known, *SHARED, 'start'))}")
+        if name in choices:
+            if value not in choices[name]:
+                raise ZooError(f"{name}={value!r} is not one of {', '.join(choices[name])}")
+            continue
         default = module.Options._field_defaults[name]
         whole = isinstance(value, int) and not isinstance(value, bool)
         if isinstance(default, int) and not whole:
@@ -189,11 +206,23 @@ def make_task(model: Model, data: Any, seed: int, start: Mapping[str, ArrayLike]
     if isinstance(data, Data) and data.moments and model.condense is None:
         raise ZooError(f"{data.name} is a covariance and no rows: enough for models of factors, not for {model.name}")
     on_host = model.rows(data)
+    _require_own_rows(model, on_host)
     hyper, prior, rows = as_arrays((dict(model.hyper), dict(model.prior), on_host))
     condensed = rows if model.condense is None else as_arrays(model.condense(on_host))
     key = jax.random.PRNGKey(seed)
     task = Task(model, hyper, prior, rows, condensed, key, checked_start(model, hyper, rows, start), reporter)
     return task._replace(moments=isinstance(data, Data) and data.moments)
+
+
+def _require_own_rows(model: Model, rows: Pytree) -> None:
+    """A `ZooError` for other rows than a model was built on whose rows have parameters of their own."""
+    for name in () if model.algebra is None else model.algebra.private:
+        built, given = len(jax.tree.leaves(model.prior[name])[0]), num_rows(rows)
+        if built != given:
+            raise ZooError(
+                f"{model.name} was built on {built} rows, each with {name} of its own, and these are {given}: build a model on "
+                "them, or ask what a fit says of them by inference.predict"
+            )
 
 
 def checked_start(model: Model, hyper: Pytree, rows: Pytree, start: Mapping[str, ArrayLike] | None) -> Any:

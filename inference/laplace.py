@@ -27,6 +27,8 @@ from inference.quasi_newton import minimise
 from inference.start import num_starts, start_sites
 from models.base import Model, Pytree, Rotation, ZooError
 
+MOST = 10_000  # free parameters: the Hessian of more is gigabytes, and hours of work
+
 
 class Options(NamedTuple):
     """The mode as in ``map``; then ``num_chains`` × ``num_samples`` independent draws."""
@@ -59,6 +61,12 @@ def run(task: Task, options: Options) -> Draws:
     require_proper(task)
     supports = transforms(spec, *arrays)
     starts = unconstrain_chains(supports, start_sites(task, num_starts(task, options.num_starts)))
+    dimension = sum(leaf[0].size for leaf in jax.tree.leaves(starts))
+    if dimension > MOST:
+        raise ZooError(
+            f"laplace: {dimension} free parameters make a matrix of as many rows and columns, and {MOST} are the most that are "
+            "taken; use method=cavi, gibbs or nuts"
+        )
     minima = minimise(energy, spec, arrays, starts, options.max_iter, options.tol, task.reporter)
     stacked = np.array(
         [ravel_pytree(jax.tree.map(lambda leaf, s=s: leaf[s], minima.points))[0] for s in range(len(minima.trace))]
@@ -154,7 +162,8 @@ def log_volumes(model: Model, tangent: np.ndarray, orbits: np.ndarray) -> np.nda
 def pareto_k(log_weights: np.ndarray) -> float:
     """Pareto k-hat of importance weights (Vehtari et al. 2024), by ArviZ; NaN for too few draws to tell.
 
-    Equal weights, up to rounding, have no tail: the posterior is the Gaussian, and k-hat is 0.
+    Equal weights, up to rounding, have no tail: the posterior is the Gaussian, and k-hat is 0. Weights so far apart that most
+    are 0 next to the largest have a tail that no Pareto distribution fits: infinity.
     """
     from arviz_stats.base import array_stats
 
@@ -162,4 +171,5 @@ def pareto_k(log_weights: np.ndarray) -> float:
         return float("nan")
     if np.ptp(log_weights) < 1e-8:
         return 0.0
-    return float(array_stats.psislw(np.asarray(log_weights))[1])
+    found = float(array_stats.psislw(np.asarray(log_weights))[1])
+    return float("inf") if np.isnan(found) else found

@@ -55,3 +55,5 @@ class Draws(NamedTuple):
     optimization: Points | None = None  # how the approximation was found
     attrs: Mapping[str, Any] = MappingProxyType({})
     warnings: tuple[str, ...] = ()
+    functionals: Mapping[str, np.ndarray] = MappingProxyType({})  # (chain, draw): of the sampler's own, free of labels
+    model: Model | None = None  # the model with the hyperparameters that were learnt, which the draws are of

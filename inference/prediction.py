@@ -47,11 +47,14 @@ def predict(
     (row) = log p(x). Averaging is over the posterior: p(z = k | x) = Σ_s p(x, z = k | θ_s) / Σ_s p(x | θ_s). A model of
     factors has ``scores`` and ``scores_sd`` (row, factor) and the ``reconstruction`` (row, column) from them in their place,
     one of sequences what `inference.decoding.states` says of every step, over plain draws if the result is of these sequences.
+    Where rows have parameters of their own, as topic proportions, these take the place of ``probs``: posterior means, ``_sd``,
+    ``_eti89_lb`` and ``_eti89_ub``, in ``num_draws`` draws by ``seed``, drawn anew by Gibbs sampling given those of the result
+    unless its rows are these; their log density, with these parameters integrated out, is an estimate.
     Where cells are missing also what `inference.imputation.impute` says of them, in ``num_draws`` draws by ``seed``; 0 is for
     none. Where labels, or factors, are not told apart in the draws, ``attrs["warnings"]`` says so. The labels of ``data`` are
     not looked at. Raises `ZooError` for data with other columns than the model's, or a program that hides its latents.
     """
-    found = without_cells(model, source, data, precision)
+    found = without_cells(model, source, data, precision, seed, num_draws)
     if num_draws == 0 or model.table is None or not has_missing_cell(model.read(data)):
         return found
     from inference.imputation import impute
@@ -59,10 +62,17 @@ def predict(
     return found.merge(impute(model, source, forget_labels(model, data), num_draws, seed, precision))
 
 
-def without_cells(model: Model, source: xr.DataTree | Sites, data: Any, precision: int = 64) -> xr.Dataset:
+def without_cells(
+    model: Model, source: xr.DataTree | Sites, data: Any, precision: int = 64, seed: int = 0, num_draws: int = 200
+) -> xr.Dataset:
     """`predict` without a word on missing cells."""
     require_model(model)
-    found = _predictor(model)(model, source, data, precision)
+    if model.algebra is not None and model.algebra.private:
+        from inference.own_rows import rows_of_their_own
+
+        found = rows_of_their_own(model, source, data, precision, seed, num_draws)
+    else:
+        found = _predictor(model)(model, source, data, precision)
     said = str(source.attrs.get("warnings", "")).split("\n") if isinstance(source, xr.DataTree) else []
     doubts = [line for line in said if doubts_labels(line)]  # what is said of single components, or factors, is not to be read
     return found.assign_attrs(warnings="\n".join(doubts)) if doubts else found
@@ -133,6 +143,8 @@ def probabilities(model: Model, source: xr.DataTree | Sites, data: Any, precisio
     """`predict` of a model whose latents take values, without a word on missing cells."""
     require_model(model)
     draws = draws_of(source)
+    if model.algebra is not None and model.algebra.private:
+        raise ZooError(f"{model.name}: a row has {model.algebra.private[0]} of its own and is of no one class")
     if model.algebra is not None:
         data = forget_labels(model, data)
     with x64(precision):

@@ -40,7 +40,7 @@ class Identification(NamedTuple):
     moves: np.ndarray
     confidence: np.ndarray  # (S,)
     warnings: list[str]  # why the labels are not to be trusted; empty when they are
-    fewest: float  # least number of rows expected in a component of a draw, among the rows that were looked at; 0: unknown
+    fewest: float  # least number of rows, or units, expected in a component of a draw, among rows looked at; 0: unknown
 
 
 def identify_draws(
@@ -50,11 +50,14 @@ def identify_draws(
     latents: np.ndarray | None,
     log_joint: np.ndarray,
     num_rows: int,
+    units: np.ndarray | None = None,
+    unit: str = "row",
 ) -> Identification:
     """Relabel S draws of all sites.
 
     ``latents`` (S, n, K) are membership probabilities on n of the ``num_rows`` rows; where a program hides them (None) draws
-    are matched by the distance of their labelled sites instead.
+    are matched by the distance of their labelled sites instead. What components hold is counted in rows, or by what these are
+    made of: ``units`` (n,) of a row.
     """
     pivot = int(np.argmax(log_joint))
     if latents is not None:
@@ -63,9 +66,11 @@ def identify_draws(
         permutation, gap = _by_distance(_labelled_vectors(sites, symmetry, dims), pivot)
     confidence = 1 / (1 + np.exp(-np.minimum(gap, 700.0)))
     relabelled = {name: permute(value, permutation, symmetry, dims.get(name, ())) for name, value in sites.items()}
-    held = None if latents is None else np.take_along_axis(latents.mean(1), permutation, 1) * num_rows
-    warnings = _doubts(symmetry.dim, confidence, held)
-    fewest = 0.0 if latents is None else float(latents.sum(1).min())
+    held, fewest = None, 0.0
+    if latents is not None:
+        sums = latents.sum(1) if units is None else np.einsum("n,snk->sk", units.astype(np.float32), latents)
+        held, fewest = np.take_along_axis(sums, permutation, 1) * (num_rows / latents.shape[1]), float(sums.min())
+    warnings = _doubts(symmetry.dim, confidence, held, unit)
     return Identification(relabelled, "permutation", permutation, confidence, warnings, fewest)
 
 
@@ -170,8 +175,8 @@ def doubts_labels(warning: str) -> bool:
     return any(words in warning for words in (OVERLAP, EMPTY, UNTOLD))
 
 
-def _doubts(dim: str, confidence: np.ndarray, occupancy: np.ndarray | None) -> list[str]:
-    """Reasons not to trust the labels of ``dim``; ``occupancy`` (S, K) is the expected number of rows, or steps, of each."""
+def _doubts(dim: str, confidence: np.ndarray, occupancy: np.ndarray | None, unit: str) -> list[str]:
+    """Reasons not to trust the labels of ``dim``; ``occupancy`` (S, K) is the expected number of rows, or units, of each."""
     warnings, plural = [], dim + ("es" if dim.endswith("s") else "s")
     unsure = float((confidence < SURE).mean())
     if unsure > TOLERATED:
@@ -182,7 +187,7 @@ def _doubts(dim: str, confidence: np.ndarray, occupancy: np.ndarray | None) -> l
     if occupancy is not None:
         empty = (occupancy < 1).mean(0)
         warnings += [
-            f"{dim} {k} {EMPTY} row in {share:.0%} of the draws: its parameters there come from the prior"
+            f"{dim} {k} {EMPTY} {unit} in {share:.0%} of the draws: its parameters there come from the prior"
             for k, share in enumerate(empty)
             if share > TOLERATED
         ]

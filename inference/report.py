@@ -23,8 +23,10 @@ from inference.occupancy import in_words, occupied
 from inference.prediction import OF_SEQUENCES
 from inference.relabel import doubts_labels
 from inference.results import values
+from inference.topic_report import TITLE, sites_of_topics, topic_lines, topic_table, topics_agree
 
 FIRST, LISTED = 5, 50  # uncertain rows: printed, and in report.html
+SPELLED = {"perplexity": "perplexity (left to right)"}
 SHOWN = 24  # parameters printed; all are in summary.csv
 COLUMNS = ("mean", "sd", "eti89_lb", "eti89_ub", "ess_bulk", "r_hat")
 
@@ -36,8 +38,11 @@ def print_result(tree: xr.DataTree, console: Console, folder: Path | None = None
     seconds = ", ".join(f"{phase} {attrs[f'{phase}_seconds']:.1f} s" for phase in ("compile", "warmup", "run"))
     console.print(f"[bold]{attrs['model']}[/] on {attrs['data']} by [bold]{attrs['method']}[/]  ({seconds})", highlight=False)
     _print_table(console, _functionals_title(tree), diagnosis.functionals)
+    _print_topics(console, tree)
     if trusted(tree):
-        _print_table(console, *_parameters(tree))
+        title, shown = _parameters(tree)
+        if not shown.empty:
+            _print_table(console, title, shown)
     for line in remarks(tree):
         console.print(f"· {line}", highlight=False, markup=False)
     for problem in diagnosis.problems:
@@ -45,6 +50,14 @@ def print_result(tree: xr.DataTree, console: Console, folder: Path | None = None
     if folder is not None:
         console.print(f"results in {folder}", highlight=False, markup=False, soft_wrap=True)
     return diagnosis
+
+
+def _print_topics(console: Console, tree: xr.DataTree) -> None:
+    found = topic_lines(tree)
+    if found:
+        console.print(f"{TITLE}; in summary.csv: all", style="bold", highlight=False, markup=False)
+    for line in found:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _plural_dim(tree: xr.DataTree) -> str:
@@ -80,7 +93,8 @@ def remarks(tree: xr.DataTree) -> list[str]:
     one = " (one labelling of the components)" if relabelled else ""
     if not trusted(tree):
         what = _plural_dim(tree)
-        doubts.append(f"so the parameters of single {what} are not printed; summary.csv has them, for what they are worth")
+        shown = "are means over draws that may mix different ones" if sites_of_topics(tree) else "are not printed"
+        doubts.append(f"so the parameters of single {what} {shown}; summary.csv has them, for what they are worth")
     evidence = [
         f"log evidence by {name}: {tree.attrs[key]:.2f}{one}"
         for key, name in (("log_evidence_laplace", "Laplace"), ("log_evidence_importance", "importance sampling"))
@@ -102,15 +116,15 @@ def remarks(tree: xr.DataTree) -> list[str]:
         [
             f"{tree.attrs['held_out_rows']} {'sequences' if _is_stepwise(tree) else 'rows'} held out{_scored(tree)}: "
             + ", ".join(
-                f"{name.replace('_', ' ')} {tree.attrs[f'held_out_{name}']:.4g}"
-                for name in ("accuracy", *OF_SEQUENCES, "log_loss", "calibration_error", "log_density")
+                f"{SPELLED.get(name, name.replace('_', ' '))} {tree.attrs[f'held_out_{name}']:.4g}"
+                for name in ("accuracy", *OF_SEQUENCES, "log_loss", "calibration_error", "log_density", "perplexity")
                 if f"held_out_{name}" in tree.attrs
             )
         ]
         if "held_out_rows" in tree.attrs
         else []
     )
-    of_rows = (*held_out, _agreement(tree), *held, _least_certain(tree))
+    of_rows = (*held_out, _agreement(tree), *held, _least_certain(tree), topics_agree(tree))
     return [line for line in (*of_rows, describe_starts(tree), raw_rhat(tree), *bound, *evidence, *doubts) if line]
 
 
@@ -156,10 +170,20 @@ def _pairs(counts: np.ndarray) -> float:
     return float((counts * (counts - 1) / 2).sum())
 
 
+def _sites(table: pd.DataFrame) -> list[str]:
+    return [str(label).partition("[")[0] for label in table.index]
+
+
+def _without_topics(tree: xr.DataTree) -> pd.DataFrame:
+    """The parameters but for words and documents by topic, of which there are thousands, and which have lines of their own."""
+    table, left_out = parameters(tree), sites_of_topics(tree)
+    return table[[name not in left_out for name in _sites(table)]] if left_out else table
+
+
 def _parameters(tree: xr.DataTree) -> tuple[str, pd.DataFrame]:
     """(title, rows shown): whole sites, those with the fewest entries first, as many as fit; all are in summary.csv."""
-    table = parameters(tree)
-    site = [str(label).partition("[")[0] for label in table.index]
+    table = _without_topics(tree)
+    site = _sites(table)
     sizes = pd.Series(site).value_counts(sort=False)
     fitting = sizes.sort_values(kind="stable").cumsum() <= SHOWN
     shown = table[[bool(fitting[name]) for name in site]]
@@ -213,14 +237,15 @@ def write_report(tree: xr.DataTree, path: Path, config: str, pictures: Sequence[
     # An optimiser's page is a table: drawing its trace would double the time of a short run.
     detail = f"<h2>Chains</h2>{_traces(tree)}" if "posterior" in tree else f"<h2>Starts</h2>{_html(_starts(tree))}"
     columns = f"<h2>Columns</h2>{_columns(tree)}" if "note_column" in tree["observed_data"] else ""
-    labelled = f"<h2>Parameters</h2>{_html(parameters(tree))}" if trusted(tree) else ""
+    own = _without_topics(tree) if trusted(tree) else pd.DataFrame()
+    labelled = f"<h2>Parameters</h2>{_html(own)}" if len(own) else ""
     shown = "".join(_image(file.read_bytes(), file.stem.replace("_", " ")) for file in pictures)
     title = f"{attrs['model']} on {attrs['data']} by {attrs['method']}"
     path.write_text(
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(title)}</title><style>{_STYLE}</style>"
         f"<h1>{html.escape(title)}</h1><ul>{verdict}{notes}</ul>"
         f"<h2>{_functionals_title(tree).capitalize()}</h2>{_html(diagnosis.functionals)}{detail}"
-        f"{shown}{_uncertain(tree)}{labelled}{columns}<h2>Configuration</h2><pre>{html.escape(config)}</pre></html>",
+        f"{_topics(tree)}{shown}{_uncertain(tree)}{labelled}{columns}<h2>Configuration</h2><pre>{html.escape(config)}</pre></html>",
         encoding="utf-8",
     )
 
@@ -228,7 +253,8 @@ def write_report(tree: xr.DataTree, path: Path, config: str, pictures: Sequence[
 _STYLE = (
     "body{font:15px/1.45 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#222}"
     "table{border-collapse:collapse;font-size:13px}td,th{padding:2px 10px;text-align:right;border-bottom:1px solid #ddd}"
-    "th:first-child{text-align:left}img{max-width:100%}.problem{color:#b00020;font-weight:600}pre{background:#f6f6f6;padding:1rem}"
+    "th:first-child,.words td:last-child{text-align:left}img{max-width:100%}.problem{color:#b00020;font-weight:600}"
+    "pre{background:#f6f6f6;padding:1rem}"
 )
 
 
@@ -236,6 +262,12 @@ def _html(frame: pd.DataFrame) -> str:
     numbers = frame.select_dtypes("number")
     formatters: Any = {str(column): partial(format_number, column=str(column)) for column in numbers}
     return str(frame.to_html(formatters=formatters, border=0, na_rep="–"))
+
+
+def _topics(tree: xr.DataTree) -> str:
+    """The topics with their most probable words."""
+    found = topic_table(tree)
+    return f"<h2>{TITLE.capitalize()}</h2><div class=words>{_html(found)}</div>" if len(found) else ""
 
 
 def _columns(tree: xr.DataTree) -> str:

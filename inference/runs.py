@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xarray as xr
 from omegaconf import OmegaConf
 
@@ -112,11 +113,14 @@ def execute(config: dict[str, Any], show_columns: bool = True) -> tuple[xr.DataT
 
 def draw_pictures(model: Any, tree: xr.DataTree, data: Any, folder: Path) -> list[Path]:
     """What was drawn: ``profile.png`` where rows are made of columns, ``co_clustering.png`` where labels are exchangeable,
-    ``loadings.png`` of factors, ``state_probs.png``, ``transitions.png`` and ``emissions.png`` of sequences.
+    ``loadings.png`` of factors, ``topics.png`` of words, ``state_probs.png``, ``transitions.png`` and ``emissions.png`` of
+    sequences.
     """
     from inference.decoding import is_sequential
     from inference.pictures import plot_co_clustering, plot_loadings, plot_profile
     from inference.sequence_pictures import plot_emissions, plot_states, plot_transitions
+    from inference.topic_pictures import plot_topics
+    from inference.topic_sites import has_topics
     from models.base import Permutation, Reflection, Rotation
 
     symmetry, drawn = getattr(model, "symmetry", None), []
@@ -128,6 +132,9 @@ def draw_pictures(model: Any, tree: xr.DataTree, data: Any, folder: Path) -> lis
     if getattr(model, "profile", None) is not None:
         plot_profile(model, tree, folder / "profile.png")
         drawn.append(folder / "profile.png")
+    if has_topics(model):
+        plot_topics(model, tree, folder / "topics.png")
+        drawn.append(folder / "topics.png")
     if isinstance(symmetry, Rotation | Reflection):
         plot_loadings(model, tree, folder / "loadings.png")
         drawn.append(folder / "loadings.png")
@@ -215,6 +222,8 @@ def held_out_rows(model: Any, tree: xr.DataTree, data: Data) -> tuple[xr.DataTre
         found = found.drop_vars("row").rename(row="sequence")
     rows = rows.assign(log_density=found)
     figures = {"held_out_rows": int(found.size), "held_out_log_density": float(found.mean())}
+    if getattr(model, "held_out", None) is not None:
+        figures["held_out_perplexity"] = _perplexity(model, data, found.values)
     if tree.attrs["labels_observed"] and data.labels is not None and (data.labels >= 0).any():
         scores = score(model, tree, data)
         rows = rows.assign(scores[["loss", "hit"]].astype(float).reindex(row=rows["row"]))
@@ -222,6 +231,13 @@ def held_out_rows(model: Any, tree: xr.DataTree, data: Data) -> tuple[xr.DataTre
             f"held_out_{name}": float(scores[name]) for name in (*HELD_OUT, *OF_SEQUENCES) if name in scores
         }
     return xr.DataTree(rows), figures
+
+
+def _perplexity(model: Any, data: Data, log_density: np.ndarray) -> float:
+    """What `inference.own_rows.perplexity` says, from densities that are known already."""
+    rows = model.rows(data)
+    units = model.held_out.number(rows).sum()
+    return float(np.exp((model.held_out.orders(rows).sum() - log_density.sum()) / units)) if units else float("nan")
 
 
 def read_data(options: dict[str, Any]) -> Data:

@@ -41,7 +41,7 @@ def criteria(tree: xr.DataTree) -> dict[str, float]:
         found["occupied"] = float(number.index.to_numpy() @ number)
     if attrs["method"] == "cavi" and "optimization" in tree:
         found["ELBO"] = float(np.nanmax(values(tree, "optimization", "objective")))
-    if "draw" in functionals.dims or "sample_size" not in attrs:
+    if "draw" in functionals.dims or "sample_size" not in attrs or attrs.get("private"):  # parameters grow with the rows
         return found
     twice, size = -2 * float(functionals["log_likelihood"]), float(attrs["sample_size"])
     found["AIC"] = twice + 2 * found["parameters"]
@@ -53,8 +53,16 @@ def criteria(tree: xr.DataTree) -> dict[str, float]:
 
 
 def alarms(trees: Mapping[str, xr.DataTree]) -> list[str]:
-    """A line for every result whose best optimum one random start alone has reached: another may find a better one."""
-    lines = []
+    """A line for every result whose best optimum one random start alone has reached: another may find a better one.
+
+    And one where rows have parameters of their own, of which no criterion knows.
+    """
+    private = {str(tree.attrs.get("private", "")) for tree in trees.values()} - {""}
+    lines = [
+        f"every row has {name} of its own: elpd is of rows that theirs were fitted on, and AIC and BIC mean nothing; "
+        "inference.perplexity, or data.test_fraction, compares on rows that nobody saw"
+        for name in sorted(private)
+    ]
     for name, tree in trees.items():
         reached = starts_at_best(tree)
         if reached is not None and reached[0] == 1:

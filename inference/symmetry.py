@@ -9,6 +9,7 @@ from inference.outcome import Points, Task
 from inference.relabel import Identification, identify_draws
 from inference.rotation import identify_rotations, oriented
 from models.base import Model, Reflection, Rotation
+from models.rows import spread
 
 
 def identified_draws(task: Task, flat: Mapping[str, np.ndarray], criterion: str = "varimax") -> Identification | None:
@@ -23,7 +24,10 @@ def identified_draws(task: Task, flat: Mapping[str, np.ndarray], criterion: str 
     if isinstance(model.symmetry, Rotation | Reflection):
         return identify_rotations(flat, model.symmetry, model.dims, column_scale(model, model.symmetry), log_joint, criterion)
     latents, total = latents_of_draws(model, *arrays, flat), num_latents(model, *arrays, flat)
-    return identify_draws(flat, model.symmetry, model.dims, latents, log_joint, total)
+    if latents is None or model.held_out is None:
+        return identify_draws(flat, model.symmetry, model.dims, latents, log_joint, total)
+    units = np.asarray(model.held_out.number(task.rows))[spread(total, latents.shape[1])]
+    return identify_draws(flat, model.symmetry, model.dims, latents, log_joint, total, units, model.held_out.unit)
 
 
 def in_one_form(model: Model, points: Points) -> Points:

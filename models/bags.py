@@ -7,7 +7,7 @@ import numpy as np
 from jax import Array
 from scipy import sparse, special
 
-from models.base import Data, ZooError, on_host
+from models.base import Data, on_host
 from models.classifier import allowed_classes
 from models.data import is_sparse
 from models.discrete import DISCRETE
@@ -30,7 +30,7 @@ class Documents(NamedTuple):
 
     words: Words  # the distinct words, each once
     tokens: Words  # one a cell
-    document: Array  # (N,): place in ``topic_probs``
+    own: Array  # (N,): place in ``topic_probs``
     carrier: Array  # (N,): log of the multinomial coefficient
     weight: Array | None = None  # (N,)
     allowed: Array | None = None  # (N, K): topics that a document may have; None: all
@@ -94,12 +94,3 @@ def _flat(words: Words) -> Cells:
     count = jnp.where(place.there, laid_out(lanes, words.times), 0).astype(float)
     row = jnp.where(count > 0, place.row, number)
     return Cells(row.reshape(-1), laid_out(lanes, words.word).reshape(-1), count.reshape(-1))
-
-
-def require_documents(data: Data, number: int) -> None:
-    """A `ZooError` for other documents than those whose topic proportions are the model's."""
-    if data.num_rows != number:
-        raise ZooError(
-            f"{data.name} has {data.num_rows} documents, and the topic proportions of the model are those of {number}: other "
-            "documents have proportions of their own"
-        )

@@ -14,7 +14,7 @@ static argument and the arrays (``hyper``, ``prior``, ``rows``) as traced ones, 
 compiles nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -82,6 +82,45 @@ class Latent(NamedTuple):
     discrete: bool = True  # whether z takes finitely many values, all of which a label can observe
 
 
+class Sampler(NamedTuple):
+    """Gibbs sampling of the latents of given rows with the parameters integrated out: on the host, in NumPy, free of the GIL.
+
+    A state is a named tuple of arrays and all there is to a chain: taken up again, it goes on as if it had never stopped.
+    """
+
+    start: Callable[[int, int, Sites | None], Any]  # (seed, chain, where the parameters are or None) -> state
+    advance: Callable[[Any, int], Any]  # (state, sweeps) -> state
+    log_joint: Callable[[Any], float]  # state -> log p(x, z), parameters integrated out
+    sites: Callable[[np.random.Generator, Any], dict[str, np.ndarray]]  # the parameters, drawn given the latents of a state
+    # (states of all chains, whether groups may differ) -> the hyperparameters under which their latents are most probable, and
+    # the states with groups in one order
+    learnt: Callable[[Sequence[Any], bool], tuple[dict[str, np.ndarray], list[Any]]]
+
+
+class Collapsed(NamedTuple):
+    """What a model can do whose parameters integrate out given the latents."""
+
+    sampler: Callable[[Hyper, Pytree], Sampler]  # (hyper, rows) -> its sampler
+    # (hyper, rows, threads) -> one with only private parameters integrated out, so that rows are shared out to threads
+    by_rows: Callable[..., Sampler]
+    prior: Callable[[Hyper, Mapping[str, Stats]], dict[str, Stats]]  # (hyper, a prior of its shapes) -> pseudo-statistics
+
+
+class HeldOut(NamedTuple):
+    """How well the units that rows are made of, as tokens, are foretold in rows that no fit has seen; on the host, in NumPy."""
+
+    unit: str  # what a row is made of, in a word
+    number: Callable[[Pytree], np.ndarray]  # rows -> (N,): how many units each has
+    total: Callable[[Data], float]  # a table as it was given -> its units, also those that the model does not know
+    # (hyper, draws (S, …), rows, particles, seed, threads) -> (N,): log of the mean over draws of an unbiased estimate of
+    # p(units in their order | shared parameters), private ones integrated out
+    log_probability: Callable[..., np.ndarray]
+    orders: Callable[[Pytree], np.ndarray]  # rows -> (N,): log of how many orders their units have, for log p(x)
+    halves: Callable[[int, Pytree], tuple[Pytree, Pytree]]  # (seed, rows) -> rows of half the units each
+    # (draws (S, …) with the private parameters of the rows, rows) -> (N,): Σ over units of log mean_s p(unit | θ_s)
+    completion: Callable[[Mapping[str, np.ndarray], Pytree], np.ndarray]
+
+
 class Algebra(NamedTuple):
     """The conjugate half of a model: pure functions, hashable, without arrays."""
 
@@ -106,6 +145,10 @@ class Algebra(NamedTuple):
     # Where blocks of parameters are conjugate only given the values of the others: one algebra a block, with that block's
     # family and statistics alone, whose ``local`` reads all of T. A sweep takes them in turn. Empty: all blocks at once.
     cycle: "tuple[Algebra, ...]" = ()
+    # Blocks with an entry a row along their leading axis, the row's own and alike a priori, named as their sites: rows that
+    # were not fitted have others
+    private: tuple[str, ...] = ()
+    collapsed: Collapsed | None = None  # its parameters integrated out, where somebody wrote that down
 
 
 class Linear(NamedTuple):
@@ -176,7 +219,7 @@ class Model(NamedTuple):
     prior: Mapping[str, Stats]  # parameter block -> pseudo-statistics
     rows: Callable[[Any], Pytree]  # what ``read`` takes -> what spec and algebra read: a pytree of arrays with N rows, of which
     # ``weight`` (N,) weighs a row and ``allowed`` (N, K) restricts its latent, where it has fields of these names; ``whole``
-    # rows are read all at once
+    # rows are read all at once; ``own`` (N,) says where the private parameters of a row are, if there are any
     functionals: Callable[[Hyper, Sites, Pytree], dict[str, Array]]  # (hyper, sites, E[z] at the witnesses) ->
     # symmetry-free summaries
     witnesses: Callable[[int], np.ndarray]  # number of rows -> the few rows whose latents enter the functionals
@@ -199,6 +242,7 @@ class Model(NamedTuple):
     # both depend on moments of the rows alone; None: no such rows
     condense: Callable[[Pytree], Pytree] | None = None
     layout: Layout | None = None  # kinds and levels of the columns, for a model of numbers, counts and categories together
+    held_out: HeldOut | None = None  # where rows have parameters of their own
     read: Callable[[Any], Data] = as_data  # a table, or a path of one, -> its rows, column by column as this model reads them
 
     def program(self, data: Any, *, marginal: bool = True) -> Any:

@@ -91,7 +91,7 @@ def style_of(options: Mapping[str, Any], plain: bool) -> Style:
     """Options of `load_data` as a `Style`; ``plain``: of a text file. Raises `ZooError` for other options and marks."""
     unknown = sorted(set(options) - set(OPTIONS))
     if unknown:
-        takes = "label, labels, columns, drop_constant, threshold, text, unit, weight, types"
+        takes = "label, labels, columns, drop_constant, threshold, text, unit, weight, types, format"
         raise ZooError(f"unknown data option {unknown[0]!r}: a table takes {takes}, {', '.join(OPTIONS)}")
     given = {name: value for name, value in options.items() if value is not None}
     missing = given.pop("missing", None)

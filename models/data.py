@@ -58,6 +58,9 @@ class Data(NamedTuple):
         return int(self.x.shape[0])
 
 
+CORPUS = ("vocabulary", "min_documents", "stop_words")  # options of files of counts, and of texts
+
+
 def load_data(
     source: Any,
     *,
@@ -86,7 +89,8 @@ def load_data(
     count, category or label, or identifier or ignore to leave it out; ``sequence`` names the column that says which sequence
     each row is a step of, for models of time (`models.sequences`). Further ``options`` go to the generator of a named data
     set; for a table they are ``missing``, ``separator``, ``decimal`` and ``thousands``, see `models.cells.Style`, and
-    ``kind="covariance"`` with ``num_rows`` for a matrix of that divisor in the place of rows, enough for models of factors.
+    ``kind="covariance"`` with ``num_rows`` for a matrix of that divisor in the place of rows, enough for models of factors. A
+    corpus is read with ``format`` lda_c, uci or texts and their options, see `models.corpus_files.read_corpus`.
     Raises `ZooError` naming file, column, row and value.
     """
     from models import tables
@@ -108,10 +112,12 @@ def load_data(
         data = tables.generate(source, options | ({"unit": unit} if unit is not None else {}))
     else:
         kind, size = options.pop("kind", "table"), options.pop("num_rows", None)
+        format = options.pop("format", None)
+        corpus = {option: options.pop(option) for option in CORPUS if option in options}
         if kind not in ("table", "covariance"):
             raise ZooError(f"kind={kind!r} is not one of table, covariance")
         wanted = columns if columns is None or sequence is None else [*columns, sequence]
-        data = tables.read(source, tables.Wanted(label, wanted, text, unit, name, types), options)
+        data = tables.read(source, tables.Wanted(label, wanted, text, unit, name, types, format, corpus), options)
         if kind == "covariance":
             data = of_covariance(data, size)
         elif size is not None:

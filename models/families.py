@@ -16,6 +16,7 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 from jax.scipy.special import gammaln, multigammaln
 
 from models.base import Family, Stats
+from models.gammas import log_gamma
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Dirichlet: T = log p (..., V), nu = concentration − 1 + counts
@@ -39,7 +40,7 @@ def _dirichlet_mode(nu: Array) -> Array:
 
 
 def _dirichlet_sample(key: Array, nu: Array) -> Array:
-    draws = jax.random.loggamma(key, nu + 1)  # on the log scale: small concentrations underflow otherwise
+    draws = log_gamma(key, nu + 1)  # on the log scale: small concentrations underflow otherwise
     return draws - jax.nn.logsumexp(draws, axis=-1, keepdims=True)
 
 

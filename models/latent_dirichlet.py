@@ -10,12 +10,13 @@ topic_probs_dk word_probs_kv. M-step: both sets of probabilities from expected c
 parameters it does: that is probabilistic latent semantic analysis (Hofmann 1999), smoothed by the prior. A mode needs
 concentrations above 1.
 
-Proportions are the documents' own: a model is of the documents it was built on.
+Proportions are the documents' own (``Algebra.private``): a fit is of its documents, and others have proportions that follow
+from the words of the topics.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, partial
-from itertools import pairwise
+from itertools import count, islice, pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -25,19 +26,19 @@ import numpyro
 from jax import Array
 from numpyro import distributions as dist
 
-from models.bags import Documents, Words, bags, check, encoded, require_documents
+from models.bags import Documents, Words, bags, check, encoded
 from models.base import Algebra, Data, Hyper, Model, Permutation, Sites, Stats, ZooError, on_host
 from models.classifier import unlabelled, unseen_classes
+from models.collapsed_topics import COLLAPSED, TOPIC, WORD, prior_statistics
 from models.data import as_data, is_table, require_complete, require_filled
 from models.discrete import DISCRETE
 from models.distributions import TopicWords
-from models.documents import Sequences, require_tokens
+from models.documents import Sequences, bag_of_words, require_tokens
 from models.families import dirichlet
 from models.gaussian_rows import flat
+from models.held_out_words import HELD_OUT
 from models.rows import witnesses
-from models.topics import Bags, Hard, Mixed, Soft, topics, totals
-
-TOPIC, WORD = "topic_probs", "word_probs"
+from models.topics import Bags, Hard, Mixed, Soft, by_document, by_word, mixed, scaled, topics
 
 
 class Shape(NamedTuple):
@@ -47,6 +48,14 @@ class Shape(NamedTuple):
     topics: int  # K
     words: int  # V
     proper: bool
+
+
+def _mode_of_proportions(nu: Array) -> Array:
+    """The mode of every document; of one without a token under a flat prior all are, and it is the middle."""
+    return dirichlet.mode(jnp.where((nu == 0).all(-1, keepdims=True), 1.0, nu))
+
+
+proportions = dirichlet._replace(mode=_mode_of_proportions)
 
 
 class Structure(NamedTuple):
@@ -61,16 +70,18 @@ class Structure(NamedTuple):
 def structure(shape: Shape, exchangeable: bool) -> Structure:
     """Topics of this shape."""
     algebra = Algebra(
-        families=((TOPIC, dirichlet), (WORD, dirichlet)),
+        families=((TOPIC, proportions), (WORD, dirichlet)),
+        private=(TOPIC,),
         latent=topics,
         proper=shape.proper,
         features=features,
         local=local,
-        statistics=partial(statistics, shape),
+        statistics=statistics,
         sites=lambda hyper, T: {TOPIC: jnp.exp(T[TOPIC]), WORD: jnp.exp(T[WORD])},
         natural=lambda hyper, sites: {name: jnp.log(jnp.asarray(sites[name])) for name in (TOPIC, WORD)},
         start=partial(start, shape),
         num_groups=shape.topics,
+        collapsed=COLLAPSED if shape.proper else None,
     )
     return Structure(algebra, partial(program, shape), partial(functionals, exchangeable))
 
@@ -93,7 +104,7 @@ def build(
     a corpus without a token, concentrations outside their support, or seeds and labels that do not fit.
     """
     data = as_data(data)
-    _check_options(num_topics, labelled, prior)
+    _check_options(num_topics, labelled, prior, seeds)
     if not (isinstance(data.x, Sequences) or is_table(data)):
         raise ZooError(f"{data.name} is no corpus: give documents or a table of counts of words")
     if is_table(data):
@@ -101,6 +112,8 @@ def build(
         require_complete(data, "latent_dirichlet")
     require_tokens(data.name, data.columns)
     check(data)
+    if not bag_of_words(data).x.sum():
+        raise ZooError(f"{data.name}: there is not a single token in these documents")
     names = _topic_names(data, int(num_topics), seeds, labelled)
     shape = Shape(data.num_rows, int(num_topics), len(data.columns), prior != "flat")
     hyper = _hyperparameters(data.columns, shape, topic_concentration, word_concentration, seeds, seed_weight, names)
@@ -108,7 +121,7 @@ def build(
     static = structure(shape, alike)
     nu = {TOPIC: np.zeros((shape.documents, shape.topics)), WORD: np.zeros((shape.topics, shape.words))}
     if shape.proper:
-        nu = {TOPIC: nu[TOPIC] + hyper["topic_concentration"] - 1, WORD: hyper["word_concentration"] - 1}
+        nu = prior_statistics(hyper, nu)
     options = {
         "num_topics": int(num_topics),
         "topic_concentration": topic_concentration,
@@ -124,7 +137,7 @@ def build(
         algebra=static.algebra,
         hyper=hyper,
         prior={name: on_host(leaf) for name, leaf in nu.items()},
-        rows=partial(_rows, data.columns, shape.documents, tuple(names) if labelled else None),
+        rows=partial(_rows, data.columns, tuple(names) if labelled else None),
         functionals=static.functionals,
         witnesses=witnesses,
         symmetry=Permutation("topic") if alike else None,
@@ -149,14 +162,21 @@ def build(
         explains=DISCRETE["multinomial"].explains + ("; topic" if labelled else ""),
         warnings=tuple(_warnings(data, hyper, shape, names, labelled)),
         reports="topic_shares",
+        held_out=HELD_OUT,
     )
 
 
-def _check_options(num_topics: Any, labelled: Any, prior: Any) -> None:
+def _are_words(value: Any) -> bool:
+    return isinstance(value, Collection) and not isinstance(value, str)
+
+
+def _check_options(num_topics: Any, labelled: Any, prior: Any, seeds: Any) -> None:
     if isinstance(num_topics, bool) or not isinstance(num_topics, int | np.integer) or num_topics < 1:
         raise ZooError(f"num_topics must be a whole number above 0, got {num_topics!r}")
     if not isinstance(labelled, bool):
         raise ZooError(f"labelled must be true or false, got {labelled!r}")
+    if not (seeds is None or (isinstance(seeds, Mapping) and all(map(_are_words, seeds.values())))):
+        raise ZooError(f"seeds must be lists of words by the name of a topic, as {{fruit: [apple, pear]}}, got {seeds!r}")
     if prior not in ("default", "flat"):
         raise ZooError(f"prior={prior!r} is not one of default, flat; the concentrations are options of their own")
 
@@ -168,7 +188,8 @@ def _topic_names(data: Data, number: int, seeds: Mapping[str, Any] | None, label
     known = [*(data.levels if labelled else ()), *(name for name in seeds or {} if not labelled or name not in data.levels)]
     if len(known) > number:
         raise ZooError(f"{len(known)} topics have names ({', '.join(map(str, known[:5]))}, …): give num_topics={len(known)}")
-    return [*known, *map(str, range(len(known), number))] if known else list(range(number))
+    rest = (str(place) for place in count(len(known)) if str(place) not in known)
+    return [*known, *islice(rest, number - len(known))] if known else list(range(number))
 
 
 def _hyperparameters(
@@ -219,15 +240,13 @@ def _warnings(data: Data, hyper: Hyper, shape: Shape, names: list[Any], labelled
     if low:
         found.append(
             f"{' and '.join(low)} below 1: the density of the probabilities has no mode, as it is infinite where one of them "
-            "is 0; em and map have nothing to find, and cavi, gibbs and nuts have"
+            "is 0; em and map have nothing to find, and cavi and the methods that draw have"
         )
     return found
 
 
-def _rows(columns: tuple[str, ...], number: int, names: tuple[str, ...] | None, source: Any) -> Documents:
-    data = as_data(source)
-    require_documents(data, number)
-    return encoded(data, columns, names)
+def _rows(columns: tuple[str, ...], names: tuple[str, ...] | None, source: Any) -> Documents:
+    return encoded(as_data(source), columns, names)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -236,7 +255,7 @@ def _rows(columns: tuple[str, ...], number: int, names: tuple[str, ...] | None, 
 
 def program(shape: Shape, hyper: Hyper, rows: Documents, *, marginal: bool = True) -> None:
     """The spec: the generative program at the top of this file, with the topics of tokens summed out when ``marginal``."""
-    sizes = {TOPIC: (shape.documents, shape.topics), WORD: (shape.topics, shape.words)}
+    sizes = {TOPIC: (rows.own.shape[0], shape.topics), WORD: (shape.topics, shape.words)}
     if shape.proper:
         own = jnp.broadcast_to(hyper["topic_concentration"], sizes[TOPIC])
         priors = {TOPIC: dist.Dirichlet(own), WORD: dist.Dirichlet(hyper["word_concentration"])}
@@ -244,16 +263,16 @@ def program(shape: Shape, hyper: Hyper, rows: Documents, *, marginal: bool = Tru
     else:
         simplex = dist.constraints.independent(dist.constraints.simplex, 1)
         topic, word = (numpyro.sample(name, flat(simplex, size)) for name, size in sizes.items())
-    probs = topic[rows.document]
+    probs = topic[rows.own]
     if rows.allowed is not None:
         probs = jnp.where(rows.allowed, probs, 0.0)
     scale = jnp.ones(()) if rows.weight is None else rows.weight
-    with numpyro.plate("row", rows.document.shape[0]), numpyro.handlers.scale(scale=scale):
+    with numpyro.plate("row", rows.own.shape[0]), numpyro.handlers.scale(scale=scale):
         if marginal:
             numpyro.sample("x", TopicWords(probs, word, rows.words.times, rows.carrier), obs=rows.words.word)
             return
         there = rows.tokens.times > 0
-        each = jnp.broadcast_to(topic[rows.document][:, None, :], (*there.shape, shape.topics))
+        each = jnp.broadcast_to(topic[rows.own][:, None, :], (*there.shape, shape.topics))
         z = numpyro.sample("topic", dist.Categorical(logits=jnp.log(each), validate_args=False).mask(there).to_event(1))
         numpyro.sample("x", TopicWords(probs, word, rows.tokens.times, rows.carrier, z), obs=rows.tokens.word)
 
@@ -266,31 +285,30 @@ class Features(NamedTuple):
     """What the documents bring."""
 
     bags: Bags
-    document: Array  # (N,)
+    own: Array  # (N,): where the proportions of a document are
     allowed: Array | None  # (N, K)
 
 
 def features(hyper: Hyper, rows: Documents) -> Features:
-    return Features(bags(rows), rows.document, rows.allowed)
+    return Features(bags(rows), rows.own, rows.allowed)
 
 
 def local(T: Stats) -> Callable[[Features], Mixed]:
     """E-step: log weights of topics by document and of words by topic."""
+    word = scaled(T[WORD].T)
 
     def natural_parameters(features: Features) -> Mixed:
-        topic = T[TOPIC][features.document]
+        topic = T[TOPIC][features.own]
         if features.allowed is not None:
             topic = jnp.where(features.allowed, topic, -jnp.inf)
-        return Mixed(topic, T[WORD].T, features.bags)
+        return mixed(scaled(topic), word, features.bags)
 
     return natural_parameters
 
 
-def statistics(shape: Shape, weight: Array, z: Soft | Hard, features: Features) -> dict[str, Stats]:
-    """Σ_n weight (tokens by topic of every document, tokens by topic and word)."""
-    found = totals(z, weight)
-    own = jnp.zeros((shape.documents, shape.topics), found.topic.dtype)
-    return {TOPIC: own.at[features.document].add(weight[:, None] * found.topic), WORD: found.word.T}
+def statistics(weight: Array, z: Soft | Hard, features: Features) -> dict[str, Stats]:
+    """Weight_n times (tokens by topic of every document), and Σ_n weight_n (tokens by topic and word)."""
+    return {TOPIC: weight[:, None] * by_document(z), WORD: by_word(z, weight).T}
 
 
 def start(shape: Shape, hyper: Hyper, key: Array) -> dict[str, Stats]:

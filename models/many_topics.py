@@ -29,6 +29,7 @@ from models.vectors import (
 )
 
 BLOCK = 32  # topics in one block: four vectors
+AHEAD = 4  # tokens between asking for a word's topics and drawing from them
 LISTED = 0.1  # share of topics up to which those of a word are a list: `python -m benchmarks latent_dirichlet`
 
 
@@ -200,13 +201,15 @@ def many_topics(
                 s0, s1, s2, s3, u = next_random(s0, s1, s2, s3)
                 v, k = word[i], np.int64(topic[i])
                 start, size = place[v], sizes[v]
-                ahead = place[word[min(i + 2, len(word) - 1)]]
+                soon = word[min(i + AHEAD, len(word) - 1)]
+                ahead = place[soon]
                 if ahead < 0:
-                    for line in range(0, width, 16):
+                    for line in range(0, width, 2 * LANES):
                         prefetch(rows, -1 - ahead + line)
                 else:
-                    prefetch(topics, ahead)
-                    prefetch(counts, ahead)
+                    for line in range(ahead, ahead + sizes[soon], 2 * LANES):
+                        prefetch(topics, line)
+                        prefetch(counts, line)
                 n[k] -= 1
                 nd[k] -= 1
                 without = (nd[k] + prior[k]) / (n[k] + eta_sum)

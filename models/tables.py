@@ -32,6 +32,8 @@ class Wanted(NamedTuple):
     unit: str | None = None
     name: str | None = None
     types: Mapping[str, str] = {}
+    format: str | None = None
+    corpus: Mapping[str, Any] = {}  # options of a format
 
 
 def is_named(source: str) -> bool:
@@ -62,6 +64,10 @@ def generate(name: str, options: dict[str, Any]) -> Data:
 def read(source: Any, wanted: Wanted, options: Mapping[str, Any]) -> Data:
     """Whatever is not a named data set; ``options`` as for `style_of`. Raises `ZooError` naming file, column, row and value."""
     style_of(options, plain=False)  # refuses what is no option, whatever the source
+    if wanted.format is not None:
+        return _corpus(source, wanted, options)
+    if given := [name for name, value in wanted.corpus.items() if value is not None]:
+        raise ZooError(f"{given[0]} goes with format=lda_c, uci or texts")
     rows = _token_lists(source, wanted.unit or "word")
     if rows is None and not is_sparse(source):
         return read_table(source, wanted, options)
@@ -70,6 +76,19 @@ def read(source: Any, wanted: Wanted, options: Mapping[str, Any]) -> Data:
     if rows is None:
         return read_matrix(source, wanted.columns, wanted.name)
     return _documents(rows, wanted.name or ("texts" if isinstance(source[0], str) else "documents"))
+
+
+def _corpus(source: Any, wanted: Wanted, options: Mapping[str, Any]) -> Data:
+    """Counts of words in files of a format of their own, which have no columns to name."""
+    from models.corpus_files import read_corpus
+
+    assert wanted.format is not None
+    asked = {"label": wanted.label, "columns": wanted.columns, "text": wanted.text, "types": wanted.types or None, **options}
+    if given := [name for name, value in asked.items() if value is not None]:
+        raise ZooError(
+            f"{given[0]} does not go with format={wanted.format}, which has no such columns; labels= takes one a document"
+        )
+    return read_corpus(source, wanted.format, wanted.corpus, wanted.name)
 
 
 def _documents(rows: list[Any], name: str) -> Data:
@@ -221,6 +240,8 @@ def _read(path: Path, style: Style, types: Mapping[str, str]) -> pd.DataFrame:
 
     from models.datasets import DATASETS
 
+    if exists(path) and path.is_dir():
+        raise ZooError(f"{path} is a folder: data.format=texts reads its files as texts, a document each")
     if not (exists(path) and path.is_file()):
         shown = str(path) if len(str(path)) <= SHOWN else f"{str(path)[:SHOWN]}…"
         raise ZooError(

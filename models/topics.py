@@ -5,6 +5,10 @@
 so that log p(w | d) = carrier[d] + Σ_v count[d, v] log Σ_k exp(topic[d, k] + word[k, v]). Tokens of one word in one document
 are alike: all but draws work on the distinct words of a document and how often each stands in it. Cells (one a distinct word,
 or one a token) are read in blocks, and never are there cells × topics of a whole corpus in memory.
+
+A cell needs no exponential of its own: Σ_k exp(topic[d, k] + word[w, k]) is a product of a row of exp(topic − its maximum) and
+one of exp(word − its maximum), and expected counts are two more products. Where that product is lost, because a document and a
+word have no topic in common that weighs anything in either, the cell is computed from logarithms.
 """
 
 from collections.abc import Callable
@@ -18,7 +22,7 @@ from models.base import Latent
 
 Pytree = Any
 
-BLOCK = 2**18  # numbers, cells times topics, of a block
+BLOCK = 2**17  # numbers, cells times topics, of a block: measured, larger ones fall out of the cache
 
 
 class Cells(NamedTuple):
@@ -37,12 +41,21 @@ class Bags(NamedTuple):
     carrier: Array  # (N,): the part of their log density that no parameter enters
 
 
+class Scaled(NamedTuple):
+    """Log weights and, free of overflow, the weights: exp(logs − shift), the largest of a row 1."""
+
+    logs: Array  # (X, K)
+    weight: Array  # (X, K): 0 where a topic is not possible
+    shift: Array  # (X,)
+
+
 class Mixed(NamedTuple):
     """Natural parameters: log weights of topics by document, of words by topic, and which words there are."""
 
-    topic: Array  # (N, K): −∞ where a document is not allowed a topic
-    word: Array  # (V, K)
+    topic: Scaled  # (N, K): −∞ where a document is not allowed a topic
+    word: Scaled  # (V, K)
     bags: Bags
+    norm: Array  # (C,): Σ_k topic weight × word weight of every distinct word, which the log partition and the shares need
 
 
 class Soft(NamedTuple):
@@ -59,42 +72,58 @@ class Hard(NamedTuple):
     local: Mixed
 
 
-class Totals(NamedTuple):
-    """Tokens by document and topic, and by word and topic."""
-
-    topic: Array  # (N, K)
-    word: Array  # (V, K)
+# ---------------------------------------------------------------------------------------------------------------------
+# Cells, block by block
 
 
-def _in_blocks(function: Callable[[Pytree, Pytree], Pytree], start: Pytree, cells: Pytree, width: int, fill: Pytree) -> Pytree:
-    """``function(carried, block of cells)`` over all blocks; the last is filled up."""
-    number = jax.tree.leaves(cells)[0].shape[0]
+def _blocks(cells: Cells, shape: tuple[int, ...]) -> Cells:
+    """(blocks, size) of documents and topics (N, K); the last is filled up with cells where there is no word."""
+    documents, width = shape
+    number = cells.row.shape[0]
     size = max(1, min(number, BLOCK // width))
     blocks = -(-number // size)
-    if blocks == 1:
-        return function(start, cells)
 
-    def cut(leaf: Array, fill: Any) -> Array:
+    def cut(leaf: Array, fill: int) -> Array:
         return jnp.pad(leaf, (0, blocks * size - number), constant_values=fill).reshape(blocks, size)
 
-    return lax.scan(lambda carried, block: (function(carried, block), None), start, jax.tree.map(cut, cells, fill))[0]
+    return Cells(cut(cells.row, documents), cut(cells.word, 0), cut(cells.times, 0))
 
 
-def _nothing(local: Mixed) -> Cells:
-    return Cells(local.topic.shape[0], 0, 0)  # type: ignore[arg-type]
+def _each(function: Callable[[Array, Cells], Array], cells: Cells, shape: tuple[int, ...]) -> Array:
+    """(C,): ``function(number of the block, its cells)``, cell by cell."""
+    blocks = _blocks(cells, shape)
+    found: Array = lax.map(lambda block: function(*block), (jnp.arange(blocks.row.shape[0]), blocks))
+    return found.reshape(-1)[: cells.row.shape[0]]
 
 
-def _logs(local: Mixed, cells: Cells) -> Array:
-    """(B, K): log p(z = k, w | d) of every cell."""
-    return local.topic.at[cells.row].get(mode="fill", fill_value=0.0) + local.word[cells.word]
+def _summed(function: Callable[[Array, Cells], Array], start: Array, cells: Cells, shape: tuple[int, ...]) -> Array:
+    """``function(sums so far, cells of a block)`` over all blocks."""
+    return lax.scan(lambda sums, block: (function(sums, block), None), start, _blocks(cells, shape))[0]
 
 
-def _log_partition(local: Mixed) -> Array:
-    def add(total: Array, cells: Cells) -> Array:
-        return total.at[cells.row].add(_weighed(cells.times, jax.nn.logsumexp(_logs(local, cells), axis=1)), mode="drop")
+def _one_by_one[**P, R](function: Callable[P, R]) -> Callable[P, R]:
+    """``function``, under vmap a loop: chains side by side take several times as long, as their blocks leave the cache.
 
-    size = local.topic.shape[1]
-    return _in_blocks(add, local.bags.carrier, local.bags.words, size, _nothing(local))
+    Such a loop has no gradient: that is of the function as it stands.
+    """
+    looped = jax.custom_jvp(jax.custom_batching.sequential_vmap(function))
+    looped.defjvp(lambda primals, tangents: jax.jvp(function, primals, tangents))
+    return looped
+
+
+def _of_document(value: Array, cells: Cells) -> Array:
+    """(C, …): of documents (N, …), cell by cell; 0 where there is no word."""
+    return value.at[cells.row].get(mode="fill", fill_value=0.0)
+
+
+def _weights(topic: Scaled, word: Scaled, cells: Cells) -> Array:
+    """(C, K): p(z = k, w | d), but for a factor a cell."""
+    return _of_document(topic.weight, cells) * word.weight[cells.word]
+
+
+def _logs(topic: Scaled, word: Scaled, cells: Cells) -> Array:
+    """(C, K): log p(z = k, w | d)."""
+    return _of_document(topic.logs, cells) + word.logs[cells.word]
 
 
 def _weighed(count: Array, value: Array) -> Array:
@@ -103,92 +132,177 @@ def _weighed(count: Array, value: Array) -> Array:
 
 
 def _shares(logs: Array) -> Array:
-    """p(z = k | w, d) of every cell (B, K); none where no topic is possible."""
+    """p(z = k | w, d) of every cell (C, K); none where no topic is possible."""
     largest = logs.max(axis=1, keepdims=True)
     weight = jnp.exp(logs - jnp.where(jnp.isfinite(largest), largest, 0.0))
     total = weight.sum(axis=1, keepdims=True)
     return weight / jnp.where(total > 0, total, 1.0)
 
 
-def totals(z: Soft | Hard, weight: Array) -> Totals:
-    """Tokens of documents that weigh (N,), by topic: those of documents unweighted, those of words weighted."""
-    local = z.local
-    number, size = local.topic.shape
-    words = local.word.shape[0]
-    start = Totals(jnp.zeros((number, size), local.topic.dtype), jnp.zeros((words, size), local.topic.dtype))
+def _kept(norm: Array) -> Array:
+    """Whether a sum of weights has its digits: those that fell below the smallest number are less than its rounding."""
+    return norm > jnp.finfo(norm.dtype).tiny / jnp.finfo(norm.dtype).eps
+
+
+def _lost(local: Mixed) -> tuple[Array, Cells]:
+    """Whether the sum of weights of a cell is lost, and the cells with counts only where it is."""
+    words = local.bags.words
+    times = jnp.where(_kept(local.norm), 0.0, words.times)
+    return (times > 0).any(), words._replace(times=times)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Natural parameters and verbs
+
+
+def scaled(logs: Array) -> Scaled:
+    """Of log weights (X, K)."""
+    largest = logs.max(axis=1)
+    shift = lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, 0.0))
+    return Scaled(logs, jnp.exp(logs - shift[:, None]), shift)
+
+
+def mixed(topic: Scaled, word: Scaled, bags: Bags) -> Mixed:
+    """Natural parameters of these documents."""
+    return Mixed(topic, word, bags, _norms(topic, word, bags.words))
+
+
+@_one_by_one
+def _norms(topic: Scaled, word: Scaled, cells: Cells) -> Array:
+    return _each(lambda index, cells: _weights(topic, word, cells).sum(axis=1), cells, topic.logs.shape)
+
+
+@_one_by_one
+def _log_partition(local: Mixed) -> Array:
+    words, kept = local.bags.words, _kept(local.norm)
+    shift = _of_document(local.topic.shift, words) + local.word.shift[words.word]
+    value = jnp.log(jnp.where(kept, local.norm, 1.0)) + shift
+
+    def by_logs(index: Array, cells: Cells) -> Array:
+        return jax.nn.logsumexp(_logs(local.topic, local.word, cells), axis=1)
+
+    def mended(value: Array) -> Array:
+        return jnp.where(kept, value, _each(by_logs, words, local.topic.logs.shape))
+
+    value = lax.cond(_lost(local)[0], mended, lambda value: value, value)
+    return local.bags.carrier.at[words.row].add(_weighed(words.times, value), mode="drop")
+
+
+def by_document(z: Soft | Hard) -> Array:
+    """(N, K): tokens of every document, whatever its weight, by topic."""
     if isinstance(z, Soft):
+        return _expected_by_document(z.local)
+    nothing = jnp.zeros_like(z.local.topic.logs)
+    return nothing.at[z.cells.row, z.topic].add(z.cells.times, mode="drop")
 
-        def add(total: Totals, cells: Cells) -> Totals:
-            count = cells.times[:, None] * _shares(_logs(local, cells))
-            own = count * weight.at[cells.row].get(mode="fill", fill_value=0.0)[:, None]
-            return Totals(total.topic.at[cells.row].add(count, mode="drop"), total.word.at[cells.word].add(own))
 
-        return _in_blocks(add, start, local.bags.words, size, _nothing(local))
-    cells = z.cells
-    own = cells.times * weight.at[cells.row].get(mode="fill", fill_value=0.0)
-    by_document = start.topic.at[cells.row, z.topic].add(cells.times, mode="drop")
-    return Totals(by_document, start.word.at[cells.word, z.topic].add(own))
+def by_word(z: Soft | Hard, weight: Array) -> Array:
+    """(V, K): tokens by word and topic, of documents that weigh (N,)."""
+    if isinstance(z, Soft):
+        return _expected_by_word(z.local, weight)
+    counts = z.cells.times * _of_document(weight, z.cells)
+    return jnp.zeros_like(z.local.word.logs).at[z.cells.word, z.topic].add(counts)
+
+
+def _ratios(local: Mixed) -> Cells:
+    """The distinct words with counts / norm: what the weights of one side are summed by, before those of the other."""
+    kept = _kept(local.norm)
+    return local.bags.words._replace(times=jnp.where(kept, local.bags.words.times / jnp.where(kept, local.norm, 1.0), 0.0))
+
+
+@_one_by_one
+def _expected_by_document(local: Mixed) -> Array:
+    def add(total: Array, cells: Cells) -> Array:
+        return total.at[cells.row].add(cells.times[:, None] * local.word.weight[cells.word], mode="drop")
+
+    def add_by_logs(total: Array, cells: Cells) -> Array:
+        share = _shares(_logs(local.topic, local.word, cells))
+        return total.at[cells.row].add(cells.times[:, None] * share, mode="drop")
+
+    return _expected(local, local.topic, add, add_by_logs)
+
+
+@_one_by_one
+def _expected_by_word(local: Mixed, weight: Array) -> Array:
+    def add(total: Array, cells: Cells) -> Array:
+        counts = cells.times * _of_document(weight, cells)
+        return total.at[cells.word].add(counts[:, None] * _of_document(local.topic.weight, cells))
+
+    def add_by_logs(total: Array, cells: Cells) -> Array:
+        counts = cells.times * _of_document(weight, cells)
+        return total.at[cells.word].add(counts[:, None] * _shares(_logs(local.topic, local.word, cells)))
+
+    return _expected(local, local.word, add, add_by_logs)
+
+
+def _expected(
+    local: Mixed, side: Scaled, add: Callable[[Array, Cells], Array], add_by_logs: Callable[[Array, Cells], Array]
+) -> Array:
+    """Expected tokens of one side, documents or words: its own weights times sums, and what these lose by logarithms.
+
+    Each side by itself: who needs one of them does not pay for both.
+    """
+    shape = local.topic.logs.shape
+    found = _weighed(_summed(add, jnp.zeros_like(side.logs), _ratios(local), shape), side.weight)
+    any_lost, lost = _lost(local)
+    return lax.cond(any_lost, lambda found: _summed(add_by_logs, found, lost, shape), lambda found: found, found)
 
 
 def _energy(z: Soft | Hard, local: Mixed) -> Array:
-    size, start = local.topic.shape[1], local.bags.carrier
     if isinstance(z, Soft):
-
-        def add(total: Array, cells: Cells) -> Array:
-            share, logs = _shares(_logs(z.local, cells)), _logs(local, cells)
-            value = _weighed(cells.times[:, None] * share, logs).sum(axis=1)
-            return total.at[cells.row].add(value, mode="drop")
-
-        return _in_blocks(add, start, local.bags.words, size, _nothing(local))
+        return _expected_energy(z.local, local)
     cells = z.cells
-    logs = local.topic.at[cells.row, z.topic].get(mode="fill", fill_value=0.0) + local.word[cells.word, z.topic]
-    return start.at[cells.row].add(_weighed(cells.times, logs), mode="drop")
+    logs = local.topic.logs.at[cells.row, z.topic].get(mode="fill", fill_value=0.0) + local.word.logs[cells.word, z.topic]
+    return local.bags.carrier.at[cells.row].add(_weighed(cells.times, logs), mode="drop")
 
 
-def _each(function: Callable[[Array, Array], Array], local: Mixed, cells: Cells) -> Array:
-    """(C,): a topic of every cell, ``function(number of the block, logs (B, K))``."""
-    number, width = cells.row.shape[0], local.topic.shape[1]
-    size = max(1, min(number, BLOCK // width))
-    blocks = -(-number // size)
+@_one_by_one
+def _expected_energy(given: Mixed, local: Mixed) -> Array:
+    def energy(index: Array, cells: Cells) -> Array:
+        share = _shares(_logs(given.topic, given.word, cells))
+        return _weighed(cells.times[:, None] * share, _logs(local.topic, local.word, cells)).sum(axis=1)
 
-    def cut(leaf: Array, fill: Any) -> Array:
-        return jnp.pad(leaf, (0, blocks * size - number), constant_values=fill).reshape(blocks, size)
-
-    def one(block: tuple[Array, Cells]) -> Array:
-        index, cells = block
-        return function(index, _logs(local, cells))
-
-    parts = jax.tree.map(cut, cells, _nothing(local))
-    return lax.map(one, (jnp.arange(blocks), parts)).reshape(-1)[:number]
+    words = local.bags.words
+    return local.bags.carrier.at[words.row].add(_each(energy, words, local.topic.logs.shape), mode="drop")
 
 
-def _mode(key: Array, local: Mixed) -> Hard:
-    found = _each(lambda index, logs: logs.argmax(axis=1), local, local.bags.words)
-    return Hard(found, local.bags.words, local)
+@_one_by_one
+def _likeliest(local: Mixed) -> Array:
+    def one(index: Array, cells: Cells) -> Array:
+        return _logs(local.topic, local.word, cells).argmax(axis=1)
+
+    return _each(one, local.bags.words, local.topic.logs.shape)
 
 
-def _sample(key: Array, local: Mixed) -> Hard:
-    def draw(index: Array, logs: Array) -> Array:
-        cumulative = jnp.cumsum(_shares(logs), axis=1)
-        uniform = jax.random.uniform(jax.random.fold_in(key, index), (logs.shape[0], 1), logs.dtype) * cumulative[:, -1:]
-        return (cumulative <= uniform).sum(axis=1).clip(0, logs.shape[1] - 1)
+@_one_by_one
+def _drawn(key: Array, local: Mixed) -> Array:
+    def one(index: Array, cells: Cells) -> Array:
+        weights = _weights(local.topic, local.word, cells)
+        kept = _kept(weights.sum(axis=1))
 
-    return Hard(_each(draw, local, local.bags.tokens), local.bags.tokens, local)
+        def mended(weights: Array) -> Array:
+            return jnp.where(kept[:, None], weights, _shares(_logs(local.topic, local.word, cells)))
+
+        weights = lax.cond((~kept & (cells.times > 0)).any(), mended, lambda weights: weights, weights)
+        cumulative = jnp.cumsum(weights, axis=1)
+        uniform = jax.random.uniform(jax.random.fold_in(key, index), (weights.shape[0], 1), weights.dtype)
+        return (cumulative <= uniform * cumulative[:, -1:]).sum(axis=1).clip(0, weights.shape[1] - 1)
+
+    return _each(one, local.bags.tokens, local.topic.logs.shape)
 
 
 def _report(z: Soft | Hard) -> Array:
-    """(N, K): the share of every topic among the tokens of a document; of one without tokens, alike."""
-    number = z.local.topic.shape[0]
-    found = totals(z, jnp.ones(number, z.local.topic.dtype)).topic
+    """(N, K): shares of topics among the tokens of a document; without tokens alike, or 0 where topics are hard."""
+    found = by_document(z)
     total = found.sum(axis=1, keepdims=True)
-    return jnp.where(total > 0, found / jnp.where(total > 0, total, 1.0), 1 / found.shape[1])
+    return jnp.where(total > 0, found / jnp.where(total > 0, total, 1.0), 1 / found.shape[1] if isinstance(z, Soft) else 0.0)
 
 
 topics = Latent(
     log_partition=_log_partition,
     mean=lambda key, local: Soft(local),
-    mode=_mode,
-    sample=_sample,
+    mode=lambda key, local: Hard(_likeliest(local), local.bags.words, local),
+    sample=lambda key, local: Hard(_drawn(key, local), local.bags.tokens, local),
     energy=_energy,
     entropy=lambda z, local: _log_partition(local) - _energy(z, local),
     report=_report,

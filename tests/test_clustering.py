@@ -16,6 +16,7 @@ from inference.results import load
 from inference.shell import compare_main, run_main
 from models import MODELS, ZooError, load_data
 from models.data import Data
+from models.documents import documents
 
 RNG = np.random.default_rng(4)
 ROWS = Data("rows", RNG.normal(0, 1, (5, 2)), ("u", "v"))
@@ -50,6 +51,15 @@ def test_occupied_components_of_one_point():
     law = naive_law(probabilities(model, {name: leaf[0] for name, leaf in sites.items()}, ROWS)["probs"].values)
     assert law.min() > 0.02
     assert (abs(counted(ROWS, sites) - law) < 4.5 * np.sqrt(law * (1 - law) / COUNTED)).all()
+
+
+def test_documents_without_a_token_occupy_no_topic():
+    """Proportions of 1 and 0: one topic holds the tokens of the one document that has any, the other none."""
+    data = documents([["a", "a"], []])
+    model = MODELS["latent_dirichlet"](data, num_topics=2)
+    sites = {"topic_probs": np.array([[[1.0, 0.0], [0.5, 0.5]]]), "word_probs": np.ones((1, 2, 1))}
+    rows = jax.tree.map(np.asarray, model.rows(data))
+    assert list(occupied_probs(model.algebra, dict(model.hyper), rows, sites, 2, 0.0)) == [1.0, 0.0]
 
 
 def test_occupied_components_of_the_prior():

@@ -197,3 +197,16 @@ def test_command_line_keeps_rows_held_out(tmp_path, capsys):
     left, right = (groups[name]["loss"] for name in table.index)
     assert table["log loss diff"].max() == pytest.approx(abs(float((left - right).mean())), rel=1e-9)
     assert table["diff se"].max() == pytest.approx(float((left - right).std()) / np.sqrt(30), rel=1e-9)
+
+
+def test_log_joints_under_other_priors_do_not_compare():
+    """They are of other densities; what a model explains is the same."""
+    corpus = documents([["a", "b"], ["b"]])
+    trees = {
+        str(each): fit(MODELS["latent_dirichlet"](corpus, num_topics=2, topic_concentration=each), corpus, "em", num_starts=1)
+        for each in (1.5, 2.0)
+    }
+    found = compare(trees)
+    assert found.comparable
+    assert not found.one_model
+    assert compare({"one": trees["2.0"], "again": trees["2.0"]}).one_model

@@ -8,6 +8,7 @@ from naive import COVARIANCES, SHORT, build, is_finite, random_sites, table, two
 from scipy import stats
 
 from inference import fit
+from inference.laplace import pareto_k
 from models import MODELS, ZooError
 
 X = two_groups(40)
@@ -54,6 +55,11 @@ def test_laplace_is_exact_for_a_gaussian():
     assert tree.attrs["log_evidence_laplace"] == pytest.approx(exact, rel=1e-9)
     assert tree.attrs["log_evidence_importance"] == pytest.approx(exact, rel=1e-9)
     assert tree.attrs["pareto_k"] == 0
+
+
+def test_weights_too_far_apart_for_a_tail_are_the_worst():
+    """All but one are 0 next to the largest: a diagnostic that says nothing would pass."""
+    assert pareto_k(-300.0 * np.arange(400)) == np.inf
 
 
 @pytest.mark.parametrize("covariance", COVARIANCES)

@@ -245,6 +245,8 @@ def test_the_reference_that_ships_with_python():
         ({"seeds": {"x": ["z"]}}, "'z' is no word of this corpus"),
         ({"seeds": {"x": ["a"], "y": ["b"], "z": ["c"]}}, "give num_topics=3"),
         ({"seeds": {"x": ["a"]}, "prior": "flat"}, "no place for seeds"),
+        ({"seeds": ["a", "b"]}, "seeds must be lists of words by the name of a topic"),
+        ({"seeds": {"x": "ab"}}, "seeds must be lists of words by the name of a topic"),
     ],
 )
 def test_options_that_do_not_fit(options, message):
@@ -254,7 +256,12 @@ def test_options_that_do_not_fit(options, message):
 
 @pytest.mark.parametrize(
     ("x", "message"),
-    [([[1.0, -1.0]], "counts cannot be negative"), ([[0.5, 1.0]], "whole numbers"), ([[np.nan, 1.0], [1.0, 1.0]], "missing")],
+    [
+        ([[1.0, -1.0]], "counts cannot be negative"),
+        ([[0.5, 1.0]], "whole numbers"),
+        ([[np.nan, 1.0], [1.0, 1.0]], "missing"),
+        ([[0.0, 0.0], [0.0, 0.0]], "not a single token"),
+    ],
 )
 def test_what_are_no_counts(x, message):
     with pytest.raises(ZooError, match=message):
@@ -263,8 +270,8 @@ def test_what_are_no_counts(x, message):
 
 def test_other_documents_have_proportions_of_their_own():
     model, _ = build()
-    with pytest.raises(ZooError, match="topic proportions of the model are those of 4"):
-        model.rows(documents(DOCUMENTS[:2]))
+    with pytest.raises(ZooError, match="built on 4 rows, each with topic_probs of its own, and these are 2"):
+        fit(model, documents(DOCUMENTS[:2]), "em")
 
 
 def test_seeds_name_topics_and_weigh_their_words():
@@ -272,6 +279,22 @@ def test_seeds_name_topics_and_weigh_their_words():
     assert model.coords["topic"] == ["x", "1"]
     assert near(model.hyper["word_concentration"] - 1.1, [[0, 5, 5], [0, 0, 0]], atol=1e-12)
     assert model.symmetry is None
+
+
+def test_an_empty_document_has_a_mode_under_a_flat_prior():
+    """All proportions are equally likely, and the middle is as good as any; no NaN reaches a mean over documents."""
+    model, data = build("flat")
+    tree = fit(model, data, "em", num_starts=2)
+    assert near(tree["point_estimate"]["topic_probs"][1], 0.5)
+    assert np.isfinite(tree["functionals"]["topic_share"]).all()
+
+
+def test_topics_have_names_of_their_own():
+    """A seeded topic may be called by a number: the others are not."""
+    for name in "012":
+        names = MODELS["latent_dirichlet"](documents(DOCUMENTS), num_topics=3, seeds={name: ["b"]}).coords["topic"]
+        assert names[0] == name
+        assert len(set(names)) == 3
 
 
 @pytest.mark.parametrize("documents_", [[["a", "a"]], [["a"], ["a", "a"]], [["a", "b"]], [[], ["b"]]])

@@ -140,3 +140,14 @@ def test_result_does_not_depend_on_the_labels_given(scrambled):
     second = identify_draws(naive_permute(moved, orders), LABELS, DIMS, again, PIVOT_LOG_JOINT, 40)
     for name, value in first.sites.items():
         assert equal(second.sites[name], value)
+
+
+def test_what_components_hold_is_counted_in_units():
+    """Half of one long row is many units; all of an empty one is none."""
+    latents = np.tile(np.array([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]), (DRAWS, 1, 1))
+    sites = {"mixture_probs": np.full((DRAWS, 3), 1 / 3)}
+    rows = identify_draws(sites, LABELS, DIMS, latents, PIVOT_LOG_JOINT, 2)
+    assert [line[:11] for line in rows.warnings if "less than one row" in line] == ["component 0", "component 1"]
+    units = identify_draws(sites, LABELS, DIMS, latents, PIVOT_LOG_JOINT, 2, np.array([100, 0]), "token")
+    assert [line[:11] for line in units.warnings if "less than one token" in line] == ["component 2"]
+    assert units.fewest == 0.0

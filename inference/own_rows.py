@@ -1,0 +1,119 @@
+"""What a fit foretells of rows with parameters of their own: these parameters, densities of the rows, and their perplexity."""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from inference.chains import num_cores
+from inference.collapsed_gibbs import with_hyper
+from inference.fitting import check_seed, require_model, x64
+from inference.prediction import draws_of, forget_labels
+from inference.private import completed_draws, is_fitted, own_parameters
+from models.base import HeldOut, Model, Sites, ZooError
+from models.rows import spread
+
+HOW = ("left_to_right", "completion")
+DENSITY_DRAWS, PARTICLES = 20, 5  # of the shared parameters, and for each of these: what log p(x) costs most by
+
+
+def as_learnt(model: Model, source: xr.DataTree | Sites) -> Model:
+    """The model under the hyperparameters that a result is of, where it learnt them."""
+    if not isinstance(source, xr.DataTree) or not source.attrs.get("learnt", 0):
+        return model
+    found = {str(name): value.values for name, value in source["constant_data"].data_vars.items()}
+    return with_hyper(model, {name: found[name] for name in model.hyper}, False)
+
+
+def rows_of_their_own(
+    model: Model, source: xr.DataTree | Sites, data: Any, precision: int = 64, seed: int = 0, num_draws: int = 200
+) -> xr.Dataset:
+    """`inference.prediction.predict` of a model whose rows have parameters of their own (see there)."""
+    model = as_learnt(model, source)
+    data = forget_labels(model, data)
+    check_seed(seed)
+    with x64(precision):
+        rows = model.rows(data)
+        draws = completed_draws(model, source, rows, max(num_draws, 1), seed, is_fitted(model, source, data))
+        found = own_parameters(model, draws)
+        if model.held_out is None:
+            return found
+        density = _log_probability(model, model.held_out, source, rows, seed) + model.held_out.orders(rows)
+        return found.assign(log_density=("row", density))
+
+
+def _log_probability(
+    model: Model,
+    held_out: HeldOut,
+    source: Any,
+    rows: Any,
+    seed: int,
+    num_draws: int = DENSITY_DRAWS,
+    particles: int = PARTICLES,
+) -> np.ndarray:
+    """``num_draws`` × ``particles`` particles in all, so that estimates of a point and of draws are alike in their error."""
+    draws = draws_of(source)
+    some = {name: value[spread(len(value), num_draws)] for name, value in draws.items()}
+    number = len(next(iter(some.values())))
+    return held_out.log_probability(model.hyper, some, rows, -(-num_draws * particles // number), seed, num_cores())
+
+
+def perplexity(
+    model: Model,
+    source: xr.DataTree | Sites,
+    data: Any,
+    how: str = "left_to_right",
+    num_draws: int | None = None,
+    particles: int = PARTICLES,
+    seed: int = 0,
+    precision: int = 64,
+) -> xr.Dataset:
+    """exp(−Σ log p / Σ units) of rows that the fit has not seen, of whose units it is per unit: tokens of documents.
+
+    "left_to_right" takes log p(x_d | β) with the proportions summed out (Wallach et al. 2009, `models.left_to_right`), averaged
+    over ``num_draws`` draws (20) of the shared parameters; an estimate, somewhat too high, whose ``particles`` a draw make it
+    better (a point has as many as all draws together). "completion" takes
+    the second half of the units of every row, shared out at random, given its first half: log Σ_k θ_dk β_kw token by token, θ_d
+    and β averaged over ``num_draws`` draws (200) of the posterior given the first half. The two are not comparable with each
+    other. Orders of tokens are not counted: no multinomial coefficient is in it. Units that the model does not know, as new
+    words, are left out, and counted in ``attrs["left_out"]``.
+
+    Returns ``perplexity``; ``log_probability`` and ``units`` by ``row``; and ``perplexity_se``, by the delta method with
+    independent rows. Rows of no unit are worth nothing. Raises `ZooError` for models without such rows.
+    """
+    require_model(model)
+    if model.held_out is None:
+        raise ZooError(f"{model.name}: perplexity is of rows made of units, such as tokens of documents under a topic model")
+    if how not in HOW:
+        raise ZooError(f"how={how!r} is not one of {', '.join(HOW)}")
+    for name, value in {"num_draws": num_draws, "particles": particles}.items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            raise ZooError(f"{name} must be a whole number above 0, got {value!r}")
+    check_seed(seed)
+    model = as_learnt(model, source)
+    held_out = model.held_out
+    assert held_out is not None
+    with x64(precision):
+        table = forget_labels(model, data)
+        rows = model.rows(table)
+        left_out = held_out.total(table) - float(held_out.number(rows).sum())
+        if how == "completion":
+            given, rows = held_out.halves(seed, rows)
+            found = held_out.completion(completed_draws(model, source, given, num_draws or 200, seed), rows)
+        else:
+            found = _log_probability(model, held_out, source, rows, seed, num_draws or DENSITY_DRAWS, particles)
+    units = held_out.number(rows)
+    if not units.sum():
+        raise ZooError(f"there is no {held_out.unit} to foretell")
+    rate = found.sum() / units.sum()
+    error = np.sqrt(((found - rate * units) ** 2).sum()) / units.sum() if len(units) > 1 else np.nan
+    return xr.Dataset(
+        {
+            "perplexity": np.exp(-rate),
+            "perplexity_se": np.exp(-rate) * error,
+            "log_probability": ("row", found),
+            "units": ("row", units),
+        },
+        coords={"row": np.arange(len(units))},
+        attrs={"how": how, "unit": held_out.unit, "left_out": left_out},
+    )

@@ -1,0 +1,153 @@
+"""Rows with parameters of their own (``Algebra.private``), as topic proportions of a document: those of rows not fitted.
+
+Given the shared parameters of a draw, a new row has a posterior over its own parameters and latents. Blocked Gibbs sweeps
+draw from it: latents given parameters, the row's own parameters given latents, the shared ones staying. Draws of the shared
+parameters follow one another, each with a few sweeps, so that the row's own are a chain whose target moves with them.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jax import Array
+
+from inference.fitting import as_arrays
+from inference.prediction import draws_of, forget_labels
+from inference.sweep import Verbs, local_step, num_rows, own_part, own_update
+from models.base import Algebra, Hyper, Model, Pytree, Sites, Stats, at_mean, at_sample
+from models.data import Data
+from models.rows import spread
+
+SWEEPS = 5  # for every draw of the shared parameters
+INTERVAL = (0.055, 0.945)
+
+
+def own_prior(algebra: Algebra, prior: Mapping[str, Stats], size: int) -> dict[str, Stats]:
+    """The prior of the private blocks of ``size`` rows: all are alike."""
+
+    def one(leaf: Array) -> Array:
+        return jnp.broadcast_to(jnp.asarray(leaf)[:1], (size, *jnp.shape(leaf)[1:]))
+
+    return {name: jax.tree.map(one, prior[name]) for name in algebra.private}
+
+
+def own_sweep(
+    algebra: Algebra, verbs: Verbs, hyper: Hyper, prior: Mapping[str, Stats], key: Array, T: Mapping[str, Stats], rows: Pytree
+) -> dict[str, Stats]:
+    """T after one sweep in which the shared parameters stay; ``prior`` is `own_prior`."""
+    key_z, key_own = jax.random.split(key)
+    local = local_step(algebra, verbs.latents, hyper, key_z, T, rows)
+    return {**T, **own_update(algebra, verbs, prior, key_own, local.stats)[0]}
+
+
+def settled(
+    algebra: Algebra,
+    hyper: Hyper,
+    prior: Mapping[str, Stats],
+    shared: Mapping[str, Stats],
+    rows: Pytree,
+    most: int = 100,
+    close: float = 1e-3,
+) -> tuple[dict[str, Stats], dict[str, Stats]]:
+    """(T of all blocks, nu of the private ones): rows at their best q given E[T] of the shared ones, by expectations.
+
+    Ends after ``most`` sweeps, or when no nu of a row moved by more than ``close`` on the average.
+    """
+    part = own_part(algebra)
+    key, mean = jax.random.PRNGKey(0), Verbs(at_mean, "mean")
+    if not algebra.private:
+        return dict(shared), {}
+
+    def sweep(nu: dict[str, Stats]) -> dict[str, Stats]:
+        local = local_step(algebra, "mean", hyper, key, {**shared, **at_mean(part, key, nu)}, rows)
+        return own_update(algebra, mean, prior, key, local.stats)[1]
+
+    def moved(left: dict[str, Stats], right: dict[str, Stats]) -> Array:
+        gaps = jax.tree.map(lambda a, b: jnp.abs(a - b).reshape(a.shape[0], -1).mean(1).max(), left, right)
+        return jnp.stack(jax.tree.leaves(gaps)).max()
+
+    def body(carry: tuple[Array, dict[str, Stats], Array]) -> tuple[Array, dict[str, Stats], Array]:
+        index, nu, _ = carry
+        following = sweep(nu)
+        return index + 1, following, moved(nu, following)
+
+    begun = {name: jax.tree.map(lambda leaf: leaf + 1.0, prior[name]) for name in algebra.private}
+    start = (jnp.zeros((), int), begun, jnp.asarray(jnp.inf))
+    _, nu, _ = jax.lax.while_loop(lambda carry: (carry[0] < most) & (carry[2] > close), body, start)
+    return {**shared, **at_mean(part, key, nu)}, nu
+
+
+@partial(jax.jit, static_argnames=("algebra",))
+def _own_draws(
+    algebra: Algebra, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, draws: Sites, key: Array
+) -> dict[str, Array]:
+    """Private sites (S, N, …) of the rows, one for every draw of all sites."""
+    sample = Verbs(at_sample, "sample")
+    own = own_prior(algebra, prior, num_rows(rows))
+
+    def given(sites: Sites, private: Mapping[str, Stats]) -> dict[str, Stats]:
+        return {**algebra.natural(hyper, sites), **private}
+
+    def part(T: Mapping[str, Stats]) -> dict[str, Stats]:
+        return {name: T[name] for name in algebra.private}
+
+    def one(private: dict[str, Stats], sites: tuple[Array, Sites]) -> tuple[dict[str, Stats], dict[str, Array]]:
+        index, at = sites
+
+        def again(sweep: Array, T: dict[str, Stats]) -> dict[str, Stats]:
+            return own_sweep(algebra, sample, hyper, own, jax.random.fold_in(jax.random.fold_in(key, index), sweep), T, rows)
+
+        T = jax.lax.fori_loop(0, SWEEPS, again, given(at, private))
+        found = algebra.sites(hyper, T)
+        return part(T), {name: found[name] for name in algebra.private}
+
+    first = jax.tree.map(lambda leaf: leaf[0], draws)
+    begun, _ = settled(algebra, hyper, own, algebra.natural(hyper, first), rows)
+    numbers = jnp.arange(jax.tree.leaves(draws)[0].shape[0])
+    return jax.lax.scan(one, part(begun), (numbers, draws))[1]
+
+
+def is_fitted(model: Model, source: xr.DataTree | Sites, data: Data) -> bool:
+    """Whether the draws are of the posterior of these very rows, in this order."""
+    from inference.assembly import data_of
+
+    if not (isinstance(source, xr.DataTree) and "posterior" in source and "observed_data" in source):
+        return False
+    theirs, given = (jax.tree.leaves(model.rows(forget_labels(model, table))) for table in (data_of(source), data))
+    return len(theirs) == len(given) and all(map(np.array_equal, theirs, given))
+
+
+def completed_draws(
+    model: Model, source: xr.DataTree | Sites, rows: Pytree, num_draws: int, seed: int, fitted: bool = False
+) -> dict[str, np.ndarray]:
+    """``num_draws`` draws of all sites, the private ones being those of ``rows``, in the precision in force.
+
+    Draws are taken evenly spread from the result; of a point, or of fewer draws, each serves several times. With ``fitted``
+    they are the result's own, as many as there are.
+    """
+    draws = draws_of(source)
+    size = len(next(iter(draws.values())))
+    if fitted:
+        return {name: value[spread(size, num_draws)] for name, value in draws.items()}
+    chosen = {name: value[np.arange(num_draws) * size // num_draws] for name, value in draws.items()}
+    hyper, prior, on_device, stacked = as_arrays((dict(model.hyper), dict(model.prior), rows, chosen))
+    assert model.algebra is not None
+    found = _own_draws(model.algebra, hyper, prior, on_device, stacked, jax.random.PRNGKey(seed))
+    return chosen | {name: np.asarray(value) for name, value in found.items()}
+
+
+def own_parameters(model: Model, draws: Mapping[str, np.ndarray]) -> xr.Dataset:
+    """Mean, standard deviation and the interval of 89 % of the private sites (S, N, …) of every row."""
+    assert model.algebra is not None
+    variables: dict[str, object] = {}
+    coords: dict[str, object] = {}
+    for name in model.algebra.private:
+        rest = model.dims[name][1:]
+        low, high = np.quantile(draws[name], INTERVAL, axis=0)
+        parts = {"": draws[name].mean(0), "_sd": draws[name].std(0), "_eti89_lb": low, "_eti89_ub": high}
+        variables |= {f"{name}{suffix}": (("row", *rest), value) for suffix, value in parts.items()}
+        coords |= {"row": np.arange(draws[name].shape[1])} | {dim: model.coords[dim] for dim in rest}
+    return xr.Dataset(variables, coords=coords)

@@ -1,0 +1,208 @@
+"""What is asked of a model with topics, whatever it is called: its sites, its words, its counts, its tokens by topic.
+
+A model has topics where a site has the dimensions (topic, word); one of (document, topic) holds the proportions of documents.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jax import Array
+from scipy import sparse
+
+from inference.fitting import as_arrays, require_model, x64
+from inference.prediction import draws_of
+from inference.sweep import num_rows, rows_weight
+from models.base import Algebra, Data, Hyper, Model, Pytree, Sites, ZooError
+from models.data import is_sparse, is_table
+from models.documents import bag_of_words, with_vocabulary
+from models.rows import matched, spread
+
+OF_WORDS, OF_DOCUMENTS = ("topic", "word"), ("document", "topic")
+AVERAGED = 200  # draws, evenly spread, at which tokens are read
+
+
+class Topics(NamedTuple):
+    """The topics of S draws, or of one point: K topics, V words, M documents."""
+
+    names: list[Any]  # K
+    words: list[str]  # V
+    word_probs: np.ndarray  # (S, K, V)
+    topic_probs: np.ndarray | None  # (S, M, K)
+
+
+def site_of(dims: Mapping[str, tuple[str, ...]], wanted: tuple[str, ...], sites: Any) -> str | None:
+    """The first of ``sites`` that has these dimensions, of ``model.dims``; None where there is none."""
+    return next((str(name) for name in sites if tuple(dims.get(str(name), ())) == wanted), None)
+
+
+def has_topics(model: Any) -> bool:
+    """Whether a model has topics of words; a program has none."""
+    return OF_WORDS in getattr(model, "dims", {}).values() and getattr(model, "algebra", None) is not None
+
+
+def require_topics(model: Model) -> None:
+    """A `ZooError` for a model without topics."""
+    require_model(model)
+    if not has_topics(model):
+        raise ZooError(f"{model.name} has no topics: nothing in it has the dimensions topic and word")
+
+
+def topics_of(model: Model, source: xr.DataTree | Sites) -> Topics:
+    """The topics of a result, or of a dict of sites. Raises `ZooError` where there are none, or not those of the model."""
+    require_topics(model)
+    draws = draws_of(source)
+    names, words = list(model.coords["topic"]), [str(word) for word in model.coords["word"]]
+    word, topic = (site_of(model.dims, wanted, draws) for wanted in (OF_WORDS, OF_DOCUMENTS))
+    if word is None:
+        raise ZooError("this result has no words by topic; is it one of this model?")
+    found = draws[word]
+    if found.shape[1:] != (len(names), len(words)):
+        raise ZooError(
+            f"{word} has shape {found.shape[1:]}, and the model has {len(names)} topics and {len(words)} words: the result is "
+            "one of another model"
+        )
+    return Topics(names, words, found, None if topic is None else draws[topic])
+
+
+def proportions_of(topics: Topics) -> np.ndarray:
+    """(S, M, K): topic proportions of documents; raises `ZooError` where there are none."""
+    if topics.topic_probs is None:
+        raise ZooError("this result has no topic proportions of documents")
+    return topics.topic_probs
+
+
+def require_own(topics: Topics, number: int) -> None:
+    """A `ZooError` for other documents than those whose proportions these are."""
+    documents = proportions_of(topics).shape[1]
+    if number != documents:
+        raise ZooError(
+            f"this result has the topic proportions of {documents} documents, and the data has {number}: give those of the fit"
+        )
+
+
+def by_share(topics: Topics) -> tuple[np.ndarray, np.ndarray | None]:
+    """(topics from the largest to the smallest, mean share of a document (K,)); in their order where shares are not known."""
+    if topics.topic_probs is None:
+        return np.arange(len(topics.names)), None
+    share = topics.topic_probs.mean((0, 1))
+    return np.argsort(-share, kind="stable"), share
+
+
+def most_probable(probs: np.ndarray, number: int) -> np.ndarray:
+    """(K, number): the places of the largest entries of every row (K, V), largest first; of equal ones the first."""
+    return np.argsort(-probs, axis=1, kind="stable")[:, :number]
+
+
+def require_whole(name: str, value: Any, least: int = 1) -> None:
+    """A `ZooError` for what is no whole number from ``least`` on."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ZooError(f"{name} must be a whole number from {least} on, got {value!r}")
+
+
+def counts_of(model: Model, data: Any) -> sparse.csr_array:
+    """(M, V): how often every word of the model stands in every document of ``data``; words that it lacks are left out."""
+    require_topics(model)
+    return counts_in(model.read(data), tuple(model.coords["word"]))
+
+
+def counts_in(data: Data, words: tuple[str, ...]) -> sparse.csr_array:
+    """(M, V): counts of these words; a table must have them all as its columns. Raises `ZooError`."""
+    bags = bag_of_words(matched(data, words))
+    return _as_counts(bags)
+
+
+def counts_elsewhere(data: Data, words: list[str]) -> sparse.csr_array:
+    """(M, V): counts of these words in another corpus, which may lack some of them."""
+    if not is_table(data):
+        return _as_counts(bag_of_words(with_vocabulary(data, tuple(words))))
+    found, places = _as_counts(data).tocsc(), {column: place for place, column in enumerate(data.columns)}
+    picked = [places.get(word, -1) for word in words]
+    empty = sparse.csc_array((data.num_rows, 1))
+    return sparse.csr_array(sparse.hstack([found, empty], format="csc")[:, picked])
+
+
+def _as_counts(data: Data) -> sparse.csr_array:
+    if not (is_sparse(data.x) or is_table(data)):
+        raise ZooError(f"{data.name} is no corpus")
+    counts = sparse.csr_array(data.x if is_sparse(data.x) else np.asarray(data.x, np.float64)).copy()
+    counts.sum_duplicates()
+    counts.eliminate_zeros()
+    if len(counts.data) and not (np.isfinite(counts.data).all() and (counts.data > 0).all()):
+        raise ZooError(f"{data.name}: counts of words are 0 or more, without a missing one")
+    return counts
+
+
+class Tokens(NamedTuple):
+    """Expected numbers of tokens, averaged over draws."""
+
+    document: np.ndarray  # (M, K)
+    word: np.ndarray  # (K, V)
+
+
+def expected_tokens(model: Model, source: xr.DataTree | Sites, data: Any) -> Tokens:
+    """Σ p(z = k | w, d, θ) over the tokens of ``data``, averaged over at most `AVERAGED` draws; rows count by weight."""
+    topics, draws = topics_of(model, source), draws_of(source)
+    assert model.algebra is not None
+    places = [site_of(model.dims, wanted, draws) for wanted in (OF_DOCUMENTS, OF_WORDS)]
+    chosen = spread(len(next(iter(draws.values()))), AVERAGED)
+    some = {name: leaf[chosen] for name, leaf in draws.items()}
+    with x64(64):
+        hyper, rows, some = as_arrays((dict(model.hyper), model.rows(model.read(data)), some))
+        require_own(topics, num_rows(rows))
+        found = _expected(model.algebra, hyper, rows, some)
+    document, word = (np.asarray(found[str(place)], np.float64) for place in places)
+    return Tokens(document, word)
+
+
+@partial(jax.jit, static_argnames=("algebra",))
+def _expected(algebra: Algebra, hyper: Hyper, rows: Pytree, draws: Sites) -> dict[str, Array]:
+    features = algebra.features(hyper, rows)
+    weight = rows_weight(rows).astype(float)
+
+    def at(sites: Sites) -> dict[str, Array]:
+        z = algebra.latent.mean(jax.random.PRNGKey(0), algebra.local(algebra.natural(hyper, sites))(features))
+        return algebra.statistics(weight, z, features)
+
+    start = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(lambda: at(_first(draws))))
+    total, _ = jax.lax.scan(lambda sums, sites: (jax.tree.map(jnp.add, sums, at(sites)), None), start, draws)
+    return jax.tree.map(lambda leaf: leaf / jax.tree.leaves(draws)[0].shape[0], total)
+
+
+def _first(draws: Sites) -> Sites:
+    return {name: leaf[0] for name, leaf in draws.items()}
+
+
+class Drawn(NamedTuple):
+    """T tokens of all documents, one by one."""
+
+    row: np.ndarray  # (T,): its document
+    word: np.ndarray  # (T,)
+    topic: np.ndarray  # (T,): drawn
+
+
+def topic_sampler(model: Model, topics: Topics, data: Any) -> Callable[[Sites, int], Drawn]:
+    """(sites of one draw, seed) -> the tokens of ``data``, each with a topic drawn given its word and its document."""
+    algebra = model.algebra
+    assert algebra is not None
+    with x64(64):
+        hyper, rows = as_arrays((dict(model.hyper), model.rows(model.read(data))))
+    require_own(topics, num_rows(rows))
+
+    @jax.jit
+    def draw(rows: Pytree, sites: Sites, key: Array) -> tuple[Array, Pytree]:
+        local = algebra.local(algebra.natural(hyper, sites))(algebra.features(hyper, rows))
+        z = algebra.latent.sample(key, local)
+        return z.topic, z.cells
+
+    def sample(sites: Sites, seed: int) -> Drawn:
+        with x64(64):
+            topic, cells = draw(rows, as_arrays(dict(sites)), jax.random.PRNGKey(seed))
+        times = np.asarray(cells.times).astype(int)  # 0 where there is no token
+        return Drawn(*(np.repeat(np.asarray(part), times) for part in (cells.row, cells.word, topic)))
+
+    return sample

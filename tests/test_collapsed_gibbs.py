@@ -1,0 +1,173 @@
+"""Collapsed Gibbs sampling as a method: its density is the algebra's, its chains are their own, its hyperparameters climb."""
+
+from functools import cache
+
+import jax
+import numpy as np
+import pytest
+from naive import near
+from test_fit import Interrupting
+from test_latent_dirichlet import DOCUMENTS, allowed, build, exact, random_sites
+
+from inference import compare, fit
+from models import MODELS, ZooError, load_data
+from models.base import add, inner, log_partition, log_prior
+from models.collapsed_topics import corpus_of
+from models.corpora import bars
+from models.documents import documents
+from models.tokens import document_of
+
+SHORT = {"num_warmup": 8, "num_samples": 6, "num_chains": 2, "thin": 3}
+
+
+def host(model, data):
+    return jax.tree.map(np.asarray, model.rows(data))
+
+
+@pytest.mark.parametrize("kind", ["default", "asymmetric", "labelled"])
+def test_the_joint_of_topics_is_the_algebras_with_parameters_integrated_out(kind):
+    """Log p(x, z) = log p(x, z, θ) − log p(θ | x, z), at any θ: for topics at random, to rounding of sums of some ten terms."""
+    model, data = build(kind)
+    algebra, rows, hyper = model.algebra, host(model, data), jax.tree.map(np.asarray, dict(model.hyper))
+    sampler = algebra.collapsed.sampler(hyper, rows)
+    corpus, sites = corpus_of(rows, 3), random_sites(3)
+    T = algebra.natural(model.hyper, sites)
+    for chain in range(5):
+        state = sampler.start(0, chain, None)
+        stats = {"topic_probs": np.zeros((len(DOCUMENTS), 2)), "word_probs": np.zeros((2, 3))}
+        document = document_of(corpus)
+        assert allowed(kind)[document, state.topic].all()
+        np.add.at(stats["topic_probs"], (document, state.topic), 1)
+        np.add.at(stats["word_probs"], (state.topic, corpus.word), 1)
+        nu = add(dict(model.prior), stats)
+        complete = float(np.sum(rows.carrier)) + inner(T, stats) + log_prior(algebra, model.prior, T)
+        posterior = inner(T, nu) - log_partition(algebra, nu)
+        assert near(sampler.log_joint(state), complete - posterior, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("integrate", ["all", "private"])
+def test_draws_have_the_exact_posterior_means(integrate):
+    """Σ_d θ_d1 θ_d2 and Σ_v β_1v β_2v, within 5 standard errors by batch means: false alarms of 1e-6 each."""
+    model, data = build()
+    tree = fit(model, data, "collapsed_gibbs", num_warmup=100, num_samples=4000, thin=5, seed=2, integrate=integrate)
+    theta, beta = (np.asarray(tree["posterior_raw"].to_dataset()[name]) for name in ("topic_probs", "word_probs"))
+    for value, wanted in zip((theta.prod(-1).sum(-1), beta.prod(-2).sum(-1)), exact(), strict=True):
+        batches = value.reshape(4 * 20, -1).mean(1)
+        assert abs(value.mean() - wanted) < 5 * batches.std(ddof=1) / np.sqrt(len(batches))
+    assert tree["functionals"]["collapsed_log_joint"].shape == (4, 4000)
+
+
+@cache
+def short(seed=0, **options):
+    model, data = build()
+    return fit(model, data, "collapsed_gibbs", seed=seed, **(SHORT | options))
+
+
+def test_a_seed_is_a_result():
+    """Two chains are the first two of four, on however many threads; another seed is another result."""
+    first, four, other = (tree["posterior_raw"]["word_probs"].values for tree in (short(), short(num_chains=4), short(seed=1)))
+    np.testing.assert_array_equal(first, four[:2])
+    assert np.abs(first - other).min() > 0
+
+
+def test_others_are_compared_with_its_draws():
+    """They are of the posterior: a reference, with a rate of effective draws."""
+    found = compare({"collapsed": short()})
+    assert found.reference == "collapsed"
+    assert np.isfinite(found.table.loc["collapsed", "ESS/s"])
+
+
+@pytest.mark.parametrize("phase", ["warm-up", "sampling"])
+@pytest.mark.parametrize("learn", ["none", "asymmetric"])
+def test_a_resumed_run_equals_an_unbroken_one(phase, learn, tmp_path):
+    model, data = build()
+    options = SHORT | {"learn": learn}
+    broken = pytest.raises(KeyboardInterrupt, match="before the first draw") if phase == "warm-up" else None
+    interrupting = Interrupting(phase)
+    if broken:
+        with broken:
+            fit(model, data, "collapsed_gibbs", folder=tmp_path, progress=interrupting, **options)
+    else:
+        tree = fit(model, data, "collapsed_gibbs", folder=tmp_path, progress=interrupting, **options)
+        assert tree.attrs["interrupted"] == 1
+        assert 0 < tree["posterior"].sizes["draw"] < options["num_samples"]
+    tree = fit(model, data, "collapsed_gibbs", folder=tmp_path, **options)
+    whole = short(learn=learn)
+    for name in ("topic_probs", "word_probs"):
+        np.testing.assert_array_equal(tree["posterior"][name], whole["posterior"][name])
+    np.testing.assert_array_equal(tree["constant_data"]["topic_concentration"], whole["constant_data"]["topic_concentration"])
+
+
+def test_concentrations_are_learnt():
+    """Of 300 pictures drawn under α = 0.3 the learnt one is within a fifth: five standard errors of ln α, by the curvature."""
+    data = bars(300, 60, concentration=0.3, seed=4)
+    model = MODELS["latent_dirichlet"](data, topic_concentration=2.0, word_concentration=0.5)
+    options = {"num_warmup": 400, "num_samples": 5, "num_chains": 2, "learn": "symmetric"}
+    tree = fit(model, data, "collapsed_gibbs", **options)
+    alpha = tree["constant_data"]["topic_concentration"].values
+    assert np.ptp(alpha) == 0
+    assert abs(np.log(alpha[0] / 0.3)) < 0.2
+    assert "hyperparameters were learnt" in tree.attrs["warnings"]
+    assert "posterior_raw" in tree  # topics alike a priori stay exchangeable
+    uneven = fit(model, data, "collapsed_gibbs", **(options | {"learn": "asymmetric", "num_warmup": 40}))
+    assert np.ptp(uneven["constant_data"]["topic_concentration"].values) > 0
+    assert "posterior_raw" not in uneven
+
+
+@pytest.mark.parametrize("learn", ["symmetric", "asymmetric"])
+def test_seeds_are_learnt_around(learn):
+    """The prior of words is what makes a seeded topic that topic: it stays as given, to rounding."""
+    data = documents(DOCUMENTS)
+    model = MODELS["latent_dirichlet"](data, num_topics=2, seeds={"x": ["b"]}, seed_weight=50.0)
+    tree = fit(model, data, "collapsed_gibbs", learn=learn, **SHORT)
+    assert near(tree["constant_data"]["word_concentration"], model.hyper["word_concentration"], rtol=1e-12)
+    assert "word_concentration as given" in tree.attrs["warnings"]
+    assert (tree["constant_data"]["topic_concentration"] != 1.1).all()
+
+
+def test_learning_gives_no_document_a_topic_that_it_may_not_have():
+    """Chains whose topics lie the other way round stay so, where labels say which is which."""
+    data = load_data(documents([list("aab"), list("a"), list("b")]), labels=["x|y", "x", "y"])
+    model = MODELS["latent_dirichlet"](data, num_topics=2, labelled=True)
+    sampler = model.algebra.collapsed.sampler(model.hyper, host(model, data))
+    state = sampler.start(0, 0, None)
+    chains = [state._replace(topic=np.array(topic, np.int32)) for topic in ([0, 0, 0, 0, 1], [1, 1, 1, 0, 1])]
+    for before, after in zip(chains, sampler.learnt(chains, True)[1], strict=True):
+        np.testing.assert_array_equal(after.topic, before.topic)
+
+
+def test_documents_of_weight_0_are_not_there():
+    """Their words do not count, and their proportions are the prior's."""
+    data = load_data(documents(DOCUMENTS))._replace(weight=np.array([1.0, 1.0, 0.0, 1.0]))
+    model = MODELS["latent_dirichlet"](data, num_topics=2)
+    corpus = corpus_of(host(model, data), 3)
+    assert list(np.diff(corpus.starts)) == [3, 0, 0, 1]
+    with pytest.raises(ZooError, match="row 1 of the data weighs 2"):
+        fit(model, data._replace(weight=np.full(4, 2.0)), "collapsed_gibbs", **SHORT)
+
+
+def test_chains_start_where_they_are_told():
+    """At word probabilities of 0 and 1 the topics are known: the first state has them."""
+    model, data = build()
+    sites = {"topic_probs": np.full((4, 2), 0.5), "word_probs": np.array([[1.0, 0, 0], [0, 0.5, 0.5]])}
+    state = model.algebra.collapsed.sampler(model.hyper, host(model, data)).start(0, 0, sites)
+    np.testing.assert_array_equal(state.topic, corpus_of(host(model, data), 3).word > 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "method", "message"),
+    [
+        ("gmm", {}, {}, "integrated out on paper"),
+        ("latent_dirichlet", {"prior": "flat"}, {}, "prior=flat makes no proper posterior"),
+        ("latent_dirichlet", {}, {"learn": "both"}, "learn='both' is not one of none, symmetric, asymmetric"),
+        ("latent_dirichlet", {}, {"thin": 0}, "thin must be at least 1"),
+        ("latent_dirichlet", {"labelled": True}, {"learn": "symmetric"}, "takes labels"),
+        ("latent_dirichlet", {}, {"num_samples": 10**9}, "take fewer"),
+    ],
+)
+def test_what_it_refuses(name, options, method, message):
+    data = load_data("iris") if name == "gmm" else documents(DOCUMENTS)
+    if options.get("labelled"):
+        data = load_data(data, labels=["x", "y", "x", "y"])
+    with pytest.raises(ZooError, match=message):
+        fit(MODELS[name](data, **options), data, "collapsed_gibbs", **method)

@@ -1,0 +1,169 @@
+"""Documents that were not fitted: their proportions, densities and perplexity against sums over the topics of all tokens."""
+
+from functools import cache
+from itertools import product
+
+import jax
+import numpy as np
+import pytest
+from naive import near
+from scipy.special import gammaln, logsumexp
+from test_latent_dirichlet import DOCUMENTS, build, random_sites
+
+from inference import fit, perplexity, predict, score
+from inference.config import compose
+from inference.runs import execute
+from models import MODELS, ZooError, load_data
+from models.documents import documents
+
+NEW = [list("ab"), list("ccab"), [], list("b"), list("abcabc")]
+WORDS = "abc"
+
+
+@cache
+def by_enumeration(kind):
+    """Of every new document: E[θ | x, β] and log p(x | β), of counts, over all assignments of two topics to its tokens."""
+    model, _ = build(kind)
+    beta, alpha = random_sites()["word_probs"], np.asarray(model.hyper["topic_concentration"])
+    means, logs = [], []
+    for row in NEW:
+        words = [WORDS.index(word) for word in row]
+        weights, values = [], []
+        for z in product(range(2), repeat=len(words)):
+            a = alpha + np.bincount(z, minlength=2)
+            likelihood = sum(np.log(beta[k, w]) for k, w in zip(z, words, strict=True))
+            weights.append(likelihood + (gammaln(a) - gammaln(alpha)).sum() + gammaln(alpha.sum()) - gammaln(a.sum()))
+            values.append(a / a.sum())
+        counts = np.array([row.count(word) for word in WORDS])
+        logs.append(logsumexp(weights) + gammaln(len(row) + 1) - gammaln(counts + 1).sum())
+        means.append(np.exp(np.array(weights) - logsumexp(weights)) @ np.array(values))
+    return np.array(means), np.array(logs)
+
+
+@pytest.mark.parametrize("kind", ["default", "asymmetric"])
+def test_proportions_and_densities_of_new_documents(kind):
+    """At given words of topics. Of 4000 draws, five sweeps apart, a mean is within 5 standard deviations / √(4000 / 4): false
+    alarms below 1e-6. An estimate of p(x) has no error at one token, else one of some 0.5 / √(20 · 5) = 0.05 a document.
+    """
+    model, _ = build(kind)
+    found = predict(model, random_sites(), documents(NEW), num_draws=4000, seed=1)
+    means, logs = by_enumeration(kind)
+    assert found["topic_probs"].dims == ("row", "topic")
+    error = 5 * found["topic_probs_sd"].values / np.sqrt(1000)
+    assert (np.abs(found["topic_probs"].values - means) < error).all()
+    low, high = (found[f"topic_probs_eti89_{side}"].values for side in ("lb", "ub"))
+    assert ((low < means) & (means < high)).all()
+    assert near(found["log_density"], logs, atol=0.25)
+    assert near(found["log_density"][2:4], logs[2:4], atol=1e-12)
+
+
+def test_perplexity_is_of_sequences_of_words():
+    """exp(−Σ log p(w) / Σ N), without multinomial coefficients; many particles come near the exact one (5 errors of 0.5 %)."""
+    model, _ = build()
+    found = perplexity(model, random_sites(), documents(NEW), particles=400, num_draws=1)
+    logs = by_enumeration("default")[1]
+    counts = np.array([[row.count(word) for word in WORDS] for row in NEW])
+    logs = logs - gammaln(counts.sum(1) + 1) + gammaln(counts + 1).sum(1)
+    assert near(found["perplexity"], np.exp(-logs.sum() / counts.sum()), rtol=0.025)
+    assert near(found["perplexity"], np.exp(-found["log_probability"].values.sum() / 13), rtol=1e-12)
+    assert list(found["units"].values) == [2, 4, 0, 1, 6]
+    assert found["perplexity_se"] > 0
+    assert found.attrs["left_out"] == 0
+    assert perplexity(model, random_sites(), documents([["a", "z", "z"]])).attrs["left_out"] == 2
+
+
+def test_halves_are_the_whole():
+    """Words of both sum to those of the document; halves differ by a token at most; one token at a time and carriers agree."""
+    model, _ = build()
+    rows = jax.tree.map(np.asarray, model.rows(documents(NEW)))
+    first, second = model.held_out.halves(3, rows)
+    np.testing.assert_array_equal(first.words.times + second.words.times, rows.words.times)
+    for half, sizes in ((first, [1, 2, 0, 1, 3]), (second, [1, 2, 0, 0, 3])):
+        np.testing.assert_array_equal(half.words.times.sum(1), sizes)
+        np.testing.assert_array_equal(half.tokens.times.sum(1), sizes)
+        for row, word, times in zip(half.tokens.word, half.words.word, half.words.times, strict=True):
+            np.testing.assert_array_equal(np.sort(row[: times.sum()]), np.sort(np.repeat(word, times)))
+        assert near(half.carrier, gammaln(half.words.times.sum(1) + 1) - gammaln(half.words.times + 1).sum(1), atol=1e-12)
+
+
+def test_completion_is_a_mean_over_draws_token_by_token():
+    model, _ = build()
+    rng = np.random.default_rng(0)
+    draws = {"topic_probs": rng.dirichlet(np.ones(2), (7, len(NEW))), "word_probs": rng.dirichlet(np.ones(3), (7, 2))}
+    rows = jax.tree.map(np.asarray, model.rows(documents(NEW)))
+    wanted = np.zeros(len(NEW))
+    for d, row in enumerate(NEW):
+        for word in row:
+            probs = [draws["topic_probs"][s, d] @ draws["word_probs"][s][:, WORDS.index(word)] for s in range(7)]
+            wanted[d] += np.log(np.mean(probs))
+    assert near(model.held_out.completion(draws, rows), wanted, atol=1e-12)
+
+
+@cache
+def fitted(**options):
+    model, data = build()
+    return model, data, fit(model, data, "collapsed_gibbs", num_warmup=20, num_samples=30, num_chains=2, **options)
+
+
+def test_documents_of_the_fit_keep_their_draws():
+    """`predict` of the fitted documents averages the result's own draws; in another order they are new ones."""
+    model, data, tree = fitted()
+    found = predict(model, tree, data)
+    own = np.asarray(tree["posterior"]["topic_probs"]).reshape(-1, 4, 2)
+    assert near(found["topic_probs"], own.mean(0), atol=1e-14)
+    assert near(found["topic_probs_sd"], own.std(0), atol=1e-14)
+    other = predict(model, tree, documents(DOCUMENTS[::-1]))
+    assert np.abs(other["topic_probs"].values[::-1] - found["topic_probs"].values).max() > 1e-6
+
+
+def test_learnt_concentrations_are_those_of_new_documents():
+    """An empty document has the proportions of the prior: α / Σ α, which was learnt (to 5 errors of 1000 draws)."""
+    model, _, tree = fitted(learn="symmetric")
+    assert tree.attrs["learnt"] == 1
+    alpha = tree["constant_data"]["topic_concentration"].values[0]
+    found = predict(model, tree, documents([[], ["a"]]), num_draws=1000)
+    sd = 0.5 / np.sqrt(2 * alpha + 1)
+    assert abs(found["topic_probs_sd"].values[0, 0] - sd) < 5 * sd / np.sqrt(500)
+
+
+def test_one_fit_serves_corpora_of_any_size():
+    """Proportions of many new documents, of points and of draws, with words that the corpus lacks left out."""
+    model, _, tree = fitted()
+    for source in (tree, random_sites()):
+        found = predict(model, source, documents([["a"], ["z"], list("abc") * 4]), num_draws=10)
+        assert near(found["topic_probs"].sum("topic"), 1, atol=1e-12)
+        assert np.isfinite(found["log_density"]).all()
+
+
+def test_what_has_no_perplexity():
+    model, data, tree = fitted()
+    iris = load_data("iris")
+    with pytest.raises(ZooError, match="perplexity is of rows made of units"):
+        perplexity(MODELS["gmm"](iris), {}, iris)
+    with pytest.raises(ZooError, match="is not one of left_to_right, completion"):
+        perplexity(model, tree, data, "chib")
+    with pytest.raises(ZooError, match="no token to foretell"):
+        perplexity(model, tree, documents([["z"]]))
+    with pytest.raises(ZooError, match="particles must be a whole number above 0"):
+        perplexity(model, tree, data, particles=0)
+    with pytest.raises(ZooError, match="of no one class"):
+        score(*labelled())
+
+
+def labelled():
+    model, data = build("labelled")
+    data = load_data(documents(DOCUMENTS), labels=["x", "y", "x", "y"])
+    model = MODELS["latent_dirichlet"](data, num_topics=2, labelled=True)
+    return model, random_sites(), data
+
+
+def test_documents_are_held_out_from_the_shell(tmp_path):
+    """A fifth of the documents are scored and their perplexity is that of the densities of the group."""
+    options = ["num_warmup=4", "num_samples=4", "num_chains=2", "data.num_rows=20", "data.length=10", "data.test_fraction=0.2"]
+    given = ["model=latent_dirichlet", "model.num_topics=3", "method=collapsed_gibbs", "data=bars", *options]
+    tree, folder = execute(compose([*given, "progress=false", f"out={tmp_path / 'run'}"]))
+    assert tree.attrs["held_out_rows"] == 4
+    counts = tree["held_out"]["x"].values
+    density = tree["held_out"]["log_density"].values - gammaln(counts.sum(1) + 1) + gammaln(counts + 1).sum(1)
+    assert tree.attrs["held_out_perplexity"] == pytest.approx(np.exp(-density.sum() / counts.sum()), rel=1e-10)
+    assert (folder / "results.nc").is_file()

@@ -1,0 +1,219 @@
+"""The partially collapsed sampler: its word probabilities, its conditionals, all states, the prior, and its threads."""
+
+import numpy as np
+import pytest
+from naive import near
+from naive_topics import every_state, generated, log_dirichlet_multinomial, words_of
+from scipy import special, stats
+from test_token_sampler import PRIORS, bars, random_corpus, random_prior
+
+from models.data import ZooError
+from models.sharded_topics import SHARDS, ShardedChain, draw_word_probs, sharded_sweeps, start_sharded, word_rows
+from models.token_sampler import start_chain, topic_prior
+from models.tokens import Corpus, corpus_of_documents, counted, document_of, posterior_means, recounted
+
+ALARM = 1e-6  # false alarms of a test by its p-value
+
+
+def states(number=1):
+    return np.random.default_rng(9).integers(2**63, size=(number, 4), dtype=np.uint64)
+
+
+@pytest.mark.parametrize("shape", [0.002, 0.1, 0.4999, 0.5, 0.98, 1.0, 1.3, 40.0])
+def test_gamma_variables(shape):
+    """20,000 draws by the Kolmogorov-Smirnov test; where y is tiny, log P(Y < y) is shape log y - log Γ(shape + 1)."""
+    from models.drawn_words import gamma, small_gamma
+
+    state, logs = tuple(states()[0]), np.empty(20_000)
+    for place in range(len(logs)):
+        *state, last = (gamma if shape >= 1 else small_gamma)(shape, *map(np.uint64, state))
+        logs[place] = np.log(last) if shape >= 1 else last
+        if shape < 1:
+            assert near(state.pop(), np.exp(last), rtol=1e-12)
+    tiny = np.exp(shape * logs - special.gammaln(shape + 1))
+    uniform = np.where(logs < -40, tiny, special.gammainc(shape, np.exp(np.maximum(logs, -40))))
+    assert stats.kstest(uniform, "uniform").pvalue > ALARM
+
+
+def word_probs(corpus, prior, topic, random):
+    """β (K, V) as a sweep draws it."""
+    rows, K = word_rows(corpus, prior), len(prior.alpha)
+    draw_word_probs(rows, topic, random)
+    assert (rows.table[:, K:] == 0).all()
+    return rows.table[:, :K].T.copy()
+
+
+@pytest.mark.parametrize("kind", ["symmetric", "words"])
+def test_word_probabilities_are_dirichlet(kind):
+    """Of every topic, one of them without a token: β_k1 and β_k2 / (1 - β_k1) are beta variables. 3000 draws."""
+    rng = np.random.default_rng(4)
+    corpus = corpus_of_documents([rng.integers(6, size=30) for _ in range(4)], 7)
+    prior = random_prior(rng, kind, corpus, 4)
+    topic = start_chain(corpus, prior, 0).topic
+    topic[topic == 2] = 0
+    after = counted(corpus, topic, 4).word_topic.T + prior.eta
+    random = states(SHARDS + 1)
+    draws = np.array([word_probs(corpus, prior, topic, random) for _ in range(3000)])
+    assert near(draws.sum(-1), np.ones(draws.shape[:2]), rtol=1e-12)
+    for k in range(4):
+        whole, (one, two) = after[k].sum(), after[k, 1:3]
+        assert stats.kstest(draws[:, k, 1], stats.beta(one, whole - one).cdf).pvalue > ALARM
+        left = draws[:, k].sum(-1, where=np.arange(7) != 1)
+        assert stats.kstest(draws[:, k, 2] / left, stats.beta(two, whole - one - two).cdf).pvalue > ALARM
+
+
+def test_word_probabilities_at_tiny_concentrations():
+    """Gamma variables that all underflow: a topic without a token still has probabilities, each word in turn nearly all."""
+    corpus = corpus_of_documents([[0, 1]], 3)
+    prior = topic_prior(corpus, 2, 1.0, 1e-5)
+    random = states(SHARDS + 1)
+    draws = np.array([word_probs(corpus, prior, np.zeros(2, np.int32), random) for _ in range(600)])
+    assert near(draws.sum(-1), np.ones((600, 2)), rtol=1e-12)
+    assert stats.chisquare(np.bincount(draws[:, 1].argmax(1))).pvalue > ALARM
+
+
+@pytest.mark.parametrize("K", [1, 3, 8, 20, 33])
+@pytest.mark.parametrize("kind", PRIORS)
+def test_conditionals_are_ratios_of_the_joint(kind, K):
+    """The weights from which the last token was drawn against p(w, z | β), whose logarithms are rounded at 1e-14."""
+    from models.given_topics import dense_documents, rows_of
+
+    rng = np.random.default_rng(K)
+    for _ in range(4):
+        corpus = random_corpus(rng, 6, 9, 40)
+        if not len(corpus.word):
+            continue
+        prior = random_prior(rng, kind, corpus, K)
+        topic = start_chain(corpus, prior, 0).topic
+        beta = rng.dirichlet(np.full(9, 0.3), K) + 1e-9
+        table, width = rows_of(beta.T)
+        allowed = np.ones((6, K), bool) if prior.allowed is None else prior.allowed
+        mask = np.zeros((0, 0), bool) if prior.allowed is None else allowed
+        weights = dense_documents(*corpus[:2], topic, prior.alpha, mask, table, width, states()[0], 0, 6)
+        assert allowed[document_of(corpus), topic].all()
+        last = document_of(corpus)[-1]
+        alpha, own, logs = np.where(allowed[last], prior.alpha, 0.0), topic[document_of(corpus) == last], np.full(K, -np.inf)
+        for k in np.flatnonzero(allowed[last]):
+            counts = np.bincount([*own[:-1], k], minlength=K)
+            logs[k] = log_dirichlet_multinomial(counts, alpha) + np.log(beta[k, corpus.word[-1]])
+        wanted = np.exp(logs - logs.max())
+        assert np.abs(weights / weights.sum() - wanted / wanted.sum()).max() < 1e-12
+
+
+def run(corpus, prior, draws, between):
+    """Topics (draws, T), ``between`` sweeps apart, after fifty."""
+    chain = sharded_sweeps(corpus, prior, start_sharded(corpus, prior, 0), 50)
+    found = np.empty((draws, len(corpus.word)), np.int32)
+    for draw in range(draws):
+        chain = sharded_sweeps(corpus, prior, chain, between)
+        found[draw] = chain.topic
+    return found
+
+
+@pytest.mark.parametrize("kind", PRIORS)
+def test_frequencies_of_all_states(kind):
+    """Every one of 3^5 states as often as its probability says: a χ² test of draws ten sweeps apart, rare states together."""
+    corpus = corpus_of_documents(((0, 1, 1), (), (2, 0)), 4)
+    prior = random_prior(np.random.default_rng(5), kind, corpus, 3)
+    every, probs = every_state(corpus, prior)
+    places = {tuple(state): index for index, state in enumerate(every)}
+    draws = run(corpus, prior, 3000, 10)
+    found = np.bincount([places[tuple(draw)] for draw in draws], minlength=len(every))
+    order = np.argsort(probs)
+    pooled = (np.cumsum(probs[order] * len(draws)) // 20).astype(int)
+    expected, seen = (np.bincount(pooled, values[order]) for values in (probs * len(draws), found))
+    assert stats.chisquare(seen[expected > 0], expected[expected > 0]).pvalue > ALARM
+
+
+def test_posterior_means_of_an_enumerated_corpus():
+    """E[θ | w] over all 2¹² states, functionals free of labels, within 5.5 standard errors of batch means: 4e-8 each."""
+    rng = np.random.default_rng(3)
+    corpus = corpus_of_documents([rng.integers(4, size=size) for size in (5, 4, 3)], 4)
+    prior = topic_prior(corpus, 2, [0.7, 0.4], 0.3)
+    every, probs = every_state(corpus, prior)
+
+    def functionals(topic):
+        theta, beta = posterior_means(counted(corpus, topic.astype(np.int32), 2), prior.alpha, prior.eta)
+        return np.array([*theta[:, 0], *(theta @ beta)[:, 0], (theta[:, 0] * theta[:, 1]).sum()])
+
+    wanted = probs @ np.array([functionals(state) for state in every])
+    found = np.array([functionals(topic) for topic in run(corpus, prior, 8000, 5)])
+    batches = found.reshape(40, 200, -1).mean(1)
+    assert (np.abs(found.mean(0) - wanted) < 5.5 * batches.std(0, ddof=1) / np.sqrt(40)).all()
+
+
+@pytest.mark.parametrize("kind", PRIORS)
+def test_geweke(kind):
+    """Words drawn given topics and topics given words keep the prior (Geweke, 2004): |z| below 5.5, 4e-8 false alarms each.
+
+    Effective draws by batch means; the prior's own draws are independent. The fully collapsed kernels: `test_token_sampler`.
+    """
+    rng, K, V = np.random.default_rng(11), 4, 5
+    starts = np.array([0, 6, 6, 10, 13])
+    prior = random_prior(rng, kind, Corpus(np.zeros(13, np.int32), starts, V), K)
+    eta = np.broadcast_to(prior.eta, (K, V))
+
+    def functionals(corpus, topic):
+        counts = counted(corpus, topic, K)
+        documents, words = (table.astype(float) for table in (counts.document_topic, counts.word_topic))
+        squares = [(documents**2).sum(), (words**2).sum(), (counts.total.astype(float) ** 2).sum()]
+        return [*squares, documents[0, 0], words[0, 1], (topic[:-1] == topic[1:]).sum(), topic.sum()]
+
+    fresh = np.array([functionals(*generated(rng, starts, V, prior)) for _ in range(4000)])
+    corpus, topic = generated(rng, starts, V, prior)
+    chain, kept = start_sharded(corpus, prior, 0)._replace(topic=topic), []
+    for _ in range(8000):
+        chain = sharded_sweeps(corpus, prior, chain, 1)
+        kept.append(functionals(corpus, chain.topic))
+        beta = np.array([rng.dirichlet(row) for row in eta])
+        corpus = corpus._replace(word=words_of(rng, chain.topic, beta))
+    kept = np.array(kept)
+    batches = kept.reshape(40, 200, -1).mean(1)
+    error = np.sqrt(batches.var(0, ddof=1) / 40 + fresh.var(0) / len(fresh))
+    assert (np.abs(kept.mean(0) - fresh.mean(0)) < 5.5 * error + 1e-12).all()
+
+
+@pytest.mark.parametrize("kind", ["symmetric", "allowed", "words"])
+def test_one_seed_is_one_result_on_any_number_of_threads(kind):
+    """Sweeps in two calls are those of one, chains differ, and the counts of the topics are those counted afresh."""
+    rng = np.random.default_rng(0)
+    corpus = random_corpus(rng, 90, 50, 60)
+    prior = random_prior(rng, kind, corpus, 7)
+    chain = start_sharded(corpus, prior, 4)
+    assert (chain.topic != start_sharded(corpus, prior, 4, 1).topic).any()
+    wanted = sharded_sweeps(corpus, prior, chain, 6)
+    for found in (
+        *(sharded_sweeps(corpus, prior, chain, 6, threads) for threads in (2, 3)),
+        sharded_sweeps(corpus, prior, sharded_sweeps(corpus, prior, chain, 2, 2), 4),
+    ):
+        assert all((a == b).all() for a, b in zip(found, wanted, strict=True))
+    counts = counted(corpus, wanted.topic, 7)
+    assert all((a == b).all() for a, b in zip(counts, recounted(corpus, counts), strict=True))
+    assert len({tuple(state) for state in np.concatenate([chain.random, chain.word_random])}) == 2 * SHARDS + 1
+
+
+def test_bars_are_recovered():
+    """Each true bar within 0.1 total variation of a topic of its own, averaged over ten states."""
+    corpus, beta = bars()
+    prior = topic_prior(corpus, 10, 1.0, 1.0)
+    chain, found = sharded_sweeps(corpus, prior, start_sharded(corpus, prior, 0), 300), 0
+    for _ in range(10):
+        chain = sharded_sweeps(corpus, prior, chain, 10)
+        found += posterior_means(counted(corpus, chain.topic, 10), prior.alpha, prior.eta)[1] / 10
+    distance = np.abs(beta[:, None] - found).sum(-1) / 2
+    assert (distance.min(1) < 0.1).all()
+    assert len(set(distance.argmin(1))) == 10
+
+
+@pytest.mark.parametrize("documents", [[], [[]], [[], [0], []], [[0] * 30], [[1, 2, 0]]])
+def test_small_corpora(documents):
+    """No document, none with a word, one word, one token: sweeps end on two threads, topics are in range."""
+    corpus = corpus_of_documents(documents, 3)
+    for K in (1, 2, 40):
+        prior = topic_prior(corpus, K, 0.1, 0.01)
+        chain = sharded_sweeps(corpus, prior, start_sharded(corpus, prior, 1), 3, 2)
+        assert isinstance(chain, ShardedChain)
+        assert len(chain.topic) == len(corpus.word)
+        assert ((chain.topic >= 0) & (chain.topic < K)).all()
+    with pytest.raises(ZooError):
+        sharded_sweeps(corpus, prior, chain, 1, 0)
