@@ -5,6 +5,7 @@ from math import log, sqrt
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.spatial.distance import jensenshannon
 from six_documents import (
     DATA,
     TEXTS,
@@ -18,7 +19,6 @@ from six_documents import (
     near,
     sites,
 )
-from scipy.spatial.distance import jensenshannon
 
 from inference import (
     topic_check,

@@ -6,6 +6,7 @@ from math import exp, log, sqrt
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from six_documents import (
     COUNTS,
     DATA,
@@ -25,7 +26,6 @@ from six_documents import (
     result,
     sites,
 )
-from scipy.sparse import csr_array
 
 from inference import (
     coherence,
