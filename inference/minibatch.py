@@ -21,10 +21,10 @@ from jax import Array, lax
 from inference.chains import Run, drive, each
 from inference.optimise import Climb, FixedPoint, require_algebra
 from inference.outcome import Points, Task
-from inference.private import own_prior, settled
+from inference.settle import own_part, own_prior, settled, shared_part
 from inference.start import num_starts, sites_of, start_states
-from inference.sweep import local_step, num_rows, own_part, shared_part
-from models.base import Algebra, Hyper, Pytree, Stats, ZooError, add, at_mean, inner, log_partition, log_prior, on_host
+from inference.sweep import local_step, num_rows
+from models.base import Algebra, Hyper, Pytree, Stats, ZooError, add, at_mean, log_prior, negative_divergence, on_host
 
 TURNS = 10  # of the rows of a batch; measured on topics (`benchmarks latent_dirichlet minibatch`): 100 are slower and do worse
 WHOLE = 500  # sweeps at most, and the change of nu below which it ends, to settle all rows after the last step
@@ -52,15 +52,6 @@ def of_own(rows: Pytree) -> Pytree:
     return rows._replace(own=jnp.arange(num_rows(rows))) if hasattr(rows, "own") else rows
 
 
-def _bound(algebra: Algebra, prior: Mapping[str, Stats], T: Mapping[str, Stats], nu: Mapping[str, Stats]) -> Array:
-    """−KL(q(θ) ‖ p(θ)) of the blocks that the algebra has: E_q[log p(θ)] − E_q[log q(θ)]."""
-    if not algebra.families:
-        return jnp.zeros(())
-    blocks = [name for name, _ in algebra.families]
-    T, own, nu = ({name: leaf[name] for name in blocks} for leaf in (T, prior, nu))
-    return log_prior(algebra, own, T) + log_partition(algebra, nu) - inner(T, nu)
-
-
 def step(static: tuple[Algebra, int, int], arrays: tuple[Any, ...], key: Array, state: State) -> tuple[State, Array, Array]:
     """One batch: (state, an estimate without bias of the bound at the entering nu, False).
 
@@ -77,8 +68,8 @@ def step(static: tuple[Algebra, int, int], arrays: tuple[Any, ...], key: Array, 
     T = at_mean(shared, key, state.nu)
     T, own = settled(algebra, hyper, private, T, batch, turns)
     local = local_step(algebra, "mean", hyper, key, T, batch)
-    bound = local.log_partition + _bound(own_part(algebra), private, T, own)
-    estimate = total / size * bound + _bound(shared, prior, T, state.nu)
+    bound = local.log_partition + negative_divergence(own_part(algebra), private, T, own)
+    estimate = total / size * bound + negative_divergence(shared, prior, T, state.nu)
     rate = (delay + state.step + 1.0) ** -forgetting
     wanted = {name: jax.tree.map(lambda p, s: p + total / size * s, prior[name], local.stats[name]) for name in state.nu}
     nu = jax.tree.map(lambda old, new: (1 - rate) * old + rate * new, state.nu, wanted)
@@ -98,11 +89,11 @@ def _finished(
         whole = {**nu, **own}
         local = local_step(algebra, "mean", hyper, key, T, rows)
         log_joint = local.log_partition + log_prior(algebra, prior, T)
-        bound = local.log_partition + _bound(algebra, prior, T, whole)
+        bound = local.log_partition + negative_divergence(algebra, prior, T, whole)
         best = {name: add(prior[name], local.stats[name]) for name in nu}
         further = {**T, **at_mean(shared_part(algebra), key, best)}
         gained = local_step(algebra, "mean", hyper, key, further, rows).log_partition
-        return T, whole, bound, log_joint, gained + _bound(algebra, prior, further, {**whole, **best}) - bound
+        return T, whole, bound, log_joint, gained + negative_divergence(algebra, prior, further, {**whole, **best}) - bound
 
     return each(one, nu)
 
@@ -132,7 +123,7 @@ def climb(task: Task, method: FixedPoint, size: int, pace: Pace, max_iter: int, 
     settled_down = np.asarray(gain) < DONE * (1 + np.abs(np.asarray(bound)))
     points = _points(algebra, task, run, T, bound, log_joint)._replace(converged=settled_down)
     sound = jnp.isfinite(bound)
-    return points, Climb(T, nu, sound, bound, sound, ~sound, T, log_joint)
+    return points, Climb(T, nu, sound, ~sound, bound, sound, ~sound, T, log_joint)
 
 
 def _points(algebra: Algebra, task: Task, run: Run, T: Stats, bound: Array, log_joint: Array) -> Points:

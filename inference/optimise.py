@@ -10,9 +10,10 @@ from jax import Array
 
 from inference.chains import Run, drive
 from inference.outcome import Points, Task
+from inference.settle import settles, settling_sweep
 from inference.start import finite_latents, num_starts, sites_of, start_states
 from inference.sweep import Local, Verbs, sweep
-from models.base import Algebra, Pytree, Stats, ZooError, inner, log_partition, log_prior, on_host
+from models.base import Algebra, Pytree, Stats, ZooError, log_prior, negative_divergence, on_host
 
 ROUNDING = 1e-13
 
@@ -31,6 +32,7 @@ class Climb(NamedTuple):
     T: Stats
     nu: Stats
     known: Array  # whether nu is the one that T came from (not at a start that the user gave as sites)
+    anew: Array  # whether rows with parameters of their own forget these before every sweep (`inference.settle`)
     criterion: Array
     done: Array
     failed: Array
@@ -49,18 +51,25 @@ def step(static: tuple[Algebra, FixedPoint], arrays: tuple[Any, ...], key: Array
     """One sweep of one start; a start that is done stays as it is."""
     algebra, method = static
     hyper, prior, rows, tol = arrays
-    T, nu, local = sweep(algebra, method.verbs, hyper, prior, key, state.T, rows)
+    if settles(algebra, method.verbs):
+        T, nu, local, anew = settling_sweep(algebra, hyper, prior, state.T, state.nu, state.anew, rows)
+    else:
+        T, nu, local = sweep(algebra, method.verbs, hyper, prior, key, state.T, rows)
+        anew = state.anew
     log_joint = local.log_partition + log_prior(algebra, prior, state.T)
     criterion = method.criterion(algebra, prior, state, local)
     failed = state.failed | jnp.isnan(log_joint) | (log_joint == jnp.inf)
-    settled = (tol > 0) & method.monotone & (criterion - state.criterion < tol * (1 + jnp.abs(criterion)))
-    settled |= (tol > 0) & method.monotone & _equal(T, state.T)  # a fixed point, as where all latents are observed
+    settled = (tol > 0) & method.monotone & ~state.anew & (criterion - state.criterion < tol * (1 + jnp.abs(criterion)))
+    settled |= (
+        (tol > 0) & method.monotone & ~state.anew & _equal(T, state.T)
+    )  # a fixed point, as where all latents are observed
     done = state.done | failed | settled
     better = ~done & (log_joint > state.best)
     following = Climb(
         T=_where(done, state.T, T),
         nu=_where(done, state.nu, nu),
         known=state.known | ~done,
+        anew=jnp.where(done, state.anew, anew),
         criterion=jnp.where(state.done, state.criterion, criterion),
         done=done,
         failed=failed,
@@ -96,7 +105,7 @@ def log_joint(algebra: Algebra, prior: Mapping[str, Stats], state: Climb, local:
 
 def elbo(algebra: Algebra, prior: Mapping[str, Stats], state: Climb, local: Local) -> Array:
     """Evidence lower bound at q(θ) = nu and the optimal q(z); −inf while q(θ) is not known (a start given as sites)."""
-    bound = log_joint(algebra, prior, state, local) + log_partition(algebra, state.nu) - inner(state.T, dict(state.nu))
+    bound = local.log_partition + negative_divergence(algebra, prior, state.T, state.nu)
     return jnp.where(state.known, bound, -jnp.inf)
 
 
@@ -165,7 +174,8 @@ def initial(task: Task, algebra: Algebra, method: FixedPoint, wanted: int) -> Cl
     size = num_starts(task, wanted)
     T, nu, known = start_states(task, algebra, method.verbs.parameters, size)
     lowest, no = on_host(np.full(size, -np.inf, jnp.result_type(float))), on_host(np.zeros(size, bool))
-    return Climb(T, nu, on_host(np.full(size, known)), lowest, no, no, T, lowest)
+    anew = known and settles(algebra, method.verbs)  # a start that somebody gave is where rows are to begin
+    return Climb(T, nu, on_host(np.full(size, known)), on_host(np.full(size, anew)), lowest, no, no, T, lowest)
 
 
 def points(task: Task, algebra: Algebra, method: FixedPoint, run: Run) -> Points:

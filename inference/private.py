@@ -16,22 +16,14 @@ from jax import Array
 
 from inference.fitting import as_arrays
 from inference.prediction import draws_of, forget_labels
-from inference.sweep import Verbs, local_step, num_rows, own_part, own_update
-from models.base import Algebra, Hyper, Model, Pytree, Sites, Stats, at_mean, at_sample
+from inference.settle import own_prior, own_update, settled
+from inference.sweep import Verbs, local_step, num_rows
+from models.base import Algebra, Hyper, Model, Pytree, Sites, Stats, at_sample
 from models.data import Data
 from models.rows import spread
 
 SWEEPS = 5  # for every draw of the shared parameters
 INTERVAL = (0.055, 0.945)
-
-
-def own_prior(algebra: Algebra, prior: Mapping[str, Stats], size: int) -> dict[str, Stats]:
-    """The prior of the private blocks of ``size`` rows: all are alike."""
-
-    def one(leaf: Array) -> Array:
-        return jnp.broadcast_to(jnp.asarray(leaf)[:1], (size, *jnp.shape(leaf)[1:]))
-
-    return {name: jax.tree.map(one, prior[name]) for name in algebra.private}
 
 
 def own_sweep(
@@ -41,43 +33,6 @@ def own_sweep(
     key_z, key_own = jax.random.split(key)
     local = local_step(algebra, verbs.latents, hyper, key_z, T, rows)
     return {**T, **own_update(algebra, verbs, prior, key_own, local.stats)[0]}
-
-
-def settled(
-    algebra: Algebra,
-    hyper: Hyper,
-    prior: Mapping[str, Stats],
-    shared: Mapping[str, Stats],
-    rows: Pytree,
-    most: int = 100,
-    close: float = 1e-3,
-) -> tuple[dict[str, Stats], dict[str, Stats]]:
-    """(T of all blocks, nu of the private ones): rows at their best q given E[T] of the shared ones, by expectations.
-
-    Ends after ``most`` sweeps, or when no nu of a row moved by more than ``close`` on the average.
-    """
-    part = own_part(algebra)
-    key, mean = jax.random.PRNGKey(0), Verbs(at_mean, "mean")
-    if not algebra.private:
-        return dict(shared), {}
-
-    def sweep(nu: dict[str, Stats]) -> dict[str, Stats]:
-        local = local_step(algebra, "mean", hyper, key, {**shared, **at_mean(part, key, nu)}, rows)
-        return own_update(algebra, mean, prior, key, local.stats)[1]
-
-    def moved(left: dict[str, Stats], right: dict[str, Stats]) -> Array:
-        gaps = jax.tree.map(lambda a, b: jnp.abs(a - b).reshape(a.shape[0], -1).mean(1).max(), left, right)
-        return jnp.stack(jax.tree.leaves(gaps)).max()
-
-    def body(carry: tuple[Array, dict[str, Stats], Array]) -> tuple[Array, dict[str, Stats], Array]:
-        index, nu, _ = carry
-        following = sweep(nu)
-        return index + 1, following, moved(nu, following)
-
-    begun = {name: jax.tree.map(lambda leaf: leaf + 1.0, prior[name]) for name in algebra.private}
-    start = (jnp.zeros((), int), begun, jnp.asarray(jnp.inf))
-    _, nu, _ = jax.lax.while_loop(lambda carry: (carry[0] < most) & (carry[2] > close), body, start)
-    return {**shared, **at_mean(part, key, nu)}, nu
 
 
 @partial(jax.jit, static_argnames=("algebra",))

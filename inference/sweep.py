@@ -6,8 +6,7 @@
     T     = parameter verb(nu)                  mean | mode | sample
 
 A method is a pair of verbs (`Verbs`). Where the prior joins blocks of parameters (``algebra.coupling``) the last two lines are
-run for each block in turn, with what the others add to its nu. Variational inference takes several turns of the parameters that
-are the rows' own (``algebra.private``) for one of the others. Where blocks are conjugate only given the others
+run for each block in turn, with what the others add to its nu. Where blocks are conjugate only given the others
 (``algebra.cycle``), all four are: EM is then ECM (Meng and Rubin 1993), Gibbs is Gibbs. Rows are read in blocks, so
 that memory beyond the data stays flat: the last block slides back over rows already counted and gives those weight zero, so
 that no padding and no copy is needed.
@@ -21,9 +20,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from models.base import Algebra, Hyper, Pytree, Stats, add, at_mean
+from models.base import Algebra, Hyper, Pytree, Stats, add
 
-PRIVATE = 4  # updates of the rows' own parameters for one of the others; measured on topics: 1 takes several times as long
 BLOCK = 2048  # rows; measured: 1024 to 4096 are alike, larger blocks fall out of the cache
 
 ParameterVerb = Callable[[Algebra, Array, Mapping[str, Stats]], dict[str, Stats]]
@@ -116,56 +114,18 @@ def local_step(algebra: Algebra, verb: str, hyper: Hyper, key: Array, T: Stats, 
     return block_sum(block, key, rows)
 
 
-def own_part(algebra: Algebra) -> Algebra:
-    """The algebra with its private blocks alone, for verbs on parameters."""
-    return algebra._replace(families=tuple(pair for pair in algebra.families if pair[0] in algebra.private))
-
-
-def shared_part(algebra: Algebra) -> Algebra:
-    """The algebra with its other blocks alone."""
-    return algebra._replace(families=tuple(pair for pair in algebra.families if pair[0] not in algebra.private))
-
-
-def own_update(
-    algebra: Algebra, verbs: Verbs, prior: Mapping[str, Stats], key: Array, stats: Mapping[str, Stats]
-) -> tuple[dict[str, Stats], dict[str, Stats]]:
-    """(T, nu) of the private blocks given statistics of the latents."""
-    nu = {name: add(prior[name], stats[name]) for name in algebra.private}
-    return verbs.parameters(own_part(algebra), key, nu), nu
-
-
 def sweep(
     algebra: Algebra, verbs: Verbs, hyper: Hyper, prior: Mapping[str, Stats], key: Array, T: Stats, rows: Pytree
 ) -> tuple[Stats, dict[str, Stats], Local]:
     """One iteration of every method: (T, nu, what the local step at the entering T brought)."""
     if algebra.cycle:
         return _cycle(algebra, verbs, hyper, prior, key, T, rows)
-    if algebra.private and verbs.latents == "mean" and verbs.parameters is at_mean:
-        return _private_first(algebra, verbs, hyper, prior, key, T, rows)
     key_z, key_theta = jax.random.split(key)
     local = local_step(algebra, verbs.latents, hyper, key_z, T, rows)
     nu = add(dict(prior), local.stats)
     if algebra.coupling is not None:
         return *_joined(algebra, verbs, key_theta, prior, T, nu), local
     return verbs.parameters(algebra, key_theta, nu), nu, local
-
-
-def _private_first(
-    algebra: Algebra, verbs: Verbs, hyper: Hyper, prior: Mapping[str, Stats], key: Array, T: Stats, rows: Pytree
-) -> tuple[Stats, dict[str, Stats], Local]:
-    """One iteration of variational inference: rows come to terms with the shared parameters before these move on.
-
-    Coordinate ascent takes its blocks in any order: every turn climbs the same bound.
-    """
-
-    def turn(index: Array, T: Stats) -> dict[str, Stats]:
-        stats = local_step(algebra, verbs.latents, hyper, key, T, rows).stats
-        return dict(T) | own_update(algebra, verbs, prior, key, stats)[0]
-
-    first = local_step(algebra, verbs.latents, hyper, key, T, rows)
-    T = lax.fori_loop(2, PRIVATE, turn, dict(T) | own_update(algebra, verbs, prior, key, first.stats)[0])
-    nu = add(dict(prior), local_step(algebra, verbs.latents, hyper, key, T, rows).stats)
-    return verbs.parameters(algebra, key, nu), nu, first
 
 
 def _joined(

@@ -148,6 +148,10 @@ class Algebra(NamedTuple):
     # Blocks with an entry a row along their leading axis, the row's own and alike a priori, named as their sites: rows that
     # were not fitted have others
     private: tuple[str, ...] = ()
+    # (hyper, prior and nu of the private blocks, T, rows, most, close) -> their nu after ``most`` updates by expectations at
+    # most, latents and own parameters in turn, or when none moves by more than ``close`` on the average: the sweeps of
+    # `inference.settle`, where a model has a way with rows that stays within the cache
+    settle: Callable[..., dict[str, Stats]] | None = None
     collapsed: Collapsed | None = None  # its parameters integrated out, where somebody wrote that down
 
 
@@ -285,6 +289,14 @@ def log_prior(algebra: Algebra, prior: Mapping[str, Stats], T: Mapping[str, Stat
         return jnp.zeros(())
     joined = jnp.zeros(()) if algebra.coupling is None else algebra.coupling(prior, T)
     return inner(T, dict(prior)) - log_partition(algebra, prior) + joined
+
+
+def negative_divergence(algebra: Algebra, prior: Mapping[str, Stats], T: Mapping[str, Stats], nu: Mapping[str, Stats]) -> Array:
+    """E_q[log p(θ)] − E_q[log q(θ)] = −KL(q ‖ p) of q(θ) = nu, where T = E_q[T(θ)]; of the blocks that the algebra has."""
+    if not algebra.families:
+        return jnp.zeros(())
+    T, prior, nu = ({name: leaf[name] for name, _ in algebra.families} for leaf in (T, prior, nu))
+    return log_prior(algebra, prior, T) + log_partition(algebra, nu) - inner(T, nu)
 
 
 def at_mean(algebra: Algebra, key: Array, nu: Mapping[str, Stats]) -> dict[str, Stats]:

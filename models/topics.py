@@ -131,7 +131,7 @@ def _weighed(count: Array, value: Array) -> Array:
     return jnp.where(count == 0, 0.0, count * value)
 
 
-def _shares(logs: Array) -> Array:
+def shares(logs: Array) -> Array:
     """p(z = k | w, d) of every cell (C, K); none where no topic is possible."""
     largest = logs.max(axis=1, keepdims=True)
     weight = jnp.exp(logs - jnp.where(jnp.isfinite(largest), largest, 0.0))
@@ -139,7 +139,7 @@ def _shares(logs: Array) -> Array:
     return weight / jnp.where(total > 0, total, 1.0)
 
 
-def _kept(norm: Array) -> Array:
+def digits_kept(norm: Array) -> Array:
     """Whether a sum of weights has its digits: those that fell below the smallest number are less than its rounding."""
     return norm > jnp.finfo(norm.dtype).tiny / jnp.finfo(norm.dtype).eps
 
@@ -147,7 +147,7 @@ def _kept(norm: Array) -> Array:
 def _lost(local: Mixed) -> tuple[Array, Cells]:
     """Whether the sum of weights of a cell is lost, and the cells with counts only where it is."""
     words = local.bags.words
-    times = jnp.where(_kept(local.norm), 0.0, words.times)
+    times = jnp.where(digits_kept(local.norm), 0.0, words.times)
     return (times > 0).any(), words._replace(times=times)
 
 
@@ -174,7 +174,7 @@ def _norms(topic: Scaled, word: Scaled, cells: Cells) -> Array:
 
 @_one_by_one
 def _log_partition(local: Mixed) -> Array:
-    words, kept = local.bags.words, _kept(local.norm)
+    words, kept = local.bags.words, digits_kept(local.norm)
     shift = _of_document(local.topic.shift, words) + local.word.shift[words.word]
     value = jnp.log(jnp.where(kept, local.norm, 1.0)) + shift
 
@@ -206,7 +206,7 @@ def by_word(z: Soft | Hard, weight: Array) -> Array:
 
 def _ratios(local: Mixed) -> Cells:
     """The distinct words with counts / norm: what the weights of one side are summed by, before those of the other."""
-    kept = _kept(local.norm)
+    kept = digits_kept(local.norm)
     return local.bags.words._replace(times=jnp.where(kept, local.bags.words.times / jnp.where(kept, local.norm, 1.0), 0.0))
 
 
@@ -216,7 +216,7 @@ def _expected_by_document(local: Mixed) -> Array:
         return total.at[cells.row].add(cells.times[:, None] * local.word.weight[cells.word], mode="drop")
 
     def add_by_logs(total: Array, cells: Cells) -> Array:
-        share = _shares(_logs(local.topic, local.word, cells))
+        share = shares(_logs(local.topic, local.word, cells))
         return total.at[cells.row].add(cells.times[:, None] * share, mode="drop")
 
     return _expected(local, local.topic, add, add_by_logs)
@@ -230,7 +230,7 @@ def _expected_by_word(local: Mixed, weight: Array) -> Array:
 
     def add_by_logs(total: Array, cells: Cells) -> Array:
         counts = cells.times * _of_document(weight, cells)
-        return total.at[cells.word].add(counts[:, None] * _shares(_logs(local.topic, local.word, cells)))
+        return total.at[cells.word].add(counts[:, None] * shares(_logs(local.topic, local.word, cells)))
 
     return _expected(local, local.word, add, add_by_logs)
 
@@ -259,7 +259,7 @@ def _energy(z: Soft | Hard, local: Mixed) -> Array:
 @_one_by_one
 def _expected_energy(given: Mixed, local: Mixed) -> Array:
     def energy(index: Array, cells: Cells) -> Array:
-        share = _shares(_logs(given.topic, given.word, cells))
+        share = shares(_logs(given.topic, given.word, cells))
         return _weighed(cells.times[:, None] * share, _logs(local.topic, local.word, cells)).sum(axis=1)
 
     words = local.bags.words
@@ -278,10 +278,10 @@ def _likeliest(local: Mixed) -> Array:
 def _drawn(key: Array, local: Mixed) -> Array:
     def one(index: Array, cells: Cells) -> Array:
         weights = _weights(local.topic, local.word, cells)
-        kept = _kept(weights.sum(axis=1))
+        kept = digits_kept(weights.sum(axis=1))
 
         def mended(weights: Array) -> Array:
-            return jnp.where(kept[:, None], weights, _shares(_logs(local.topic, local.word, cells)))
+            return jnp.where(kept[:, None], weights, shares(_logs(local.topic, local.word, cells)))
 
         weights = lax.cond((~kept & (cells.times > 0)).any(), mended, lambda weights: weights, weights)
         cumulative = jnp.cumsum(weights, axis=1)

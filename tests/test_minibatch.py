@@ -12,8 +12,8 @@ from sklearn.decomposition import LatentDirichletAllocation
 from inference import fit, minibatch
 from inference.fitting import make_task
 from inference.minibatch import State, step
-from inference.private import settled
 from inference.progress import Silent
+from inference.settle import settled
 from inference.start import start_states
 from models import MODELS, ZooError, load_data
 from models.base import at_mean

@@ -15,10 +15,9 @@ from naive import near, neighbours_increase
 from scipy.special import digamma, gammaln
 from sklearn.decomposition import LatentDirichletAllocation
 
-import inference.sweep
-from inference import fit
+from inference import fit, settle
 from inference.optimise import Climb, elbo
-from inference.sweep import Verbs, sweep
+from inference.settle import settling_sweep
 from models import MODELS, Data
 from models.base import at_mean
 
@@ -49,19 +48,17 @@ def their_bound(gamma, concentration):
 
 @cache
 def swept():
-    """(gamma, concentrations) -> (our bound there, less the carrier, and both after a sweep)."""
+    """(gamma, concentrations, whether documents begin anew) -> (our bound there, less the carrier, and both after a sweep)."""
     model = build()
     rows = model.rows(DATA)
 
     @jax.jit
-    def one(gamma, concentration):
+    def one(gamma, concentration, anew=False):
         nu = {"topic_probs": gamma - 1, "word_probs": concentration - 1}
         T = at_mean(model.algebra, jax.random.PRNGKey(0), nu)
-        _, following, local = sweep(
-            model.algebra, Verbs(at_mean, "mean"), model.hyper, dict(model.prior), jax.random.PRNGKey(0), T, rows
-        )
+        _, following, local, _ = settling_sweep(model.algebra, model.hyper, dict(model.prior), T, nu, jnp.asarray(anew), rows)
         nothing = jnp.zeros(())
-        state = Climb(T, nu, jnp.array(True), nothing, nothing, nothing, T, nothing)
+        state = Climb(T, nu, jnp.array(True), jnp.array(False), nothing, nothing, nothing, T, nothing)
         bound = elbo(model.algebra, dict(model.prior), state, local) - jnp.asarray(rows.carrier).sum()
         return bound, following["topic_probs"] + 1, following["word_probs"] + 1
 
@@ -107,17 +104,24 @@ def ours():
     return fit(model._replace(algebra=algebra), DATA, "cavi", num_starts=1, num_samples=10, tol=1e-15, progress=False)
 
 
-def test_a_sweep_is_that_of_the_textbook():
-    """Blei, Ng and Jordan's updates, documents three times and topics once, token by token."""
+def expected_tokens(gamma, concentration):
+    """(M, K, V)."""
+    share = np.exp(expectation(gamma)[:, :, None] + expectation(concentration)[None])
+    return COUNTS[:, None, :] * share / share.sum(1, keepdims=True)
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_sweep_is_that_of_the_textbook(anew):
+    """Blei, Ng and Jordan's updates, documents several times and topics once, token by token."""
     rng = np.random.default_rng(7)
     gamma, concentration = rng.gamma(2.0, 1.0, (len(COUNTS), TOPICS)), rng.gamma(2.0, 1.0, (TOPICS, COUNTS.shape[1]))
-    _, *after = swept()(gamma, concentration)
-    for _ in range(inference.sweep.PRIVATE):
-        share = np.exp(expectation(gamma)[:, :, None] + expectation(concentration)[None])
-        tokens = COUNTS[:, None, :] * share / share.sum(1, keepdims=True)
-        gamma = ALPHA + tokens.sum(2)
+    _, *after = swept()(gamma, concentration, anew)
+    if anew:
+        gamma = np.full_like(gamma, ALPHA + 1)
+    for _ in range(settle.ANEW if anew else settle.ON):
+        gamma = ALPHA + expected_tokens(gamma, concentration).sum(2)
     assert near(after[0], gamma, rtol=1e-12)
-    assert near(after[1], ETA + tokens.sum(0), rtol=1e-12)
+    assert near(after[1], ETA + expected_tokens(gamma, concentration).sum(0), rtol=1e-12)
 
 
 def test_where_scikit_learn_converges_our_sweep_stays():
