@@ -6,7 +6,7 @@ converges to the last digits.
 """
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -21,7 +21,7 @@ from inference.program import constrain, constrain_starts, transforms, unconstra
 from inference.quasi_newton import minimise
 from inference.start import num_starts, start_sites
 from inference.sweep import local_step
-from models.base import Pytree
+from models.base import Algebra, Hyper, Pytree, Sites, Stats, add
 
 
 class Options(NamedTuple):
@@ -74,19 +74,31 @@ def run(task: Task, options: Options) -> Points:
         objective=-minima.trace,
         iterations=minima.iterations,
         converged=minima.converged,
-        failure=[_collapse(task, sites, s, value) for s, value in enumerate(minima.values)],
+        failure=[
+            _no_mode(task, {name: leaf[s] for name, leaf in sites.items()}, value) for s, value in enumerate(minima.values)
+        ],
         timing={"compile_seconds": minima.compile_seconds, "warmup_seconds": 0.0, "run_seconds": minima.run_seconds},
         interrupted=minima.interrupted,
     )
 
 
-def _collapse(task: Task, sites: Mapping[str, Array], start: int, value: float) -> str | None:
-    """Why a start has no mode: an objective that is not finite, or with a flat prior a component that collapses."""
+def _no_mode(task: Task, sites: Sites, value: float) -> str | None:
+    """Why a start has found no mode, in words, or None: its objective is not finite, or no mode of a block is where it ended.
+
+    The second is EM's own question: at a mode of the log joint every block of parameters is at its mode given expected latents.
+    """
     if not np.isfinite(value) or abs(value) > 1e100:
         return "the log joint is unbounded or not finite: a component collapses. Use prior=default, or fewer components"
     algebra = task.model.algebra
-    if algebra is None or algebra.proper:
+    if algebra is None or algebra.cycle or algebra.coupling is not None:
         return None
-    T = algebra.natural(task.hyper, {name: leaf[start] for name, leaf in sites.items()})
-    nu = local_step(algebra, "mean", task.hyper, task.key, T, task.condensed).stats
+    nu = _nu(algebra, task.hyper, task.prior, sites, task.condensed)
     return next((why for name, family in algebra.families if (why := family.defect(nu[name]))), None)
+
+
+@partial(jax.jit, static_argnames=("algebra",))
+def _nu(algebra: Algebra, hyper: Hyper, prior: Mapping[str, Stats], sites: Sites, rows: Pytree) -> dict[str, Stats]:
+    """Prior + expected statistics at a point."""
+    return add(
+        dict(prior), local_step(algebra, "mean", hyper, jax.random.PRNGKey(0), algebra.natural(hyper, sites), rows).stats
+    )
