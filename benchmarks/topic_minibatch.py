@@ -3,7 +3,7 @@
 All three run stochastic variational inference (Hoffman, Blei and Bach 2010) from one start of the topics, with batches of 64
 documents, steps of length (1 + step)^-0.7, α = 0.1 and η = 0.01, none learnt, in double precision on one core; rows come in an
 order of each library's own. A document's inner loop ends at a mean change of 1e-3 (the zoo: of
-all documents of the batch) or after a number of turns, equal for all. The clock is that of
+the last of a few documents) or after a number of turns, equal for all. The clock is that of
 processor time, of passes alone. Perplexity is one function of E[β] for all: by document completion, of documents that none saw.
 """
 

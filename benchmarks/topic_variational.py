@@ -1,9 +1,10 @@
 """The topic model's variational inference against scikit-learn's `LatentDirichletAllocation` in batches.
 
 Both climb one bound, of Dirichlet distributions of documents and topics, from one start of the topics, in double precision,
-with concentrations α = 0.1 and η = 0.01 that are not learnt. A sweep of the zoo updates documents and topics once and brings
-the bound with it. A round of scikit-learn's repeats the documents, from a random start, until they change little; its bound is
-computed with the clock stopped. They end in optima that need not be the same. Time is that of the sweeps or rounds until the
+with concentrations α = 0.1 and η = 0.01 that are not learnt. A sweep of the zoo updates documents several times
+(`inference.settle`) and topics once, and brings the bound with it. A round of scikit-learn's repeats the documents, from a
+random start, until they change little; its bound is computed with the clock stopped. They end in optima that need not be the
+same: the target counts where the zoo's is not the lower one. Time is that of the sweeps or rounds until the
 bound is first within 1e-4 of the lower one of both last bounds, which both then pass; set-up and compilation are left out.
 """
 
@@ -29,7 +30,6 @@ from models.tokens import Corpus
 
 ALPHA, ETA = 0.1, 0.01
 CLOSE = 1e-4  # relative, of bounds
-AGREEMENT = 0.01  # relative, of last bounds
 
 
 class Climbed(NamedTuple):
@@ -111,7 +111,7 @@ def zoo(case: Case, shared: Zoo, index: int) -> Climbed:
     }
     T = jax.jit(jax.vmap(partial(at_mean, shared.algebra, key)))(nu)
     lowest, no = jnp.full(1, -jnp.inf), jnp.zeros(1, bool)
-    state = optimise.Climb(T, nu, ~no, ~no, lowest, no, no, T, lowest)
+    state = optimise.Climb(T, nu, ~no, ~no, no, lowest, no, no, T, lowest)
     run = partial(drive, optimise.step, (shared.algebra, cavi.METHOD), shared.arrays, key, state)
     run(1, Silent(), "iterating")
     wall, processor = time.perf_counter(), time.process_time()
@@ -142,9 +142,9 @@ def measured(case: Case) -> tuple[list[Any], list[Target]]:
     for name, (number, wall, processor) in times.items():
         last = median(one.bound[-1] for one in found[name])
         rows.append((case.name, name, f"{number:.0f}", f"{wall:.2f}", f"{processor:.2f}", f"{last:.0f}"))
-    gap = max(abs(a.bound[-1] / b.bound[-1] - 1) for a, b in pairs)
+    as_high = all(zoo.bound[-1] > peer.bound[-1] * (1 + CLOSE) for zoo, peer in pairs)  # bounds are negative
     ratio = times["scikit-learn"][2] / times["zoo"][2]
-    return rows, [Target(f"cavi to one bound, {case.name}, against scikit-learn", ratio, 2.0, agreed=gap < AGREEMENT)]
+    return rows, [Target(f"cavi to one bound, {case.name}, against scikit-learn", ratio, 2.0, agreed=as_high)]
 
 
 def report(cases: list[Case]) -> list[Target]:

@@ -2,7 +2,8 @@
 
 Latents are drawn one by one from p(z_i | z without it, x). A kept state gives a draw of the parameters from p(θ | x, z), so
 that the draws are of the same posterior as those of every other method. Chains run on threads, one a core, and each depends on
-the seed and its number alone. The trace of log p(x, z) stands among the functionals: R-hat and ESS say whether chains agree.
+the seed and its number alone. The trace of log p(x, z) stands among the functionals: a large R-hat of it says that chains
+disagree; a small one does not say that they agree, as modes may be of one height.
 """
 
 import math
@@ -75,6 +76,8 @@ def run(task: Task, options: Options) -> Draws:
             f"learn={options.learn} takes labels, by which rows are not allowed some groups, for chance, and would learn that "
             "the others are hardly ever met; leave learn out, or labelled"
         )
+    if options.learn != "none" and options.num_warmup == 0:
+        raise ZooError(f"learn={options.learn} learns during the warm-up, of which there is none; give num_warmup=")
     _require_room(task, options)
     rows = jax.tree.map(np.asarray, task.rows)
     hyper = {name: np.asarray(value, dtype=float) for name, value in task.hyper.items()}
@@ -112,7 +115,7 @@ def _require_room(task: Task, options: Options) -> None:
     if size > MOST_BYTES:
         raise ZooError(
             f"{options.num_chains} × {options.num_samples} draws of all parameters take {size / 2**30:.0f} GiB, and a result "
-            f"holds them twice; {MOST_BYTES / 2**30:.0f} are the most: take fewer (num_samples=), further apart (thin=)"
+            f"holds them twice; {MOST_BYTES / 2**30:.0f} are the most: take fewer (num_samples=)"
         )
 
 
@@ -137,9 +140,9 @@ def _warm_up(
         sampler: Sampler = current[1]
         chains = list(pool.map(lambda chain: sampler.advance(chain, sweeps), apart(warm.chains)))
         log_joint = np.array([sampler.log_joint(chain) for chain in chains])
-        if learning and done >= SETTLING * options.num_warmup:
+        if learning and done + sweeps >= SETTLING * options.num_warmup:
             hyper, chains = sampler.learnt(chains, options.learn == "asymmetric")
-            second = done >= (1 + SETTLING) / 2 * options.num_warmup
+            second = done + sweeps >= (1 + SETTLING) / 2 * options.num_warmup
             logs = {name: total + second * np.log(hyper[name]) for name, total in warm.logs.items()}
             warm = Warm(warm.chains, hyper, logs, warm.number + second)
         return warm._replace(chains=stacked(chains)), log_joint

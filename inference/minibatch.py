@@ -5,8 +5,9 @@ q(θ) = nu, and moves nu towards what it would be if all rows were like these:
 
     nu ← (1 − ρ) nu + ρ (prior + N / B · statistics),    ρ = (delay + step)^−forgetting,
 
-which is a natural gradient step on the bound, of a gradient without bias. On the topic model it is the online algorithm of
-Hoffman, Blei and Bach (2010). Rows come in random order, each once before any comes again, but for those left over.
+which is a natural gradient step on the bound, of a gradient that is right on the average over batches at one nu. On the topic
+model it is the online algorithm of Hoffman, Blei and Bach (2010). Rows come in random order, each once before any comes again,
+but for those left over.
 """
 
 from collections.abc import Mapping
@@ -52,8 +53,16 @@ def of_own(rows: Pytree) -> Pytree:
     return rows._replace(own=jnp.arange(num_rows(rows))) if hasattr(rows, "own") else rows
 
 
+def _ordered(key: Array, place: Array, order: Array) -> Array:
+    """Of the rows: a new one where all batches of the last have been taken; one start at a time, or all would sort."""
+    return lax.cond(place == 0, lambda: jax.random.permutation(key, order.shape[0]), lambda: order)
+
+
+_order = jax.custom_batching.sequential_vmap(_ordered)
+
+
 def step(static: tuple[Algebra, int, int], arrays: tuple[Any, ...], key: Array, state: State) -> tuple[State, Array, Array]:
-    """One batch: (state, an estimate without bias of the bound at the entering nu, False).
+    """One batch: (state, the bound at the entering nu, were all rows like these; False).
 
     ``static`` is the algebra, the rows of a batch, and how many turns these have at most to settle.
     """
@@ -61,7 +70,7 @@ def step(static: tuple[Algebra, int, int], arrays: tuple[Any, ...], key: Array, 
     hyper, prior, rows, delay, forgetting = arrays
     total = num_rows(rows)
     place = (state.step * size) % (total // size * size)
-    order = lax.cond(place == 0, lambda: jax.random.permutation(key, total), lambda: state.order)
+    order = _order(key, place, state.order)
     picked = lax.dynamic_slice_in_dim(order, place, size)
     batch = of_own(jax.tree.map(lambda leaf: leaf[picked], rows))
     shared, private = shared_part(algebra), own_prior(algebra, prior, size)
@@ -123,7 +132,7 @@ def climb(task: Task, method: FixedPoint, size: int, pace: Pace, max_iter: int, 
     settled_down = np.asarray(gain) < DONE * (1 + np.abs(np.asarray(bound)))
     points = _points(algebra, task, run, T, bound, log_joint)._replace(converged=settled_down)
     sound = jnp.isfinite(bound)
-    return points, Climb(T, nu, sound, ~sound, bound, sound, ~sound, T, log_joint)
+    return points, Climb(T, nu, sound, ~sound, sound, bound, sound, ~sound, T, log_joint)
 
 
 def _points(algebra: Algebra, task: Task, run: Run, T: Stats, bound: Array, log_joint: Array) -> Points:

@@ -32,7 +32,8 @@ class Climb(NamedTuple):
     T: Stats
     nu: Stats
     known: Array  # whether nu is the one that T came from (not at a start that the user gave as sites)
-    anew: Array  # whether rows with parameters of their own forget these before every sweep (`inference.settle`)
+    anew: Array  # whether rows with parameters of their own forget these before the next sweep (`inference.settle`)
+    went_on: Array  # whether the last sweep began where it was, so that what it gained says how near the end is
     criterion: Array
     done: Array
     failed: Array
@@ -52,16 +53,16 @@ def step(static: tuple[Algebra, FixedPoint], arrays: tuple[Any, ...], key: Array
     algebra, method = static
     hyper, prior, rows, tol = arrays
     if settles(algebra, method.verbs):
-        T, nu, local, anew = settling_sweep(algebra, hyper, prior, state.T, state.nu, state.anew, rows)
+        T, nu, local, anew, went_on = settling_sweep(algebra, hyper, prior, state.T, state.nu, state.anew, rows)
     else:
         T, nu, local = sweep(algebra, method.verbs, hyper, prior, key, state.T, rows)
-        anew = state.anew
+        anew, went_on = state.anew, state.went_on
     log_joint = local.log_partition + log_prior(algebra, prior, state.T)
     criterion = method.criterion(algebra, prior, state, local)
     failed = state.failed | jnp.isnan(log_joint) | (log_joint == jnp.inf)
-    settled = (tol > 0) & method.monotone & ~state.anew & (criterion - state.criterion < tol * (1 + jnp.abs(criterion)))
+    settled = (tol > 0) & method.monotone & state.went_on & (criterion - state.criterion < tol * (1 + jnp.abs(criterion)))
     settled |= (
-        (tol > 0) & method.monotone & ~state.anew & _equal(T, state.T)
+        (tol > 0) & method.monotone & state.went_on & _equal(T, state.T)
     )  # a fixed point, as where all latents are observed
     done = state.done | failed | settled
     better = ~done & (log_joint > state.best)
@@ -70,6 +71,7 @@ def step(static: tuple[Algebra, FixedPoint], arrays: tuple[Any, ...], key: Array
         nu=_where(done, state.nu, nu),
         known=state.known | ~done,
         anew=jnp.where(done, state.anew, anew),
+        went_on=jnp.where(done, state.went_on, went_on),
         criterion=jnp.where(state.done, state.criterion, criterion),
         done=done,
         failed=failed,
@@ -175,7 +177,8 @@ def initial(task: Task, algebra: Algebra, method: FixedPoint, wanted: int) -> Cl
     T, nu, known = start_states(task, algebra, method.verbs.parameters, size)
     lowest, no = on_host(np.full(size, -np.inf, jnp.result_type(float))), on_host(np.zeros(size, bool))
     anew = known and settles(algebra, method.verbs)  # a start that somebody gave is where rows are to begin
-    return Climb(T, nu, on_host(np.full(size, known)), on_host(np.full(size, anew)), lowest, no, no, T, lowest)
+    knows, begins, goes_on = (on_host(np.full(size, value)) for value in (known, anew, not anew))
+    return Climb(T, nu, knows, begins, goes_on, lowest, no, no, T, lowest)
 
 
 def points(task: Task, algebra: Algebra, method: FixedPoint, run: Run) -> Points:

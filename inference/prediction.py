@@ -75,6 +75,10 @@ def without_cells(
         found = _predictor(model)(model, source, data, precision)
     said = str(source.attrs.get("warnings", "")).split("\n") if isinstance(source, xr.DataTree) else []
     doubts = [line for line in said if doubts_labels(line)]  # what is said of single components, or factors, is not to be read
+    if model.algebra is not None and model.algebra.private:
+        from inference.topic_agreement import disagreement
+
+        doubts += filter(None, [disagreement(source)])
     return found.assign_attrs(warnings="\n".join(doubts)) if doubts else found
 
 

@@ -71,6 +71,8 @@ def is_fitted(model: Model, source: xr.DataTree | Sites, data: Data) -> bool:
 
     if not (isinstance(source, xr.DataTree) and "posterior" in source and "observed_data" in source):
         return False
+    if getattr(model.rows(data_of(source)), "allowed", None) is not None:  # drawn given labels, which are not looked at here
+        return False
     theirs, given = (jax.tree.leaves(model.rows(forget_labels(model, table))) for table in (data_of(source), data))
     return len(theirs) == len(given) and all(map(np.array_equal, theirs, given))
 

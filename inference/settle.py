@@ -71,9 +71,10 @@ def settled(
     """
     if not algebra.private:
         return dict(shared), {}
-    begun = favouring_nothing(algebra, prior) if begun is None else begun
+    begun = favouring_nothing(algebra, prior) if begun is None else dict(begun)
     turns = partial(updates, algebra) if algebra.settle is None else algebra.settle
-    nu = turns(hyper, prior, begun, shared, rows, most, close)
+    one = jax.custom_batching.sequential_vmap(turns)  # starts one after another: side by side each waits for the slowest
+    nu = one(hyper, dict(prior), begun, dict(shared), rows, jnp.asarray(most), jnp.asarray(close, float))
     return {**shared, **at_mean(own_part(algebra), jax.random.PRNGKey(0), nu)}, nu
 
 
@@ -84,8 +85,8 @@ def updates(
     begun: Mapping[str, Stats],
     T: Mapping[str, Stats],
     rows: Pytree,
-    most: int | Array,
-    close: float,
+    most: Array,
+    close: Array,
 ) -> dict[str, Stats]:
     """``Algebra.settle`` of any model: all rows at once, until the last of them has settled."""
     part, key, mean = own_part(algebra), jax.random.PRNGKey(0), Verbs(at_mean, "mean")
@@ -130,19 +131,20 @@ def settling_sweep(
     nu: Mapping[str, Stats],
     anew: Array,
     rows: Pytree,
-) -> tuple[dict[str, Stats], dict[str, Stats], Local, Array]:
-    """(T, nu, what the local step at the entering T brought but its statistics, whether rows begin anew next time as well).
+) -> tuple[dict[str, Stats], dict[str, Stats], Local, Array, Array]:
+    """(T, nu, what the local step at the entering T brought but its statistics, whether rows begin anew next time as well,
+    whether they went on this time).
 
     Starts side by side run one after another: each has a bound of its own that decides.
     """
     one = jax.custom_batching.sequential_vmap(partial(_settling_sweep, algebra))
-    found: tuple[dict[str, Stats], dict[str, Stats], Local, Array] = one(hyper, prior, dict(T), dict(nu), anew, rows)
+    found: tuple[dict[str, Stats], dict[str, Stats], Local, Array, Array] = one(hyper, prior, dict(T), dict(nu), anew, rows)
     return found
 
 
 def _settling_sweep(
     algebra: Algebra, hyper: Hyper, prior: Any, T: dict[str, Stats], nu: dict[str, Stats], anew: Array, rows: Pytree
-) -> tuple[dict[str, Stats], dict[str, Stats], Local, Array]:
+) -> tuple[dict[str, Stats], dict[str, Stats], Local, Array, Array]:
     key, shared = jax.random.PRNGKey(0), shared_part(algebra)
     own = own_prior(algebra, prior, num_rows(rows))
     entering = local_step(algebra, "mean", hyper, key, T, rows)._replace(stats={})
@@ -166,4 +168,4 @@ def _settling_sweep(
     found = lax.while_loop(lambda attempts: ~attempts.taken, attempt, start)
     others = {name: add(prior[name], found.stats[name]) for name in theirs}
     anew = found.anew & (found.bound - bound > MUCH * (1 + jnp.abs(found.bound)))
-    return {**found.T, **at_mean(shared, key, others)}, {**found.own, **others}, entering, anew
+    return {**found.T, **at_mean(shared, key, others)}, {**found.own, **others}, entering, anew, ~found.anew

@@ -65,7 +65,9 @@ def topic_stability(
     require_topics(model)
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 < threshold <= 1:
         raise ZooError(f"threshold must be a number above 0 and at most 1, got {threshold!r}")
-    free, single = isinstance(model.symmetry, Permutation), isinstance(source, xr.DataTree)
+    single = isinstance(source, xr.DataTree)
+    # hyperparameters that were learnt may have told topics apart that the model has alike: a result knows
+    free = "posterior_raw" in source if single else isinstance(model.symmetry, Permutation)
     if isinstance(source, xr.DataTree) and _of_one_optimum(source):
         raise ZooError("the chains of this result are draws from one approximation: give a dict of results with several seeds")
     runs = _chains(source, free) if isinstance(source, xr.DataTree) else _results(model, source, free)

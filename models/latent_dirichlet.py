@@ -321,10 +321,10 @@ def settle(
 
 
 def start(shape: Shape, hyper: Hyper, key: Array) -> dict[str, Stats]:
-    """Nu of one start: words by topic at random, documents of all topics alike."""
+    """Nu of one start: words by topic at random, as if each had been seen about once; documents of all topics alike."""
     noise = jax.random.gamma(key, 10.0, (shape.topics, shape.words)) / 10
-    given = hyper["word_concentration"] if shape.proper else 1.0
-    return {TOPIC: jnp.ones((shape.documents, shape.topics)), WORD: given * noise}
+    given = hyper["word_concentration"] - 1 if shape.proper else 0.0
+    return {TOPIC: jnp.ones((shape.documents, shape.topics)), WORD: jnp.maximum(given, 0.0) + noise}
 
 
 # ---------------------------------------------------------------------------------------------------------------------

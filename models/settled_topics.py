@@ -30,7 +30,7 @@ def settled_documents(word: Scaled, prior: Array, begun: Array, rows: Documents,
     """
     rows = jax.tree.map(jnp.asarray, rows)
     number, longest = rows.words.word.shape
-    lengths = (rows.words.times > 0).sum(1)
+    lengths = ((rows.words.times > 0) * jnp.arange(1, longest + 1)).max(1)  # up to the last word: halves of documents have gaps
     blocks = -(-number // ALIKE)
     order = jnp.pad(jnp.argsort(lengths), (blocks * ALIKE - number, 0), constant_values=number).reshape(blocks, ALIKE)
     widths = (*takewhile(lambda width: width < longest, WIDTHS), longest)

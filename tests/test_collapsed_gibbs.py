@@ -10,6 +10,7 @@ from test_fit import Interrupting
 from test_latent_dirichlet import DOCUMENTS, allowed, build, exact, random_sites
 
 from inference import compare, fit
+from inference.topic_agreement import agreement_of_chains, topic_stability
 from models import MODELS, ZooError, load_data
 from models.base import add, inner, log_partition, log_prior
 from models.collapsed_topics import corpus_of
@@ -114,6 +115,15 @@ def test_concentrations_are_learnt():
     assert "posterior_raw" not in uneven
 
 
+def test_a_warm_up_of_one_block_learns():
+    """States further apart than the warm-up is long: what its only block ends with is learnt from."""
+    model, data = build()
+    options = {"num_warmup": 5, "num_samples": 2, "num_chains": 2, "thin": 7, "learn": "asymmetric"}
+    tree = fit(model, data, "collapsed_gibbs", **options)
+    assert (tree["constant_data"]["topic_concentration"] != model.hyper["topic_concentration"]).all()
+    assert topic_stability(model, tree).equals(agreement_of_chains(tree))  # both as topics that hyperparameters tell apart
+
+
 @pytest.mark.parametrize("learn", ["symmetric", "asymmetric"])
 def test_seeds_are_learnt_around(learn):
     """The prior of words is what makes a seeded topic that topic: it stays as given, to rounding."""
@@ -159,6 +169,7 @@ def test_chains_start_where_they_are_told():
     [
         ("gmm", {}, {}, "integrated out on paper"),
         ("latent_dirichlet", {"prior": "flat"}, {}, "prior=flat makes no proper posterior"),
+        ("latent_dirichlet", {}, {"learn": "symmetric", "num_warmup": 0}, "learns during the warm-up, of which there is none"),
         ("latent_dirichlet", {}, {"learn": "both"}, "learn='both' is not one of none, symmetric, asymmetric"),
         ("latent_dirichlet", {}, {"thin": 0}, "thin must be at least 1"),
         ("latent_dirichlet", {"labelled": True}, {"learn": "symmetric"}, "takes labels"),

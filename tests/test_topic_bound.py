@@ -56,9 +56,9 @@ def swept():
     def one(gamma, concentration, anew=False):
         nu = {"topic_probs": gamma - 1, "word_probs": concentration - 1}
         T = at_mean(model.algebra, jax.random.PRNGKey(0), nu)
-        _, following, local, _ = settling_sweep(model.algebra, model.hyper, dict(model.prior), T, nu, jnp.asarray(anew), rows)
+        _, following, local, *_ = settling_sweep(model.algebra, model.hyper, dict(model.prior), T, nu, jnp.asarray(anew), rows)
         nothing = jnp.zeros(())
-        state = Climb(T, nu, jnp.array(True), jnp.array(False), nothing, nothing, nothing, T, nothing)
+        state = Climb(T, nu, jnp.array(True), jnp.array(False), jnp.array(True), nothing, nothing, nothing, T, nothing)
         bound = elbo(model.algebra, dict(model.prior), state, local) - jnp.asarray(rows.carrier).sum()
         return bound, following["topic_probs"] + 1, following["word_probs"] + 1
 
