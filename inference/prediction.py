@@ -15,7 +15,7 @@ from inference.evaluate import Static, in_groups, point, static_of, together
 from inference.fitting import as_arrays, checked_start, require_model, x64
 from inference.relabel import doubts_labels
 from inference.sweep import BLOCK, block_map
-from models.base import Algebra, Expected, Hyper, Model, Pytree, Sites, Stats, ZooError, reports_probabilities
+from models.base import Algebra, Expected, Hyper, Model, Pytree, Sites, Stats, ZooError, reports_probabilities, row_name
 from models.data import Data, has_missing_cell, require_rows
 from models.padding import padded
 
@@ -145,7 +145,7 @@ def probabilities(model: Model, source: xr.DataTree | Sites, data: Any, precisio
     require_model(model)
     draws = draws_of(source)
     if model.algebra is not None and model.algebra.private:
-        raise ZooError(f"{model.name}: a row has {model.algebra.private[0]} of its own and is of no one class")
+        raise ZooError(f"{model.name}: a {row_name(model)} has {model.algebra.private[0]} of its own and is of no one class")
     if model.algebra is not None:
         data = forget_labels(model, data)
     with x64(precision):

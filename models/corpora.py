@@ -12,7 +12,10 @@ SIDE = 5  # pixels of a side of `bars`
 
 
 def bags_of_texts(texts: Sequence[str], name: str = "texts", min_documents: int = 1, stop_words: bool = False) -> Data:
-    """Counts of the lower-case words (N, V) of texts, by scikit-learn's tokeniser, of three letters or more.
+    """Counts of the lower-case words (N, V) of texts, of letters alone and three or more of them, by scikit-learn.
+
+    `models.documents.tokenise`, by which a list of texts is read, finds these words too, and also shorter ones, numbers and
+    punctuation marks: to a model of these words they are unknown.
 
     Words of fewer than ``min_documents`` texts are left out, and with ``stop_words`` those of scikit-learn's English list.
     Raises `ZooError` where no word is left.

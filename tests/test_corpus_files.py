@@ -11,6 +11,7 @@ from inference.runs import read_data
 from inference.shell import run_main
 from models import MODELS, ZooError, load_data
 from models.corpora import bags_of_texts
+from models.documents import tokenise
 from models.topics import Bags
 
 WORDS = ("apple", "pear", "plum", "fig")
@@ -55,6 +56,15 @@ def test_what_is_read_is_what_was_written(tmp_path, form, packed):
         load_data(file, format=form)
     words.rename(tmp_path / "vocab.txt")
     np.testing.assert_array_equal(load_data(file, format=form).x.toarray(), COUNTS)
+
+
+def test_words_of_texts_are_words_of_documents():
+    """Both tokenisers find the same words of three letters or more, so that a list of texts can be asked about."""
+    texts = ["Don't re-read foo_bar, abc1 or 42 cafés!", "Straße ÜBER naïve x² ab\u0301c", "well-known… “quoted” (words)"]
+    found = bags_of_texts(texts)
+    wanted = [[w for w in tokenise(text, "word") if len(w) >= 3 and w.isalpha()] for text in texts]
+    assert found.columns == tuple(sorted({word for row in wanted for word in row}))
+    np.testing.assert_array_equal(found.x.toarray(), [[row.count(word) for word in found.columns] for row in wanted])
 
 
 def test_uci_names_its_vocabulary_after_itself(tmp_path):
