@@ -17,7 +17,7 @@ from inference.outcome import Draws, Points, Task
 from inference.program import latent_sites
 from inference.results import dataset, packages
 from inference.symmetry import identified_draws, in_one_form
-from models.base import Data, Model, Permutation, ZooError, reports_probabilities
+from models.base import Data, Model, Permutation, ZooError, reports_probabilities, row_name
 from models.columns import Layout, as_typed
 from models.data import Note, is_sparse
 from models.documents import Sequences
@@ -76,8 +76,8 @@ def on_the_boundary(task: Task, sites: Mapping[str, np.ndarray]) -> list[str]:
         if there.any():
             values = " or ".join(f"{edge:g}" for edge in np.unique(value[there]))
             lines.append(
-                f"the maximum lies on the boundary: {there.sum()} of {there.size} entries of {name} are {values}. A row "
-                f"against one has density 0; a prior with {remedy} keeps away from it"
+                f"the maximum lies on the boundary: {there.sum()} of {there.size} entries of {name} are {values}. A "
+                f"{row_name(task.model)} against one has density 0; a prior with {remedy} keeps away from it"
             )
     return lines
 

@@ -26,7 +26,7 @@ from inference.relabel import doubts_labels
 from inference.results import dataset
 from inference.sweep import num_rows
 from inference.symmetry import identified_draws, num_flat, whatever
-from models.base import Model, Pytree, Rotation, ZooError
+from models.base import Model, Pytree, Rotation, ZooError, row_name
 from models.data import Data
 
 SHARED = {"seed": 0, "precision": 64, "progress": False}  # options of every method, with their defaults
@@ -102,6 +102,8 @@ def fit(
         "method": method,
         "labels_observed": int(getattr(task.rows, "allowed", None) is not None),
         "whatever": whatever(model),
+        "row": row_name(model),
+        "unit": "" if model.held_out is None else model.held_out.unit,
         "private": "" if model.algebra is None else ", ".join(model.algebra.private),
         "exchangeable": "" if model.symmetry is None else model.symmetry.dim,
         "sample_size": sample_size(model, task.rows) if model.algebra is not None else float("nan"),

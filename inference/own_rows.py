@@ -29,17 +29,23 @@ def rows_of_their_own(
     model: Model, source: xr.DataTree | Sites, data: Any, precision: int = 64, seed: int = 0, num_draws: int = 200
 ) -> xr.Dataset:
     """`inference.prediction.predict` of a model whose rows have parameters of their own (see there)."""
+    _require_number("num_draws", num_draws)
+    check_seed(seed)
     model = as_learnt(model, source)
     data = forget_labels(model, data)
-    check_seed(seed)
     with x64(precision):
         rows = model.rows(data)
-        draws = completed_draws(model, source, rows, max(num_draws, 1), seed, is_fitted(model, source, data))
+        draws = completed_draws(model, source, rows, num_draws, seed, is_fitted(model, source, data))
         found = own_parameters(model, draws)
         if model.held_out is None:
             return found
         density = _log_probability(model, model.held_out, source, rows, seed) + model.held_out.orders(rows)
         return found.assign(log_density=("row", density))
+
+
+def _require_number(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ZooError(f"{name} must be a whole number above 0, got {value!r}")
 
 
 def _log_probability(
@@ -79,7 +85,8 @@ def perplexity(
     words, are left out, and counted in ``attrs["left_out"]``.
 
     Returns ``perplexity``; ``log_probability`` and ``units`` by ``row``; and ``perplexity_se``, by the delta method with
-    independent rows. Rows of no unit are worth nothing. Raises `ZooError` for models without such rows.
+    independent rows; ∞ and NaN where a row has density 0. Rows of no unit are worth nothing. Raises `ZooError` for models
+    without such rows.
     """
     require_model(model)
     if model.held_out is None:
@@ -87,8 +94,8 @@ def perplexity(
     if how not in HOW:
         raise ZooError(f"how={how!r} is not one of {', '.join(HOW)}")
     for name, value in {"num_draws": num_draws, "particles": particles}.items():
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise ZooError(f"{name} must be a whole number above 0, got {value!r}")
+        if value is not None:
+            _require_number(name, value)
     check_seed(seed)
     model = as_learnt(model, source)
     held_out = model.held_out
@@ -105,15 +112,22 @@ def perplexity(
     units = held_out.number(rows)
     if not units.sum():
         raise ZooError(f"there is no {held_out.unit} to foretell")
-    rate = found.sum() / units.sum()
-    error = np.sqrt(((found - rate * units) ** 2).sum()) / units.sum() if len(units) > 1 else np.nan
+    per_unit, error = _per_unit(found, units)
     return xr.Dataset(
         {
-            "perplexity": np.exp(-rate),
-            "perplexity_se": np.exp(-rate) * error,
+            "perplexity": per_unit,
+            "perplexity_se": error,
             "log_probability": ("row", found),
             "units": ("row", units),
         },
         coords={"row": np.arange(len(units))},
         attrs={"how": how, "unit": held_out.unit, "left_out": left_out},
     )
+
+
+def _per_unit(log_probability: np.ndarray, units: np.ndarray) -> tuple[float, float]:
+    """Perplexity, and its standard error; (∞, NaN) where a row has density 0."""
+    with np.errstate(invalid="ignore", over="ignore"):  # ∞ − ∞, and what is beyond all numbers
+        rate = log_probability.sum() / units.sum()
+        error = np.sqrt(((log_probability - rate * units) ** 2).sum()) / units.sum() if len(units) > 1 else np.nan
+        return float(np.exp(-rate)), float(np.exp(-rate) * error)

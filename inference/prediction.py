@@ -15,7 +15,7 @@ from inference.evaluate import Static, in_groups, point, static_of, together
 from inference.fitting import as_arrays, checked_start, require_model, x64
 from inference.relabel import doubts_labels
 from inference.sweep import BLOCK, block_map
-from models.base import Algebra, Expected, Hyper, Model, Pytree, Sites, Stats, ZooError, reports_probabilities
+from models.base import Algebra, Expected, Hyper, Model, Pytree, Sites, Stats, ZooError, reports_probabilities, row_name
 from models.data import Data, has_missing_cell, require_rows
 from models.padding import padded
 
@@ -50,9 +50,10 @@ def predict(
     Where rows have parameters of their own, as topic proportions, these take the place of ``probs``: posterior means, ``_sd``,
     ``_eti89_lb`` and ``_eti89_ub``, in ``num_draws`` draws by ``seed``, drawn anew by Gibbs sampling given those of the result
     unless its rows are these; their log density, with these parameters integrated out, is an estimate.
-    Where cells are missing also what `inference.imputation.impute` says of them, in ``num_draws`` draws by ``seed``; 0 is for
-    none. Where labels, or factors, are not told apart in the draws, ``attrs["warnings"]`` says so. The labels of ``data`` are
-    not looked at. Raises `ZooError` for data with other columns than the model's, or a program that hides its latents.
+    Where cells are missing also what `inference.imputation.impute` says of them, in ``num_draws`` draws by ``seed``; 0, which
+    rows with parameters of their own do not take, is for none. Where labels, or factors, are not told apart in the draws,
+    ``attrs["warnings"]`` says so. The labels of ``data`` are not looked at. Raises `ZooError` for data with other columns than
+    the model's, or a program that hides its latents.
     """
     found = without_cells(model, source, data, precision, seed, num_draws)
     if num_draws == 0 or model.table is None or not has_missing_cell(model.read(data)):
@@ -148,7 +149,7 @@ def probabilities(model: Model, source: xr.DataTree | Sites, data: Any, precisio
     require_model(model)
     draws = draws_of(source)
     if model.algebra is not None and model.algebra.private:
-        raise ZooError(f"{model.name}: a row has {model.algebra.private[0]} of its own and is of no one class")
+        raise ZooError(f"{model.name}: a {row_name(model)} has {model.algebra.private[0]} of its own and is of no one class")
     if model.algebra is not None:
         data = forget_labels(model, data)
     with x64(precision):

@@ -92,7 +92,7 @@ def program_model(
     arrays = jax.tree.map(jnp.asarray, data)
     try:
         trace = prior_trace(spec, {}, arrays)
-    except Exception as error:  # the user's program may fail in any way
+    except Exception as error:  # the program is the user's: whatever it raises is named, and is the cause of what is raised
         raise ZooError(f"the program {function.__name__} does not run on this data: {type(error).__name__}: {error}") from error
     sites = {k: v for k, v in trace.items() if v["type"] == "sample" and not v["is_observed"]}
     discrete = [k for k, v in sites.items() if v["fn"].is_discrete]

@@ -55,7 +55,7 @@ def print_result(tree: xr.DataTree, console: Console, folder: Path | None = None
 def _print_topics(console: Console, tree: xr.DataTree) -> None:
     found = topic_lines(tree)
     if found:
-        console.print(f"{TITLE}; in summary.csv: all", style="bold", highlight=False, markup=False)
+        console.print(f"{TITLE}; all: summary.csv", style="bold", highlight=False, markup=False)
     for line in found:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
@@ -72,8 +72,14 @@ def _is_stepwise(tree: xr.DataTree) -> bool:
 
 
 def holders(tree: xr.DataTree) -> str:
-    """What is counted where some may be empty: components that hold a row, states that hold a step."""
-    return f"{_plural_dim(tree)} that hold a {'step' if _is_stepwise(tree) else 'row'}"
+    """What is counted where some may be empty: components that hold a row, states a step, topics a token."""
+    unit = "step" if _is_stepwise(tree) else tree.attrs.get("unit") or "row"
+    return f"{_plural_dim(tree)} that hold a {unit}"
+
+
+def _rows(tree: xr.DataTree) -> str:
+    """What is counted in a result, in the plural: rows, documents, sequences."""
+    return "sequences" if _is_stepwise(tree) else f"{tree.attrs.get('row', 'row')}s"  # older results lack it
 
 
 def _functionals_title(tree: xr.DataTree) -> str:
@@ -114,7 +120,7 @@ def remarks(tree: xr.DataTree) -> list[str]:
     bound = [f"evidence lower bound {tree.attrs['elbo']:.4f}"] if "elbo" in tree.attrs else []
     held_out = (
         [
-            f"{tree.attrs['held_out_rows']} {'sequences' if _is_stepwise(tree) else 'rows'} held out{_scored(tree)}: "
+            f"{tree.attrs['held_out_rows']} {_rows(tree)} held out{_scored(tree)}: "
             + ", ".join(
                 f"{SPELLED.get(name, name.replace('_', ' '))} {tree.attrs[f'held_out_{name}']:.4g}"
                 for name in ("accuracy", *OF_SEQUENCES, "log_loss", "calibration_error", "log_density", "perplexity")
@@ -132,6 +138,8 @@ def _scored(tree: xr.DataTree) -> str:
     labelled = tree.attrs.get("held_out_labelled", tree.attrs["held_out_rows"])
     if _is_stepwise(tree):
         return f", {labelled} steps with a label" if "held_out_labelled" in tree.attrs else ""
+    if tree.attrs.get("private") and tree.attrs["labels_observed"] and "label" in tree["held_out"]:
+        return ", whose labels are not looked at"
     return "" if labelled == tree.attrs["held_out_rows"] else f", {labelled} of them with a label"
 
 

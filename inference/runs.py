@@ -172,10 +172,12 @@ def all_rows(config: Mapping[str, Any]) -> tuple[Data, Data, Data | None]:
         return whole, data, None
     if config["model"]["name"] == "program":
         raise ZooError("data.test_fraction needs a model of the zoo: a program says nothing about new rows")
-    like = build_model(config["model"], whole)[0].layout
-    if like is not None:
-        data, held_out = (part._replace(like=like) for part in (data, held_out))
-    return whole, with_own_vocabulary(data), held_out._replace(name=f"{held_out.name} (rows held out)")
+    from models.base import row_name
+
+    model = build_model(config["model"], whole)[0]
+    if model.layout is not None:
+        data, held_out = (part._replace(like=model.layout) for part in (data, held_out))
+    return whole, with_own_vocabulary(data), held_out._replace(name=f"{held_out.name} ({row_name(model)}s held out)")
 
 
 def _require_several_sequences(model: Any, data: Data, none: bool) -> None:
@@ -211,10 +213,12 @@ def held_out_rows(model: Any, tree: xr.DataTree, data: Data) -> tuple[xr.DataTre
     """Rows that the fit did not see: (group ``held_out``, root attributes).
 
     The group holds the rows themselves, as ``observed_data`` does, the ``log_density`` of each, and where labels are modelled
-    its ``loss`` −log p(label | x) and whether it was a ``hit``, NaN without a label. The attributes are means over rows.
+    its ``loss`` −log p(label | x) and whether it was a ``hit``, NaN without a label. The attributes are means over rows. Where
+    rows have parameters of their own, labels say what these may be and are no classes to foretell: those of rows held out are
+    kept, and not looked at; there is the perplexity.
     """
     from inference.assembly import observed_data
-    from inference.prediction import OF_SEQUENCES, score, without_cells
+    from inference.prediction import OF_SEQUENCES, forget_labels, score, without_cells
 
     found = without_cells(model, tree, data)["log_density"]
     rows = observed_data(data)
@@ -223,8 +227,9 @@ def held_out_rows(model: Any, tree: xr.DataTree, data: Data) -> tuple[xr.DataTre
     rows = rows.assign(log_density=found)
     figures = {"held_out_rows": int(found.size), "held_out_log_density": float(found.mean())}
     if getattr(model, "held_out", None) is not None:
-        figures["held_out_perplexity"] = _perplexity(model, data, found.values)
-    if tree.attrs["labels_observed"] and data.labels is not None and (data.labels >= 0).any():
+        figures["held_out_perplexity"] = _perplexity(model, forget_labels(model, data), found.values)
+    of_classes = tree.attrs["labels_observed"] and not model.algebra.private
+    if of_classes and data.labels is not None and (data.labels >= 0).any():
         scores = score(model, tree, data)
         rows = rows.assign(scores[["loss", "hit"]].astype(float).reindex(row=rows["row"]))
         figures |= {"held_out_labelled": int(scores["num_rows"])} | {
@@ -279,7 +284,7 @@ def load_program(path: str | None) -> Any:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # the user's file may fail in any way
+    except (Exception, SystemExit) as error:  # the file is the user's: it may raise anything, or end in sys.exit()
         raise ZooError(f"model: {file} does not load: {type(error).__name__}: {error}") from error
     function = getattr(module, name, None)
     if not callable(function):

@@ -136,7 +136,7 @@ def topic_diagnostics(model: Model, source: xr.DataTree | Sites, data: Any, num_
     - ``tokens``: how many of ``data``'s are expected to be of the topic, averaged over draws; ``share`` of them all
     - ``effective_words``: 1 / Σ p_v² (MALLET's eff_num_words); ``perplexity``: exp of the entropy of its words
     - ``exclusivity``: mean over its ``num_words`` most probable words of p(v | k) / Σ_j p(v | j), 1 where no other topic has
-      them (MALLET's; Bischof and Airoldi 2012 weigh it with frequency)
+      them (MALLET's; Bischof and Airoldi 2012 weigh it with frequency); words that no topic has are left out
     - ``corpus_distance``: Kullback-Leibler divergence, in nats, of the words of its tokens from those of all tokens: small for
       a topic that is like everything (corpus_dist); ``uniform_distance``: of its words from all words alike (uniform_dist)
     - ``effective_documents``: exp of the entropy of the documents of its tokens (document_entropy): few for a topic of one text
@@ -150,7 +150,7 @@ def topic_diagnostics(model: Model, source: xr.DataTree | Sites, data: Any, num_
     tokens = expected_tokens(model, source, data)
     probs, size = topics.word_probs.mean(0), tokens.word.sum(1)
     places = most_probable(probs, num_words)
-    own = np.take_along_axis(probs, places, 1) / np.take_along_axis(np.broadcast_to(probs.sum(0), probs.shape), places, 1)
+    exclusivity, _ = _mean_and_sd(np.take_along_axis(_shares(probs, 0), places, 1).T)
     entropy = _entropy(probs)
     of_words, overall = _shares(tokens.word), _shares(tokens.word.sum(0)[None])[0]
     nonempty = tokens.document.sum(1) > 0
@@ -162,7 +162,7 @@ def topic_diagnostics(model: Model, source: xr.DataTree | Sites, data: Any, num_
             "share": size / size.sum(),
             "effective_words": 1 / (probs**2).sum(1),
             "perplexity": np.exp(entropy),
-            "exclusivity": own.mean(1),
+            "exclusivity": exclusivity,
             "corpus_distance": _divergence(of_words, overall),
             "uniform_distance": np.log(probs.shape[1]) - entropy,
             "effective_documents": np.exp(_entropy(_shares(tokens.document.T))),
@@ -173,10 +173,19 @@ def topic_diagnostics(model: Model, source: xr.DataTree | Sites, data: Any, num_
     return with_doubts(frame, source)
 
 
-def _shares(counts: np.ndarray) -> np.ndarray:
-    """Rows (K, n) over their sums; NaN for a row of nothing."""
-    total = counts.sum(1, keepdims=True)
+def _shares(counts: np.ndarray, axis: int = 1) -> np.ndarray:
+    """Rows (K, n), or what lies along another axis, over their sums; NaN for a row of nothing."""
+    total = counts.sum(axis, keepdims=True)
     return np.where(total > 0, counts / np.where(total > 0, total, 1.0), np.nan)
+
+
+def _mean_and_sd(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Over the draws (S, …) that are not NaN; NaN without any, and for the standard deviation of fewer than two."""
+    there = ~np.isnan(draws)
+    number = there.sum(0)
+    mean = np.where(number > 0, np.where(there, draws, 0.0).sum(0) / np.maximum(number, 1), np.nan)
+    square = (np.where(there, draws - mean, 0.0) ** 2).sum(0)
+    return mean, np.where(number > 1, np.sqrt(square / np.maximum(number - 1, 1)), np.nan)
 
 
 def _entropy(probs: np.ndarray) -> np.ndarray:
@@ -236,7 +245,8 @@ def word_topics(model: Model, source: xr.DataTree | Sites, data: Any, words: str
     """The topics of a word, the most probable first: ``word``, ``rank``, ``topic``, ``probability`` and its ``sd`` over draws.
 
     p(k | v) ∝ p(v | k) p(k), where p(k) = Σ_d N_d θ_dk / N is the topic of a token of ``data`` drawn at random; averaged over
-    the draws. Raises `ZooError` for a word that the model does not know.
+    the draws in which some topic has the word. NaN where there are none, as for a word that never occurs under ``prior=flat``.
+    Raises `ZooError` for a word that the model does not know.
     """
     topics, counts = topics_of(model, source), counts_of(model, data)
     theta = proportions_of(topics)
@@ -249,8 +259,8 @@ def word_topics(model: Model, source: xr.DataTree | Sites, data: Any, words: str
     length = counts.sum(1) / counts.sum()
     share = np.einsum("d,sdk->sk", length, theta)
     joint = share[:, :, None] * topics.word_probs[:, :, [known[word] for word in wanted]]  # (S, K, words)
-    probs = joint / joint.sum(1, keepdims=True)
-    mean, parts = probs.mean(0), []
+    probs = _shares(joint)
+    (mean, sd), parts = _mean_and_sd(probs), []
     for place, word in enumerate(wanted):
         order = np.argsort(-mean[:, place], kind="stable")
         found = {
@@ -260,6 +270,6 @@ def word_topics(model: Model, source: xr.DataTree | Sites, data: Any, words: str
             "probability": mean[order, place],
         }
         if len(probs) > 1:
-            found["sd"] = probs.std(0, ddof=1)[order, place]
+            found["sd"] = sd[order, place]
         parts.append(pd.DataFrame(found))
     return with_doubts(pd.concat(parts, ignore_index=True), source)

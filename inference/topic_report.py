@@ -11,7 +11,7 @@ from inference.topic_sites import OF_DOCUMENTS, OF_WORDS, most_probable
 
 WIDTH = 80  # columns of a terminal
 LISTED = 20  # words of a topic in report.html
-TITLE = "topics, largest first: mean share of a document, and the most probable words"
+TITLE = "topics, largest first: share of documents, most probable words"
 
 
 class Summary(NamedTuple):

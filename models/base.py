@@ -259,6 +259,12 @@ def reports_probabilities(model: Model) -> bool:
     return model.algebra is None or model.algebra.latent.entropy is not None
 
 
+def row_name(model: Model) -> str:
+    """What a model calls a row: by the dimension of the parameters that are the row's own, as documents of topic models."""
+    own = () if model.algebra is None else model.algebra.private
+    return model.dims[own[0]][0] if own else "row"
+
+
 def on_host(value: Any) -> Array:
     """A NumPy array, typed as the device array that it becomes under jit."""
     return np.asarray(value)  # type: ignore[return-value]

@@ -12,11 +12,18 @@ SIDE = 5  # pixels of a side of `bars`
 
 
 def bags_of_texts(texts: Sequence[str], name: str = "texts", min_documents: int = 1, stop_words: bool = False) -> Data:
-    """Counts of the lower-case words (N, V) of texts, by scikit-learn's tokeniser, of three letters or more.
+    """Counts of the lower-case words (N, V) of texts, of letters alone and three or more of them, by scikit-learn.
+
+    `models.documents.tokenise`, by which a list of texts is read, finds these words too, and also shorter ones, numbers and
+    punctuation marks: to a model of these words they are unknown.
 
     Words of fewer than ``min_documents`` texts are left out, and with ``stop_words`` those of scikit-learn's English list.
     Raises `ZooError` where no word is left.
     """
+    if isinstance(min_documents, bool) or not isinstance(min_documents, int) or min_documents < 1:
+        raise ZooError(f"min_documents must be a whole number above 0, got {min_documents!r}")
+    if not isinstance(stop_words, bool):
+        raise ZooError(f"stop_words must be true or false, true being scikit-learn's English list, got {stop_words!r}")
     from sklearn.feature_extraction.text import CountVectorizer
 
     words = CountVectorizer(
@@ -27,7 +34,7 @@ def bags_of_texts(texts: Sequence[str], name: str = "texts", min_documents: int 
     )
     try:
         counts = words.fit_transform(texts)
-    except ValueError as error:
+    except ValueError as error:  # an empty vocabulary, or fewer texts than min_documents: the options are checked above
         raise ZooError(f"{name}: no word is left of these texts ({error})") from error
     return Data(name, sparse.csr_array(counts), tuple(map(str, words.get_feature_names_out())))
 

@@ -10,6 +10,7 @@ The first two have a vocabulary beside them, one word a line. Files that end in 
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -24,6 +25,9 @@ FORMATS = ("lda_c", "uci", "texts")
 OPTIONS = {"lda_c": ("vocabulary",), "uci": ("vocabulary",), "texts": ("min_documents", "stop_words")}
 HEADER = ("D, how many documents there are", "W, how many words", "NNZ, how many lines follow")
 SHOWN = 60  # characters of a line in a message
+LDA_C = re.compile(r"\s*[0-9]+(\s+[0-9]+:[0-9]+)*\s*")
+DIGITS = 18  # of a number that fits into 64 bits
+MANY, SPARSE = 10_000_000, 100  # documents, and times as many as there are counts: not so many of them are empty
 
 
 class Cells(NamedTuple):
@@ -108,13 +112,13 @@ def _lda_c(path: Path) -> Cells:
     for line, text in enumerate(_lines(path), start=1):
         if not text.strip():
             _refuse(path, line, "there is nothing in it; a document without words is 0")
+        if LDA_C.fullmatch(text) is None:
+            _refuse(path, line, "expected N term:count term:count …, whole numbers from 0 on", text)
         try:
             found = np.array(text.replace(":", " ").split(), dtype=np.int64)
         except (ValueError, OverflowError):
-            found = np.zeros(0, np.int64)
-        own = found[1:].reshape(-1, 2) if len(found) % 2 else np.zeros((0, 2), np.int64)
-        if not len(found) % 2 or text.count(":") != len(own) or (own < 0).any():
-            _refuse(path, line, "expected N term:count term:count …, whole numbers from 0 on", text)
+            _refuse(path, line, "a number in it is too large", text)
+        own = found[1:].reshape(-1, 2)
         if found[0] != len(own):
             _refuse(path, line, f"it says {found[0]} words and has {len(own)}", text)
         rows.append(len(own))
@@ -129,8 +133,8 @@ def _lda_c(path: Path) -> Cells:
 def _uci(path: Path) -> Cells:
     header = []
     for line, text in enumerate(_lines(path), start=1):
-        if not text.strip().isdecimal():
-            _refuse(path, line, f"expected {HEADER[line - 1]}, a whole number", text)
+        if not text.strip().isdecimal() or len(text.strip()) > DIGITS:
+            _refuse(path, line, f"expected {HEADER[line - 1]}, a whole number of at most {DIGITS} digits", text)
         header.append(int(text))
         if len(header) == 3:
             break
@@ -143,6 +147,8 @@ def _uci(path: Path) -> Cells:
         if len(bad):
             upper = f" to {most}" if most is not None else " on"
             _refuse(path, int(bad[0]) + 4, f"the {name} is {cells[bad[0], column]}; they are from {least}{upper}")
+    if documents > max(MANY, SPARSE * len(cells)):
+        _refuse(path, 1, f"of {documents} documents nearly all would be empty, as {len(cells)} lines of counts follow")
     if len(cells) != filled:
         raise ZooError(f"{path} says on its third line that {filled} lines follow, and {len(cells)} do: it may be cut short")
     return Cells(cells[:, 0] - 1, cells[:, 1] - 1, cells[:, 2], np.arange(len(cells)) + 4, documents, words)

@@ -112,10 +112,11 @@ def load_data(
         data = tables.generate(source, options | ({"unit": unit} if unit is not None else {}))
     else:
         kind, size = options.pop("kind", "table"), options.pop("num_rows", None)
-        format = options.pop("format", None)
-        corpus = {option: options.pop(option) for option in CORPUS if option in options}
+        format, corpus = options.pop("format", None), {option: options.pop(option) for option in CORPUS if option in options}
         if kind not in ("table", "covariance"):
             raise ZooError(f"kind={kind!r} is not one of table, covariance")
+        if kind == "covariance" and format is not None:
+            raise ZooError(f"kind=covariance does not go with format={format}, which holds documents and no covariance matrix")
         wanted = columns if columns is None or sequence is None else [*columns, sequence]
         data = tables.read(source, tables.Wanted(label, wanted, text, unit, name, types, format, corpus), options)
         if kind == "covariance":
@@ -234,8 +235,7 @@ def first_cell(data: Data, wanted: Callable[[np.ndarray], np.ndarray]) -> Cell |
         first = found[np.argmin(cells.row[found])]
         row, column, value = int(cells.row[first]), int(cells.col[first]), float(cells.data[first])
     else:
-        mask = wanted(data.x)
-        found = np.flatnonzero(mask)
+        found = np.flatnonzero(wanted(data.x))
         if not len(found):
             return None
         row, column = divmod(int(found[0]), data.x.shape[1])

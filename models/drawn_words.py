@@ -16,7 +16,10 @@ CHUNK = 1024  # tokens of a word whose topics are fetched at once
 
 @compiled
 def uniform(s0: Any, s1: Any, s2: Any, s3: Any) -> Any:
-    """As `next_random`, but a number in (0, 1). States are passed and returned: in memory they cost three times as much."""
+    """As `next_random`, but a number in (0, 1], where rounding makes the 1.
+
+    States are passed and returned: in memory they cost three times as much.
+    """
     s0, s1, s2, s3, u = next_random(s0, s1, s2, s3)
     return s0, s1, s2, s3, u + 2.0**-54
 

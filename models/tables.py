@@ -83,6 +83,9 @@ def _corpus(source: Any, wanted: Wanted, options: Mapping[str, Any]) -> Data:
     from models.corpus_files import read_corpus
 
     assert wanted.format is not None
+    if wanted.unit is not None:
+        words = "words are what the tokeniser of texts finds" if wanted.format == "texts" else "its words are those of the file"
+        raise ZooError(f"unit={wanted.unit} does not go with format={wanted.format}: {words}")
     asked = {"label": wanted.label, "columns": wanted.columns, "text": wanted.text, "types": wanted.types or None, **options}
     if given := [name for name, value in asked.items() if value is not None]:
         raise ZooError(

@@ -11,6 +11,7 @@ from inference.runs import read_data
 from inference.shell import run_main
 from models import MODELS, ZooError, load_data
 from models.corpora import bags_of_texts
+from models.documents import tokenise
 from models.topics import Bags
 
 WORDS = ("apple", "pear", "plum", "fig")
@@ -57,6 +58,15 @@ def test_what_is_read_is_what_was_written(tmp_path, form, packed):
     np.testing.assert_array_equal(load_data(file, format=form).x.toarray(), COUNTS)
 
 
+def test_words_of_texts_are_words_of_documents():
+    """Both tokenisers find the same words of three letters or more, so that a list of texts can be asked about."""
+    texts = ["Don't re-read foo_bar, abc1 or 42 cafés!", "Straße ÜBER naïve x² ab\u0301c", "well-known… “quoted” (words)"]
+    found = bags_of_texts(texts)
+    wanted = [[w for w in tokenise(text, "word") if len(w) >= 3 and w.isalpha()] for text in texts]
+    assert found.columns == tuple(sorted({word for row in wanted for word in row}))
+    np.testing.assert_array_equal(found.x.toarray(), [[row.count(word) for word in found.columns] for row in wanted])
+
+
 def test_uci_names_its_vocabulary_after_itself(tmp_path):
     written(tmp_path / "vocab.corpus.txt", "\n".join(WORDS))
     written(tmp_path / "vocab.txt", "other")
@@ -83,6 +93,9 @@ def test_a_corpus_without_a_word_is_one(tmp_path):
         ("1 0:-1\n", "line 1: expected N term:count"),
         ("1 0:1\n1 4:1\n", "line 2: the vocabulary of 4 words has none of number 4"),
         ("2 0:1 0:2\n", "line 1: the word 'apple' is counted twice"),
+        ("2 1:2:3 3\n", "line 1: expected N term:count"),
+        ("1 0:1\n2:1 2 3:1\n", "line 2: expected N term:count"),
+        ("1 99999999999999999999:1\n", "line 1: a number in it is too large"),
         ("", "is empty"),
     ],
 )
@@ -108,6 +121,8 @@ def test_slips_in_lda_c(tmp_path, text, message):
         ("2\n4\n2\n1 1 1\n\n1 2 1\n", "line 5: expected document word count"),
         ("2\n4\n3\n1 1 1\n1 2 1\n", "says on its third line that 3 lines follow, and 2 do"),
         ("2\n4\n2\n1 1 1\n1 1 2\n", "line 5: the word 'apple' is counted twice"),
+        ("10000000000000\n4\n1\n1 1 1\n", "line 1: of 10000000000000 documents nearly all would be empty"),
+        (f"{'9' * 5000}\n4\n1\n1 1 1\n", "line 1: expected D, .* a whole number of at most 18 digits"),
         ("2\n5\n1\n1 1 1\n", "has 5 words .its second line., and its vocabulary 4"),
     ],
 )
@@ -158,6 +173,9 @@ def test_texts_are_those_of_a_list(tmp_path):
         ({"format": "texts", "vocabulary": "v"}, "vocabulary does not go with format=texts"),
         ({"format": "uci", "stop_words": True}, "stop_words does not go with format=uci"),
         ({"format": "texts", "label": "kind"}, "label does not go with format=texts"),
+        ({"format": "texts", "unit": "character"}, "unit=character does not go with format=texts"),
+        ({"format": "uci", "unit": "word"}, "unit=word does not go with format=uci"),
+        ({"format": "lda_c", "kind": "covariance", "num_rows": 9}, "kind=covariance does not go with format=lda_c"),
         ({"vocabulary": "v"}, "vocabulary goes with format=lda_c"),
         ({}, "is a folder: data.format=texts reads its files"),
         ({"format": "uci"}, "is a folder: format=uci reads one file"),
@@ -167,6 +185,22 @@ def test_texts_are_those_of_a_list(tmp_path):
 def test_what_does_not_go_together(tmp_path, options, message):
     with pytest.raises(ZooError, match=message):
         load_data(tmp_path, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"stop_words": "german"}, "stop_words must be true or false, .*English list, got 'german'"),
+        ({"min_documents": 0.5}, "min_documents must be a whole number above 0, got 0.5"),
+        ({"min_documents": True}, "min_documents must be a whole number above 0, got True"),
+        ({"min_documents": 0}, "min_documents must be a whole number above 0, got 0"),
+        ({"min_documents": 4}, "no word is left"),
+    ],
+)
+def test_options_of_texts(tmp_path, options, message):
+    """What scikit-learn would take for something else, or refuse in words of its own."""
+    with pytest.raises(ZooError, match=message):
+        load_data(written(tmp_path / "texts.txt", "\n".join(TEXTS)), format="texts", **options)
 
 
 def test_a_file_that_is_no_text(tmp_path):

@@ -5,14 +5,18 @@ from itertools import product
 
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 from naive import near
 from scipy.special import gammaln, logsumexp
 from test_latent_dirichlet import DOCUMENTS, build, random_sites
 
 from inference import fit, perplexity, predict, score
-from inference.config import compose
-from inference.runs import execute
+from inference.config import compose, expand
+from inference.report import holders
+from inference.results import load
+from inference.runs import all_rows, execute
+from inference.shell import run_main
 from models import MODELS, ZooError, load_data
 from models.documents import documents
 
@@ -146,8 +150,37 @@ def test_what_has_no_perplexity():
         perplexity(model, tree, documents([["z"]]))
     with pytest.raises(ZooError, match="particles must be a whole number above 0"):
         perplexity(model, tree, data, particles=0)
-    with pytest.raises(ZooError, match="of no one class"):
+    with pytest.raises(ZooError, match="a document has topic_probs of its own and is of no one class"):
         score(*labelled())
+
+
+@pytest.mark.parametrize("number", [0, -5, True, 2.0])
+def test_numbers_of_draws_that_are_none(number):
+    model, data, tree = fitted()
+    with pytest.raises(ZooError, match="num_draws must be a whole number above 0"):
+        predict(model, tree, data, num_draws=number)
+    with pytest.raises(ZooError, match="num_draws must be a whole number above 0"):
+        perplexity(model, tree, data, num_draws=number)
+
+
+@pytest.mark.parametrize("how", ["left_to_right", "completion"])
+@pytest.mark.filterwarnings("error")
+def test_a_word_that_no_topic_has_makes_perplexity_infinite(how):
+    """Density 0 of one document: ∞ with an error that is not a number, as `mean_and_error` has it, and without a warning."""
+    model, _ = build()
+    sites = random_sites() | {"word_probs": np.array([[0.5, 0.5, 0.0], [0.25, 0.75, 0.0]])}
+    found = perplexity(model, sites, documents([list("abab"), list("cccc"), []]), how, num_draws=5)
+    assert found["perplexity"] == np.inf
+    assert np.isnan(found["perplexity_se"])
+    assert list(np.isfinite(found["log_probability"].values)) == [True, False, True]
+
+
+def test_rows_are_called_what_they_are_to_the_model():
+    tree = fitted()[2]
+    assert (tree.attrs["row"], holders(tree)) == ("document", "topics that hold a token")
+    blobs = load_data("blobs", num_rows=30)
+    other = fit(MODELS["gmm"](blobs, num_components=2), blobs, "em", num_starts=1)
+    assert (other.attrs["row"], holders(other)) == ("row", "components that hold a row")
 
 
 def labelled():
@@ -167,3 +200,31 @@ def test_documents_are_held_out_from_the_shell(tmp_path):
     density = tree["held_out"]["log_density"].values - gammaln(counts.sum(1) + 1) + gammaln(counts + 1).sum(1)
     assert tree.attrs["held_out_perplexity"] == pytest.approx(np.exp(-density.sum() / counts.sum()), rel=1e-10)
     assert (folder / "results.nc").is_file()
+
+
+def test_labelled_documents_are_held_out_from_the_shell(tmp_path, capsys, monkeypatch):
+    """Labels are topics a document may have, no classes: those of documents held out are kept and change no figure."""
+    monkeypatch.setenv("COLUMNS", "80")
+    kinds = ["sport", "trade", "sport|trade"]
+    texts = {"sport": "ball game win", "trade": "price sale win", "sport|trade": "ball price game sale"}
+    table = pd.DataFrame({"body": [texts[kinds[n % 3]] for n in range(15)], "kind": [kinds[n % 3] for n in range(15)]})
+    table.to_csv(tmp_path / "mail.csv", index=False)
+    given = ["model=latent_dirichlet", "model.num_topics=2", "method=em", f"data={tmp_path / 'mail.csv'}", "num_starts=2"]
+    given += ["data.text=body", "data.test_fraction=0.4", "progress=false", "max_iter=2000"]
+    assert run_main([*given, "data.label=kind", "model.labelled=true", f"out={tmp_path / 'run'}"]) in (0, 3)
+    for name in ("results.nc", "summary.csv", "report.html", "environment.json", "config.yaml"):
+        assert (tmp_path / "run" / name).is_file()
+    printed = capsys.readouterr().out
+    said = " ".join(printed.split())
+    assert max(map(len, printed.splitlines()[:-1])) <= 80
+    assert "6 documents held out, whose labels are not looked at: log density" in said
+    assert "perplexity (left to right)" in said
+    assert "accuracy" not in said
+    assert "topics, largest first: share of documents, most probable words; all: summary.csv" in printed  # in one line
+    tree = load(tmp_path / "run")
+    assert (tree["held_out"]["label"].values < 0).any()  # either topic
+    assert "loss" not in tree["held_out"]
+    _, training, held_out = all_rows(compose(expand([*given, "data.label=kind", "model.labelled=true"], False)[0]))
+    model = MODELS["latent_dirichlet"](training, num_topics=2, labelled=True)
+    plain = perplexity(model, tree, held_out._replace(labels=None, label=None, levels=(), candidates=None))
+    assert tree.attrs["held_out_perplexity"] == pytest.approx(float(plain["perplexity"]), rel=1e-12)

@@ -185,6 +185,15 @@ def test_program_from_a_file(tmp_path):
     assert guarded(run_main, [*arguments[:2], "method=em", arguments[3], "progress=false"]) == 2
 
 
+@pytest.mark.parametrize("ending", ["raise SystemExit(7)", "1 / 0", "def other(x): pass"])
+def test_a_file_without_a_program(tmp_path, ending, capsys):
+    """Whatever it does when it is loaded, also to end the process as scripts do, is one message."""
+    (tmp_path / "mine.py").write_text(f"{ending}\n")
+    assert guarded(run_main, [f"model={tmp_path}/mine.py:mixture", "method=map", "data=iris", f"out={tmp_path / 'run'}"]) == 2
+    assert "mine.py" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
 def test_compare_runs_and_loads(tmp_path, capsys):
     """One table and one picture from fresh runs, and the same table from their folders."""
     out = tmp_path / "comparison"
