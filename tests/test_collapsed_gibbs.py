@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 from naive import near
+from naive_topics import document_of
 from test_fit import Interrupting
 from test_latent_dirichlet import DOCUMENTS, allowed, build, exact, random_sites
 
@@ -15,7 +16,6 @@ from models.base import add, inner, log_partition, log_prior
 from models.collapsed_topics import corpus_of
 from models.corpora import bars
 from models.documents import documents
-from models.tokens import document_of
 
 SHORT = {"num_warmup": 8, "num_samples": 6, "num_chains": 2, "thin": 3}
 
@@ -123,17 +123,6 @@ def test_seeds_are_learnt_around(learn):
     assert near(tree["constant_data"]["word_concentration"], model.hyper["word_concentration"], rtol=1e-12)
     assert "word_concentration as given" in tree.attrs["warnings"]
     assert (tree["constant_data"]["topic_concentration"] != 1.1).all()
-
-
-def test_learning_gives_no_document_a_topic_that_it_may_not_have():
-    """Chains whose topics lie the other way round stay so, where labels say which is which."""
-    data = load_data(documents([list("aab"), list("a"), list("b")]), labels=["x|y", "x", "y"])
-    model = MODELS["latent_dirichlet"](data, num_topics=2, labelled=True)
-    sampler = model.algebra.collapsed.sampler(model.hyper, host(model, data))
-    state = sampler.start(0, 0, None)
-    chains = [state._replace(topic=np.array(topic, np.int32)) for topic in ([0, 0, 0, 0, 1], [1, 1, 1, 0, 1])]
-    for before, after in zip(chains, sampler.learnt(chains, True)[1], strict=True):
-        np.testing.assert_array_equal(after.topic, before.topic)
 
 
 def test_documents_of_weight_0_are_not_there():
