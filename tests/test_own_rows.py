@@ -151,7 +151,6 @@ def test_what_has_no_perplexity():
 
 
 def labelled():
-    model, data = build("labelled")
     data = load_data(documents(DOCUMENTS), labels=["x", "y", "x", "y"])
     model = MODELS["latent_dirichlet"](data, num_topics=2, labelled=True)
     return model, random_sites(), data

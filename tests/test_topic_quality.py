@@ -285,19 +285,26 @@ def test_doubts_about_labels_come_with_the_table():
 
 @cache
 def of_bars():
-    data = bars(120, 60, seed=1)
-    built = MODELS["latent_dirichlet"](data, word_concentration=0.5, topic_concentration=0.5)
+    data = bars(200, 60, concentration=0.2, seed=1)
+    built = MODELS["latent_dirichlet"](data, word_concentration=0.5, topic_concentration=0.2)
     return built, data, fit(built, data, "gibbs", num_warmup=100, num_samples=10, num_chains=2, seed=1, progress=False)
 
 
 def test_all_of_it_on_a_fit():
-    """Draws of a sampler under concentrations below 1: tables of the right size, and the topics are mostly bars."""
+    """Draws of a sampler under concentrations below 1: tables of the right size, and every bar is a topic of its own.
+
+    A bar has some 1200 tokens. Were their topics known, its mean would be 0.03 off in total variation: 0.008 by the prior, and
+    a hundredth on each of five words by chance. That they are not makes it thrice that, should it cost eight ninths of what is
+    known. So 0.2 is wide, while a topic that two bars share is 0.4 or more from both, and the best of ten from the prior 0.64.
+    """
     built, data, tree = of_bars()
     found = topic_diagnostics(built, tree, data)
     assert found["share"].sum() == pytest.approx(1.0)
-    assert found["tokens"].sum() == pytest.approx(120 * 60)
-    assert found["rank_1_documents"].sum() == 120
+    assert found["tokens"].sum() == pytest.approx(200 * 60)
+    assert found["rank_1_documents"].sum() == 200
     assert len(topic_check(built, tree, data, num_draws=4).topics) == 10
     assert len(topic_stability(built, tree)) == 10
     mean = topics_of(built, tree).word_probs.mean(0)
-    assert len(set(overlap(mean, bar_pictures()).argmax(1))) >= 5
+    shared = overlap(mean, bar_pictures())
+    assert sorted(shared.argmax(1)) == list(range(10))
+    assert (1 - shared.max(0) < 0.2).all()
