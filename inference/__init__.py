@@ -209,11 +209,13 @@ def topic_check(model: Model, source: xr.DataTree | Sites, data: Any, **options:
     return topic_checking.topic_check(model, source, data, **options)
 
 
-def similar_documents(model: Model, source: xr.DataTree | Sites, data: Any, document: int, num: int = 10) -> pd.DataFrame:
+def similar_documents(
+    model: Model, source: xr.DataTree | Sites, data: Any, document: int, num: int = 10, new: Any = None, seed: int = 0
+) -> pd.DataFrame:
     """The documents whose topics are most like those of one; see `inference.topic_quality.similar_documents`."""
     from inference import topic_quality
 
-    return topic_quality.similar_documents(model, source, data, document, num)
+    return topic_quality.similar_documents(model, source, data, document, num, new, seed)
 
 
 def word_topics(model: Model, source: xr.DataTree | Sites, data: Any, words: str | Sequence[str]) -> pd.DataFrame:

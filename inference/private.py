@@ -77,6 +77,11 @@ def is_fitted(model: Model, source: xr.DataTree | Sites, data: Data) -> bool:
     return len(theirs) == len(given) and all(map(np.array_equal, theirs, given))
 
 
+def evenly(size: int, number: int) -> np.ndarray:
+    """``number`` places among ``size``, evenly spread; where there are fewer, each several times."""
+    return np.arange(number) * size // number
+
+
 def completed_draws(
     model: Model, source: xr.DataTree | Sites, rows: Pytree, num_draws: int, seed: int, fitted: bool = False
 ) -> dict[str, np.ndarray]:
@@ -89,7 +94,7 @@ def completed_draws(
     size = len(next(iter(draws.values())))
     if fitted:
         return {name: value[spread(size, num_draws)] for name, value in draws.items()}
-    chosen = {name: value[np.arange(num_draws) * size // num_draws] for name, value in draws.items()}
+    chosen = {name: value[evenly(size, num_draws)] for name, value in draws.items()}
     hyper, prior, on_device, stacked = as_arrays((dict(model.hyper), dict(model.prior), rows, chosen))
     assert model.algebra is not None
     found = _own_draws(model.algebra, hyper, prior, on_device, stacked, jax.random.PRNGKey(seed))

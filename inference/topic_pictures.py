@@ -18,35 +18,41 @@ if TYPE_CHECKING:
 
 MOST_TOPICS = 24  # panels: the largest topics
 MOST_LETTERS = 16  # of a word
-PIXEL = re.compile(r"(\d+),(\d+)")
+PIXEL = re.compile(r"(\D*)(\d+)(\D+)(\d+)(\D*)", re.ASCII)  # the numbers of a row and of a column
 BAR, IMAGE = "#4878a8", "Greys"
 
 
-class Square(NamedTuple):
-    """Where the words of a vocabulary lie, where they are the pixels of a square."""
+class Grid(NamedTuple):
+    """Where the words of a vocabulary lie, where they are the pixels of a picture."""
 
-    side: int
+    height: int
+    width: int
     place: np.ndarray  # (V,): row by row
 
 
-def square_of(words: list[str]) -> Square | None:
-    """The square whose pixels words "row,column" name, each once; None where they are other names, or not all of one."""
+def grid_of(words: list[str]) -> Grid | None:
+    """The picture whose pixels the words name: two whole numbers, row and column, in one and the same text, as "1,1" or "p1x1".
+
+    None unless every pixel of a rectangle of two rows and columns or more is there once.
+    """
     found = [PIXEL.fullmatch(word) for word in words]
-    if len(words) < 4 or not all(found):
+    texts = {match.group(1, 3, 5) if match else None for match in found}
+    if len(texts) != 1 or None in texts:
         return None
-    pixels = np.array([[int(match[1]), int(match[2])] for match in found if match])
-    pixels -= pixels.min(0)
-    side = round(len(words) ** 0.5)
-    place = pixels[:, 0] * side + pixels[:, 1]
-    is_square = side**2 == len(words) and pixels.max() < side and len(np.unique(place)) == len(words)
-    return Square(side, place) if is_square else None
+    pixels = np.array([match.group(2, 4) for match in found if match], dtype=float)
+    row, column = (np.unique(numbers, return_inverse=True) for numbers in pixels.T)
+    if not all(len(numbers) > 1 and np.ptp(numbers) == len(numbers) - 1 for numbers, _ in (row, column)):
+        return None
+    height, width = len(row[0]), len(column[0])
+    place = row[1] * width + column[1]
+    return Grid(height, width, place) if len(np.unique(place)) == len(words) == height * width else None
 
 
 def plot_topics(model: Model, source: xr.DataTree | Sites, path: str | Path | None = None, num_words: int = 10) -> "Figure":
     """The topics, a panel each, the largest first by their mean share of a document; written to ``path`` if there is one.
 
     Bars are the means of the ``num_words`` most probable words over the draws of a result, all on one scale, with a line over
-    the 89 % interval of the draws. Words that are named as the pixels of a square, "1,1", "1,2", …, are drawn as such. Of more
+    the 89 % interval of the draws. Words that are named as the pixels of a picture, "1,1", "1,2", …, are drawn as such. Of more
     than `MOST_TOPICS` topics the largest. The title warns where topics are mixed up over the draws, and where chains disagree
     (`inference.topic_stability`). Raises `ZooError` for a model without topics.
     """
@@ -55,26 +61,26 @@ def plot_topics(model: Model, source: xr.DataTree | Sites, path: str | Path | No
     require_whole("num_words", num_words)
     topics = topics_of(model, source)
     order, share = by_share(topics)
-    shown, square = order[:MOST_TOPICS], square_of(topics.words)
-    most = 4 if square is None else 6
+    shown, grid = order[:MOST_TOPICS], grid_of(topics.words)
+    most = 4 if grid is None else 6
     high = -(-len(shown) // most)
     wide = -(-len(shown) // high)
     number = min(num_words, len(topics.words))
-    size = (2.8 * wide, 0.6 + 0.19 * number) if square is None else (1.5 * wide, 1.7)
+    size = (2.8 * wide, 0.6 + 0.19 * number) if grid is None else (1.5 * wide, 1.7)
     figure = Figure(figsize=(max(size[0], 6.4), high * size[1] + 0.7), layout="constrained")
     panels = figure.subplots(high, wide, squeeze=False).ravel()
     mean = topics.word_probs.mean(0)
     for axis, k in zip(panels, shown, strict=False):
-        if square is None:
+        if grid is None:
             _bars(axis, topics, mean, int(k), number, float(mean[shown].max()))
         else:
-            _pixels(axis, square, mean[k], float(mean[shown].max()))
+            _pixels(axis, grid, mean[k], float(mean[shown].max()))
         axis.set_title(f"topic {topics.names[k]}" + ("" if share is None else f" ({share[k]:.0%})"), fontsize=9)
     for axis in panels[len(shown) :]:
         axis.axis("off")
-    title = f"{model.name}: {_what(topics, square, len(shown))}"
+    title = f"{model.name}: {_what(topics, grid, len(shown))}"
     figure.suptitle(_doubted(title, source), fontsize=11)
-    _explain(figure, topics, square, share is not None)
+    _explain(figure, topics, grid, share is not None)
     if path is not None:
         figure.savefig(path, dpi=110)
     return figure
@@ -84,15 +90,15 @@ def _doubted(title: str, source: Any) -> str:
     return "\n".join(filter(None, [warned(title, source, "topics"), disagreement(source)]))
 
 
-def _what(topics: Topics, square: Square | None, shown: int) -> str:
+def _what(topics: Topics, grid: Grid | None, shown: int) -> str:
     few = f", the {shown} largest of {len(topics.names)}" if shown < len(topics.names) else ""
-    return ("topics as pictures" if square is not None else "most probable words of the topics") + few
+    return ("topics as pictures" if grid is not None else "most probable words of the topics") + few
 
 
-def _explain(figure: "Figure", topics: Topics, square: Square | None, shares: bool) -> None:
-    what = "dark: probable" if square is not None else "probability of the word in the topic"
+def _explain(figure: "Figure", topics: Topics, grid: Grid | None, shares: bool) -> None:
+    what = "dark: probable" if grid is not None else "probability of the word in the topic"
     if len(topics.word_probs) > 1:
-        what += ", mean over the draws" + ("" if square is not None else " with its 89 % interval")
+        what += ", mean over the draws" + ("" if grid is not None else " with its 89 % interval")
     figure.supxlabel(what + ("; in brackets: mean share of a document" if shares else ""), fontsize=9)
 
 
@@ -117,10 +123,10 @@ def _short(word: str) -> str:
     return word.replace("$", r"\$")
 
 
-def _pixels(axis: "Axes", square: Square, probs: np.ndarray, largest: float) -> None:
-    picture = np.zeros(square.side**2)
-    picture[square.place] = probs
-    axis.imshow(picture.reshape(square.side, -1), vmin=0, vmax=largest, cmap=IMAGE, interpolation="nearest")
+def _pixels(axis: "Axes", grid: Grid, probs: np.ndarray, largest: float) -> None:
+    picture = np.zeros(grid.height * grid.width)
+    picture[grid.place] = probs
+    axis.imshow(picture.reshape(grid.height, -1), vmin=0, vmax=largest, cmap=IMAGE, interpolation="nearest")
     axis.set(xticks=[], yticks=[])
 
 

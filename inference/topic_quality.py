@@ -22,6 +22,7 @@ from inference.topic_sites import (
     counts_of,
     expected_tokens,
     most_probable,
+    new_proportions,
     proportions_of,
     require_own,
     require_whole,
@@ -201,9 +202,13 @@ def _divergence(probs: np.ndarray, other: np.ndarray) -> np.ndarray:
 # Documents and words
 
 
-def similar_documents(model: Model, source: xr.DataTree | Sites, data: Any, document: int, num: int = 10) -> pd.DataFrame:
-    """The documents whose topics are most like those of one, the nearest first; documents count from 0.
+def similar_documents(
+    model: Model, source: xr.DataTree | Sites, data: Any, document: int, num: int = 10, new: Any = None, seed: int = 0
+) -> pd.DataFrame:
+    """The documents of a fit whose topics are most like those of one, the nearest first; documents count from 0.
 
+    ``data`` are those of the fit, and ``document`` is one of them, or with ``new`` one of these, which the fit has not seen:
+    its proportions are drawn as by `inference.predict`, for 200 of the draws of ``source``, with random numbers of ``seed``.
     ``distance`` is Hellinger's between topic proportions, (½ Σ_k (√θ_dk − √θ_ek)²)^½ from 0 to 1, averaged over the draws, so
     that it does not depend on the order of topics in a draw. ``sd`` is that of the draws, and not there at a point; ``tokens``
     is how many words a document has, and ``words`` are the most frequent ones. Of a document with few tokens proportions are
@@ -214,12 +219,13 @@ def similar_documents(model: Model, source: xr.DataTree | Sites, data: Any, docu
     topics, counts = topics_of(model, source), counts_of(model, data)
     theta = proportions_of(topics)
     require_own(topics, counts.shape[0])
-    if document >= theta.shape[1]:
-        raise ZooError(f"document={document}: there are {theta.shape[1]}, counted from 0")
-    each = np.stack([hellinger(draw, draw[document]) for draw in theta])  # (S, M)
+    theta, others = (theta, theta) if new is None else new_proportions(model, source, new, seed)
+    if document >= others.shape[1]:
+        raise ZooError(f"document={document}: there are {others.shape[1]}, counted from 0")
+    each = np.stack([hellinger(draw, other[document]) for draw, other in zip(theta, others, strict=True)])  # (S, M)
     mean = each.mean(0)
     order = np.argsort(mean, kind="stable")
-    order = order[order != document][:num]
+    order = order[(order != document) | (new is not None)][:num]
     found = {"document": order, "distance": mean[order]}
     if len(each) > 1:
         found["sd"] = each.std(0, ddof=1)[order]

@@ -14,8 +14,10 @@ import xarray as xr
 from jax import Array
 from scipy import sparse
 
-from inference.fitting import as_arrays, require_model, x64
-from inference.prediction import draws_of
+from inference.fitting import as_arrays, check_seed, require_model, x64
+from inference.own_rows import as_learnt
+from inference.prediction import draws_of, forget_labels
+from inference.private import completed_draws, evenly
 from inference.sweep import num_rows, rows_weight
 from models.base import Algebra, Data, Hyper, Model, Pytree, Sites, ZooError
 from models.data import is_sparse, is_table
@@ -83,6 +85,19 @@ def require_own(topics: Topics, number: int) -> None:
         raise ZooError(
             f"this result has the topic proportions of {documents} documents, and the data has {number}: give those of the fit"
         )
+
+
+def new_proportions(
+    model: Model, source: xr.DataTree | Sites, data: Any, seed: int = 0, num_draws: int = AVERAGED
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draws of topic proportions, one with the other: of the fitted documents (S, M, K), and of new ones (S, N, K)."""
+    topics, model = topics_of(model, source), as_learnt(model, source)
+    name = site_of(model.dims, OF_DOCUMENTS, model.dims)
+    check_seed(seed)
+    with x64(64):
+        draws = completed_draws(model, source, model.rows(forget_labels(model, data)), num_draws, seed)
+    own = proportions_of(topics)
+    return own[evenly(len(own), num_draws)], draws[str(name)]
 
 
 def by_share(topics: Topics) -> tuple[np.ndarray, np.ndarray | None]:
@@ -189,20 +204,20 @@ def topic_sampler(model: Model, topics: Topics, data: Any) -> Callable[[Sites, i
     """(sites of one draw, seed) -> the tokens of ``data``, each with a topic drawn given its word and its document."""
     algebra = model.algebra
     assert algebra is not None
+    units = algebra.latent.units
+    assert units is not None
     with x64(64):
         hyper, rows = as_arrays((dict(model.hyper), model.rows(model.read(data))))
     require_own(topics, num_rows(rows))
 
     @jax.jit
-    def draw(rows: Pytree, sites: Sites, key: Array) -> tuple[Array, Pytree]:
+    def draw(rows: Pytree, sites: Sites, key: Array) -> tuple[Array, Array, Array, Array]:
         local = algebra.local(algebra.natural(hyper, sites))(algebra.features(hyper, rows))
-        z = algebra.latent.sample(key, local)
-        return z.topic, z.cells
+        return units(algebra.latent.sample(key, local))
 
     def sample(sites: Sites, seed: int) -> Drawn:
         with x64(64):
-            topic, cells = draw(rows, as_arrays(dict(sites)), jax.random.PRNGKey(seed))
-        times = np.asarray(cells.times).astype(int)  # 0 where there is no token
-        return Drawn(*(np.repeat(np.asarray(part), times) for part in (cells.row, cells.word, topic)))
+            row, word, times, topic = map(np.asarray, draw(rows, as_arrays(dict(sites)), jax.random.PRNGKey(seed)))
+        return Drawn(*(np.repeat(part, times.astype(int)) for part in (row, word, topic)))  # 0 times where there is no token
 
     return sample

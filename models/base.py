@@ -79,6 +79,8 @@ class Latent(NamedTuple):
     independent: Callable[[Array, Array], Pytree] | None = None
     report: Callable[[Pytree], Array] = _as_it_is  # z, expected or drawn -> (N, …, K): the part of it that is reported
     spread: Callable[[Pytree], Array] | None = None  # E[z] -> (N, K): variance of what is reported, where it is a number
+    # z drawn -> of every unit that a row is made of: its row, what it is, how often it stands there, the value drawn; (U,) each
+    units: Callable[[Pytree], tuple[Array, Array, Array, Array]] | None = None
     discrete: bool = True  # whether z takes finitely many values, all of which a label can observe
 
 

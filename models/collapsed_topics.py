@@ -103,9 +103,9 @@ def _learnt(
 
     Of words it is one number, as the data call for (Wallach, Mimno and McCallum 2009); where words or topics differ a priori,
     as with seeds, it stays as given. Of topics it is one a topic with ``asymmetric``, to which end a topic must be the same one
-    in all chains: those that the prior or the labels tell apart are.
+    in all chains: those that the prior tells apart are. The method refuses labels, which would be taken for chance here.
     """
-    free = prior.allowed is None and (prior.eta.ndim == 0 or not np.ptp(prior.eta, axis=0).any())
+    free = prior.eta.ndim == 0 or not np.ptp(prior.eta, axis=0).any()
     chains = _aligned(corpus, len(prior.alpha), chains) if asymmetric and free else list(chains)
     counts = [counted(corpus, chain.topic, len(prior.alpha)) for chain in chains]
     documents = np.concatenate([each.document_topic for each in counts])

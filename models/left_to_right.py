@@ -40,35 +40,31 @@ def left_to_right(
     alpha: Any,
     particles: int = 20,
     seed: int = 0,
-    allowed: Any = None,
     num_threads: int = 1,
 ) -> np.ndarray:
     """Logs of unbiased estimates of p(w_d | β, α) (M,), without the multinomial coefficient; empty documents have 0.
 
-    ``word_probs`` (K, V) are the topics β, ``alpha`` (K,) or a number the concentrations of their proportions, ``allowed`` (M,
-    K) the topics that a document may have. A document with a word that none of its topics has gets -inf. The random numbers of
-    a document are those of the seed and its place in the corpus: the result does not depend on the number of threads.
+    ``word_probs`` (K, V) are the topics β, ``alpha`` (K,) or a number the concentrations of their proportions. A document with
+    a word that no topic has gets -inf. The random numbers of a document are those of the seed and its place in the corpus: the
+    result does not depend on the number of threads.
 
     Raises `ZooError` for other shapes, probabilities below 0 or not finite, concentrations that are not positive and finite,
-    less than one particle or thread, and documents that may have no topic.
+    and less than one particle or thread.
     """
     from models.given_topics import rows_of
     from models.particles import left_to_right_documents
 
     beta = np.asarray(word_probs, dtype=float)
-    concentration, allowed = _checked(corpus, beta, alpha, allowed)
+    concentration = _checked(corpus, beta, alpha)
     if particles < 1 or num_threads < 1:
         raise ZooError(f"particles={particles}, num_threads={num_threads}: there must be one at least")
     table, width = rows_of(np.ascontiguousarray(beta.T))
     key = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
-    mask = np.zeros((0, 0), bool) if allowed is None else allowed
     found = np.zeros(corpus.num_documents)
 
     def run(begin: int) -> None:
         end = min(begin + BATCH, corpus.num_documents)
-        left_to_right_documents(
-            corpus.word, corpus.starts, concentration, mask, table, width, particles, key, begin, end, found
-        )
+        left_to_right_documents(corpus.word, corpus.starts, concentration, table, width, particles, key, begin, end, found)
 
     batches = range(0, corpus.num_documents, BATCH)
     if num_threads == 1:
@@ -80,13 +76,12 @@ def left_to_right(
     return found
 
 
-def _checked(corpus: Corpus, beta: np.ndarray, alpha: Any, allowed: Any) -> tuple[np.ndarray, np.ndarray | None]:
-    """α in its shape and the mask, or a `ZooError`."""
+def _checked(corpus: Corpus, beta: np.ndarray, alpha: Any) -> np.ndarray:
+    """α in its shape, or a `ZooError`."""
     from models.token_sampler import topic_prior
 
     if beta.ndim != 2 or beta.shape[1] != corpus.num_words:
         raise ZooError(f"word_probs has shape {beta.shape}, not (K, {corpus.num_words})")
     if not (np.isfinite(beta) & (beta >= 0)).all():
         raise ZooError("word_probs must be finite and not below 0: they are probabilities")
-    prior = topic_prior(corpus, len(beta), alpha, 1.0, allowed)
-    return prior.alpha, prior.allowed
+    return topic_prior(corpus, len(beta), alpha, 1.0).alpha

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from models.few_topics import concentration_of
 from models.given_topics import heaviest, place_of, summed_products
 from models.vectors import LANES, compiled, next_random
 
@@ -38,7 +37,6 @@ def left_to_right_documents(
     word: Any,
     starts: Any,
     alpha: Any,
-    allowed: Any,
     table: Any,
     width: int,
     particles: int,
@@ -51,12 +49,13 @@ def left_to_right_documents(
     prior, nd, q = np.zeros(width), np.zeros((particles, width)), np.zeros((particles, width))
     sums, heads = np.zeros(width), np.zeros(2 * LANES)
     weights, copies = np.zeros(particles), np.zeros(particles, np.int64)
+    prior[: len(alpha)] = alpha
+    whole = prior.sum()
     for d in range(begin, end):
         first, length = starts[d], starts[d + 1] - starts[d]
         if length == 0:
             continue
-        concentration_of(alpha, allowed, d, prior)
-        whole, estimate = prior.sum(), 0.0
+        estimate = 0.0
         topic = np.zeros((particles, length), np.int32)
         nd[:] = 0
         q[:] = prior

@@ -306,5 +306,6 @@ topics = Latent(
     energy=_energy,
     entropy=lambda z, local: _log_partition(local) - _energy(z, local),
     report=_report,
+    units=lambda z: (*z.cells, z.topic),
     discrete=False,
 )

@@ -199,9 +199,9 @@ def test_every_source_of_counts_is_one_model():
 
 
 def test_all_methods_run_and_are_compared():
-    """One table of them all; laplace and nuts read the program, the others the algebra."""
+    """One table of them all; map and laplace read the program, the others the algebra. Of nuts, see the posterior means."""
     model, data = build()
-    small = {"gibbs": {"num_samples": 50}, "nuts": {"num_samples": 50, "num_warmup": 50}, "cavi": {"num_samples": 50}}
+    small = {"gibbs": {"num_samples": 50}, "cavi": {"num_samples": 50}}
     methods = ("em", "hard_em", "stochastic_em", "map", "cavi", "gibbs", "laplace")
     found = compare({method: fit(model, data, method, progress=False, **small.get(method, {})) for method in methods}).table
     assert np.isfinite(found["log joint"]).all()

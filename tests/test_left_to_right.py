@@ -5,18 +5,18 @@ import itertools
 import numpy as np
 import pytest
 from naive import near
-from naive_topics import log_dirichlet_multinomial
+from naive_topics import corpus_of_documents, log_dirichlet_multinomial
 from scipy.special import logsumexp
 
 from models.data import ZooError
 from models.left_to_right import left_to_right
-from models.tokens import Corpus, corpus_of_documents
+from models.tokens import Corpus
 
 
 def log_probability(words, beta, alpha):
-    """Log p(w | β, α): all K^N topics of a document; α is 0 for topics that it may not have."""
+    """Log p(w | β, α): all K^N topics of a document."""
     logs = []
-    for topics in itertools.product(np.flatnonzero(alpha > 0), repeat=len(words)):
+    for topics in itertools.product(range(len(alpha)), repeat=len(words)):
         counts = np.bincount(np.array(topics, int), minlength=len(alpha))
         with np.errstate(divide="ignore"):
             logs.append(log_dirichlet_multinomial(counts, alpha) + np.log(beta[list(topics), list(words)]).sum())
@@ -24,45 +24,45 @@ def log_probability(words, beta, alpha):
 
 
 def case(kind, K=3, V=4):
-    """β (K, V) and α (K,), and which topics a document may have (K,)."""
+    """β (K, V) and α (K,)."""
     rng = np.random.default_rng(7)
     beta, alpha = rng.dirichlet(np.full(V, 0.4), K), np.full(K, 0.2)
     if kind == "asymmetric":
         alpha = np.array([2.0, 0.05, 0.4])
     if kind == "zeros":
         beta[0, :2] = beta[1, 2] = 0.0
-    return beta, alpha, np.array([True, kind != "allowed", True])
+    return beta, alpha
 
 
-KINDS = ("symmetric", "asymmetric", "zeros", "allowed")
+KINDS = ("symmetric", "asymmetric", "zeros")
 WORDS = ((0, 1, 1, 3, 0), (2, 2, 3), (3, 1, 2, 0, 1, 2))
 
 
-def estimates(words, beta, alpha, allowed, copies, particles):
+def estimates(words, beta, alpha, copies, particles):
     """Independent estimates of one document: it stands in the corpus many times."""
     corpus = Corpus(np.tile(np.array(words, np.int32), copies), np.arange(copies + 1) * len(words), beta.shape[1])
-    return left_to_right(corpus, beta, alpha, particles, allowed=np.tile(allowed, (copies, 1)))
+    return left_to_right(corpus, beta, alpha, particles)
 
 
 @pytest.mark.parametrize("particles", [1, 2, 7])
 @pytest.mark.parametrize("kind", KINDS)
 def test_unbiased(kind, particles):
     """Means of 40,000 estimates within 5.5 standard errors of the sum over all topics: false alarms 4e-8 each."""
-    beta, alpha, own = case(kind)
+    beta, alpha = case(kind)
     for words in WORDS:
-        wanted = log_probability(words, beta, np.where(own, alpha, 0.0))
-        ratios = np.exp(estimates(words, beta, alpha, own, 40_000, particles) - wanted)
+        wanted = log_probability(words, beta, alpha)
+        ratios = np.exp(estimates(words, beta, alpha, 40_000, particles) - wanted)
         assert abs(ratios.mean() - 1) < 5.5 * ratios.std() / np.sqrt(len(ratios))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_particles(kind):
     """The variance falls as one over the particles: 20,000 are within six standard deviations of 200, divided by ten."""
-    beta, alpha, own = case(kind)
+    beta, alpha = case(kind)
     for words in WORDS:
-        wanted = log_probability(words, beta, np.where(own, alpha, 0.0))
-        some = np.exp(estimates(words, beta, alpha, own, 200, 200) - wanted)
-        many = estimates(words, beta, alpha, own, 1, 20_000)[0]
+        wanted = log_probability(words, beta, alpha)
+        some = np.exp(estimates(words, beta, alpha, 200, 200) - wanted)
+        many = estimates(words, beta, alpha, 1, 20_000)[0]
         assert abs(many - wanted) < 6 * some.std() / 10 + 1e-12
 
 
@@ -104,12 +104,12 @@ def test_resampling_is_needed():
     assert without_resampling(words, beta, alpha, 1) == pytest.approx(wanted, rel=1e-12)
     assert without_resampling(words, beta, alpha, 2) > 1.03 * wanted
     assert without_resampling(words, beta, alpha, 0) > 1.07 * wanted
-    found = np.exp(estimates(words, beta, alpha, [True, True], 40_000, 2))
+    found = np.exp(estimates(words, beta, alpha, 40_000, 2))
     assert abs(found.mean() - wanted) < 5.5 * found.std() / 200 < 0.02 * wanted
 
 
 def test_exact_where_nothing_is_drawn():
-    """No token: 0. One: Σ_k β_kv α_k / Σ α. One topic, or one allowed: the product of its words. Up to rounding."""
+    """No token: 0. One: Σ_k β_kv α_k / Σ α. One topic: the product of its words. Up to rounding."""
     rng = np.random.default_rng(0)
     beta, alpha = rng.dirichlet(np.ones(6), 11), rng.gamma(1.0, size=11) + 0.01
     words = [[], *([v] for v in range(6)), []]
@@ -118,14 +118,13 @@ def test_exact_where_nothing_is_drawn():
     long = corpus_of_documents([rng.integers(6, size=40) for _ in range(20)], 6)
     sums = [np.log(beta[2, word]).sum() for word in np.split(long.word, long.starts[1:-1])]
     assert near(left_to_right(long, beta[2:3], 0.3, 5), sums, rtol=1e-12)
-    assert near(left_to_right(long, beta, alpha, 5, allowed=np.tile(np.arange(11) == 2, (20, 1))), sums, rtol=1e-12)
 
 
 def test_impossible_words():
-    """A word that no allowed topic has: -inf, wherever it stands; other documents are as they would be without it."""
+    """A word that no topic has: -inf, wherever it stands; other documents are as they would be without it."""
     beta = np.array([[0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]])
-    corpus = corpus_of_documents([[0, 1, 2], [0, 3, 1], [2, 0, 0], [1, 2]], 4)
-    found = left_to_right(corpus, beta, 0.5, allowed=[[True, True], [True, True], [True, False], [True, True]])
+    corpus = corpus_of_documents([[0, 1, 2], [0, 3, 1], [2, 0, 3], [1, 2]], 4)
+    found = left_to_right(corpus, beta, 0.5)
     assert np.isneginf(found).tolist() == [False, True, True, False]
     assert not np.isnan(found).any()
 
@@ -150,8 +149,8 @@ def test_tiny_concentrations():
     """
     beta, words = np.random.default_rng(2).dirichlet(np.ones(5), 3), (0, 1, 2, 3, 4, 0)
     wanted = np.log(beta[:, words].prod(1).mean())
-    some = np.exp(estimates(words, beta, 1e-20, [True] * 3, 200, 200) - wanted)
-    assert abs(estimates(words, beta, 1e-20, [True] * 3, 1, 20_000)[0] - wanted) < 6 * some.std() / 10 + 1e-12
+    some = np.exp(estimates(words, beta, 1e-20, 200, 200) - wanted)
+    assert abs(estimates(words, beta, 1e-20, 1, 20_000)[0] - wanted) < 6 * some.std() / 10 + 1e-12
 
 
 def test_refusals():
@@ -165,8 +164,6 @@ def test_refusals():
         {"alpha": [1.0]},
         {"particles": 0},
         {"num_threads": 0},
-        {"allowed": np.zeros((1, 3), bool)},
-        {"allowed": np.ones((3, 1), bool)},
     ]
     for change in wrong:
         with pytest.raises(ZooError):

@@ -184,7 +184,6 @@ def test_rows_are_called_what_they_are_to_the_model():
 
 
 def labelled():
-    model, data = build("labelled")
     data = load_data(documents(DOCUMENTS), labels=["x", "y", "x", "y"])
     model = MODELS["latent_dirichlet"](data, num_topics=2, labelled=True)
     return model, random_sites(), data

@@ -1,16 +1,29 @@
 """The partially collapsed sampler: its word probabilities, its conditionals, all states, the prior, and its threads."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from naive import near
-from naive_topics import every_state, generated, log_dirichlet_multinomial, words_of
+from naive_topics import (
+    PRIORS,
+    check_all_states,
+    check_bars,
+    check_geweke,
+    check_means,
+    corpus_of_documents,
+    document_of,
+    log_dirichlet_multinomial,
+    random_corpus,
+    random_prior,
+    recounted,
+)
 from scipy import special, stats
-from test_token_sampler import PRIORS, bars, random_corpus, random_prior
 
 from models.data import ZooError
 from models.sharded_topics import SHARDS, ShardedChain, draw_word_probs, sharded_sweeps, start_sharded, word_rows
 from models.token_sampler import start_chain, topic_prior
-from models.tokens import Corpus, corpus_of_documents, counted, document_of, posterior_means, recounted
+from models.tokens import counted
 
 ALARM = 1e-6  # false alarms of a test by its p-value
 
@@ -92,10 +105,10 @@ def test_conditionals_are_ratios_of_the_joint(kind, K):
         weights = dense_documents(*corpus[:2], topic, prior.alpha, mask, table, width, states()[0], 0, 6)
         assert allowed[document_of(corpus), topic].all()
         last = document_of(corpus)[-1]
-        alpha, own, logs = np.where(allowed[last], prior.alpha, 0.0), topic[document_of(corpus) == last], np.full(K, -np.inf)
+        own, logs = topic[document_of(corpus) == last], np.full(K, -np.inf)
         for k in np.flatnonzero(allowed[last]):
             counts = np.bincount([*own[:-1], k], minlength=K)
-            logs[k] = log_dirichlet_multinomial(counts, alpha) + np.log(beta[k, corpus.word[-1]])
+            logs[k] = log_dirichlet_multinomial(counts, prior.alpha) + np.log(beta[k, corpus.word[-1]])
         wanted = np.exp(logs - logs.max())
         assert np.abs(weights / weights.sum() - wanted / wanted.sum()).max() < 1e-12
 
@@ -112,65 +125,22 @@ def run(corpus, prior, draws, between):
 
 @pytest.mark.parametrize("kind", PRIORS)
 def test_frequencies_of_all_states(kind):
-    """Every one of 3^5 states as often as its probability says: a χ² test of draws ten sweeps apart, rare states together."""
+    """Every one of 3^5 states as often as its probability says, of draws ten sweeps apart."""
     corpus = corpus_of_documents(((0, 1, 1), (), (2, 0)), 4)
     prior = random_prior(np.random.default_rng(5), kind, corpus, 3)
-    every, probs = every_state(corpus, prior)
-    places = {tuple(state): index for index, state in enumerate(every)}
-    draws = run(corpus, prior, 3000, 10)
-    found = np.bincount([places[tuple(draw)] for draw in draws], minlength=len(every))
-    order = np.argsort(probs)
-    pooled = (np.cumsum(probs[order] * len(draws)) // 20).astype(int)
-    expected, seen = (np.bincount(pooled, values[order]) for values in (probs * len(draws), found))
-    assert stats.chisquare(seen[expected > 0], expected[expected > 0]).pvalue > ALARM
+    check_all_states(corpus, prior, run(corpus, prior, 3000, 10))
 
 
 def test_posterior_means_of_an_enumerated_corpus():
-    """E[θ | w] over all 2¹² states, functionals free of labels, within 5.5 standard errors of batch means: 4e-8 each."""
-    rng = np.random.default_rng(3)
-    corpus = corpus_of_documents([rng.integers(4, size=size) for size in (5, 4, 3)], 4)
-    prior = topic_prior(corpus, 2, [0.7, 0.4], 0.3)
-    every, probs = every_state(corpus, prior)
-
-    def functionals(topic):
-        theta, beta = posterior_means(counted(corpus, topic.astype(np.int32), 2), prior.alpha, prior.eta)
-        return np.array([*theta[:, 0], *(theta @ beta)[:, 0], (theta[:, 0] * theta[:, 1]).sum()])
-
-    wanted = probs @ np.array([functionals(state) for state in every])
-    found = np.array([functionals(topic) for topic in run(corpus, prior, 8000, 5)])
-    batches = found.reshape(40, 200, -1).mean(1)
-    assert (np.abs(found.mean(0) - wanted) < 5.5 * batches.std(0, ddof=1) / np.sqrt(40)).all()
+    check_means(partial(run, draws=8000, between=5))
 
 
 @pytest.mark.parametrize("kind", PRIORS)
 def test_geweke(kind):
-    """Words drawn given topics and topics given words keep the prior (Geweke, 2004): |z| below 5.5, 4e-8 false alarms each.
+    def begin(corpus, prior, topic):
+        return start_sharded(corpus, prior, 0)._replace(topic=topic)
 
-    Effective draws by batch means; the prior's own draws are independent. The fully collapsed kernels: `test_token_sampler`.
-    """
-    rng, K, V = np.random.default_rng(11), 4, 5
-    starts = np.array([0, 6, 6, 10, 13])
-    prior = random_prior(rng, kind, Corpus(np.zeros(13, np.int32), starts, V), K)
-    eta = np.broadcast_to(prior.eta, (K, V))
-
-    def functionals(corpus, topic):
-        counts = counted(corpus, topic, K)
-        documents, words = (table.astype(float) for table in (counts.document_topic, counts.word_topic))
-        squares = [(documents**2).sum(), (words**2).sum(), (counts.total.astype(float) ** 2).sum()]
-        return [*squares, documents[0, 0], words[0, 1], (topic[:-1] == topic[1:]).sum(), topic.sum()]
-
-    fresh = np.array([functionals(*generated(rng, starts, V, prior)) for _ in range(4000)])
-    corpus, topic = generated(rng, starts, V, prior)
-    chain, kept = start_sharded(corpus, prior, 0)._replace(topic=topic), []
-    for _ in range(8000):
-        chain = sharded_sweeps(corpus, prior, chain, 1)
-        kept.append(functionals(corpus, chain.topic))
-        beta = np.array([rng.dirichlet(row) for row in eta])
-        corpus = corpus._replace(word=words_of(rng, chain.topic, beta))
-    kept = np.array(kept)
-    batches = kept.reshape(40, 200, -1).mean(1)
-    error = np.sqrt(batches.var(0, ddof=1) / 40 + fresh.var(0) / len(fresh))
-    assert (np.abs(kept.mean(0) - fresh.mean(0)) < 5.5 * error + 1e-12).all()
+    check_geweke(kind, 4, 5, begin, partial(sharded_sweeps, sweeps=1))
 
 
 @pytest.mark.parametrize("kind", ["symmetric", "allowed", "words"])
@@ -193,16 +163,7 @@ def test_one_seed_is_one_result_on_any_number_of_threads(kind):
 
 
 def test_bars_are_recovered():
-    """Each true bar within 0.1 total variation of a topic of its own, averaged over ten states."""
-    corpus, beta = bars()
-    prior = topic_prior(corpus, 10, 1.0, 1.0)
-    chain, found = sharded_sweeps(corpus, prior, start_sharded(corpus, prior, 0), 300), 0
-    for _ in range(10):
-        chain = sharded_sweeps(corpus, prior, chain, 10)
-        found += posterior_means(counted(corpus, chain.topic, 10), prior.alpha, prior.eta)[1] / 10
-    distance = np.abs(beta[:, None] - found).sum(-1) / 2
-    assert (distance.min(1) < 0.1).all()
-    assert len(set(distance.argmin(1))) == 10
+    check_bars(partial(start_sharded, seed=0), sharded_sweeps)
 
 
 @pytest.mark.parametrize("documents", [[], [[]], [[], [0], []], [[0] * 30], [[1, 2, 0]]])

@@ -2,35 +2,30 @@
 
 import subprocess
 import sys
-from functools import cache
+from functools import partial
 
 import numpy as np
 import pytest
-from naive_topics import conditional, every_state, generated, log_joint, words_of
-from scipy import stats
+from naive_topics import (
+    PRIORS,
+    check_all_states,
+    check_bars,
+    check_geweke,
+    check_means,
+    conditional,
+    corpus_of_documents,
+    document_of,
+    log_joint,
+    random_corpus,
+    random_prior,
+    recounted,
+)
 
 from models.data import ZooError
 from models.token_sampler import TopicChain, kernel_for, start_chain, swept, swept_chains, topic_prior
-from models.tokens import Corpus, corpus_of_counts, corpus_of_documents, counted, document_of, posterior_means, recounted
+from models.tokens import corpus_of_counts, counted
 
 KERNELS = ("few", "many")
-PRIORS = ("symmetric", "asymmetric", "large", "allowed", "words")
-
-
-def random_corpus(rng, num_documents, num_words, longest):
-    return corpus_of_documents([rng.integers(num_words, size=rng.integers(longest)) for _ in range(num_documents)], num_words)
-
-
-def random_prior(rng, kind, corpus, K):
-    """Concentrations of all sizes; ``large``: α far above V η, where a token more may lower the weight of its topic."""
-    alpha = {"symmetric": 0.3, "large": 50.0}.get(kind, rng.gamma(1.0, size=K) + 0.01)
-    eta = rng.gamma(1.0, size=(K, corpus.num_words)) + 0.01 if kind == "words" else {"large": 0.5}.get(kind, 0.05)
-    allowed = rng.random((corpus.num_documents, K)) < 0.5 if kind == "allowed" else None
-    if allowed is not None:
-        allowed[np.arange(len(allowed)), rng.integers(K, size=len(allowed))] = True
-    return topic_prior(corpus, K, alpha, eta, allowed)
-
-
 CASES = [(kernel, kind) for kernel in KERNELS for kind in PRIORS if (kernel, kind) != ("many", "words")]
 
 
@@ -79,65 +74,23 @@ def test_frequencies_of_all_states(kernel, kind, documents, K):
     """
     corpus = corpus_of_documents(documents, 4)
     prior = random_prior(np.random.default_rng(5), kind, corpus, K)
-    states, probs = every_state(corpus, prior)
-    places = {tuple(state): index for index, state in enumerate(states)}
-    draws = run(corpus, prior, kernel, 20_000, between=20)
-    found = np.bincount([places[tuple(draw)] for draw in draws], minlength=len(states))
-    order = np.argsort(probs)
-    pooled = np.cumsum(probs[order] * len(draws)) // 20  # groups of at least about twenty expected draws
-    expected, seen = (np.bincount(pooled.astype(int), values[order]) for values in (probs * len(draws), found))
-    used = expected > 0
-    assert stats.chisquare(seen[used], expected[used]).pvalue > 1e-6
+    check_all_states(corpus, prior, run(corpus, prior, kernel, 20_000, between=20))
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_posterior_means_of_an_enumerated_corpus(kernel):
-    """E[θ | w] over all 2¹² states, functionals free of labels, within 5.5 standard errors of batch means: 4e-8 each."""
-    rng = np.random.default_rng(3)
-    corpus = corpus_of_documents([rng.integers(4, size=size) for size in (5, 4, 3)], 4)
-    prior = topic_prior(corpus, 2, [0.7, 0.4], 0.3)
-    states, probs = every_state(corpus, prior)
-
-    def functionals(topic):
-        theta, beta = posterior_means(counted(corpus, topic.astype(np.int32), 2), prior.alpha, prior.eta)
-        return np.array([*theta[:, 0], *(theta @ beta)[:, 0], (theta[:, 0] * theta[:, 1]).sum()])
-
-    wanted = probs @ np.array([functionals(state) for state in states])
-    found = np.array([functionals(topic) for topic in run(corpus, prior, kernel, 20_000, between=5)])
-    batches = found.reshape(40, 500, -1).mean(1)
-    assert (np.abs(found.mean(0) - wanted) < 5.5 * batches.std(0, ddof=1) / np.sqrt(40)).all()
+    check_means(partial(run, kernel=kernel, draws=20_000, between=5))
 
 
 @pytest.mark.parametrize("K", [4, 40])
 @pytest.mark.parametrize(("kernel", "kind"), CASES)
 def test_geweke(kernel, kind, K):
-    """Words drawn given topics and topics given words keep the prior: eight functionals, |z| below 5.5, 4e-8 false alarms each.
+    """With forty topics `many_topics` has lists and rows."""
 
-    Effective draws by batch means; the prior's own draws are independent. With forty topics `many_topics` has lists and rows.
-    """
-    rng = np.random.default_rng(11)
-    starts, V = np.array([0, 6, 6, 10, 13]), 5 if K == 4 else 2
-    prior = random_prior(rng, kind, Corpus(np.zeros(13, np.int32), starts, V), K)
-    eta = np.broadcast_to(prior.eta, (K, V))
+    def begin(corpus, prior, topic):
+        return TopicChain(topic, start_chain(corpus, prior, 0).random)
 
-    def functionals(corpus, topic):
-        counts = counted(corpus, topic, K)
-        documents, words = (table.astype(float) for table in (counts.document_topic, counts.word_topic))
-        squares = [(documents**2).sum(), (words**2).sum(), (counts.total.astype(float) ** 2).sum()]
-        return [*squares, documents[0, 0], words[0, 1], (topic[:-1] == topic[1:]).sum(), topic.sum(), (topic % 8).sum()]
-
-    fresh = np.array([functionals(*generated(rng, starts, V, prior)) for _ in range(4000)])
-    corpus, topic = generated(rng, starts, V, prior)
-    chain, kept = TopicChain(topic, start_chain(corpus, prior, 0).random), []
-    for _ in range(8000):
-        chain, _ = swept(corpus, prior, chain, 1, kernel)
-        kept.append(functionals(corpus, chain.topic))
-        beta = np.array([rng.dirichlet(row) for row in eta])
-        corpus = corpus._replace(word=words_of(rng, chain.topic, beta))
-    kept = np.array(kept)
-    batches = kept.reshape(40, 200, -1).mean(1)
-    error = np.sqrt(batches.var(0, ddof=1) / 40 + fresh.var(0) / len(fresh))
-    assert (np.abs(kept.mean(0) - fresh.mean(0)) < 5.5 * error + 1e-12).all()
+    check_geweke(kind, K, 5 if K == 4 else 2, begin, lambda *where: swept(*where, 1, kernel)[0])
 
 
 @pytest.mark.parametrize("K", [7, 310])
@@ -158,31 +111,9 @@ def test_one_seed_is_one_result_on_any_number_of_threads(K):
         assert all((a.topic == b.topic).all() for a, b in zip(one, split, strict=True))
 
 
-@cache
-def bars():
-    """1000 documents of 100 words about ten bars of 5 × 5 pictures (Griffiths and Steyvers, 2004)."""
-    rng = np.random.default_rng(0)
-    pictures = np.zeros((10, 5, 5))
-    for line in range(5):
-        pictures[line, line, :] = pictures[5 + line, :, line] = 0.2
-    beta = pictures.reshape(10, 25)
-    topic = np.concatenate([rng.choice(10, 100, p=rng.dirichlet(np.ones(10))) for _ in range(1000)])
-    return Corpus(words_of(rng, topic, beta), np.arange(1001) * 100, 25), beta
-
-
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_bars_are_recovered(kernel):
-    """Each true bar within 0.1 total variation of a topic of its own, averaged over ten states."""
-    corpus, beta = bars()
-    prior = topic_prior(corpus, 10, 1.0, 1.0)
-    chain, _ = swept(corpus, prior, start_chain(corpus, prior, 0), 300, kernel)
-    found = 0
-    for _ in range(10):
-        chain, _ = swept(corpus, prior, chain, 10, kernel)
-        found += posterior_means(counted(corpus, chain.topic, 10), prior.alpha, prior.eta)[1] / 10
-    distance = np.abs(beta[:, None] - found).sum(-1) / 2
-    assert (distance.min(1) < 0.1).all()
-    assert len(set(distance.argmin(1))) == 10
+    check_bars(partial(start_chain, seed=0), lambda *where: swept(*where, kernel)[0])
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -13,7 +13,7 @@ from inference.report import print_result, write_report
 from inference.results import values
 from inference.shell import run_main
 from inference.topic_agreement import agreement_of_chains
-from inference.topic_pictures import MOST_TOPICS, jensen_shannon, square_of
+from inference.topic_pictures import MOST_TOPICS, grid_of, jensen_shannon
 from inference.topic_report import sites_of_topics, topic_lines, topic_table
 from inference.topic_sites import topics_of
 from models import MODELS, ZooError, load_data
@@ -72,10 +72,14 @@ def test_bars_are_the_top_words_sorted_by_share(make, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "side"),
+    ("words", "shape"),
     [
-        (["1,1", "1,2", "2,1", "2,2"], 2),
-        (["0,0", "1,0", "0,1", "1,1"], 2),
+        (["1,1", "1,2", "2,1", "2,2"], (2, 2)),
+        (["0,0", "1,0", "0,1", "1,1"], (2, 2)),
+        (["p9x3", "p9x4", "p10x3", "p10x4", "p11x3", "p11x4"], (3, 2)),
+        (["p9x3", "p9x4", "p11x3", "p11x4"], None),
+        (["1,1", "1,2", "2,1", "2:2"], None),
+        ([], None),
         (["1,1", "1,2", "2,1", "3,1"], None),
         (["1,1", "1,2", "1,3", "1,4"], None),
         (["1,1", "1,2", "2,1", "x"], None),
@@ -83,9 +87,12 @@ def test_bars_are_the_top_words_sorted_by_share(make, tmp_path):
         (["1,1"], None),
     ],
 )
-def test_pixels_are_told_by_their_names(words, side):
-    found = square_of(words)
-    assert (None if found is None else found.side) == side
+def test_pixels_are_told_by_their_names(words, shape):
+    """Two numbers in one text that fill a rectangle; not where a row is left out, the texts differ, or there is one row."""
+    found = grid_of(words)
+    assert (None if found is None else found[:2]) == shape
+    if found is not None:
+        np.testing.assert_array_equal(np.array(words)[np.argsort(found.place)], sorted(words, key=lambda w: (len(w), w)))
 
 
 def test_pictures_of_pixels():
