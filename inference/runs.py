@@ -335,4 +335,8 @@ def resumed(config: dict[str, Any]) -> dict[str, Any]:
     old: dict[str, Any] = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))  # type: ignore[assignment]
     if not list(folder.glob("checkpoint-*.npz")):
         raise ZooError(f"resume={folder}: there is nothing to go on from (no checkpoint was written); start a new run")
+    from inference.fitting import method_module
+
+    others = method_module(config["method"]).Options._fields  # of the method that none has asked for: the run has its own
+    config = {name: value for name, value in config.items() if name not in others}
     return config | old | {"out": str(folder), "resume": str(folder), "progress": config["progress"]}

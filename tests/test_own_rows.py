@@ -16,7 +16,7 @@ from inference.config import compose, expand
 from inference.report import holders
 from inference.results import load
 from inference.runs import all_rows, execute
-from inference.shell import run_main
+from inference.shell import guarded, run_main
 from models import MODELS, ZooError, load_data
 from models.documents import documents
 
@@ -201,16 +201,19 @@ def test_documents_are_held_out_from_the_shell(tmp_path):
     assert (folder / "results.nc").is_file()
 
 
+def mail(folder):
+    """Arguments for a model of labelled documents, two fifths of which are held out."""
+    texts = {"sport": "ball game win", "trade": "price sale win", "sport|trade": "ball price game sale"}
+    pd.DataFrame({"body": [*texts.values()] * 5, "kind": [*texts] * 5}).to_csv(folder / "mail.csv", index=False)
+    data = [f"data={folder / 'mail.csv'}", "data.text=body", "data.label=kind", "data.test_fraction=0.4"]
+    return ["model=latent_dirichlet", "model.num_topics=2", "model.labelled=true", "progress=false", *data]
+
+
 def test_labelled_documents_are_held_out_from_the_shell(tmp_path, capsys, monkeypatch):
     """Labels are topics a document may have, no classes: those of documents held out are kept and change no figure."""
     monkeypatch.setenv("COLUMNS", "80")
-    kinds = ["sport", "trade", "sport|trade"]
-    texts = {"sport": "ball game win", "trade": "price sale win", "sport|trade": "ball price game sale"}
-    table = pd.DataFrame({"body": [texts[kinds[n % 3]] for n in range(15)], "kind": [kinds[n % 3] for n in range(15)]})
-    table.to_csv(tmp_path / "mail.csv", index=False)
-    given = ["model=latent_dirichlet", "model.num_topics=2", "method=em", f"data={tmp_path / 'mail.csv'}", "num_starts=2"]
-    given += ["data.text=body", "data.test_fraction=0.4", "progress=false", "max_iter=2000"]
-    assert run_main([*given, "data.label=kind", "model.labelled=true", f"out={tmp_path / 'run'}"]) in (0, 3)
+    given = [*mail(tmp_path), "method=em", "num_starts=2", "max_iter=2000"]
+    assert run_main([*given, f"out={tmp_path / 'run'}"]) in (0, 3)
     for name in ("results.nc", "summary.csv", "report.html", "environment.json", "config.yaml"):
         assert (tmp_path / "run" / name).is_file()
     printed = capsys.readouterr().out
@@ -223,7 +226,26 @@ def test_labelled_documents_are_held_out_from_the_shell(tmp_path, capsys, monkey
     tree = load(tmp_path / "run")
     assert (tree["held_out"]["label"].values < 0).any()  # either topic
     assert "loss" not in tree["held_out"]
-    _, training, held_out = all_rows(compose(expand([*given, "data.label=kind", "model.labelled=true"], False)[0]))
+    _, training, held_out = all_rows(compose(expand(given, False)[0]))
     model = MODELS["latent_dirichlet"](training, num_topics=2, labelled=True)
     plain = perplexity(model, tree, held_out._replace(labels=None, label=None, levels=(), candidates=None))
     assert tree.attrs["held_out_perplexity"] == pytest.approx(float(plain["perplexity"]), rel=1e-12)
+
+
+def test_a_run_is_gone_on_with_from_the_shell(tmp_path, monkeypatch):
+    """Its method is not the one that the command line has by default, whose options it lacks. The draws are those of one go."""
+    given = [*mail(tmp_path), "method=collapsed_gibbs", "num_warmup=10", "num_samples=20", "num_chains=2"]
+    assert run_main([*given, f"out={tmp_path / 'whole'}"]) in (0, 3)
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("inference.results.save", stop)
+        assert guarded(run_main, [*given, f"out={tmp_path / 'parts'}"]) == 130
+    assert not (tmp_path / "parts" / "results.nc").exists()
+    assert guarded(run_main, [f"resume={tmp_path / 'parts'}"]) in (0, 3)
+    whole, parts = (load(tmp_path / name) for name in ("whole", "parts"))
+    np.testing.assert_array_equal(parts["posterior"]["word_probs"], whole["posterior"]["word_probs"])
+    assert parts.attrs["held_out_perplexity"] == whole.attrs["held_out_perplexity"]
+    assert (tmp_path / "parts" / "report.html").is_file()
