@@ -32,6 +32,7 @@ from benchmarks.samplers import (
     preload,
     rates,
     run_process,
+    sampled_by_zoo,
     save,
     table_rows,
     varying,
@@ -69,25 +70,8 @@ def build(dataset: Mapping[str, Any]) -> tuple[Any, Any, dict[str, np.ndarray]]:
 
 def sample_zoo(dataset: dict[str, Any], method: str, seeds: list[int], folder: str) -> dict[str, Any]:
     """The zoo's NUTS or Gibbs, one run a seed; draws go to ``folder``."""
-    import jax
-
-    from inference import fit
-
-    preload("arviz_stats", *(f"inference.{name}" for name in ("diagnostics", "fitting", "gibbs", "nuts")))
-    jax.config.update("jax_num_cpu_devices", NUM_CHAINS if method == "nuts" else 2)
     data, _, start = build(dataset)
-    end_to_end, sampling = [], []
-    for seed in seeds:
-        clock = time.perf_counter()
-        _, model, _ = build(dataset)
-        tree = fit(
-            model, data, method=method, start=start, seed=seed,
-            num_chains=NUM_CHAINS, num_warmup=NUM_WARMUP, num_samples=NUM_SAMPLES,
-        )  # fmt: skip
-        end_to_end.append(time.perf_counter() - clock)
-        sampling.append(tree.attrs["warmup_seconds"] + tree.attrs["run_seconds"])
-        save(folder, seed, {str(name): np.asarray(value) for name, value in tree["posterior"].data_vars.items()})
-    return {"end_to_end": end_to_end[0], "sampling": sampling[1:]}
+    return sampled_by_zoo(lambda: build(dataset)[1], data, start, method, seeds, folder, NUM_CHAINS, NUM_WARMUP, NUM_SAMPLES)
 
 
 def sample_peer(dataset: dict[str, Any], method: str, seeds: list[int], folder: str) -> dict[str, Any]:

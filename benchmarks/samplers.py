@@ -2,6 +2,7 @@
 
 import importlib
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,6 +36,30 @@ def preload(*modules: str) -> None:
 def save(folder: str, seed: int, draws: Draws) -> None:
     """Draws of one run, by seed."""
     np.savez(Path(folder) / f"{seed}.npz", allow_pickle=False, **draws)
+
+
+def sampled_by_zoo(
+    build: Callable[[], Any], data: Any, start: Draws, method: str, seeds: list[int], folder: str,
+    num_chains: int, num_warmup: int, num_samples: int,
+) -> dict[str, Any]:  # fmt: skip
+    """In a fresh process: the zoo's NUTS or Gibbs, a run and a model of its own a seed; draws of ``start``'s sites are kept."""
+    import jax
+
+    preload("arviz_stats", *(f"inference.{name}" for name in ("diagnostics", "fitting", "gibbs", "nuts")))
+    from inference import fit
+
+    jax.config.update("jax_num_cpu_devices", num_chains if method == "nuts" else 2)
+    end_to_end, sampling = [], []
+    for seed in seeds:
+        clock = time.perf_counter()
+        tree = fit(
+            build(), data, method=method, start=start, seed=seed,
+            num_chains=num_chains, num_warmup=num_warmup, num_samples=num_samples,
+        )  # fmt: skip
+        end_to_end.append(time.perf_counter() - clock)
+        sampling.append(tree.attrs["warmup_seconds"] + tree.attrs["run_seconds"])
+        save(folder, seed, {name: np.asarray(tree["posterior"][name]) for name in start})
+    return {"end_to_end": end_to_end[0], "sampling": sampling[1:]}
 
 
 def run_process(

@@ -92,7 +92,9 @@ def compose(overrides: list[str]) -> dict[str, Any]:
         _check_key(base, option.split("=", 1)[0], chosen)
     if types:
         _check_key(base, TYPES.rstrip("."), chosen)
-    config: dict[str, Any] = OmegaConf.to_container(_compose(groups + options), resolve=True)  # type: ignore[assignment]
+    composed = OmegaConf.to_container(_compose(groups + options), resolve=True)
+    assert isinstance(composed, dict)
+    config: dict[str, Any] = {str(key): value for key, value in composed.items()}
     if types:
         config["data"]["types"] = (config["data"]["types"] or {}) | types
     return config

@@ -7,7 +7,7 @@ that are distinct and exchangeable log K! is to be added, and log 2ᴸ L! for L 
 rotated the Gaussian lies across the orbit of the mode, and the evidence has the volume of the orbit.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from functools import partial
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -46,13 +46,13 @@ def energy(spec: Callable[..., Any], arrays: tuple[Pytree, Pytree], z: Pytree) -
 
 
 @partial(jax.jit, static_argnames=("spec", "unravel"))
-def _hessian(spec: Hashable, unravel: Any, arrays: tuple[Pytree, Pytree], flat: Array) -> Array:
-    return jax.hessian(lambda flat: energy(spec, arrays, unravel(flat)))(flat)  # type: ignore[arg-type]
+def _hessian(spec: Callable[..., Any], unravel: Any, arrays: tuple[Pytree, Pytree], flat: Array) -> Array:
+    return jax.hessian(lambda flat: energy(spec, arrays, unravel(flat)))(flat)
 
 
 @partial(jax.jit, static_argnames=("spec", "unravel"))
-def _energies(spec: Hashable, unravel: Any, arrays: tuple[Pytree, Pytree], flat: Array) -> Array:
-    return jax.lax.map(lambda flat: energy(spec, arrays, unravel(flat)), flat, batch_size=64)  # type: ignore[arg-type]
+def _energies(spec: Callable[..., Any], unravel: Any, arrays: tuple[Pytree, Pytree], flat: Array) -> Array:
+    return jax.lax.map(lambda flat: energy(spec, arrays, unravel(flat)), flat, batch_size=64)
 
 
 def run(task: Task, options: Options) -> Draws:
