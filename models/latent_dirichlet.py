@@ -38,7 +38,7 @@ from models.families import dirichlet
 from models.gaussian_rows import flat
 from models.held_out_words import HELD_OUT
 from models.rows import witnesses
-from models.settled_topics import settled_documents
+from models.settled_topics import settle
 from models.topics import Bags, Hard, Mixed, Soft, by_document, by_word, mixed, scaled, topics
 
 
@@ -311,13 +311,6 @@ def local(T: Stats) -> Callable[[Features], Mixed]:
 def statistics(weight: Array, z: Soft | Hard, features: Features) -> dict[str, Stats]:
     """Weight_n times (tokens by topic of every document), and Σ_n weight_n (tokens by topic and word)."""
     return {TOPIC: weight[:, None] * by_document(z), WORD: by_word(z, weight).T}
-
-
-def settle(
-    hyper: Hyper, prior: Mapping[str, Stats], begun: Mapping[str, Stats], T: Stats, rows: Documents, most: int, close: float
-) -> dict[str, Stats]:
-    """Documents at their best q(θ_d) given E[log word_probs]."""
-    return {TOPIC: settled_documents(scaled(T[WORD].T), prior[TOPIC], begun[TOPIC], rows, most, close)}
 
 
 def start(shape: Shape, hyper: Hyper, key: Array) -> dict[str, Stats]:

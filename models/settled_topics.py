@@ -6,7 +6,7 @@ The weights of a document's words are looked up once, for all turns: a few docum
 to it, so that all their numbers stay in the cache. A turn is then two products with a matrix of words and topics.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import takewhile
 
@@ -15,6 +15,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from models.bags import Documents
+from models.base import Hyper, Stats
+from models.collapsed_topics import TOPIC, WORD
 from models.families import dirichlet
 from models.topics import Scaled, digits_kept, scaled, shares
 
@@ -23,7 +25,14 @@ CELLS = 1024  # words of documents, padded, that are looked up at once; measured
 WIDTHS = tuple(2**power for power in range(5, 40))  # words; each is compiled by itself, and finer ones gain nothing
 
 
-def settled_documents(word: Scaled, prior: Array, begun: Array, rows: Documents, most: int, close: float) -> Array:
+def settle(
+    hyper: Hyper, prior: Mapping[str, Stats], begun: Mapping[str, Stats], T: Stats, rows: Documents, most: Array, close: Array
+) -> dict[str, Stats]:
+    """`models.base.Algebra.settle`: documents at their best q(θ_d) given E[log word_probs]."""
+    return {TOPIC: settled_documents(scaled(T[WORD].T), prior[TOPIC], begun[TOPIC], rows, most, close)}
+
+
+def settled_documents(word: Scaled, prior: Array, begun: Array, rows: Documents, most: Array, close: Array) -> Array:
     """Nu of the proportions (N, K) after ``most`` turns from ``begun``, or when no document moves by ``close`` on the average.
 
     ``word`` is E[log word_probs], (V, K).
@@ -46,7 +55,7 @@ def settled_documents(word: Scaled, prior: Array, begun: Array, rows: Documents,
 
 
 def _of_width(
-    width: int, word: Scaled, prior: Array, begun: Array, rows: Documents, most: int, close: float, places: Array
+    width: int, word: Scaled, prior: Array, begun: Array, rows: Documents, most: Array, close: Array, places: Array
 ) -> Array:
     """(B, K): nu of the documents at these places, all of ``width`` distinct words or fewer; where there is none, anything."""
     together = max(1, min(ALIKE, CELLS // width))
