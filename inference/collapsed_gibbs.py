@@ -6,7 +6,6 @@ the seed and its number alone. The trace of log p(x, z) stands among the functio
 disagree; a small one does not say that they agree, as modes may be of one height.
 """
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,13 +18,11 @@ import numpy as np
 from inference.chains import interruptible, num_cores, refuse_strangers, restore, store
 from inference.optimise import require_algebra, require_proper, require_single_rows
 from inference.outcome import Draws, Task
-from inference.program import latent_sites
 from models.base import Algebra, Model, Pytree, Sampler, ZooError
 
 VERBS = ("integrated out, then drawn", "sample, one by one")  # for the table of methods
 CHOICES = {"learn": ("none", "symmetric", "asymmetric"), "integrate": ("all", "private")}
 CHECKPOINT_SECONDS = 30.0
-MOST_BYTES = 8 * 2**30
 SETTLING = 0.25  # of the warm-up before hyperparameters are learnt
 
 
@@ -78,7 +75,6 @@ def run(task: Task, options: Options) -> Draws:
         )
     if options.learn != "none" and options.num_warmup == 0:
         raise ZooError(f"learn={options.learn} learns during the warm-up, of which there is none; give num_warmup=")
-    _require_room(task, options)
     rows = jax.tree.map(np.asarray, task.rows)
     hyper = {name: np.asarray(value, dtype=float) for name, value in task.hyper.items()}
     seed = int(jax.random.bits(jax.random.fold_in(task.key, 1)))
@@ -106,17 +102,6 @@ def run(task: Task, options: Options) -> Draws:
     found = {"collapsed_log_joint": log_joint}
     attrs = {"learnt": int(learnt is not None)}
     return Draws(sites, {}, timing, interrupted, attrs=attrs, warnings=warnings, functionals=found, model=learnt)
-
-
-def _require_room(task: Task, options: Options) -> None:
-    """A `ZooError` for more draws than memory is likely to hold."""
-    sites = latent_sites(task.model.spec, task.hyper, task.rows).values()
-    size = options.num_chains * options.num_samples * sum(8 * math.prod(site.shape) for site in sites)
-    if size > MOST_BYTES:
-        raise ZooError(
-            f"{options.num_chains} × {options.num_samples} draws of all parameters take {size / 2**30:.0f} GiB, and a result "
-            f"holds them twice; {MOST_BYTES / 2**30:.0f} are the most: take fewer (num_samples=)"
-        )
 
 
 def with_hyper(model: Model, hyper: Any, distinct: bool) -> Model:

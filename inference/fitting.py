@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from inference.assembly import as_tree, latent_group, of_draws, of_points
 from inference.chains import interruptible
 from inference.evaluate import evaluate
 from inference.outcome import Draws, Points, Task
-from inference.program import num_parameters, potential_code, program_model
+from inference.program import latent_sites, num_parameters, potential_code, program_model
 from inference.progress import Bar, Reporter, Silent
 from inference.relabel import doubts_labels
 from inference.results import dataset
@@ -32,6 +33,7 @@ from models.data import Data
 SHARED = {"seed": 0, "precision": 64, "progress": False}  # options of every method, with their defaults
 
 # option -> smallest and largest value; all others start at 1
+MOST_BYTES = 8 * 2**30  # of draws
 RANGES = {
     "num_warmup": (0, np.inf),
     "tol": (0, np.inf),
@@ -82,6 +84,7 @@ def fit(
     clock = time.perf_counter()
     with x64(precision), reporter_of(progress) as reporter, interruptible():
         task = make_task(model, data, seed, start, reporter)
+        _require_room(task, checked)
         if folder is not None and "num_warmup" in checked._fields:
             described = (method, seed, precision, checked._replace(num_samples=0), model.name, dict(model.options))
             task = task._replace(folder=Path(folder), fingerprint=fingerprint(repr(described), task))
@@ -201,6 +204,19 @@ def checked_options(method: str, module: Any, options: Mapping[str, Any]) -> Any
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high or np.isinf(value):
             raise ZooError(f"{name} must be at least {low}{'' if np.isinf(high) else f' and at most {high}'}, got {value!r}")
     return module.Options(**options)
+
+
+def _require_room(task: Task, options: Any) -> None:
+    """A `ZooError` for more draws than memory is likely to hold."""
+    if "num_samples" not in options._fields:
+        return
+    sites = latent_sites(task.model.spec, task.hyper, task.rows).values()
+    size = options.num_chains * options.num_samples * sum(8 * math.prod(site.shape) for site in sites)
+    if size > MOST_BYTES:
+        raise ZooError(
+            f"{options.num_chains} × {options.num_samples} draws of all parameters take {size / 2**30:.0f} GiB, and a result "
+            f"holds them twice; {MOST_BYTES / 2**30:.0f} are the most: take fewer (num_samples=)"
+        )
 
 
 def make_task(model: Model, data: Any, seed: int, start: Mapping[str, ArrayLike] | None, reporter: Reporter) -> Task:
