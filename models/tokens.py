@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,16 @@ class TopicCounts(NamedTuple):
     document_topic: np.ndarray  # (M, K) int32
     word_topic: np.ndarray  # (V, K) int32
     total: np.ndarray  # (K,) int64
+
+
+def corpus_of_documents(documents: Sequence[Any], num_words: int) -> Corpus:
+    """From the codes of every document's words; codes below 0, of unknown words, are left out. A `ZooError` for one ≥ V."""
+    known = [codes[codes >= 0] for codes in (np.asarray(document, dtype=np.int64).reshape(-1) for document in documents)]
+    word = np.concatenate([*known, np.zeros(0, np.int64)])
+    if word.max(initial=-1) >= num_words:
+        raise ZooError(f"a word has the code {word.max()}, but there are {num_words} words")
+    starts = np.concatenate([[0], np.cumsum([len(codes) for codes in known])])
+    return Corpus(word.astype(np.int32), starts.astype(np.int64), num_words)
 
 
 def corpus_of_counts(counts: Any) -> Corpus:

@@ -11,16 +11,9 @@ from scipy import stats
 from scipy.special import gammaln
 
 from models.token_sampler import topic_prior
-from models.tokens import Corpus, TopicCounts, counted
+from models.tokens import Corpus, TopicCounts, corpus_of_documents, counted
 
 PRIORS = ("symmetric", "asymmetric", "large", "allowed", "words")
-
-
-def corpus_of_documents(documents, num_words):
-    """From the codes of every document's words."""
-    word = np.concatenate([np.array(document, np.int32) for document in [*documents, []]])
-    starts = np.concatenate([[0], np.cumsum([len(document) for document in documents])])
-    return Corpus(word, starts.astype(np.int64), num_words)
 
 
 def random_corpus(rng, num_documents, num_words, longest):

@@ -5,12 +5,12 @@ import itertools
 import numpy as np
 import pytest
 from naive import near
-from naive_topics import corpus_of_documents, log_dirichlet_multinomial
+from naive_topics import log_dirichlet_multinomial
 from scipy.special import logsumexp
 
 from models.data import ZooError
 from models.left_to_right import left_to_right
-from models.tokens import Corpus
+from models.tokens import Corpus, corpus_of_documents
 
 
 def log_probability(words, beta, alpha):

@@ -92,6 +92,17 @@ def imported(source):
 
 
 @named
+def test_notebooks_import_names_that_are_there(path):
+    """Found out in a second, where running the notebook takes minutes and is left for last."""
+    for cell in code_cells(nbformat.read(path, as_version=4)):
+        lines = [line for line in cell.source.splitlines() if not line.lstrip().startswith(("%", "!"))]
+        for node in ast.walk(ast.parse("\n".join(lines))):
+            if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] in {"models", "inference"}:
+                missing = [alias.name for alias in node.names if not hasattr(importlib.import_module(node.module), alias.name)]
+                assert not missing, f"{node.module} has no {', '.join(missing)}"
+
+
+@named
 def test_notebooks_import_what_the_core_installs(path):
     """A package of an extra is there on the machine of who wrote the notebook, and not on the reader's."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

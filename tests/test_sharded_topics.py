@@ -11,7 +11,6 @@ from naive_topics import (
     check_bars,
     check_geweke,
     check_means,
-    corpus_of_documents,
     document_of,
     log_dirichlet_multinomial,
     random_corpus,
@@ -23,7 +22,7 @@ from scipy import special, stats
 from models.data import ZooError
 from models.sharded_topics import SHARDS, ShardedChain, draw_word_probs, sharded_sweeps, start_sharded, word_rows
 from models.token_sampler import start_chain, topic_prior
-from models.tokens import counted
+from models.tokens import corpus_of_documents, counted
 
 ALARM = 1e-6  # false alarms of a test by its p-value
 

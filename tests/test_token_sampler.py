@@ -13,7 +13,6 @@ from naive_topics import (
     check_geweke,
     check_means,
     conditional,
-    corpus_of_documents,
     document_of,
     log_joint,
     random_corpus,
@@ -23,7 +22,7 @@ from naive_topics import (
 
 from models.data import ZooError
 from models.token_sampler import TopicChain, kernel_for, start_chain, swept, swept_chains, topic_prior
-from models.tokens import corpus_of_counts, counted
+from models.tokens import corpus_of_counts, corpus_of_documents, counted
 
 KERNELS = ("few", "many")
 CASES = [(kernel, kind) for kernel in KERNELS for kind in PRIORS if (kernel, kind) != ("many", "words")]

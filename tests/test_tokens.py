@@ -5,7 +5,6 @@ import pytest
 from naive import near
 from naive_topics import (
     PRIORS,
-    corpus_of_documents,
     log_dirichlet_multinomial,
     log_joint,
     posterior_means,
@@ -17,7 +16,7 @@ from scipy import optimize, sparse
 from models import tokens
 from models.data import ZooError
 from models.token_sampler import start_chain
-from models.tokens import corpus_of_counts, counted, fitted_concentration, posterior_draws
+from models.tokens import corpus_of_counts, corpus_of_documents, counted, fitted_concentration, posterior_draws
 
 
 @pytest.mark.parametrize("K", [1, 4, 30])
@@ -42,7 +41,7 @@ def test_corpora_of_counts_and_of_documents_agree(form):
     counts = rng.poisson(0.7, (6, 5))
     counts[2] = 0
     corpus = corpus_of_counts(form(counts))
-    wanted = corpus_of_documents([np.repeat(np.arange(5), row) for row in counts], 5)
+    wanted = corpus_of_documents([[-1, *np.repeat(np.arange(5), row)] for row in counts], 5)
     for found, expected in zip(corpus, wanted, strict=True):
         assert np.array_equal(found, expected)
     assert (corpus.word.dtype, corpus.starts.dtype) == (np.int32, np.int64)
@@ -53,6 +52,8 @@ def test_counts_that_are_none(cell):
     """Negative, fractional or missing counts, named with their document."""
     with pytest.raises(ZooError, match="document 1"):
         corpus_of_counts(np.array([[1.0, 0.0], [2.0, cell]]))
+    with pytest.raises(ZooError, match="code 2"):
+        corpus_of_documents([[0, 2]], 2)
 
 
 @pytest.mark.parametrize("symmetric", [True, False])
