@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import xarray as xr
@@ -332,7 +332,7 @@ def resumed(config: dict[str, Any]) -> dict[str, Any]:
         raise ZooError(f"resume={folder}: there is no run to go on with (no config.yaml)")
     if (folder / "results.nc").is_file() and not list(folder.glob("checkpoint-*.npz")):
         raise ZooError(f"resume={folder}: that run is finished")
-    old: dict[str, Any] = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))  # type: ignore[assignment]
+    old = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.load(folder / "config.yaml")))
     if not list(folder.glob("checkpoint-*.npz")):
         raise ZooError(f"resume={folder}: there is nothing to go on from (no checkpoint was written); start a new run")
     from inference.fitting import method_module

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from models.bags import Documents, Words
-from models.base import Data, HeldOut, Hyper
+from models.base import Data, HeldOut, Hyper, on_host
 from models.collapsed_topics import CONCENTRATION, TOPIC, WORD, corpus_of
 from models.documents import bag_of_words
 from models.left_to_right import left_to_right
@@ -61,8 +61,8 @@ def _with_times(rows: Documents, word: np.ndarray, times: np.ndarray) -> Documen
     single = np.zeros(there.shape, np.int32)
     single[there] = np.repeat(word.ravel(), times.ravel())
     carrier = gammaln(number + 1.0) - gammaln(times + 1.0).sum(1)
-    one = Words(single, there.astype(np.int32))  # type: ignore[arg-type]
-    return rows._replace(words=Words(word, times.astype(np.int32)), tokens=one, carrier=carrier)  # type: ignore[arg-type]
+    tokens = Words(on_host(single), on_host(there.astype(np.int32)))
+    return rows._replace(words=Words(on_host(word), on_host(times.astype(np.int32))), tokens=tokens, carrier=on_host(carrier))
 
 
 def completion(draws: Mapping[str, np.ndarray], rows: Documents) -> np.ndarray:

@@ -13,6 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from models.base import on_host
+
 WASTE = 1.25  # rows for a lane, from which they are packed
 
 
@@ -87,7 +89,7 @@ def packed(lengths: np.ndarray) -> Lanes | None:
     begin[order] = before - np.maximum.accumulate(np.where(edges, before, 0))
     fullest = max(load for load, _ in loads)
     extent = Extent(len(lengths), number, longest if fullest == longest else rounded_up(fullest), longest)
-    return Lanes(extent, *(np.asarray(part) for part in (lengths.astype(np.int32), lane, begin)))  # type: ignore[arg-type]
+    return Lanes(extent, on_host(lengths.astype(np.int32)), on_host(lane), on_host(begin))
 
 
 def cells(lanes: Lanes) -> Cells:

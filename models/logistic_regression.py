@@ -192,7 +192,7 @@ def pseudo_statistics(hyper: Hyper, algebra: Algebra, proper: bool) -> dict[str,
     precision = np.zeros(size)
     if proper:
         precision = np.concatenate([np.reshape(hyper["intercept_scale"], 1), hyper["weight_scale"]]) ** -2.0
-    nu: Any = NormalStats(np.zeros(size), np.diag(precision))  # type: ignore[arg-type]
+    nu: Any = NormalStats(on_host(np.zeros(size)), on_host(np.diag(precision)))
     return {name: nu for name, _ in algebra.families}
 
 
