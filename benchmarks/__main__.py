@@ -22,7 +22,7 @@ BENCHMARKS: Mapping[str, Mapping[str, Callable[[], list[Target]]]] = {
 
 
 def main(arguments: list[str]) -> int:
-    """Run the parts asked for, all by default."""
+    """Run the chosen parts; by default all."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     models = parser.add_subparsers(dest="model", required=True)
     for model, parts in BENCHMARKS.items():

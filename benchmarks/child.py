@@ -1,4 +1,4 @@
-"""A function of the benchmarks in a process of its own: fresh imports, fresh caches, its own memory and devices.
+"""Run a function of the benchmarks in a fresh process, with its own imports, caches, memory and devices.
 
 ``python -m benchmarks.child module:function answer.json`` reads the arguments as JSON from standard input.
 """

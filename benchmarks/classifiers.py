@@ -7,7 +7,7 @@
 - *posterior*: the same with the posterior: in closed form, as class probabilities with all parameters integrated out, and as
   independent draws (``method=exact``), everything evaluated at each.
 - *polya_gamma*: two samplers of one posterior, logistic regression of `breast_cancer`, in effective draws per second.
-- *few_labels*: digits with one label in ten: what the other rows add, or take away, over ten seeds.
+- *few_labels*: digits with one label in ten: how much the unlabelled rows help or hurt, over ten seeds.
 """
 
 import time
@@ -128,7 +128,7 @@ def measure_speed() -> list[Target]:
 
 
 def measure_posterior() -> list[Target]:
-    """Independent draws of the posterior on the same data, and predictions averaged over them."""
+    """Independent posterior draws on the same data, and predictions averaged over them."""
     rows, targets = [], []
     for name in ("Bernoulli, dense", "linear, svd", "quadratic", "Gaussian naive"):
         case = cases()[name]
@@ -145,7 +145,7 @@ def measure_posterior() -> list[Target]:
         rows.append((name, *map(seconds, found.values()), f"{peer / closed:.2f}", f"{peer / draws:.2f}", f"{gap:.0e}"))
         targets.append(Target(f"{name}: posterior and its predictions", peer / closed, 1.0, agreed=gap < CLOSE))
     print_table(
-        "fit + predict with the posterior thrown in; seconds",
+        "fit + predict with the whole posterior; seconds",
         ("", "scikit-learn", "closed form", f"{DRAWS} draws", "ratio", "of draws", "gap"),
         rows,
         "scikit-learn: its point estimate. Closed form: posterior_predictive, all parameters integrated out. Draws: exact, "
@@ -172,7 +172,7 @@ def _with_default_prior(name: str) -> Callable[[Any], Any]:
 
 
 class Sampled(NamedTuple):
-    """Runs of one sampler: means of the weights and their Monte Carlo errors, and effective draws a second."""
+    """Runs of one sampler: means of the weights and their Monte Carlo errors, and effective draws per second."""
 
     mean: np.ndarray
     error: np.ndarray
@@ -252,7 +252,7 @@ def _few_labels(name: str, plan: str, seed: int) -> tuple[float, float]:
     weight = np.where(known, 1.0, 0.1) if "weight" in plan else None
     partly = train._replace(labels=np.where(known, np.asarray(train.labels), -1), weight=weight)
     data = take(train, known) if plan == LABELLED_ONLY else partly
-    gibbs = {"num_warmup": 100, "num_samples": 100, "num_chains": 2}
+    gibbs: dict[str, Any] = {"num_warmup": 100, "num_samples": 100, "num_chains": 2}
     method, options = ("gibbs", gibbs) if "Gibbs" in plan else ("em", {"num_starts": 1})
     model = MODELS[name](data)
     scores = score(model, fit(model, data, method, seed=seed, **options), test)
@@ -260,7 +260,7 @@ def _few_labels(name: str, plan: str, seed: int) -> tuple[float, float]:
 
 
 def _inked(digits: Any) -> Any:
-    """The pixels with ink in one digit of twenty or more: the others are constant among few rows."""
+    """The pixels with ink in at least one digit of twenty; the others may be constant in a few rows."""
     from models import load_data
 
     inked = [name for name, share in zip(digits.columns, (digits.x > 0).mean(0), strict=True) if share > 0.05]

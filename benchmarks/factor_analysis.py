@@ -3,8 +3,8 @@
 - *em*: 20,000 × 100 of 10 factors, to the log-likelihood that scikit-learn ends with at its default stop and at a tight one,
   by its ``lapack`` and its ``randomized`` decomposition; each from its own start. The zoo's time holds the fit, with the
   result tree (scores and log-likelihood of every row), compiled.
-- *growth*: seconds an iteration and memory beyond the data, to 1,000,000 × 50 of 5 factors.
-- *samplers*: effective draws a second of the slowest functional, see `benchmarks.factor_samplers`.
+- *growth*: seconds per iteration and memory beyond the data, to 1,000,000 × 50 of 5 factors.
+- *samplers*: effective draws per second of the slowest functional, see `benchmarks.factor_samplers`.
 """
 
 import time
@@ -61,7 +61,7 @@ def _seconds(function: Callable[[], Any], index: int) -> float:
 
 
 def _maximum(data: Any, tol: float) -> Any:
-    """The zoo's result, from the table on: building the model is one more pass over it."""
+    """The zoo's result, including the construction of the model, which is one more pass over the table."""
     from inference import fit
     from models import MODELS
 
@@ -98,7 +98,7 @@ def measure_em() -> list[Target]:
 
 
 def with_peak(run: Callable[[], Any]) -> tuple[Any, float]:
-    """(what it returns, MB by which the process grew at its largest meanwhile)."""
+    """(the return value, peak growth of the process in MB)."""
     import threading
 
     import psutil
@@ -147,7 +147,7 @@ def measure_growth() -> list[Target]:
         rows,
         "peak: of the process, sampled, beyond what it held with the data; compiling is in it, and the copy on the device.",
     )
-    return [Target("factor analysis, seconds a row: 100,000 over 1,000,000", 10 * spent[100_000] / spent[1_000_000], 0.8)]
+    return [Target("factor analysis, seconds per row: 100,000 over 1,000,000", 10 * spent[100_000] / spent[1_000_000], 0.8)]
 
 
 PARTS: Mapping[str, Callable[[], list[Target]]] = {

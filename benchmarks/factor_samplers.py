@@ -1,9 +1,9 @@
 """Samplers of factor analysis on one posterior: the zoo's NUTS and Gibbs, and PyMC with nutpie.
 
 ``wine`` in its own units, two factors, the zoo's default prior, 4 chains in double precision on the same cores. PyMC's program
-is run twice: with the scores of all rows among what is sampled, as a factor model is usually written, and with them summed
-out into a dense Gaussian, so that what summing out gains and what the rest gains can be told apart. The rest: the zoo's NUTS
-reads D + 1 weighted rows in the place of all, and adapts a dense mass matrix where nutpie adapts a diagonal one. All chains of
+runs twice: with the scores of all rows sampled, as a factor model is usually written, and with them integrated out into a dense
+Gaussian. This separates the gain of integrating out from the other gains: the zoo's NUTS reads D + 1 weighted rows instead of
+all, and adapts a dense mass matrix where nutpie adapts a diagonal one. All chains of
 all samplers start at the probabilistic principal components of every second row, columns standardised, with scores by least
 squares (at their conditional mode gradients are 0, which nutpie refuses); each sampler adapts in its own way, with its own
 defaults (target acceptance 0.8, depth 10).
@@ -73,7 +73,7 @@ def start_of(x: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
 
 
 def sample_zoo(method: str, seeds: list[int], folder: str) -> dict[str, Any]:
-    """The zoo's NUTS or Gibbs, one run a seed; draws go to ``folder``."""
+    """The zoo's NUTS or Gibbs, one run per seed; draws go to ``folder``."""
     data, _ = build()
     start, _ = start_of(data.x)
     return sampled_by_zoo(lambda: build()[1], data, start, method, seeds, folder, NUM_CHAINS, NUM_WARMUP, NUM_SAMPLES[method])

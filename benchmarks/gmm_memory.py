@@ -1,8 +1,8 @@
 """Peak memory of EM beyond the data, zoo and scikit-learn, each in a process of its own.
 
-The data are loaded and the libraries imported; then the high-water mark of the resident memory is put back to the memory
-resident now, five iterations are run, and the rise of the mark is what the fit needed: copies of the data, compilation,
-blocks, the final evaluation and the result. (``ru_maxrss`` would not do: a child inherits its parent's.)
+The data are loaded and the libraries imported. Then the high-water mark of resident memory is reset, and five iterations are
+run. The rise of the mark is what the fit needed: copies of the data, compilation, blocks, the final evaluation and the result.
+(``ru_maxrss`` cannot be used: a child inherits its parent's.)
 """
 
 from pathlib import Path
@@ -36,7 +36,7 @@ def rise(library: str) -> dict[str, Any]:
 
 
 def measure_memory() -> list[Target]:
-    """The zoo held to its bound, scikit-learn beside it."""
+    """The zoo against its bound, with scikit-learn for comparison."""
     found = {library: child.call(rise, {"library": library}) for library in ("sklearn", "zoo")}
     gap = abs(found["sklearn"]["log_likelihood"] - found["zoo"]["log_likelihood"])
     rows = [(library, f"{one['before']:.0f}", f"{one['rise']:.0f}") for library, one in found.items()]

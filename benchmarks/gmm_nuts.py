@@ -1,12 +1,12 @@
 """NUTS on the marginal mixture against PyMC with nutpie, and the zoo's Gibbs sampler against its NUTS.
 
 500 rows of two columns, three components, diagonal covariances, 4 chains of 1000 + 1000 iterations in double precision, on the
-same cores; the zoo runs as its command line does, with a CPU device a chain for NUTS and a core for Gibbs. All chains of all
-samplers start at the moments of the groups that the data were drawn from; each sampler adapts in its own way, with its own
+same cores; the zoo runs as from its command line, with one CPU device per chain for NUTS and one per core for Gibbs. All chains
+start at the moments of the groups that the data were drawn from; each sampler adapts in its own way, with its own
 defaults (target acceptance 0.8, depth 10).
 
 The yardstick is the smallest bulk effective sample size over the symmetry-free functionals, per second. Functionals of all
-draws, PyMC's too, are computed by `inference.evaluate`; those that are constant are left out. Two clocks:
+draws, PyMC's too, are computed by `inference.engine.evaluate`; those that are constant are left out. Two clocks:
 
 - *end to end*, in a fresh process without any compilation cache, libraries imported: for the zoo from the building of the
   model to the result tree (functionals, relabelling and diagnostics included), for PyMC from the building of the model to the
@@ -69,7 +69,7 @@ def build(dataset: Mapping[str, Any]) -> tuple[Any, Any, dict[str, np.ndarray]]:
 
 
 def sample_zoo(dataset: dict[str, Any], method: str, seeds: list[int], folder: str) -> dict[str, Any]:
-    """The zoo's NUTS or Gibbs, one run a seed; draws go to ``folder``."""
+    """The zoo's NUTS or Gibbs, one run per seed; draws go to ``folder``."""
     data, _, start = build(dataset)
     return sampled_by_zoo(lambda: build(dataset)[1], data, start, method, seeds, folder, NUM_CHAINS, NUM_WARMUP, NUM_SAMPLES)
 
@@ -151,7 +151,7 @@ def _targets(name: str, found: Mapping[str, Rates], agreed: Mapping[str, bool]) 
 
 
 def measure_nuts() -> list[Target]:
-    """The separated groups are held to the targets; the overlapping ones, where mixing is hard, are shown beside them."""
+    """Separated groups, with targets, and overlapping groups, where mixing is hard, without."""
     targets = measure_dataset("separated", REPEATS)
     for target in measure_dataset("overlapping", 1):
         text = f"{target.value:.2f} ×" if target.agreed else "answers differ"

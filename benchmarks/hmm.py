@@ -1,12 +1,12 @@
-"""Hidden Markov models against hmmlearn and dynamax, part by part: EM, Viterbi, one very long sequence, lanes, samplers.
+"""Hidden Markov models against hmmlearn and dynamax, part by part: EM, Viterbi, one very long sequence, bins, samplers.
 
 - *em*: 200 sequences of 500 symbols, S = 10, V = 50, 20 iterations from one start under a flat prior: against hmmlearn's
   ``scaling`` and ``log`` implementations, and against dynamax. The zoo's time is that of ``fit``, compiled, with its results.
-  dynamax brings many packages and is in no extra: ``--with dynamax`` has it measured, without it is left out.
+  dynamax has many dependencies and is in no extra: use ``--with dynamax`` to include it.
 - *viterbi*: the most probable paths of the same sequences at the same parameters.
 - *long*: one sequence of 1,000,000, S = 3 and 10: forward and backward, and Viterbi.
-- *layout*: sequences of unequal lengths side by side against packed in lanes, and as many steps in rows of one length.
-- *samplers*: effective draws a second of the slowest functional, forward filtering and backward sampling against NUTS.
+- *layout*: sequences of unequal lengths side by side against packed, and the same number of steps in rows of equal length.
+- *samplers*: effective draws per second of the slowest functional, forward filtering and backward sampling against NUTS.
 """
 
 import importlib.util
@@ -36,7 +36,7 @@ class Case(NamedTuple):
 
 
 def case(num_rows: int, length: int, num_states: int, num_symbols: int, seed: int = 0) -> Case:
-    """Sequences of a chain with sparse transitions and emissions, and a start that knows nothing of it."""
+    """Sequences of a chain with sparse transitions and emissions, and an unrelated start."""
     rng = np.random.default_rng(seed)
     start, transition = rng.dirichlet(np.ones(num_states)), rng.dirichlet(np.full(num_states, 0.3), num_states)
     emission = rng.dirichlet(np.full(num_symbols, 0.2), num_states)
@@ -60,7 +60,7 @@ def _drawn(rng: np.random.Generator, probs: np.ndarray) -> np.ndarray:
 def data_of(given: Case) -> Any:
     """The sequences as the zoo reads them."""
     from models.data import Data
-    from models.documents import Sequences
+    from models.data.documents import Sequences
 
     number, length = given.x.shape
     words = tuple(f"w{v}" for v in range(given.num_symbols))
@@ -105,7 +105,7 @@ def _dynamax(given: Case) -> Callable[[], float]:
             )
             x = jnp.asarray(given.x)[..., None]
             _, trace = model.fit_em(params, properties, x, num_iters=ITERATIONS, verbose=False)
-            # Its trace has the log density of flat Dirichlet priors in it: of S + 1 rows of S, and S of V probabilities.
+            # Its trace includes the log density of flat Dirichlet priors: S + 1 rows of S probabilities, and S rows of V.
             return float(trace[-1]) - (size + 1) * gammaln(size) - size * gammaln(given.num_symbols)
 
     return run
@@ -170,12 +170,12 @@ def measure_viterbi() -> list[Target]:
     ratio = median(found["hmmlearn"]) / median(found["zoo"])
     rows = [(name, f"{median(times):.4f}") for name, times in found.items()]
     print_table("Viterbi, 200 × 500, S = 10, seconds", ("", "seconds"), rows)
-    # Paths that are worth the same may differ: sums in another order round otherwise.
+    # Equally probable paths may differ: sums in another order round differently.
     return [Target("hmm, Viterbi, against hmmlearn", ratio, 1.0, agreed=abs(worth - theirs) < 1e-12 * abs(theirs))]
 
 
 def _viterbi() -> Callable[..., Any]:
-    from models.chain import viterbi
+    from models.chains.latent import viterbi
 
     return viterbi
 
@@ -185,8 +185,8 @@ def _chain(given: Case) -> Any:
     import jax
     import jax.numpy as jnp
 
-    from models.chain import Chain
-    from models.lanes import side_by_side
+    from models.chains.latent import Chain
+    from models.rows.packing import side_by_side
 
     with jax.enable_x64(True):
         start, transition, emission = (jnp.log(jnp.asarray(value)) for value in given.start.values())
@@ -218,7 +218,7 @@ def _of_one_sequence(given: Case) -> tuple[dict[str, float], bool]:
     """Seconds of both, and whether they agree."""
     import jax
 
-    from models.chain import chain
+    from models.chains.latent import chain
 
     local, model, x = _chain(given), peer(given, "scaling", 1), given.x.reshape(-1, 1)
     with jax.enable_x64(True):
@@ -237,12 +237,12 @@ def _of_one_sequence(given: Case) -> tuple[dict[str, float], bool]:
 
 
 def measure_layout() -> list[Target]:
-    """Side by side against packed in lanes, by how much lengths differ; and as many steps in rows of one length."""
+    """Side by side against packed, by how much lengths differ; and the same number of steps in rows of equal length."""
     import jax
     import jax.numpy as jnp
 
-    from models.chain import chain
-    from models.lanes import laid_out, packed, side_by_side
+    from models.chains.latent import chain
+    from models.rows.packing import laid_out, packed, side_by_side
 
     smooth = jax.jit(partial(chain.mean, jax.random.PRNGKey(0)))
 
@@ -255,29 +255,29 @@ def measure_layout() -> list[Target]:
         with jax.enable_x64(True):
             given = _chain(case(400, int(lengths.max()), 10, 50))
             apart = side_by_side(jnp.asarray(lengths), int(lengths.max()))
-            lanes = jax.tree.map(jnp.asarray, packed(lengths)) or apart
+            packing = jax.tree.map(jnp.asarray, packed(lengths)) or apart
             layouts = {
-                "side by side": given._replace(lanes=apart),
-                "packed": given._replace(lanes=lanes, emission=laid_out(lanes, jnp.swapaxes(given.emission, 0, 1))),
+                "side by side": given._replace(packing=apart),
+                "packed": given._replace(packing=packing, emission=laid_out(packing, jnp.swapaxes(given.emission, 0, 1))),
                 "one length": _chain(case(int(lengths.sum() / lengths.mean().round()), int(lengths.mean().round()), 10, 50)),
             }
             runs = {name: partial(run, local) for name, local in layouts.items()}
             for once in runs.values():
                 once()
             found = interleave({name: partial(_seconds, once) for name, once in runs.items()}, REPEATS)
-        waste = (lengths.max() * len(lengths) / lengths.sum(), lanes.extent.steps * lanes.extent.lanes / lengths.sum())
+        waste = (lengths.max() * len(lengths) / lengths.sum(), packing.extent.steps * packing.extent.bins / lengths.sum())
         times = [median(found[name]) for name in layouts]
         rows.append((f"{spread}", *(f"{value:.2f}" for value in waste), *(f"{value:.3f}" for value in times)))
     print_table(
         "layout: 400 sequences of log-normal lengths about 200, S = 10, expected states, seconds",
-        ("sd of log length", "cells a step, side by side", "packed", "side by side", "packed", "of one length"),
+        ("sd of log length", "cells per step, side by side", "packed", "side by side", "packed", "of one length"),
         rows,
     )
     return []
 
 
 def measure_samplers() -> list[Target]:
-    """Effective draws a second, of the functional that mixes slowest."""
+    """Effective draws per second, of the functional that mixes slowest."""
     from inference import compare, fit
     from models import MODELS
 

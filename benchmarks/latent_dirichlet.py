@@ -1,12 +1,12 @@
 """The topic model's collapsed Gibbs sampler against tomotopy (C++) and lda (Cython), at equal priors, none of them learnt.
 
-Tokens a second are tokens times sweeps by seconds of processor time (all threads of the process), so that other work on the
-machine counts less; every library runs on one core. tomotopy and lda are in the extra ``bench``.
+Tokens per second are tokens times sweeps, divided by seconds of processor time (all threads of the process), so that other work
+on the machine matters less. Every library runs on one core. tomotopy and lda are in the extra ``bench``.
 
 - *sampler*: Reuters (84,010 tokens, 395 stories, from ``lda``) and a generated corpus of ten million tokens, K = 20, 100, 1000,
   α = 0.1, η = 0.01. Sweeps before the clock starts, and those under it, are equal in all libraries; the log joint of the words
   and the last topics must agree within 1 %. Set-up of a call is within the zoo's time.
-- *chains*: two chains on two threads against one after another, by the wall clock.
+- *chains*: two chains on two threads against one after the other, by the wall clock.
 - *sharded*: the partially collapsed sampler, whose shards of documents run on threads, against one fully collapsed chain.
 - *likelihood*: log p(w, z) of Reuters at K = 20 after 500 sweeps, five seeds of every library.
 - *kernels*: the kernel for few topics against that for many, by K: where the rule of `token_sampler` comes from.
@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 from benchmarks import topic_minibatch, topic_variational
 from benchmarks.measure import Target, interleave, median, print_table
 from benchmarks.topic_libraries import ALPHA, ETA, PEERS, Run, generated, reuters, sharded, zoo
-from models.token_sampler import start_chain, swept_chains, topic_prior
-from models.tokens import Corpus, log_joint
+from models.topics.sampling.chains import start_chain, swept_chains, topic_prior
+from models.topics.sampling.corpus import Corpus, log_joint
 
 AGREEMENT = 0.01  # relative, of log joints
 
@@ -77,7 +77,7 @@ def _speeds(name: str, corpus: Corpus, num_topics: int, plan: Plan, peers: tuple
 
 
 def measure_sampler() -> list[Target]:
-    """Tokens a second on one core."""
+    """Tokens per second on one core."""
     rows: list[Any] = []
     targets: list[Target] = []
     small = reuters()
@@ -89,7 +89,7 @@ def measure_sampler() -> list[Target]:
         found = _speeds("generated", large, num_topics, plan, ("tomotopy",))
         rows, targets = rows + found[0], targets + found[1]
     print_table(
-        "sweeps on one core, million tokens a second of processor time",
+        "sweeps on one core, million tokens per second of processor time",
         ("corpus", "", "speed", "ratio", "log joint / token"),
         rows,
         "Clock after 200 sweeps (K = 1000: 60) of Reuters, after 10 of ten million tokens.",
@@ -119,14 +119,14 @@ def measure_chains() -> list[Target]:
         "two chains, Reuters, seconds",
         ("", "one thread, wall", "processor", "two threads, wall", "processor", "ratio"),
         rows,
-        "ratio: of wall clocks. Where other work takes a core it says nothing: processor times that are equal say that chains "
-        "neither wait for each other nor slow each other.",
+        "ratio: of wall clocks. It means nothing while other work occupies a core; equal processor times then still show that "
+        "chains neither wait for each other nor slow each other down.",
     )
     return targets
 
 
 def measure_sharded() -> list[Target]:
-    """Tokens a second of one chain: fully collapsed, and partially collapsed on one thread and two."""
+    """Tokens per second of one chain: fully collapsed, and partially collapsed on one thread and two."""
     rows, targets = [], []
     for name, corpus, sizes, plan in (
         ("Reuters", reuters(), (20, 100, 1000), Plan(100, 20, 7)),
@@ -154,17 +154,17 @@ def measure_sharded() -> list[Target]:
                 ratio = walls["sharded, 2 threads"] / walls["sharded, 1 thread"]
                 targets.append(Target(f"partially collapsed Gibbs on two cores, {name}, K = {num_topics}", ratio, 1.8))
     print_table(
-        "one chain, million tokens a second",
+        "one chain, million tokens per second",
         ("corpus", "", "of processor time", "of wall clock", "log joint / token"),
         rows,
-        "Log joints after as many sweeps: what the partially collapsed chain is behind. Where other work takes a core, walls "
-        "say nothing.",
+        "Log joints after equally many sweeps show how far the partially collapsed chain is behind. Wall clocks mean nothing "
+        "while other work occupies a core.",
     )
     return targets
 
 
 def measure_likelihood() -> list[Target]:
-    """Log p(w, z) of all libraries, one function of their counts, after as many sweeps: level within their seeds' spread."""
+    """Log p(w, z) of all libraries, by one function of their counts, after equally many sweeps; to agree within the seeds."""
     corpus, num_topics, sweeps, seeds = reuters(), 20, 500, range(1, 6)
     here = {peer: make for peer, make in PEERS.items() if importlib.util.find_spec(peer) is not None}
     libraries: dict[str, Callable[..., Run]] = {"zoo": zoo, "zoo, sharded": sharded, **here}
@@ -211,7 +211,7 @@ def measure_kernels() -> list[Target]:
             )
             speeds = [len(corpus.word) * plan.timed / median(times) / 1e6 for times in found.values()]
             rows.append((f"{name}, K = {num_topics}", *(f"{speed:.2f}" for speed in speeds)))
-    print_table("million tokens a second of processor time", ("", "few topics", "many topics"), rows)
+    print_table("million tokens per second of processor time", ("", "few topics", "many topics"), rows)
     return []
 
 

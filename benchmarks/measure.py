@@ -16,7 +16,7 @@ CONSOLE = Console(width=80, highlight=False)
 
 
 class Target(NamedTuple):
-    """One number that the benchmark is held to."""
+    """One number that the benchmark must reach."""
 
     name: str
     value: float
@@ -66,7 +66,7 @@ def print_header() -> None:
     CONSOLE.print(" · ".join(f"{package} {version(package)}" for package in PACKAGES))
     load = os.getloadavg()[0]
     if load > 0.5:
-        busy = f"load average {load:.1f}: other work shares the cores, and the ratios are not to be trusted."
+        busy = f"load average {load:.1f}: other work shares the cores, so do not trust the ratios."
         CONSOLE.print(f"{busy} Threads of a matrix library that wait for each other slow the peer more than the zoo.")
 
 

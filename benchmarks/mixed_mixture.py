@@ -2,7 +2,7 @@
 
 - *em*: 5000 rows of 4 numbers and 6 categories, complete and with a tenth of the cells missing, maximum likelihood, 100
   iterations after the compiling call. StepMix's first iteration gives the start of both. The log-likelihoods must agree.
-- *growth*: seconds an iteration and memory beyond the data, from 10,000 to 1,000,000 rows.
+- *growth*: seconds per iteration and memory beyond the data, from 10,000 to 1,000,000 rows.
 """
 
 import time
@@ -148,11 +148,11 @@ def measure_growth() -> list[Target]:
         del data, model, tree
     print_table(
         "growth with the rows: 20 EM iterations",
-        ("rows", "seconds", "µs a row and iteration", "data, MB", "growth of the process, MB"),
+        ("rows", "seconds", "µs per row and iteration", "data, MB", "growth of the process, MB"),
         rows,
     )
     per_row = spent[1_000_000] / spent[100_000] / 10
-    return [Target("mixed mixture, time a row: 100,000 rows over 1,000,000", 1 / per_row, 0.8)]
+    return [Target("mixed mixture, time per row: 100,000 rows over 1,000,000", 1 / per_row, 0.8)]
 
 
 PARTS: Mapping[str, Callable[[], list[Target]]] = {"em": measure_em, "growth": measure_growth}

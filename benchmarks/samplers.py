@@ -42,11 +42,12 @@ def sampled_by_zoo(
     build: Callable[[], Any], data: Any, start: Draws, method: str, seeds: list[int], folder: str,
     num_chains: int, num_warmup: int, num_samples: int,
 ) -> dict[str, Any]:  # fmt: skip
-    """In a fresh process: the zoo's NUTS or Gibbs, a run and a model of its own a seed; draws of ``start``'s sites are kept."""
+    """In a fresh process: the zoo's NUTS or Gibbs, one run and model per seed; draws of ``start``'s sites are kept."""
     import jax
 
     preload("arviz_stats", *(f"inference.{name}" for name in ("diagnostics", "fitting", "gibbs", "nuts")))
     from inference import fit
+    from inference.results.triangles import sites_of
 
     jax.config.update("jax_num_cpu_devices", num_chains if method == "nuts" else 2)
     end_to_end, sampling = [], []
@@ -58,7 +59,7 @@ def sampled_by_zoo(
         )  # fmt: skip
         end_to_end.append(time.perf_counter() - clock)
         sampling.append(tree.attrs["warmup_seconds"] + tree.attrs["run_seconds"])
-        save(folder, seed, {name: np.asarray(tree["posterior"][name]) for name in start})
+        save(folder, seed, sites_of(tree, "posterior"))
     return {"end_to_end": end_to_end[0], "sampling": sampling[1:]}
 
 
@@ -75,8 +76,8 @@ def run_process(
 
 def functionals_of(model: Any, data: Any, draws: Draws) -> Draws:
     """The zoo's functionals at anybody's draws, one entry a number: (chain, draw)."""
-    from inference.evaluate import evaluate
-    from inference.fitting import as_arrays, x64
+    from inference.engine.evaluate import evaluate
+    from inference.fitting.prepare import as_arrays, x64
 
     chains, samples = next(iter(draws.values())).shape[:2]
     flat = {name: value.reshape(-1, *value.shape[2:]) for name, value in draws.items()}

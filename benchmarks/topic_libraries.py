@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from models.sharded_topics import sharded_sweeps, start_sharded
-from models.token_sampler import start_chain, swept, topic_prior
-from models.tokens import Corpus, TopicCounts, corpus_of_counts, counted
+from models.topics.sampling.chains import start_chain, swept, topic_prior
+from models.topics.sampling.corpus import Corpus, TopicCounts, corpus_of_counts, counted
+from models.topics.sampling.partially_collapsed import sharded_sweeps, start_sharded
 
 ALPHA, ETA = 0.1, 0.01
 

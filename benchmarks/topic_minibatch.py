@@ -22,10 +22,11 @@ from threadpoolctl import threadpool_limits
 from benchmarks.measure import Target, interleave, median, print_table
 from benchmarks.topic_libraries import ALPHA, ETA, generated
 from benchmarks.topic_variational import counts_of
-from inference import minibatch, perplexity
-from inference.chains import drive
-from inference.fitting import as_arrays, x64
-from inference.progress import Silent
+from inference import perplexity
+from inference.engine.driver import drive
+from inference.fitting.prepare import as_arrays, x64
+from inference.methods import svi as minibatch
+from inference.runtime.progress import Silent
 from models import MODELS, Data
 
 BATCH, FORGETTING, DELAY = 64, 0.7, 1.0
@@ -46,7 +47,7 @@ Passes = Callable[[int], np.ndarray]  # more passes over the corpus -> λ (K, V)
 
 
 def zoo(counts: Any, start: np.ndarray, turns: int) -> Passes:
-    """The steps of `inference.minibatch` by the library's own loop."""
+    """The steps of `inference.methods.svi` by the library's own loop."""
     data = Data("counts", counts, tuple(map(str, range(counts.shape[1]))))
     model = MODELS["latent_dirichlet"](data, num_topics=TOPICS, topic_concentration=ALPHA, word_concentration=ETA)
     arrays = as_arrays((dict(model.hyper), dict(model.prior), model.rows(data), np.asarray(DELAY), np.asarray(FORGETTING)))

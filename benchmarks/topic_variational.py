@@ -2,9 +2,9 @@
 
 Both climb one bound, of Dirichlet distributions of documents and topics, from one start of the topics, in double precision,
 with concentrations α = 0.1 and η = 0.01 that are not learnt. A sweep of the zoo updates documents several times
-(`inference.settle`) and topics once, and brings the bound with it. A round of scikit-learn's repeats the documents, from a
-random start, until they change little; its bound is computed with the clock stopped. They end in optima that need not be the
-same: the target counts where the zoo's is not the lower one. Time is that of the sweeps or rounds until the
+(`inference.engine.local_ascent`) and topics once, and brings the bound with it. A round of scikit-learn's repeats the
+documents, from a random start, until they change little; its bound is computed with the clock stopped. They end in optima that
+need not be the same: the target counts where the zoo's is not the lower one. Time is that of the sweeps or rounds until the
 bound is first within 1e-4 of the lower one of both last bounds, which both then pass; set-up and compilation are left out.
 """
 
@@ -20,13 +20,14 @@ from scipy.special import digamma
 from threadpoolctl import threadpool_limits
 
 from benchmarks.measure import Target, interleave, median, print_table
-from inference import cavi, optimise
-from inference.chains import drive
-from inference.fitting import as_arrays, x64
-from inference.progress import Silent
+from inference.engine import fixed_point as optimise
+from inference.engine.driver import drive
+from inference.fitting.prepare import as_arrays, x64
+from inference.methods import cavi
+from inference.runtime.progress import Silent
 from models import MODELS, Data
-from models.base import at_mean
-from models.tokens import Corpus
+from models.algebra import at_mean
+from models.topics.sampling.corpus import Corpus
 
 ALPHA, ETA = 0.1, 0.01
 CLOSE = 1e-4  # relative, of bounds
@@ -111,7 +112,7 @@ def zoo(case: Case, shared: Zoo, index: int) -> Climbed:
     }
     T = jax.jit(jax.vmap(partial(at_mean, shared.algebra, key)))(nu)
     lowest, no = jnp.full(1, -jnp.inf), jnp.zeros(1, bool)
-    state = optimise.Climb(T, nu, ~no, ~no, no, lowest, no, no, T, lowest)
+    state = optimise.Climb(T, T, nu, ~no, ~no, no, lowest, lowest, no, no, T, lowest)
     run = partial(drive, optimise.step, (shared.algebra, cavi.METHOD), shared.arrays, key, state)
     run(1, Silent(), "iterating")
     wall, processor = time.perf_counter(), time.process_time()

@@ -3,6 +3,6 @@
 import sys
 
 if __name__ == "__main__":
-    from inference.shell import guarded, run_main
+    from inference.cli.main import guarded, run_main
 
     sys.exit(guarded(run_main, sys.argv[1:]))

@@ -1,24 +1,32 @@
-"""``python -m inference.support``: the model × method table of the README, made from the code."""
+"""``python -m inference.support``: writes the tables of methods and models in the README, from the code."""
 
 import re
 import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from inference import METHODS
+from inference.methods import METHODS
 from models.base import Model
-from models.data import ZooError, load_data
-from models.documents import documents
+from models.data.documents import documents
+from models.data.table import ZooError
+from models.reading.load import load_data
 
 BEGIN, END = "<!-- support table: python -m inference.support -->", "<!-- end of support table -->"
 
 
+class Example(NamedTuple):
+    """A model on small data, and the rows that it reads."""
+
+    model: Model
+    rows: Any
+
+
 def support_table() -> str:
-    """Two Markdown tables: the methods by their verbs, and which of them run on which model."""
+    """Two Markdown tables: the verbs of each method, and which methods run on which model."""
     from models import MODELS
 
     lines = ["| method | parameters | latents |", "|---|---|---|"]
@@ -27,31 +35,46 @@ def support_table() -> str:
         lines.append(f"| `{method}` | {parameters} | {latents} |")
     lines += ["", f"| model | {' | '.join(f'`{method}`' for method in METHODS)} |", "|---" * (len(METHODS) + 1) + "|"]
     for name, build in MODELS.items():
-        algebras = [_example(build, size).algebra for size in (2, 3)]
-        lines.append(f"| `{name}` | {' | '.join(_cell(path, algebras) for path in METHODS.values())} |")
+        examples = [_example(build, size) for size in (2, 3)] + _flat(build)
+        lines.append(f"| `{name}` | {' | '.join(_cell(path, examples) for path in METHODS.values())} |")
     own = " | ".join("yes" if _verbs(path) is None else "–" for path in METHODS.values())
     return "\n".join([*lines, f"| your own program | {own} |"])
 
 
-def _cell(path: str, algebras: list[Any]) -> str:
-    """Whether a method takes a model with two classes and with more, by what it says of their algebras."""
-    refuses = getattr(import_module(path), "refuses", lambda algebra: None)
-    two, more = (refuses(algebra) is None for algebra in algebras)
+def _cell(path: str, examples: list[Example]) -> str:
+    """The cell for one model and method: yes, no, or the condition under which the method runs."""
+    module = import_module(path)
+    if hasattr(module, "where"):
+        return next((found for found in (module.where(*example) for example in examples) if found), "–")
+    if not hasattr(module, "TAKES"):  # a method on the program takes every model
+        return "yes"
+    two, more = (module.TAKES.refuses(model.algebra) is None for model, _ in examples[:2])
     return "yes" if two and more else "two classes" if two else "–"
 
 
-def _example(build: Callable[..., Model], num_classes: int) -> Model:
-    """The model on a small table of zeros and ones with labels, or on documents where it asks for those."""
+def _example(build: Callable[..., Model], num_classes: int, **options: Any) -> Example:
+    """The model on a small table of zeros and ones with labels, or on documents if it needs those; and its rows."""
     labels = [str(n % num_classes) for n in range(12)]
     rows = np.random.default_rng(0).integers(0, 2, (12, 6))
+    data = load_data(rows, labels=labels)
     try:
-        return build(load_data(rows, labels=labels))
+        model = build(data, **options)
     except ZooError:
-        return build(load_data(documents(rows.tolist()), labels=labels))
+        data = load_data(documents(rows.tolist()), labels=labels)
+        model = build(data, **options)
+    return Example(model, model.rows(data))
+
+
+def _flat(build: Callable[..., Model]) -> list[Example]:
+    """The model under a flat prior, if it allows one."""
+    try:
+        return [_example(build, 2, prior="flat")]
+    except ZooError:
+        return []
 
 
 def _verbs(path: str) -> tuple[str, str] | None:
-    """The pair of verbs of a method on the algebra; None for one on the program."""
+    """The pair of verbs of a method on the algebra; None for a method on the program."""
     module = import_module(path)
     if hasattr(module, "VERBS"):
         parameters, latents = module.VERBS
@@ -64,7 +87,7 @@ def _verbs(path: str) -> tuple[str, str] | None:
 
 
 def in_readme(text: str) -> str:
-    """A README with its support table made anew."""
+    """The text of the README with renewed tables."""
     return re.sub(f"{BEGIN}.*?{END}", lambda _: f"{BEGIN}\n{support_table()}\n{END}", text, flags=re.DOTALL)
 
 

@@ -1,12 +1,13 @@
-"""What is inferred: the models of the zoo, and the data they read. Imports nothing from `inference`.
+"""The models of the zoo and the data they read. Imports nothing from `inference`.
 
-``MODELS`` maps a name to ``build(data, **hyperparameters) -> Model``; it is read from `models.zoo` on first use, so that
-reading a table or printing a help page loads no JAX.
+``MODELS`` maps a name to ``build(data, **options) -> Model``, see `models.zoo`. ``MODELS`` and ``Model`` are imported on first
+use: reading a table or printing a help page does not load JAX.
 """
 
 from typing import TYPE_CHECKING, Any
 
-from models.data import Data, ZooError, load_data
+from models.data.table import Data, ZooError
+from models.reading.load import load_data
 
 if TYPE_CHECKING:
     from models.base import Model

@@ -1,171 +1,185 @@
-"""The model contract: what a model owes so that every method can run it. Read this file first.
+"""The model contract: what a model must provide so that every inference method can run it. Read this file first.
 
 Given its local latent variables ``z``, every model of the zoo is a conjugate exponential family in its parameters ``θ``
 (document 004):
 
     log p(x, z, θ) = < T(θ), prior + Σ_n statistics(x_n, z_n) > − log Z(prior) + constant
 
-The prior is *pseudo-data*: a pytree with exactly the structure of the sufficient statistics. The conditional posterior
-of ``θ`` is therefore ``nu = prior + statistics``, the only update rule of the project. The local step reads ``T(θ)``,
-never ``θ``, so that a point ``T(θ̂)``, an expectation ``E_q[T(θ)]`` and a draw ``T(θ)`` all enter by the same door.
+``T(θ)`` are the sufficient statistics of the parameters, and ``< , >`` is the inner product over all arrays of a pytree.
+
+The prior is *pseudo-data*: a pytree with the same structure as the sufficient statistics. The conditional posterior of
+``θ`` given ``z`` therefore has the natural parameters ``nu = prior + statistics``. This is the only update rule of the
+project. The local step (E-step) reads ``T(θ)``, never ``θ``: EM passes a point ``T(θ̂)``, variational inference an
+expectation ``E_q[T(θ)]``, Gibbs sampling a draw ``T(θ)``, and the model code is the same for all three.
 
 A `Model` is a named tuple of pure functions. Its `Algebra` is hashable and holds no arrays: jitted code takes it as a
-static argument and the arrays (``hyper``, ``prior``, ``rows``) as traced ones, so that a second model of the same shapes
-compiles nothing.
+static argument and the arrays (``hyper``, ``prior``, ``rows``) as traced ones. A second model of equal shapes compiles nothing.
+
+Shapes in comments: N rows, D columns, K components (or classes, states, topics), S draws.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from models.columns import Layout
-from models.data import Data, ZooError, as_data
-
-__all__ = [
-    "Algebra",
-    "Data",
-    "Discriminant",
-    "Family",
-    "Latent",
-    "Linear",
-    "Model",
-    "Permutation",
-    "Reflection",
-    "Rotation",
-    "Symmetry",
-    "ZooError",
-]
+from models.data.columns import Layout
+from models.data.representation import model_html, model_text
+from models.data.table import Data as Data
+from models.data.table import ZooError as ZooError
+from models.reading.load import as_data
 
 Pytree = Any
 Stats = Pytree  # sufficient statistics, and natural parameters of q(θ): the same structure
-Sites = Mapping[str, Any]  # NumPyro site name -> array
+Sites = Mapping[str, Any]  # NumPyro site name -> array: the parameters θ
 Hyper = Mapping[str, Any]  # hyperparameter name -> array
 
 
 class Family(NamedTuple):
-    """A conjugate family q(θ) with natural parameters ``nu``, in the space of the statistics (prior included).
+    """A conjugate family q(θ) with natural parameters ``nu``, a pytree with the structure of the statistics.
 
-    ``mean`` is the gradient of ``log_partition`` (a test), and ``mode`` is taken in the coordinates of the program's
-    sites, where for ``nu`` = statistics alone it is the maximum-likelihood estimate.
+    ``mean`` is the gradient of ``log_partition``; a test checks this. ``mode`` maximises the density of the program's sites.
+    Without a prior (``nu`` = statistics) it is therefore the maximum-likelihood estimate.
     """
 
-    log_partition: Callable[[Stats], Array]  # log ∫ exp <T(θ), nu> dθ, summed over the batch: a scalar
+    log_partition: Callable[[Stats], Array]  # log ∫ exp < T(θ), nu > dθ, summed over the batch: a scalar
     mean: Callable[[Stats], Stats]  # E[T(θ)]
-    mode: Callable[[Stats], Stats]  # T(argmax of the density)
-    sample: Callable[[Array, Stats], Stats]  # (key, nu) -> T(θ) with θ drawn
-    defect: Callable[[Stats], str | None]  # why there is no mode at nu, in words, or None (on the host, NumPy)
+    mode: Callable[[Stats], Stats]  # T(θ) at the mode
+    sample: Callable[[Array, Stats], Stats]  # (key, nu) -> T(θ) of one draw of θ
+    why_no_mode: Callable[[Stats], str | None]  # a message if nu has no mode, otherwise None (on the host, in NumPy)
 
 
 def _as_it_is(z: Pytree) -> Array:
-    value: Array = z
-    return value
+    return z
+
+
+class Reported(NamedTuple):
+    """What a result reports about the latents of each row."""
+
+    part: Callable[[Pytree], Array] = _as_it_is  # z, expected or drawn -> (N, …, K): the reported part
+    # (E[z], local) -> (N,): entropy of the reported probabilities; None if the reported values are not probabilities
+    entropy: Callable[[Pytree, Pytree], Array] | None = None
+    spread: Callable[[Pytree], Array] | None = None  # E[z] -> (N, K): posterior variance, for real-valued latents
+    # a draw z -> of U units within rows, such as tokens: row, kind, number of copies, value drawn; (U,) each
+    units: Callable[[Pytree], tuple[Array, Array, Array, Array]] | None = None
 
 
 class Latent(NamedTuple):
-    """A family of local latent variables with natural parameters ``local``: the same four verbs, one row at a time."""
+    """A family of local latent variables z with natural parameters ``local``: the functions of `Family`, for each row.
+
+    Latents beside a component (`models.latents.hidden`) are integrated out in partition and energy; mode has their mean.
+    """
 
     log_partition: Callable[[Pytree], Array]  # (N,): log Σ_z exp(local)
-    mean: Callable[[Array, Pytree], Pytree]  # (key, local) -> E[z]; the key is not used
-    mode: Callable[[Array, Pytree], Pytree] | None  # (key, local) -> argmax z; the key is not used. None: a mode means nothing
-    sample: Callable[[Array, Pytree], Pytree]  # (key, local) -> z
+    mean: Callable[[Array, Pytree], Pytree]  # (key, local) -> E[z]; ignores the key
+    mode: Callable[[Array, Pytree], Pytree] | None  # (key, local) -> argmax z; ignores the key. None: not defined
+    sample: Callable[[Array, Pytree], Pytree]  # (key, local) -> a draw of z
     energy: Callable[[Pytree, Pytree], Array]  # (z, local) -> (N,): <local, z>
-    # (E[z], local) -> (N,): entropy of the probabilities that are reported; None: what is reported are no probabilities
-    entropy: Callable[[Pytree, Pytree], Array] | None
-    # (key, probabilities (N, …, K) of every latent by itself) -> z, for a start that has groups; None: a model starts otherwise
+    reported: Reported
+    # (key, marginal probabilities (N, …, K)) -> z, to start a fit at groups of rows; None: the model has another start
     independent: Callable[[Array, Array], Pytree] | None = None
-    report: Callable[[Pytree], Array] = _as_it_is  # z, expected or drawn -> (N, …, K): the part of it that is reported
-    spread: Callable[[Pytree], Array] | None = None  # E[z] -> (N, K): variance of what is reported, where it is a number
-    # z drawn -> of every unit that a row is made of: its row, what it is, how often it stands there, the value drawn; (U,) each
-    units: Callable[[Pytree], tuple[Array, Array, Array, Array]] | None = None
-    discrete: bool = True  # whether z takes finitely many values, all of which a label can observe
+    kind: str = "categorical"  # or gaussian, chain, token: selects how results are read (`inference.predictions.views`)
+    enumerable: bool = True  # whether z is one of finitely many values, all of which a label can state
 
 
 class Sampler(NamedTuple):
-    """Gibbs sampling of the latents of given rows with the parameters integrated out: on the host, in NumPy, free of the GIL.
+    """Collapsed Gibbs sampling: the latents of given rows, with parameters integrated out. NumPy on the host, without the GIL.
 
-    A state is a named tuple of arrays and all there is to a chain: taken up again, it goes on as if it had never stopped.
+    A state is a named tuple of arrays. It holds everything about a chain: a chain resumed from its state continues exactly.
     """
 
-    start: Callable[[int, int, Sites | None], Any]  # (seed, chain, where the parameters are or None) -> state
+    start: Callable[[int, int, Sites | None], Any]  # (seed, chain, initial parameters or None) -> state
     advance: Callable[[Any, int], Any]  # (state, sweeps) -> state
     log_joint: Callable[[Any], float]  # state -> log p(x, z), parameters integrated out
-    sites: Callable[[np.random.Generator, Any], dict[str, np.ndarray]]  # the parameters, drawn given the latents of a state
-    # (states of all chains, whether groups may differ) -> the hyperparameters under which their latents are most probable, and
-    # the states with groups in one order
+    # (generator, state) -> a draw of the parameters given the latents of the state, and its log prior density
+    sites: Callable[[np.random.Generator, Any], tuple[dict[str, np.ndarray], float]]
+    # (states of all chains, whether groups get different values) -> the hyperparameters that maximise the probability of the
+    # latents, and the states with their groups in the same order in all chains
     learnt: Callable[[Sequence[Any], bool], tuple[dict[str, np.ndarray], list[Any]]]
 
 
 class Collapsed(NamedTuple):
-    """What a model can do whose parameters integrate out given the latents."""
+    """Collapsed sampling, for models whose parameters can be integrated out given the latents."""
 
-    sampler: Callable[[Hyper, Pytree], Sampler]  # (hyper, rows) -> its sampler
-    # (hyper, rows, threads) -> one with only private parameters integrated out, so that rows are shared out to threads
+    sampler: Callable[[Hyper, Pytree], Sampler]  # (hyper, rows) -> sampler with all parameters integrated out
+    # (hyper, rows, threads) -> sampler with only local parameters integrated out; threads then share the rows
     by_rows: Callable[..., Sampler]
-    prior: Callable[[Hyper, Mapping[str, Stats]], dict[str, Stats]]  # (hyper, a prior of its shapes) -> pseudo-statistics
+    prior: Callable[[Hyper, Mapping[str, Stats]], dict[str, Stats]]  # (hyper, prior of the same shapes) -> pseudo-data
 
 
 class HeldOut(NamedTuple):
-    """How well the units that rows are made of, as tokens, are foretold in rows that no fit has seen; on the host, in NumPy."""
+    """Predictive scores for new rows that consist of units, such as the tokens of documents. NumPy on the host."""
 
-    unit: str  # what a row is made of, in a word
+    unit: str  # name of a unit, such as token
     number: Callable[[Pytree], np.ndarray]  # rows -> (N,): how many units each has
-    total: Callable[[Data], float]  # a table as it was given -> its units, also those that the model does not know
+    total: Callable[[Data], float]  # table -> its number of units, including unknown ones
     # (hyper, draws (S, …), rows, particles, seed, threads) -> (N,): log of the mean over draws of an unbiased estimate of
-    # p(units in their order | shared parameters), private ones integrated out
+    # p(ordered units | shared parameters), local parameters integrated out
     log_probability: Callable[..., np.ndarray]
-    orders: Callable[[Pytree], np.ndarray]  # rows -> (N,): log of how many orders their units have, for log p(x)
-    halves: Callable[[int, Pytree], tuple[Pytree, Pytree]]  # (seed, rows) -> rows of half the units each
-    # (draws (S, …) with the private parameters of the rows, rows) -> (N,): Σ over units of log mean_s p(unit | θ_s)
+    orders: Callable[[Pytree], np.ndarray]  # rows -> (N,): log number of orders of the units (multinomial coefficient)
+    halves: Callable[[int, Pytree], tuple[Pytree, Pytree]]  # (seed, rows) -> each row split at random in two
+    # (draws (S, …) with the local parameters of the rows, rows) -> (N,): Σ over units of log mean_s p(unit | θ_s)
     completion: Callable[[Mapping[str, np.ndarray], Pytree], np.ndarray]
 
 
+class Initial(NamedTuple):
+    """How a method is initialised: from groups of rows, or from a random draw."""
+
+    # (hyper, rows) -> points (N, …, F) that are clustered to start with, NaN where there is no point
+    coordinates: Callable[[Hyper, Pytree], Array] | None = None
+    num_groups: int = 0  # number of clusters
+    draw: Callable[[Hyper, Array], Stats] | None = None  # (hyper, key) -> random nu, for models without groups
+
+
+class Structure(NamedTuple):
+    """Dependence between parameter blocks, for models that are not jointly conjugate, and what can be integrated out."""
+
+    # (prior, T) -> the part of the log prior beyond < T, prior > that couples parameter blocks. It is linear in the T of each
+    # block: its gradient in one block is what the others add to the nu of that block. None: blocks are a-priori independent
+    coupling: "Callable[[Mapping[str, Stats], Mapping[str, Stats]], Array] | None" = None
+    # For blocks that are conjugate only given the other blocks: one algebra per block, with the family and statistics of that
+    # block, whose ``local_natural_parameters`` reads all of T. A sweep updates them in turn. Empty: all blocks at once
+    cycle: "tuple[Algebra, ...]" = ()
+    # Local parameters: names of blocks (and sites) with one entry per row along the leading axis, with the same prior for all
+    # rows, such as the topic proportions of documents. New rows need new entries
+    local: tuple[str, ...] = ()
+    # (hyper, prior of the local blocks, their nu, T, rows, most, close) -> nu of the local blocks after inner CAVI updates of
+    # latents and local parameters, global parameters fixed. Stops after ``most`` updates, or when every row moves by less than
+    # ``close`` on average. An optional faster version of `inference.engine.local_ascent`
+    ascend: Callable[..., dict[str, Stats]] | None = None
+    collapsed: Collapsed | None = None  # None: no collapsed sampler is implemented
+    # nu -> (features -> (N, K): log ∫ p(x, z = k | θ) q(θ | nu) dθ) in closed form; None: computed for each row as a ratio
+    # of two log partitions
+    predictive: Callable[[Stats], Callable[[Pytree], Array]] | None = None
+
+
 class Algebra(NamedTuple):
-    """The conjugate half of a model: pure functions, hashable, without arrays."""
+    """The conjugate form of a model, used by EM, variational inference and Gibbs sampling. Hashable; holds no arrays."""
 
     families: tuple[tuple[str, Family], ...]  # parameter block -> conjugate family
     latent: Latent
-    proper: bool  # False: the flat prior nu = 0, whose constant is dropped
-    features: Callable[[Hyper, Pytree], Pytree]  # (hyper, rows): u(x), what the rows bring, seen from a fixed origin
-    local: Callable[[Stats], Callable[[Pytree], Pytree]]  # T -> (features -> natural parameters of q(z))     [E-step]
-    statistics: Callable[[Array, Pytree, Pytree], Stats]  # (weight (N,), z, features): Σ_n, by block [M-step, with mode]
-    sites: Callable[[Hyper, Stats], dict[str, Array]]  # T of a point -> the program's sites
-    natural: Callable[[Hyper, Sites], Stats]  # the program's sites -> T
-    # (hyper, rows): points (N, …, F) in which a start seeks groups, NaN where there is none
-    coordinates: Callable[[Hyper, Pytree], Array] | None = None
-    num_groups: int = 0  # how many it looks for
-    # nu -> (features -> (N, K): log ∫ p(x, z = k | θ) q(θ | nu) dθ), where there is a short form of the ratio of two log
-    # partitions; None: that ratio is computed row by row
-    predictive: Callable[[Stats], Callable[[Pytree], Array]] | None = None
-    start: Callable[[Hyper, Array], Stats] | None = None  # (hyper, key) -> nu of one start, where there are no groups
-    # (prior, T) -> log density of the prior beyond < T, prior >, which joins blocks of parameters: linear in the T of each, so
-    # that its gradient in one block is what the others add to the nu of that block. None: blocks are independent a priori
-    coupling: "Callable[[Mapping[str, Stats], Mapping[str, Stats]], Array] | None" = None
-    # Where blocks of parameters are conjugate only given the values of the others: one algebra a block, with that block's
-    # family and statistics alone, whose ``local`` reads all of T. A sweep takes them in turn. Empty: all blocks at once.
-    cycle: "tuple[Algebra, ...]" = ()
-    # Blocks with an entry a row along their leading axis, the row's own and alike a priori, named as their sites: rows that
-    # were not fitted have others
-    private: tuple[str, ...] = ()
-    # (hyper, prior and nu of the private blocks, T, rows, most, close) -> their nu after ``most`` updates by expectations at
-    # most, latents and own parameters in turn, or when none moves by more than ``close`` on the average: the sweeps of
-    # `inference.settle`, where a model has a way with rows that stays within the cache
-    settle: Callable[..., dict[str, Stats]] | None = None
-    collapsed: Collapsed | None = None  # its parameters integrated out, where somebody wrote that down
+    proper: bool  # False: flat prior, nu = 0, without a normalising constant
+    features: Callable[[Hyper, Pytree], Pytree]  # (hyper, rows) -> u(x): what statistics are computed from
+    # E-step: T -> (features -> natural parameters ``local`` of q(z))
+    local_natural_parameters: Callable[[Stats], Callable[[Pytree], Pytree]]
+    # (weight (N,), z, features) -> Σ_n weight_n statistics(x_n, z_n), by block; the M-step is the mode of prior + these
+    statistics: Callable[[Array, Pytree, Pytree], Stats]
+    sites: Callable[[Hyper, Stats], dict[str, Array]]  # T(θ) -> θ as the sites of the program
+    natural: Callable[[Hyper, Sites], Stats]  # θ as the sites of the program -> T(θ)
+    initial: Initial
+    structure: Structure = Structure()
 
 
 class Linear(NamedTuple):
-    """Log p(x, k) or log p(x | k) of component k = bias_k + Σ_f < weights[f]_k, φ_f(x) > + a part that no component enters."""
+    """Log p(x, k) or log p(x | k), linear in features φ of x: bias_k + Σ_f < weights[f]_k, φ_f(x) > + terms free of k."""
 
     bias: Array  # (K,)
     weights: dict[str, Array]  # feature -> (K, ...)
 
 
 class Discriminant(NamedTuple):
-    """How log densities are linear in features of the row: what a classifier's log-odds are made of."""
+    """Log densities as linear functions of features: the log-odds of a classifier, feature by feature."""
 
     linear: Callable[[Hyper, Sites], Linear]
     features: Callable[[Pytree], dict[str, Array]]  # rows -> feature -> (N, ...)
@@ -173,25 +187,33 @@ class Discriminant(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """A column given the component (K entries), or given what is observed of its rows (N entries)."""
+    """Mean and variance of a column: given the component (K entries), or given the observed cells of each row (N entries)."""
 
-    mean: Array  # (N,); (N, levels): probabilities, of a column of categories
-    variance: Array | None  # (N,); None for a column of categories
+    mean: Array  # (N,) or (K,); for a categorical column the probabilities (N, levels) or (K, levels)
+    variance: Array | None  # (N,) or (K,); None for a categorical column
 
 
 class Table(NamedTuple):
-    """The cells that a model explains, in the order of its columns."""
+    """The cells of the table that a model describes, column by column: for imputation of missing cells."""
 
-    cells: Layout  # what they are: numbers, counts, or codes of levels
+    cells: Layout  # kinds of the columns: numbers, counts, or categories
     observed: Callable[[Pytree], Array]  # rows -> (N, D), NaN where missing
-    completed: Callable[..., Array]  # (key, hyper, sites, rows) -> (N, D): missing cells drawn given what is observed
-    expected: Callable[..., tuple[Expected, ...]]  # (hyper, sites, rows) -> one a column
+    completed: Callable[..., Array]  # (key, hyper, sites, rows) -> (N, D): missing cells drawn given the observed ones
+    expected: Callable[..., tuple[Expected, ...]]  # (hyper, sites, rows) -> one entry per column
+
+
+class Translation(NamedTuple):
+    """How to subtract ``hyper["origin"]`` from the rows, which saves digits in single precision, and what shifts with them."""
+
+    move_rows: Callable[[Pytree, np.ndarray], Pytree]  # (rows on the host, origin) -> rows with the origin subtracted
+    moved_sites: tuple[str, ...] = ("mean",)  # shifted along the last axis
+    moved_hyper: tuple[str, ...] = ("origin", "location")  # names that the model lacks are ignored
 
 
 class Permutation(NamedTuple):
-    """The posterior is unchanged when the labels along ``dim`` are permuted.
+    """Label switching: the posterior is unchanged when the entries along dimension ``dim`` are permuted.
 
-    Dimensions of other names that carry the same labels, and after them others that stay, are in ``also``.
+    ``also`` names other dimensions with the same labels. Entries after these labels, such as a boundary state, stay in place.
     """
 
     dim: str
@@ -199,125 +221,122 @@ class Permutation(NamedTuple):
 
 
 class Rotation(NamedTuple):
-    """The posterior is unchanged when the coordinates along ``dim``, the last of a site, are rotated."""
+    """The posterior is unchanged by rotations along ``dim``, the last dimension of a site."""
 
     dim: str
-    scale: str | None = None  # hyperparameter with the standard deviations of the columns along the other dimension
+    scale: str | None = None  # hyperparameter that holds the standard deviations of the columns
 
 
 class Reflection(NamedTuple):
-    """The posterior is unchanged when the coordinates along ``dim``, the last of a site, are permuted and change sign."""
+    """The posterior is unchanged by permutations and sign changes along ``dim``, the last dimension of a site."""
 
     dim: str
-    scale: str | None = None  # as of a `Rotation`
+    scale: str | None = None  # as in `Rotation`
 
 
 Symmetry = Permutation | Rotation | Reflection | None
 
 
-class Model(NamedTuple):
-    """A model on given data shapes: its program (the spec), its algebra (the fast equal of it), its prior as numbers."""
+class Reading(NamedTuple):
+    """How a table becomes the encoded rows of a model, and how rows are moved or summarised without loss."""
 
-    name: str
-    spec: Callable[..., Any]  # spec(hyper, rows, marginal=True): the NumPyro program, marginal=False keeps z as a site
-    algebra: Algebra | None  # None: program only
-    hyper: Hyper  # the prior in textbook terms, stored with every result
-    prior: Mapping[str, Stats]  # parameter block -> pseudo-statistics
-    rows: Callable[[Any], Pytree]  # what ``read`` takes -> what spec and algebra read: a pytree of arrays with N rows, of which
-    # ``weight`` (N,) weighs a row and ``allowed`` (N, K) restricts its latent, where it has fields of these names; ``whole``
-    # rows are read all at once; ``own`` (N,) says where the private parameters of a row are, if there are any
-    functionals: Callable[[Hyper, Sites, Pytree], dict[str, Array]]  # (hyper, sites, E[z] at the witnesses) ->
-    # symmetry-free summaries
-    witnesses: Callable[[int], np.ndarray]  # number of rows -> the few rows whose latents enter the functionals
-    symmetry: Symmetry
-    simulate: Callable[..., Pytree] | None  # simulate(key, hyper, sites, num_rows) -> rows
+    # table -> encoded rows, as spec and algebra read them: a pytree of arrays with N rows (`models.rows.carried`)
+    rows: Callable[[Any], Pytree]
+    read: Callable[[Any], Data] = as_data  # a table or a path -> a table with this model's columns
+    layout: Layout | None = None  # kinds and levels of the columns, for models with columns of several kinds
+    # rows on the host -> fewer weighted rows with the same likelihood and the same expected statistics, for models that need
+    # only the moments of the rows; None: not available
+    sufficient_rows: Callable[[Pytree], Pytree] | None = None
+    translation: Translation | None = None  # how an origin is subtracted, if the model allows it
+
+
+class Naming(NamedTuple):
+    """Names used in results: dimensions, their labels, and what is reported and observed."""
+
     dims: Mapping[str, tuple[str, ...]]  # site or functional -> names of its dimensions
     coords: Mapping[str, list[Any]]  # dimension -> labels
-    options: Mapping[str, Any]  # what build was asked for, stored with every result
-    explains: str  # what its density is of, in words: elpd and evidence compare where these are the same
-    discriminant: Discriminant | None = None  # of log p(x, z = k), where it is linear in features of the row
-    warnings: tuple[str, ...] = ()  # what to know of this prior or this data, stored with every result
-    table: Table | None = None  # where cells may be missing
-    profile: Callable[[Sites], tuple[Expected, ...]] | None = None  # sites -> the columns given the component, if any
-    # rows on the host -> the sites at the maximum of the likelihood, for a flat prior where it is known in closed form
+    density_of: str  # what the likelihood is a density of, in words; elpd and evidence are comparable only if equal
+    reports: str = "responsibilities"  # name of the reported latents in a result
+    observes: tuple[str, ...] = ("x",)  # "x" if the cells are modelled, () if they are given (regression); labels always
+
+
+class Summaries(NamedTuple):
+    """Symmetry-invariant summaries (functionals), and messages about the prior, the data or an optimum."""
+
+    functionals: Callable[[Hyper, Sites, Pytree], dict[str, Array]]  # (hyper, sites, E[z] at the probe rows) -> values
+    probe_rows: Callable[[int], np.ndarray]  # number of rows -> indices of the few rows whose latents enter
+    # (hyper, sites, last iteration or None) -> warnings about an optimum (on the host, in NumPy)
+    doubts: "Callable[[Hyper, Sites, Iteration | None], list[str]] | None" = None
+    warnings: tuple[str, ...] = ()  # warnings about this prior or this data, stored with every result
+
+
+class Abilities(NamedTuple):
+    """Optional features that only some models provide; None: not available."""
+
+    simulate: Callable[..., Pytree] | None = None  # simulate(key, hyper, sites, num_rows) -> rows
+    discriminant: Discriminant | None = None  # if log p(x, z = k) is linear in features of the row
+    table: Table | None = None  # for imputation, if cells may be missing
+    profile: Callable[[Sites], tuple[Expected, ...]] | None = None  # sites -> columns given the component
+    # rows on the host -> the maximum-likelihood sites in closed form, with a flat prior
     maximum: Callable[[Pytree], dict[str, np.ndarray]] | None = None
-    approximate_evidence: Callable[[Pytree], float] | None = None  # rows on the host -> log evidence under a prior of its own
-    doubts: Callable[[Hyper, Sites], list[str]] | None = None  # what to know of an optimum (on the host, NumPy)
-    reports: str = "responsibilities"  # name of what the latents report, in a result
-    # rows on the host -> fewer weighted rows that bring the same statistics of expected latents and the same likelihood, where
-    # both depend on moments of the rows alone; None: no such rows
-    condense: Callable[[Pytree], Pytree] | None = None
-    layout: Layout | None = None  # kinds and levels of the columns, for a model of numbers, counts and categories together
-    held_out: HeldOut | None = None  # where rows have parameters of their own
-    read: Callable[[Any], Data] = as_data  # a table, or a path of one, -> its rows, column by column as this model reads them
+    approximate_evidence: Callable[[Pytree], float] | None = None  # rows on the host -> log evidence, under a prior of its own
+    held_out: HeldOut | None = None  # for models with local parameters
+    # (rows, draws (S, …) of the spec with marginal=False) -> replicated data in the form of the observed table: "x" (S, row,
+    # column), "token" (S, position), "label" (S, row), on the host; None: x as the spec draws it
+    replicated: Callable[[Pytree, Mapping[str, np.ndarray]], dict[str, np.ndarray]] | None = None
+    may_be_zero: tuple[str, ...] = ()  # positive sites for which 0 is a valid estimate, such as Poisson rates
+
+
+class Model(NamedTuple):
+    """A model for data of given shapes: a NumPyro program (``spec``), the same model in conjugate form, and the prior.
+
+    The functions in `models.MODELS` build it from a table. Methods of `inference` fit it; NumPyro can run ``program``.
+
+    >>> from models import MODELS
+    >>> model = MODELS["gmm"]([[1.0], [2.0], [4.0]])
+    >>> model.name, sorted(model.prior), model.symmetry
+    ('gmm', ['component', 'mixture_probs'], Permutation(dim='component', also=()))
+    """
+
+    name: str
+    spec: Callable[..., Any]  # spec(hyper, rows, marginal=True): NumPyro program; marginal=False samples z too
+    algebra: Algebra | None  # the conjugate form; None: program only
+    hyper: Hyper  # the prior in textbook terms, stored with every result
+    prior: Mapping[str, Stats]  # parameter block -> pseudo-statistics
+    reading: Reading
+    naming: Naming
+    summaries: Summaries
+    symmetry: Symmetry  # transformations that leave the posterior unchanged
+    options: Mapping[str, Any]  # the arguments of build, stored with every result
+    abilities: Abilities = Abilities()
+    description: str | None = None  # the docstring of the model's file, which begins with its generative program in maths
+
+    def __repr__(self) -> str:
+        return model_text(self.name, self.options, self.hyper, self.description)
+
+    def _repr_html_(self) -> str:
+        return model_html(self.name, self.options, self.hyper, self.description)
+
+    def rows(self, data: Any) -> Pytree:
+        """Encode a table as the rows that spec and algebra read: a pytree of arrays on the host."""
+        return self.reading.rows(data)
+
+    def read(self, source: Any) -> Data:
+        """Read a table, or the path of one, with the columns of this model."""
+        return self.reading.read(source)
 
     def program(self, data: Any, *, marginal: bool = True) -> Any:
-        """The NumPyro program under this model's prior: ``NUTS(model.program)`` works, with ``data`` as its argument."""
+        """The NumPyro program with this model's prior: run ``MCMC(NUTS(model.program), ...).run(key, data)``."""
         return self.spec(self.hyper, self.rows(data) if isinstance(data, Data) else data, marginal=marginal)
 
 
-def reports_probabilities(model: Model) -> bool:
-    """Whether what a result says of a row's latent are probabilities of its values; scores, for one, are none."""
-    return model.algebra is None or model.algebra.latent.entropy is not None
+class Iteration(NamedTuple):
+    """The sites before and after one EM iteration near an optimum: which parameters still move."""
 
-
-def row_name(model: Model) -> str:
-    """What a model calls a row: by the dimension of the parameters that are the row's own, as documents of topic models."""
-    own = () if model.algebra is None else model.algebra.private
-    return model.dims[own[0]][0] if own else "row"
+    earlier: Sites
+    later: Sites
 
 
 def on_host(value: Any) -> Array:
-    """A NumPy array, typed as the device array that it becomes under jit."""
+    """A NumPy array with the static type of a JAX array, which it becomes under jit."""
     return np.asarray(value)  # type: ignore[return-value]
-
-
-def add(left: Stats, right: Stats) -> Stats:
-    """``nu = prior + statistics``: the update rule."""
-    return jax.tree.map(lambda a, b: a + b, left, right)
-
-
-def inner(T: Stats, nu: Stats) -> Array:
-    """< T, nu > over all leaves of two pytrees of one structure, a scalar; a statistic of 0 is worth 0 whatever T, also −∞."""
-    products = jax.tree.map(lambda T, nu: (jnp.where(nu == 0, 0.0, T) * nu).sum(), T, nu)
-    return jax.tree.reduce(jnp.add, products)
-
-
-def log_partition(algebra: Algebra, nu: Mapping[str, Stats]) -> Array:
-    """Log ∫ exp < T(θ), nu > dθ over all blocks: a scalar."""
-    return sum((family.log_partition(nu[name]) for name, family in algebra.families), jnp.zeros(()))
-
-
-def log_prior(algebra: Algebra, prior: Mapping[str, Stats], T: Mapping[str, Stats]) -> Array:
-    """Log p(θ) in the coordinates of the program's sites: < T(θ), prior > − log Z(prior), and what joins its blocks.
-
-    0 for a flat prior.
-    """
-    if not algebra.proper:
-        return jnp.zeros(())
-    joined = jnp.zeros(()) if algebra.coupling is None else algebra.coupling(prior, T)
-    return inner(T, dict(prior)) - log_partition(algebra, prior) + joined
-
-
-def negative_divergence(algebra: Algebra, prior: Mapping[str, Stats], T: Mapping[str, Stats], nu: Mapping[str, Stats]) -> Array:
-    """E_q[log p(θ)] − E_q[log q(θ)] = −KL(q ‖ p) of q(θ) = nu, where T = E_q[T(θ)]; of the blocks that the algebra has."""
-    if not algebra.families:
-        return jnp.zeros(())
-    T, prior, nu = ({name: leaf[name] for name, _ in algebra.families} for leaf in (T, prior, nu))
-    return log_prior(algebra, prior, T) + log_partition(algebra, nu) - inner(T, nu)
-
-
-def at_mean(algebra: Algebra, key: Array, nu: Mapping[str, Stats]) -> dict[str, Stats]:
-    """E_q[T(θ)], block by block. The key is not used."""
-    return {name: family.mean(nu[name]) for name, family in algebra.families}
-
-
-def at_mode(algebra: Algebra, key: Array, nu: Mapping[str, Stats]) -> dict[str, Stats]:
-    """T at the mode of q(θ), block by block. The key is not used."""
-    return {name: family.mode(nu[name]) for name, family in algebra.families}
-
-
-def at_sample(algebra: Algebra, key: Array, nu: Mapping[str, Stats]) -> dict[str, Stats]:
-    """T at a draw from q(θ), block by block."""
-    keys = jax.random.split(key, len(algebra.families))
-    return {name: family.sample(k, nu[name]) for k, (name, family) in zip(keys, algebra.families, strict=True)}

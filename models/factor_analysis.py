@@ -1,24 +1,22 @@
-"""Factor analysis and probabilistic PCA (document 002), N rows of D columns, L factors:
+"""Factor analysis and probabilistic PCA (document 002): N rows of D columns, L factors.
 
     precision_d ~ Gamma(dof / 2, scatter_d / 2)                                                  (D,), or () for ppca
-    loading_dl | precision ~ Normal(0, (loading_strength precision_d)⁻¹)                         (D, L), see `factor_prior`
+    loading_dl | precision ~ Normal(0, (loading_strength precision_d)⁻¹)                         (D, L)
     mean_d | precision ~ Normal(location_d, (strength precision_d)⁻¹)                            (D,)
     z_n ~ Normal(0, I)                                                                           (N, L)
     x_n | z_n ~ Normal(mean + loading z_n, diag(precision)⁻¹)                                    (N, D)
 
-With the scores summed out x_n ~ Normal(mean, loading loadingᵀ + Ψ), Ψ = diag(precision)⁻¹, or I / precision for ppca. The
-noise must be diagonal, or it would explain every covariance by itself; the loadings are known up to a rotation of the factors
-only (errata E7), so that Gibbs and NUTS draw them in any, and `inference.rotation` turns them back.
-
-Loadings and mean of a column are the coefficients of its regression on (z, 1): given the scores all is conjugate
-(`models.regression`).
+With the scores integrated out, x_n ~ Normal(mean, loading loadingᵀ + Ψ), Ψ = diag(precision)⁻¹, or I / precision for ppca.
+The loadings are identified only up to a rotation of the factors (errata E7): Gibbs and NUTS draw them in any rotation, and
+`inference.identification.rotation` aligns the draws. Loadings and mean of a column are the coefficients of its regression on
+(z, 1), which are conjugate given the scores (`models.factors.linear_regression`).
 
     E-step: z_n | x_n ~ Normal(P⁻¹ h_n, P⁻¹),   P = I + loadingᵀ Ψ⁻¹ loading,   h_n = loadingᵀ Ψ⁻¹ (x_n − mean)
-    M-step: coefficients_d = (Σ E[z̃ z̃ᵀ])⁻¹ Σ x_nd E[z̃],  z̃ = (z, 1);  1 / precision_d = what is left of Σ x²_nd, over N
+    M-step: coefficients_d = (Σ E[z̃ z̃ᵀ])⁻¹ Σ x_nd E[z̃],  z̃ = (z, 1);  1 / precision_d = mean squared residual
 
-A missing cell has no part in any of them; the scores of its row are conditioned on what is observed. Of complete rows the
-likelihood sees the first two moments alone, so that ``condense`` may put D + 1 weighted rows in the place of N: a sweep costs
-the same for any N (Rubin and Thayer 1982).
+A missing cell enters neither step; the scores of its row are conditioned on the observed cells. The likelihood of complete
+rows depends only on their first two moments: `sufficient_rows` replaces N rows by D + 1 weighted ones, so that the cost of
+a sweep does not depend on N (Rubin and Thayer 1982).
 """
 
 from collections.abc import Callable, Mapping
@@ -33,25 +31,48 @@ from jax import Array
 from numpyro import distributions as dist
 from numpyro.distributions import constraints
 
-from models.base import Algebra, Data, Expected, Hyper, Model, Reflection, Rotation, Sites, Stats, Table, ZooError, on_host
-from models.columns import Layout
-from models.condensed import condense
-from models.data import as_data
-from models.distributions import ObservedFactors
-from models.factor_checks import check_factors, checked, ledermann, refuse_constant, refuse_copies
-from models.factor_prior import BLOCK, RELEVANCE, coupling, hyperparameters, no_relevance, prior_statistics, start
-from models.factor_summaries import completed, coords, dims, doubts, expected, functionals, maximum, minka, simulate
-from models.families import GammaStats, gamma
-from models.gaussian_rows import LOG_2PI, centre, encode, flat
-from models.missing import Cells, observation, partly_observed
-from models.mixture_cells import explained
-from models.regression import RegressionStats, point, regression, remainder
-from models.rows import Rows, matched
-from models.scores import Scores, Values, scores
+from models.base import (
+    Abilities,
+    Algebra,
+    Data,
+    Expected,
+    Hyper,
+    Initial,
+    Model,
+    Naming,
+    Reading,
+    Reflection,
+    Rotation,
+    Sites,
+    Stats,
+    Structure,
+    Summaries,
+    Table,
+    Translation,
+    ZooError,
+    on_host,
+)
+from models.data.columns import Layout
+from models.distributions.observed import ObservedFactors
+from models.factors.checks import check_factors, checked, ledermann, refuse_copies
+from models.factors.linear_regression import RegressionStats, point, regression, remainder
+from models.factors.prior import BLOCK, RELEVANCE, coupling, hyperparameters, no_relevance, prior_statistics, start
+from models.factors.sufficient_rows import sufficient_rows
+from models.factors.summaries import completed, coords, dims, doubts, expected, functionals, maximum, minka, simulate
+from models.families.conjugate import GammaStats, gamma
+from models.latents.gaussian import Scores, Values, scores
+from models.mixtures.cells import explained
+from models.reading.load import as_data
+from models.rows.centring import LOG_2PI, centre, encode, flat, translated
+from models.rows.encoded import Rows, matched
+from models.rows.masks import Cells, observation, partly_observed
+from models.rows.scales import scale_doubts, without_spread
+
+VARIES = "it varies with nothing"
 
 
-class Structure(NamedTuple):
-    """The static half of the model: one object for equal arguments, so that jitted code recognises it."""
+class Parts(NamedTuple):
+    """The functions of the model. Cached: equal arguments give the same object, so jitted code is not compiled again."""
 
     algebra: Algebra
     program: Callable[..., Any]
@@ -60,21 +81,21 @@ class Structure(NamedTuple):
 
 
 @cache
-def structure(num_factors: int, shared: bool, relevance: bool, proper: bool) -> Structure:
-    """Program and algebra of L factors, with noise of each column its own or shared by all, and relevances or none."""
+def structure(num_factors: int, shared: bool, relevance: bool, proper: bool) -> Parts:
+    """Program and algebra of L factors; ``shared``: one noise precision for all columns."""
     algebra = Algebra(
         families=((BLOCK, regression), (RELEVANCE, gamma)) if relevance else ((BLOCK, regression),),
         latent=scores,
         proper=proper,
         features=features,
-        local=local,
+        local_natural_parameters=local,
         statistics=partial(statistics, shared, relevance),
         sites=partial(sites, relevance),
         natural=partial(natural, shared, relevance),
-        start=partial(start, num_factors, shared, relevance),
-        coupling=coupling if relevance else None,
+        initial=Initial(draw=partial(start, num_factors, shared, relevance)),
+        structure=Structure(coupling=coupling if relevance else None),
     )
-    return Structure(
+    return Parts(
         algebra,
         partial(program, num_factors, shared, relevance, proper),
         partial(completed, algebra),
@@ -85,43 +106,52 @@ def structure(num_factors: int, shared: bool, relevance: bool, proper: bool) -> 
 def factor_analysis(
     data: Any, num_factors: int = 2, prior: str | Mapping[str, Mapping[str, Any]] = "default", relevance: bool = False
 ) -> Model:
-    """``num_factors`` factors behind the columns of ``data``, every column with noise of its own.
+    """Build a factor model of the columns of ``data``; each column has its own noise variance.
 
-    ``prior`` is "default" (weak, scaled to the columns), "flat" (maximum likelihood), or numbers over the defaults:
-    ``{"loading": {"loading_strength", "location", "strength", "dof", "scatter"}}``. With ``relevance`` every factor has a
-    strength of its own, with a prior (``{"relevance": {"shape", "rate"}}``), so that factors which the data do not need are
-    switched off. Raises `ZooError` for constant columns,
-    more factors than the covariance can tell apart (Ledermann's bound), columns of categories, or a prior outside its support.
+    ``prior`` is "default" (weak, scaled to the columns), "flat" (maximum likelihood), or numbers that replace defaults:
+    ``{"loading": {"loading_strength", "location", "strength", "dof", "scatter"}}``. ``relevance`` adds automatic relevance
+    determination (block "relevance": "shape", "rate"), which switches off superfluous factors. Raises `ZooError` for constant
+    or categorical columns, more factors than Ledermann's bound, or a prior outside its support.
+
+    >>> factor_analysis("ability", num_factors=2).symmetry
+    Rotation(dim='factor', scale='spread')
     """
     data = checked(data)
-    refuse_constant(data)
+    warnings = scale_doubts(data, without_spread(data), prior, VARIES)
     if prior == "flat":
         refuse_copies(data)
     most = ledermann(len(data.columns))
     number = f"{len(data.columns)} columns" if len(data.columns) > 1 else "one column"
-    why = f"{number} can tell {most or 'no'} factors apart at most (Ledermann's bound)"
+    why = f"{number} can identify at most {most} factors (Ledermann's bound)"
     check_factors(num_factors, most, f"{why}; give num_factors={most}" if most else why)
-    return _model("factor_analysis", data, num_factors, False, prior, relevance)
+    return _model("factor_analysis", data, num_factors, False, prior, relevance, warnings)
 
 
 def ppca(
     data: Any, num_factors: int = 2, prior: str | Mapping[str, Mapping[str, Any]] = "default", relevance: bool = False
 ) -> Model:
-    """Probabilistic PCA: `factor_analysis` with one noise precision for all columns, which must be in comparable units.
+    """Build probabilistic PCA: `factor_analysis` with one noise variance for all columns, which must have comparable units.
 
-    Raises `ZooError` as `factor_analysis` does, for as many factors as columns.
+    Raises `ZooError` as `factor_analysis` does, and for ``num_factors`` of at least the number of columns.
+
+    >>> ppca("iris", num_factors=2).naming.dims["loading"]
+    ('feature', 'factor')
     """
     data = checked(data)
     most = len(data.columns) - 1
-    check_factors(num_factors, most, f"{len(data.columns)} columns leave noise behind {most} factors at most")
-    return _model("ppca", data, num_factors, True, prior, relevance)
+    check_factors(num_factors, most, f"with {len(data.columns)} columns there can be at most {most} factors")
+    constant = without_spread(data)  # the shared noise takes its scale from all columns
+    warnings = scale_doubts(data, constant if len(constant) == len(data.columns) else [], prior, VARIES)
+    return _model("ppca", data, num_factors, True, prior, relevance, warnings)
 
 
-def _model(name: str, data: Data, num_factors: int, shared: bool, prior: Any, relevance: bool) -> Model:
+def _model(
+    name: str, data: Data, num_factors: int, shared: bool, prior: Any, relevance: bool, warnings: tuple[str, ...]
+) -> Model:
     if not isinstance(relevance, bool):
         raise ZooError(f"relevance must be true or false, got {relevance!r}")
     if relevance and prior == "flat":
-        raise ZooError("relevance=true is a prior on the loadings, prior=flat is none; give one of them")
+        raise ZooError("relevance=true is a prior on the loadings, so it cannot be combined with prior=flat")
     static = structure(int(num_factors), shared, relevance, prior != "flat")
     hyper = hyperparameters(data, shared, relevance, prior)
     scale = None if shared else "spread"
@@ -133,21 +163,32 @@ def _model(name: str, data: Data, num_factors: int, shared: bool, prior: Any, re
         algebra=static.algebra,
         hyper=hyper,
         prior=prior_statistics(hyper, num_factors, shared, relevance, prior != "flat"),
-        rows=partial(_rows, columns=data.columns),
-        functionals=functionals,
-        witnesses=lambda num_rows: np.zeros(1, dtype=int),
+        reading=Reading(
+            rows=partial(_rows, columns=data.columns),
+            sufficient_rows=sufficient_rows,
+            translation=Translation(lambda rows, origin: rows._replace(x=translated(rows.x, origin))),
+        ),
+        summaries=Summaries(
+            functionals=functionals,
+            probe_rows=lambda num_rows: np.zeros(1, dtype=int),
+            warnings=warnings,
+            doubts=partial(doubts, data.columns, shared, relevance),
+        ),
         symmetry=Reflection("factor", scale) if relevance else Rotation("factor", scale),
-        simulate=simulate,
-        dims=dims(shared),
-        coords=coords(columns, num_factors),
+        abilities=Abilities(
+            simulate=simulate,
+            table=Table(cells, lambda rows: observation(rows.x), static.completed, static.expected),
+            maximum=partial(maximum, num_factors) if shared and prior == "flat" else None,
+            approximate_evidence=partial(minka, num_factors) if shared else None,
+        ),
+        naming=Naming(
+            dims=dims(shared),
+            coords=coords(columns, num_factors),
+            density_of=explained("numbers", cells, None),
+            reports="scores",
+        ),
         options={"num_factors": num_factors, "prior": prior, "relevance": relevance},
-        explains=explained("numbers", cells, None),
-        reports="scores",
-        table=Table(cells, lambda rows: observation(rows.x), static.completed, static.expected),
-        maximum=partial(maximum, num_factors) if shared and prior == "flat" else None,
-        approximate_evidence=partial(minka, num_factors) if shared else None,
-        doubts=partial(doubts, data.columns, shared, relevance),
-        condense=condense,
+        description=__doc__,
     )
 
 
@@ -195,7 +236,7 @@ def program(
 
 
 class Observed(NamedTuple):
-    """Rows about the origin, 0 where missing, and which cells are observed: None where all are."""
+    """Rows minus the origin, 0 where missing, and which cells are observed (None: all)."""
 
     x: Array  # (N, D)
     seen: Array | None  # (N, D), 1 or 0
@@ -207,7 +248,7 @@ def features(hyper: Hyper, rows: Rows) -> Observed:
 
 
 def local(T: Stats) -> Callable[[Observed], Scores]:
-    """E-step: the posterior of a row's scores, whether T is a point, a draw or an expectation."""
+    """E-step: the posterior of the scores of each row; T is a point, a draw or an expectation."""
     nu = T[BLOCK]
     dimension = int(np.prod(nu.total.shape[:-1]))
     size = nu.total.shape[-1]
@@ -247,7 +288,7 @@ def local(T: Stats) -> Callable[[Observed], Scores]:
 
 
 def _quadratic(middle: Array, left: Array) -> Array:
-    """z̃ᵀ R z̃ of every row, z̃ = (z, 1): (N,)."""
+    """z̃ᵀ R z̃ of each row, z̃ = (z, 1): (N,)."""
     whole = _with_one(middle)
     return jnp.einsum("ni,nij,nj->n", whole, jnp.broadcast_to(left, (whole.shape[0], *left.shape[1:])), whole)
 
@@ -257,7 +298,7 @@ def _with_one(z: Array) -> Array:
 
 
 def statistics(shared: bool, relevance: bool, weight: Array, z: Values, rows: Observed) -> dict[str, Stats]:
-    """Σ_n weight (1, E[z̃ z̃ᵀ], x E[z̃], x²) of every column, over its observed cells; summed where columns share a precision."""
+    """Σ_n weight (1, E[z̃ z̃ᵀ], x E[z̃], x²) of each column over its observed cells; summed over columns if ``shared``."""
     whole = _with_one(z.mean)
     size, dimension = whole.shape[1], rows.x.shape[1]
     weighted = weight[:, None] * rows.x
@@ -283,7 +324,7 @@ def statistics(shared: bool, relevance: bool, weight: Array, z: Values, rows: Ob
 
 
 def sites(relevance: bool, hyper: Hyper, T: Stats) -> dict[str, Array]:
-    """T of a point -> the sites of the program."""
+    """T(θ) -> θ as the sites of the program."""
     nu = T[BLOCK]
     precision = -2 * nu.square
     coefficients = (nu.total / precision[..., None, None]).reshape(-1, nu.total.shape[-1])
@@ -293,7 +334,7 @@ def sites(relevance: bool, hyper: Hyper, T: Stats) -> dict[str, Array]:
 
 
 def natural(shared: bool, relevance: bool, hyper: Hyper, sites: Sites) -> dict[str, Stats]:
-    """The sites of the program -> T."""
+    """θ as the sites of the program -> T(θ)."""
     mean = jnp.asarray(sites["mean"]) - jnp.asarray(hyper["origin"])
     coefficients = jnp.concatenate([jnp.asarray(sites["loading"]), mean[:, None]], axis=1)
     precision = jnp.asarray(sites["precision"])

@@ -8,22 +8,24 @@
 
 The precision is sampled, not the covariance, so that modes are taken in its coordinates (errata E17, E20). With
 ``covariance=unit weights=uniform`` and unit ``strength`` it is document 002's simplified model: mean_k ~ Normal(0, I),
-z_n uniform, x_n ~ Normal(mean_{z_n}, I).
+z_n uniform, x_n ~ Normal(mean_{z_n}, I). With ``tails=student_t`` x_n is Student-t with ν_{z_n} degrees of freedom, and
+precision_k⁻¹ its scale matrix.
 """
 
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from models import mixture
 from models.base import Model, ZooError
-from models.data import as_data
-from models.emissions import Emission
-from models.gaussians import GAUSSIANS
-from models.mixture import Shape
-from models.rows import Rows, checked, encoded, require_rows
+from models.data.arguments import require_whole
+from models.emissions.block import Emission, checked, encoded, require_rows
+from models.emissions.gaussians.gaussian import GAUSSIANS
+from models.emissions.gaussians.student_t import ESTIMATED, block_with_tails
+from models.mixtures import mixture
+from models.mixtures.mixture import Shape
+from models.mixtures.named_weights import weights_of
+from models.reading.load import as_data
+from models.rows.encoded import Rows
 
 
 def build(
@@ -32,32 +34,45 @@ def build(
     covariance: str = "full",
     weights: str = "learned",
     prior: str | Mapping[str, Mapping[str, Any]] = "default",
+    tails: str = "gaussian",
+    degrees_of_freedom: str | float = ESTIMATED,
     name: str = "gmm",
 ) -> Model:
-    """A Gaussian mixture with ``num_components`` components on the columns of ``data``.
+    """Build a Gaussian mixture with ``num_components`` components from the columns of ``data``.
 
-    ``covariance`` is full, tied, diag, spherical or unit; ``weights`` is learned or uniform. ``prior`` is "default"
-    (weak, from the columns), "flat" (maximum likelihood) or numbers by block, over the defaults:
-    ``{"mixture_probs": {"concentration": 2}, "component": {"location", "strength", "dof", "scatter"}}``.
-    Cells may be missing (NaN): a row counts with what is observed of it, and with full or tied covariances its missing cells
-    are latent variables. Raises `ZooError` for constant columns, fewer rows than components, or a prior outside its support.
+    - ``covariance`` is full, tied, diag, spherical or unit.
+    - ``weights`` is learned, uniform, dirichlet_process (`models.mixtures.dirichlet_process`, where ``num_components`` is the
+      truncation and ``{"sticks": {"concentration": 2}}`` the prior) or dirichlet_process_learned (with the prior
+      ``{"concentration": {"shape": 2, "rate": 1}}``).
+    - ``tails=student_t`` makes components Student-t, so that distant rows move them little (see
+      `models.emissions.gaussians.student_t`). Their ``degrees_of_freedom`` are a number, or estimated
+      under a Gamma prior ("tail_shape", "tail_rate" of "component").
+    - ``prior`` is "default" (weak, from the columns), "flat" (maximum likelihood), or numbers by block that replace defaults:
+      ``{"mixture_probs": {"concentration": 2}, "component": {"location", "strength", "dof", "scatter"}}``.
+
+    Cells may be missing (NaN), except under ``tails=student_t``. A row then counts with what is observed of it; under full and
+    tied covariances its missing cells are latent variables. Raises `ZooError` for columns without a scale, or a prior outside
+    its support.
+
+    >>> model = build("iris", num_components=3)
+    >>> model.naming.dims["mean"], model.symmetry
+    (('component', 'feature'), Permutation(dim='component', also=()))
     """
     data = as_data(data)
     if not isinstance(covariance, str) or covariance not in GAUSSIANS:
         raise ZooError(f"covariance={covariance!r} is not one of {', '.join(GAUSSIANS)}")
-    if not isinstance(weights, str) or weights not in ("learned", "uniform"):
-        raise ZooError(f"weights={weights!r} is not one of learned, uniform")
-    if isinstance(num_components, bool) or not isinstance(num_components, int | np.integer) or num_components < 1:
-        raise ZooError(f"num_components must be a whole number above 0, got {num_components!r}")
+    block = weights_of(weights)
+    require_whole("num_components", num_components)
     num_components = int(num_components)
-    emission = GAUSSIANS[covariance]
-    probs = "mixture_probs" if weights == "learned" else None
-    shape = Shape(probs, "component", prior != "flat", num_components, exchangeable=True)
-    require_rows(checked(data, data.columns, emission, "gmm"), emission, f"num_components={num_components}", num_components)
-    options = {"num_components": num_components, "covariance": covariance, "weights": weights, "prior": prior}
-    rows = partial(_rows, emission, data.columns)
-    return mixture.model(name, data, emission, shape, range(num_components), prior, rows, options)
+    emission = block_with_tails(covariance, tails, degrees_of_freedom)
+    shape = Shape(block, "component", prior != "flat", num_components, exchangeable=True)
+    title = "gmm" if tails == "gaussian" else f"gmm with tails={tails}"
+    require_rows(checked(data, data.columns, emission, title), emission)
+    of_tails = {"tails": tails, "degrees_of_freedom": degrees_of_freedom}
+    options = {"num_components": num_components, "covariance": covariance, "weights": weights, "prior": prior, **of_tails}
+    rows = partial(_rows, emission, data.columns, title)
+    return mixture.model(name, data, emission, shape, range(num_components), prior, rows, options)._replace(description=__doc__)
 
 
-def _rows(emission: Emission, columns: tuple[str, ...], source: Any) -> Rows:
-    return encoded(checked(as_data(source), columns, emission, "gmm"), emission)
+def _rows(emission: Emission, columns: tuple[str, ...], title: str, source: Any) -> Rows:
+    return encoded(checked(as_data(source), columns, emission, title), emission)

@@ -1,23 +1,24 @@
-"""Hidden Markov model with a boundary state (document 002, errata E9 to E11), S states, N sequences of T_n steps:
+"""Hidden Markov model (document 002, errata E9 to E11): S states and a boundary state *, N sequences of T_n steps.
 
     start_probs        ~ Dirichlet(start_concentration)                     P(* → i)              (S,)
     transition_probs_i ~ Dirichlet(transition_concentration)                P(i → j), P(i → *)    (S, S + 1)
     θ_i                ~ the conjugate prior of ``emission``
-    z_n1 ~ Categorical(start_probs),    z_nt | z_n,t−1 = i ~ Categorical(transition_probs_i) until the boundary * comes
+    z_n1 ~ Categorical(start_probs),    z_nt | z_n,t−1 = i ~ Categorical(transition_probs_i), until the boundary * is drawn
     x_nt | z_nt = i ~ emission(θ_i)                                                               t = 1 … T_n
 
-so that the probabilities of all finite sequences sum to one; a sequence has one step at least, as * → * is impossible. With
-``boundary=False`` lengths are given, and ``transition_probs`` is (S, S). E-step: the expected states and transitions of forward
-and backward (`models.chain`). M-step: start_probs ∝ start_concentration − 1 + E[starts], and so on; that of the emissions is
-the one of `models.mixture`, with the steps in the place of rows. EM is then Baum and Welch's algorithm (1970).
+The boundary ends a sequence, so that the probabilities of all finite sequences sum to one. Every sequence has at least one
+step. With ``boundary=False`` the lengths are given, and ``transition_probs`` is (S, S).
 
-A step may be missing, which has probability 1, and with ``labelled`` states may be known at some steps, or restricted to a
-set: the density is that of what was seen.
+E-step: expected states and transitions by forward-backward (`models.chains.latent`). M-step: start_probs ∝
+start_concentration − 1 + E[starts], and likewise for transitions; emissions are updated as in `models.mixtures.mixture`, with
+steps in place of rows. EM is then the Baum-Welch algorithm (1970).
+
+A missing step contributes a factor of 1. With ``labelled`` the state of a step may be known, or restricted to a set.
 """
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from itertools import count, islice, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -26,63 +27,78 @@ import numpyro
 from jax import Array
 from numpyro import distributions as dist
 
-from models.base import Algebra, Data, Hyper, Model, Permutation, Sites, Stats, ZooError
-from models.categories import categorical, levels_of
-from models.chain import Chain, Filtered, chain, prepared
-from models.classifier import unlabelled, unseen_classes
-from models.data import as_data, first_cell, is_sparse, require_filled
-from models.discrete import DISCRETE
-from models.distributions import HiddenMarkov, StatePath, observed_part
-from models.emissions import Emission
-from models.families import dirichlet
-from models.gaussian_rows import flat
-from models.gaussians import GAUSSIANS
-from models.hmm_prior import START, STATE, TRANSITION, Shape, alike, hyperparameters, pseudo_statistics
-from models.hmm_summaries import functionals_of, simulate
-from models.lanes import Lanes, firsts, laid_out, lasts, of_row
-from models.missing import partly_observed
-from models.paths import Path, in_lanes, pair_counts
-from models.steps import (
+from models.base import (
+    Abilities,
+    Algebra,
+    Data,
+    Hyper,
+    Initial,
+    Model,
+    Naming,
+    Permutation,
+    Reading,
+    Sites,
+    Stats,
+    Summaries,
+    ZooError,
+)
+from models.chains.checks import check_options, state_names, warnings_of
+from models.chains.distributions import HiddenMarkov, StatePath
+from models.chains.latent import Chain, Filtered, chain, prepared
+from models.chains.posterior_counts import Path, in_packing, pair_counts
+from models.chains.prior import START, STATE, TRANSITION, Shape, alike, hyperparameters, pseudo_statistics
+from models.chains.sequences import (
     Steps,
     Timed,
     filled_in,
     flattened,
-    lanes_of,
     one_by_one,
+    packing_of,
+    probe_steps,
     rows_shape,
     sequence_weight,
     steps_of,
     timed,
-    witnesses,
 )
-from models.symbols import symbols
+from models.chains.summaries import functionals_of, simulate
+from models.data.table import first_cell, is_sparse, require_filled
+from models.distributions.observed import observed_part
+from models.emissions.block import Emission
+from models.emissions.categorical import categorical, levels_of
+from models.emissions.discrete import DISCRETE
+from models.emissions.gaussians.gaussian import GAUSSIANS
+from models.emissions.single_categorical import symbols
+from models.families.conjugate import dirichlet
+from models.mixtures.mixture import NO_DENSITY, translation
+from models.reading.load import as_data
+from models.rows.centring import flat
+from models.rows.masks import partly_observed
+from models.rows.packing import Packing, firsts, laid_out, lasts, of_row
+from models.rows.scales import scale_doubts
 
-EMISSIONS = ("categorical", "gaussian", "poisson", "bernoulli")
 
-
-class Structure(NamedTuple):
-    """The static half of the model: one object for equal arguments, so that jitted code recognises it."""
+class Parts(NamedTuple):
+    """The functions of the model. Cached: equal arguments give the same object, so jitted code is not compiled again."""
 
     algebra: Algebra
     program: Callable[..., Any]
 
 
 @cache
-def structure(emission: Emission, shape: Shape) -> Structure:
-    """A chain of ``emission`` blocks."""
+def structure(emission: Emission, shape: Shape) -> Parts:
+    """Algebra and program of a chain whose states emit ``emission``."""
     algebra = Algebra(
         families=((START, dirichlet), (TRANSITION, dirichlet), (STATE, emission.family)),
         latent=chain,
         proper=shape.proper,
         features=partial(features, emission),
-        local=partial(local, emission, shape),
+        local_natural_parameters=partial(local, emission, shape),
         statistics=partial(statistics, emission, shape),
         sites=partial(sites, emission),
         natural=partial(natural, emission),
-        coordinates=partial(coordinates, emission),
-        num_groups=shape.size,
+        initial=Initial(partial(coordinates, emission), shape.size),
     )
-    return Structure(algebra, partial(program, emission, shape))
+    return Parts(algebra, partial(program, emission, shape))
 
 
 def build(
@@ -94,114 +110,89 @@ def build(
     labelled: bool = False,
     prior: str | Mapping[str, Mapping[str, Any]] = "default",
 ) -> Model:
-    """A hidden Markov model with ``num_states`` states on sequences.
+    """Build a hidden Markov model with ``num_states`` states.
 
-    ``data`` are documents, a table with sequences (``sequence=``), or a table that is one. ``emission`` is categorical,
-    gaussian (with ``covariance`` full, tied, diag or spherical), poisson or bernoulli. With ``labelled`` the labels of the
-    steps are their states, where there are any. ``prior`` is "default", "flat" (maximum likelihood) or numbers by block over
-    the defaults: ``{"start_probs": {"concentration": 1.1}, "transition_probs": {"concentration": 1.1}, "state": {…}}``; the
-    emission's are in the last, and transitions may have a row or a matrix of them. Raises `ZooError` for values that the
-    emission cannot explain, an empty sequence, more labels than states, or a prior outside its support.
+    ``data`` is documents, a table with a sequence column (``load_data(..., sequence=)``), or a table that is one sequence.
+    ``emission`` is categorical, gaussian (with ``covariance`` full, tied, diag or spherical), poisson or bernoulli. With
+    ``labelled`` the labels of the steps are their states; a step without a label is latent. ``prior`` is "default", "flat"
+    (maximum likelihood), or numbers by block that replace defaults: ``{"start_probs": {"concentration": 1.1},
+    "transition_probs": {"concentration": 1.1}, "state": {…}}``. Block "state" holds the prior of the emission; transitions
+    accept one number, one per next state, or a matrix.
+
+    Raises `ZooError` for values that the emission cannot produce, an empty sequence, more labels than states, or a prior
+    outside its support.
+
+    >>> from models import load_data
+    >>> model = build(load_data("ice_cream"), num_states=2, boundary=False)
+    >>> model.naming.dims["transition_probs"], sorted(model.prior)
+    (('state', 'next_state'), ['start_probs', 'state', 'transition_probs'])
     """
     data = as_data(data)
-    _check_options(num_states, emission, covariance, boundary, labelled)
+    check_options(num_states, emission, covariance, boundary, labelled)
     steps = steps_of(data)
     block = emission_block(emission, covariance, steps.table)
     require_filled(steps.table)
     sequence_weight(data, steps.starts)
-    block.check(filled_in(steps.table, block)[0])
-    names = _state_names(steps.table, int(num_states), labelled)
+    filled = filled_in(steps.table, block)[0]
+    block.encoding.check(filled)
+    names = state_names(steps.table, int(num_states), labelled)
+    scale = scale_doubts(filled, block.encoding.unscaled(filled), prior, NO_DENSITY)
     shape = Shape(int(num_states), boundary, prior != "flat")
     static = structure(block, shape)
     columns = steps.table.columns
     rows = partial(_rows, columns, block, tuple(names) if labelled else None)
     hyper = hyperparameters(steps, block, shape, prior)
     exchangeable = shape.size > 1 and not labelled and alike(hyper, shape)
-    places = witnesses(steps.starts)
+    places = probe_steps(steps.starts)
     return Model(
         name="hmm",
         spec=static.program,
         algebra=static.algebra,
         hyper=hyper,
         prior=pseudo_statistics(hyper, static.algebra, block, shape, data, rows),
-        rows=rows,
-        functionals=functionals_of(shape, exchangeable, tuple(places)),
-        witnesses=lambda num_rows: np.array([row for row, _ in places]),
+        reading=Reading(
+            rows=rows,
+            translation=translation(block),
+        ),
+        summaries=Summaries(
+            functionals=functionals_of(shape, exchangeable, tuple(places)),
+            probe_rows=lambda num_rows: np.array([row for row, _ in places]),
+            warnings=(*warnings_of(steps.table, emission, names, labelled), *scale),
+        ),
         symmetry=Permutation(STATE, also=("next_state",)) if exchangeable else None,
-        simulate=partial(simulate, block, shape, int(np.diff(steps.starts).max())),
-        dims=_dims(block, exchangeable),
-        coords=_coords(block, steps, shape, names),
-        options={
-            "num_states": int(num_states),
-            "emission": emission,
-            "covariance": covariance,
-            "boundary": boundary,
-            "labelled": labelled,
-            "prior": prior,
-        },
-        explains=f"sequences of {block.explains}"
-        + ("; state" if labelled else "")
-        + ("" if boundary else " given their lengths"),
-        profile=block.profile,
-        reports="state_probs",
-        warnings=tuple(_warnings(steps.table, emission, names, labelled)),
+        abilities=Abilities(
+            simulate=partial(simulate, block, shape, int(np.diff(steps.starts).max())),
+            profile=block.profile,
+            replicated=replicated,
+            may_be_zero=block.naming.may_be_zero,
+        ),
+        naming=Naming(
+            dims=_dims(block, exchangeable),
+            coords=_coords(block, steps, shape, names),
+            density_of=f"sequences of {block.naming.density_of}"
+            + ("; state" if labelled else "")
+            + ("" if boundary else " given their lengths"),
+            reports="state_probs",
+        ),
+        options={"num_states": int(num_states), "emission": emission, "covariance": covariance}
+        | {"boundary": boundary, "labelled": labelled, "prior": prior},
+        description=__doc__,
     )
 
 
-def _check_options(num_states: Any, emission: Any, covariance: Any, boundary: Any, labelled: Any) -> None:
-    if isinstance(num_states, bool) or not isinstance(num_states, int | np.integer) or num_states < 1:
-        raise ZooError(f"num_states must be a whole number above 0, got {num_states!r}")
-    if emission not in EMISSIONS:
-        raise ZooError(f"emission={emission!r} is not one of {', '.join(EMISSIONS)}")
-    known = [name for name in GAUSSIANS if name != "unit"]
-    if covariance not in known:
-        raise ZooError(f"covariance={covariance!r} is not one of {', '.join(known)}")
-    for name, value in {"boundary": boundary, "labelled": labelled}.items():
-        if not isinstance(value, bool):
-            raise ZooError(f"{name} must be true or false, got {value!r}")
-
-
 def emission_block(emission: str, covariance: str, table: Data) -> Emission:
-    """The block of a name, for the columns of the steps."""
+    """The emission block of this name for the columns of ``table``; raises `ZooError` for values it cannot read."""
     if is_sparse(table.x):
-        raise ZooError(f"{table.name} holds sparse counts, which have no order in time; give a table of steps")
+        raise ZooError(f"{table.name} holds sparse counts, which have no order in time; give a table with one row per step")
     if emission == "categorical":
         if (cell := first_cell(table, lambda x: (x != np.floor(x)) & ~np.isnan(x))) is not None:
             raise ZooError(
                 f"{table.name}: column {cell.column!r}, row {cell.row + 1}: {cell.value:g} is a measurement, and "
-                "emission=categorical takes categories; give emission=gaussian"
+                "emission=categorical needs categories; use emission=gaussian"
             )
         levels = levels_of(table)
         return symbols(table.columns[0], levels[0]) if len(levels) == 1 else categorical(table.columns, levels)
     return GAUSSIANS[covariance] if emission == "gaussian" else DISCRETE[emission]
-
-
-def _warnings(table: Data, emission: str, names: list[Any], labelled: bool) -> list[str]:
-    """What to know of these steps under these options."""
-    found = unseen_classes(table, tuple(names), "step", "state") if labelled else []
-    counts = [name for name, kind in zip(table.columns, table.kinds or (), strict=False) if kind == "count"]
-    if emission == "categorical" and counts:
-        found.append(
-            f"column {counts[0]!r} holds counts, of which every value is a category here; emission=poisson counts them"
-        )
-    return found
-
-
-def _state_names(table: Data, num_states: int, labelled: bool) -> list[Any]:
-    """Names of the states: those of the labels, then numbers."""
-    if not labelled:
-        return list(range(num_states))
-    if unlabelled(table):
-        raise ZooError(f"{table.name} has no labels: labelled=true reads states off them; name the column with data.label=")
-    if len(table.levels) > num_states:
-        raise ZooError(
-            f"{table.name} has {len(table.levels)} labels ({', '.join(table.levels[:5])}, …), and labelled=true makes each a "
-            f"state; give num_states={len(table.levels)}"
-        )
-    if "*" in table.levels:
-        raise ZooError(f"{table.name}: a label is '*', which stands for the boundary; give that state another name")
-    others = (name for name in map(str, count(len(table.levels))) if name not in table.levels)
-    return [*table.levels, *islice(others, num_states - len(table.levels))]
 
 
 def _rows(columns: tuple[str, ...], emission: Emission, states: tuple[str, ...] | None, source: Any) -> Timed:
@@ -209,7 +200,7 @@ def _rows(columns: tuple[str, ...], emission: Emission, states: tuple[str, ...] 
 
 
 def _dims(emission: Emission, exchangeable: bool) -> dict[str, tuple[str, ...]]:
-    named = {site: tuple(STATE if dim == "component" else dim for dim in dims) for site, dims in emission.dims}
+    named = {site: tuple(STATE if dim == "component" else dim for dim in dims) for site, dims in emission.naming.dims}
     return named | {
         START: (STATE,),
         TRANSITION: (STATE, "next_state"),
@@ -222,9 +213,9 @@ def _dims(emission: Emission, exchangeable: bool) -> dict[str, tuple[str, ...]]:
 
 
 def _coords(emission: Emission, steps: Steps, shape: Shape, names: list[Any]) -> dict[str, list[Any]]:
-    places = witnesses(steps.starts)
+    places = probe_steps(steps.starts)
     number = list(range(1, shape.size + 1))
-    return emission.coords(steps.table) | {
+    return emission.naming.coords(steps.table) | {
         STATE: names,
         "next_state": [*names, "*"] if shape.boundary else names,
         "rank": number,
@@ -234,7 +225,7 @@ def _coords(emission: Emission, steps: Steps, shape: Shape, names: list[Any]) ->
 
 
 def _pair(row: int, time: int, other_row: int, other_time: int) -> str:
-    """Sequence:step of both, from 1 on."""
+    """Label of a pair: sequence:step of both, counted from 1."""
     return f"{row + 1}:{time + 1} {other_row + 1}:{other_time + 1}"
 
 
@@ -252,8 +243,8 @@ def program(emission: Emission, shape: Shape, hyper: Hyper, rows: Timed, *, marg
         simplex = dist.constraints.simplex
         start = numpyro.sample(START, flat(simplex, (size,)))
         transition = numpyro.sample(TRANSITION, flat(dist.constraints.independent(simplex, 1), (size, num_next)))
-    x = emission.observation(one_by_one(rows.x))
-    components = emission.program(hyper, x, size, shape.proper)
+    x = emission.encoding.observation(one_by_one(rows.x))
+    components = emission.likelihood.program(hyper, x, size, shape.proper)
     if partly_observed(rows.x):
         components = observed_part(components)
     x = x.reshape(*rows_shape(rows), *x.shape[1:])
@@ -264,8 +255,15 @@ def program(emission: Emission, shape: Shape, hyper: Hyper, rows: Timed, *, marg
         if not marginal:
             state = numpyro.sample("path", StatePath(start, transition, rows.length, length))
         seen = jnp.ones((number, length), bool) if rows.seen is None else rows.seen
-        allowed = jnp.ones((number, length, size), bool) if rows.allowed is None else rows.allowed
-        numpyro.sample("x", HiddenMarkov(start, transition, components, lanes_of(rows), seen, allowed, state), obs=x)
+        allowed_states = jnp.ones((number, length, size), bool) if rows.allowed_states is None else rows.allowed_states
+        numpyro.sample("x", HiddenMarkov(start, transition, components, packing_of(rows), seen, allowed_states, state), obs=x)
+
+
+def replicated(rows: Timed, drawn: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Drawn steps, sequence after sequence, and the drawn states if the data have labels."""
+    there = np.arange(drawn["path"].shape[2])[None, :] < np.asarray(rows.length)[:, None]
+    labels = {} if rows.allowed_states is None else {"label": drawn["path"][:, there]}
+    return {"x": drawn["x"][:, there]} | labels
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -273,63 +271,63 @@ def program(emission: Emission, shape: Shape, hyper: Hyper, rows: Timed, *, marg
 
 
 class Features(NamedTuple):
-    """What the rows bring, in lanes (`models.lanes`), time first."""
+    """What the E-step reads of the rows, on the grid of `models.rows.packing`, time first."""
 
     observed: Any  # u(x) of the emission: leaves (L R, …)
-    lanes: Lanes
+    packing: Packing
     seen: Array | None  # (L, R)
-    allowed: Array | None  # (L, R, S)
+    allowed_states: Array | None  # (L, R, S)
 
 
 def features(emission: Emission, hyper: Hyper, rows: Timed) -> Features:
-    lanes = lanes_of(rows)
-    seen, allowed = (None if part is None else laid_out(lanes, part) for part in (rows.seen, rows.allowed))
-    return Features(emission.features(hyper, flattened(rows.x, lanes)), lanes, seen, allowed)
+    packing = packing_of(rows)
+    seen, allowed_states = (None if part is None else laid_out(packing, part) for part in (rows.seen, rows.allowed_states))
+    return Features(emission.likelihood.features(hyper, flattened(rows.x, packing)), packing, seen, allowed_states)
 
 
 def local(emission: Emission, shape: Shape, T: Stats) -> Callable[[Features], Filtered]:
     """E-step: log probabilities of starts, steps and stops, and log p(x_t | θ_i) of every step and state."""
-    log_density = emission.log_density(T[STATE])
+    log_density = emission.likelihood.log_density(T[STATE])
     transition = T[TRANSITION]
     stop = transition[:, shape.size] if shape.boundary else jnp.zeros(shape.size, transition.dtype)
 
     def natural_parameters(features: Features) -> Filtered:
-        density = log_density(features.observed).reshape(-1, features.lanes.extent.lanes, shape.size)
+        density = log_density(features.observed).reshape(-1, features.packing.extent.bins, shape.size)
         if features.seen is not None:
             density = jnp.where(features.seen[..., None], density, 0.0)
-        if features.allowed is not None:
-            density = jnp.where(features.allowed, density, -jnp.inf)
-        return prepared(Chain(T[START], transition[:, : shape.size], stop, density, features.lanes))
+        if features.allowed_states is not None:
+            density = jnp.where(features.allowed_states, density, -jnp.inf)
+        return prepared(Chain(T[START], transition[:, : shape.size], stop, density, features.packing))
 
     return natural_parameters
 
 
 def statistics(emission: Emission, shape: Shape, weight: Array, z: Path, features: Features) -> dict[str, Stats]:
     """Σ_n weight (first state, transitions and last state, u(x_t) of every step that was seen by its state)."""
-    z = in_lanes(z, features.lanes)
+    z = in_packing(z, features.packing)
     pair = pair_counts(z, weight)
-    last = weight @ lasts(features.lanes, z.state)
+    last = weight @ lasts(features.packing, z.state)
     transition = jnp.concatenate([pair, last[:, None]], axis=1) if shape.boundary else pair
-    state = of_row(features.lanes, weight)[..., None] * z.state
+    state = of_row(features.packing, weight)[..., None] * z.state
     if features.seen is not None:
         state = jnp.where(features.seen[..., None], state, 0.0)
-    block = emission.statistics(state.reshape(-1, shape.size), features.observed)
-    return {START: weight @ firsts(features.lanes, z.state), TRANSITION: transition, STATE: block}
+    block = emission.likelihood.statistics(state.reshape(-1, shape.size), features.observed)
+    return {START: weight @ firsts(features.packing, z.state), TRANSITION: transition, STATE: block}
 
 
 def sites(emission: Emission, hyper: Hyper, T: Stats) -> dict[str, Array]:
-    """T of a point -> the sites of the program."""
+    """T(θ) -> θ as the sites of the program."""
     return {START: jnp.exp(T[START]), TRANSITION: jnp.exp(T[TRANSITION])} | emission.sites(hyper, T[STATE])
 
 
 def natural(emission: Emission, hyper: Hyper, sites: Sites) -> dict[str, Stats]:
-    """The sites of the program -> T."""
+    """θ as the sites of the program -> T(θ)."""
     logs = {name: jnp.log(jnp.asarray(sites[name])) for name in (START, TRANSITION)}
     return logs | {STATE: emission.natural(hyper, sites)}
 
 
 def coordinates(emission: Emission, hyper: Hyper, rows: Timed) -> Array:
-    """(N, L, F): where a start looks for groups; NaN where there is no step."""
+    """Points (N, L, F) that are clustered to start a fit; NaN beyond the end of a sequence."""
     number, length = rows_shape(rows)
     points = emission.coordinates(hyper, one_by_one(rows.x))
     there = jnp.arange(length)[None, :] < rows.length[:, None]

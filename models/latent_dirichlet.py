@@ -1,22 +1,23 @@
-"""Latent Dirichlet allocation (document 002, errata E12 and E13; Blei, Ng and Jordan 2003), M documents, V words, K topics:
+"""Latent Dirichlet allocation (document 002, errata E12 and E13; Blei, Ng and Jordan 2003): M documents, V words, K topics.
 
     word_probs_k  ~ Dirichlet(word_concentration_k)                                              (K, V)
     topic_probs_d ~ Dirichlet(topic_concentration)                                               (M, K)
     z_dn ~ Categorical(topic_probs_d),    w_dn | z_dn = k ~ Categorical(word_probs_k)            n = 1 … N_d
 
-The density is of the counts of words: x_d ~ Multinomial(N_d, topic_probs_d · word_probs). E-step: p(z_dn = k | w_dn = v) ∝
-topic_probs_dk word_probs_kv. M-step: both sets of probabilities from expected counts of tokens, over the concentrations − 1.
-"EM doesn't work" (document 002) where θ_d is summed out, whose integral has no closed form; where the proportions are
-parameters it does: that is probabilistic latent semantic analysis (Hofmann 1999), smoothed by the prior. A mode needs
-concentrations above 1.
+The likelihood is that of word counts: x_d ~ Multinomial(N_d, topic_probs_d · word_probs). E-step: p(z_dn = k | w_dn = v) ∝
+topic_probs_dk word_probs_kv. M-step: both sets of probabilities ∝ concentration − 1 + expected counts of tokens.
 
-Proportions are the documents' own (``Algebra.private``): a fit is of its documents, and others have proportions that follow
-from the words of the topics.
+Document 002 says that "EM doesn't work": it integrates the proportions out, and that integral has no closed form. EM works
+with the proportions as parameters. It is then probabilistic latent semantic analysis (Hofmann 1999), smoothed by the prior. A
+posterior mode requires concentrations above 1.
+
+The proportions are local parameters, one vector per document (``Structure.local``). New documents get proportions of their
+own, inferred with the word probabilities of the topics held fixed.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from itertools import count, islice, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -26,24 +27,42 @@ import numpyro
 from jax import Array
 from numpyro import distributions as dist
 
-from models.bags import Documents, Words, bags, check, encoded
-from models.base import Algebra, Data, Hyper, Model, Permutation, Sites, Stats, ZooError, on_host
-from models.classifier import unlabelled, unseen_classes
-from models.collapsed_topics import COLLAPSED, TOPIC, WORD, prior_statistics
-from models.data import as_data, is_table, require_complete, require_filled
-from models.discrete import DISCRETE
-from models.distributions import TopicWords
-from models.documents import Sequences, bag_of_words, require_tokens
-from models.families import dirichlet
-from models.gaussian_rows import flat
-from models.held_out_words import HELD_OUT
-from models.rows import witnesses
-from models.settled_topics import settle
-from models.topics import Bags, Hard, Mixed, Soft, by_document, by_word, mixed, scaled, topics
+from models.base import (
+    Abilities,
+    Algebra,
+    Data,
+    Hyper,
+    Initial,
+    Model,
+    Naming,
+    Permutation,
+    Reading,
+    Sites,
+    Stats,
+    Structure,
+    Summaries,
+    ZooError,
+    on_host,
+)
+from models.data.classes import unseen_classes
+from models.data.documents import Sequences, bag_of_words, require_tokens
+from models.data.table import is_table, require_complete, require_filled
+from models.distributions.observed import TopicWords
+from models.emissions.discrete import DISCRETE
+from models.families.conjugate import dirichlet
+from models.reading.load import as_data
+from models.rows.centring import flat
+from models.rows.encoded import probe_rows
+from models.topics.checks import check_options, positive, topic_names
+from models.topics.collapsed import COLLAPSED, TOPIC, WORD, prior_statistics
+from models.topics.documents import Documents, Words, bags, check, counted, encoded
+from models.topics.held_out import HELD_OUT
+from models.topics.latent import Bags, Hard, Mixed, Soft, by_document, by_word, mixed, scaled, topics
+from models.topics.local_variational import ascend
 
 
 class Shape(NamedTuple):
-    """What tells one topic model from another."""
+    """Sizes of the model, and whether its prior is proper."""
 
     documents: int  # M
     topics: int  # K
@@ -52,15 +71,15 @@ class Shape(NamedTuple):
 
 
 def _mode_of_proportions(nu: Array) -> Array:
-    """The mode of every document; of one without a token under a flat prior all are, and it is the middle."""
+    """The mode of each document. With a flat prior and no tokens every value is a mode: return uniform proportions."""
     return dirichlet.mode(jnp.where((nu == 0).all(-1, keepdims=True), 1.0, nu))
 
 
 proportions = dirichlet._replace(mode=_mode_of_proportions)
 
 
-class Structure(NamedTuple):
-    """The static half of the model: one object for equal arguments, so that jitted code recognises it."""
+class Parts(NamedTuple):
+    """The functions of the model. Cached: equal arguments give the same object, so jitted code is not compiled again."""
 
     algebra: Algebra
     program: Callable[..., Any]
@@ -68,24 +87,21 @@ class Structure(NamedTuple):
 
 
 @cache
-def structure(shape: Shape, exchangeable: bool) -> Structure:
-    """Topics of this shape."""
+def structure(shape: Shape, exchangeable: bool) -> Parts:
+    """Algebra, program and functionals for this shape."""
     algebra = Algebra(
         families=((TOPIC, proportions), (WORD, dirichlet)),
-        private=(TOPIC,),
-        settle=settle,
         latent=topics,
         proper=shape.proper,
         features=features,
-        local=local,
+        local_natural_parameters=local,
         statistics=statistics,
         sites=lambda hyper, T: {TOPIC: jnp.exp(T[TOPIC]), WORD: jnp.exp(T[WORD])},
         natural=lambda hyper, sites: {name: jnp.log(jnp.asarray(sites[name])) for name in (TOPIC, WORD)},
-        start=partial(start, shape),
-        num_groups=shape.topics,
-        collapsed=COLLAPSED if shape.proper else None,
+        initial=Initial(num_groups=shape.topics, draw=partial(start, shape)),
+        structure=Structure(local=(TOPIC,), ascend=ascend, collapsed=COLLAPSED if shape.proper else None),
     )
-    return Structure(algebra, partial(program, shape), partial(functionals, exchangeable))
+    return Parts(algebra, partial(program, shape), partial(functionals, exchangeable))
 
 
 def build(
@@ -98,25 +114,22 @@ def build(
     labelled: bool = False,
     prior: str = "default",
 ) -> Model:
-    """A topic model on documents, or on a table of counts of words.
+    """Build a topic model of documents, or of a table of word counts.
 
-    ``topic_concentration`` is a number or one a topic, ``word_concentration`` a number, one a word, or (K, V). ``seeds`` are
-    words by the name of a topic, which get ``seed_weight`` more there. With ``labelled`` the labels of documents name the
-    topics that they may have (``a|b``: either). ``prior=flat`` is maximum likelihood. Raises `ZooError` for what are no counts,
-    a corpus without a token, concentrations outside their support, or seeds and labels that do not fit.
+    ``topic_concentration`` is one number or (K,), ``word_concentration`` one number, (V,) or (K, V). ``seeds`` maps topic names
+    to words, whose concentration in that topic is raised by ``seed_weight``. With ``labelled`` the label of a document names
+    the topics that it may have (``a|b`` for either). ``prior="flat"`` is maximum likelihood. Raises `ZooError` for values that
+    are not counts, a corpus without tokens, concentrations that are not positive, or unknown seed words and topics.
+
+    >>> from models import load_data
+    >>> model = build(load_data(["apple pear apple", "dog cat", "pear dog"]), num_topics=2, seeds={"fruit": ["apple"]})
+    >>> model.naming.dims["topic_probs"], model.naming.coords["topic"]
+    (('document', 'topic'), ['fruit', '1'])
     """
     data = as_data(data)
-    _check_options(num_topics, labelled, prior, seeds)
-    if not (isinstance(data.x, Sequences) or is_table(data)):
-        raise ZooError(f"{data.name} is no corpus: give documents or a table of counts of words")
-    if is_table(data):
-        require_filled(data)
-        require_complete(data, "latent_dirichlet")
-    require_tokens(data.name, data.columns)
-    check(data)
-    if not bag_of_words(data).x.sum():
-        raise ZooError(f"{data.name}: there is not a single token in these documents")
-    names = _topic_names(data, int(num_topics), seeds, labelled)
+    check_options(num_topics, labelled, prior, seeds)
+    _require_corpus(data)
+    names = topic_names(data, int(num_topics), seeds, labelled)
     shape = Shape(data.num_rows, int(num_topics), len(data.columns), prior != "flat")
     hyper = _hyperparameters(data.columns, shape, topic_concentration, word_concentration, seeds, seed_weight, names)
     alike = shape.topics > 1 and not labelled and (not shape.proper or _alike(hyper))
@@ -139,11 +152,40 @@ def build(
         algebra=static.algebra,
         hyper=hyper,
         prior={name: on_host(leaf) for name, leaf in nu.items()},
-        rows=partial(_rows, data.columns, tuple(names) if labelled else None),
-        functionals=static.functionals,
-        witnesses=witnesses,
+        reading=Reading(rows=partial(_rows, data.columns, tuple(names) if labelled else None)),
+        summaries=Summaries(
+            functionals=static.functionals,
+            probe_rows=probe_rows,
+            warnings=tuple(_warnings(data, hyper, shape, names, labelled)),
+        ),
         symmetry=Permutation("topic") if alike else None,
-        simulate=partial(simulate, shape),
+        abilities=Abilities(
+            simulate=partial(simulate, shape),
+            held_out=HELD_OUT,
+            replicated=lambda rows, drawn: {"x": counted(rows, drawn["x"], shape.words)},
+        ),
+        naming=_naming(data.columns, shape, names, alike, labelled),
+        options=options,
+        description=__doc__,
+    )
+
+
+def _require_corpus(data: Data) -> None:
+    """A `ZooError` for what is neither documents nor a complete table of counts, and for a corpus without tokens."""
+    if not (isinstance(data.x, Sequences) or is_table(data)):
+        raise ZooError(f"{data.name} is not a corpus: give documents or a table of word counts")
+    if is_table(data):
+        require_filled(data)
+        require_complete(data, "latent_dirichlet")
+    require_tokens(data.name, data.columns)
+    check(data)
+    if not bag_of_words(data).x.sum():
+        raise ZooError(f"{data.name}: these documents contain no tokens")
+
+
+def _naming(columns: tuple[str, ...], shape: Shape, names: list[str], alike: bool, labelled: bool) -> Naming:
+    """Names of the dimensions; ``alike`` topics are reported by rank, since their labels mean nothing."""
+    return Naming(
         dims={
             TOPIC: ("document", "topic"),
             WORD: ("topic", "word"),
@@ -156,42 +198,13 @@ def build(
         coords={
             "document": list(range(shape.documents)),
             "topic": names,
-            "word": list(data.columns),
+            "word": list(columns),
             "rank": list(range(1, shape.topics + 1)),
-            "pair": [f"documents {i + 1}, {j + 1}" for i, j in pairwise(witnesses(shape.documents))],
+            "pair": [f"documents {i + 1}, {j + 1}" for i, j in pairwise(probe_rows(shape.documents))],
         },
-        options=options,
-        explains=DISCRETE["multinomial"].explains + ("; topic" if labelled else ""),
-        warnings=tuple(_warnings(data, hyper, shape, names, labelled)),
+        density_of=DISCRETE["multinomial"].naming.density_of + ("; topic" if labelled else ""),
         reports="topic_shares",
-        held_out=HELD_OUT,
     )
-
-
-def _are_words(value: Any) -> bool:
-    return isinstance(value, Collection) and not isinstance(value, str)
-
-
-def _check_options(num_topics: Any, labelled: Any, prior: Any, seeds: Any) -> None:
-    if isinstance(num_topics, bool) or not isinstance(num_topics, int | np.integer) or num_topics < 1:
-        raise ZooError(f"num_topics must be a whole number above 0, got {num_topics!r}")
-    if not isinstance(labelled, bool):
-        raise ZooError(f"labelled must be true or false, got {labelled!r}")
-    if not (seeds is None or (isinstance(seeds, Mapping) and all(map(_are_words, seeds.values())))):
-        raise ZooError(f"seeds must be lists of words by the name of a topic, as {{fruit: [apple, pear]}}, got {seeds!r}")
-    if prior not in ("default", "flat"):
-        raise ZooError(f"prior={prior!r} is not one of default, flat; the concentrations are options of their own")
-
-
-def _topic_names(data: Data, number: int, seeds: Mapping[str, Any] | None, labelled: bool) -> list[Any]:
-    """Names of the topics: those of labels or seeds, then numbers."""
-    if labelled and unlabelled(data):
-        raise ZooError(f"{data.name} has no labels: labelled=true reads topics off them; name the column with data.label=")
-    known = [*(data.levels if labelled else ()), *(name for name in seeds or {} if not labelled or name not in data.levels)]
-    if len(known) > number:
-        raise ZooError(f"{len(known)} topics have names ({', '.join(map(str, known[:5]))}, …): give num_topics={len(known)}")
-    rest = (str(place) for place in count(len(known)) if str(place) not in known)
-    return [*known, *islice(rest, number - len(known))] if known else list(range(number))
 
 
 def _hyperparameters(
@@ -205,34 +218,24 @@ def _hyperparameters(
 ) -> dict[str, np.ndarray]:
     if not shape.proper:
         if seeds:
-            raise ZooError("prior=flat has no place for seeds: they are part of a prior")
+            raise ZooError("seeds change the prior, so they cannot be combined with prior=flat")
         return {}
     found = {
-        "topic_concentration": _positive("topic_concentration", topic, (shape.topics,)),
-        "word_concentration": _positive("word_concentration", word, (shape.topics, shape.words)),
+        "topic_concentration": positive("topic_concentration", topic, (shape.topics,)),
+        "word_concentration": positive("word_concentration", word, (shape.topics, shape.words)),
     }
     places = {name: v for v, name in enumerate(columns)}
     for name, words in (seeds or {}).items():
         unknown = [each for each in words if each not in places]
         if unknown:
-            raise ZooError(f"seeds of topic {name!r}: {unknown[0]!r} is no word of this corpus")
-        _positive("seed_weight", seed_weight, ())
+            raise ZooError(f"seeds of topic {name!r}: {unknown[0]!r} is not a word of this corpus")
+        positive("seed_weight", seed_weight, ())
         found["word_concentration"][names.index(name), [places[each] for each in words]] += seed_weight
     return found
 
 
-def _positive(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    try:
-        found = np.array(np.broadcast_to(np.asarray(value, dtype=np.float64), shape))
-    except (TypeError, ValueError) as error:
-        raise ZooError(f"{name}: expected a number or numbers of shape {shape}, got {value!r}") from error
-    if not (np.isfinite(found) & (found > 0)).all():
-        raise ZooError(f"{name} must be finite and above 0")
-    return found
-
-
 def _alike(hyper: Hyper) -> bool:
-    """Whether the prior tells no topic from another."""
+    """Whether the prior is the same for all topics."""
     return bool(np.ptp(hyper["topic_concentration"]) == 0 and np.ptp(hyper["word_concentration"], axis=0).max() == 0)
 
 
@@ -241,8 +244,8 @@ def _warnings(data: Data, hyper: Hyper, shape: Shape, names: list[Any], labelled
     low = [name for name in ("topic_concentration", "word_concentration") if shape.proper and hyper[name].min() < 1]
     if low:
         found.append(
-            f"{' and '.join(low)} below 1: the density of the probabilities has no mode, as it is infinite where one of them "
-            "is 0; em and map have nothing to find, and cavi and the methods that draw have"
+            f"{' and '.join(low)} below 1: the density of the probabilities is unbounded at 0, so it has no mode; em and map "
+            "cannot be used, cavi and the sampling methods can"
         )
     return found
 
@@ -266,8 +269,8 @@ def program(shape: Shape, hyper: Hyper, rows: Documents, *, marginal: bool = Tru
         simplex = dist.constraints.independent(dist.constraints.simplex, 1)
         topic, word = (numpyro.sample(name, flat(simplex, size)) for name, size in sizes.items())
     probs = topic[rows.own]
-    if rows.allowed is not None:
-        probs = jnp.where(rows.allowed, probs, 0.0)
+    if rows.allowed_topics is not None:
+        probs = jnp.where(rows.allowed_topics, probs, 0.0)
     scale = jnp.ones(()) if rows.weight is None else rows.weight
     with numpyro.plate("row", rows.own.shape[0]), numpyro.handlers.scale(scale=scale):
         if marginal:
@@ -284,37 +287,37 @@ def program(shape: Shape, hyper: Hyper, rows: Documents, *, marginal: bool = Tru
 
 
 class Features(NamedTuple):
-    """What the documents bring."""
+    """What the E-step reads of the documents."""
 
     bags: Bags
-    own: Array  # (N,): where the proportions of a document are
-    allowed: Array | None  # (N, K)
+    own: Array  # (N,): index of each document in ``topic_probs``
+    allowed_topics: Array | None  # (N, K)
 
 
 def features(hyper: Hyper, rows: Documents) -> Features:
-    return Features(bags(rows), rows.own, rows.allowed)
+    return Features(bags(rows), rows.own, rows.allowed_topics)
 
 
 def local(T: Stats) -> Callable[[Features], Mixed]:
-    """E-step: log weights of topics by document and of words by topic."""
+    """E-step: log topic weights of each document, log word weights of each topic."""
     word = scaled(T[WORD].T)
 
     def natural_parameters(features: Features) -> Mixed:
         topic = T[TOPIC][features.own]
-        if features.allowed is not None:
-            topic = jnp.where(features.allowed, topic, -jnp.inf)
+        if features.allowed_topics is not None:
+            topic = jnp.where(features.allowed_topics, topic, -jnp.inf)
         return mixed(scaled(topic), word, features.bags)
 
     return natural_parameters
 
 
 def statistics(weight: Array, z: Soft | Hard, features: Features) -> dict[str, Stats]:
-    """Weight_n times (tokens by topic of every document), and Σ_n weight_n (tokens by topic and word)."""
+    """Token counts by document and topic, times the document weight; by topic and word, summed over documents."""
     return {TOPIC: weight[:, None] * by_document(z), WORD: by_word(z, weight).T}
 
 
 def start(shape: Shape, hyper: Hyper, key: Array) -> dict[str, Stats]:
-    """Nu of one start: words by topic at random, as if each had been seen about once; documents of all topics alike."""
+    """Random start: about one pseudo-count per topic and word; uniform proportions in all documents."""
     noise = jax.random.gamma(key, 10.0, (shape.topics, shape.words)) / 10
     given = hyper["word_concentration"] - 1 if shape.proper else 0.0
     return {TOPIC: jnp.ones((shape.documents, shape.topics)), WORD: jnp.maximum(given, 0.0) + noise}
@@ -325,8 +328,8 @@ def start(shape: Shape, hyper: Hyper, key: Array) -> dict[str, Stats]:
 
 
 def functionals(exchangeable: bool, hyper: Hyper, sites: Sites, latents: Array) -> dict[str, Array]:
-    """What no order of the topics changes: their mean shares of a document, sorted; how many that is, exp of the entropy; and
-    for neighbouring witnesses how likely a token of each is of one topic.
+    """Summaries invariant to the order of the topics: mean topic shares, sorted; the effective number of topics (exp of the
+    entropy of the shares); for neighbouring probe rows the probability that a token of each has the same topic.
     """
     share = jnp.asarray(sites[TOPIC]).mean(0)
     effective = jnp.exp(-(jnp.where(share > 0, share * jnp.log(jnp.where(share > 0, share, 1.0)), 0.0)).sum())
@@ -335,9 +338,9 @@ def functionals(exchangeable: bool, hyper: Hyper, sites: Sites, latents: Array) 
 
 
 def simulate(shape: Shape, key: Array, hyper: Hyper, sites: Sites, num_rows: int, length: int = 20) -> Documents:
-    """Documents of ``length`` tokens each, drawn at ``sites``; raises `ZooError` for more or fewer than have proportions."""
+    """Draw documents of ``length`` tokens at ``sites``; raises `ZooError` unless ``num_rows`` matches the proportions."""
     if num_rows != shape.documents:
-        raise ZooError(f"there are topic proportions for {shape.documents} documents, not for {num_rows}")
+        raise ZooError(f"there are topic proportions for {shape.documents} documents, not {num_rows}")
     key_z, key_x = jax.random.split(key)
     z = jax.random.categorical(key_z, jnp.log(sites[TOPIC])[:, None, :], axis=-1, shape=(num_rows, length))
     word = jax.random.categorical(key_x, jnp.log(sites[WORD])[z])

@@ -1,22 +1,23 @@
-"""Gaussian discriminant analysis (documents 001 and 003), N rows of D columns, C classes:
+"""Gaussian discriminant analysis (documents 001 and 003): N rows of D columns, C classes.
 
     class_probs ~ Dirichlet(concentration)                                                       (C,)
-    precision   ~ Wishart(dof, scatter⁻¹)      tied: one (D, D), linear; full: one a class (C, D, D), quadratic
+    precision   ~ Wishart(dof, scatter⁻¹)      tied: (D, D), linear; full: (C, D, D), quadratic
     mean_c | precision ~ Normal(location, (strength precision)⁻¹)                                (C, D)
     y_n ~ Categorical(class_probs),    x_n | y_n ~ Normal(mean_{y_n}, precision_{y_n}⁻¹)         (N,), (N, D)
 
-It is the mixture of `models.gmm` with the latents observed: E-step and M-step are those of `models.mixture`. With every label
-given, the posterior is one conjugate update, and the flat prior's mode is document 001's maximum-likelihood estimate (class
-shares, class means, pooled covariance with divisor N). A missing label is a latent again, a set of candidates a restricted one.
+This is the mixture of `models.gmm` with observed latents: E-step and M-step are those of `models.mixtures.mixture`. If every
+label is given and no cell is missing, the posterior is one conjugate update (not with ``tails=student_t``). Its mode under the
+flat prior is the maximum-likelihood estimate of document 001: class shares, class means, pooled covariance with divisor N. A
+missing label is latent; a set of candidate labels restricts it.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 from models.base import Model, ZooError
-from models.classifier import classifier
-from models.data import as_data
-from models.gaussians import GAUSSIANS
+from models.emissions.gaussians.student_t import ESTIMATED, block_with_tails
+from models.mixtures.classifier import classifier
+from models.reading.load import as_data
 
 COVARIANCES = ("tied", "full")
 
@@ -26,17 +27,27 @@ def build(
     covariance: str = "tied",
     prior: str | Mapping[str, Mapping[str, Any]] = "default",
     num_classes: int | None = None,
+    tails: str = "gaussian",
+    degrees_of_freedom: str | float = ESTIMATED,
 ) -> Model:
-    """Gaussian classes on the columns of ``data``, with its labels.
+    """Build a classifier with one Gaussian per class from the columns and labels of ``data``.
 
     ``covariance`` is tied (linear discriminants) or full (quadratic). ``prior`` is "default" (weak, from the columns), "flat"
-    (maximum likelihood) or numbers by block, over the defaults: ``{"class_probs": {"concentration": 2}, "class": {"location",
-    "strength", "dof", "scatter"}}``. ``num_classes`` is needed only where the data has no label at all: the model is then a
-    mixture with exchangeable classes. Cells may be missing, as in `models.gmm`. Raises `ZooError` for constant columns,
-    fewer than two classes, or a prior outside its support.
+    (maximum likelihood), or numbers by block that replace defaults: ``{"class_probs": {"concentration": 2}, "class":
+    {"location", "strength", "dof", "scatter"}}``. ``num_classes`` is needed only if ``data`` has no labels: the model is then a
+    mixture with exchangeable classes. ``tails=student_t`` makes the classes Student-t, so that distant rows move them little
+    (`models.emissions.gaussians.student_t`); log-odds are then not linear. Their ``degrees_of_freedom`` are estimated or given.
+    Cells may be missing, as in `models.gmm`. Raises `ZooError` for constant columns, fewer than two classes, or a prior
+    outside its support.
+
+    >>> model = build("iris")
+    >>> model.naming.coords["class"], model.naming.dims["mean"]
+    (['setosa', 'versicolor', 'virginica'], ('class', 'feature'))
     """
     data = as_data(data)
     if covariance not in COVARIANCES:
         raise ZooError(f"covariance={covariance!r} is not one of {', '.join(COVARIANCES)}")
-    options = {"covariance": covariance, "prior": prior, "num_classes": num_classes}
-    return classifier("linear_discriminant", data, GAUSSIANS[covariance], prior, num_classes, options)
+    of_tails = {"tails": tails, "degrees_of_freedom": degrees_of_freedom}
+    options = {"covariance": covariance, "prior": prior, "num_classes": num_classes, **of_tails}
+    emission = block_with_tails(covariance, tails, degrees_of_freedom)
+    return classifier("linear_discriminant", data, emission, prior, num_classes, options)._replace(description=__doc__)

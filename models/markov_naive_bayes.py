@@ -1,4 +1,4 @@
-"""Markov naive Bayes (document 000's heading "Adding Dependencies"; errata E4): every class has a Markov chain of its own.
+"""Markov naive Bayes (document 000, "Adding Dependencies"; errata E4): each class has its own Markov chain of tokens.
 
     class_probs         ~ Dirichlet(concentration)                                               (C,)
     initial_probs_c     ~ Dirichlet(initial_concentration)                                       (C, V)
@@ -6,10 +6,10 @@
     y_n ~ Categorical(class_probs),    x_n1 | y_n = c ~ Categorical(initial_probs_c),
     x_ni | x_n,i−1 = v, y_n = c ~ Categorical(transition_probs_cv)                               i = 2 … L_n
 
-for documents of any lengths L_n, which are given and not modelled, over V tokens. With ``homogeneous=False`` the rows are
-binary vectors of D columns, and the transitions from every column to the next are their own: (C, D − 1, 2, 2). Where all rows
-of the transitions of a class are equal, the chain is the bag of words of `models.naive_bayes`. E-step and M-step are those of
-`models.mixture`, p(x | y) that of `models.transitions`.
+for documents over V tokens. Their lengths L_n are given, not modelled. With ``homogeneous=False`` the rows are binary vectors
+of D columns, and each step from one column to the next has its own transitions: (C, D − 1, 2, 2). If all rows of the
+transition matrix of a class are equal, the chain is the bag of words of `models.naive_bayes`. E-step and M-step are those of
+`models.mixtures.mixture`, p(x | y) is that of `models.emissions.markov`.
 """
 
 from collections.abc import Mapping
@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 
 from models.base import Data, Model, ZooError
-from models.classifier import classifier
-from models.data import as_data, first_cell, is_sparse, require_complete
-from models.documents import Sequences
-from models.transitions import Alphabet, concentrations, markov, observed_pairs
+from models.data.documents import Sequences
+from models.data.table import first_cell, is_sparse, require_complete
+from models.emissions.markov import Alphabet, concentrations, markov, observed_pairs
+from models.mixtures.classifier import classifier
+from models.reading.load import as_data
 
-ALL_PAIRS = 300  # tokens up to which every pair has a transition of its own
+ALL_PAIRS = 300  # largest vocabulary for which every pair of tokens has its own transition probability
 
 
 def build(
@@ -32,15 +33,22 @@ def build(
     prior: str | Mapping[str, Mapping[str, Any]] = "default",
     num_classes: int | None = None,
 ) -> Model:
-    """Classes with a Markov chain each, on documents, or with ``homogeneous=False`` on the columns of a binary table.
+    """Build a classifier of documents, or with ``homogeneous=False`` of rows of binary columns, with a Markov chain per class.
 
-    A vocabulary above `ALL_PAIRS` tokens gets transitions for the pairs that the data holds and, for every token, one for all
-    others: `transition_probs` is then one ragged vector. ``prior`` is "default" (concentration 2 for classes, 1.1 for the
-    chains), "flat" (maximum likelihood), "laplace" (2 throughout) or numbers by block: ``{"class_probs": {"concentration"},
-    "class": {"initial_concentration", "transition_concentration"}}``, and for large vocabularies "unseen_concentration", a
-    number or one a token, of "another token". ``num_classes`` is needed only where the data has no label at all. Raises
-    `ZooError` for tables with
-    other values than 0 and 1, documents with ``homogeneous=False``, fewer than two classes, or a prior outside its support.
+    With more than `ALL_PAIRS` tokens only the pairs in ``data`` have their own transition probability; for each token the event
+    "another token" stands for all others, and ``transition_probs`` is one ragged vector. ``prior`` is "default" (concentration
+    2 for classes, 1.1 for chains), "flat" (maximum likelihood), "laplace" (2 throughout), or numbers by block:
+    ``{"class_probs": {"concentration"}, "class": {"initial_concentration", "transition_concentration"}}``; large vocabularies
+    also have "unseen_concentration" of "another token", one number or one per token. ``num_classes`` is needed only if ``data``
+    has no labels.
+
+    Raises `ZooError` for a table with values other than 0 and 1, documents with ``homogeneous=False``, fewer than two classes,
+    or a prior outside its support.
+
+    >>> from models import load_data
+    >>> model = build(load_data(["abba", "bab", "cc"], unit="character", labels=["x", "x", "y"]))
+    >>> model.naming.dims["transition_probs"], model.naming.coords["token"]
+    (('class', 'token', 'next_token'), ['a', 'b', 'c'])
     """
     data = as_data(data)
     if not isinstance(homogeneous, bool):
@@ -49,14 +57,14 @@ def build(
     laplace = {"class_probs": {"concentration": 2.0}, "class": concentrations(alphabet, 2.0)}
     numbers = laplace if prior == "laplace" else prior
     options = {"homogeneous": homogeneous, "prior": prior, "num_classes": num_classes}
-    return classifier("markov_naive_bayes", data, markov(alphabet), numbers, num_classes, options)
+    return classifier("markov_naive_bayes", data, markov(alphabet), numbers, num_classes, options)._replace(description=__doc__)
 
 
 def alphabet_of(data: Data, homogeneous: bool) -> Alphabet:
-    """The events that the model tells apart on this data; raises `ZooError`."""
+    """The tokens and transitions that the model distinguishes for this data; raises `ZooError`."""
     if isinstance(data.x, Sequences):
         if not homogeneous:
-            raise ZooError(f"{data.name} holds documents: homogeneous=false is for binary tables, whose rows have one length")
+            raise ZooError(f"{data.name} holds documents: homogeneous=false is for binary tables with rows of equal length")
         size = len(data.columns)
         return Alphabet(size) if size <= ALL_PAIRS else Alphabet(size, seen=observed_pairs(data.x, size))
     if homogeneous:
@@ -69,8 +77,8 @@ def alphabet_of(data: Data, homogeneous: bool) -> Alphabet:
     require_complete(data, "markov_naive_bayes")
     if (cell := first_cell(data, lambda x: (x != 0) & (x != 1))) is not None:
         raise ZooError(
-            f"{data.name}: column {cell.column!r}, row {cell.row + 1}: the value is {cell.value:g}; homogeneous=false takes 0 "
-            "and 1: binarise with data.threshold=<number>"
+            f"{data.name}: column {cell.column!r}, row {cell.row + 1}: the value is {cell.value:g}; homogeneous=false needs "
+            "0 and 1: binarise with data.threshold=<number>"
         )
     if len(data.columns) < 2:
         raise ZooError(f"{data.name} has one column: a chain needs two or more; use naive_bayes")

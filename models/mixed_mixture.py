@@ -1,9 +1,9 @@
-"""Mixture for tables of numbers, categories and counts, any cell of which may be missing (document 004), K components:
+"""Mixture model of tables with numbers, categories, counts and missing cells (document 004): N rows, K components.
 
-    mixture_probs ~ Dirichlet(concentration)                                                     (K,)
+    mixture_probs ~ Dirichlet(concentration), or other weights                                   (K,)
     z_n ~ Categorical(mixture_probs)                                                             (N,)
 
-and, given z_n = k, independent columns, of which a row brings those that are observed:
+and, given z_n = k, the columns are independent. R columns hold numbers, the others categories or counts:
 
     numbers     precision_kr ~ Gamma(dof_r / 2, scatter_r / 2)                                   (K, R)
                 mean_kr | precision_kr ~ Normal(location_r, (strength precision_kr)⁻¹)           (K, R)
@@ -13,9 +13,9 @@ and, given z_n = k, independent columns, of which a row brings those that are ob
     counts      rate_kd ~ Gamma(shape_d, inverse_scale_d)                                        (K, counts)
                 x_nd ~ Poisson(rate_kd)
 
-Document 004 writes a = dof / 2, b = scatter / 2, m = location, β = strength. A missing cell has probability 1 in the E-step and
-no part in the M-step, which counts the observed cells of every column for itself (errata E19). That holds where cells are
-missing at random: whether one is missing may depend on what is observed in its row, not on its own value.
+Document 004 writes a = dof / 2, b = scatter / 2, m = location, β = strength. A missing cell contributes a factor of 1 in the
+E-step and nothing in the M-step, which counts the observed cells of each column separately (errata E19). This is valid if
+cells are missing at random: whether a cell is missing may depend on the observed cells of its row, but not on its own value.
 """
 
 from collections.abc import Mapping
@@ -24,26 +24,27 @@ from typing import Any
 
 import numpy as np
 
-from models import mixture
 from models.base import Data, Model, ZooError
-from models.categories import categorical
-from models.classifier import allowed_classes, classes_of, unlabelled, unseen_classes
-from models.columns import Layout, as_typed, layout, typed
-from models.data import as_data
-from models.discrete import poisson
-from models.emissions import Emission
-from models.gaussians import GAUSSIANS
-from models.mixture import Shape
-from models.rows import Rows, encoded, require_rows
-from models.side_by_side import Part, side_by_side
+from models.data.classes import allowed_classes, classes_of, unlabelled, unseen_classes
+from models.data.columns import Layout, layout, typed
+from models.emissions.block import Emission, encoded, require_rows
+from models.emissions.categorical import categorical
+from models.emissions.discrete import poisson
+from models.emissions.gaussians.gaussian import GAUSSIANS
+from models.emissions.product import Part, side_by_side
+from models.mixtures import mixture
+from models.mixtures.mixture import Shape
+from models.mixtures.named_weights import weights_of
+from models.reading.load import as_data, read_as
+from models.rows.encoded import Rows
 
 NAME = "mixed_mixture"
 PARTS = {"number": "numbers", "category": "categories", "count": "counts"}  # kind of column -> name of its part
 NEARLY_IMPROPER = (
-    "prior=flat_mean is nearly improper: evidence under it depends on how flat it is, and says nothing of the number of "
+    "prior=flat_mean is nearly improper: the evidence depends on how flat it is, and cannot be used to choose the number of "
     "components"
 )
-VANISHING = 1e-10  # pseudo-rows behind a mean: document 004's β = 0, and still a proper prior
+VANISHING = 1e-10  # prior strength of a mean: in place of document 004's β = 0, so that the prior stays proper
 
 
 def build(
@@ -52,16 +53,24 @@ def build(
     prior: str | Mapping[str, Mapping[str, Any]] = "default",
     labelled: bool = False,
     unseen: str = "error",
+    weights: str = "learned",
 ) -> Model:
-    """A mixture with ``num_components`` (2) components on all columns of ``data``, each in its kind (`models.columns.typed`).
+    """Build a mixture with ``num_components`` (default 2) components; rules decide the kind of each column.
+
+    `models.data.columns.typed` applies these rules; ``load_data(..., types=)`` overrides them.
 
     ``prior`` is "default" (weak, from the columns), "flat" (maximum likelihood), "document" (document 004's one-parameter line
-    β = 2a − 1), "flat_mean" (its special case β → 0), or numbers by block, over the defaults: ``{"mixture_probs":
+    β = 2a − 1), "flat_mean" (its special case β → 0), or numbers by block that replace defaults: ``{"mixture_probs":
     {"concentration": 2}, "component": {"location", "strength", "dof", "scatter", "level_concentration", "shape",
-    "inverse_scale"}}``. With ``labelled`` the components are the classes of the label, which may be missing, or a set of
-    candidates, in any row. ``unseen`` is what becomes of a level of a category that the model was not built on: "error", or
-    "missing". Raises `ZooError` for a table of which nothing is left to model, fewer rows than components, constant columns
-    that were kept, or a prior outside its support.
+    "inverse_scale"}}``. ``weights`` are those of `models.gmm`. With ``labelled`` the components are the classes of the label,
+    which may be missing or a set of candidates. ``unseen`` says how new rows with an unknown category are read: "error", or
+    "missing" for a missing cell.
+
+    Raises `ZooError` if no column is left to model, for constant columns that were kept, or a prior outside its support.
+
+    >>> model = build("martians_survey", num_components=3)
+    >>> model.reading.layout.kinds
+    ('number', 'number', 'category', 'category', 'count')
     """
     data = typed(as_data(data))
     if not isinstance(labelled, bool):
@@ -76,19 +85,19 @@ def build(
         raise ZooError(f"labelled=true, but {data.name} has no label: name its column with data.label=<column>")
     names = classes_of(data) if labelled else tuple(map(str, range(num_components)))
     like = layout(data)
-    as_typed(data, like, unseen)  # refuses another word for unseen
+    read_as(data, like, unseen)  # refuses another word for unseen
     emission = block(like)
-    shape = Shape("mixture_probs", "component", prior != "flat", len(names), exchangeable=not labelled)
-    require_rows(data, emission, f"num_components={len(names)}", len(names))
-    options = {"num_components": len(names), "prior": prior, "labelled": labelled, "unseen": unseen}
+    shape = Shape(weights_of(weights), "component", prior != "flat", len(names), exchangeable=not labelled)
+    require_rows(data, emission)
+    options = {"num_components": len(names), "prior": prior, "labelled": labelled, "unseen": unseen, "weights": weights}
     rows = partial(_rows, emission, like, names if labelled else None, unseen)
     warnings = (*(unseen_classes(data, names) if labelled else ()), *((NEARLY_IMPROPER,) if prior == "flat_mean" else ()))
     model = mixture.model(NAME, data, emission, shape, names, _numbers(prior, like), rows, options, warnings, like)
-    return model._replace(read=partial(as_typed, like=like, unseen=unseen))
+    return model._replace(description=__doc__, reading=model.reading._replace(read=partial(read_as, like=like, unseen=unseen)))
 
 
 def block(like: Layout) -> Emission:
-    """The columns of a layout by kind, side by side."""
+    """The likelihood block for all columns of a layout."""
     places = {kind: tuple(d for d, own in enumerate(like.kinds) if own == kind) for kind in PARTS}
     categories = places["category"]
     names, levels = (tuple(each[d] for d in categories) for each in (like.columns, like.categories))
@@ -97,7 +106,7 @@ def block(like: Layout) -> Emission:
 
 
 def _numbers(prior: Any, like: Layout) -> Any:
-    """The presets of document 004 as numbers, where there are columns of numbers."""
+    """The presets of document 004 as numbers by block; "default" if no column holds numbers."""
     presets = {"document": {"dof": 3.0, "strength": 2.0}, "flat_mean": {"strength": VANISHING}}  # β = 2a − 1 = dof − 1
     if not isinstance(prior, str) or prior in ("default", "flat"):
         return prior
@@ -107,5 +116,5 @@ def _numbers(prior: Any, like: Layout) -> Any:
 
 
 def _rows(emission: Emission, like: Layout, classes: tuple[str, ...] | None, unseen: str, source: Any) -> Rows:
-    data: Data = as_typed(source, like, unseen)
+    data: Data = read_as(source, like, unseen)
     return encoded(data, emission, None if classes is None else allowed_classes(data, classes))

@@ -1,4 +1,4 @@
-"""Naive Bayes (documents 000 and 003), N rows of D features that are independent given the class, C classes:
+"""Naive Bayes (documents 000 and 003): N rows of D features that are independent given one of C classes.
 
     class_probs ~ Dirichlet(concentration)                                                       (C,)
     y_n ~ Categorical(class_probs)                                                               (N,)
@@ -10,8 +10,9 @@
         gaussian      precision_cd ~ Gamma(dof / 2, scatter_d / 2), mean_cd ~ Normal(location_d, 1 / (strength precision_cd))
                                                                          x_nd ~ Normal(mean_{y_n d}, 1 / precision_{y_n d})
 
-Labels may be observed, missing or sets of candidates; with none at all this is latent class analysis. E-step and M-step are
-those of `models.mixture`, p(x | y) those of `models.discrete`, `models.categories` and `models.gaussians`.
+Labels may be observed, missing or sets of candidates; without any label this is latent class analysis. E-step and M-step are
+those of `models.mixtures.mixture`, and p(x | y) is defined in `models.emissions.discrete`, `models.emissions.categorical` and
+`models.emissions.gaussians.gaussian`.
 """
 
 import re
@@ -21,12 +22,12 @@ from typing import Any
 import numpy as np
 
 from models.base import Data, Model, ZooError
-from models.categories import categorical, levels_of
-from models.classifier import classifier
-from models.data import as_data
-from models.discrete import DISCRETE
-from models.emissions import Emission
-from models.gaussians import GAUSSIANS
+from models.emissions.block import Emission
+from models.emissions.categorical import categorical, levels_of
+from models.emissions.discrete import DISCRETE
+from models.emissions.gaussians.gaussian import GAUSSIANS
+from models.mixtures.classifier import classifier
+from models.reading.load import as_data
 
 EMISSIONS = ("bernoulli", "multinomial", "categorical", "poisson", "gaussian")
 Prior = str | Mapping[str, Mapping[str, Any]]
@@ -39,25 +40,31 @@ def build(
     num_classes: int | None = None,
     name: str = "naive_bayes",
 ) -> Model:
-    """Classes with independent features on the columns of ``data``, with its labels.
+    """Build a naive Bayes classifier from the columns and labels of ``data``.
 
     ``emission`` is bernoulli, multinomial, categorical, poisson or gaussian. ``prior`` is "default", "flat" (maximum
-    likelihood), "laplace" (concentration 2: one count more of everything at the mode), for binary features "beta(a,b)" or
-    "one_sided(alpha)" (document 000's Beta(alpha, 1), see `one_sided`), or numbers by block over the defaults:
-    ``{"class_probs": {"concentration": 2}, "class": {"a": 2, "b": 2}}``. ``num_classes`` is needed only where the data has no
-    label at all. Cells may be missing, but not of bernoulli and multinomial. Raises `ZooError` for values that the
-    emission cannot explain, fewer than two classes, or a prior outside its support.
+    likelihood), "laplace" (concentration 2: add-one smoothing at the mode), for binary features "beta(a,b)" or
+    "one_sided(alpha)" (document 000's Beta(alpha, 1), see `one_sided`), or numbers by block that replace defaults:
+    ``{"class_probs": {"concentration": 2}, "class": {"a": 2, "b": 2}}``. ``num_classes`` is needed only if ``data`` has no
+    labels. Cells may be missing, except with bernoulli and multinomial. Raises `ZooError` for values that the emission cannot
+    produce, fewer than two classes, or a prior outside its support.
+
+    >>> from models import load_data
+    >>> model = build(load_data([[1, 0], [0, 1], [1, 1]], labels=["spam", "ham", None]), prior="laplace")
+    >>> model.naming.coords["class"], model.naming.dims["feature_probs"]
+    (['ham', 'spam'], ('class', 'feature'))
     """
     data = as_data(data)
     if emission not in EMISSIONS:
         raise ZooError(f"emission={emission!r} is not one of {', '.join(EMISSIONS)}")
     options = {"emission": emission, "prior": prior, "num_classes": num_classes}
     numbers = named_prior(emission, prior)
-    return classifier(name, data, block(emission, data), numbers, num_classes, options, doubts(emission, numbers))
+    model = classifier(name, data, block(emission, data), numbers, num_classes, options, doubts(emission, numbers))
+    return model._replace(description=__doc__)
 
 
 def block(emission: str, data: Data) -> Emission:
-    """The emission block of a name, for the columns of ``data``."""
+    """The emission block of this name for the columns of ``data``."""
     if emission == "categorical":
         return categorical(data.columns, levels_of(data))
     return GAUSSIANS["diag"] if emission == "gaussian" else DISCRETE[emission]
@@ -71,7 +78,7 @@ LAPLACE = {
 
 
 def named_prior(emission: str, prior: Prior) -> Prior:
-    """A prior given by name as numbers by block; "default", "flat" and numbers as they are. Raises `ZooError`."""
+    """Translate a named prior to numbers by block; "default", "flat" and numbers pass through. Raises `ZooError`."""
     if not isinstance(prior, str) or prior in ("default", "flat"):
         return prior
     if prior == "laplace":
@@ -100,14 +107,14 @@ def _numbers(text: str) -> list[float] | None:
 def one_sided(alpha: float) -> dict[str, dict[str, Any]]:
     """Document 000's "Dir(1)" on the classes and "Dir(alpha)" on the features: independent Beta(alpha, 1) (errata E1, E2).
 
-    Its mode (n_1 + alpha − 1) / (n + alpha − 1) smooths one side only: a word in every document of a class keeps probability 1,
-    and so an infinite weight. "beta(a,b)" with both above 1 cures both sides.
+    The mode (n_1 + alpha − 1) / (n + alpha − 1) is smoothed on one side only: a word in every document of a class keeps
+    probability 1, so its weight is infinite. "beta(a,b)" with both numbers above 1 smooths both sides.
     """
     return {"class_probs": {"concentration": 1.0}, "class": {"a": alpha, "b": 1.0}}
 
 
 def doubts(emission: str, prior: Prior) -> tuple[str, ...]:
-    """What to know of a prior on binary features, in words."""
+    """Warnings about a prior on binary features."""
     if emission != "bernoulli" or not isinstance(prior, Mapping):
         return ()
     numbers = {"a": 2.0, "b": 2.0} | dict(prior.get("class", {}))

@@ -3,6 +3,7 @@
 import atexit
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +15,13 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # the first process makes a f
 # Tests compile for longer than they run: XLA leaves out the optimisations that cost most. Notebooks are compiled as users do.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of a command that a script starts in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 import jax
 import pytest
+
+pytest_plugins = ["costs"]
 
 jax.config.update("jax_enable_x64", True)
 

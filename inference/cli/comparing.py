@@ -1,0 +1,292 @@
+"""`inference.compare` from the shell: run several fits of one data set, or load their results; tabulate and plot them."""
+
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import pandas as pd
+import xarray as xr
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from inference.cli.config import choices, compose, entry_options, expand
+from inference.cli.execute import all_rows, build_model, execute, prepare_jax
+from inference.cli.run_folder import amend, held
+from inference.comparison.criteria import BOUND, COLUMNS, SMALL, alarms, best_sizes, model_warnings, plot_criteria
+from inference.comparison.table import HELD_OUT, Comparison, compare, plot, plot_held_out
+from inference.diagnostics.occupancy import in_words, occupied
+from inference.report.numbers import format_number
+from inference.report.remarks import holders
+from inference.results.tree import load
+from inference.runtime.files import CHECKPOINTS, CONFIG, MANIFEST, RESULTS, as_listed, complete, reopen, write_table
+from inference.runtime.progress import console
+from models.data.arguments import exists
+from models.data.table import ZooError
+
+WRITTEN = ("comparison.csv", "distances.csv", "comparison.png", "criteria.png")
+
+
+def compare_runs(arguments: list[str]) -> int:
+    """Run every combination of the comma lists, or load the given run folders; returns the largest exit code."""
+    folders = [argument for argument in arguments if "=" not in argument or exists(argument)]
+    given = dict(argument.split("=", 1) for argument in arguments if argument not in folders)
+    if folders:
+        unknown = set(given) - {"out", "reference"}
+        if unknown:
+            raise ZooError(f"{min(unknown)}= cannot be set for finished runs: only out= and reference= go with run folders")
+        trees = {_title(folder): load(folder) for folder in folders}
+        if len(trees) < len(folders):
+            raise ZooError("two of the run folders have the same name: rename one")
+        with nullcontext() if "out" not in given else _held(Path(given["out"])) as target:
+            return _show(trees, given.get("reference"), target)
+    own = [a for a in arguments if not a.startswith(("reference=", "out=", "evidence="))]
+    if given.get("evidence", "false") not in ("true", "false"):
+        raise ZooError(f"evidence must be true or false, got {given['evidence']!r}")
+    if "resume" in given:
+        raise ZooError("resume= is an option of inference.run; compare takes the folders of finished runs")
+    asked = given.get("out")
+    with _held(Path(asked or Path("runs") / time.strftime("compare-%Y%m%d-%H%M%S")), fresh=not asked) as target:
+        trees = _run_all(own, target, evidence=given.get("evidence") == "true")
+        return _show(trees, given.get("reference"), target)
+
+
+@contextmanager
+def _held(target: Path, fresh: bool = False) -> Iterator[Path]:
+    """A locked folder for a comparison. Raises `ZooError` for the folder of a run, or for files that no comparison wrote."""
+    with held(target, fresh) as folder:
+        if (folder / RESULTS).exists() or (folder / CONFIG).exists() or any(folder.glob(CHECKPOINTS)):
+            raise ZooError(f"out={folder} is the folder of a run; choose another one for the comparison")
+        named = [name for name in WRITTEN if os.path.lexists(folder / name)]
+        foreign = set(named) - as_listed(folder)
+        if foreign:
+            raise ZooError(
+                f"out={folder} holds a {min(foreign)} that no comparison wrote ({MANIFEST} does not list it as it is); move "
+                "it, or choose another folder"
+            )
+        yield folder
+
+
+def _show(trees: Mapping[str, xr.DataTree], reference: str | None, target: Path | None) -> int:
+    """Print the table, and write it with its pictures to ``target``, which is already locked; returns the exit code."""
+    comparison = compare(trees, reference)
+    screen = console()
+    print_comparison(comparison, screen)
+    print_problems(trees, screen)
+    if _differ_in_size(comparison):
+        print_criteria(comparison, [*alarms(trees), *model_warnings(trees)], screen)
+    print_occupied(trees, screen)
+    if target is not None:
+        names = _write(trees, comparison, target)
+        print(f"results in {target}: {', '.join(names)}")
+    return max(int(tree.attrs["exit_status"]) for tree in trees.values())
+
+
+def _write(trees: Mapping[str, xr.DataTree], comparison: Comparison, target: Path) -> list[str]:
+    """Write the tables and pictures, and the manifest last; returns the names of the files."""
+    matplotlib.use("Agg")
+    reopen(target)
+    write_table(target / "comparison.csv", comparison.table, index_label="result")
+    write_table(target / "distances.csv", comparison.distances, index_label="functional")
+    names = ["comparison.csv", "distances.csv"]
+    if comparison.reference is not None or comparison.one_model:
+        names += ["comparison.png"] if plot(trees, target / "comparison.png", comparison.reference) else []
+    elif comparison.table["log loss"].notna().any():
+        plot_held_out(comparison.table, target / "comparison.png")
+        names.append("comparison.png")
+    if _differ_in_size(comparison):
+        methods = {name: str(tree.attrs["method"]) for name, tree in trees.items()}
+        plot_criteria(comparison.table, methods, target / "criteria.png")
+        names.append("criteria.png")
+    complete(target, [target / name for name in names])
+    return names
+
+
+def _run_all(arguments: list[str], target: Path, evidence: bool) -> dict[str, xr.DataTree]:
+    """Run all combinations, each into its own folder below ``target`` before the next one starts.
+
+    With ``evidence``, the evidence of every model is estimated once and stored with its results that have no exact one.
+    """
+    combinations = expand(arguments, sweep=True)
+    shared = set.intersection(*map(set, combinations))
+    plans = []
+    for combination in combinations:
+        pieces = [override.split("=", 1) for override in combination if override not in shared]
+        named = (value if key in ("model", "method") else f"{key.removeprefix('model.')}={value}" for key, value in pieces)
+        title = " ".join(named)
+        plans.append((title or "run", compose(_relevant(_on_one_data_set(combination, combinations[0])))))
+    if any(config["data"] != plans[0][1]["data"] for _, config in plans):
+        raise ZooError("compare needs results of the same data: give one data=, or run several data sets with inference.run -m")
+    for _, config in plans:
+        prepare_jax(config)
+    if evidence:
+        for config in {repr((config["model"], config["data"])): config for _, config in plans}.values():
+            _check_evidence(config)
+    trees: dict[str, xr.DataTree] = {}
+    known: dict[str, dict[str, float]] = {}
+    for index, (title, config) in enumerate(plans):
+        print(f"── {index + 1} of {len(plans)}: {title}", file=sys.stderr)
+        config["out"] = str(target / re.sub(r"[^\w.-]+", "_", title).strip("_"))
+        trees[title], folder = execute(config, show_columns=index == 0)
+        if trees[title].attrs["interrupted"]:
+            break
+        if evidence and "log_evidence" not in trees[title].attrs:
+            described = repr((config["model"], config["data"], config["seed"]))
+            if described not in known:
+                known[described] = _evidence(config)
+            trees[title].attrs |= known[described]
+            amend(trees[title], folder)
+    return trees
+
+
+def _evidence(config: dict[str, Any]) -> dict[str, float]:
+    """The estimated evidence of the configuration's model on its training rows, as attributes of a result."""
+    from inference.comparison.thermodynamic import log_evidence
+
+    _, data, _ = all_rows(config)
+    found = log_evidence(build_model(config["model"], data)[0], data, seed=config["seed"])
+    return {"log_evidence_estimate": found.log_evidence, "log_evidence_se": found.standard_error}
+
+
+def _check_evidence(config: dict[str, Any]) -> None:
+    """Raises `ZooError`, before anything runs, for a model whose evidence cannot be estimated."""
+    from inference.comparison.thermodynamic import evidence_task
+
+    if config["model"]["name"] == "program":
+        raise ZooError("evidence=true needs a model of the zoo: the evidence of a program cannot be estimated")
+    _, data, _ = all_rows(config)
+    evidence_task(build_model(config["model"], data)[0], data, config["seed"])
+
+
+def _on_one_data_set(overrides: list[str], first: list[str]) -> list[str]:
+    """The overrides, with the data set of the first result if none is named."""
+    if any(o.startswith("data=") for o in overrides):
+        return overrides
+    return [f"data={compose(_relevant(first))['data']['name']}", *overrides]
+
+
+def _relevant(overrides: list[str]) -> list[str]:
+    """The overrides without options of other methods and models: ``num_samples=500`` only goes to methods that draw."""
+    for group, prefix, usual in (("method", "", "nuts"), ("model", "model.", "gmm")):
+        chosen = next((o.split("=", 1)[1] for o in overrides if o.startswith(f"{group}=")), usual)
+        options = {name: {prefix + option for option in entry_options(group, name)} for name in choices(group)}
+        foreign = set().union(*options.values()) - options.get(chosen, set())
+        overrides = [o for o in overrides if o.split("=", 1)[0] not in foreign]
+    return overrides
+
+
+def _title(folder: str) -> str:
+    path = Path(folder)
+    return path.parent.name if path.name == "results.nc" else path.name
+
+
+def _differ_in_size(comparison: Comparison) -> bool:
+    """Whether the results are of models that differ in size but explain the same data."""
+    return comparison.comparable and comparison.table["parameters"].nunique() > 1
+
+
+def print_criteria(comparison: Comparison, warnings: list[str], console: Console) -> None:
+    """Criteria for the size of the model; `inference.comparison.criteria` defines the columns."""
+    console.print("which size of model", style="bold", highlight=False)
+    console.print(_table("result", comparison.table[list(COLUMNS)].dropna(axis=1, how="all")))
+    console.print("best size by " + "; ".join(best_sizes(comparison.table)), highlight=False)
+    for line in warnings:
+        console.print(f"! {line}", highlight=False)
+
+
+def print_problems(trees: Mapping[str, xr.DataTree], console: Console) -> None:
+    """The failed diagnostics of every result, in the words of ``run``."""
+    for name, tree in trees.items():
+        for line in filter(None, str(tree.attrs.get("problems", "")).split("\n")):
+            console.print(f"! {name}: {line}", style="bold red", highlight=False, markup=False)
+
+
+def print_occupied(trees: Mapping[str, xr.DataTree], console: Console) -> None:
+    """The posterior of the number of occupied components or states, unless every result is sure that all are occupied."""
+    found = {name: number for name, tree in trees.items() if (number := occupied(tree)) is not None}
+    if any(number.iloc[-1] < 1 for number in found.values()):
+        what = holders(next(iter(trees.values())))
+        console.print(f"number of {what}, with its posterior probability", style="bold", highlight=False)
+        for name, number in found.items():
+            console.print(f"{name}: {in_words(number)}", highlight=False, markup=False)
+
+
+def print_comparison(comparison: Comparison, console: Console) -> None:
+    """Print the table in two halves of 80 columns, and the distances of the functionals from the reference."""
+    quality, clock = (
+        ["log joint", "elpd", "se", "k-hat", "R-hat", "ESS", "ESS/s"],
+        ["compile s", "warmup s", "run s", "exit", "log evidence", "evidence se"],
+    )
+    console.print(_table("result", comparison.table[quality]))
+    console.print(_table("result", comparison.table[clock]))
+    if comparison.table[list(HELD_OUT)].notna().any(axis=None):
+        console.print("held-out rows, which no fit has seen", style="bold", highlight=False)
+        console.print(_table("result", comparison.table[list(HELD_OUT)]))
+        if comparison.table["log loss"].notna().any() and comparison.table["log loss diff"].isna().all():
+            console.print("these results do not hold out the same rows, so there are no differences of log losses", style="dim")
+    for note in comparison.notes:
+        console.print(note, style="dim", highlight=False)
+    if not comparison.comparable:
+        console.print(
+            "these models explain different things (all columns, or the label alone), so log joint, elpd and evidence only "
+            "compare within one model. Across models, compare predictions of held-out rows: data.test_fraction=0.25",
+            style="dim",
+        )
+    elif not comparison.one_model:
+        console.print(
+            "these models explain the same data: compare their elpd and log evidence, but not their log joints",
+            style="dim",
+        )
+    if comparison.reference is None and not comparison.one_model:
+        return
+    if _differ_in_size(comparison):
+        console.print(
+            "models of different sizes have different posteriors; distances.csv says how far apart their functionals are"
+        )
+        return
+    if comparison.reference is None:
+        console.print("none of these results is from a sampler: there is no posterior to measure distances from", style="dim")
+        return
+    base = comparison.reference
+    console.print(f"functionals: (mean − mean of {base}) / posterior sd of {base}", style="bold", highlight=False)
+    console.print(_table("functional", comparison.distances))
+
+
+def _table(first: str, frame: pd.DataFrame) -> Table:
+    table = Table(Column(first, overflow="fold"), box=None, pad_edge=False, header_style="bold")
+    for column in frame:
+        header = "\n".join(str(column).rsplit(" ", 1)) if column in HELD_OUT else str(column)  # narrow: names need the room
+        table.add_column(header, justify="right", overflow="fold")
+    for label, *values in frame.itertuples():
+        table.add_row(Text(str(label)), *map(_cell, map(str, frame), map(float, values)))
+    return table
+
+
+def _cell(column: str, value: float) -> str:
+    if column in (
+        "log joint",
+        "elpd",
+        "se",
+        "log evidence",
+        "evidence se",
+        "approx evidence",
+        *SMALL,
+        "ELBO",
+        BOUND,
+        "occupied",
+        "held out",
+    ):
+        return "–" if value != value else f"{value:.2f}"
+    if column in HELD_OUT:
+        return "–" if value != value else f"{value:.4f}"
+    if column in ("ESS", "ESS/s", "exit", "parameters"):
+        return format_number(value, "ess_bulk")
+    if column == "R-hat":
+        return format_number(value, "r_hat")
+    return "–" if value != value else f"{value:.2f}"

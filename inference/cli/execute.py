@@ -1,0 +1,291 @@
+"""From configuration to run folder: ``results.nc``, ``summary.csv``, ``config.yaml``, ``environment.json``, ``report.html``.
+
+`inference.runtime.files` writes every file; the manifest comes last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from inference.cli.inspecting import raise_refused
+from inference.cli.program_file import load_program
+from inference.cli.run_folder import IMPUTED, finished_result, resumed, run_folder, with_digest, write_config
+from inference.report.views import write_views
+from inference.results.tree import save
+from inference.runtime.files import CHECKPOINTS, LOG, RESULTS, complete, is_sealed, remove, reopen, write_netcdf, write_table
+from inference.runtime.signals import interruptible
+from models.data.documents import with_own_vocabulary
+from models.data.table import Data, ZooError, held_out_mask, require_complete, require_rows, split
+from models.reading.load import load_data
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from models.base import HeldOut, Model
+
+MOST_DEVICES = 16
+HELD_OUT = ("accuracy", "log_loss", "log_loss_se", "calibration_error")
+NOT_OPTIONS = {"model", "method", "data", "out", "resume", "impute", "pictures"}
+SHARED = ("seed", "precision", "progress", "predictive")  # arguments of `fit` beside the options of the method
+
+
+def prepare_jax(config: Mapping[str, Any]) -> None:
+    """Set up CPU devices, on which chains run in parallel, and a compilation cache that outlives the process.
+
+    There is one device per core, or one per chain for a method whose chains would otherwise wait for each other. JAX cannot add
+    devices once it runs, so a caller with several configurations must prepare for all of them first.
+    """
+    import jax
+
+    from inference.engine.driver import num_cores
+    from inference.methods.options import method_module
+    from inference.runtime.programs import keep_programs
+
+    if config["precision"] not in (32, 64):
+        raise ZooError(f"precision={config['precision']!r} is not one of 64, 32")
+    lockstep = getattr(method_module(config["method"]), "LOCKSTEP", True)
+    chains = config.get("num_chains")  # not validated yet
+    wanted = min(chains, MOST_DEVICES) if isinstance(chains, int) and not lockstep else 1
+    with contextlib.suppress(RuntimeError):  # JAX already runs and keeps its devices
+        jax.config.update("jax_num_cpu_devices", max(jax.config.jax_num_cpu_devices, num_cores(), wanted))
+    if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bayes-model-zoo" / "jax"
+        jax.config.update("jax_compilation_cache_dir", str(cache))
+        keep_programs(cache.parent / "programs")
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+def execute(config: dict[str, Any], show_columns: bool = True, screen: Console | None = None) -> tuple[xr.DataTree, Path]:
+    """Run one configuration and write its folder; returns (result, folder). Results are saved before anything else can fail.
+
+    They are printed on ``screen``, if there is one, before pictures are drawn.
+
+    With ``resume``, the run of that folder continues where it stopped: before, during or after the fit. With ``show_columns``,
+    the columns of a table from a file are printed on standard error before the run.
+    """
+    config = with_digest(resumed(config))
+    from inference.fitting.prepare import check_seed
+    from inference.methods.options import checked_options, method_module
+    from models.algebra import is_sequential
+
+    check_seed(config["seed"])
+    try:
+        whole, data, held_out = all_rows(config)
+    except ZooError as error:
+        raise_refused(error, config["data"])
+    if config["pictures"] not in (None, True, False):
+        raise ZooError(f"pictures must be true or false, got {config['pictures']!r}")
+    if not isinstance(config["impute"], bool):
+        raise ZooError(f"impute must be true or false, got {config['impute']!r}")
+    prepare_jax(config)
+    model, observed = build_model(config["model"], data, config["precision"])
+    if held_out is not None:
+        model.rows(held_out)  # raises now, before anything runs, if the model cannot read them
+    if config["impute"] and model.abilities.table is None:
+        why = "it sums over missing steps" if is_sequential(model) else "it needs complete rows"
+        raise ZooError(f"impute=true: {config['model']['name']} cannot fill in missing cells: {why}")
+    if config["impute"]:
+        require_rows(whole, "none of their cells can be filled in; leave impute=true out")
+    shared = {name: config[name] for name in SHARED}
+    options = options_of_method(config)
+    checked_options(config["method"], method_module(config["method"]), options)
+    with run_folder(config, data) as folder:
+        if show_columns and config["data"]["name"] == "file":
+            _show_columns(model, data)
+        text = write_config(config, folder)
+        tree = _result(config, folder, model, observed, shared, options, data.name)
+        if held_out is not None and "held_out" not in tree:
+            tree["held_out"], figures = held_out_rows(model, tree, held_out)
+            tree.attrs |= figures
+            save(tree, folder / RESULTS)
+        written = [folder / name for name in ("config.yaml", "environment.json", RESULTS)]
+        if config["impute"]:
+            fraction = config["data"].get("test_fraction", 0.0)
+            fitted = None if held_out is None else ~held_out_mask(whole, fraction, config["seed"])
+            found = write_imputed(config, model, tree, whole, folder, fitted)
+            tree.attrs["imputed_cells"] = found
+            save(tree, folder / RESULTS)
+            written += [folder / name for name in IMPUTED]
+        if not tree.attrs["interrupted"]:
+            remove(*folder.glob(CHECKPOINTS), *filter(is_sealed, folder.glob(LOG)))  # the log of an earlier failure
+        complete(folder, [*written, *write_views(config, model, tree, observed, folder, text, screen)])
+    return tree, folder
+
+
+def options_of_method(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a configuration that is the method's own."""
+    return {name: value for name, value in config.items() if name not in NOT_OPTIONS and name not in SHARED}
+
+
+def _result(
+    config: Mapping[str, Any],
+    folder: Path,
+    model: Model,
+    observed: Any,
+    shared: dict[str, Any],
+    options: dict[str, Any],
+    name: str,
+) -> xr.DataTree:
+    """The saved result, if a resumed run had finished its fit; otherwise fit, and save the result."""
+    from inference.fitting.fit import fingerprint_of, fit
+
+    tree = None if config["resume"] is None else finished_result(folder)
+    if tree is None:
+        with interruptible():  # a signal too late to stop the fit stops the run here, once the result is saved
+            tree = fit(model, observed, config["method"], folder=folder, **shared, **options)
+            tree.attrs["data"] = name  # the data of a program have no name
+            reopen(folder)
+            save(tree, folder / RESULTS)
+        return tree
+    asked = {name: shared[name] for name in ("seed", "precision")} | options
+    if tree.attrs.get("fingerprint") != fingerprint_of(model, observed, config["method"], **asked):
+        raise ZooError(f"{folder} has results of other data than are there now, or of an older version: start a new run")
+    reopen(folder)
+    return tree
+
+
+def write_imputed(
+    config: Mapping[str, Any], model: Model, tree: xr.DataTree, data: Data, folder: Path, fitted: np.ndarray | None
+) -> int:
+    """Write the table with its missing cells filled in, a mask and a list of these cells, and draws of them.
+
+    All rows are covered, including held-out ones, in double precision. ``fitted`` (N,) says which rows were fitted; None: all.
+    Returns the number of missing cells.
+    """
+    from inference.predictions.imputation import cell_lines, impute
+    from inference.report.filled import as_written, filled_in
+
+    found = impute(model, tree, data, seed=config["seed"], fitted=fitted)
+    write_netcdf(folder / "imputed.nc", found)
+    written = as_written(config, data)
+    table, mask = filled_in(model, found, data, written)
+    write_table(folder / "imputed.csv", table, index=False, sep=written.separator)
+    write_table(folder / "imputed_mask.csv", mask, index=False, sep=written.separator)
+    write_table(folder / "imputed_cells.csv", cell_lines(model, found), index=False)
+    return int(found.sizes["cell"])
+
+
+def all_rows(config: Mapping[str, Any]) -> tuple[Data, Data, Data | None]:
+    """(all rows, rows to fit, held-out rows or None) of a configuration.
+
+    Kinds of columns and names of levels come from the whole table: a temporary model is built on it to learn them.
+    """
+    sections = dict(config["data"])
+    test_fraction = sections.pop("test_fraction", 0.0)
+    whole = read_data(sections)
+    data, held_out = split(whole, test_fraction, config["seed"])
+    if test_fraction and config["model"]["name"] != "program":
+        _require_several_sequences(build_model(config["model"], whole)[0], whole, held_out is None)
+    if held_out is None:
+        return whole, data, None
+    if config["model"]["name"] == "program":
+        raise ZooError("data.test_fraction needs a model of the zoo: a program cannot predict new rows")
+    from models.algebra import row_name
+
+    model = build_model(config["model"], whole)[0]
+    if model.reading.layout is not None:
+        data, held_out = (part._replace(like=model.reading.layout) for part in (data, held_out))
+    return whole, with_own_vocabulary(data), held_out._replace(name=f"{held_out.name} ({row_name(model)}s held out)")
+
+
+def _require_several_sequences(model: Model, data: Data, none: bool) -> None:
+    """Raises `ZooError` if a sequence model has too few sequences to hold some out: single steps cannot be held out."""
+    from models.algebra import is_sequential
+    from models.chains.sequences import steps_of
+
+    if not is_sequential(model):
+        return
+    number = len(steps_of(data).starts) - 1
+    if number == 1:
+        raise ZooError(
+            f"{data.name} is a single sequence, and its steps cannot be held out at random: leave data.test_fraction out, or "
+            "name the column of sequences by data.sequence=. For leave-one-out over steps, see inference.stepwise"
+        )
+    if none:
+        raise ZooError(f"data.test_fraction holds out none of the {number} sequences of {data.name}: raise it")
+
+
+def _show_columns(model: Model, data: Data) -> None:
+    import sys
+
+    from inference.report.columns import print_columns
+    from inference.runtime.progress import console
+    from models.data.columns import as_typed
+
+    like = model.reading.layout
+    print_columns(data if like is None else as_typed(data, like), console(sys.stderr))
+
+
+def held_out_rows(model: Model, tree: xr.DataTree, data: Data) -> tuple[xr.DataTree, dict[str, float]]:
+    """Scores of rows that the fit did not see: (group ``held_out``, root attributes).
+
+    The group holds the rows, as ``observed_data`` does, and the ``log_density`` of each. Where labels are modelled, it also
+    holds the ``loss`` −log p(label | x) and the ``hit``, 1 if the label is the most probable one; both are NaN without a label.
+    The attributes are means over rows. Where rows have their own parameters, as in topic models, labels restrict these and are
+    not predicted: the labels of held-out rows are ignored, and the attributes have a perplexity instead.
+    """
+    from inference.predictions.predict import without_cells
+    from inference.predictions.score import OF_SEQUENCES, score
+    from inference.results.draws import forget_labels
+    from inference.results.table import observed_data
+
+    found = without_cells(model, tree, data)["log_density"]
+    rows = observed_data(data)
+    if found.sizes["row"] != rows.sizes["row"]:  # rows are steps, but densities are per sequence
+        found = found.drop_vars("row").rename(row="sequence")
+    rows = rows.assign(log_density=found)
+    figures = {"held_out_rows": int(found.size), "held_out_log_density": float(found.mean())}
+    if model.abilities.held_out is not None:
+        unseen = model.rows(forget_labels(model, data))
+        figures["held_out_perplexity"] = _perplexity(model.abilities.held_out, unseen, found.values)
+    of_classes = tree.attrs["labels_observed"] and model.abilities.held_out is None
+    if of_classes and data.labels is not None and (data.labels >= 0).any():
+        scores = score(model, tree, data)
+        rows = rows.assign(scores[["loss", "hit"]].astype(float).reindex(row=rows["row"]))
+        figures |= {"held_out_labelled": int(scores["num_rows"])} | {
+            f"held_out_{name}": float(scores[name]) for name in (*HELD_OUT, *OF_SEQUENCES) if name in scores
+        }
+    return xr.DataTree(rows), figures
+
+
+def _perplexity(held_out: HeldOut, rows: Any, log_density: np.ndarray) -> float:
+    """`inference.predictions.new_rows.perplexity`, from densities that are already known."""
+    units = held_out.number(rows).sum()
+    return float(np.exp((held_out.orders(rows).sum() - log_density.sum()) / units)) if units else float("nan")
+
+
+def read_data(options: dict[str, Any]) -> Data:
+    """The table described by the data section of a configuration."""
+    named = dict(options)
+    name = named.pop("name")
+    source = named.pop("path") if name == "file" else name
+    if source is None:
+        raise ZooError("data=file also needs data.path=<file>; shorter: data=<file>")
+    return load_data(source, **named)
+
+
+def build_model(options: dict[str, Any], data: Data, precision: int = 64) -> tuple[Model, Any]:
+    """(model, what it observes), from the model section of a configuration."""
+    named = {key: value for key, value in options.items() if key not in ("name", "default_data")}
+    if options["name"] == "program":
+        require_complete(data, "A program")
+        from inference.engine.program import program_model
+        from inference.fitting.prepare import x64
+
+        function = load_program(named.pop("path"), named.pop("sha256", None))
+        with x64(precision):
+            return program_model(function, data.x, **named), data.x
+    from models import MODELS
+
+    try:
+        return MODELS[options["name"]](data, **named), data
+    except ZooError as error:
+        raise ZooError(f"model={options['name']}: {error}") from error

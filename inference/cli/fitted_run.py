@@ -1,0 +1,101 @@
+"""A finished run, read back from its folder: its configuration, its result, and its model on the rows that were fitted."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from inference.cli.execute import all_rows, build_model, options_of_method
+from inference.cli.run_folder import named_program, stored_config
+from inference.fitting.fit import fingerprint_of
+from inference.results.table import data_of
+from inference.results.tree import load
+from inference.runtime.files import CHECKPOINTS, CONFIG, RESULTS
+from inference.runtime.hints import hint
+from models.base import Model
+from models.data.arguments import exists
+from models.data.table import ZooError
+
+SAME = 1e-6  # relative difference of hyperparameters that are built again: sums in another order, on another machine
+
+
+class FittedRun(NamedTuple):
+    """A finished run."""
+
+    folder: Path
+    config: dict[str, Any]
+    tree: xr.DataTree
+    model: Model
+    observed: Any  # what was fitted: a table, as `data_of` reads it from the result; of a program its array
+
+
+def finished_config(folder: Path, said: str = "run") -> tuple[dict[str, Any], xr.DataTree]:
+    """The configuration and the result of a finished run. Raises `ZooError` where there is none, or it is not finished."""
+    if not (exists(folder) and folder.is_dir()):
+        raise ZooError(f"{said}={folder}: there is no such folder; give the folder of a run")
+    if any(folder.glob(CHECKPOINTS)):
+        raise ZooError(f"{said}={folder}: that run is not finished; {hint(folder)}")
+    tree = load(folder)
+    if tree.attrs["interrupted"]:
+        raise ZooError(f"{said}={folder}: that run was interrupted, so its result is none of a finished fit; run it again")
+    if not (folder / CONFIG).is_file():
+        raise ZooError(f"{said}={folder} has a {RESULTS} and no {CONFIG}: give the folder of a run as the run wrote it")
+    return stored_config(folder), tree
+
+
+def fitted_run(folder: Path, named: Mapping[str, Any] | None = None, said: str = "run") -> FittedRun:
+    """Build the model of a finished run again, on the rows that its result holds.
+
+    ``named`` is the model section of a configuration that names a user's program again, which is executed only then. Raises
+    `ZooError` where the model is not the one that was fitted, as after a change of the zoo or of a program's data.
+    """
+    config, tree = finished_config(folder, said)
+    section = config["model"]
+    if section["name"] != "program":
+        data = data_of(tree)
+        model = build_model(section, data, config["precision"])[0]
+        return FittedRun(folder, config, tree, _under_stored_prior(model, tree, folder, said), data)
+    section = section | named_program(named or {"name": None}, section, folder, said)
+    model, observed = build_model(section, all_rows(config)[1], config["precision"])
+    asked = {name: config[name] for name in ("seed", "precision")} | options_of_method(config)
+    if tree.attrs.get("fingerprint") != fingerprint_of(model, observed, config["method"], **asked):
+        raise _another_model(folder, said, "the data of the program have")
+    return FittedRun(folder, config, tree, model, observed)
+
+
+def _under_stored_prior(model: Model, tree: xr.DataTree, folder: Path, said: str) -> Model:
+    """The model with the hyperparameters of the result: those built again may differ in their last digits.
+
+    Those that a fit learnt are for `inference.predictions.new_rows.as_learnt`.
+    """
+    if tree.attrs.get("learnt", 0):
+        return model
+    group = tree["constant_data"].to_dataset()
+    stored = {name: np.asarray(group[name].values) for name in model.hyper if name in group}
+    if set(stored) != set(model.hyper) or not all(_are_close(stored[name], value) for name, value in model.hyper.items()):
+        raise _another_model(folder, said, "the zoo has")
+    return model._replace(hyper=stored)
+
+
+def _are_close(left: np.ndarray, right: Any) -> bool:
+    again = np.asarray(right)
+    return left.shape == again.shape and np.allclose(left, again, rtol=SAME, atol=0, equal_nan=True)
+
+
+def _another_model(folder: Path, said: str, what: str) -> ZooError:
+    return ZooError(f"{said}={folder}: {what} changed since: the model of its {CONFIG} is not the one fitted; run it again")
+
+
+def key_values(arguments: Sequence[str], known: Callable[[str], bool], usage: str) -> dict[str, str]:
+    """``key=value`` arguments as a dictionary; raises `ZooError` for another form, an unknown key, and a key given twice."""
+    given: dict[str, str] = {}
+    for argument in arguments:
+        key, mark, value = argument.partition("=")
+        if not mark or not known(key):
+            raise ZooError(f"{argument!r} is no argument of this command: {usage}")
+        if key in given:
+            raise ZooError(f"{key}= is given twice: {given[key]} and {value}")
+        given[key] = value
+    return given

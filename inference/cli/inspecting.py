@@ -1,0 +1,172 @@
+"""`inference.inspect`: look at a table before a run. And for a run that refuses a table: all of its problems in one message."""
+
+import json
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from inference.cli.help import COMMANDS
+from models.data.arguments import exists
+from models.data.table import ZooError
+from models.inspection.advice import models_for
+from models.inspection.table import Inspection, inspect_table
+
+BY_COLUMN = ("types", "units", "dates", "merge")  # options with a value for each column
+PLAIN = re.compile(r"[A-Za-z_][\w-]*")  # text that Hydra reads without quotes
+WIDTH = 80
+NOT_READING = ("name", "path", "test_fraction")  # keys of the data section that are no options of `load_data`
+
+
+def inspect_main(arguments: list[str]) -> int:
+    """Inspect one file, and print what was found; returns 0, or 2 if the file must be corrected before it can be read."""
+    from inference.report.inspection import print_inspection
+    from inference.runtime.progress import console
+
+    file, overrides = _arguments(arguments)
+    options = _reading_options(file, overrides)
+    if options.get("format") is not None or options.get("kind", "table") != "table":
+        raise ZooError("inference.inspect looks at tables; a corpus or a covariance matrix is read as it is")
+    found = inspect_table(file, **{name: value for name, value in options.items() if name != "kind"})
+    print_inspection(found, command_of(found, file, overrides), overrides_of, console())
+    return 0 if found.is_readable else 2
+
+
+def _arguments(arguments: list[str]) -> tuple[str, list[str]]:
+    """(the file, the options); raises `ZooError` for anything but one file and ``key=value``."""
+    named = [a.removeprefix("data=") for a in arguments if "=" not in a or exists(a) or a.startswith("data=")]
+    overrides = [a for a in arguments if not ("=" not in a or exists(a) or a.startswith("data="))]
+    if len(named) != 1:
+        raise ZooError(f"inference.inspect takes one file, got {', '.join(named) or 'none'}\n{COMMANDS['inspect']}")
+    if not (exists(named[0]) and Path(named[0]).is_file()):
+        raise ZooError(f"{named[0]!r} is no file")
+    return named[0], overrides
+
+
+def _reading_options(file: str, overrides: list[str]) -> dict[str, Any]:
+    """Options of `load_data`. Hydra is loaded only where the user gives some: it takes a second."""
+    if not overrides:
+        return {}
+    from inference.cli.config import compose, expand
+
+    data = compose(expand([f"data={file}", *overrides], sweep=False)[0])["data"]
+    return {name: value for name, value in data.items() if value is not None and value is not False and name not in NOT_READING}
+
+
+def command_of(found: Inspection, file: str, overrides: Sequence[str]) -> str:
+    """The command that runs with all remedies; the options that the user gave stay as they are."""
+    if found.data is None:
+        return ""
+    given = [override for override in overrides if not override.startswith("data.missing=")]
+    names = {override.partition("=")[0] for override in given}
+    added = [override for override in overrides_of(found.options) if override.partition("=")[0] not in names]
+    known = {name: [o for o in given if o.startswith(f"data.{name}.")] for name in BY_COLUMN}
+    added = [override for override in added if not any(override.startswith(_key(o)) for own in known.values() for o in own)]
+    model = [] if any(o.startswith("model=") for o in given) else [*models_for(found.data)[0].options]
+    method = [] if any(o.startswith("method=") for o in given) else ["method=em"]
+    return command_line(["uv", "run", "python", "-m", "inference.run", *model, *method, f"data={file}", *given, *added])
+
+
+def _key(override: str) -> str:
+    """``data.merge.sex=`` of an override for one column, whose name may hold anything."""
+    mark = "={" if override.startswith("data.merge.") else "="
+    return override[: override.index("={") + 1] if mark == "={" else override[: override.rindex("=") + 1]
+
+
+def raise_refused(error: ZooError, data: Mapping[str, Any]) -> NoReturn:
+    """Raises what `refused` makes of the error."""
+    found = refused(error, data)
+    if found is error:  # no error is its own cause
+        raise error
+    raise found from error
+
+
+def refused(error: ZooError, data: Mapping[str, Any]) -> ZooError:
+    """The refusal of a table, with all problems that it has, or with a hint."""
+    file = data.get("path")
+    if data.get("name") != "file" or data.get("format") is not None or data.get("kind", "table") != "table":
+        return error
+    if not isinstance(file, str) or not (exists(file) and Path(file).is_file()):
+        return error
+    options = {
+        name: value
+        for name, value in data.items()
+        if value is not None and value is not False and name not in (*NOT_READING, "kind")
+    }
+    hint = f"python -m inference.inspect {shlex.quote(str(file))}"
+    try:
+        found = inspect_table(str(file), **options)
+    except ZooError:  # a wrong option, or no table at all: inspecting would say no more
+        return error
+    if not found.problems:
+        return ZooError(f"{error} ({hint} shows its columns)")
+    from inference.report.inspection import options_of
+
+    lines = [
+        f"  {'' if problem.column is None else f'{problem.column}: '}{problem.what}: "
+        + (" ".join(map(shlex.quote, options_of(problem, overrides_of))) or problem.advice)
+        for problem in found.problems
+    ]
+    total = len(lines)
+    title = (
+        f"all {total} problems of the table, each with its remedy" if total > 1 else "the problem of the table, with its remedy"
+    )
+    return ZooError("\n".join([str(error), f"{title}:", *lines, f"{hint} shows more, and a command that runs"]))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Options of `models.load_data` as overrides of the command line, quoted so that they can be pasted into a shell
+
+
+def overrides_of(options: Mapping[str, Any]) -> list[str]:
+    """``{"units": {"weight": "kg"}}`` as ``data.units.weight=kg``, and so on for every option.
+
+    >>> overrides_of({"units": {"weight": "kg"}, "missing": ["unknown", -99], "merge": {"sex": {"F": "female"}}})
+    ['data.units.weight=kg', 'data.missing=[unknown,-99]', 'data.merge.sex={F: female}']
+    """
+    found = []
+    for option, value in options.items():
+        if value is None:
+            continue
+        if option in BY_COLUMN:
+            found += [f"data.{option}.{column}={_of_column(one)}" for column, one in value.items()]
+        else:
+            found.append(f"data.{option}={_written(value)}")
+    return found
+
+
+def _of_column(value: Any) -> str:
+    """The value of one column: raw text, or levels in YAML."""
+    if not isinstance(value, Mapping):
+        return str(value)
+    return f"{{{', '.join(f'{_yaml(word)}: {_yaml(level)}' for word, level in value.items())}}}"
+
+
+def _yaml(word: str) -> str:
+    return word if re.fullmatch(r"\w([\w ./+-]*[\w.+])?", word) else json.dumps(word, ensure_ascii=False)
+
+
+def _written(value: Any) -> str:
+    """A value in Hydra's grammar."""
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(_written, value))}]"
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    if isinstance(value, int | float):
+        return str(value)
+    if PLAIN.fullmatch(value) and value.lower() not in ("null", "true", "false", "nan", "inf"):
+        return value
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'  # the shell takes double quotes within its own single ones
+
+
+def command_line(arguments: Sequence[str]) -> str:
+    """A command in lines of 80 columns, each but the last with a backslash at its end: it can be pasted as it is."""
+    lines = [""]
+    for argument in map(shlex.quote, arguments):
+        if lines[-1] and len(lines[-1]) + len(argument) + 3 > WIDTH:
+            lines.append(f"  {argument}")
+        else:
+            lines[-1] += f" {argument}" if lines[-1] else argument
+    return " \\\n".join(lines)

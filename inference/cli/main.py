@@ -1,0 +1,172 @@
+"""The command line: what `inference.run` and the other commands do between the arguments and the exit code.
+
+Exit codes: 0 finished, 1 a bug in the zoo (one line, which names a log file), 2 a mistake in the arguments or the data, a
+damaged file or a full disk (one message, no traceback), 3 finished but a diagnostic failed, 130 interrupted by Ctrl-C, SIGTERM
+or SIGHUP (what was finished is kept).
+"""
+
+import errno
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+FAULT = 1
+INTERRUPTED = 130
+OUTPUT = {errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EBADF, errno.EDQUOT}  # what a write to standard output fails with
+
+
+def guarded(main: Callable[[list[str]], int], arguments: list[str], command: str | None = None) -> int:
+    """Run ``main`` and return its exit code; whatever it raises is one message on standard error.
+
+    ``command`` says whose help to print, of `inference.cli.help.COMMANDS`; None: that of all.
+
+    A `ZooError` gives 2. Ctrl-C, SIGTERM and SIGHUP give 130: what was finished is kept. Anything else is a bug in the zoo and
+    gives 1. Its traceback is written to a file, which the message names.
+    """
+    from inference.cli.help import information
+    from inference.runtime.files import LoggedError, log_of
+    from inference.runtime.signals import ended_by_signals, interrupt_behind
+    from models.data.table import ZooError
+
+    try:
+        with ended_by_signals():
+            code = main(arguments) if (text := information(arguments, command)) is None else _shown(text)
+            if sys.stdout is not None:
+                sys.stdout.flush()
+            return code
+    except (KeyboardInterrupt, Exception, SystemExit) as error:
+        if (stop := interrupt_behind(error)) is not None:
+            return _said(str(stop) or "interrupted", INTERRUPTED)
+        if (full := _unwritten(error)) is not None:
+            return _said(f"error: standard output cannot be written: {full}; what is on disk is kept", 2)
+        if isinstance(error, ZooError):
+            return _said(f"error: {error}", 2)
+        logged = error if isinstance(error, LoggedError) else LoggedError(error, log_of(error))
+        return _said(f"error: a bug in the zoo: {logged}", FAULT)
+
+
+def _shown(text: str) -> int:
+    print(text)
+    return 0
+
+
+def _said(message: str, code: int) -> int:
+    with suppress(OSError):  # nobody listens
+        print(message, file=sys.stderr)
+    return code
+
+
+def _unwritten(error: BaseException) -> str | None:
+    """Why standard output cannot be written, if that is the error; an error about a file has a file name or is a `ZooError`."""
+    if not isinstance(error, OSError) or error.filename is not None or error.errno not in OUTPUT:
+        return None
+    with suppress(OSError, ValueError):  # otherwise Python tries again at exit and prints a second error
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return os.strerror(error.errno)
+
+
+def run_main(arguments: list[str]) -> int:
+    """One run, or with ``-m`` one per combination of the comma lists; returns the largest exit code."""
+    from inference.cli.config import compose, expand
+    from models.data.table import ZooError
+
+    resuming = [a for a in arguments if a.startswith("resume=")]
+    if resuming and (extra := [a for a in arguments if not _goes_with_resume(a)]):
+        raise ZooError(
+            f"{extra[0]} does not go with resume=, which keeps the configuration of the run; only progress= does, and for your "
+            "own program model=<file.py>:<function>"
+        )
+    sweep = any(flag in arguments for flag in ("-m", "--multirun"))
+    overrides = expand([a for a in arguments if a not in ("-m", "--multirun")], sweep)
+    configs = [compose(one) for one in overrides]
+    if not resuming and configs[0]["progress"] is True:  # loading takes seconds
+        print("loading JAX, NumPyro and ArviZ", file=sys.stderr, flush=True)
+    from inference.cli.execute import prepare_jax
+
+    for config in configs:
+        prepare_jax(config)
+    return _sweep(configs, overrides) if sweep else _run(configs[0], shown=False)[0]
+
+
+def _sweep(configs: list[dict[str, Any]], overrides: list[list[str]]) -> int:
+    """One run after the other, then a table of those that have ended; returns the largest exit code."""
+    from inference.cli.sweeping import folder_of, line_of, print_sweep, settings_of, write_sweep
+    from inference.runtime.progress import console
+    from models.data.table import ZooError
+
+    codes: list[int] = []
+    lines: list[dict[str, Any]] = []
+    target = folder_of(configs)
+
+    def end() -> None:
+        if lines:
+            print_sweep(lines, console())
+            print(f"table in {write_sweep(lines, target)}")
+
+    try:
+        for index, (config, settings) in enumerate(zip(configs, settings_of(overrides), strict=True)):
+            config["out"] = str(Path(config["out"]) / str(index)) if config["out"] else None
+            print(f"── {index + 1} of {len(configs)}: {' '.join(overrides[index])}", file=sys.stderr)
+            code, tree, folder = _run(config, shown=index > 0 and _same_columns(config, configs[index - 1]))
+            codes.append(code)
+            lines.append(line_of(settings, tree, folder))
+            if code == INTERRUPTED:
+                break
+    except BaseException:
+        with suppress(ZooError, OSError):  # the first error is the one to tell
+            end()
+        raise
+    end()
+    return max(codes)
+
+
+def _goes_with_resume(argument: str) -> bool:
+    return argument.startswith(("resume=", "progress=")) or (argument.startswith("model=") and ".py:" in argument)
+
+
+def _same_columns(config: dict[str, Any], before: dict[str, Any]) -> bool:
+    """Whether the previous run has already shown the same columns."""
+    return bool(config["data"] == before["data"] and config["model"]["name"] == before["model"]["name"])
+
+
+def _run(config: dict[str, Any], shown: bool) -> "tuple[int, xr.DataTree, Path]":
+    """Run one configuration and print its result; returns the exit code, the result and its folder."""
+    from inference.cli.execute import execute
+    from inference.runtime.files import CHECKPOINTS
+    from inference.runtime.hints import hint
+    from inference.runtime.progress import console
+
+    screen = console()
+    tree, folder = execute(config, show_columns=not shown, screen=screen)
+    screen.print(f"results in {folder}", soft_wrap=True)
+    if tree.attrs["interrupted"]:
+        goes_on = any(folder.glob(CHECKPOINTS))
+        print(f"interrupted; {hint(folder) if goes_on else 'what was finished is kept'}", file=sys.stderr)
+    return int(tree.attrs["exit_status"]), tree, folder
+
+
+def compare_main(arguments: list[str]) -> int:
+    """Run several methods, or load run folders; print one table, write ``comparison.csv`` and ``comparison.png``."""
+    from inference.cli.comparing import compare_runs
+
+    return compare_runs(arguments)
+
+
+def predict_main(arguments: list[str]) -> int:
+    """Write the predictions of a finished run for the rows of a new table."""
+    from inference.cli.predicting import predict_rows
+
+    return predict_rows(arguments)
+
+
+def report_main(arguments: list[str]) -> int:
+    """Write the report, pictures and tables of a finished run again."""
+    from inference.cli.reporting import report_again
+
+    return report_again(arguments)

@@ -1,0 +1,169 @@
+"""`inference.predict` from the shell: a finished run's predictions for the rows of a new table, written block by block."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from inference.cli.config import compose
+from inference.cli.execute import prepare_jax
+from inference.cli.fitted_run import FittedRun, finished_config, fitted_run, key_values
+from inference.fitting.prepare import check_seed
+from inference.predictions.imputation import NUM_DRAWS, cell_lines, impute
+from inference.predictions.predict import without_cells
+from inference.predictions.views import view_of
+from inference.results.draws import forget_labels
+from inference.runtime.files import remove
+from inference.runtime.pieces import in_pieces
+from models.algebra import is_sequential
+from models.data.arguments import exists, require_whole
+from models.data.table import ZooError, has_missing_cell, is_table
+from models.reading.blocks import READING, Block, counted_from, read_blocks
+
+NEEDED = ("run", "data", "out")
+OPTIONS = ("seed", "num_draws", "block", "overwrite")
+ROWS, ROWS_OF_THEIR_OWN = 10_000, 1_000  # in a block; rows with local parameters need memory for all draws of these
+
+
+class Asked(NamedTuple):
+    """The arguments of the command."""
+
+    run: Path
+    data: str
+    out: Path
+    reading: dict[str, Any]  # options of data that were given
+    seed: int
+    num_draws: int
+    block: int | None
+    overwrite: bool
+
+    @property
+    def imputed(self) -> Path:
+        """The table of the imputed cells."""
+        return self.out.with_name(f"{self.out.stem}.imputed.csv")
+
+
+def predict_rows(arguments: list[str]) -> int:
+    """Write the predictions for the rows of a new table; returns the exit code."""
+    asked = parsed(arguments)
+    config, _ = finished_config(asked.run)
+    if config["model"]["name"] == "program":
+        raise ZooError(f"run={asked.run} is a run of your own program, which predicts from Python: inference.predict")
+    prepare_jax(config)
+    run = fitted_run(asked.run)
+    number, cells, doubts = write_predictions(run, asked)
+    print(f"{number} {'steps' if is_sequential(run.model) else 'rows'} of {asked.data} by {asked.run}: {asked.out}")
+    if cells:
+        print(f"{cells} missing cells: {asked.imputed}")
+    for line in doubts:
+        print(f"! {line}")
+    return 0
+
+
+def parsed(arguments: list[str]) -> Asked:
+    """The arguments ``key=value``; raises `ZooError` for an unknown, missing or impossible one."""
+    takes = f"it takes {', '.join((*NEEDED, *OPTIONS))} and data.<option>, as key=value"
+    given = key_values(arguments, lambda key: key in (*NEEDED, *OPTIONS) or key.startswith("data."), takes)
+    if absent := [name for name in NEEDED if not given.get(name)]:
+        raise ZooError(f"{absent[0]}= is missing: python -m inference.predict run=<folder> data=<file> out=<file>.csv")
+    if given.get("overwrite", "false") not in ("true", "false"):
+        raise ZooError(f"overwrite must be true or false, got {given['overwrite']!r}")
+    asked = Asked(
+        Path(given["run"]),
+        given["data"],
+        Path(given["out"]),
+        _reading(given),
+        _whole("seed", given, 0),
+        _whole("num_draws", given, NUM_DRAWS),
+        _whole("block", given, 0) or None,
+        given.get("overwrite") == "true",
+    )
+    check_seed(asked.seed)
+    require_whole("num_draws", asked.num_draws)
+    _require_place(asked)
+    return asked
+
+
+def _whole(name: str, given: Mapping[str, str], usual: int) -> int:
+    if not given.get(name, "0").isdecimal():
+        raise ZooError(f"{name} must be a whole number, got {given[name]!r}")
+    return int(given.get(name, usual))
+
+
+def _reading(given: Mapping[str, str]) -> dict[str, Any]:
+    """The options of data that the command line sets, read as those of a run."""
+    typed = {key.removeprefix("data."): value for key, value in given.items() if key.startswith("data.")}
+    if other := [name for name in typed if name not in READING]:
+        raise ZooError(
+            f"data.{other[0]} is of the run: columns, kinds and levels of new rows are its own; here one may set "
+            f"{', '.join(f'data.{name}' for name in READING)}"
+        )
+    section = compose(["data=file", *(f"data.{name}={value}" for name, value in typed.items())])["data"]
+    return {name: section[name] for name in typed}
+
+
+def _require_place(asked: Asked) -> None:
+    """Raises `ZooError`, before anything is computed, where the predictions cannot be written."""
+    if asked.out.suffix != ".csv":
+        raise ZooError(f"out={asked.out}: predictions are written as CSV; give a name that ends in .csv")
+    if not asked.out.parent.is_dir():
+        raise ZooError(f"out={asked.out}: there is no folder {asked.out.parent}")
+    for path in (asked.out, asked.imputed):
+        if exists(asked.data) and path.exists() and path.samefile(asked.data):
+            raise ZooError(f"out={asked.out} would overwrite the table that is read: choose another name")
+        if path.exists() and (path.is_dir() or not asked.overwrite):
+            raise ZooError(f"out={asked.out}: there is a {path} already; choose another name, or say overwrite=true")
+
+
+class Said(NamedTuple):
+    """What is said of one block."""
+
+    lines: pd.DataFrame
+    cells: pd.DataFrame  # its missing cells
+    wholes: int  # rows of the model: sequences, where the lines are steps
+    doubts: list[str]  # about labels
+
+
+def write_predictions(run: FittedRun, asked: Asked) -> tuple[int, int, list[str]]:
+    """Write both tables; returns the numbers of rows, or steps, and of missing cells, and the doubts about labels."""
+    number = cells = wholes = 0
+    doubts: dict[str, None] = {}
+    with in_pieces(asked.out) as write_lines, in_pieces(asked.imputed) as write_cells:
+        for block in new_rows(run, asked):
+            with counted_from(block.first):
+                said = said_of(run, asked, block, wholes)
+            write_lines(_as_text(said.lines, header=not number))
+            if len(said.cells):
+                write_cells(_as_text(said.cells, header=not cells))
+            number, cells, wholes = number + len(said.lines), cells + len(said.cells), wholes + said.wholes
+            doubts |= dict.fromkeys(said.doubts)
+    if not cells:
+        remove(asked.imputed)  # of earlier predictions, which overwrite=true replaces
+    return number, cells, list(doubts)
+
+
+def new_rows(run: FittedRun, asked: Asked) -> Iterator[Block]:
+    """The rows of the new table in blocks, with the columns and levels of the run."""
+    options = {name: run.config["data"].get(name) for name in READING} | asked.reading
+    assert run.model.algebra is not None
+    size: int | None = asked.block or (ROWS_OF_THEIR_OWN if run.model.algebra.structure.local else ROWS)
+    if is_sequential(run.model) and is_table(run.observed) and options["sequence"] is None:
+        size = None  # the table is one sequence
+    return read_blocks(asked.data, run.observed, run.model.reading.layout, options, size)
+
+
+def said_of(run: FittedRun, asked: Asked, block: Block, wholes: int) -> Said:
+    """Predictions for new rows, of which ``wholes`` came before, as `inference.predict` makes them with ``fitted=False``."""
+    found = without_cells(run.model, run.tree, block.data, asked.seed, asked.num_draws, fitted=False)
+    cells = pd.DataFrame()
+    if run.model.abilities.table is not None and has_missing_cell(run.model.read(block.data)):
+        data = forget_labels(run.model, block.data)
+        imputed = impute(run.model, run.tree, data, asked.num_draws, asked.seed, fitted=False, first_row=block.first)
+        cells = cell_lines(run.model, imputed, block.first)
+    doubts = [line for line in str(found.attrs.get("warnings", "")).split("\n") if line]
+    return Said(view_of(run.model).lines(found, wholes), cells, found.sizes["row"], doubts)
+
+
+def _as_text(frame: pd.DataFrame, header: bool) -> bytes:
+    return str(frame.to_csv(index=False, header=header)).encode()

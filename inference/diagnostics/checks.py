@@ -1,0 +1,326 @@
+"""Is a result fit for use? This file measures what `inference.diagnostics.verdicts` judges, and makes tables of summaries."""
+
+import json
+import warnings
+from collections.abc import Callable
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from inference.diagnostics.starts import starts_at_best
+from inference.diagnostics.verdicts import FINISHED, RHAT, Finding, Problem, judge
+from inference.engine.task import Kind, kind_of
+from inference.identification.invariants import summaries_of
+from inference.identification.relabel import SURE, doubts_labels
+from inference.results.tree import values
+from models.rows.encoded import spread
+
+LARGE = 1000  # entries per site for which R-hat and ESS are computed at most: they take a millisecond each
+ELSEWHERE = 1.0  # posterior standard deviations beyond which a start has ended at another mode
+STILL = 1e-12  # relative spread of a quantity up to which it counts as rounding
+
+
+class Diagnosis(NamedTuple):
+    """``problems`` is empty if every diagnostic passed; ``exit_status`` is the exit code of a run."""
+
+    functionals: pd.DataFrame
+    problems: list[str]
+    exit_status: int
+    remarks: list[str]  # messages of diagnostics that are no failures
+
+
+def diagnose(tree: xr.DataTree) -> Diagnosis:
+    """Check a result by the table of verdicts; results of `inference.fit` store their verdicts, which are then read."""
+    found = stored(tree) if "verdicts" in tree.attrs else problems_of(tree)
+    problems = [each.sentence for each in found if each.exit != FINISHED]
+    remarks = [each.sentence for each in found if each.exit == FINISHED]
+    exit_status = max((each.exit for each in found), default=FINISHED)
+    return Diagnosis(summarise(tree, "functionals"), problems, exit_status, remarks)
+
+
+def problems_of(tree: xr.DataTree) -> list[Problem]:
+    """The problems of a result by the table of verdicts."""
+    findings = {name: found for name, measure in MEASURES.items() if (found := measure(tree)) is not None}
+    if kind_of(tree) is Kind.CHAINS:
+        findings |= _of_quantities(tree)
+    return judge(kind_of(tree), findings)
+
+
+def stored(tree: xr.DataTree) -> list[Problem]:
+    """The verdicts stored in a result."""
+    return [Problem(*each) for each in json.loads(tree.attrs["verdicts"])]
+
+
+def as_attributes(found: list[Problem]) -> dict[str, Any]:
+    """Verdicts as attributes of a result: all of them, the failed ones as lines, and the exit code."""
+    return {
+        "verdicts": json.dumps(found),
+        "problems": "\n".join(each.sentence for each in found if each.exit != FINISHED),
+        "exit_status": max((each.exit for each in found), default=FINISHED),
+    }
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What is measured: a finding, or None if there is nothing to measure
+
+
+def _interrupted(tree: xr.DataTree) -> Finding | None:
+    return Finding(np.array([int(tree.attrs.get("interrupted", 0))]))
+
+
+def _log_joint(tree: xr.DataTree) -> Finding | None:
+    """The number of values of the log joint that are not finite."""
+    found = values(tree, "functionals", "log_joint")
+    return Finding(np.array([np.sum(~np.isfinite(found))]), said={"total": found.size})
+
+
+def _single_precision(tree: xr.DataTree) -> Finding | None:
+    """The error of the log joint in a run with single precision."""
+    if "precision_gap" not in tree.attrs:
+        return None
+    gap, log_joint = (float(tree.attrs[f"precision_{name}"]) for name in ("gap", "log_joint"))
+    off = f"{gap:.3g} nats off" if np.isfinite(gap) else "not finite"
+    return Finding(np.array([gap]), size=log_joint if np.isfinite(log_joint) else 0.0, said={"off": off})
+
+
+def _number_of_chains(tree: xr.DataTree) -> Finding | None:
+    return Finding(np.array([tree["posterior"].sizes["chain"]])) if "posterior" in tree else None
+
+
+def _number_of_draws(tree: xr.DataTree) -> Finding | None:
+    return Finding(np.array([tree["posterior"].sizes["draw"]])) if "posterior" in tree else None
+
+
+def _standing_still(tree: xr.DataTree) -> Finding | None:
+    """For each chain, whether all of its draws are equal."""
+    if "posterior" not in tree or tree["posterior"].sizes["draw"] < 2:
+        return None
+    sites = [site.values.reshape(*site.shape[:2], -1) for site in tree["posterior"].to_dataset().data_vars.values()]
+    still = np.all([(site == site[:, :1]).all((1, 2)) for site in sites], axis=0)
+    return Finding(still.astype(int), [f"chain {chain}" for chain in range(len(still))])
+
+
+def _of_quantities(tree: xr.DataTree) -> dict[str, Finding]:
+    """R-hat and effective sample size of every functional, and of summaries of every site that no symmetry changes."""
+    from arviz_stats.base import array_stats
+
+    functionals, sites = tree["functionals"].to_dataset(), summaries_of(tree)
+    chains, draws = functionals.sizes["chain"], functionals.sizes["draw"]
+    if draws < 4:
+        return {}
+    parts = [value.values.reshape(chains, draws, -1) for value in functionals.data_vars.values()]
+    drawn = np.concatenate([*parts, sites.values.reshape(chains, draws, -1)], axis=2).astype(np.float64)
+    names = np.array([*_flatten(functionals.isel(chain=0, draw=0, drop=True)), *sites.names])
+    finite = np.isfinite(drawn).all((0, 1))
+    drawn, names = drawn[..., finite], names[finite]
+    moving = drawn.std((0, 1)) > STILL * np.abs(drawn.mean((0, 1)))
+    drawn, names = drawn[..., moving], names[moving]
+    if not len(names):
+        return {}
+    drawn = _in_two(drawn) if chains == 1 else drawn
+    lead = {"chain_axis": 0, "draw_axis": 1}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # chains that never move have no variance
+        rhat, size = np.asarray(array_stats.rhat(drawn, **lead)), np.asarray(array_stats.ess(drawn, **lead))
+        within = np.full(len(names), np.inf)  # effective sizes from autocorrelation within chains; only needed if R-hat is high
+        high = np.flatnonzero(rhat > RHAT)
+        if len(high):
+            centred = drawn[..., high] - drawn[..., high].mean(1, keepdims=True)
+            within[high] = np.nan_to_num(np.asarray(array_stats.ess(centred, **lead)))
+    return {"R-hat": Finding(rhat, list(names), within, len(drawn)), "effective sample size": Finding(size, list(names))}
+
+
+def _in_two(drawn: np.ndarray) -> np.ndarray:
+    """The halves of one chain (1, draw, …) as two chains, because ArviZ has no R-hat for one."""
+    half = drawn.shape[1] // 2
+    return drawn[0, : 2 * half].reshape(2, half, *drawn.shape[2:])
+
+
+def _divergences(tree: xr.DataTree) -> Finding | None:
+    stats = tree["sample_stats"].to_dataset() if "sample_stats" in tree else xr.Dataset()
+    return Finding(np.array([int(stats["diverging"].sum())])) if "diverging" in stats else None
+
+
+def _pareto_k(tree: xr.DataTree) -> Finding | None:
+    if "pareto_k" not in tree.attrs:
+        return None
+    return Finding(np.array([tree.attrs["pareto_k"]]), size=tree["posterior"].sizes["chain"] * tree["posterior"].sizes["draw"])
+
+
+def _no_pareto_k(tree: xr.DataTree) -> Finding | None:
+    few = "there are too few draws to tell (num_samples)" if np.isnan(tree.attrs.get("pareto_k", 0.0)) else ""
+    why = str(tree.attrs.get("no_pareto_k", few))
+    return Finding(np.array([1]), said={"why": why}) if why else None
+
+
+def _parts_alike(tree: xr.DataTree) -> Finding | None:
+    """The share of draws in which components, states or topics cannot be told apart."""
+    if "sample_stats" not in tree or "permutation" not in tree["sample_stats"]:
+        return None
+    what = str(tree.attrs.get("exchangeable", "component"))
+    unsure = (values(tree, "sample_stats", "relabel_confidence") < SURE).mean()
+    return Finding(np.array([unsure]), said={"what": what + ("es" if what.endswith("s") else "s")})
+
+
+def _another_mode(tree: xr.DataTree) -> Finding | None:
+    """Starts that ended at another mode: how far below the best."""
+    if "optimization" not in tree or "distance" not in tree["optimization"]:
+        return None
+    final, distance, converged = (values(tree, "optimization", name) for name in ("final_objective", "distance", "converged"))
+    elsewhere = np.isfinite(final) & converged.astype(bool) & (distance > ELSEWHERE)
+    return Finding(np.nanmax(final) - final[elsewhere], said={"total": len(final)}) if elsewhere.any() else None
+
+
+def _iterations(tree: xr.DataTree) -> Finding | None:
+    return _not_converged(tree, stopped=False)
+
+
+def _gradient(tree: xr.DataTree) -> Finding | None:
+    return _not_converged(tree, stopped=True)
+
+
+def _not_converged(tree: xr.DataTree, stopped: bool) -> Finding | None:
+    """Whether the best start has not converged: with ``stopped``, before it used up its iterations, otherwise after."""
+    if "optimization" not in tree:
+        return None
+    most = json.loads(tree.attrs["options"]).get("max_iter")
+    if most is None:  # such as for a maximum in closed form
+        return None
+    best = int(tree.attrs["best_start"])
+    taken = int(values(tree, "optimization", "iterations")[best])
+    ended = taken < most and not tree.attrs.get("interrupted", 0)
+    failed = not values(tree, "optimization", "converged")[best]
+    said = {"taken": taken, "advice": _advice(tree, best, taken)}
+    return Finding(np.array([int(failed and ended == stopped)]), said=said)
+
+
+def _advice(tree: xr.DataTree, best: int, taken: int) -> str:
+    """Advice for an optimiser that ran out of iterations: more of them, unless twice as many would not be enough."""
+    if "iterations_left" not in tree["optimization"]:
+        return ": raise max_iter"
+    rate, left, gain = (float(values(tree, "optimization", name)[best]) for name in ("rate", "iterations_left", "gain_left"))
+    if not left > taken:
+        return f": raise max_iter{'' if np.isnan(left) else f' (about {left:.0f} more are needed)'}"
+    more = f"{left:.0f} or more iterations and {gain:.2g} nats" if np.isfinite(left) else "no end in sight"
+    return (
+        f", and raising max_iter would not help soon: each iteration gains {rate:.4f} of what the one before gained ({more} to "
+        "go). The objective is nearly flat in some direction, or its maximum lies on the boundary. Use fewer components or "
+        "factors, a stronger prior, or a method that uses the curvature: map for a point, nuts for draws"
+    )
+
+
+def _starts(tree: xr.DataTree) -> Finding | None:
+    """The number of starts at the best objective, if the best start converged and there are others."""
+    reached = starts_at_best(tree)
+    if reached is None or not tree.attrs.get("repeatable", 1):
+        return None
+    if "best_start" in tree.attrs and not values(tree, "optimization", "converged")[int(tree.attrs["best_start"])]:
+        return None
+    return Finding(np.array([reached[0]]), said={"total": reached[1]})
+
+
+MEASURES: dict[str, Callable[[xr.DataTree], Finding | None]] = {
+    "interrupted": _interrupted,
+    "log joint": _log_joint,
+    "single precision": _single_precision,
+    "number of chains": _number_of_chains,
+    "number of draws": _number_of_draws,
+    "chains that stand still": _standing_still,
+    "divergences": _divergences,
+    "Pareto k-hat": _pareto_k,
+    "no Pareto k-hat": _no_pareto_k,
+    "parts alike": _parts_alike,
+    "another mode": _another_mode,
+    "iterations": _iterations,
+    "gradient": _gradient,
+    "starts at the best objective": _starts,
+}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Tables and lines
+
+
+def summarise(tree: xr.DataTree, group: str) -> pd.DataFrame:
+    """A table of one group: ArviZ's summary for chains, moments for independent draws, values for a point.
+
+    Sites with more than `LARGE` entries have moments and intervals, but NaN for R-hat and ESS.
+    """
+    found = tree[group].to_dataset()
+    if "draw" not in found.dims:
+        return pd.DataFrame({"value": pd.Series(_flatten(found), dtype=float)})
+    if kind_of(tree) is not Kind.CHAINS:
+        return _moments(found)
+    large = [name for name, site in found.data_vars.items() if site[0, 0].size > LARGE]
+    small = found.drop_vars(large)
+    tables = [_summary(small)] if small.data_vars else []
+    tables += [_moments(found[[name]]) for name in large]
+    table = pd.concat(tables)
+    order = {name: place for place, name in enumerate(found.data_vars)}
+    return table.iloc[np.argsort([order[str(label).partition("[")[0]] for label in table.index], kind="stable")]
+
+
+def _summary(found: xr.Dataset) -> pd.DataFrame:
+    import arviz_stats
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # R-hat of a constant quantity is 0 / 0
+        tree = xr.DataTree.from_dict({"/posterior": found})
+        table: pd.DataFrame = arviz_stats.summary(tree, round_to="none")
+    return table
+
+
+def _moments(found: xr.Dataset) -> pd.DataFrame:
+    """Mean, standard deviation and 89 % interval of every entry, named as in ArviZ."""
+    draws, each = ("chain", "draw"), found.quantile([0.055, 0.945], ("chain", "draw"))
+    columns = {"mean": found.mean(draws), "sd": found.std(draws, ddof=1)}
+    columns |= {"eti89_lb": each.isel(quantile=0, drop=True), "eti89_ub": each.isel(quantile=1, drop=True)}
+    return pd.DataFrame({name: pd.Series(_flatten(value), dtype=float) for name, value in columns.items()})
+
+
+def _flatten(found: xr.Dataset) -> dict[str, float]:
+    flat: dict[str, float] = {}
+    for name, variable in found.data_vars.items():
+        labels = product(*([str(label) for label in variable.coords[dim].values] for dim in variable.dims))
+        names = (f"{name}[{', '.join(each)}]" if each else str(name) for each in labels)
+        flat |= dict(zip(names, variable.values.ravel().tolist(), strict=True))
+    return flat
+
+
+def raw_rhat(tree: xr.DataTree) -> str:
+    """One line on R-hat before and after relabelling; "" without relabelling, for one chain, or for independent draws."""
+    if "posterior_raw" not in tree or kind_of(tree) is not Kind.CHAINS or tree["posterior"].sizes["chain"] < 2:
+        return ""
+    raw, now = (_largest_rhat(tree[group].to_dataset()) for group in ("posterior_raw", "posterior"))
+    change = f"largest R-hat of a parameter{raw.among}: {raw.value:.2f} raw, {now.value:.2f}"
+    if "permutation" not in tree["sample_stats"]:
+        return f"{change} after the factors of all draws were aligned"
+    moved = values(tree, "sample_stats", "permutation")
+    switched = float((moved != moved[:1, :1]).any(-1).mean())
+    return f"{change} relabelled; {switched:.0%} of the draws had other labels than the first draw"
+
+
+class _Worst(NamedTuple):
+    value: float
+    among: str  # how many entries were checked, in words; "" if all
+
+
+def _largest_rhat(found: xr.Dataset) -> _Worst:
+    """The largest R-hat over all sites, with at most `LARGE` evenly spread entries per site."""
+    import arviz_stats
+
+    flat = {name: site.values.reshape(*site.shape[:2], -1) for name, site in found.data_vars.items()}
+    some = {name: value[..., spread(value.shape[-1], LARGE)] for name, value in flat.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        largest = max(np.nanmax(arviz_stats.rhat(value, chain_axis=0, draw_axis=1), initial=0) for value in some.values())
+    looked, all_of_them = (sum(value.shape[-1] for value in values.values()) for values in (some, flat))
+    return _Worst(float(largest), "" if looked == all_of_them else f" (of {looked} checked)")
+
+
+def trusted(tree: xr.DataTree) -> bool:
+    """Whether labels of components mean the same in every draw."""
+    return not doubts_labels(str(tree.attrs.get("warnings", "")))

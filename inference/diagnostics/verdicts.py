@@ -1,0 +1,259 @@
+"""The verdicts on a result: one table of diagnostics, the results they apply to, their thresholds and their messages.
+
+`inference.diagnostics.checks` measures; this file judges, both for ``run`` and for ``compare``.
+
+R-hat. Split m chains into 2m halves with effective sizes S / 2m. The means of the halves then have variance 2m / S, relative
+to the variance within, so for chains from one distribution
+
+    R-hat² ≈ 1 + (2m / S) χ² / (2m − 1),    χ² with 2m − 1 degrees of freedom
+
+(the R-hat of S draws is about √(1 + 2m / S): Vats and Knudson 2021). The largest of many R-hats, of Q quantities in two forms
+each, is above 1.01 by chance alone. A quantity therefore fails above 1.01 (Vehtari et al. 2021) or above the value that
+agreeing chains exceed in any of the Q quantities with probability `BY_CHANCE`, whichever is larger (Bonferroni, for any
+dependence). S comes from autocorrelations within chains, which disagreement between chains does not reduce, and counts as at
+least the required 400.
+
+Effective sample sizes. An estimate of an effective size has a relative error of about a tenth, so the smallest of Q estimates
+lies below the true sizes: for independent normal errors its median is isf(1 − 2^(−1/Q)) standard deviations below, 0 for one
+quantity and 2.6 for 150. The required 400 is lowered by this amount. Quantities with a true size of 400 then pass half the
+time, however many there are.
+
+Pareto k-hat of S weights fails above min(0.7, 1 − 1 / log10 S) (Vehtari et al. 2024).
+
+Single precision. The log joint of the run is compared with double precision at the same sites. A gap fails above 1e-3 nats
+plus a millionth of the log joint, which allows for rounding sums of many rows to 24 bits.
+
+Starts. If k of n starts found the best optimum, then an optimum that is as easy to find is missed by all starts with
+probability (1 − k / n)^n: 25 to 37 % for k = 1, at most 14 % for k = 2. A mode that is 3 nats lower has e⁻³ = 5 % of the
+height.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from inference.engine.task import Kind
+
+RHAT = 1.01
+ESS = 400
+NOISE = 0.1  # relative standard deviation of an estimate of an effective size of about `ESS`
+PARETO_K = 0.7
+WITHIN, SUMMED = 1e-3, 1e-6  # nats, and a share of the log joint: the rounding of a sum of many rows in 24 bits
+BY_CHANCE = 0.01  # probability of a false alarm of R-hat in one result, over all its quantities
+FINISHED, FAILED, INTERRUPTED = 0, 3, 130
+ABOVE, BELOW = "above", "below"
+NAMED = 3  # quantities that a message names
+
+
+class Finding(NamedTuple):
+    """What was measured: one value per quantity, and what the threshold and the message need."""
+
+    values: np.ndarray  # (Q,)
+    names: Sequence[str] = ()  # Q
+    size: Any = 0  # effective sizes (Q,), or the number of draws
+    num_chains: int = 0
+    said: Mapping[str, Any] = MappingProxyType({})  # for the message
+
+
+class Verdict(NamedTuple):
+    """One line of the table: results of the kinds ``applies`` fail if a value is ``fails`` (above, below) ``threshold``."""
+
+    diagnostic: str
+    applies: tuple[Kind, ...]
+    fails: str
+    threshold: float | Callable[[Finding], np.ndarray]
+    sentence: str  # {value}: the worst; {limit}: its threshold; {names}: quantities that fail; and ``Finding.said``
+    exit: int = FAILED
+
+
+class Problem(NamedTuple):
+    """A failed verdict, or a remark if ``exit`` is 0."""
+
+    diagnostic: str
+    sentence: str
+    exit: int
+
+
+def largest_rhat(found: Finding) -> np.ndarray:
+    """(Q,): the R-hat that agreeing chains exceed in any quantity with probability `BY_CHANCE`; at least `RHAT`."""
+    halves, forms = 2 * found.num_chains, 2
+    quantile = stats.chi2.isf(BY_CHANCE / (forms * max(len(found.values), 1)), halves - 1)
+    by_chance = np.sqrt(1 + halves / np.maximum(found.size, ESS) * quantile / (halves - 1))
+    return np.maximum(RHAT, by_chance)
+
+
+def smallest_size(found: Finding) -> np.ndarray:
+    """The limit for the smallest of Q estimates with relative error `NOISE`, to tell whether all true sizes reach `ESS`."""
+    number = max(len(found.values), 1)
+    return np.asarray(ESS * (1 - NOISE * stats.norm.isf(1 - 0.5 ** (1 / number))))
+
+
+def largest_k(found: Finding) -> np.ndarray:
+    """The largest Pareto k-hat of ``size`` weights at which their averages are reliable."""
+    return np.asarray(min(PARETO_K, 1 - 1 / np.log10(max(found.size, 2))))
+
+
+def largest_gap(found: Finding) -> np.ndarray:
+    """The tolerated error of a log joint of ``size`` nats in single precision, including that of rounding sums."""
+    return WITHIN + SUMMED * np.abs(np.asarray(found.size, dtype=float))
+
+
+EVERY = tuple(Kind)
+DRAWN = (Kind.CHAINS, Kind.INDEPENDENT, Kind.APPROXIMATION)
+CHAINS, APPROXIMATION, OPTIMISED = (Kind.CHAINS,), (Kind.APPROXIMATION,), (Kind.POINT, Kind.APPROXIMATION)
+
+VERDICTS = (
+    Verdict("interrupted", EVERY, ABOVE, 0, "interrupted: what was finished is kept", INTERRUPTED),
+    Verdict(
+        "log joint",
+        EVERY,
+        ABOVE,
+        0,
+        "{value:.0f} of {total} values of the log joint are not finite: the parameters have overflowed or underflowed. Use a "
+        "prior that keeps them away from 0 and infinity, or rescale the data",
+    ),
+    Verdict(
+        "single precision",
+        EVERY,
+        ABOVE,
+        largest_gap,
+        "precision=32: the run saw log joints that are {off}; rounding alone explains at most {limit:.2g} nats. The cause is "
+        "often groups very far apart for their width. Use precision=64",
+    ),
+    Verdict(
+        "number of chains",
+        CHAINS,
+        BELOW,
+        2,
+        "one chain cannot show that it has missed a mode: its R-hat only compares its two halves. Run more (num_chains=4)",
+    ),
+    Verdict("number of draws", CHAINS, BELOW, 4, "too few draws for any diagnostic: take more (num_samples)"),
+    Verdict(
+        "chains that stand still",
+        CHAINS,
+        ABOVE,
+        0,
+        "{names} never moved: every draw is the same. Try another seed, or rescale the program's parameters",
+    ),
+    Verdict(
+        "R-hat",
+        CHAINS,
+        ABOVE,
+        largest_rhat,
+        "R-hat {value:.3f} > {limit:.3f} for {names}: the chains disagree. Run them longer; if that does not help, the "
+        "posterior has several modes and each chain is in its own",
+    ),
+    Verdict(
+        "effective sample size",
+        CHAINS,
+        BELOW,
+        smallest_size,
+        "effective sample size {value:.0f} < {limit:.0f} for {names}: take more draws (num_samples)",
+    ),
+    Verdict(
+        "divergences",
+        CHAINS,
+        ABOVE,
+        0,
+        "{value:.0f} divergent transitions: the chains miss a region of high curvature. Raise target_accept",
+    ),
+    Verdict(
+        "Pareto k-hat",
+        APPROXIMATION,
+        ABOVE,
+        largest_k,
+        "Pareto k-hat {value:.2f} > {limit:.2f}: this approximation does not fit the posterior, so do not rely on its "
+        "intervals. Use nuts or gibbs",
+    ),
+    Verdict(
+        "no Pareto k-hat",
+        APPROXIMATION,
+        ABOVE,
+        0,
+        "nothing says how well this approximation fits: {why}. Check it against gibbs or nuts",
+        FINISHED,
+    ),
+    Verdict(
+        "parts alike",
+        APPROXIMATION,
+        ABOVE,
+        0.5,
+        "{what} overlap in {value:.0%} of the draws: the approximation cannot tell some of them apart. Use fewer {what}, or "
+        "other starts (seed)",
+    ),
+    Verdict(
+        "another mode",
+        APPROXIMATION,
+        BELOW,
+        3,
+        "{number} of {total} starts ended at another mode, the highest {value:.1f} nats below the best: the draws cover one "
+        "mode only. Use nuts or gibbs with several chains",
+    ),
+    Verdict(
+        "iterations",
+        OPTIMISED,
+        ABOVE,
+        0,
+        "the best start has not converged after {taken} iterations{advice}",
+    ),
+    Verdict(
+        "gradient",
+        OPTIMISED,
+        ABOVE,
+        0,
+        "the best start stopped after {taken} iterations, but its gradient is not 0: the optimum may lie on the boundary of "
+        "the support, or the log joint may not be smooth there",
+    ),
+    Verdict(
+        "starts at the best objective",
+        OPTIMISED,
+        BELOW,
+        2,
+        "only {value:.0f} of {total} starts reached the best objective, so there may be a better one: raise num_starts until "
+        "several agree",
+    ),
+    Verdict(
+        "Pareto k-hat of rows",
+        DRAWN,
+        ABOVE,
+        largest_k,
+        "{number} of {total} rows have a Pareto k-hat above {limit:.2f} (the largest {value:.2f}), so elpd is not valid. "
+        "inference.refit_rows(model, data, result) refits without each of these rows; more draws (num_samples) may also help",
+        FINISHED,
+    ),
+)
+
+
+def judged(verdict: Verdict, found: Finding) -> Problem | None:
+    """The problem that a verdict finds, or None if every value is on the good side of its threshold.
+
+    NaN counts as good: it stands for a value that is not defined.
+    """
+    limit = verdict.threshold(found) if callable(verdict.threshold) else verdict.threshold
+    limits = np.broadcast_to(np.asarray(limit, dtype=float), np.shape(found.values))
+    bad = found.values > limits if verdict.fails == ABOVE else found.values < limits
+    if not bad.any():
+        return None
+    worst_first = -found.values[bad] if verdict.fails == ABOVE else found.values[bad]
+    order = np.flatnonzero(bad)[np.argsort(worst_first, kind="stable")]
+    worst = order[0]
+    names = [str(found.names[place]) for place in (order if len(found.names) else [])]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    said = {"value": found.values[worst], "limit": limits[worst], "number": int(bad.sum())}
+    words = said | {"names": ", ".join(names[:NAMED]) + more} | dict(found.said)
+    return Problem(verdict.diagnostic, verdict.sentence.format(**words), verdict.exit)
+
+
+def judge(kind: Kind, findings: Mapping[str, Finding]) -> list[Problem]:
+    """All problems of a result, in the order of the table, from what was measured."""
+    lines = [each for each in VERDICTS if kind in each.applies and each.diagnostic in findings]
+    found = [judged(each, findings[each.diagnostic]) for each in lines]
+    return [problem for problem in found if problem is not None]
+
+
+def verdict_on(diagnostic: str) -> Verdict:
+    """The line of the table on one diagnostic."""
+    return next(each for each in VERDICTS if each.diagnostic == diagnostic)

@@ -1,0 +1,252 @@
+"""Fixed-point methods: several starts of one sweep, run until each has converged or found that it has no mode."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from inference.engine.driver import Run, drive
+from inference.engine.forecast import forecast
+from inference.engine.initialise import finite_latents, num_starts, sites_at, start_states
+from inference.engine.local_ascent import ascent_sweep, uses_local_ascent
+from inference.engine.sweep import Local, Verbs, rows_weight, sweep
+from inference.engine.task import ANY_MODEL, Points, Takes, Task, timing
+from models.algebra import log_prior, negative_divergence
+from models.base import Algebra, Iteration, Pytree, Stats, ZooError, on_host
+from models.rows.carried import carried
+
+ROUNDING = 1e-13
+ALWAYS = 1e-10  # the tolerance that a forecast assumes for runs with tol=0
+
+
+class FixedPoint(NamedTuple):
+    """A fixed-point method: its verbs and what it climbs."""
+
+    verbs: Verbs
+    criterion: Callable[[Algebra, Mapping[str, Stats], "Climb", Local], Array]  # (algebra, prior, state, local) -> scalar
+    monotone: bool = True  # stop when the criterion gains too little; otherwise run all iterations and keep the best
+
+
+class Climb(NamedTuple):
+    """State of one start."""
+
+    T: Stats
+    before: Stats  # T one iteration earlier
+    nu: Stats
+    known: Array  # whether T was computed from nu (not at a start that the user gave as sites)
+    restart: Array  # whether the next sweep restarts the local parameters (`inference.engine.local_ascent`)
+    warm_started: Array  # whether the last sweep did not, so that its gain says how near the end is
+    first: Array  # the first finite criterion
+    criterion: Array
+    done: Array
+    failed: Array
+    best_point: Stats
+    best: Array  # log joint at best_point; followed by methods that are not monotone
+
+
+class Record(NamedTuple):
+    log_joint: Array
+    criterion: Array
+    done: Array
+    failed: Array
+
+
+def step(static: tuple[Algebra, FixedPoint], arrays: tuple[Any, ...], key: Array, state: Climb) -> tuple[Climb, Record, Array]:
+    """One sweep of one start; a start that is done stays as it is."""
+    algebra, method = static
+    hyper, prior, rows, tol = arrays
+    if uses_local_ascent(algebra, method.verbs):
+        T, nu, local, restart, warm_started = ascent_sweep(algebra, hyper, prior, state.T, state.nu, state.restart, rows)
+    else:
+        T, nu, local = sweep(algebra, method.verbs, hyper, prior, key, state.T, rows)
+        restart, warm_started = state.restart, state.warm_started
+    log_joint = local.log_partition + log_prior(algebra, prior, state.T)
+    criterion = method.criterion(algebra, prior, state, local)
+    undefined = jnp.stack([jnp.isnan(leaf).any() for leaf in jax.tree.leaves(state.T)]).any()  # also what no row reads
+    failed = state.failed | undefined | jnp.isnan(log_joint) | (log_joint == jnp.inf)
+    first = jnp.where(jnp.isfinite(state.first), state.first, criterion)
+    little = criterion - state.criterion < threshold(tol, rows_weight(rows).sum(), criterion - first)
+    settled = (tol > 0) & method.monotone & state.warm_started & little
+    settled |= (
+        (tol > 0) & method.monotone & state.warm_started & _equal(T, state.T)
+    )  # a fixed point, as where all latents are observed
+    done = state.done | failed | settled
+    better = ~done & (log_joint > state.best)
+    following = Climb(
+        T=_where(done, state.T, T),
+        before=_where(done, state.before, state.T),
+        nu=_where(done, state.nu, nu),
+        known=state.known | ~done,
+        restart=jnp.where(done, state.restart, restart),
+        warm_started=jnp.where(done, state.warm_started, warm_started),
+        first=first,
+        criterion=jnp.where(state.done, state.criterion, criterion),
+        done=done,
+        failed=failed,
+        best_point=state.best_point if method.monotone else _where(better, state.T, state.best_point),
+        best=jnp.where(better, log_joint, state.best),
+    )
+    return following, Record(log_joint, criterion, state.done, failed), done
+
+
+def threshold(tol: Any, size: Any, risen: Any) -> Any:
+    """An iteration that gains less is the last: ``tol`` times (the weight of all rows plus the rise of the criterion so far).
+
+    Both grow with the rows and columns of the data, as a log joint does. Neither changes with the units of the data, which
+    shift a log joint by a constant.
+    """
+    return tol * (size + risen)
+
+
+def _equal(left: Pytree, right: Pytree) -> Array:
+    """Whether two pytrees are equal up to rounding, relative to the largest number of each leaf."""
+
+    def same(a: Array, b: Array) -> Array:
+        gap = jnp.where(a == b, 0.0, jnp.abs(a - b))
+        return (gap <= ROUNDING * jnp.max(jnp.where(jnp.isfinite(b), jnp.abs(b), 0.0))).all()
+
+    return jnp.stack([same(a, b) for a, b in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True)]).all()
+
+
+def _where(condition: Array, left: Pytree, right: Pytree) -> Pytree:
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), left, right)
+
+
+def complete_data(algebra: Algebra, prior: Mapping[str, Stats], state: Climb, local: Local) -> Array:
+    """Log p(x, z, θ) at the hard z: what hard EM climbs."""
+    return local.energy + log_prior(algebra, prior, state.T)
+
+
+def log_joint(algebra: Algebra, prior: Mapping[str, Stats], state: Climb, local: Local) -> Array:
+    """Log p(x, θ), latents summed out: what EM climbs."""
+    return local.log_partition + log_prior(algebra, prior, state.T)
+
+
+def elbo(algebra: Algebra, prior: Mapping[str, Stats], state: Climb, local: Local) -> Array:
+    """Evidence lower bound at q(θ) = nu and the optimal q(z); −inf while q(θ) is not known (a start given as sites)."""
+    bound = local.log_partition + negative_divergence(algebra, prior, state.T, state.nu)
+    return jnp.where(state.known, bound, -jnp.inf)
+
+
+def climb(
+    task: Task,
+    method: FixedPoint,
+    max_iter: int,
+    tol: float,
+    wanted: int,
+    takes: Takes = ANY_MODEL,
+) -> tuple[Points, Climb]:
+    """At most ``wanted`` starts to their fixed points: (points, their final states). Raises `ZooError` as ``takes`` refuses."""
+    algebra = require_algebra(task, takes.refuses)
+    # Weights may stand for very many rows, whose latents one draw cannot replace.
+    if method.verbs.latents == "sample" and task.model.reading.sufficient_rows is not None:
+        require_single_rows(task, algebra)
+    state = initial(task, algebra, method, wanted)
+    rows = task.condensed if method.verbs.latents == "mean" else task.rows
+    arrays = (task.hyper, task.prior, rows, jnp.asarray(tol, float))
+    run = drive(step, (algebra, method), arrays, task.key, state, max_iter, task.reporter, "iterating", describe=_describe)
+    found = points(task, algebra, method, run)
+    if method.monotone:
+        size = float(np.asarray(rows_weight(rows)).sum())
+        found = found._replace(forecast=forecast(np.asarray(found.criterion), partial(threshold, tol or ALWAYS, size)))
+    return found, run.state
+
+
+def require_algebra(task: Task, refuses: Callable[[Algebra], str | None] | None = None) -> Algebra:
+    """The model's algebra, or a `ZooError` for a program-only model and for an algebra that the method ``refuses``."""
+    if task.model.algebra is None:
+        raise ZooError(
+            f"{task.model.name} is a NumPyro program without the algebra that this method needs; use method=map, laplace "
+            "or nuts"
+        )
+    if refuses is not None and (why := refuses(task.model.algebra)) is not None:
+        raise ZooError(f"{task.model.name}: {why}")
+    return task.model.algebra
+
+
+def require_proper(task: Task) -> None:
+    """A `ZooError` where the prior is flat and the method needs a proper posterior."""
+    if task.model.algebra is not None and not task.model.algebra.proper:
+        raise ZooError(
+            "prior=flat makes no proper posterior (the likelihood of a mixture, for one, is unbounded); use method=em or map, "
+            "or prior=default"
+        )
+
+
+def require_single_rows(task: Task, algebra: Algebra) -> None:
+    """A `ZooError` for a row whose latent is drawn or summed over and whose weight is neither 0 nor 1.
+
+    A row of weight 2 stands for two rows, each with its own latent. Counting one latent twice gives another posterior.
+    """
+    if task.moments:
+        raise ZooError("this method needs individual rows; only a covariance matrix was given: use nuts, em or cavi instead")
+    weight, allowed_states = carried(task.rows)[:2]
+    if weight is None:
+        return
+    several = ~np.isin(np.asarray(weight), (0, 1))
+    if allowed_states is not None and finite_latents(algebra, task.hyper, task.prior, task.rows):
+        several &= np.asarray(allowed_states).sum(-1) > 1
+    if several.any():
+        raise ZooError(
+            f"row {np.flatnonzero(several)[0] + 1} of the data weighs {float(weight[np.flatnonzero(several)[0]]):g}, but this "
+            "method has one latent per row; repeat the rows, or use nuts, em or cavi, which take weights as they are"
+        )
+
+
+def initial(task: Task, algebra: Algebra, method: FixedPoint, wanted: int) -> Climb:
+    """States of all starts: seeded, or one at the sites given."""
+    size = num_starts(task, wanted)
+    T, nu, known = start_states(task, algebra, method.verbs.parameters, size)
+    lowest, no = on_host(np.full(size, -np.inf, jnp.result_type(float))), on_host(np.zeros(size, bool))
+    restart = known and uses_local_ascent(algebra, method.verbs)  # rows begin at a start that the user gave
+    knows, begins, goes_on = (on_host(np.full(size, value)) for value in (known, restart, not restart))
+    return Climb(T, T, nu, knows, begins, goes_on, lowest, lowest, no, no, T, lowest)
+
+
+def points(task: Task, algebra: Algebra, method: FixedPoint, run: Run) -> Points:
+    """The outcome of a run: traces end where a start stopped, and failures are put into words."""
+    state, records = run.state, run.records
+    T = state.T if method.monotone else state.best_point
+    sites = sites_at(algebra, task.hyper, T)
+    longest = max(1, int((~np.asarray(records.done)).sum(1).max()))  # the driver may finish its chunk
+    records = jax.tree.map(lambda leaf: leaf[:, :longest], records)
+    stopped = np.asarray(records.done)
+    failed = np.asarray(state.failed) | _undefined(T)
+    failure = [
+        _reason(algebra, jax.tree.map(lambda leaf, s=s: np.asarray(leaf[s]), state.nu)) if failed[s] else None
+        for s in range(len(failed))
+    ]
+    return Points(
+        sites=jax.tree.map(np.asarray, sites),
+        objective=np.where(stopped, np.nan, records.log_joint),
+        criterion=np.where(stopped, np.nan, records.criterion),
+        iterations=(~stopped).sum(1),
+        converged=(np.asarray(state.done) | (not method.monotone)) & ~failed,
+        failure=failure,
+        timing=timing(run.run_seconds, run.compile_seconds),
+        interrupted=run.interrupted,
+        last=Iteration(*(jax.tree.map(np.asarray, each) for each in (sites_at(algebra, task.hyper, state.before), sites)))
+        if method.monotone
+        else None,
+        repeatable=method.monotone,
+    )
+
+
+def _undefined(T: Stats) -> np.ndarray:
+    """(start,): whether a parameter is NaN, as is the mode of a block without any observation."""
+    leaves = [np.isnan(np.asarray(leaf)) for leaf in jax.tree.leaves(T)]
+    return np.stack([leaf.reshape(len(leaf), -1).any(1) for leaf in leaves]).any(0)
+
+
+def _reason(algebra: Algebra, nu: Stats) -> str:
+    found = (family.why_no_mode(nu[name]) for name, family in algebra.families)
+    return next((why for why in found if why), "the objective is not finite; check the scale of the data and the prior")
+
+
+def _describe(record: Record) -> str:
+    finite = record.log_joint[~np.asarray(record.failed)]
+    return f"log joint {finite.max():.2f}" if len(finite) else "every start has failed"

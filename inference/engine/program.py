@@ -1,0 +1,321 @@
+"""NumPyro programs: log densities site by site, and models that are a program only."""
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpyro import distributions as dist  # in this form: ArviZ leaves a lazy numpyro behind, which the other form half loads
+from numpyro import handlers
+from numpyro.distributions import biject_to
+from numpyro.infer import init_to_sample
+from numpyro.infer.util import potential_energy
+
+from inference.runtime.programs import recalled
+from models.base import Hyper, Model, Naming, Permutation, Pytree, Reading, Sites, Summaries, Symmetry, ZooError
+from models.rows.encoded import probe_rows
+
+
+def trace_point(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, sites: Sites) -> dict[str, Any]:
+    """Log prior, and per row log-likelihood, E[z] and entropy where the program marginalises a mixture, at given sites.
+
+    ``by_site`` has the log-likelihoods of every observed site in its own shape. The latents are read off the observed
+    `MixtureSameFamily` or `MixtureGeneral`; without one they are None.
+    """
+    seeded = handlers.seed(handlers.substitute(spec, dict(sites)), jax.random.PRNGKey(0))
+    trace = handlers.trace(seeded).get_trace(hyper, rows, marginal=True)
+    log_prior, log_likelihood, logits, by_site = jnp.zeros(()), None, None, {}
+    for name, site in trace.items():
+        if site["type"] != "sample":
+            continue
+        log_prob = site["fn"].log_prob(site["value"])
+        log_prob = _scaled(site, log_prob)
+        if not site["is_observed"] or isinstance(site["fn"], dist.Unit):  # a factor is no row of data
+            log_prior = log_prior + log_prob.sum()
+            continue
+        by_site[name] = log_prob
+        flat = log_prob.reshape(log_prob.shape[0], -1).sum(1) if log_prob.ndim else log_prob[None]
+        if log_likelihood is None:
+            log_likelihood = flat
+        elif log_likelihood.shape == flat.shape:
+            log_likelihood = log_likelihood + flat
+        else:
+            log_likelihood = jnp.append(log_likelihood, flat)
+        mixture = mixture_of(site["fn"])
+        if mixture is not None and log_prob.ndim == 1:
+            logits = mixture.component_log_probs(site["value"])
+    if log_likelihood is None:
+        raise ZooError("the program observes nothing: give one of its sample statements obs=")
+    latents = None if logits is None else jax.nn.softmax(logits, axis=-1)
+    entropy = None if latents is None else jax.scipy.special.entr(latents).sum(-1)
+    found = {"log_prior": log_prior, "log_likelihood": log_likelihood, "latents": latents, "entropy": entropy}
+    return found | {"by_site": by_site}
+
+
+@partial(jax.jit, static_argnames=("spec",))
+def site_log_densities(
+    spec: Callable[..., Any], transforms: Mapping[str, Any], hyper: Hyper, rows: Pytree, z: Sites
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Log density of every sample statement at a point on ℝᵈ, Jacobians left out, and whether its gradient is finite."""
+
+    def densities(z: Sites) -> dict[str, Array]:
+        seeded = handlers.seed(handlers.substitute(spec, constrain(transforms, z)), jax.random.PRNGKey(0))
+        trace = handlers.trace(seeded).get_trace(hyper, rows, marginal=True)
+        found = {name: site for name, site in trace.items() if site["type"] == "sample"}
+        return {name: _scaled(site, site["fn"].log_prob(site["value"])).sum() for name, site in found.items()}
+
+    def is_smooth_at(name: str) -> Array:  # one by one: 0 times a gradient that is no number is none either
+        slope = jax.grad(lambda z: densities(z)[name])(z)
+        return jnp.stack([jnp.isfinite(leaf).all() for leaf in slope.values()]).all()
+
+    found = densities(z)
+    return found, {name: is_smooth_at(name) for name in found}
+
+
+def fault_of_density(
+    spec: Callable[..., Any], transforms: Mapping[str, Any], hyper: Hyper, rows: Pytree, z: Sites
+) -> str | None:
+    """The first sample statement whose log density at a point on ℝᵈ, or its gradient, is not finite, in words, or None."""
+    densities, slopes = site_log_densities(spec, transforms, hyper, rows, z)
+    order = prior_trace(spec, hyper, rows)
+    for name in filter(densities.__contains__, order):
+        if not np.isfinite(densities[name]):
+            return f"site {name!r} has the log density {float(densities[name])}"
+    return next(
+        (f"the log density of site {name!r} has a gradient that is not finite" for name in order if not slopes.get(name, True)),
+        None,
+    )
+
+
+def innermost(support: Any) -> Any:
+    """The support of one of independent entries: of one number, one vector or one matrix."""
+    while hasattr(support, "base_constraint"):
+        support = support.base_constraint
+    return support
+
+
+def mixture_of(distribution: Any) -> Any:
+    """The mixture inside a plate's expansion or a mask, or None."""
+    while isinstance(distribution, dist.ExpandedDistribution | dist.MaskedDistribution):
+        distribution = distribution.base_dist
+    return distribution if isinstance(distribution, dist.MixtureSameFamily | dist.MixtureGeneral) else None
+
+
+def _scaled(site: Mapping[str, Any], log_prob: Array) -> Array:
+    return log_prob if site["scale"] is None else site["scale"] * log_prob
+
+
+@cache
+def as_spec(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A user's NumPyro function of its data as a spec; one object for one function, so that jitted code recognises it."""
+
+    def spec(hyper: Hyper, rows: Pytree, *, marginal: bool = True) -> Any:
+        return function(*rows) if isinstance(rows, tuple) else function(rows)
+
+    return spec
+
+
+def program_model(
+    function: Callable[..., Any],
+    data: Any,
+    *,
+    symmetry: Symmetry | str = None,
+    dims: Mapping[str, tuple[str, ...]] | None = None,
+    coords: Mapping[str, list[Any]] | None = None,
+    name: str | None = None,
+) -> Model:
+    """A model that is a NumPyro program only: it gets map, laplace, nuts, identification, results and comparison.
+
+    ``data`` is the function's only argument, or a tuple of its arguments. ``symmetry`` names the dimension whose labels
+    are exchangeable; without ``dims`` it is found as the leading dimension of the sites listed by the size of the mixture.
+    Raises `ZooError` where the program does not run on the data, has discrete sites left, or observes nothing.
+
+    >>> import numpyro
+    >>> from numpyro import distributions as dist
+    >>> def program(x):
+    ...     mean = numpyro.sample("mean", dist.Normal(0.0, 10.0))
+    ...     numpyro.sample("x", dist.Normal(mean, 1.0), obs=x)
+    >>> program_model(program, np.array([1.0, 2.0])).name
+    'program'
+    """
+    spec = as_spec(function)
+    arrays = jax.tree.map(jnp.asarray, data)
+    try:
+        trace = prior_trace(spec, {}, arrays)
+    except (Exception, SystemExit) as error:  # the program is the user's: whatever it raises is named, and is the cause
+        raise ZooError(f"the program {function.__name__} does not run on this data: {type(error).__name__}: {error}") from error
+    sites = {k: v for k, v in trace.items() if v["type"] == "sample" and not v["is_observed"]}
+    discrete = [k for k, v in sites.items() if v["fn"].is_discrete]
+    if discrete:
+        raise ZooError(f"the program samples the discrete site {discrete[0]!r}; sum it out, for example with MixtureSameFamily")
+    if not any(v["type"] == "sample" and v["is_observed"] for v in trace.values()):
+        raise ZooError("the program observes nothing: give one of its sample statements obs=")
+    declared = Permutation(symmetry) if isinstance(symmetry, str) else symmetry
+    shapes = {k: np.shape(v["value"]) for k, v in sites.items()}
+    named = dict(dims or {})
+    if declared is not None:  # sites that the user did not name are guessed: one left behind would mix up the labels
+        named = _guessed_dims(declared.dim, {k: v for k, v in shapes.items() if k not in named}, trace, bool(named)) | named
+    for site, names in named.items():
+        if site in shapes and len(names) != len(shapes[site]):
+            raise ZooError(f"dims of {site!r}: {names} names {len(names)} dimensions, but the site has shape {shapes[site]}")
+    return Model(
+        name=name or function.__name__,
+        spec=spec,
+        algebra=None,
+        hyper={},
+        prior={},
+        reading=Reading(
+            rows=lambda data: data,
+        ),
+        summaries=Summaries(
+            functionals=_functionals(declared, tuple((k, tuple(v)) for k, v in named.items())),
+            probe_rows=probe_rows,
+        ),
+        symmetry=declared,
+        naming=Naming(
+            dims=named,
+            coords=dict(coords or {}),
+            density_of=f"what the program {name or function.__name__} observes",
+        ),
+        options={"program": function.__name__},
+        description=inspect.getdoc(function),
+    )
+
+
+def _guessed_dims(
+    dim: str, shapes: Mapping[str, tuple[int, ...]], trace: Mapping[str, Any], optional: bool
+) -> dict[str, tuple[str, ...]]:
+    """The sites whose leading axis has the size of the observed mixture carry its labels."""
+    observed = [site["fn"] for site in trace.values() if site["type"] == "sample" and site["is_observed"]]
+    sizes = [mixture.mixture_size for mixture in map(mixture_of, observed) if mixture is not None]
+    if not sizes and optional:
+        return {}
+    if not sizes:
+        raise ZooError(f"symmetry={dim!r}: name the dimension in dims, for example dims={{'mean': ('{dim}',)}}")
+    return {
+        site: (dim, *(f"{site}_dim_{axis}" for axis in range(1, len(shape))))
+        for site, shape in shapes.items()
+        if shape and shape[0] == sizes[0]
+    }
+
+
+@cache
+def _functionals(symmetry: Symmetry, dims: tuple[tuple[str, tuple[str, ...]], ...]) -> Callable[..., dict[str, Array]]:
+    """Without algebra: the sorted values of every site that has only the exchangeable dimension, and co-clustering."""
+
+    def functionals(hyper: Hyper, sites: Sites, latents: Array | None) -> dict[str, Array]:
+        vectors = [site for site, names in dims if symmetry is not None and names == (symmetry.dim,) and site in sites]
+        summary = {f"sorted_{site}": -jnp.sort(-sites[site]) for site in vectors}
+        return summary if latents is None else summary | {"co_clustering": (latents[:-1] * latents[1:]).sum(-1)}
+
+    return functionals
+
+
+def prior_trace(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> dict[str, Any]:
+    """The program run once, at a draw from its prior; improper sites, which cannot be drawn, take a value in their support."""
+    seeded = handlers.substitute(handlers.seed(spec, jax.random.PRNGKey(0)), substitute_fn=init_to_sample)
+    return handlers.trace(seeded).get_trace(hyper, rows, marginal=True)
+
+
+class Site(NamedTuple):
+    """An unobserved sample statement of a program."""
+
+    support: Any
+    shape: tuple[int, ...]
+    discrete: bool
+
+
+def latent_sites(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> dict[str, Site]:
+    """Name -> site of every unobserved sample statement.
+
+    The program is run on shapes only, once for equal shapes; on values where the support of a site depends on them.
+    """
+    leaves, structure = jax.tree.flatten((dict(hyper), rows))
+    shapes = tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
+    found = recalled("sites", spec, (str(structure), shapes), lambda: _sites_of_shapes(spec, structure, shapes))
+    return _sites(prior_trace(spec, hyper, rows)) if found is None else found
+
+
+@cache
+def _sites_of_shapes(spec: Callable[..., Any], structure: Any, shapes: tuple[Any, ...]) -> dict[str, Site] | None:
+    """The sites, or None where a support depends on values."""
+    found: dict[str, Site] = {}
+
+    def visit(hyper: Hyper, rows: Pytree) -> None:
+        found.update(_sites(prior_trace(spec, hyper, rows)))
+
+    jax.eval_shape(visit, *jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(*leaf) for leaf in shapes]))
+    supports = [leaf for site in found.values() for leaf in jax.tree.leaves(site.support)]
+    return None if any(isinstance(leaf, jax.core.Tracer) for leaf in supports) else found
+
+
+def _sites(trace: Mapping[str, Any]) -> dict[str, Site]:
+    return {
+        name: Site(site["fn"].support, jnp.shape(site["value"]), site["fn"].is_discrete)
+        for name, site in trace.items()
+        if site["type"] == "sample" and not site["is_observed"]
+    }
+
+
+def transforms(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> dict[str, Any]:
+    """Site -> transform from ℝᵈ to its support. A pytree: jitted code takes it as a traced argument."""
+    return {name: biject_to(site.support) for name, site in latent_sites(spec, hyper, rows).items()}
+
+
+def num_parameters(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> int:
+    """How many numbers are free: a vector of K probabilities has K − 1."""
+    sites = latent_sites(spec, hyper, rows).values()
+    return sum(math.prod(biject_to(site.support).inverse_shape(site.shape)) for site in sites)
+
+
+def constrain(transforms: Mapping[str, Any], z: Sites) -> dict[str, Array]:
+    """ℝᵈ -> sites."""
+    return {name: transform(z[name]) for name, transform in transforms.items()}
+
+
+def unconstrain(transforms: Mapping[str, Any], sites: Sites) -> dict[str, Array]:
+    """Sites -> ℝᵈ."""
+    return {name: transform.inv(sites[name]) for name, transform in transforms.items()}
+
+
+@jax.jit
+def constrain_draws(transforms: Mapping[str, Any], z: Sites) -> dict[str, Array]:
+    """ℝᵈ -> sites, over leading axes (chain, draw)."""
+    return jax.vmap(jax.vmap(partial(constrain, transforms)))(z)
+
+
+@jax.jit
+def constrain_starts(transforms: Mapping[str, Any], z: Sites) -> dict[str, Array]:
+    """ℝᵈ -> sites, over a leading axis."""
+    return jax.vmap(partial(constrain, transforms))(z)
+
+
+@jax.jit
+def unconstrain_chains(transforms: Mapping[str, Any], sites: Sites) -> dict[str, Array]:
+    """Sites -> ℝᵈ, over a leading axis."""
+    return jax.vmap(partial(unconstrain, transforms))(sites)
+
+
+@partial(jax.jit, static_argnames=("spec",))
+def potential(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, z: Sites) -> Array:
+    """−log p(x, z) on ℝᵈ, with the Jacobian of the transforms: what NUTS and Laplace work on.
+
+    Jitted, so that the program is traced once however often a sampler's code calls it.
+    """
+    return potential_energy(spec, (hyper, rows), {}, z)
+
+
+def is_smooth(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, z: Sites) -> bool:
+    """Whether the potential at a point on ℝᵈ and its gradient are finite."""
+    found = jax.tree.leaves(_potential_and_slopes(spec, hyper, rows, dict(z)))
+    return all(bool(np.isfinite(leaf).all()) for leaf in found)
+
+
+@partial(jax.jit, static_argnames=("spec",))
+def _potential_and_slopes(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, z: dict[str, Array]) -> Any:
+    return jax.value_and_grad(partial(potential, spec, hyper, rows))(z)

@@ -1,0 +1,180 @@
+"""Quasi-Newton maximisation of a deterministic objective from several starts: SciPy's L-BFGS-B on a jitted gradient."""
+
+import time
+from collections.abc import Callable, Hashable
+from functools import partial
+from threading import Event
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.flatten_util import ravel_pytree
+from scipy.optimize import minimize
+
+from inference.engine.driver import one_blas_thread
+from inference.engine.sweep import block_map
+from inference.runtime.progress import Reporter
+from inference.runtime.signals import interruptible
+from models.base import Pytree
+
+MEMORY = 30  # pairs kept; the problems are small
+GRADIENT = 1e-6  # largest component of the scaled gradient at convergence: ½ 1e-12 of objective per coordinate
+OFF_LIMITS = 1e300  # stands for an objective that is not finite, or whose gradient is not
+STALLED = 1e-3  # the same as GRADIENT where the line search finds no lower point, because the objective is rounded
+
+Objective = Callable[[Any, Pytree, Pytree], Array]  # (static, arrays, point) -> scalar to minimise
+
+
+class Minimum(NamedTuple):
+    """Where one start ended, on the host."""
+
+    point: np.ndarray
+    value: float
+    settled: bool
+    iterations: int
+
+
+class Minima(NamedTuple):
+    """One entry per start."""
+
+    points: Pytree  # stacked along a leading axis
+    trace: np.ndarray  # (start, iteration): the objective as it went, NaN after a start stopped
+    iterations: np.ndarray
+    converged: np.ndarray
+    values: np.ndarray  # (start,): the objective at the points
+    compile_seconds: float
+    run_seconds: float
+    interrupted: bool
+
+
+@partial(jax.jit, static_argnames=("objective", "static", "unravel"))
+def _value_and_grad(objective: Objective, static: Hashable, unravel: Any, arrays: Pytree, flat: Array) -> tuple[Array, Array]:
+    return jax.value_and_grad(lambda flat: objective(static, arrays, unravel(flat)))(flat)
+
+
+def minimise(
+    objective: Objective,
+    static: Hashable,
+    arrays: Pytree,
+    starts: Pytree,
+    max_iter: int,
+    tol: float,
+    reporter: Reporter,
+) -> Minima:
+    """Minimise ``objective(static, arrays, point)`` from every start (the leading axis of ``starts``).
+
+    Coordinates are scaled by the curvature at the start, so that neither the path nor the test of the gradient depends on the
+    units of the data.
+
+    A start converges when the objective falls by less than ``tol`` times its fall so far (1 at least), or its gradient
+    vanishes. With ``tol=0`` it runs until the line search finds no lower point or ``max_iter`` is reached.
+    """
+    first, unravel = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], starts))
+    call = partial(_value_and_grad, objective, static, unravel, arrays)
+    curve = partial(_curvature, objective, static, unravel, arrays)
+    reporter.phase("compiling", None)
+    clock = time.perf_counter()
+    jax.block_until_ready((call(first), curve(first)))
+    compile_seconds = time.perf_counter() - clock
+
+    flat_starts = np.asarray(jax.vmap(lambda point: ravel_pytree(point)[0])(starts), dtype=np.float64)
+    found: list[Minimum] = []
+    traces: list[list[float]] = []
+    clock = time.perf_counter()
+    # The vectors are short: BLAS threads would spend more time spinning beside JAX's threads than working.
+    with interruptible() as stop, one_blas_thread():
+        for s, flat in enumerate(flat_starts):
+            if stop.is_set() and found:
+                break
+            reporter.phase(f"start {s + 1} of {len(flat_starts)}", max_iter)
+            minimum, trace = _from_start(call, curve, flat, first.dtype, max_iter, tol, partial(_visitor, reporter, stop))
+            found.append(minimum)
+            traces.append(trace)
+        last = found[-1]
+        interrupted = stop.is_set() and (len(found) < len(flat_starts) or not (last.settled or last.iterations >= max_iter))
+        stop.heeded |= interrupted
+    run_seconds = time.perf_counter() - clock
+    longest = max(1, *(len(trace) for trace in traces))
+    return Minima(
+        points=jax.vmap(unravel)(jnp.asarray(np.stack([minimum.point for minimum in found]), first.dtype)),
+        trace=np.array([trace + [np.nan] * (longest - len(trace)) for trace in traces]),
+        iterations=np.array([minimum.iterations for minimum in found]),
+        converged=np.array([minimum.settled for minimum in found]),
+        values=np.array([minimum.value for minimum in found]),
+        compile_seconds=compile_seconds,
+        run_seconds=run_seconds,
+        interrupted=interrupted,
+    )
+
+
+def _from_start(
+    call: Callable[[Array], tuple[Array, Array]],
+    curve: Callable[[Array], Array],
+    flat: np.ndarray,
+    dtype: Any,
+    max_iter: int,
+    tol: float,
+    visitor: Callable[[list[float], float], Callable[..., None]],
+) -> tuple[Minimum, list[float]]:
+    """(where one start ended, its objective as it went), by coordinates scaled with the curvature at the start."""
+    trace: list[float] = []
+    curvature = np.abs(np.asarray(curve(jnp.asarray(flat, dtype))))
+    sound = np.isfinite(curvature) & (curvature > 0)
+    scale = np.where(sound, 1 / np.sqrt(np.where(sound, curvature, 1.0)), 1.0)
+    options: Any = {"maxiter": max_iter, "maxfun": 20 * max_iter, "maxcor": MEMORY, "ftol": tol, "gtol": GRADIENT}
+    begun = float(call(jnp.asarray(flat, dtype))[0])
+    level = begun if np.isfinite(begun) else 0.0
+    function: Any = partial(_host, call, scale, level)
+    visit: Any = visitor(trace, level)
+    result = minimize(function, flat / scale, jac=True, method="L-BFGS-B", callback=visit, options=options)
+    reached = float(result.fun) + level
+    # A start at the optimum takes no iteration.
+    return Minimum(result.x * scale, reached, _settled(result), int(result.nit)), trace or [reached]
+
+
+def _visitor(reporter: Reporter, stop: Event, trace: list[float], level: float) -> Callable[..., None]:
+    def visit(intermediate_result: Any) -> None:  # SciPy looks for an argument of this name
+        trace.append(float(intermediate_result.fun) + level)
+        reporter.update(len(trace), f"log joint {-trace[-1]:.2f}")
+        if stop.is_set():
+            raise StopIteration
+
+    return visit
+
+
+@partial(jax.jit, static_argnames=("objective", "static", "unravel"))
+def _curvature(objective: Objective, static: Hashable, unravel: Any, arrays: Pytree, flat: Array) -> Array:
+    """The diagonal of the Hessian, one product with a unit vector at a time."""
+    gradient = jax.grad(lambda flat: objective(static, arrays, unravel(flat)))
+
+    def entry(index: Array) -> Array:
+        unit = jnp.zeros_like(flat).at[index].set(1.0)
+        return jax.jvp(gradient, (flat,), (unit,))[1][index]
+
+    return block_map(jax.vmap(entry), jnp.arange(flat.size), 16)
+
+
+def _settled(result: Any) -> bool:
+    """Whether SciPy's own tests say so (status 0), or its line search failed (2) where the gradient is 0 up to rounding.
+
+    A start that stayed at a point without a finite gradient has not converged.
+    """
+    if result.fun >= OFF_LIMITS:
+        return False
+    return bool(result.status == 0 or (result.status == 2 and np.abs(result.jac).max() < STALLED))
+
+
+def _host(
+    call: Callable[[Array], tuple[Array, Array]], scale: np.ndarray, level: float, flat: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """(objective − ``level``, its gradient). SciPy's line search backs away from a very large value, but not from NaN.
+
+    A point whose gradient is not finite gets that large value as well: a gradient of 0 alone would look like a mode.
+    """
+    value, gradient = call(jnp.asarray(flat * scale, float))
+    slope = np.asarray(gradient, dtype=np.float64) * scale
+    if not (np.isfinite(value) and np.isfinite(slope).all()):
+        return OFF_LIMITS, np.zeros_like(flat)
+    return float(value) - level, slope

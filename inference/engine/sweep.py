@@ -1,0 +1,236 @@
+"""The one loop body: a pair of verbs, one for the latents and one for the parameters, over blocks of rows.
+
+    local = model.local(T)(features)            natural parameters of q(z); what T alone decides is computed once
+    z     = latent verb(local)                  mean | mode | sample
+    nu    = prior + statistics(z, features)     the update rule
+    T     = parameter verb(nu)                  mean | mode | sample
+
+A method is a pair of verbs (`Verbs`). Where the prior joins blocks of parameters (``algebra.coupling``) the last two lines are
+run for each block in turn, with what the others add to its nu. Where blocks are conjugate only given the others
+(``algebra.cycle``), all four are: EM is then ECM (Meng and Rubin 1993), Gibbs is Gibbs. Rows are read in blocks, so
+that memory beyond the data stays flat: the last block slides back over rows already counted and gives those weight zero, so
+that no padding and no copy is needed.
+
+Between prior and posterior lie the densities p(θ) p(x, z | θ)^t, whose conditionals are the model's own families
+(`tempered_sweep`).
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from inference.engine.task import kinds
+from models.algebra import add, at_sample
+from models.base import Algebra, Hyper, Pytree, Stats
+from models.rows.carried import carried
+
+BLOCK = 2048  # rows; measured: 1024 to 4096 are alike, larger blocks fall out of the cache
+
+ParameterVerb = Callable[[Algebra, Array, Mapping[str, Stats]], dict[str, Stats]]
+
+
+class Verbs(NamedTuple):
+    """A method: the verb for the parameters (`models.algebra.at_mean` …) and the name of the latents' verb."""
+
+    parameters: ParameterVerb
+    latents: str
+
+
+class Local(NamedTuple):
+    """The result of the local step, summed over the rows."""
+
+    stats: dict[str, Stats]
+    log_partition: Array  # Σ_n weight_n log Σ_z exp(local): at a point, log p(x | θ)
+    energy: Array  # Σ_n weight_n <z, local>: at a point and for a hard z, log p(x, z | θ)
+
+
+def num_rows(rows: Pytree) -> int:
+    """N, the leading axis of every array in ``rows``."""
+    return int(jax.tree.leaves(rows)[0].shape[0])
+
+
+def rows_weight(rows: Pytree) -> Array:
+    """(N,): the weight of every row, 1 where the rows carry none."""
+    weight = carried(rows).weight
+    return jnp.ones(num_rows(rows), jax.tree.leaves(rows)[0].dtype) if weight is None else weight
+
+
+def weighted_sum(weight: Array, value: Array) -> Array:
+    """Σ_n weight_n value_n, where 0 · (−∞) = 0: an impossible row of weight 0 does not count."""
+    return jnp.where(weight == 0, 0.0, weight * value).sum()
+
+
+def _at_once(rows: Pytree, size: int) -> bool:
+    """Whether all rows are one block: few rows are, and rows that cannot be divided (``Carried.atomic``)."""
+    return num_rows(rows) <= size or carried(rows).atomic
+
+
+def block_sum(function: Callable[[Array, Pytree, Array], Pytree], key: Array, rows: Pytree) -> Pytree:
+    """Σ over blocks of ``function(key, rows, weight)``, with a key of its own for every block."""
+    total = num_rows(rows)
+    if _at_once(rows, BLOCK):
+        return function(key, rows, rows_weight(rows))
+
+    def body(index: Array, sums: Pytree) -> Pytree:
+        first = jnp.minimum(index * BLOCK, total - BLOCK)
+        block = jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, first, BLOCK), rows)
+        fresh = first + jnp.arange(BLOCK) >= index * BLOCK
+        weight = jnp.where(fresh, rows_weight(block), 0)
+        return add(sums, function(jax.random.fold_in(key, index), block, weight))
+
+    shapes = jax.eval_shape(lambda: function(key, (block := jax.tree.map(lambda leaf: leaf[:BLOCK], rows)), rows_weight(block)))
+    zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    return lax.fori_loop(0, -(-total // BLOCK), body, zeros)
+
+
+def block_map(function: Callable[[Pytree], Pytree], rows: Pytree, size: int = BLOCK) -> Pytree:
+    """``function`` of every row (or draw, or entry), evaluated in blocks of ``size``; outputs keep the leading axis.
+
+    The last block slides back over rows already done: `jax.lax.map` would compile its remainder as a second program.
+    """
+    total = num_rows(rows)
+    if _at_once(rows, size):
+        return function(rows)
+
+    def body(index: Array, out: Pytree) -> Pytree:
+        first = jnp.minimum(index * size, total - size)
+        block = jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, first, size), rows)
+        return jax.tree.map(lambda into, value: lax.dynamic_update_slice_in_dim(into, value, first, 0), out, function(block))
+
+    shapes = jax.eval_shape(lambda: function(jax.tree.map(lambda leaf: leaf[:size], rows)))
+    buffers = jax.tree.map(lambda leaf: jnp.zeros((total, *leaf.shape[1:]), leaf.dtype), shapes)
+    return lax.fori_loop(0, -(-total // size), body, buffers)
+
+
+def local_step(algebra: Algebra, verb: str, hyper: Hyper, key: Array, T: Stats, rows: Pytree) -> Local:
+    """Latents of all rows given T, and their statistics: the E-step when ``verb`` is "mean"."""
+    latent_verb = getattr(algebra.latent, verb)
+    natural_parameters = algebra.local_natural_parameters(T)
+
+    def block(key: Array, rows: Pytree, weight: Array) -> Local:
+        features = algebra.features(hyper, rows)
+        local = natural_parameters(features)
+        z = latent_verb(key, local)
+        log_partition = weighted_sum(weight, algebra.latent.log_partition(local))
+        # Only a hard z needs its energy; for a soft one it would be one more pass over the block.
+        energy = weighted_sum(weight, algebra.latent.energy(z, local)) if verb == "mode" else log_partition
+        return Local(algebra.statistics(weight, z, features), log_partition, energy)
+
+    return block_sum(block, key, rows)
+
+
+def sweep(
+    algebra: Algebra, verbs: Verbs, hyper: Hyper, prior: Mapping[str, Stats], key: Array, T: Stats, rows: Pytree
+) -> tuple[Stats, dict[str, Stats], Local]:
+    """One iteration of every method: (T, nu, the local step at the entering T)."""
+    if algebra.structure.cycle:
+        return _cycle(algebra, verbs, hyper, prior, key, T, rows)
+    key_z, key_theta = jax.random.split(key)
+    local = local_step(algebra, verbs.latents, hyper, key_z, T, rows)
+    nu = add(dict(prior), local.stats)
+    if algebra.structure.coupling is not None:
+        return *_joined(algebra, verbs, key_theta, prior, T, nu), local
+    return verbs.parameters(algebra, key_theta, nu), nu, local
+
+
+def _joined(
+    algebra: Algebra, verbs: Verbs, key: Array, prior: Mapping[str, Stats], T: Stats, nu: Mapping[str, Stats]
+) -> tuple[dict[str, Stats], dict[str, Stats]]:
+    """(T, nu) of blocks that the prior joins, one after another, each given the latest values of the others."""
+    assert algebra.structure.coupling is not None
+    following, found = dict(T), {}
+    for index, (name, family) in enumerate(algebra.families):
+        joins = partial(_at_block, algebra.structure.coupling, prior, dict(following), name)
+        found[name] = add(nu[name], jax.grad(joins)(following[name]))
+        alone = algebra._replace(families=((name, family),))
+        following |= verbs.parameters(alone, jax.random.fold_in(key, index), found)
+    return following, found
+
+
+def _at_block(
+    coupling: Callable[..., Array], prior: Mapping[str, Stats], T: Mapping[str, Stats], name: str, block: Stats
+) -> Array:
+    return coupling(prior, {**T, name: block})
+
+
+def _cycle(
+    algebra: Algebra, verbs: Verbs, hyper: Hyper, prior: Mapping[str, Stats], key: Array, T: Stats, rows: Pytree
+) -> tuple[Stats, dict[str, Stats], Local]:
+    """One iteration, block by block: each sees the latest values of the others."""
+    following, nu = dict(T), dict(prior)
+    steps = []
+    for index, part in enumerate(algebra.structure.cycle):
+        own = {name: prior[name] for name, _ in part.families}
+        blocks, blocks_nu, local = sweep(part, verbs, hyper, own, jax.random.fold_in(key, index), following, rows)
+        following, nu = following | blocks, nu | blocks_nu
+        steps.append(local)
+    stats = {name: leaf for step in steps for name, leaf in step.stats.items()}
+    return following, nu, steps[0]._replace(stats=stats)
+
+
+def has_temperatures(algebra: Algebra) -> bool:
+    """Whether p(θ) p(x, z | θ)^t has the model's own conditionals: z discrete, and all parameters conjugate at once."""
+    return algebra.latent.enumerable and "joint" in kinds(algebra.structure)
+
+
+def tempered_latents(
+    algebra: Algebra, hyper: Hyper, temperature: Array, key: Array, T: Stats, rows: Pytree
+) -> tuple[dict[str, Stats], Array]:
+    """Z given θ under p(θ) p(x, z | θ)^t: (the statistics of a draw, U = log p(x, z | θ) at it).
+
+    As p(x, z | θ) = exp < local, z >, its t-th power is proportional in z to exp < t local, z >: the same family. A value that
+    cannot be has −∞ at every temperature.
+    """
+    natural_parameters = algebra.local_natural_parameters(T)
+
+    def block(key: Array, rows: Pytree, weight: Array) -> tuple[dict[str, Stats], Array]:
+        features = algebra.features(hyper, rows)
+        local = natural_parameters(features)
+        z = algebra.latent.sample(key, jnp.where(local == -jnp.inf, local, temperature * local))
+        return algebra.statistics(weight, z, features), weighted_sum(weight, algebra.latent.energy(z, local))
+
+    return block_sum(block, key, rows)
+
+
+def tempered_parameters(
+    algebra: Algebra, prior: Mapping[str, Stats], temperature: Array, key: Array, stats: Mapping[str, Stats]
+) -> dict[str, Stats]:
+    """T of θ drawn given z under p(θ) p(x, z | θ)^t, from the statistics of z: nu = prior + t statistics.
+
+    As log p(x, z | θ) = < T(θ), statistics > + a part without θ, its t-th power multiplies the statistics by t.
+    """
+    return at_sample(algebra, key, add(dict(prior), jax.tree.map(lambda leaf: temperature * leaf, dict(stats))))
+
+
+def tempered_sweep(
+    algebra: Algebra, hyper: Hyper, prior: Mapping[str, Stats], temperature: Array, key: Array, T: Stats, rows: Pytree
+) -> tuple[Stats, Array]:
+    """Gibbs at one (inverse) temperature: (T, U at the latents drawn and the parameters that they were drawn from)."""
+    key_z, key_theta = jax.random.split(key)
+    stats, energy = tempered_latents(algebra, hyper, temperature, key_z, T, rows)
+    return tempered_parameters(algebra, prior, temperature, key_theta, stats), energy
+
+
+def responsibilities(
+    algebra: Algebra, hyper: Hyper, T: Stats, rows: Pytree, dtype: Any = None, block_size: int = BLOCK
+) -> dict[str, Any]:
+    """Per row at one θ: ``log_likelihood`` (N,), latents summed out; ``latents`` (N, K), what is reported of them; the
+    ``entropy`` (N,) of probabilities.
+
+    ``dtype`` is that of the latents: by default the precision in force.
+    """
+    natural_parameters = algebra.local_natural_parameters(T)
+
+    def block(rows: Pytree) -> dict[str, Any]:
+        local = natural_parameters(algebra.features(hyper, rows))
+        z = algebra.latent.mean(jax.random.PRNGKey(0), local)
+        latents = algebra.latent.reported.part(z)
+        entropy = None if algebra.latent.reported.entropy is None else algebra.latent.reported.entropy(z, local)
+        log_partition = algebra.latent.log_partition(local)
+        return {"log_likelihood": log_partition, "latents": latents.astype(dtype or latents.dtype), "entropy": entropy}
+
+    return block_map(block, rows, block_size)

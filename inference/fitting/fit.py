@@ -1,0 +1,265 @@
+"""`fit`: one call for every model and method; what it checks and hands to the method."""
+
+import json
+import math
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from inference.engine.evaluate import evaluate
+from inference.engine.program import latent_sites, num_parameters, program_model
+from inference.engine.single_precision import back
+from inference.engine.task import Draws, Points, Task, kind_of
+from inference.fitting.assembly import as_tree, latent_group, of_draws, of_points
+from inference.fitting.fingerprint import fingerprint
+from inference.fitting.predictive import predictive_groups, require_drawable
+from inference.fitting.prepare import as_arrays, check_seed, make_task, require_model, x64
+from inference.fitting.roughness import as_seen, roughness
+from inference.fitting.sizes import sample_size, total_weight
+from inference.identification.invariants import declared
+from inference.identification.relabel import doubts_labels
+from inference.identification.symmetry import identified_draws, num_flat, whatever
+from inference.methods.options import checked_options, method_module
+from inference.results.draws import one_axis
+from inference.results.tree import dataset, values
+from inference.results.triangles import sites_of, symmetric_sites
+from inference.runtime.checkpoints import refuse_strangers
+from inference.runtime.lock import held_or_locked
+from inference.runtime.progress import Bar, Reporter, Silent
+from inference.runtime.signals import interruptible
+from models.algebra import row_name
+from models.base import Model, Rotation, ZooError
+from models.data.table import Data
+from models.rows.carried import carried
+
+MOST_BYTES = 8 * 2**30  # of draws that a result may have
+
+
+def fit(
+    model: Model | Any,
+    data: Any,
+    method: str = "nuts",
+    *,
+    seed: int = 0,
+    precision: int = 64,
+    progress: bool | Reporter = False,
+    predictive: bool = False,
+    start: Mapping[str, ArrayLike] | None = None,
+    folder: str | Path | None = None,
+    symmetry: Any = None,
+    dims: Mapping[str, tuple[str, ...]] | None = None,
+    coords: Mapping[str, list[Any]] | None = None,
+    **options: Any,
+) -> xr.DataTree:
+    """Infer ``model`` on ``data`` by ``method``.
+
+    ``model`` is a zoo `Model`, or a NumPyro function of ``data`` (with ``symmetry``, ``dims`` and ``coords`` as in
+    `inference.engine.program.program_model`). ``start`` gives the sites to start from. ``options`` are those of the method's
+    ``Options``: num_warmup, num_samples, num_chains, max_iter, tol, num_starts. Samplers leave checkpoints in ``folder``
+    (it must exist, and is locked meanwhile), and go on from those that they find there. Returns groups ``posterior``
+    (identified) and ``posterior_raw``, or ``point_estimate``; ``optimization``; ``functionals``; ``log_likelihood``;
+    ``sample_stats``; ``latent``; ``observed_data``; ``constant_data``. With ``predictive`` the program draws data, and there
+    are also ``prior``, ``prior_predictive``, ``posterior_predictive`` and ``log_prior`` (`inference.fitting.predictive`).
+    Raises `ZooError` for whatever the user can mend.
+
+    >>> data = load_data("iris")
+    >>> model = MODELS["gmm"](data, num_components=2)
+    >>> tree = fit(model, data, "gibbs")
+    >>> tree["posterior"]["mean"].dims
+    ('chain', 'draw', 'component', 'feature')
+    """
+    model, data = _modelled(model, data, precision, symmetry, dims, coords)
+    _check_arguments(seed, progress, predictive, folder)
+    module = method_module(method)
+    checked = checked_options(method, module, options)
+    clock = time.perf_counter()
+    with held_or_locked(folder), reporter_of(progress) as reporter, interruptible():
+        with x64(precision):
+            task = make_task(model, data, seed, start, reporter)
+            _require_room(task, checked)
+            if predictive:
+                require_drawable(task)
+            known = {} if folder is None else {"fingerprint": fingerprint(task, method, seed, precision, checked)}
+            if folder is not None and "num_warmup" in checked._fields:
+                task = task._replace(folder=Path(folder), fingerprint=known["fingerprint"])
+                refuse_strangers(Path(folder), task.fingerprint)
+            outcome = module.run(task, checked)
+        with x64(64):
+            groups, attrs = _evaluated(task, outcome, data, precision, predictive)
+    model = model if not isinstance(outcome, Draws) or outcome.model is None else outcome.model
+    attrs |= known | {"seed": int(seed), "precision": precision, "method": method} | _described(model, task, checked)
+    with x64(64):
+        return as_tree(model, data, groups, attrs | outcome.timing | {"total_seconds": time.perf_counter() - clock})
+
+
+def _check_arguments(seed: Any, progress: Any, predictive: Any, folder: Any) -> None:
+    """A `ZooError` for an argument of `fit` of another type."""
+    if not isinstance(progress, bool) and not callable(getattr(progress, "phase", None)):
+        raise ZooError(f"progress must be true or false, got {progress!r}")
+    if folder is not None and not isinstance(folder, str | Path):
+        raise ZooError(f"folder must be a path, got {type(folder).__name__}")
+    if not isinstance(predictive, bool):
+        raise ZooError(f"predictive must be true or false, got {predictive!r}")
+    check_seed(seed)
+
+
+def _described(model: Model, task: Task, options: Any) -> dict[str, Any]:
+    """Attributes of a result that say what it is of: what diagnostics, tables and reports read without the model."""
+    return {
+        "labels_observed": int(carried(task.rows).allowed_states is not None),
+        "whatever": whatever(model),
+        "row": row_name(model),
+        "unit": "" if model.abilities.held_out is None else model.abilities.held_out.unit,
+        "local_blocks": "" if model.algebra is None else ", ".join(model.algebra.structure.local),
+        "exchangeable": "" if model.symmetry is None else model.symmetry.dim,
+        "symmetry": declared(model.symmetry),
+        "sample_size": sample_size(model, task.rows) if model.algebra is not None else float("nan"),
+        "total_weight": total_weight(task.rows) if model.algebra is not None else float("nan"),
+        "options": json.dumps(options._asdict() | dict(model.options), default=_plain),
+    }
+
+
+def _evaluated(
+    task: Task, outcome: Points | Draws, data: Any, precision: int, predictive: bool
+) -> tuple[dict[str, xr.Dataset], dict[str, Any]]:
+    """Groups and attributes of a result, in double precision whatever the run was in, so that results compare."""
+    task.reporter.phase("evaluating", None)
+    model, single, seen = task.model, task, outcome
+    if precision == 32:
+        task = make_task(model, data, 0, None, task.reporter)._replace(folder=task.folder)
+        if isinstance(outcome, Draws) and outcome.again is not None:
+            outcome = outcome.again(as_seen(task, data))
+        outcome = back(model, outcome)
+    if isinstance(outcome, Draws) and outcome.model is not None:
+        model = outcome.model
+        hyper, prior = as_arrays((dict(model.hyper), dict(model.prior)))
+        task = task._replace(model=model, hyper=hyper, prior=prior)
+    groups, attrs = of_points(task, outcome) if isinstance(outcome, Points) else of_draws(task, outcome)
+    if precision == 32:
+        attrs |= roughness(single, task, seen, attrs.get("best_start", 0))
+    if predictive:
+        task.reporter.phase("drawing data", None)
+        drawn, notes = predictive_groups(task, data, groups)
+        groups |= drawn
+        attrs["warnings"] = "\n".join(filter(None, [attrs.get("warnings", ""), *notes]))
+    attrs["num_parameters"] = num_parameters(model.spec, task.hyper, task.rows) - num_flat(model)
+    if model.abilities.approximate_evidence is not None:
+        attrs["log_evidence_approximate"] = model.abilities.approximate_evidence(jax.tree.map(np.asarray, task.condensed))
+    return groups, attrs
+
+
+def fingerprint_of(
+    model: Model | Any,
+    data: Any,
+    method: str,
+    *,
+    seed: int = 0,
+    precision: int = 64,
+    symmetry: Any = None,
+    dims: Mapping[str, tuple[str, ...]] | None = None,
+    coords: Mapping[str, list[Any]] | None = None,
+    **options: Any,
+) -> str:
+    """The attribute ``fingerprint`` that `fit` gives a result of these arguments that is written to a folder."""
+    model, data = _modelled(model, data, precision, symmetry, dims, coords)
+    checked = checked_options(method, method_module(method), options)
+    with x64(precision):
+        return fingerprint(make_task(model, data, seed, None, Silent()), method, seed, precision, checked)
+
+
+def _modelled(
+    model: Model | Any,
+    data: Any,
+    precision: int,
+    symmetry: Any,
+    dims: Mapping[str, tuple[str, ...]] | None,
+    coords: Mapping[str, list[Any]] | None,
+) -> tuple[Model, Any]:
+    """(a model, made of a NumPyro function if it is one; the data as the model reads them)."""
+    if not isinstance(model, Model):
+        if not callable(model):
+            raise ZooError(f"model: expected a Model of the zoo or a NumPyro function, not {type(model).__name__}")
+        with x64(precision):
+            model = program_model(model, data, symmetry=symmetry, dims=dims, coords=coords)
+    if model.algebra is not None and not isinstance(data, Data):
+        data = model.read(data)
+    return model, data
+
+
+def _plain(value: Any) -> Any:
+    """Arrays and NumPy numbers as JSON."""
+    return np.asarray(value).tolist()
+
+
+@contextmanager
+def reporter_of(progress: bool | Reporter) -> Iterator[Reporter]:
+    """A live bar for True, nothing for False, or the reporter given."""
+    if progress is True:
+        with Bar() as bar:
+            yield bar
+    else:
+        yield progress or Silent()
+
+
+def _require_room(task: Task, options: Any) -> None:
+    """A `ZooError` for more draws than memory is likely to hold."""
+    if "num_samples" not in options._fields:
+        return
+    sites = latent_sites(task.model.spec, task.hyper, task.rows).values()
+    size = options.num_chains * options.num_samples * sum(8 * math.prod(site.shape) for site in sites)
+    if size > MOST_BYTES:
+        raise ZooError(
+            f"{options.num_chains} × {options.num_samples} draws of all parameters take {size / 2**30:.0f} GiB, and a result "
+            f"holds them twice; {MOST_BYTES / 2**30:.0f} are the most: take fewer (num_samples=)"
+        )
+
+
+def identify(tree: xr.DataTree, model: Model, data: Any, criterion: str = "varimax") -> xr.DataTree:
+    """A copy of a result relabelled again from ``posterior_raw``: ``posterior``, ``latent``, confidences and warnings.
+
+    For factors that may be rotated ``criterion`` is "varimax", "quartimax", or "procrustes"
+    (`inference.identification.rotation`). Raises `ZooError` for a result without raw draws (a point estimate, or a model
+    without symmetry).
+
+    >>> data = load_data("factors")
+    >>> model = MODELS["factor_analysis"](data, num_factors=2)
+    >>> tree = fit(model, data, "gibbs", num_samples=200)
+    >>> identify(tree, model, data, criterion="quartimax")["posterior"]["loading"].dims
+    ('chain', 'draw', 'feature', 'factor')
+    """
+    require_model(model)
+    if "posterior_raw" not in tree or model.symmetry is None:
+        raise ZooError("identify needs a result with posterior_raw: draws of a model with exchangeable labels, or of factors")
+    if criterion != "varimax" and not isinstance(model.symmetry, Rotation):
+        raise ZooError(f"criterion={criterion!r} is for factors that may be rotated; here only {whatever(model)} are free")
+    raw = sites_of(tree, "posterior_raw")
+    shape = next(iter(raw.values())).shape[:2]
+    with x64(64):
+        task = make_task(model, data, 0, None, Silent())
+        log_prior = values(tree, "functionals", "log_joint") - values(tree, "functionals", "log_likelihood")
+        found = identified_draws(task, one_axis(raw), kind_of(tree), criterion, log_prior.reshape(-1))
+        assert found is not None
+        at = evaluate(model, task.hyper, task.prior, task.rows, found.sites, shape[1])
+    chosen = {name: value.reshape(*shape, *value.shape[1:]) for name, value in found.sites.items()}
+    stats = {
+        found.name: found.moves.reshape(*shape, *found.moves.shape[1:]),
+        "relabel_confidence": found.confidence.reshape(shape),
+    }
+    lead = ("chain", "draw")
+    relabelled = tree.copy()
+    symmetric = symmetric_sites(model.spec, task.hyper, task.rows)
+    relabelled["posterior"] = xr.DataTree(dataset(chosen, model, lead, symmetric))
+    old = tree["sample_stats"].to_dataset().drop_vars(list(stats), errors="ignore")
+    relabelled["sample_stats"] = xr.DataTree(old.merge(dataset(stats, model, lead)))
+    for name, group in latent_group(model, at).items():
+        relabelled[name] = xr.DataTree(group)
+    others = [line for line in str(tree.attrs.get("warnings", "")).split("\n") if line and not doubts_labels(line)]
+    relabelled.attrs = tree.attrs | {"warnings": "\n".join([*found.warnings, *others])}
+    return relabelled

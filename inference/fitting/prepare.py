@@ -1,0 +1,83 @@
+"""Preparations on the host before a method runs: the precision, the arrays, the task."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from inference.engine.single_precision import seen_from_origin
+from inference.engine.sites import checked_sites
+from inference.engine.sweep import num_rows
+from inference.engine.task import Task
+from inference.runtime.progress import Reporter
+from models.base import Data, Model, Pytree, ZooError
+
+
+def check_seed(seed: Any) -> None:
+    """A `ZooError` for anything but a whole number from 0 to 2³² − 1."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
+        raise ZooError(f"seed must be a whole number from 0 to 2³² − 1, got {seed!r}")
+
+
+@contextmanager
+def x64(precision: int) -> Iterator[None]:
+    """Double precision inside, whatever the process is set to; single with ``precision=32``."""
+    if isinstance(precision, bool) or not isinstance(precision, int) or precision not in (32, 64):
+        raise ZooError(f"precision={precision!r} is not one of 64, 32")
+    with jax.enable_x64(precision == 64):
+        yield
+
+
+def make_task(model: Model, data: Any, seed: int, start: Mapping[str, ArrayLike] | None, reporter: Reporter) -> Task:
+    """Model, data and start on the device, in the precision in force; raises `ZooError` for moments where rows are needed.
+
+    In single precision rows, prior and start are as they are seen from the model's origin
+    (`inference.engine.single_precision`).
+    """
+    if isinstance(data, Data) and data.moments and model.reading.sufficient_rows is None:
+        raise ZooError(f"{data.name} is a covariance and no rows: enough for models of factors, not for {model.name}")
+    on_host = model.rows(data)
+    _require_own_rows(model, on_host)
+    at: Pytree = None if start is None else checked_sites(model, start, on_host, "start", boundary=False)
+    numbers: Pytree = dict(model.hyper)
+    if not jax.config.jax_enable_x64:
+        numbers, on_host, at = seen_from_origin(model, numbers, on_host, at)
+    hyper, prior, rows = as_arrays((numbers, dict(model.prior), on_host))
+    condensed = rows if model.reading.sufficient_rows is None else as_arrays(model.reading.sufficient_rows(on_host))
+    key = jax.random.PRNGKey(seed)
+    task = Task(model, hyper, prior, rows, condensed, key, None if at is None else as_arrays(at), reporter)
+    return task._replace(moments=isinstance(data, Data) and data.moments)
+
+
+def _require_own_rows(model: Model, rows: Pytree) -> None:
+    """A `ZooError` for another number of rows than the model was built on, where rows have parameters of their own."""
+    for name in () if model.algebra is None else model.algebra.structure.local:
+        built, given = len(jax.tree.leaves(model.prior[name])[0]), num_rows(rows)
+        if built != given:
+            raise ZooError(
+                f"{model.name} was built on {built} rows, each with {name} of its own, and these are {given}: build a model on "
+                "them, or ask what a fit says of them by inference.predict"
+            )
+
+
+def as_arrays(tree: Pytree) -> Pytree:
+    """Host arrays on the device: floating point in the precision in force, the rest as it is."""
+
+    def one(leaf: Any) -> Any:
+        host = np.asarray(leaf)
+        return jnp.asarray(host, float if np.issubdtype(host.dtype, np.floating) else None)
+
+    return jax.tree.map(one, tree)
+
+
+def require_model(model: Any) -> None:
+    """A `ZooError` for anything but a `Model`; only `fit` takes a NumPyro function as it is."""
+    if not isinstance(model, Model):
+        raise ZooError(
+            f"model: expected a Model, not {type(model).__name__}; inference.program_model(function, data, symmetry=…) makes "
+            "one of a NumPyro function"
+        )

@@ -1,0 +1,125 @@
+"""Summaries of sites that the symmetry of the posterior does not change, so that chains or starts can be compared.
+
+Without a symmetry these are the entries themselves. For exchangeable labels they are the entries sorted along the labels,
+separately for every entry of the other dimensions; if both dimensions of a matrix carry the labels, all its entries sorted
+together. For factors that may be rotated, or change order and sign, they are the entries of Λ Λᵀ, where Λ are the loadings.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from models.base import Permutation, Reflection, Rotation, Symmetry
+from models.rows.encoded import spread
+
+SCALED = 400  # draws for standard deviations, which are then known to 4 %
+MOST = 1000  # summaries per site, evenly spread: R-hat and ESS take a millisecond each
+
+
+class Summaries(NamedTuple):
+    """F named summaries at S draws."""
+
+    values: np.ndarray
+    names: list[str]
+
+
+def declared(symmetry: Symmetry) -> str:
+    """A symmetry as a string, stored as an attribute of a result."""
+    return "" if symmetry is None else json.dumps({"kind": type(symmetry).__name__} | symmetry._asdict())
+
+
+def symmetry_of(tree: xr.DataTree) -> Symmetry:
+    """The symmetry that the model of a result declared."""
+    said = json.loads(tree.attrs.get("symmetry") or "{}")
+    kind = said.pop("kind", "")
+    if kind == "Permutation":
+        return Permutation(said["dim"], tuple(said["also"]))
+    known: Mapping[str, Any] = {"Rotation": Rotation, "Reflection": Reflection}
+    return known[kind](**said) if kind else None
+
+
+def summaries_of(tree: xr.DataTree, most: int = MOST) -> Summaries:
+    """Summaries of all sites of a result, at all draws: values (chain × draw, F)."""
+    found = tree["posterior"].to_dataset()
+    size = found.sizes["chain"] * found.sizes["draw"]
+    parts = []
+    for name, site in found.data_vars.items():
+        dims = tuple(map(str, site.dims[2:]))
+        labels = [[str(label) for label in found[dim].values] for dim in dims]
+        parts.append(invariant(str(name), site.values.reshape(size, *site.shape[2:]), dims, symmetry_of(tree), labels, most))
+    return Summaries(np.concatenate([part.values for part in parts], axis=1), [name for part in parts for name in part.names])
+
+
+def invariant(
+    name: str, value: np.ndarray, dims: Sequence[str], symmetry: Symmetry, labels: Sequence[Sequence[str]], most: int = MOST
+) -> Summaries:
+    """At most ``most`` summaries of S values (S, ...) of one site, whose dimensions have names and ``labels``."""
+    if isinstance(symmetry, Permutation):
+        axes = [axis for axis, dim in enumerate(dims) if dim in (symmetry.dim, *symmetry.also)]
+        if axes:
+            return _sorted(name, value, axes, labels, most)
+    elif symmetry is not None and tuple(dims[-1:]) == (symmetry.dim,):
+        # One number per factor moves with its factor and has no sign.
+        return _products(name, value, labels, most) if len(dims) > 1 else _sorted(name, value, [0], labels, most)
+    places = spread(int(np.prod(value.shape[1:], dtype=int)), most)
+    return Summaries(value.reshape(len(value), -1)[:, places], _named(name, labels, places))
+
+
+def _sorted(name: str, value: np.ndarray, axes: list[int], labels: Sequence[Sequence[str]], most: int) -> Summaries:
+    """Order statistics along all labelled axes together."""
+    moved = np.moveaxis(value, [1 + axis for axis in axes], range(1, 1 + len(axes)))
+    ranks, others = int(np.prod(moved.shape[1 : 1 + len(axes)])), moved.shape[1 + len(axes) :]
+    rest = spread(int(np.prod(others, dtype=int)), max(1, most // ranks))
+    places: tuple[Any, ...] = (..., *np.unravel_index(rest, others)) if others else (...,)
+    picked = moved[places]  # before sorting copies all of it
+    ordered = np.sort(picked.reshape(len(value), ranks, len(rest)), axis=1)
+    of_ranks = spread(ranks, most)
+    beside = _named("", [label for axis, label in enumerate(labels) if axis not in axes], rest)
+    names = [f"sorted {name}[{', '.join(filter(None, [str(rank + 1), other[1:-1]]))}]" for rank in of_ranks for other in beside]
+    return Summaries(ordered[:, of_ranks].reshape(len(value), -1), names)
+
+
+def _products(name: str, value: np.ndarray, labels: Sequence[Sequence[str]], most: int) -> Summaries:
+    """The lower triangle of Λ Λᵀ, for as many rows of Λ as give at most ``most`` products."""
+    rows = value.reshape(len(value), -1, value.shape[-1])
+    some = spread(rows.shape[1], max(1, int((np.sqrt(8 * most + 1) - 1) / 2)))
+    left, right = np.tril_indices(len(some))
+    products = np.einsum("sil,sjl->sij", rows[:, some], rows[:, some])[:, left, right]
+    each = [label[1:-1] for label in _named("", labels[:-1], some)]
+    return Summaries(products, [f"{name} products[{each[i]}, {each[j]}]" for i, j in zip(left, right, strict=True)])
+
+
+def _named(name: str, labels: Sequence[Sequence[str]], places: np.ndarray) -> list[str]:
+    """Names of some entries of a site, with their labels; the bare name for a scalar."""
+    if not labels:
+        return [name or "[]"]
+    shape = [len(each) for each in labels]
+    where = zip(*np.unravel_index(places, shape), strict=True)
+    return [f"{name}[{', '.join(labels[axis][index] for axis, index in enumerate(place))}]" for place in where]
+
+
+def distances(
+    sites: Mapping[str, np.ndarray],
+    best: int,
+    draws: Mapping[str, np.ndarray],
+    dims: Mapping[str, tuple[str, ...]],
+    symmetry: Symmetry,
+) -> np.ndarray:
+    """Distances (S,) of S points from point ``best``, in standard deviations of the draws (D, ...).
+
+    Each is the largest distance over all invariant summaries of all sites, so it is 0 between points that a symmetry maps to
+    each other. NaN for a point that is not finite.
+    """
+    apart = np.zeros(len(next(iter(sites.values()))))
+    for name, value in sites.items():
+        axes = dims.get(name, ()) if len(dims.get(name, ())) == value.ndim - 1 else ("",) * (value.ndim - 1)
+        labels = [[str(k) for k in range(size)] for size in value.shape[1:]]
+        some = draws[name][spread(len(draws[name]), SCALED)]
+        points, drawn = (invariant(name, np.asarray(each), axes, symmetry, labels).values for each in (value, some))
+        spread_of = drawn.std(0)
+        moved = np.abs(points - points[best]) / np.where(spread_of > 0, spread_of, np.inf)
+        apart = np.maximum(apart, moved.max(1, initial=0.0))
+    return apart

@@ -1,0 +1,76 @@
+"""What a symmetric posterior requires of results: aligned draws, optima in one form, fewer free parameters."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from inference.engine.evaluate import evaluate, latents_of_draws, num_latents
+from inference.engine.task import Kind, Points, Task
+from inference.identification.relabel import Identification, identify_draws
+from inference.identification.rotation import identify_rotations, oriented
+from models.base import Model, Reflection, Rotation
+from models.rows.encoded import spread
+
+
+def identified_draws(
+    task: Task,
+    flat: Mapping[str, np.ndarray],
+    kind: Kind,
+    criterion: str = "varimax",
+    at_draws: np.ndarray | None = None,
+) -> Identification | None:
+    """The draws (S, …) relabelled, or with aligned factors; None without a symmetry.
+
+    Draws from an approximation keep their labels, because it has one labelling. ``criterion`` is for factors
+    (`inference.identification.rotation`), ``at_draws`` is the log prior (S,), as in `inference.engine.evaluate.evaluate`.
+    """
+    model, arrays = task.model, (task.hyper, task.prior, task.rows)
+    if model.symmetry is None:
+        return None
+    log_joint = evaluate(model, *arrays, flat, at_draws=at_draws).log_joint
+    if isinstance(model.symmetry, Rotation | Reflection):
+        return identify_rotations(
+            flat, model.symmetry, model.naming.dims, column_scale(model, model.symmetry), log_joint, criterion
+        )
+    kept = kind is Kind.APPROXIMATION
+    latents, total = latents_of_draws(model, *arrays, flat), num_latents(model, *arrays, flat)
+    if latents is None or model.abilities.held_out is None:
+        return identify_draws(flat, model.symmetry, model.naming.dims, latents, log_joint, total, kept=kept)
+    units = np.asarray(model.abilities.held_out.number(task.rows))[spread(total, latents.shape[1])]
+    return identify_draws(
+        flat, model.symmetry, model.naming.dims, latents, log_joint, total, units, model.abilities.held_out.unit, kept
+    )
+
+
+def in_one_form(model: Model, points: Points) -> Points:
+    """Optima in one form: factors in order, and in a simple rotation if the rotation is free."""
+    if not isinstance(model.symmetry, Rotation | Reflection):
+        return points
+    finite = {name: np.nan_to_num(leaf) for name, leaf in points.sites.items()}  # failed starts are NaN and not used
+    return points._replace(sites=oriented(finite, model.symmetry, model.naming.dims, column_scale(model, model.symmetry)))
+
+
+def whatever(model: Model) -> str:
+    """What invariant summaries do not depend on, in words; "" without a symmetry."""
+    if model.symmetry is None:
+        return ""
+    if isinstance(model.symmetry, Rotation):
+        return f"the rotation of the {model.symmetry.dim}s"
+    return f"the order and the signs of the {model.symmetry.dim}s" if isinstance(model.symmetry, Reflection) else "the labels"
+
+
+def num_flat(model: Model) -> int:
+    """Number of parameter directions in which the likelihood is flat.
+
+    L (L − 1) / 2 rotations of L factors; under a `Reflection` also the L strengths, which only the prior knows.
+    """
+    if not isinstance(model.symmetry, Rotation | Reflection):
+        return 0
+    size = len(model.naming.coords[model.symmetry.dim])
+    return size * (size - 1) // 2 + (size if isinstance(model.symmetry, Reflection) else 0)
+
+
+def column_scale(model: Model, symmetry: Rotation | Reflection) -> np.ndarray:
+    """Scales (D,), or 1, that make loadings of different columns comparable; 1 for a constant column."""
+    scale = np.ones(1) if symmetry.scale is None else np.asarray(model.hyper[symmetry.scale])
+    return np.where(scale > 0, scale, 1.0)

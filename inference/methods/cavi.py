@@ -1,0 +1,117 @@
+"""Coordinate-ascent variational inference: mean-field variational Bayes, q(θ) q(z), each the best given the other.
+
+Both verbs are ``mean``: q(z) from E_q[T(θ)], q(θ) = nu from E_q[z]. The evidence lower bound (ELBO) never decreases. The
+result holds independent draws from q(θ). q is too narrow where components overlap, and it covers one labelling only. Pareto
+k-hat of the weights p(x, θ) / q(θ), latents summed out, says how well q fits (Yao, Vehtari, Simpson and Gelman 2018).
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jax import Array
+
+from inference.engine.fixed_point import FixedPoint, climb, elbo, require_algebra, require_proper
+from inference.engine.sweep import Verbs, block_map, local_step
+from inference.engine.task import KINDS, Draws, Kind, Takes, Task, kinds
+from inference.methods import svi as minibatch
+from inference.runtime.programs import kept
+from models.algebra import at_mean, at_sample, inner, log_partition, log_prior, negative_divergence
+from models.base import Algebra, Hyper, Model, Pytree, Rotation, Stats, ZooError
+
+TAKES = Takes(
+    "cavi",
+    KINDS - {"cycle"},
+    lost="there is no evidence bound",
+    ending="use method=laplace, gibbs or nuts",
+)
+METHOD = FixedPoint(Verbs(parameters=at_mean, latents="mean"), criterion=elbo)
+TOGETHER = 128  # draws at a time: sampling a gamma variate takes some twenty times its memory
+
+
+class Options(NamedTuple):
+    """Stop when the ELBO gains less than ``tol`` (N + its gain so far); then ``num_chains`` × ``num_samples`` draws from q(θ).
+
+    With ``batch_size`` an iteration takes that many rows instead of all (`inference.methods.svi`), with a step of length
+    (``delay`` + iteration)^−``forgetting``. There are then ``max_iter`` iterations, whatever the bound.
+    """
+
+    max_iter: int = 2000
+    tol: float = 1e-10
+    num_starts: int = 10
+    num_samples: int = 1000
+    num_chains: int = 4
+    batch_size: int = 0
+    delay: float = 1.0
+    forgetting: float = 0.7
+
+
+@kept(static_argnames=("algebra",))
+def draws(
+    algebra: Algebra, hyper: Hyper, prior: Mapping[str, Stats], keys: Array, nu: Stats
+) -> tuple[dict[str, Array], Array, Array]:
+    """(sites, their log prior, log q in the coordinates of the sites): one draw from q(θ) = nu for every key."""
+    constant = log_partition(algebra, nu)
+
+    def one(key: Array) -> tuple[dict[str, Array], Array, Array]:
+        T = at_sample(algebra, key, nu)
+        return algebra.sites(hyper, T), log_prior(algebra, prior, T), inner(T, nu) - constant
+
+    return block_map(jax.vmap(one), keys, TOGETHER)
+
+
+@kept(static_argnames=("algebra",))
+def lower_bound(algebra: Algebra, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, nu: Stats) -> Array:
+    """The ELBO of q(θ) = nu and the optimal q(z)."""
+    key = jax.random.PRNGKey(0)
+    T = at_mean(algebra, key, nu)
+    return local_step(algebra, "mean", hyper, key, T, rows).log_partition + negative_divergence(algebra, prior, T, nu)
+
+
+def why_no_weights(model: Model) -> str:
+    """Why weights p(x, θ) / q(θ) do not tell how well q fits, in words, or ""."""
+    if model.algebra is not None and "local" in kinds(model.algebra.structure):
+        of = ", ".join(model.algebra.structure.local)
+        return f"every row has {of} of its own, and weights p / q of all of them at once are of no use"
+    if isinstance(model.symmetry, Rotation):
+        return f"the posterior is the same in every rotation of the {model.symmetry.dim}s, and q keeps to one of them"
+    return ""
+
+
+def run(task: Task, options: Options) -> Draws:
+    """Every start to its own optimum of the ELBO, and independent draws from the best q(θ)."""
+    algebra = require_algebra(task, TAKES.refuses)
+    require_proper(task)
+    if options.batch_size:
+        pace = minibatch.Pace(options.delay, options.forgetting)
+        points, state = minibatch.climb(task, METHOD, options.batch_size, pace, options.max_iter, options.num_starts)
+    else:
+        points, state = climb(task, METHOD, options.max_iter, options.tol, options.num_starts, TAKES)
+    if all(points.failure):
+        raise ZooError(f"every start of cavi failed: {points.failure[0]}")
+    bound = np.where(np.asarray(state.failed), -np.inf, np.asarray(state.criterion))
+    best = int(bound.argmax())
+    nu = jax.tree.map(lambda leaf: leaf[best], state.nu)
+    keys = jax.random.split(jax.random.fold_in(task.key, 1), options.num_chains * options.num_samples)
+    sites, at_draws, log_q = draws(algebra, task.hyper, dict(task.prior), keys, nu)
+    shape = (options.num_chains, options.num_samples)
+    why = why_no_weights(task.model)
+    found = Draws(
+        kind=Kind.APPROXIMATION,
+        sites={name: np.asarray(leaf).reshape(*shape, *leaf.shape[1:]) for name, leaf in sites.items()},
+        sample_stats={},
+        timing=points.timing,
+        interrupted=points.interrupted,
+        optimization=points._replace(objective=np.asarray(points.criterion)),
+        attrs={"elbo": float(bound[best]), "best_start": best} | ({"no_pareto_k": why} if why else {}),
+        log_prior=np.asarray(at_draws).reshape(shape),
+        log_density=None if why else np.asarray(log_q, dtype=np.float64).reshape(shape),
+    )
+
+    def again(double: Task) -> Draws:
+        at = jax.tree.map(lambda leaf: np.asarray(leaf, dtype=np.float64), nu)
+        value = lower_bound(algebra, double.hyper, dict(double.prior), double.condensed, at)
+        return found._replace(attrs={**found.attrs, "elbo": float(value)})
+
+    return found._replace(again=again)

@@ -1,0 +1,29 @@
+"""EM (Dempster, Laird and Rubin 1977; document 002): parameters at their mode given the expected latents.
+
+E-step: r_n = E[z_n | x_n, θ], the latents' ``mean``. M-step: θ = argmax E_r[log p(x, z, θ)], the families' ``mode``.
+The log joint log p(x, θ), latents summed out, never decreases; with a flat prior it is the log-likelihood, and EM is maximum
+likelihood.
+"""
+
+from typing import NamedTuple
+
+from inference.engine.fixed_point import FixedPoint, climb, log_joint
+from inference.engine.sweep import Verbs
+from inference.engine.task import Points, Takes, Task
+from models.algebra import at_mode
+
+TAKES = Takes("em")
+METHOD = FixedPoint(Verbs(parameters=at_mode, latents="mean"), criterion=log_joint)
+
+
+class Options(NamedTuple):
+    """Stop when the log joint gains less than ``tol`` (N + what it has gained so far); ``tol=0`` runs exactly ``max_iter``."""
+
+    max_iter: int = 2000
+    tol: float = 1e-10
+    num_starts: int = 10
+
+
+def run(task: Task, options: Options) -> Points:
+    """Every start to its own maximum; the caller keeps the best and reports all."""
+    return climb(task, METHOD, options.max_iter, options.tol, options.num_starts, TAKES)[0]

@@ -1,0 +1,63 @@
+"""Blocked Gibbs sampling (document 002: "sample variables given their Markov blanket"): both verbs are ``sample``.
+
+All latents at once given the parameters, then all parameters at once given the latents; block by block where the model's
+parameters are conjugate only given each other. Exact draws from the posterior in the limit; a chain may stay at one mode for
+longer than any run, which R-hat of the functionals shows.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from inference.engine.driver import sample
+from inference.engine.fixed_point import require_algebra, require_proper, require_single_rows
+from inference.engine.initialise import start_points
+from inference.engine.sweep import Verbs, sweep
+from inference.engine.task import Draws, Kind, Takes, Task
+from models.algebra import at_sample, log_prior
+from models.base import Algebra, Pytree, Stats
+
+TAKES = Takes("gibbs")
+METHOD = Verbs(parameters=at_sample, latents="sample")
+
+
+class Options(NamedTuple):
+    """``num_chains`` chains of ``num_warmup`` sweeps dropped and ``num_samples`` kept."""
+
+    num_warmup: int = 1000
+    num_samples: int = 1000
+    num_chains: int = 4
+
+
+def step(algebra: Algebra, arrays: tuple[Any, ...], key: Array, T: Stats) -> tuple[Stats, Pytree, Array]:
+    """One sweep of one chain: (T, record, False), where a record is the sites, their log prior, and how the sweep began.
+
+    That is the log joint of the parameters it entered with, which costs nothing.
+    """
+    hyper, prior, rows = arrays
+    following, _, local = sweep(algebra, METHOD, hyper, prior, key, T, rows)
+    entered = local.log_partition + log_prior(algebra, prior, T)
+    record = (algebra.sites(hyper, following), log_prior(algebra, prior, following), entered)
+    return following, record, jnp.zeros((), bool)
+
+
+def run(task: Task, options: Options) -> Draws:
+    """Draws of every site from every chain."""
+    algebra = require_algebra(task, TAKES.refuses)
+    require_proper(task)
+    require_single_rows(task, algebra)
+    arrays = (task.hyper, task.prior, task.rows)
+    state = start_points(task, algebra, options.num_chains)
+    key = jax.random.fold_in(task.key, 1)
+    run, timing = sample(step, algebra, arrays, key, state, options.num_warmup, options.num_samples, task, _describe)
+    if run.records is None:
+        return Draws(Kind.CHAINS, {}, {}, timing, run.interrupted)
+    sites, at_draws, _ = run.records
+    return Draws(Kind.CHAINS, sites, {}, timing, run.interrupted, log_prior=at_draws)
+
+
+def _describe(record: Pytree) -> str:
+    return f"log joint {np.mean(record[2]):.2f}"

@@ -1,0 +1,33 @@
+"""Hard EM, also classification EM (Celeux and Govaert 1992): every latent at its most probable value.
+
+It climbs the complete-data log joint log p(x, z, θ), which never decreases and settles exactly. With spherical covariances
+that shrink together it is k-means (document 002); Viterbi training is the same pair of verbs on a chain. Its point is biased
+towards separated components: the log joint that is reported for it is the same marginal one as for every other method.
+"""
+
+from typing import NamedTuple
+
+from inference.engine.fixed_point import FixedPoint, climb, complete_data
+from inference.engine.sweep import Verbs
+from inference.engine.task import Points, Takes, Task
+from models.algebra import at_mode
+
+NO_MODE = (
+    "hard_em sets every latent to its most probable value, and the mode of this model's continuous latents stands for no "
+    "assignment; use method=em or map, or stochastic_em"
+)
+TAKES = Takes("hard_em", why_no_latents=lambda latent: NO_MODE if latent.mode is None else None)
+METHOD = FixedPoint(Verbs(parameters=at_mode, latents="mode"), criterion=complete_data)
+
+
+class Options(NamedTuple):
+    """Stop when the complete-data log joint gains less than ``tol`` (N + its gain so far); ``tol=0`` runs all ``max_iter``."""
+
+    max_iter: int = 500
+    tol: float = 1e-12
+    num_starts: int = 10
+
+
+def run(task: Task, options: Options) -> Points:
+    """Every start to its own maximum; the caller keeps the best and reports all."""
+    return climb(task, METHOD, options.max_iter, options.tol, options.num_starts, TAKES)[0]

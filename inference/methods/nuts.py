@@ -1,0 +1,140 @@
+"""The No-U-Turn sampler (Hoffman and Gelman 2014) on the marginal program: NumPyro's kernel, the zoo's driver.
+
+Latents are summed out by the program, parameters live on ℝᵈ. Chains start overdispersed, each from seeds of its own. The draws
+are exact in the limit; divergences, R-hat and ESS of the functionals say when they are not.
+"""
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpyro import infer
+
+from inference.engine.driver import sample
+from inference.engine.fixed_point import require_proper
+from inference.engine.initialise import start_sites
+from inference.engine.program import constrain_draws, potential, transforms, unconstrain_chains
+from inference.engine.task import Draws, Kind, Task
+from inference.runtime.programs import kept
+from models.base import Pytree
+
+LOCKSTEP = False  # trees differ in depth: chains side by side would wait for the deepest
+DENSE = 64  # dimensions up to which the mass matrix is dense
+
+
+class Options(NamedTuple):
+    """``num_chains`` chains of ``num_warmup`` adaptive iterations dropped and ``num_samples`` kept."""
+
+    num_warmup: int = 1000
+    num_samples: int = 1000
+    num_chains: int = 4
+    target_accept: float = 0.8
+    max_tree_depth: int = 10
+
+
+class Kernel(NamedTuple):
+    """The static half of a run."""
+
+    spec: Callable[..., Any]
+    num_warmup: int
+    target_accept: float
+    max_tree_depth: int
+
+
+def bounded(potential: Callable[[Pytree], Array]) -> Callable[[Pytree], Array]:
+    """``potential`` of a point, where it and its gradient are numbers that can be squared; +∞ with a gradient of 0 elsewhere.
+
+    A gradient beyond that makes a momentum whose kinetic energy overflows to −∞, and NumPyro accepts the point for certain. At
+    +∞ a trajectory diverges and ends. The bound is the cube root of the largest number: 6e102 in double precision.
+    """
+
+    def forward(z: Pytree) -> tuple[Array, Pytree]:
+        energy, gradient = jax.value_and_grad(potential)(z)
+        largest = jnp.cbrt(jnp.finfo(energy.dtype).max)
+        sound = jnp.stack([(jnp.abs(leaf) < largest).all() for leaf in (energy, *jax.tree.leaves(gradient))]).all()
+        return jnp.where(sound, energy, jnp.inf), jax.tree.map(lambda leaf: jnp.where(sound, leaf, 0.0), gradient)
+
+    @jax.custom_vjp
+    def value(z: Pytree) -> Array:
+        return forward(z)[0]
+
+    value.defvjp(forward, lambda gradient, weight: (jax.tree.map(lambda leaf: weight * leaf, gradient),))
+    return value
+
+
+@cache
+def kernels(kernel: Kernel) -> tuple[Any, Any]:
+    """NumPyro's (init, sample); one pair for equal arguments, so that jitted code recognises it."""
+
+    def potential_of(hyper: Pytree, rows: Pytree) -> Any:
+        return bounded(partial(potential, kernel.spec, hyper, rows))
+
+    return infer.hmc.hmc(potential_fn_gen=potential_of, algo="NUTS")
+
+
+@kept(static_argnames=("kernel", "dense"))
+def initial(kernel: Kernel, dense: bool, arrays: tuple[Pytree, Pytree], keys: Array, z: Pytree) -> Pytree:
+    """State of every chain (a leading axis) at ``z``."""
+    init, _ = kernels(kernel)
+
+    def one(key: Array, z: Pytree) -> Pytree:
+        return init(
+            z,
+            kernel.num_warmup,
+            dense_mass=dense,
+            target_accept_prob=kernel.target_accept,
+            max_tree_depth=kernel.max_tree_depth,
+            model_args=arrays,
+            rng_key=key,
+        )
+
+    return jax.vmap(one)(keys, z)
+
+
+def step(kernel: Kernel, arrays: tuple[Pytree, Pytree], key: Array, state: Pytree) -> tuple[Pytree, Pytree, Array]:
+    """One iteration of one chain; its random numbers are part of its state."""
+    state = kernels(kernel)[1](state, arrays)
+    record = {
+        "z": state.z,
+        "diverging": state.diverging,
+        "acceptance_rate": state.accept_prob,
+        "n_steps": state.num_steps,
+        "step_size": state.adapt_state.step_size,
+        "energy": state.energy,
+        "potential": state.potential_energy,
+    }
+    return state, record, jnp.zeros((), bool)
+
+
+def run(task: Task, options: Options) -> Draws:
+    """Draws of every site from every chain, with the kernel's statistics."""
+    require_proper(task)
+    arrays = (task.hyper, task.condensed)
+    kernel = Kernel(task.model.spec, options.num_warmup, options.target_accept, options.max_tree_depth)
+    task.reporter.phase("starting chains", None)
+    supports = transforms(task.model.spec, *arrays)
+    z = unconstrain_chains(supports, start_sites(task, options.num_chains))
+    dense = sum(leaf[0].size for leaf in jax.tree.leaves(z)) <= DENSE
+    key = jax.random.fold_in(task.key, 1)
+    state = initial(kernel, dense, arrays, jax.random.split(key, options.num_chains), z)
+    run, timing = sample(
+        step, kernel, arrays, key, state, options.num_warmup, options.num_samples, task, _describe, lockstep=LOCKSTEP
+    )
+    if run.records is None:
+        return Draws(Kind.CHAINS, {}, {}, timing, interrupted=True)
+    records = dict(run.records)
+    sites = constrain_draws(supports, records.pop("z"))
+    records.pop("potential")
+    return Draws(Kind.CHAINS, jax.tree.map(np.asarray, sites), records, timing, run.interrupted)
+
+
+def _describe(record: Pytree) -> str:
+    divergences = int(np.sum(record["diverging"]))
+    return (
+        f"log joint on ℝᵈ {-np.mean(record['potential']):.2f}, step {np.mean(record['step_size']):.3g}, "
+        f"{divergences} diverging now"
+    )

@@ -1,0 +1,248 @@
+"""Pictures for those who know the columns, not the parameters: profiles of components, rows that go together, loadings."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import numpy as np
+import xarray as xr
+
+from inference.fitting.prepare import require_model, x64
+from inference.identification.rotation import vectors
+from inference.identification.symmetry import column_scale
+from inference.predictions.clustering import co_clustering
+from inference.results.draws import draws_of
+from inference.results.table import latent_dim
+from inference.results.tree import values
+from inference.runtime.files import write_figure
+from models.base import Expected, Model, Reflection, Rotation, Sites, ZooError
+from models.rows.encoded import spread
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+AVERAGED = 500  # draws, evenly spread
+MOST_COLUMNS = 24  # drawn: those that tell the components apart best
+MOST_LOADED = 40
+NARROWEST = 6.4  # inches: a title has room
+MOST_LEVELS = 8  # of a column of categories that have a colour of their own
+INTERVAL = (0.055, 0.945)  # equal tails, as in the summary
+
+
+class Described(NamedTuple):
+    """A column in every component, over the draws."""
+
+    name: str
+    levels: tuple[str, ...]  # () for numbers and counts
+    expected: np.ndarray  # (K,), or (K, levels)
+    interval: np.ndarray | None  # (2, K): of the expectation under the posterior; None at a point, and for categories
+    sd: np.ndarray | None  # (K,): of the column given the component
+    told: float  # share of the column's variance that lies between the components, for equally many rows in each
+
+
+def profile(model: Model, source: xr.DataTree | Sites) -> list[Described]:
+    """Every column in every component, averaged over the draws of a result, or at a dict of sites.
+
+    Raises `ZooError` for a model whose rows are not made of columns.
+    """
+    require_model(model)
+    if model.abilities.profile is None or (model.abilities.table is None and "feature" not in model.naming.coords):
+        raise ZooError(f"the rows of {model.name} are not made of columns, so there is no profile to draw")
+    draws = draws_of(model, source)
+    chosen = spread(len(next(iter(draws.values()))), AVERAGED)
+    with x64(64):
+        found = jax.tree.map(
+            np.asarray, jax.vmap(model.abilities.profile)({name: leaf[chosen] for name, leaf in draws.items()})
+        )
+    table = model.abilities.table
+    names = [str(name) for name in model.naming.coords["feature"]] if table is None else list(table.cells.columns)
+    levels = ((),) * len(names) if table is None else table.cells.categories
+    return [_described(name, own, each) for name, own, each in zip(names, levels, found, strict=True)]
+
+
+def _described(name: str, levels: tuple[str, ...], draws: Expected) -> Described:
+    mean, variance = np.asarray(draws.mean).mean(0), draws.variance
+    between = mean.var(0).sum()
+    if variance is None:
+        overall = mean.mean(0)
+        return Described(name, levels, mean, None, None, _share(between, (overall * (1 - overall)).sum()))
+    interval = np.quantile(draws.mean, INTERVAL, axis=0) if len(draws.mean) > 1 else None
+    sd = np.sqrt(np.asarray(variance)).mean(0)
+    if np.allclose(variance, draws.mean * (1 - draws.mean), rtol=1e-9, atol=0):  # of zeros and ones their mean says all
+        sd = np.zeros_like(sd)
+    return Described(name, (), mean, interval, sd, _share(between, between + np.asarray(variance).mean()))
+
+
+def _share(part: float, whole: float) -> float:
+    return float(part / whole) if whole > 0 else 0.0
+
+
+def plot_profile(model: Model, source: xr.DataTree | Sites, path: str | Path | None = None) -> "Figure":
+    """What the components look like, a panel a column in the units of the table; written to ``path`` if there is one.
+
+    Numbers and counts: a dot at the expectation, a thick bar over its 89 % posterior interval, a thin line over ± one standard
+    deviation of the rows of the component. Categories: bars stacked by level. Of more than `MOST_COLUMNS` columns those that
+    tell the components apart best, in the table's order. The title warns where the labels of the components are not to be
+    trusted.
+
+    >>> data = load_data("iris")
+    >>> model = MODELS["gmm"](data, num_components=2)
+    >>> figure = plot_profile(model, fit(model, data, "em"), "profile.png")
+    """
+    columns = profile(model, source)
+    figure, note = draw_columns(columns, _component_names(model, source, len(columns[0].expected)), "component's rows")
+    figure.suptitle(warned(f"{model.name}: profiles of the components{note}", source, "components"), fontsize=11)
+    if path is not None:
+        write_figure(path, figure, dpi=110)
+    return figure
+
+
+def draw_columns(columns: list[Described], names: list[str], spread_of: str) -> "tuple[Figure, str]":
+    """(a panel a column with its components by their ``names``, a note where some columns were left out)."""
+    from matplotlib.figure import Figure
+
+    shown = sorted(sorted(range(len(columns)), key=lambda d: -columns[d].told)[:MOST_COLUMNS])
+    high = -(-len(shown) // 4)
+    wide = -(-len(shown) // high)
+    figure = Figure(figsize=(max(0.9 + 3.1 * wide, NARROWEST), high * (1.25 + 0.3 * len(names)) + 0.8), layout="constrained")
+    for number, d in enumerate(shown):
+        axis = figure.add_subplot(high, wide, number + 1)
+        (_stack if columns[d].levels else _dots)(axis, columns[d])
+        axis.set_title(columns[d].name, fontsize=10)
+        axis.set(ylim=(len(names) - 0.5, -0.5), yticks=range(len(names)))
+        axis.set_yticklabels(names if number % wide == 0 else [], fontsize=9)
+        axis.tick_params(axis="x", labelsize=8)
+        axis.spines[["top", "right"]].set_visible(False)
+    bar = "" if all(column.interval is None for column in columns) else " and its 89 % interval"
+    if any(not columns[d].levels for d in shown):
+        lines = any(column.sd is not None and column.sd.any() for column in columns)
+        line = f"; line: ± one standard deviation (Student-t: scale) of the {spread_of}" if lines else ""
+        figure.supxlabel(f"dot: expectation{bar}{line}", fontsize=9)
+    return figure, f", {len(shown)} of {len(columns)} columns" if len(shown) < len(columns) else ""
+
+
+def warned(title: str, source: Any, what: str) -> str:
+    """The title, and under it that labels are not to be trusted where ``what`` they stand for is mixed up over the draws."""
+    if isinstance(source, xr.DataTree) and not _trusted(source):
+        title += f"\nlabels are not to be trusted: {what} are mixed up over the draws"
+    return title
+
+
+def plot_loadings(model: Model, source: xr.DataTree | Sites, path: str | Path | None = None) -> "Figure":
+    """Loadings in units of the columns' standard deviations, a panel a factor; written to ``path`` if there is one.
+
+    A dot at the mean over the draws, with a bar over its 89 % posterior interval. Of more than `MOST_LOADED` columns those with
+    the largest loadings, in the table's order. The title warns where factors are not told apart. Raises `ZooError` for a model
+    without factors.
+
+    >>> data = load_data("iris")
+    >>> model = MODELS["factor_analysis"](data, num_factors=1)
+    >>> figure = plot_loadings(model, fit(model, data, "em"), "loadings.png")
+    """
+    from matplotlib.figure import Figure
+
+    require_model(model)
+    if not isinstance(model.symmetry, Rotation | Reflection):
+        raise ZooError(f"{model.name} has no factors, so there are no loadings to draw")
+    site = vectors(model.symmetry, model.naming.dims, draws := draws_of(model, source))
+    standard = np.asarray(draws[site]) / np.reshape(column_scale(model, model.symmetry), (-1, 1))  # (S, D, L)
+    mean, interval = standard.mean(0), np.quantile(standard, INTERVAL, axis=0)
+    shown = np.sort(np.argsort(-np.abs(mean).max(1), kind="stable")[:MOST_LOADED])
+    labels = [str(name) for name in model.naming.coords[model.naming.dims[site][0]]]
+    wide = mean.shape[1]
+    figure = Figure(figsize=(1.6 + 2.4 * wide, 1.4 + 0.24 * len(shown)), layout="constrained")
+    panels = figure.subplots(1, wide, sharex=True, sharey=True, squeeze=False)[0]
+    for factor, axis in enumerate(panels):
+        axis.axvline(0, color="0.8", lw=1, zorder=0)
+        if len(standard) > 1:
+            axis.hlines(range(len(shown)), *interval[:, shown, factor], color=f"C{factor}", lw=5, alpha=0.5)
+        axis.plot(mean[shown, factor], range(len(shown)), "o", color=f"C{factor}", ms=5)
+        axis.set(title=f"{model.symmetry.dim} {model.naming.coords[model.symmetry.dim][factor]}", ylim=(len(shown) - 0.5, -0.5))
+        axis.set_yticks(range(len(shown)), [labels[d] for d in shown], fontsize=9)
+        axis.spines[["top", "right"]].set_visible(False)
+    title = f"{model.name}: loadings, in standard deviations of the column"
+    if len(shown) < len(labels):
+        title += f", {len(shown)} of {len(labels)} columns"
+    if isinstance(source, xr.DataTree) and not _trusted(source):
+        title += "\nfactors are not to be trusted: they cannot be told apart over the draws"
+    figure.suptitle(title, fontsize=11)
+    if path is not None:
+        write_figure(path, figure, dpi=110)
+    return figure
+
+
+def _trusted(source: xr.DataTree) -> bool:
+    from inference.diagnostics.checks import trusted
+
+    return trusted(source)
+
+
+def _dots(axis: "Axes", column: Described) -> None:
+    for k, centre in enumerate(column.expected):
+        assert column.sd is not None
+        axis.plot([centre - column.sd[k], centre + column.sd[k]], [k, k], color=f"C{k}", lw=1)
+        if column.interval is not None:
+            axis.plot(column.interval[:, k], [k, k], color=f"C{k}", lw=5, alpha=0.5, solid_capstyle="butt")
+        axis.plot(centre, k, "o", color=f"C{k}", ms=5)
+    if column.sd is not None and not column.sd.any():
+        axis.set_xlim(-0.03, 1.03)
+
+
+def _stack(axis: "Axes", column: Described) -> None:
+    """Levels in the table's order; where there are many, the rarest share one colour."""
+    from matplotlib import colormaps
+
+    common = np.sort(np.argsort(-column.expected.mean(0), kind="stable")[:MOST_LEVELS])
+    colours = colormaps["Set2"](np.arange(len(common)))  # none of the components' own
+    bars = [(column.levels[level], column.expected[:, level], colours[i]) for i, level in enumerate(common)]
+    if len(common) < len(column.levels):
+        rest = np.delete(column.expected, common, axis=1).sum(1)
+        bars.append((f"{len(column.levels) - len(common)} other levels", rest, "grey"))
+    left = np.zeros(len(column.expected))
+    for name, probs, colour in bars:
+        axis.barh(np.arange(len(probs)), probs, left=left, height=0.7, color=colour, label=name)
+        left = left + probs
+    axis.set_xlim(0, 1)
+    axis.legend(fontsize=7, frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.12), handlelength=1)
+
+
+def _component_names(model: Model, source: Any, size: int) -> list[str]:
+    dim = latent_dim(model)
+    names = [f"{dim} {name}" for name in model.naming.coords.get(dim, range(size))]
+    if not (isinstance(source, xr.DataTree) and "latent" in source and "responsibilities" in source["latent"]):
+        return names  # of sequences: states have no rows of their own
+    shares = values(source, "latent", "responsibilities").mean(0)
+    return [f"{name} ({share:.0%})" for name, share in zip(names, shares, strict=True)]
+
+
+def plot_co_clustering(
+    model: Model, source: xr.DataTree | Sites, data: Any, path: str | Path | None = None, **options: Any
+) -> "Figure":
+    """P(z_i = z_j | x) as a heat map, rows that belong together next to each other; written to ``path`` if there is one.
+
+    The order is that of the leaves of average linkage on 1 − P. ``options`` are those of
+    `inference.predictions.clustering.co_clustering`.
+
+    >>> data = load_data("iris")
+    >>> model = MODELS["gmm"](data, num_components=2)
+    >>> figure = plot_co_clustering(model, fit(model, data, "gibbs"), data, "co_clustering.png")
+    """
+    from matplotlib.figure import Figure
+    from scipy.cluster.hierarchy import leaves_list, linkage
+    from scipy.spatial.distance import squareform
+
+    found = co_clustering(model, source, data, **options)
+    probs = found.values
+    order = leaves_list(linkage(squareform(np.clip(1 - probs, 0, 1), checks=False), "average"))
+    figure = Figure(figsize=(6, 5.2), layout="constrained")
+    axis = figure.add_subplot()
+    image = axis.imshow(probs[np.ix_(order, order)], vmin=0, vmax=1, cmap="Blues", interpolation="nearest")
+    total = found.attrs["num_rows"]
+    rows = f"{len(probs)} rows" + ("" if len(probs) == total else f", evenly spread over all {total}")
+    axis.set(xticks=[], yticks=[], title="probability that two rows share a component")
+    axis.set_xlabel(f"{rows}; those that belong together are neighbours", fontsize=9)
+    figure.colorbar(image, ax=axis, shrink=0.8)
+    if path is not None:
+        write_figure(path, figure, dpi=110)
+    return figure

@@ -1,0 +1,87 @@
+"""What a result answers about rows depends on the kind of its latents: one table names the module for each kind.
+
+Every module of the table declares its answers in a ``VIEW``.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from models.algebra import latent_kind
+from models.base import Model, Sites
+from models.data.table import Data
+
+VIEWS = {  # kind of latents (`models.base.Latent.kind`) -> the module with their ``VIEW``
+    "categorical": "inference.predictions.classes",
+    "gaussian": "inference.predictions.scores",
+    "chain": "inference.sequences.states",
+    "token": "inference.topics.proportions",
+}
+
+
+class Question(NamedTuple):
+    """A question about rows: the arguments of `inference.predictions.predict.predict`, which explains them."""
+
+    model: Model
+    source: xr.DataTree | Sites
+    data: Any
+    seed: int = 0
+    num_draws: int = 200
+    fitted: bool | np.ndarray | None = None
+
+
+class Labelled(NamedTuple):
+    """Predictions for M labelled rows, or steps of sequences."""
+
+    probs: np.ndarray  # (M, C)
+    wholes: dict[str, Any]  # figures of whole sequences, if rows are steps
+    sequence: np.ndarray | None  # (M,): the sequence of each step, if rows are steps
+
+
+# (model, source, table, the labelled rows or steps (M,), their labels (M,), their weights (M,))
+Labelling = Callable[[Model, xr.DataTree | Sites, Data, np.ndarray, np.ndarray, np.ndarray], Labelled]
+
+
+def no_doubts(source: Any) -> list[str]:
+    """No warnings beside those of the fit."""
+    return []
+
+
+def scores_only(model: Model) -> str:
+    """Why labels cannot be predicted where latents are numbers."""
+    return f"{model.name} has scores, not classes: nothing it says of a row is a label"
+
+
+class View(NamedTuple):
+    """The answers of one kind of latents."""
+
+    predict: Callable[[Question], xr.Dataset]  # about rows; missing cells are left to `inference.predictions.imputation`
+    # (predictions, how many rows come before them) -> a flat table of them, as `inference.predict` writes it
+    lines: Callable[[xr.Dataset, int], pd.DataFrame]
+    labelled: Labelling | None = None  # about labels; None where none can be predicted
+    why_no_labels: Callable[[Model], str] = scores_only  # the reason, where labelled is None
+    doubts: Callable[[Any], list[str]] = no_doubts  # warnings about single components, beside those of the fit
+
+
+def entries(found: xr.DataArray, name: str) -> dict[str, np.ndarray]:
+    """A variable (row, dim) as columns "name[label]", one for each label of its last dimension."""
+    labels = found.coords[found.dims[-1]].values
+    return {f"{name}[{label}]": found.values[..., place] for place, label in enumerate(labels)}
+
+
+def row_lines(found: xr.Dataset, first: int) -> pd.DataFrame:
+    """One line for each row, numbered from 1 after the ``first`` ones, with all that is said of it."""
+    columns: dict[str, np.ndarray] = {"row": first + 1 + np.arange(found.sizes["row"])}
+    for name, variable in found.data_vars.items():
+        columns |= entries(variable, str(name)) if variable.ndim == 2 else {str(name): variable.values}
+    return pd.DataFrame(columns)
+
+
+def view_of(model: Model) -> View:
+    """The view of a model's kind of latents, imported only now because it may live in a higher room."""
+    view: View = import_module(VIEWS[latent_kind(model)]).VIEW
+    return view

@@ -1,0 +1,126 @@
+"""The columns of a table, printed before a run: kind and why, missing cells, values."""
+
+from typing import NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from models.data.column_kinds import LEFT_OUT, verdict
+from models.data.columns import categories_of, cells_of, notes_of
+from models.data.table import BOOLEAN, Data, Note, is_sparse
+from models.reading.repairs import SINCE
+
+REMEDIES = """\
+another kind: data.types.<column>=number|count|category|label|identifier|ignore
+another spelling of a missing cell: data.missing=[<spelling>,…]"""
+SHOWN = 40  # columns printed, besides those that are left out; report.html has all
+
+
+class Line(NamedTuple):
+    """One column, in words."""
+
+    column: str
+    kind: str
+    why: str
+    missing: str
+    holds: str  # levels, or range
+
+
+def lines(data: Data) -> list[Line]:
+    """One line per column of the table, in order, including those left out."""
+    return [_line(data, note) for note in notes_of(data)]
+
+
+def print_columns(data: Data, console: Console) -> None:
+    """Print the columns as the model will read them, in 80 characters; for a corpus only its size."""
+    if not hasattr(data.x, "ndim"):
+        return
+    if is_sparse(data.x):
+        total = f"{data.num_rows} documents, {len(data.columns)} words, {data.x.sum():.0f} tokens"
+        console.print(Text(f"{data.name}: {total}", style="bold"))
+        return
+    found = lines(data)
+    first = [line for line in found if not line.kind.startswith("left out")][:SHOWN]
+    shown = [line for line in found if line in first or line.kind.startswith("left out")]
+    widths = {"column": 18, "kind": 10, "why": 20, "missing": 12, "holds": 20}
+    table = Table(*(Column(name, overflow="fold", max_width=width) for name, width in widths.items()), box=None, pad_edge=False)
+    for line in shown:
+        table.add_row(*map(Text, line), style="dim" if line.kind.startswith("left out") else "")
+    console.print(Text(f"{data.name}: {data.num_rows} rows", style="bold"))
+    console.print(table)
+    if len(shown) < len(found):
+        console.print(f"and {len(found) - len(shown)} more columns", highlight=False)
+    console.print(REMEDIES, style="dim", highlight=False, markup=False)
+
+
+def _line(data: Data, note: Note) -> Line:
+    column = note.column
+    if note.kind == "label":
+        codes = np.array([]) if data.labels is None else data.labels
+        may = codes if data.candidates is None else np.flatnonzero(data.candidates.any(axis=0))
+        return Line(column, "label", note.why, _missing(note, int((codes < 0).sum())), _levels(data.levels, may))
+    if note.kind in LEFT_OUT:
+        cells = cells_of(data, column)
+        missing = "" if cells is None else _missing(note, sum(cell is None for cell in cells))
+        return Line(column, f"left out: {note.kind}", note.why, missing, "" if cells is None else _some(_different(cells)))
+    place = data.columns.index(column)
+    values, levels = data.x[:, place], categories_of(data)[place]
+    missing = _missing(note, int(np.isnan(values).sum()))
+    return Line(
+        column,
+        note.kind,
+        note.why or _doubt(data, place),
+        missing,
+        _levels(levels, values) if levels else _range(values, note.why == SINCE),
+    )
+
+
+def _doubt(data: Data, place: int) -> str:
+    """For a table read without guessing kinds: a remark on a column that the rules would leave out."""
+    if data.kinds and data.kinds[place]:
+        return ""
+    levels = categories_of(data)[place]
+    found = verdict(data.columns[place], data.x[:, place], () if levels == BOOLEAN else levels)
+    return f"{found.kind}? {found.why}" if found.kind in LEFT_OUT else ""
+
+
+def _missing(note: Note, number: int) -> str:
+    """How many cells are missing, and how they were spelled; counts per spelling only if no row was left out since."""
+    if not number:
+        return ""
+    whole = sum(count for _, count in note.spelled) == number
+    written = ", ".join(f"{word} {count}" if whole and len(note.spelled) > 1 else word for word, count in note.spelled)
+    return f"{number} ({written})" if written else str(number)
+
+
+def _range(values: np.ndarray, dates: bool = False) -> str:
+    seen = values[~np.isnan(values)]
+    if not len(seen):
+        return ""
+    if dates:
+        first, last = (np.datetime64(int(np.floor(day)), "D") for day in (seen.min(), seen.max()))
+        return f"{first} to {last}"
+    return f"{seen.min():.4g} to {seen.max():.4g}"
+
+
+def _different(cells: np.ndarray) -> tuple[str, ...]:
+    """The first distinct cells, as text."""
+    found: dict[str, None] = {}
+    for cell in cells:
+        if cell is not None:
+            found[f"{cell:.4g}" if isinstance(cell, float) else str(cell)] = None
+        if len(found) > 6:
+            break
+    return tuple(found)
+
+
+def _levels(levels: tuple[str, ...], codes: np.ndarray) -> str:
+    """The levels, and those that no row has."""
+    unused = tuple(level for code, level in enumerate(levels) if not (codes == code).any())
+    return _some(levels) + (f"; no row has {_some(unused)}" if unused else "")
+
+
+def _some(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:6]) + (", …" if len(names) > 6 else "")

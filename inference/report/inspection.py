@@ -1,0 +1,67 @@
+"""An inspected table, printed in 80 columns: its columns, its problems with their remedies, models, and a command."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from inference.report.columns import print_columns
+from models.inspection.advice import label_candidates, models_for
+from models.inspection.problem import Problem
+from models.inspection.table import Inspection
+
+Shown = Callable[[dict[str, Any]], list[str]]  # options of `load_data` -> how the user writes them
+
+
+def print_inspection(found: Inspection, command: str, overrides: Shown, console: Console) -> None:
+    """Print everything that was found; ``command`` has all remedies, and ``overrides`` writes options for the shell."""
+    if found.data is not None:
+        print_columns(found.data, console)
+        if found.problems:
+            console.print("(as read with the options below)", style="dim")
+        console.print()
+    print_problems(found.problems, overrides, console)
+    if found.data is None:
+        console.print(Text("the file must be corrected before it can be read", style="bold red"))
+        return
+    for fit in models_for(found.data):
+        _item(Text.assemble((" ".join(fit.options), "bold"), f": {fit.why}"), console, "· ")
+    if candidates := label_candidates(found.data):
+        some = ", ".join(candidates[:6])
+        _item(Text(f"to predict a column ({some}), name it by data.label=<column>"), console, "· ")
+    console.print()
+    console.print(Text("this command reads the table as above:", style="bold"))
+    console.out(command, highlight=False)
+
+
+def print_problems(problems: Sequence[Problem], overrides: Shown, console: Console) -> None:
+    """Every problem with its remedy and the options for it."""
+    if not problems:
+        console.print(Text("no problems", style="bold"))
+        return
+    console.print(Text(f"{len(problems)} problem{'s' if len(problems) > 1 else ''}, each with a remedy", style="bold"))
+    for number, problem in enumerate(problems, 1):
+        where = f"{problem.column}: " if problem.column is not None else ""
+        _item(Text.assemble((where, "bold"), problem.what), console, f"{number:2} ")
+        if problem.advice:
+            console.print(Padding(Text(problem.advice), (0, 0, 0, 5), expand=False))
+        for override in options_of(problem, overrides):
+            console.print(Padding(Text(override, style="green"), (0, 0, 0, 5), expand=False))
+
+
+def options_of(problem: Problem, overrides: Shown) -> list[str]:
+    """The options that a problem proposes, as the user writes them."""
+    found = []
+    for option, value, column in problem.remedies:
+        found += overrides({option: value if column is None else {column: value}})
+    return found
+
+
+def _item(text: Text, console: Console, mark: str) -> None:
+    """A text with a mark in front, its further lines indented."""
+    lines = text.wrap(console, max(console.width - len(mark), 20))
+    for index, line in enumerate(lines):
+        line.rstrip()
+        console.print(Text.assemble(mark if index == 0 else " " * len(mark), line))

@@ -1,0 +1,69 @@
+"""What is said of a result: made once, then printed, written to ``summary.csv``, and put on the page."""
+
+from typing import NamedTuple
+
+import pandas as pd
+import xarray as xr
+
+from inference.diagnostics.checks import Diagnosis, diagnose, summarise, trusted
+from inference.engine.task import Kind, kind_of
+from inference.report.groups import cross_table, largest_first
+from inference.report.remarks import remarks
+from inference.report.traits import Group, described
+from inference.topics.summary import sites_of_topics
+
+
+class Reading(NamedTuple):
+    """A result in words and tables."""
+
+    title: str
+    verdict: str  # one sentence
+    diagnosis: Diagnosis
+    groups: list[Group]
+    crossed: pd.DataFrame | None  # groups by labels that the fit has not seen
+    parameters: pd.DataFrame  # ArviZ's summary of the (relabelled) parameters, or their values at the optimum
+    own: pd.DataFrame  # of these the ones to show: no words by topic, and none whose labels are not to be trusted
+    remarks: list[str]
+
+
+def read(tree: xr.DataTree) -> Reading:
+    """All that terminal, ``summary.csv`` and ``report.html`` say of a result of `inference.fit`."""
+    attrs, diagnosis = tree.attrs, diagnose(tree)
+    parameters = summarise(largest_first(tree), "posterior" if "posterior" in tree else "point_estimate")
+    title = f"{attrs['model']} on {attrs['data']} by {attrs['method']}"
+    said = [*remarks(tree), *diagnosis.remarks]
+    crossed = cross_table(tree) if trusted(tree) else None
+    own = _own(tree, parameters) if trusted(tree) else parameters.iloc[:0]
+    return Reading(title, _verdict(tree, diagnosis), diagnosis, described(tree), crossed, parameters, own, said)
+
+
+def functionals_title(tree: xr.DataTree) -> str:
+    """The title of the table of functionals."""
+    whatever = tree.attrs["whatever"]
+    return f"functionals: do not depend on {whatever}" if whatever else "functionals"
+
+
+def site_of(label: object) -> str:
+    """The name of the site of a row of a summary: mean, of ``mean[0, x]``."""
+    return str(label).partition("[")[0]
+
+
+def _own(tree: xr.DataTree, parameters: pd.DataFrame) -> pd.DataFrame:
+    """The parameters without words and documents by topic: there are thousands, and topics have lines of their own."""
+    left_out = sites_of_topics(tree)
+    return parameters[[site_of(label) not in left_out for label in parameters.index]] if left_out else parameters
+
+
+def _verdict(tree: xr.DataTree, diagnosis: Diagnosis) -> str:
+    """Whether the result can be trusted, as far as diagnostics tell, and by what figures."""
+    number = len(diagnosis.problems)
+    if number:
+        return f"{number} diagnostic{'s' if number > 1 else ''} failed; do not trust this result before you have read why:"
+    table, kind = diagnosis.functionals, kind_of(tree)
+    if kind is Kind.CHAINS and table["r_hat"].notna().any():
+        chains, draws = (tree["posterior"].sizes[dim] for dim in ("chain", "draw"))
+        return (
+            f"all diagnostics passed: {chains} chains of {draws} draws, R-hat of the functionals at most "
+            f"{table['r_hat'].max():.3f}, effective draws at least {table['ess_bulk'].min():.0f}"
+        )
+    return "all diagnostics passed"

@@ -1,0 +1,105 @@
+"""What to know before reading the numbers of a result, in sentences."""
+
+import pandas as pd
+import xarray as xr
+
+from inference.diagnostics.checks import raw_rhat, trusted
+from inference.diagnostics.occupancy import in_words, occupied
+from inference.diagnostics.starts import describe_starts
+from inference.predictions.clustering import SURE, uncertain_rows
+from inference.predictions.score import OF_SEQUENCES
+from inference.report.groups import agreement, is_stepwise
+from inference.topics.summary import sites_of_topics, topics_agree
+
+FIRST = 5  # uncertain rows that a remark names
+SPELLED = {"perplexity": "perplexity (left to right)"}
+
+
+def plural_dim(tree: xr.DataTree) -> str:
+    """The name of the labelled dimension in the plural: components, states, factors."""
+    dim = str(tree.attrs["exchangeable"] or "component")
+    return dim + ("es" if dim.endswith("s") else "s")
+
+
+def holders(tree: xr.DataTree) -> str:
+    """What is counted if some may be empty: components that hold a row, states that hold a step, topics that hold a token."""
+    unit = "step" if is_stepwise(tree) else tree.attrs.get("unit") or "row"
+    return f"{plural_dim(tree)} that hold a {unit}"
+
+
+def _rows(tree: xr.DataTree) -> str:
+    """The name of the rows of a result in the plural: rows, documents, sequences."""
+    return "sequences" if is_stepwise(tree) else f"{tree.attrs['row']}s"
+
+
+def remarks(tree: xr.DataTree) -> list[str]:
+    """What to know before reading the numbers: starts, relabelling, warnings, agreement with a label column."""
+    doubts = [line for line in str(tree.attrs.get("warnings", "")).split("\n") if line]
+    relabelled = "sample_stats" in tree and "permutation" in tree["sample_stats"]
+    one = " (one labelling of the components)" if relabelled else ""
+    if not trusted(tree):
+        what = plural_dim(tree)
+        shown = "are means over draws that may mix different ones" if sites_of_topics(tree) else "are not printed"
+        doubts.append(
+            f"therefore the parameters of single {what} {shown}; summary.csv has them all the same, and there is no "
+            "assignments.csv"
+        )
+    evidence = [
+        f"log evidence by {name}: {tree.attrs[key]:.2f}{one}"
+        for key, name in (("log_evidence_laplace", "Laplace"), ("log_evidence_importance", "importance sampling"))
+        if key in tree.attrs
+    ]
+    if "log_evidence" in tree.attrs:
+        evidence.append(f"log evidence {tree.attrs['log_evidence']:.4f} (exact); the draws are independent")
+    number = occupied(tree)
+    held = []
+    if number is not None and number.iloc[-1] < 1:
+        held.append(f"number of {holders(tree)}, with its posterior probability: {in_words(number)}")
+    if "imputed_cells" in tree.attrs:
+        held.append(
+            f"{tree.attrs['imputed_cells']} missing cells: imputed.csv is the table with them filled in, imputed.nc has draws "
+            "of them" + ("" if "posterior" in tree else ", which are too narrow: a point estimate ignores its own uncertainty")
+        )
+    bound = [f"evidence lower bound {tree.attrs['elbo']:.4f}"] if "elbo" in tree.attrs else []
+    held_out = (
+        [
+            f"{tree.attrs['held_out_rows']} {_rows(tree)} held out{_scored(tree)}: "
+            + ", ".join(
+                f"{SPELLED.get(name, name.replace('_', ' '))} {tree.attrs[f'held_out_{name}']:.4g}"
+                for name in ("accuracy", *OF_SEQUENCES, "log_loss", "calibration_error", "log_density", "perplexity")
+                if f"held_out_{name}" in tree.attrs
+            )
+        ]
+        if "held_out_rows" in tree.attrs
+        else []
+    )
+    of_rows = (*held_out, agreement(tree), *held, _least_certain(tree), topics_agree(tree))
+    return [line for line in (*of_rows, describe_starts(tree), raw_rhat(tree), *bound, *evidence, *doubts) if line]
+
+
+def _scored(tree: xr.DataTree) -> str:
+    labelled = tree.attrs.get("held_out_labelled", tree.attrs["held_out_rows"])
+    if is_stepwise(tree):
+        return f", {labelled} steps with a label" if "held_out_labelled" in tree.attrs else ""
+    if tree.attrs.get("local_blocks") and tree.attrs["labels_observed"] and "label" in tree["held_out"]:
+        return ", their labels ignored"
+    return "" if labelled == tree.attrs["held_out_rows"] else f", {labelled} of them with a label"
+
+
+def _least_certain(tree: xr.DataTree) -> str:
+    rows = uncertain(tree)
+    if rows.empty:
+        return ""
+    first = ", ".join(f"{row} ({share:.2f})" for row, share in rows["probability"].head(FIRST).items())
+    return (
+        f"{len(rows)} of {tree['latent'].sizes['row']} rows have no {rows.columns[0]} with probability {SURE:.0%} or more; the "
+        f"least certain are row {first}" + ("; more in report.html" if len(rows) > FIRST else "")
+    )
+
+
+def uncertain(tree: xr.DataTree) -> pd.DataFrame:
+    """The rows whose component is least certain, numbered from 1; none if labels differ between draws."""
+    if "latent" not in tree or "responsibilities" not in tree["latent"] or not trusted(tree):
+        return pd.DataFrame()
+    rows = uncertain_rows(tree)
+    return rows.set_axis(rows.index + 1)

@@ -1,0 +1,102 @@
+"""Groups of rows that a result found: how large they are, and what sets them apart."""
+
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from inference.diagnostics.checks import trusted
+from inference.report.groups import groups_of
+from inference.results.table import data_of
+from inference.results.tree import table_of
+from models.data.columns import categories_of
+from models.data.table import Data
+from models.reading.repairs import SINCE
+
+FEW = 3  # traits per group
+TELLING = 0.3  # standard deviations of a column between a group and all rows: less sets no group apart
+
+
+class Group(NamedTuple):
+    """One component or class: its share of the rows, and the columns in which its rows differ most from all rows."""
+
+    name: str
+    share: float
+    traits: list[str]  # the most telling one first
+
+
+class _Trait(NamedTuple):
+    words: str
+    distance: float  # in standard deviations of the column over all rows
+
+
+def described(tree: xr.DataTree) -> list[Group]:
+    """The groups of a result, the largest first; [] where rows have no probabilities of groups, or labels mix.
+
+    A row counts for each group by its probability of belonging to it, times its weight. A trait is the mean of a number, or the
+    share of a level, over the rows of the group and over all rows. It describes the rows; parameters are in other tables.
+    """
+    found = groups_of(tree) if trusted(tree) else None
+    if found is None or "column" not in table_of(tree).coords:  # a program's data are arrays
+        return []
+    data = data_of(tree)
+    names, share = [str(name) for name in found.names], found.share
+    no_traits: list[list[str]] = [[] for _ in names]
+    cells = isinstance(data.x, np.ndarray) and data.num_rows == len(found.probs)
+    traits = _traits(data, found.probs * found.weight[:, None]) if cells else no_traits
+    return [Group(names[k], float(share[k]), traits[k]) for k in found.order]
+
+
+def _traits(data: Data, counts: np.ndarray) -> list[list[str]]:
+    """The most telling traits of every group, from counts (N, K)."""
+    found: list[list[_Trait]] = [[] for _ in counts.T]
+    dates = {note.column for note in data.notes if note.why == SINCE}
+    for place, (column, levels) in enumerate(zip(data.columns, categories_of(data), strict=True)):
+        cells = data.x[:, place]
+        for k, trait in (
+            _of_levels(column, levels, cells, counts) if levels else _of_numbers(column, cells, counts, column in dates)
+        ):
+            found[k].append(trait)
+    return [[each.words for each in sorted(own, key=lambda trait: -trait.distance)[:FEW]] for own in found]
+
+
+def _of_numbers(column: str, cells: np.ndarray, counts: np.ndarray, dates: bool) -> list[tuple[int, _Trait]]:
+    """(group, trait) of a column of numbers: means over the rows whose cell is there."""
+    seen = ~np.isnan(cells)
+    mean, overall = _means(cells[seen, None], counts[seen])
+    spread = np.sqrt(_means((cells[seen, None] - overall) ** 2, counts[seen])[1])[0]
+    if not spread > 0:
+        return []
+    distance = np.abs(mean[:, 0] - overall[0]) / spread
+    return [
+        (k, _Trait(f"{column} {_told(mean[k, 0], spread, dates)} (all {_told(overall[0], spread, dates)})", float(distance[k])))
+        for k in range(len(mean))
+        if distance[k] >= TELLING
+    ]
+
+
+def _told(value: float, spread: float, date: bool) -> str:
+    """A mean with the digits that matter beside the spread of its column; days as a date."""
+    if date:
+        return str(np.datetime64(int(np.floor(value)), "D"))
+    return f"{value:.{max(0, 1 - int(np.floor(np.log10(spread))))}f}"
+
+
+def _of_levels(column: str, levels: tuple[str, ...], cells: np.ndarray, counts: np.ndarray) -> list[tuple[int, _Trait]]:
+    """(group, trait) of a column of categories: the level whose share is most above that of all rows."""
+    seen = ~np.isnan(cells)
+    is_level = cells[seen, None] == np.arange(len(levels))
+    share, overall = _means(is_level, counts[seen])
+    spread = np.sqrt(overall * (1 - overall))
+    distance = np.divide(share - overall, spread, out=np.zeros_like(share), where=spread > 0)
+    told, rows = distance.argmax(1), range(len(share))
+    words = [f"{column} {levels[d]} {share[k, d]:.0%} (all {overall[d]:.0%})" for k, d in zip(rows, told, strict=True)]
+    return [(k, _Trait(words[k], float(distance[k, told[k]]))) for k in rows if distance[k, told[k]] >= TELLING]
+
+
+def _means(values: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weighted means of (n, V) per group, (K, V), and over all rows, (V,); groups without rows have the overall mean."""
+    total = counts.sum(0)
+    overall = counts.sum(1) @ values / max(total.sum(), np.finfo(float).tiny)
+    sums = counts.T @ values
+    return np.where(total[:, None] > 0, sums / np.maximum(total, np.finfo(float).tiny)[:, None], overall), overall

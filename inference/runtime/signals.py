@@ -1,0 +1,112 @@
+"""Signals that end a run: Ctrl-C, SIGTERM, SIGHUP."""
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+REPEAT = 1.0  # seconds within which a second signal is the same one, sent to the process and to its group
+
+
+class Stop(threading.Event):
+    """Set by a signal. Whoever ends early because of it sets ``heeded``, and reports it in its outcome."""
+
+    heeded = False
+
+
+class _Current:
+    """The event in force in the main thread, the number of nested handlers, and the time of the last signal."""
+
+    stop: Stop | None = None
+    depth = 0
+    last = -math.inf
+
+
+def stop_signals() -> tuple[int, ...]:
+    """What asks a process to end: Ctrl-C, a scheduler's SIGTERM, a terminal that closes.
+
+    Signals that are ignored on purpose stay ignored, as under ``nohup`` and for processes in the background. Signals that a
+    library in C handles stay with it, because Python could not restore its handler.
+    """
+    named = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    return tuple(number for number in named if signal.getsignal(number) not in (signal.SIG_IGN, None))
+
+
+@contextmanager
+def interruptible() -> Iterator[Stop]:
+    """An event that the first of the `stop_signals` sets; the second raises KeyboardInterrupt. Only the main thread gets them.
+
+    Nested contexts share one event, so that a Ctrl-C between two phases ends the phases that follow. The outermost context
+    raises KeyboardInterrupt where nobody has heeded the event: a signal that came too late to end anything is not lost.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield Stop()
+        return
+    if _Current.stop is not None:
+        yield _Current.stop
+        return
+    stop = _Current.stop = Stop()
+
+    def act() -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    with _handling(act):
+        try:
+            yield stop
+        finally:
+            _Current.stop = None
+    if stop.is_set() and not stop.heeded:
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """`stop_signals` raise KeyboardInterrupt, as Ctrl-C does, wherever nothing else handles them."""
+
+    def act() -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    with _handling(act):
+        yield
+
+
+def interrupt_behind(error: BaseException) -> KeyboardInterrupt | None:
+    """The Ctrl-C behind an error, or None: code that cleans up after one may raise an error of its own."""
+    behind: BaseException | None = error
+    seen: set[int] = set()
+    while behind is not None and not isinstance(behind, KeyboardInterrupt):
+        if id(behind) in seen:  # ``raise error from error`` makes a circle
+            return None
+        seen.add(id(behind))
+        behind = behind.__cause__ or behind.__context__
+    return behind
+
+
+@contextmanager
+def _handling(act: Callable[[], None]) -> Iterator[None]:
+    """Call ``act`` at every signal, except at one that is repeated at once."""
+
+    def handle(number: int, frame: Any) -> None:
+        now = time.monotonic()
+        if now - _Current.last >= REPEAT:
+            _Current.last = now
+            act()
+
+    if _Current.depth == 0:
+        _Current.last = -math.inf
+    previous = {number: signal.signal(number, handle) for number in stop_signals()}
+    _Current.depth += 1
+    try:
+        yield
+    finally:
+        _Current.depth -= 1
+        for number, before in previous.items():
+            signal.signal(number, before)

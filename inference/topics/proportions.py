@@ -1,0 +1,24 @@
+"""The view of token latents (`inference.predictions.views`): rows report topic proportions in place of class probabilities."""
+
+from typing import Any
+
+from inference.predictions.new_rows import rows_of_their_own
+from inference.predictions.views import View, row_lines
+from inference.topics.stability import disagreement
+from models.algebra import row_name
+from models.base import Model
+
+
+def why_no_labels(model: Model) -> str:
+    """Why nothing foretells the label of a document: it has a share of every topic."""
+    assert model.algebra is not None
+    return f"{model.name}: a {row_name(model)} has {model.algebra.structure.local[0]} of its own and is of no one class"
+
+
+def doubts(source: Any) -> list[str]:
+    """A warning about the topics on which the chains disagree, if any."""
+    found = disagreement(source)
+    return [found] if found else []
+
+
+VIEW = View(rows_of_their_own, row_lines, why_no_labels=why_no_labels, doubts=doubts)

@@ -1,0 +1,64 @@
+"""Columns beside the modelled ones: weights of the rows, and names that a result keeps beside its rows."""
+
+from typing import Any
+
+import numpy as np
+
+from models.data.columns import categories_of, cells_of
+from models.data.table import BOOLEAN, Data, ZooError, is_sparse, is_table, keep_columns
+
+EXACT = 2**53  # whole numbers up to here are floats without loss
+TAKEN = {"row", "column", "chain", "draw", "class", "component", "state", "factor", "topic", "start", "read", "note", "level"}
+
+
+def weighted(data: Data, column: str) -> Data:
+    """Take a column of numbers out of the table as the weights of its rows; raises `ZooError` for the first that is none."""
+    place = _place(data, column, "weight")
+    values, levels = data.x[:, place], categories_of(data)[place]
+    if levels and levels != BOOLEAN:
+        raise ZooError(f"{data.name}: the weights in column {column!r} are words ({', '.join(levels[:3])}); give numbers")
+    wrong = ~(np.isfinite(values) & (values >= 0))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        what = "is missing" if np.isnan(values[row]) else f"is {values[row]:.15g}"
+        raise ZooError(f"{data.name}: column {column!r}, row {row + 1}: the weight {what}; give a number of at least 0")
+    if not values.any():
+        raise ZooError(f"{data.name}: all weights in column {column!r} are 0")
+    kept = keep_columns(data, [d for d in range(len(data.columns)) if d != place])
+    return kept._replace(weight=values, notes=tuple(note for note in data.notes if note.column != column))
+
+
+def with_kept(data: Data, columns: list[str]) -> Data:
+    """Keep columns that are not modelled beside the rows; raises `ZooError` for a name that none can hold."""
+    for column in columns:
+        if column in TAKEN or "/" in column or not column:
+            raise ZooError(f"keep: a result cannot hold a column named {column!r}; rename the column in the table")
+    found = [(column, cells_of(data, column)) for column in columns]
+    if absent := [column for column, cells in found if cells is None]:
+        raise ZooError(f"{data.name} has no column {absent[0]!r} to keep; its columns are {', '.join(data.columns)}")
+    return data._replace(beside=tuple((column, _plain(cells)) for column, cells in found))
+
+
+def _plain(cells: Any) -> np.ndarray:
+    """Names as text, and numbers as numbers if no cell is a word and no digit is lost: what netCDF can store."""
+    filled = [cell for cell in cells if cell is not None]
+    if not all(isinstance(cell, int | float | np.integer | np.floating) for cell in filled):
+        return _as_text(cells)
+    if any(abs(cell) > EXACT for cell in filled):  # identifiers: a float would make one of two
+        return _as_text(cells)
+    values = np.array([np.nan if cell is None else cell for cell in cells], dtype=np.float64)
+    return values.astype(np.int64) if np.isfinite(values).all() and (values == np.floor(values)).all() else values
+
+
+def _as_text(cells: Any) -> np.ndarray:
+    return np.array(["" if cell is None else str(cell) for cell in cells], dtype=str)
+
+
+def _place(data: Data, column: str, option: str) -> int:
+    if not is_table(data) or is_sparse(data.x):
+        raise ZooError(f"{data.name} is not a table, so it has no column {option}={column!r}")
+    if column not in data.columns:
+        raise ZooError(f"{data.name} has no column {column!r} ({option}); its columns are {', '.join(data.columns)}")
+    if len(data.columns) == 1:
+        raise ZooError(f"{data.name} has no other column than {column!r} ({option})")
+    return data.columns.index(column)

@@ -1,0 +1,294 @@
+"""Kinds of columns: from the user, from the rules of `models.data.column_kinds`, and for new rows from a model's layout.
+
+A model with columns of several kinds calls `typed`, keeps the `layout`, and reads new rows with `as_typed`. Models of numbers,
+such as `models.gmm`, do not apply the rules: they use every numeric column, including those that the rules would take for codes
+or identifiers. What the user says about a column (``types``, ``columns``, ``drop_constant``) holds for every model.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from models.data.column_kinds import LEFT_OUT, TYPES, Verdict, verdict
+from models.data.documents import Sequences
+from models.data.missing_spellings import number_of
+from models.data.table import BOOLEAN, Data, Note, ZooError, is_sparse, is_table, keep_columns
+
+
+class Layout(NamedTuple):
+    """The columns as a model reads them. Hashable, as it holds only names."""
+
+    columns: tuple[str, ...]
+    kinds: tuple[str, ...]
+    categories: tuple[tuple[str, ...], ...]  # levels of each column, () for numbers and counts
+    notes: tuple[Note, ...] = ()  # on all columns of the table that the model was built from, without cells
+
+
+class Reading(NamedTuple):
+    """One column converted to its kind: numbers, or codes into levels."""
+
+    values: np.ndarray  # (N,)
+    levels: tuple[str, ...]
+    verdict: Verdict
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Kinds given by the user
+
+
+def checked_types(types: Any, label: str | None) -> tuple[dict[str, str], str | None]:
+    """(column -> one of `TYPES`, the label); ``types={"kind": "label"}`` is ``label="kind"``. Raises `ZooError`."""
+    if types is not None and not isinstance(types, Mapping):
+        raise ZooError(f"types={types!r}: expected a kind per column, such as {{'year': 'category'}}")
+    said = {str(column): str(kind) for column, kind in (types or {}).items()}
+    for column, kind in said.items():
+        if kind not in TYPES:
+            raise ZooError(f"types: {kind!r} for column {column!r} is not one of {', '.join(TYPES)}")
+    labels = {column for column, kind in said.items() if kind == "label"} | ({label} if label is not None else set())
+    if len(labels) > 1:
+        raise ZooError(f"several columns are named as the label: {', '.join(sorted(labels))}")
+    if label is not None and said.get(label, "label") != "label":
+        raise ZooError(f"column {label!r} is the label, so it cannot have type {said[label]}")
+    return said, next(iter(labels), None)
+
+
+def with_types(data: Data, types: Mapping[str, str], why: Mapping[str, str] | None = None) -> Data:
+    """Apply the user's kinds, with reasons for some; raises `ZooError` for an unknown column, or a cell not of its kind."""
+    said = {column: kind for column, kind in types.items() if kind != "label"}
+    if not said:
+        return data
+    _refuse_no_table(data)
+    for column in said:
+        if column not in data.columns:
+            raise ZooError(f"{data.name} has no column {column!r}; its columns are {', '.join(data.columns)}")
+    out = {"identifier": Verdict("identifier", "by data.types"), "ignore": Verdict("ignored", "by data.types")}
+    places = {data.columns.index(column): kind for column, kind in said.items() if kind not in out}
+    data = _with(data, {d: Reading(*_as_kind(data, d, kind), _said(data, d, kind, why)) for d, kind in places.items()})
+    return _without(data, {column: out[kind] for column, kind in said.items() if kind in out})
+
+
+def _said(data: Data, place: int, kind: str, why: Mapping[str, str] | None) -> Verdict:
+    return Verdict(kind, (why or {}).get(data.columns[place], "by you"))
+
+
+def as_label(data: Data, name: str) -> Data:
+    """Make a categorical column the label, replacing any other; raises `ZooError` if there is no such column."""
+    place = data.columns.index(name) if name in data.columns else -1
+    if place < 0 or not categories_of(data)[place]:
+        has = f"its label is {data.label!r}" if data.label is not None else "it has no label"
+        raise ZooError(f"{data.name} has no label {name!r}; {has}")
+    codes, levels = data.x[:, place], data.categories[place]
+    rest = keep_columns(data, [d for d in range(len(data.columns)) if d != place])
+    notes = tuple(note._replace(why="named by you") if note.column == name else note for note in data.notes)
+    labels = np.where(np.isnan(codes), -1, codes).astype(int)
+    return rest._replace(labels=labels, label=name, levels=levels, candidates=None, notes=notes)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Kinds by the rules
+
+
+def typed(data: Data) -> Data:
+    """Decide the kind of each column by the rules, unless the user has given it.
+
+    Categorical columns then hold codes. Columns that are left out are listed in ``notes`` with the reason. Raises `ZooError`
+    for documents, sparse counts, dates, and if no column is left.
+    """
+    _refuse_no_table(data)
+    if data.like is not None:
+        return as_typed(data, data.like)
+    kinds = data.kinds or ("",) * len(data.columns)
+    if all(kinds):
+        return data
+    levels = categories_of(data)
+    open_places = [d for d, kind in enumerate(kinds) if not kind]
+    found = {d: verdict(data.columns[d], data.x[:, d], levels[d]) for d in open_places}
+    for d, one in found.items():
+        if one.kind == "date":
+            raise ZooError(
+                f"{data.name}: column {data.columns[d]!r} holds dates ({one.why}); read them as numbers by "
+                f"data.dates.{data.columns[d]}=ymd, dmy or mdy, or say data.types.{data.columns[d]}=ignore or "
+                f"data.types.{data.columns[d]}=category"
+            )
+    out = {data.columns[d]: one for d, one in found.items() if one.kind in LEFT_OUT}
+    kept = {d: one for d, one in found.items() if one.kind not in LEFT_OUT}
+    data = _without(_with(data, {d: Reading(*_as_kind(data, d, one.kind), one) for d, one in kept.items()}), out)
+    if not data.columns:
+        reasons = ", ".join(f"{column}: {one.kind}" for column, one in out.items())
+        raise ZooError(f"{data.name} has no columns to model ({reasons}); set a kind with data.types.<column>=<kind>")
+    return data
+
+
+def doubted_identifiers(data: Data) -> list[str]:
+    """A warning for every column that a model of numbers takes as a number, though it may only name the rows."""
+    if not is_table(data) or is_sparse(data.x) or data.moments or data.starts is not None:
+        return []
+    kinds = data.kinds or ("",) * len(data.columns)
+    doubts = []
+    for place, (column, kind, levels) in enumerate(zip(data.columns, kinds, categories_of(data), strict=True)):
+        if kind or levels:
+            continue
+        found = verdict(column, data.x[:, place], ())
+        if found.kind == "identifier":
+            remedy = f"leave it out by data.types.{column}=identifier, or say data.types.{column}=number"
+            doubts.append(
+                f"column {column!r} may only name the rows ({found.why}), but the model takes it as a number: {remedy}"
+            )
+    return doubts
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# New rows for a model
+
+
+def layout(data: Data) -> Layout:
+    """The layout of a `typed` table, which a model keeps to read new rows."""
+    notes = tuple(note._replace(cells=None, spelled=()) for note in notes_of(data))
+    return Layout(data.columns, data.kinds, categories_of(data), notes)
+
+
+def as_typed(data: Data, like: Layout, unseen: str = "error") -> Data:
+    """Convert rows to the columns, kinds and level codes of ``like``; columns are matched by name.
+
+    Other columns are dropped. A level that ``like`` lacks is an error or, with ``unseen="missing"``, a missing cell. Raises
+    `ZooError` for an absent column, and for the first cell that is not of the kind of its column.
+    """
+    if unseen not in ("error", "missing"):
+        raise ZooError(f"unseen={unseen!r} is not one of error, missing")
+    _refuse_no_table(data)
+    if (data.columns, data.kinds, categories_of(data)) == like[:3]:
+        return data
+    absent = [column for column in like.columns if column not in data.columns]
+    if absent:
+        raise ZooError(f"{data.name} has no column {absent[0]!r}, which the model needs; it has {', '.join(data.columns)}")
+    places = [data.columns.index(column) for column in like.columns]
+    read = [
+        recoded(data, d, levels, ". Correct the cell, or leave it empty", unseen)
+        if kind == "category"
+        else _as_kind(data, d, kind)[0]
+        for d, kind, levels in zip(places, like.kinds, like.categories, strict=True)
+    ]
+    spelled = {note.column: note.spelled for note in data.notes}
+    notes = tuple(
+        note._replace(
+            spelled=spelled.get(note.column, ()), cells=cells_of(data, note.column) if note.kind in LEFT_OUT else None
+        )
+        for note in like.notes
+    )
+    categories = like.categories if any(like.categories) else ()
+    return data._replace(
+        x=np.column_stack(read), columns=like.columns, categories=categories, kinds=like.kinds, notes=notes, like=None
+    )
+
+
+def recoded(data: Data, place: int, levels: tuple[str, ...], remedy: str, unseen: str = "error") -> np.ndarray:
+    """(N,): the cells of one column as codes into ``levels``, matched by name; NaN for a missing cell.
+
+    An unknown level raises a `ZooError` whose message ends in ``remedy`` or, with ``unseen="missing"``, is a missing cell.
+    """
+    codes, own = _as_kind(data, place, "category")
+    known = {level: code for code, level in enumerate(levels)}
+    known |= {"0": 0, "1": 1} if levels == BOOLEAN else {}
+    found = _at(np.array([known.get(level, -1) for level in own], dtype=np.float64), codes)
+    if (found < 0).any() and unseen == "error":
+        row = int(np.flatnonzero(found < 0)[0])
+        raise ZooError(
+            f"{data.name}: column {data.columns[place]!r}, row {row + 1}: {own[int(codes[row])]!r} is a level unknown to "
+            f"the model, which has {', '.join(levels)}{remedy}"
+        )
+    return np.where(found < 0, np.nan, found)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Columns one by one
+
+
+def categories_of(data: Data) -> tuple[tuple[str, ...], ...]:
+    """The levels of each column, () for a column without levels."""
+    return data.categories or ((),) * len(data.columns)
+
+
+def notes_of(data: Data) -> tuple[Note, ...]:
+    """One note per column: those made by reading, and a plain note for every other column."""
+    kinds = data.kinds or ("",) * len(data.columns)
+    seen = {
+        column: kind or ("category" if levels else "number")
+        for column, kind, levels in zip(data.columns, kinds, categories_of(data), strict=True)
+    }
+    if data.label is not None:
+        seen.setdefault(data.label, "label")
+    known = [note for note in data.notes if note.kind in LEFT_OUT or note.column in seen]
+    rest = [Note(column, kind, "") for column, kind in seen.items() if column not in {note.column for note in known}]
+    return (*(note._replace(kind=seen.get(note.column, note.kind)) for note in known), *rest)
+
+
+def cells_of(data: Data, column: str) -> np.ndarray | None:
+    """(N,): names or numbers of a column, also if it was left out; None for a missing cell, or if there is no such column."""
+    if column not in data.columns:
+        return next((note.cells for note in data.notes if note.column == column), None)
+    place = data.columns.index(column)
+    values, levels = data.x[:, place], categories_of(data)[place]
+    named = _at(np.array(levels, dtype=object), values, None) if levels else values.astype(object)
+    named[np.isnan(values)] = None
+    return named
+
+
+def _at(table: np.ndarray, codes: np.ndarray, missing: Any = np.nan) -> np.ndarray:
+    """(N,): entries of ``table`` at codes, ``missing`` for a code that is NaN."""
+    return np.append(table, np.array([missing], dtype=table.dtype))[np.where(np.isnan(codes), -1, codes).astype(int)]
+
+
+def _as_kind(data: Data, place: int, kind: str) -> tuple[np.ndarray, tuple[str, ...]]:
+    """(values, levels) of a column read as ``kind``; raises `ZooError` for the first cell that is not of this kind."""
+    values, own = data.x[:, place], categories_of(data)[place]
+    filled = ~np.isnan(values)
+    if kind == "category":
+        if own:
+            return values, own
+        different, codes = np.unique(values[filled], return_inverse=True)
+        coded = np.full(len(values), np.nan)
+        coded[filled] = codes
+        return coded, tuple(f"{value:.15g}" for value in different)
+    numbers = _at(np.array([number_of(level) for level in own]), values) if own and own != BOOLEAN else values
+    _refuse_cells(data, place, np.isnan(numbers) & filled, "is not a number")
+    if kind == "count":
+        _refuse_cells(data, place, (numbers < 0) | (numbers != np.floor(numbers)) & filled, "is not a count")
+    return numbers, ()
+
+
+def _refuse_cells(data: Data, place: int, wrong: np.ndarray, what: str) -> None:
+    if wrong.any():
+        row, column = int(np.flatnonzero(wrong)[0]), data.columns[place]
+        own = categories_of(data)[place]
+        cell = repr(own[int(data.x[row, place])]) if own else f"{data.x[row, place]:.15g}"
+        raise ZooError(f"{data.name}: column {column!r}, row {row + 1}: {cell} {what}; correct the cell, or give another type")
+
+
+def _with(data: Data, readings: Mapping[int, Reading]) -> Data:
+    """Replace columns by their readings."""
+    if not readings:
+        return data
+    x, categories, kinds = data.x.copy(), list(categories_of(data)), list(data.kinds or ("",) * len(data.columns))
+    for place, reading in readings.items():
+        x[:, place], categories[place], kinds[place] = reading.values, reading.levels, reading.verdict.kind
+    said = {data.columns[place]: reading.verdict for place, reading in readings.items()}
+    notes = (n._replace(kind=said[n.column].kind, why=said[n.column].why) if n.column in said else n for n in notes_of(data))
+    named = tuple(categories) if any(categories) else ()
+    return data._replace(x=x, categories=named, kinds=tuple(kinds), notes=tuple(notes))
+
+
+def _without(data: Data, out: Mapping[str, Verdict]) -> Data:
+    """Drop columns; their cells are kept in the notes."""
+    if not out:
+        return data
+    notes = [
+        n._replace(kind=out[n.column].kind, why=out[n.column].why, cells=cells_of(data, n.column)) if n.column in out else n
+        for n in notes_of(data)
+    ]
+    return keep_columns(data, [d for d, c in enumerate(data.columns) if c not in out])._replace(notes=tuple(notes))
+
+
+def _refuse_no_table(data: Data) -> None:
+    if isinstance(data.x, Sequences) or is_sparse(data.x):
+        raise ZooError(f"{data.name} holds documents or sparse counts, which have no columns of different kinds")

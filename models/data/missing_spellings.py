@@ -1,0 +1,292 @@
+"""Parsing the cells of a column: which are missing, which are numbers, and what the levels are called.
+
+A cell is **missing** if it is empty, or if its text, stripped of white space, is one of
+
+| spelling | where |
+|---|---|
+| ``?`` | everywhere |
+| ``NA  N/A  n/a  NaN  nan  null  NULL  None  <NA>  #N/A`` … of pandas | in text files; elsewhere in numeric columns |
+| ``-  --  –  .  ..  *  na  n.a.  missing  unknown`` in any case | in numeric columns |
+
+Texts that may be real levels, such as "-" for a rhesus factor or "unknown" in a questionnaire, are levels in a column that has
+other words. ``missing=[unknown, -99]`` adds spellings for all columns; with ``missing=[]`` only empty cells are missing.
+
+A column holds **numbers** if all other cells are numbers, and **levels** if at least half of them are not. In between, the
+cells that are not numbers are taken for mistakes, and an error names the first one. An error also names the first number with
+marks, such as 1,5 or 1.234.567 or 12 %.
+
+The name of a level is the text of the cell, stripped of white space. Whole numbers have no decimal point (1.0 is 1). Levels are
+sorted, numbers by size before words. A pandas Categorical declares its levels: they keep their order, and levels without rows
+are kept too, so that the prior gives them probability.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from models.data.table import BOOLEAN, ZooError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MISSING = ("?",)
+PANDAS = (
+    "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN",
+    "None", "n/a", "nan", "null",
+)  # fmt: skip
+AMONG_NUMBERS = ("-", "--", "–", "—", ".", "..", "...", "*", "na", "n.a.", "missing", "unknown")
+DOUBTFUL = tuple(sorted({*AMONG_NUMBERS, *map(str.lower, PANDAS)}))  # in lower case
+MARKS = {"comma": ",", "semicolon": ";", "tab": "\t", "point": ".", "space": " ", "apostrophe": "'", "bar": "|", "none": ""}
+NEARLY = 0.9  # share of marked numbers from which a column is taken for numbers written with marks
+
+# Notations of numbers that cannot be parsed, and the remedy.
+WRITTEN = (
+    (re.compile(r"[+-]?(\d*,\d+|\d{1,3}(,\d{3})+(\.\d+)?)"), "data.decimal=comma if 1,5 means 1.5, or data.thousands=comma"),
+    (re.compile(r"[+-]?\d{1,3}(\.\d{3})+(,\d+)?"), "data.thousands=point, and data.decimal=comma"),
+    (re.compile(r"[+-]?\d{1,3}([ \u00a0\u202f]\d{3})+([.,]\d+)?"), "data.thousands=space"),
+    (re.compile(r"[+-]?\d{1,3}('\d{3})+(\.\d+)?"), "data.thousands=apostrophe"),
+    (re.compile(r"[+-]?([€$£] ?[\d.,]+|[\d.,]+ ?[%€$£])"), "data.units.<column>=<sign>, such as %"),
+)
+
+
+class Style(NamedTuple):
+    """How a source writes its cells; `style_of` builds it from the options of a user."""
+
+    words: tuple[str, ...] = MISSING  # spellings of a missing cell, in addition to the empty cell
+    among_numbers: tuple[str, ...] = DOUBTFUL
+    separator: str | None = None  # between the columns of a text file; default: a comma, in .tsv a tab
+    decimal: str = "."
+    thousands: str = ""
+    encoding: str = "utf-8"  # of a text file
+
+
+class ParsedColumn(NamedTuple):
+    """A parsed column: numbers, or codes into levels, NaN for a missing cell; and the spellings of missing cells."""
+
+    values: np.ndarray  # (N,)
+    levels: tuple[str, ...] = ()
+    spelled: tuple[tuple[str, int], ...] = ()  # spelling of a missing cell, and how often it occurs
+
+
+class Words(NamedTuple):
+    """A column as indices into its distinct words, −1 for an empty cell."""
+
+    places: np.ndarray  # (N,)
+    names: np.ndarray  # (words,): distinct texts
+
+    def cells(self, chosen: np.ndarray) -> np.ndarray:
+        """(N,): which cells hold a word that is ``chosen``, a mask of the words."""
+        return np.append(chosen, False)[self.places]
+
+    def values(self, values: np.ndarray) -> np.ndarray:
+        """(N,): map one number per word to the cells, NaN for an empty cell."""
+        return np.append(values.astype(np.float64), np.nan)[self.places]
+
+
+OPTIONS = ("missing", "separator", "decimal", "thousands", "encoding")
+
+
+def style_of(options: Mapping[str, Any], plain: bool) -> Style:
+    """Build a `Style` from options of `load_data`; ``plain``: for a text file. Raises `ZooError` for unknown ones."""
+    unknown = sorted(set(options) - set(OPTIONS))
+    if unknown:
+        takes = "label, labels, columns, keep, types, units, dates, merge, weight, drop_constant, threshold, text, unit, format"
+        raise ZooError(f"unknown data option {unknown[0]!r}: the options of a table are {takes}, {', '.join(OPTIONS)}")
+    given = {name: value for name, value in options.items() if value is not None}
+    missing = given.pop("missing", None)
+    encoding = _encoding(given.pop("encoding", "utf-8"))
+    for name, value in given.items():
+        mark = MARKS.get(value, value) if isinstance(value, str) else None
+        if mark is None or len(mark) > 1 or (not mark and name != "thousands"):
+            raise ZooError(f"{name}={value!r} is neither one character nor one of {', '.join(MARKS)}")
+        given[name] = mark
+    usual = (*MISSING, *PANDAS) if plain else MISSING
+    if missing is None:
+        return Style(words=usual, encoding=encoding, **given)
+    added = missing if isinstance(missing, list | tuple | set) else [missing]
+    if not added:
+        return Style(words=(), among_numbers=(), encoding=encoding, **given)
+    return Style(words=(*usual, *("null" if word is None else cell_name(word) for word in added)), encoding=encoding, **given)
+
+
+def _encoding(name: Any) -> str:
+    """The name of an encoding that Python knows; raises `ZooError`."""
+    try:
+        return codecs.lookup(name).name
+    except (LookupError, TypeError, ValueError) as error:
+        raise ZooError(f"encoding={name!r} is not the name of an encoding, such as utf-8 or cp1252") from error
+
+
+def read_cells(column: pd.Series[Any], title: str, style: Style, kind: str = "") -> ParsedColumn:
+    """Parse one column of the table ``title``; with ``kind="category"`` every cell is a level.
+
+    With ``kind`` number or count, words for a missing cell among numbers are missing, even if no cell holds a number.
+
+    Raises `ZooError` naming column, row and value for dates, nested cells, and words among numbers.
+    """
+    import pandas as pd
+
+    _refuse_others(column, title)
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return _levels(_words_of(column), style, [cell_name(level) for level in column.dtype.categories])
+    if pd.api.types.is_bool_dtype(column) or pd.api.types.infer_dtype(column, skipna=True) == "boolean":
+        values = column.astype(object).where(column.notna(), np.nan).to_numpy(dtype=np.float64)
+        return ParsedColumn(values, BOOLEAN, _counted({}, np.isnan(values)))
+    if pd.api.types.is_numeric_dtype(column) and kind != "category":
+        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        return _numbers(values, style, {}, np.isnan(values))
+    words = _words_of(column)
+    if kind == "category":
+        return _levels(words, style)
+    return _text(words, title, str(column.name), style, numeric=kind in ("number", "count"))
+
+
+def label_cells(column: pd.Series[Any], style: Style) -> pd.Series[Any]:
+    """Parse a label column: None for a missing cell; numbers if all others are numbers."""
+    import pandas as pd
+
+    if isinstance(column.dtype, pd.CategoricalDtype) or pd.api.types.is_numeric_dtype(column):
+        return column
+    words = _words_of(column)
+    gone = words.cells(np.isin(words.names, ("", *style.words)))
+    kept = column.astype(object).reset_index(drop=True).mask(gone, None)
+    numbers = pd.to_numeric(kept, errors="coerce")
+    return numbers if gone.any() and numbers.notna().equals(kept.notna()) else kept
+
+
+def cell_name(cell: Any) -> str:
+    """The text of a cell, as the name of a level."""
+    if isinstance(cell, float | np.floating):
+        return f"{cell:.15g}"
+    text = str(cell).replace("\0", "").strip()  # netCDF cannot store null characters
+    return text.partition(".")[0] if re.fullmatch(r"[+-]?(0|[1-9]\d*)\.0+", text) else text
+
+
+def _words_of(column: pd.Series[Any]) -> Words:
+    import pandas as pd
+
+    places, found = pd.factorize(column.astype(object) if column.dtype == object else column)
+    return Words(np.asarray(places), np.array([cell_name(word) for word in found], dtype=object))
+
+
+def _counted(spelled: Mapping[str, int], empty: np.ndarray) -> tuple[tuple[str, int], ...]:
+    """Spellings and how often they occur, most frequent first; ``empty`` (N,) marks cells without text."""
+    counts = Counter(spelled) + Counter({"": int(empty.sum())})
+    return tuple((word or "empty", count) for word, count in counts.most_common())
+
+
+def _spelled(words: Words, gone: np.ndarray) -> Counter[str]:
+    """How often each word of the mask ``gone`` occurs in the column."""
+    counts = np.bincount(words.places[words.places >= 0], minlength=len(words.names))
+    found: Counter[str] = Counter()
+    for word, count in zip(words.names[gone], counts[gone], strict=True):
+        found[word] += int(count)
+    return found
+
+
+def _numbers(values: np.ndarray, style: Style, spelled: Mapping[str, int], empty: np.ndarray) -> ParsedColumn:
+    """Numbers, with NaN for numbers that spell a missing cell."""
+    found = dict(spelled)
+    for word in style.words:
+        gone = values == number_of(word)
+        if gone.any():
+            values, found[word] = np.where(gone, np.nan, values), int(gone.sum())
+    return ParsedColumn(values, (), _counted(found, empty))
+
+
+def number_of(word: str) -> float:
+    """Parse a number; NaN if the text is not one."""
+    try:
+        return float(word)
+    except ValueError:
+        return np.nan
+
+
+def _text(words: Words, title: str, name: str, style: Style, numeric: bool = False) -> ParsedColumn:
+    """Parse words as numbers or as levels; raises `ZooError` for a mistake among numbers. ``numeric``: they are declared."""
+    import pandas as pd
+
+    gone = np.isin(words.names, ("", *style.words))
+    plain = [word.replace(style.thousands, "").replace(style.decimal, ".") for word in words.names]
+    numbers = pd.to_numeric(pd.Series(plain, dtype=object), errors="coerce").to_numpy(dtype=np.float64)
+    numbers = np.where(gone, np.nan, numbers)
+    soft = np.isnan(numbers) & ~gone & np.isin([word.lower() for word in words.names], style.among_numbers)
+    slips = np.isnan(numbers) & ~gone & ~soft
+    if not slips.any() and (numeric or not np.isnan(numbers).all()):
+        return _numbers(words.values(numbers), style, _spelled(words, gone | soft), words.places < 0)
+    if slips.any():
+        _refuse_slips(words, slips, ~np.isnan(numbers), title, name)
+    return _levels(words, style)
+
+
+def _refuse_slips(words: Words, slips: np.ndarray, numbers: np.ndarray, title: str, name: str) -> None:
+    """Raise `ZooError` if the ``slips`` are marked numbers, or fewer than the ``numbers``. Both are masks of the words."""
+    bad, good = words.cells(slips).sum(), words.cells(numbers).sum()
+    written = np.array([any(form.fullmatch(word) for form, _ in WRITTEN) for word in words.names]) & slips
+    marked = words.cells(written).sum()
+    as_levels = f"data.types.{name}=category"
+    if marked >= NEARLY * bad and marked + good >= NEARLY * (bad + good):
+        row = int(np.flatnonzero(words.cells(written))[0])
+        word = words.names[words.places[row]]
+        remedy = next(remedy for form, remedy in WRITTEN if form.fullmatch(word))
+        raise ZooError(
+            f"{title}: column {name!r}, row {row + 1}: {word!r} is a number written with a mark: {remedy}; if these are "
+            f"levels, use {as_levels}"
+        )
+    if bad < good:
+        row = int(np.flatnonzero(words.cells(slips))[0])
+        word = words.names[words.places[row]]
+        raise ZooError(
+            f"{title}: column {name!r}, row {row + 1}: {word!r} is not a number; correct the cell, or declare it missing "
+            f"(data.missing=[{word}]) or the column categorical ({as_levels})"
+        )
+
+
+def _levels(words: Words, style: Style, order: list[str] | None = None) -> ParsedColumn:
+    """Codes into the levels that occur or, if ``order`` declares them, into all declared levels."""
+    gone = np.isin(words.names, ("", *style.words))
+    names = words.names
+    levels: tuple[str, ...]
+    if order is None and {word.lower() for word in names[~gone]} in ({"true"}, {"false"}, {"true", "false"}):
+        names, levels = np.array([word.capitalize() for word in names], dtype=object), BOOLEAN
+    else:
+        named = sorted(set(names[~gone]), key=_by_size) if order is None else order
+        levels = tuple(name for name in dict.fromkeys(named) if name not in ("", *style.words))
+    codes = {level: code for code, level in enumerate(levels)}
+    values = np.array([codes.get(name, np.nan) for name in names], dtype=np.float64)
+    return ParsedColumn(words.values(np.where(gone, np.nan, values)), levels, _counted(_spelled(words, gone), words.places < 0))
+
+
+def _by_size(name: str) -> tuple[bool, float, str]:
+    """Numbers first, by size, then words."""
+    number = number_of(name)
+    return np.isnan(number), 0.0 if np.isnan(number) else number, name
+
+
+def _refuse_others(column: pd.Series[Any], title: str) -> None:
+    """Raise `ZooError` for dates, complex numbers, and cells with several values."""
+    import pandas as pd
+
+    leave = f"leave the column out (data.types.{column.name}=ignore)"
+    what = pd.api.types.infer_dtype(column, skipna=True)
+    if what in ("datetime64", "datetime", "date", "timedelta64", "timedelta", "time", "period", "interval"):
+        raise ZooError(
+            f"{title}: column {column.name!r} holds dates or times; turn them into numbers (dates by "
+            f"data.dates.{column.name}=ymd), or {leave}"
+        )
+    if what == "complex":
+        raise ZooError(f"{title}: column {column.name!r} holds complex numbers; make one column per part, or {leave}")
+    if column.dtype != object:
+        return
+    several = next((row for row, cell in enumerate(column) if isinstance(cell, list | tuple | dict | set | np.ndarray)), None)
+    if several is not None:
+        raise ZooError(
+            f"{title}: column {column.name!r}, row {several + 1}: the cell holds several values; make one column for each, "
+            f"or {leave}"
+        )

@@ -1,0 +1,86 @@
+"""Problems of columns of words: several spellings of one level, and levels that may be missing cells."""
+
+import re
+import unicodedata
+
+import numpy as np
+
+from models.data.missing_spellings import DOUBTFUL
+from models.inspection.problem import Problem, Remedy, Written, in_words
+
+WORDS = ("not known", "not available", "not stated", "no answer", "don't know", "dont know", "unk", "n.k.")
+MAY_BE_MISSING = {*DOUBTFUL, *WORDS} - {"none"}  # none may well be an answer
+SHORT = 3  # letters up to which a level may be an abbreviation
+ROMAN = re.compile(r"[ivxlc]+")
+
+
+def level_problems(column: Written) -> list[Problem]:
+    """Levels that may be missing cells, and several spellings of one level."""
+    doubtful = np.array([_may_be_missing(word, column.words) for word in column.words], dtype=bool)
+    found = []
+    gone = column.of(doubtful)
+    if gone.total and gone.total < column.total:
+        listed = ", ".join(f"'{word}'" for word in gone.words)
+        what = f"{listed} may be a missing cell: {in_words(gone.total)}, the first in row {gone.rows.min() + 1}"
+        advice = "count it as missing in all columns; leave this out if it is an answer"
+        found.append(Problem(what, (Remedy("missing", list(gone.words)),), advice, column.column))
+    merged = variants(column.of(~doubtful))
+    if merged:
+        listed = "; ".join(f"{', '.join(_of(merged, level))} → {level}" for level in dict.fromkeys(merged.values()))
+        what = f"levels that may be the same: {listed}"
+        advice = "merge them; leave this out if they differ"
+        found.append(Problem(what, (Remedy("merge", merged, column.column),), advice, column.column))
+    return found
+
+
+def _of(merged: dict[str, str], level: str) -> list[str]:
+    return [word for word, to in merged.items() if to == level]
+
+
+def _may_be_missing(word: str, words: tuple[str, ...]) -> bool:
+    if word == "-" and "+" in words:
+        return False
+    lower = word.lower()
+    return lower in MAY_BE_MISSING and (len(word) > SHORT or word in (lower, word.upper()))  # Na is sodium
+
+
+def variants(column: Written) -> dict[str, str]:
+    """Spelling -> the most frequent spelling of the same level, for levels with several.
+
+    >>> import numpy as np
+    >>> variants(Written("sex", ("F", "f", "female", "M"), np.array([5, 1, 2, 4]), np.arange(4)))
+    {'f': 'F', 'female': 'F'}
+    """
+    if len(column.words) == column.total or len(column.words) < 2:  # names of rows
+        return {}
+    keys = [_key(word) for word in column.words]
+    if set(keys) <= {"true", "false"}:  # read as such
+        return {}
+    full = {key: _full(key, set(keys)) for key in keys}
+    groups: dict[str, list[int]] = {}
+    for place, key in enumerate(keys):
+        groups.setdefault(full[key], []).append(place)
+    merged: dict[str, str] = {}
+    for places in groups.values():
+        level = max(places, key=lambda place: (column.counts[place], -place))
+        merged |= {column.words[place]: column.words[level] for place in places if place != level}
+    return merged
+
+
+def _key(word: str) -> str:
+    """A word without what spellings differ in: case, accents, white space and hyphens between words, a full stop at the end."""
+    if len(word) == 2 and word[0].lower() == word[1].lower():  # the genotypes AA, Aa and aa differ
+        return word
+    plain = "".join(c for c in unicodedata.normalize("NFKD", word.casefold()) if not unicodedata.combining(c))
+    return re.sub(r"(?<=\w\w)\.$", "", re.sub(r"(?<=\w)[\s_-]+(?=\w)", " ", plain))
+
+
+def _full(key: str, keys: set[str]) -> str:
+    """The only longer word that a short one abbreviates: ``female`` for ``f``; otherwise the word itself."""
+    if len(key) > SHORT or not key.isalpha():
+        return key
+    longer = [other for other in keys if other != key and other.startswith(key)]
+    word = longer[0] if len(longer) == 1 else ""
+    if not word.isalpha() or (len(word) < 3 and word != "no") or ROMAN.fullmatch(word) or 2 * len(key) > len(word) + 1:
+        return key
+    return word

@@ -1,0 +1,111 @@
+"""Marks in numbers, decided for the whole table: decimal commas, and marks between thousands."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from models.inspection.problem import Problem, Remedy, Written
+from models.reading.dates import ORDERS, days
+from models.reading.units import quantity
+
+POINT, COMMA = re.compile(r"[+-]?\d*\.\d+"), re.compile(r"[+-]?\d*,\d+")
+EITHER = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # 1,234 may be 1234 or 1.234
+GROUPS = {  # the mark between thousands -> numbers that must be written with it
+    "comma": re.compile(r"[+-]?\d{1,3}(,\d{3})+\.\d+|[+-]?\d{1,3}(,\d{3}){2,}"),
+    "point": re.compile(r"[+-]?\d{1,3}(\.\d{3})+,\d+|[+-]?\d{1,3}(\.\d{3}){2,}"),
+    "space": re.compile(r"[+-]?\d{1,3}([ \u00a0\u202f]\d{3})+([.,]\d+)?"),
+    "apostrophe": re.compile(r"[+-]?\d{1,3}('\d{3})+([.,]\d+)?"),
+}
+MIXED = "correct the table: one mark cannot mean both"
+
+
+def mark_problems(columns: Sequence[Written], options: Mapping[str, Any]) -> list[Problem]:
+    """Problems of decimal commas and thousands, unless the user has declared marks."""
+    if options.get("decimal") is not None or options.get("thousands") is not None:
+        return []
+    numbers = [(column, _numbers(column)) for column in columns]
+    numbers = [(column, found) for column, found in numbers if found]
+    grouped = {mark: _with(numbers, form) for mark, form in GROUPS.items()}
+    inner = {"point": r"\.", "comma": ",", "space": "[ \u00a0\u202f]", "apostrophe": "'"}
+    commas = _with(numbers, COMMA, but=EITHER, groups=GROUPS["comma"])
+    commas |= {
+        c: w
+        for mark in ("point", "space", "apostrophe")
+        for c, w in _with(numbers, re.compile(rf"[+-]?\d{{1,3}}({inner[mark]}\d{{3}})+,\d+")).items()
+    }
+    points = _with(numbers, POINT, groups=GROUPS["point"])
+    either = _with(numbers, EITHER)
+    return _decided(grouped, commas, points, either, options)
+
+
+def _decided(
+    grouped: dict[str, dict[str, str]],
+    commas: dict[str, str],
+    points: dict[str, str],
+    either: dict[str, str],
+    options: Mapping[str, Any],
+) -> list[Problem]:
+    """The mark of thousands and the decimal mark that read most; every column maps to an example."""
+    found: list[Problem] = []
+    thousands = max(grouped, key=lambda mark: len(grouped[mark]))
+    doubt = ""
+    if not any(grouped.values()):
+        thousands = ""
+    if either and not commas and thousands in ("", "comma"):
+        as_decimal = options.get("separator") in ("semicolon", ";") and not points and not thousands
+        doubt = f"{next(iter(either.values()))} may also mean {'thousands' if as_decimal else 'a decimal comma'}"
+        if as_decimal:
+            commas = either
+        else:
+            thousands, grouped = "comma", grouped | {"comma": either | grouped["comma"]}
+    elif either and thousands != "comma":
+        commas = commas | {column: word for column, word in either.items() if column not in commas}
+    if commas and thousands == "comma":
+        clash = ", ".join([*list(commas.values())[:1], *list(grouped["comma"].values())[:1]])
+        return [Problem(f"commas are decimal in some numbers and mark thousands in others: {clash}", (), MIXED)]
+    if thousands == "point" and (mixed := {c: w for c, w in points.items() if not re.fullmatch(r"[+-]?\d{1,3}\.\d{3}", w)}):
+        both = ", ".join([next(iter(mixed.values())), next(iter(grouped["point"].values()))])
+        return [Problem(f"points are decimal in some numbers and mark thousands in others: {both}", (), MIXED)]
+    if commas:
+        found.append(Problem(f"decimal commas in {_listed(commas)}", (Remedy("decimal", "comma"),), "" if thousands else doubt))
+    if thousands:
+        said = f"numbers with a {thousands} between thousands in {_listed(grouped[thousands])}"
+        found.append(Problem(said, (Remedy("thousands", thousands),), doubt))
+    others = [mark for mark in grouped if grouped[mark] and mark != thousands]
+    found += [
+        Problem(f"numbers with a {mark} between thousands, too, in {_listed(grouped[mark])}", (), MIXED) for mark in others
+    ]
+    return found
+
+
+def _listed(columns: dict[str, str]) -> str:
+    """Columns with an example."""
+    names = list(columns)
+    some = ", ".join(names[:6]) + (f" and {len(names) - 6} more columns" if len(names) > 6 else "")
+    return f"{some} (such as {columns[names[0]]})"
+
+
+def _numbers(column: Written) -> list[str]:
+    """The numbers among the words, if most words are numbers, perhaps with units; dates are not."""
+    split = [quantity(word) for word in column.words]
+    found = [one.number for word, one in zip(column.words, split, strict=True) if one is not None and not _is_date(word)]
+    return found if 2 * len(found) > len(column.words) else []
+
+
+def _is_date(word: str) -> bool:
+    return any(days(word, order) is not None for order in ORDERS)
+
+
+def _with(
+    numbers: list[tuple[Written, list[str]]],
+    form: re.Pattern[str],
+    but: re.Pattern[str] | None = None,
+    groups: re.Pattern[str] | None = None,
+) -> dict[str, str]:
+    """Column -> its first number of this form, and not of the other forms."""
+    found = {}
+    for column, words in numbers:
+        fits = (w for w in words if form.fullmatch(w) and not any(f is not None and f.fullmatch(w) for f in (but, groups)))
+        if (first := next(fits, None)) is not None:
+            found[column.column] = first
+    return found

@@ -1,0 +1,160 @@
+"""Problems of columns of numbers: dates, units, cells that are no numbers, codes that stand for missing cells."""
+
+from collections import Counter
+
+import numpy as np
+
+from models.data.missing_spellings import Style
+from models.inspection.problem import Problem, Remedy, Written, in_words
+from models.reading.dates import ORDERS, days
+from models.reading.repairs import SINCE, is_missing, parsed
+from models.reading.units import KINDS, convertible, known, quantity
+
+MOST = 0.8  # share of dates from which a column holds dates
+ALIKE = 0.9  # share of one unit that the zoo does not know, from which it is a unit
+STAND_INS = (-9, -99, -999, -9999, 99, 999, 9999)  # numbers that often stand for a missing cell
+CORRECT = "or correct the cells"
+
+
+def number_problems(column: Written, style: Style) -> list[Problem] | None:
+    """Problems of a column of dates or numbers; None if most of its cells are words."""
+    filled = column.of(np.array([not is_missing(word, style) for word in column.words], dtype=bool))
+    if not filled.total:
+        return []
+    if (found := _dates(filled)) is not None:
+        return found
+    split = [quantity(word) for word in filled.words]
+    values = np.array([np.nan if one is None else parsed(one.number, style) for one in split])
+    units = np.array(
+        ["" if one is None or np.isnan(value) else one.unit for one, value in zip(split, values, strict=True)], dtype=object
+    )
+    number = ~np.isnan(values)
+    if 2 * filled.of(number).total <= filled.total:
+        return None
+    if (units != "").any():
+        main = _main_unit(filled, units)
+        if main is not None:
+            return _units(filled, units, number, main)
+        number &= units == ""
+        if 2 * filled.of(number).total <= filled.total:
+            return None
+    return [*_slips(filled, ~number), *_zeros(filled)]
+
+
+def _dates(column: Written) -> list[Problem] | None:
+    """The order in which most cells are dates; None if the column does not hold dates."""
+    fits = {order: np.array([days(word, order) is not None for word in column.words]) for order in ORDERS}
+    totals = {order: column.of(fit).total for order, fit in fits.items()}
+    best = max(totals, key=lambda order: totals[order])
+    any_order = np.any(list(fits.values()), axis=0)
+    if column.of(any_order).total < MOST * column.total:
+        return None
+    name, equal = column.column, [order for order in ORDERS if totals[order] == totals[best] and order != best]
+    # Where every cell has its year in front or its month by name, all orders are the same.
+    same = all((fits[order] == fits[best]).all() for order in ORDERS) and all(
+        len({days(word, order) for order in ORDERS}) == 1 for word, fit in zip(column.words, fits[best], strict=True) if fit
+    )
+    how = f"read them as {SINCE}, {ORDERS[best]}"
+    if equal and not same:
+        how += f"; {', '.join(f'{order} ({ORDERS[order]})' for order in equal)} fits as well: which one is right?"
+    found = [Problem(f"dates: {column.examples}", (Remedy("dates", best, name),), how, name)]
+    other = column.of(any_order & ~fits[best])
+    if other.total:
+        what = f"{in_words(other.total, verb='is')} no date with the {ORDERS[best]}, but in another order: {other.examples}"
+        advice = f"count them as missing, {CORRECT}; others may be read in the wrong order, too"
+        found.append(Problem(what, (Remedy("missing", list(other.words)),), advice, name))
+    none = column.of(~any_order)
+    if none.total:
+        what = f"{in_words(none.total, verb='is')} no date: {none.examples}"
+        found.append(Problem(what, (Remedy("missing", list(none.words)),), f"count them as missing, {CORRECT}", name))
+    return found
+
+
+def _main_unit(column: Written, units: np.ndarray) -> str | None:
+    """The most frequent unit; None if what follows the numbers are no units."""
+    counts: Counter[str] = Counter()
+    for unit, count in zip(units, column.counts, strict=True):
+        if unit:
+            counts[known(unit)] += int(count)
+    main, most = counts.most_common(1)[0]
+    if any(main in kind for kind in KINDS) or main in "€$£¥":
+        return main
+    return main if len(main) > 1 and most >= ALIKE * sum(counts.values()) and 2 * most > column.total else None
+
+
+def _units(column: Written, units: np.ndarray, number: np.ndarray, main: str) -> list[Problem]:
+    """Numbers with units: which there are, and what has none."""
+    counts: Counter[str] = Counter()
+    for unit, count in zip(units[number], column.counts[number], strict=True):
+        counts[unit] += int(count)
+    bare = counts.pop("", 0)
+    listed = ", ".join(f"{unit} {count}" for unit, count in counts.most_common(6))
+    fits = np.array([not unit or convertible(unit, main) for unit in units])
+    converted = [unit for unit in counts if known(unit) != main and convertible(unit, main)]
+    advice = f"read them in {main}" + (f", with {', '.join(converted)} converted" if converted else "")
+    advice += f"; {in_words(bare)} without a unit would be in {main}" if bare else ""
+    name = column.column
+    found = [
+        Problem(
+            f"numbers with units ({listed}): {column.of(units != '').examples}", (Remedy("units", main, name),), advice, name
+        )
+    ]
+    return found + _slips(column, ~number | ~fits, f"a number in {main}")
+
+
+def _slips(column: Written, wrong: np.ndarray, what: str = "a number") -> list[Problem]:
+    """Cells that are not what most cells are."""
+    slips = column.of(wrong)
+    if not slips.total:
+        return []
+    name = column.column
+    limits = [word for word in slips.words if word[0] in "<>≤≥"]
+    advice = (
+        f"count {'it' if slips.total == 1 else 'them'} as missing, {CORRECT}, or take the column as data.types.{name}=category"
+    )
+    if limits:
+        advice += "; limits of detection are not missing at random, so the estimates will be biased"
+    said = f"{in_words(slips.total, verb='is')} not {what}: {slips.examples}"
+    return [Problem(said, (Remedy("missing", list(slips.words)),), advice, name)]
+
+
+def _zeros(column: Written) -> list[Problem]:
+    """Codes of equal length such as 007, which are no numbers."""
+    lengths = {len(word) for word in column.words}
+    if len(lengths) != 1 or min(lengths) < 2 or not all(word.isdigit() for word in column.words):
+        return []
+    if not any(word.startswith("0") for word in column.words):
+        return []
+    kind = "identifier" if len(column.words) == column.total else "category"
+    what = f"codes with zeros in front would be read as numbers: {column.examples}"
+    return [Problem(what, (Remedy("types", kind, column.column),), f"take the column as {kind}", column.column)]
+
+
+def stand_ins(columns: dict[str, np.ndarray]) -> list[Problem]:
+    """Numbers such as −99 far away from all others of their column, which may stand for missing cells."""
+    found = []
+    for name, values in columns.items():
+        seen = values[~np.isnan(values)]
+        for code in STAND_INS:
+            if not _is_apart(seen, code):
+                continue
+            elsewhere = [
+                other
+                for other, cells in columns.items()
+                if (cells == code).any() and not _is_apart(cells[~np.isnan(cells)], code)
+            ]
+            row = int(np.argmax(values == code))
+            what = f"{code} may stand for a missing cell: {in_words(int((seen == code).sum()))}, the first in row {row + 1}"
+            if elsewhere:
+                found.append(Problem(what, (), f"correct the table: {elsewhere[0]} has {code} as a number, too", name))
+            else:
+                found.append(Problem(what, (Remedy("missing", [code]),), "count it as missing", name))
+    return found
+
+
+def _is_apart(seen: np.ndarray, code: int) -> bool:
+    """Whether a code is further from all other numbers than these are from each other."""
+    rest = seen[~np.isin(seen, STAND_INS)]
+    if not (seen == code).any() or len(np.unique(rest)) < 2:
+        return False
+    return bool(np.abs(rest - code).min() > 2 * (rest.max() - rest.min()) or (code < -9 and rest.min() >= 0))

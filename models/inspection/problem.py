@@ -1,0 +1,81 @@
+"""A problem of a table, with the options of `models.load_data` that are proposed as its remedy."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+BY_COLUMN = ("types", "units", "dates", "merge")  # options with one value per column
+SHOWN = 3  # examples of cells in a message
+
+
+class Remedy(NamedTuple):
+    """One proposed option: ``Remedy("units", "kg", "weight")`` is ``units={"weight": "kg"}``."""
+
+    option: str
+    value: Any
+    column: str | None = None  # for options `BY_COLUMN`
+
+
+class Problem(NamedTuple):
+    """What is wrong or doubtful, where, and what to do."""
+
+    what: str  # in words, with the first cells
+    remedies: tuple[Remedy, ...] = ()  # options that make the table readable; (): the table must be corrected
+    advice: str = ""  # what the remedy means, or what else can be done
+    column: str | None = None  # None: of the table, or of several columns
+
+
+class Written(NamedTuple):
+    """The cells of one column as they are written: distinct texts, without spellings of a missing cell."""
+
+    column: str
+    words: tuple[str, ...]
+    counts: np.ndarray  # (words,)
+    rows: np.ndarray  # (words,): the first row of each, from 0
+
+    def of(self, chosen: np.ndarray) -> "Written":
+        """Only the words of a mask (words,)."""
+        words = tuple(word for word, wanted in zip(self.words, chosen, strict=True) if wanted)
+        return Written(self.column, words, self.counts[chosen], self.rows[chosen])
+
+    @property
+    def total(self) -> int:
+        """How many cells there are."""
+        return int(self.counts.sum())
+
+    @property
+    def examples(self) -> str:
+        """The first words with their rows, and how many more there are."""
+        first = np.argsort(self.rows, kind="stable")[:SHOWN]
+        listed = ", ".join(f"'{_short(self.words[place])}' (row {self.rows[place] + 1})" for place in first)
+        return listed + (f" and {len(self.words) - SHOWN} more" if len(self.words) > SHOWN else "")
+
+
+def _short(word: str) -> str:
+    return word if len(word) <= 30 else f"{word[:29]}…"
+
+
+def in_words(number: int, what: str = "cell", verb: str = "") -> str:
+    """``1 cell``, ``2 cells``; with a verb ``1 cell is``, ``2 cells are``."""
+    verbs = {"is": "are", "has": "have"}
+    return f"{number} {what}{'' if number == 1 else 's'}" + (f" {verb if number == 1 else verbs[verb]}" if verb else "")
+
+
+def with_remedies(options: Mapping[str, Any], problems: Iterable[Problem]) -> dict[str, Any]:
+    """Options of `load_data` with the proposed ones added; what the user gave stays.
+
+    >>> with_remedies({"missing": ["-"]}, [Problem("", (Remedy("missing", ["unknown"]), Remedy("units", "kg", "weight")))])
+    {'missing': ['-', 'unknown'], 'units': {'weight': 'kg'}}
+    """
+    found: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    for remedy in (remedy for problem in problems for remedy in problem.remedies):
+        if remedy.option == "missing":
+            given = found.get("missing", [])
+            given = list(given) if isinstance(given, list | tuple | set) else [given]
+            found["missing"] = list(dict.fromkeys([*given, *remedy.value]))
+        elif remedy.column is not None:
+            found[remedy.option] = {remedy.column: remedy.value} | dict(found.get(remedy.option, {}))
+        else:
+            found.setdefault(remedy.option, remedy.value)
+    return found

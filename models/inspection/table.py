@@ -1,0 +1,262 @@
+"""`inspect_table`: every problem of a table, and the options of `models.load_data` that read it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from models.data.column_kinds import CAMEL, LEFT_OUT, TELLING, verdict
+from models.data.columns import checked_types, typed
+from models.data.missing_spellings import ParsedColumn, Style, read_cells, style_of
+from models.data.table import BOOLEAN, Data, ZooError
+from models.inspection.levels import level_problems
+from models.inspection.marks import mark_problems
+from models.inspection.numbers import number_problems, stand_ins
+from models.inspection.problem import Problem, Remedy, Written, with_remedies
+from models.inspection.source import STYLE, Raw, raw_table, written
+from models.reading.files import ARROW, PARQUET
+from models.reading.load import load_data
+from models.reading.repairs import Repairs, checked_repairs, repaired
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SEVERAL, FEW_EACH = 3, 5  # names of groups of rows, and rows in each
+LONG = 5  # words in a cell, on average, from which a column may hold texts
+WHY = {
+    "identifier": "it may name the rows",
+    "constant": "it has the same value in every row",
+    "empty": "it has no value",
+}
+
+
+class Inspection(NamedTuple):
+    """What was found; made by `inspect_table`."""
+
+    title: str
+    problems: tuple[Problem, ...]
+    options: dict[str, Any]  # of `load_data`: those that were given, and the proposed ones
+    data: Data | None  # the table as these options read it, with kinds by the rules; None if it cannot be read
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether the proposed options read the table."""
+        return self.data is not None
+
+
+def inspect_table(source: Any, **options: Any) -> Inspection:
+    """Find all problems of a table, and propose options of `load_data` as remedies. The source stays as it is.
+
+    Args:
+        source: Path of a CSV, Parquet or Arrow file, a DataFrame, or any other table that `load_data` reads.
+        **options: Options of `load_data` that are already known; what they solve is no problem.
+
+    Raises:
+        ZooError: The source is no table, or an option is wrong.
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"weight": ["59.4 kg", "140 lb", "71 kg"], "height": [1.6, 1.7, 1.8]})
+    >>> found = inspect_table(frame)
+    >>> found.options, found.data.x[:, 0].round(1)
+    ({'units': {'weight': 'kg'}}, array([59.4, 63.5, 71. ]))
+    """
+    raw = raw_table(source, options)
+    _require_named_columns(raw)
+    problems = list(raw.problems)
+    columns, failed = _columns(raw)
+    problems += [problem for problem in failed if problem.column not in _skipped(raw.options)]
+    texts = [text for text in columns.values() if text is not None]
+    problems += mark_problems(texts, raw.options)
+    found = with_remedies(raw.options, problems)
+    style = _style(found, source)
+    for name, text in columns.items():
+        problems += [] if text is None else _of_words(text, style, name, raw.options)
+    problems = [_without_values(problem, problems, texts) for problem in problems]
+    found = with_remedies(raw.options, problems)
+    cells, failed = _parsed(raw, found, source)
+    problems += failed
+    numbers = {name: one.values for name, one in cells.items() if not one.levels}
+    problems += stand_ins({name: values for name, values in numbers.items() if name not in found.get("types", {})})
+    problems += _left_out(raw, cells, found)
+    problems += _group_names(columns, cells, with_remedies(found, problems))
+    return _tried(raw, source, problems)
+
+
+def _without_values(problem: Problem, problems: Sequence[Problem], texts: Sequence[Written]) -> Problem:
+    """The problem without the remedy of counting words as missing that are values of another column.
+
+    A spelling of a missing cell holds for the whole table. A column that proposes the same spelling has it as no value.
+    """
+    words = [word for remedy in problem.remedies if remedy.option == "missing" for word in remedy.value]
+    proposed = {(other.column, word) for other in problems for r in other.remedies if r.option == "missing" for word in r.value}
+    values = {
+        word: text.column
+        for text in texts
+        if text.column != problem.column
+        for word in text.words
+        if word in words and (text.column, word) not in proposed
+    }
+    if not values:
+        return problem
+    word, other = next(iter(values.items()))
+    return problem._replace(remedies=(), advice=f"correct the cells: {word!r} is a value of column {other!r}, too")
+
+
+def _require_named_columns(raw: Raw) -> None:
+    """Raises `ZooError` for an option of a column that the table lacks: a slip in the command, no problem of the table."""
+    known = [str(name) for name in raw.frame.columns]
+    named = [column for option in ("types", "units", "dates", "merge") for column in raw.options.get(option) or {}]
+    absent = [column for column in named if column not in known]
+    if absent:
+        raise ZooError(f"{raw.title} has no column {absent[0]!r}; its columns are {', '.join(known)}")
+
+
+def _skipped(options: Mapping[str, Any]) -> set[str]:
+    """Columns that are not read as numbers or levels, or that the user has already decided on."""
+    types, _ = checked_types(options.get("types"), options.get("label"))
+    out = {column for column, kind in types.items() if kind in ("identifier", "ignore")}
+    keep = options.get("keep") or []
+    named = [options.get("text"), options.get("sequence"), *([keep] if isinstance(keep, str) else keep)]
+    return out | {str(column) for column in named if column is not None}
+
+
+def _repairs(options: Mapping[str, Any]) -> Repairs:
+    return checked_repairs(options.get("units"), options.get("dates"), options.get("merge"))
+
+
+def _style(options: Mapping[str, Any], source: Any) -> Style:
+    given = {name: options[name] for name in STYLE if name in options}
+    suffix = str(source)[str(source).rfind(".") :] if not hasattr(source, "columns") else ""
+    return style_of(given, plain=bool(suffix) and suffix not in (*PARQUET, *ARROW))
+
+
+def _columns(raw: Raw) -> tuple[dict[str, Written | None], list[Problem]]:
+    """Column -> how its cells are written, after the repairs that the user has declared; and repairs that fail."""
+    skipped, wanted = _skipped(raw.options), raw.options.get("columns")
+    chosen = set(raw.frame.columns) if wanted is None else {*map(str, wanted), raw.options.get("label")}
+    style, repairs = _style(raw.options, raw.title), _repairs(raw.options)
+    found: dict[str, Written | None] = {}
+    problems = []
+    for name in raw.frame.columns:
+        if name in skipped or name not in chosen:
+            continue
+        found[name] = written(raw.frame[name], style)
+        if name in repairs.columns:
+            try:
+                fixed = _repaired_column(raw, name, repairs, style)
+                found[name] = written(fixed, style)
+            except ZooError as error:
+                found[name] = None
+                problems.append(
+                    Problem(str(error).removeprefix(f"{raw.title}: "), (Remedy("types", "ignore", name),), LEAVE, name)
+                )
+    return found, problems
+
+
+LEAVE = "leave the column out until it is corrected"
+
+
+def _repaired_column(raw: Raw, name: str, repairs: Repairs, style: Style) -> pd.Series[Any]:
+    others = [column for column in repairs.columns if column != name]
+    return repaired(raw.frame[[name]], repairs.without(others), style, raw.title)[name]
+
+
+def _of_words(text: Written, style: Style, name: str, options: Mapping[str, Any]) -> list[Problem]:
+    """Problems of one column of text."""
+    kind = (options.get("types") or {}).get(name, "label" if name == options.get("label") else "")
+    if kind not in ("category", "label"):
+        found = number_problems(text, style)
+        if found is not None:
+            return found
+    if kind == "" and _are_texts(text):
+        what = f"texts: {text.examples}"
+        advice = f"leave it out; or model its words alone by data.text={name}"
+        return [Problem(what, (Remedy("types", "ignore", name),), advice, name)]
+    return level_problems(text)
+
+
+def _are_texts(text: Written) -> bool:
+    """Whether most cells are different, and of several words."""
+    return 2 * len(text.words) > text.total and float(np.mean([word.count(" ") + 1 for word in text.words] or [0])) >= LONG
+
+
+def _parsed(raw: Raw, options: Mapping[str, Any], source: Any) -> tuple[dict[str, ParsedColumn], list[Problem]]:
+    """Every column that can be read under the proposed options, and a problem for every other."""
+    style, repairs, skipped = _style(options, source), _repairs(options), _skipped(options)
+    types = options.get("types") or {}
+    cells, problems = {}, []
+    for name in raw.frame.columns:
+        if name in skipped:
+            continue
+        try:
+            column = _repaired_column(raw, name, repairs, style) if name in repairs.columns else raw.frame[name]
+            cells[name] = read_cells(column, raw.title, style, types.get(name, ""))
+        except ZooError as error:
+            said = str(error).removeprefix(f"{raw.title}: ")
+            problems.append(Problem(said, (Remedy("types", "ignore", name),), LEAVE, name))
+    return cells, problems
+
+
+def _left_out(raw: Raw, cells: Mapping[str, ParsedColumn], options: Mapping[str, Any]) -> list[Problem]:
+    """Columns that carry no information, name the rows, or hold infinite numbers."""
+    spared = {*(options.get("types") or {}), *_repairs(options).columns, options.get("label"), options.get("weight")}
+    found = []
+    for name, one in cells.items():
+        if np.isinf(one.values).any():
+            row = int(np.argmax(np.isinf(one.values)))
+            code = "inf" if one.values[row] > 0 else "-inf"
+            words = sorted({"inf" if value > 0 else "-inf" for value in one.values[np.isinf(one.values)]})
+            what = f"{code} is no number to model (row {row + 1})"
+            found.append(Problem(what, (Remedy("missing", words),), "count it as missing", name))
+        if name in spared:
+            continue
+        judged = verdict(name, np.where(np.isinf(one.values), np.nan, one.values), () if one.levels == BOOLEAN else one.levels)
+        if judged.kind in LEFT_OUT:
+            kind = "identifier" if judged.kind == "identifier" else "ignore"
+            advice = "leave it out"
+            if kind == "identifier":
+                advice += f"; data.keep=[{name}] also puts it beside each row's result"
+            what = f"{WHY[judged.kind]} ({judged.why})"
+            found.append(Problem(what, (Remedy("types", kind, name),), advice, name))
+    return found
+
+
+def _group_names(
+    columns: Mapping[str, Written | None], cells: Mapping[str, ParsedColumn], options: Mapping[str, Any]
+) -> list[Problem]:
+    """Columns of words that name groups of a few rows each, such as replicates of a sample."""
+    spared = {*(options.get("types") or {}), *_repairs(options).columns, options.get("label")}
+    found = []
+    for name, one in cells.items():
+        text = columns.get(name)
+        if name in spared or text is None or not one.levels or len(one.levels) < SEVERAL:
+            continue
+        each = (~np.isnan(one.values)).sum() / len(one.levels)
+        shapes = {re.sub(r"\d+", "0", level) for level in one.levels}
+        numbered = len(shapes) == 1 and all(re.search(r"\d\d", level) for level in one.levels)
+        if each <= FEW_EACH and (numbered or TELLING.fullmatch(name.strip()) or CAMEL.fullmatch(name.strip())):
+            what = f"it may name groups of rows: {len(one.levels)} names, each in {each:.2g} rows, such as {one.levels[0]}"
+            advice = f"leave it out; where its rows are steps in time, data.sequence={name}"
+            found.append(Problem(what, (Remedy("types", "identifier", name),), advice, name))
+    return found
+
+
+def _tried(raw: Raw, source: Any, problems: Sequence[Problem]) -> Inspection:
+    """The table as the proposed options read it; what still fails is a problem, too."""
+    found = list(problems)
+    options = with_remedies(raw.options, found)
+    if not raw.ready:
+        return Inspection(raw.title, tuple(found), options, None)
+    try:
+        data = load_data(source, **options)
+    except ZooError as error:
+        found.append(Problem(str(error).removeprefix(f"{raw.title}: "), (), "correct the table"))
+        return Inspection(raw.title, tuple(found), options, None)
+    try:
+        return Inspection(raw.title, tuple(found), options, typed(data))
+    except ZooError as error:
+        found.append(Problem(str(error).removeprefix(f"{raw.title}: ")))
+        return Inspection(raw.title, tuple(found), options, data)

@@ -1,0 +1,33 @@
+"""The latents of a mixture's row: its component, and what a likelihood block adds to it.
+
+A block whose density given the component has a short form adds nothing (`component_alone`). Others add latents that make its
+family conjugate: missing cells (`models.latents.missing_cells`), precision factors (`models.latents.precision_factors`).
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from jax import Array
+
+from models.base import Latent
+from models.latents.categorical import categorical
+
+
+class Hidden(NamedTuple):
+    """How a mixture reads the latents of a row, (component, the block's own)."""
+
+    latent: Latent
+    component: Callable[[Any], Array]  # natural parameters, or a value -> (N, K): the component's part
+    on_component: Callable[[Callable[[Array], Array], Any], Any]  # (function, natural parameters) -> these, that part changed
+    complete: Callable[[Any, Any], Any]  # (z, u(x)) -> u of the completed row, which the block's statistics read
+    # z -> the missing cells, where they are latents of the row; None: given the component they depend on no other cell
+    cells: Callable[[Any], Any] = lambda z: None
+    latent_if_missing: Latent | None = None  # the same latents where some cell of the table is missing, if that matters
+
+
+component_alone = Hidden(
+    latent=categorical,
+    component=lambda value: value,
+    on_component=lambda function, local: function(local),
+    complete=lambda z, features: features,
+)

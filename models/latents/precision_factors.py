@@ -1,0 +1,88 @@
+"""Precision factors: what makes a Student-t row of a Gaussian one. Given the component k of a row of D columns,
+
+    u | k ~ Gamma(ν_k / 2, ν_k / 2),    x | u, k ~ Normal(μ_k, (u Λ_k)⁻¹),    x | k ~ Student-t(ν_k, μ_k, Λ_k⁻¹)
+    u | x, k ~ Gamma((ν_k + D) / 2, (ν_k + (x − μ_k)ᵀ Λ_k (x − μ_k)) / 2)
+
+so that E[u | x, k] is small in rows far away, which then count little (Lange, Little and Taylor 1989; Peel and McLachlan 2000).
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.scipy.special import digamma
+
+from models.base import Latent, Reported
+from models.latents.categorical import categorical, entropy, mode
+from models.latents.hidden import Hidden
+
+START = 5.0  # shape and rate of u before any component is known: ν = 10
+
+
+class FactorGiven(NamedTuple):
+    """Natural parameters of (component, factor): what every component makes of a row."""
+
+    component: Array  # (N, K): log of the Student-t density, and the component's log probability
+    shape: Array  # (K,): of u given the component and the row
+    rate: Array  # (N, K)
+
+
+class Factored(NamedTuple):
+    """A component and a precision factor, expected given each component or drawn."""
+
+    component: Array  # (N, K)
+    factor: Array  # (N, K)
+    log_factor: Array  # (N, K)
+
+
+def _expected(component: Array, local: FactorGiven) -> Factored:
+    shape = local.shape[None, :]
+    return Factored(component, shape / local.rate, digamma(shape) - jnp.log(local.rate))
+
+
+def _sample(key: Array, local: FactorGiven) -> Factored:
+    key_component, key_factor = jax.random.split(key)
+    component = categorical.sample(key_component, local.component)
+    shape, rate = component @ local.shape, (component * local.rate).sum(-1)
+    log_factor = (jax.random.loggamma(key_factor, shape) - jnp.log(rate))[:, None]
+    log_factor = jnp.broadcast_to(log_factor, component.shape)
+    return Factored(component, jnp.exp(log_factor), log_factor)
+
+
+def _independent(key: Array, probs: Array) -> Factored:
+    """A start knows components alone: factors are as under ν = 2 `START`."""
+    factor = jnp.ones_like(probs)
+    return Factored(probs, factor, factor * (digamma(START) - jnp.log(START)))
+
+
+def _component(value: FactorGiven | Factored) -> Array:
+    return value.component
+
+
+_latent = Latent(
+    log_partition=lambda local: categorical.log_partition(local.component),
+    mean=lambda key, local: _expected(categorical.mean(key, local.component), local),
+    # of the component; the factor stays integrated out, so that the maximum is that of the Student-t density
+    mode=lambda key, local: _expected(mode(key, local.component), local),
+    sample=_sample,
+    energy=lambda z, local: categorical.energy(z.component, local.component),
+    reported=Reported(_component, lambda z, local: entropy(z.component, local.component)),
+    independent=_independent,
+    enumerable=False,
+)
+
+
+class FactoredRows(NamedTuple):
+    """Rows with their components and precision factors, which the statistics of a Student-t block read."""
+
+    z: Factored
+    rows: Any  # u(x) of the Gaussian block
+
+
+precision_factors = Hidden(
+    latent=_latent,
+    component=_component,
+    on_component=lambda function, local: local._replace(component=function(local.component)),
+    complete=FactoredRows,
+)

@@ -1,0 +1,184 @@
+"""The rows of a new table for a fitted model, in blocks: a table of any length needs memory for one block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from models.data.columns import Layout, as_typed, categories_of
+from models.data.documents import Sequences
+from models.data.missing_spellings import style_of
+from models.data.table import Data, ZooError, is_sparse, is_table, take
+from models.reading.files import frames, is_text, require_file
+from models.reading.load import load_data
+from models.reading.readers import Wanted, is_named, of_frame
+from models.reading.repairs import checked_repairs
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+STYLE = ("missing", "separator", "decimal", "thousands", "encoding")  # how cells are written
+REPAIRS = ("units", "dates", "merge")  # of single columns
+READING = (
+    *STYLE,
+    *REPAIRS,
+    "text",
+    "unit",
+    "sequence",
+    "threshold",
+    "format",
+    "vocabulary",
+)  # options that new rows take from a run
+
+
+class Block(NamedTuple):
+    """Some rows of a new table."""
+
+    data: Data
+    first: int  # row of the whole table, from 0, that the block begins with
+
+
+def read_blocks(
+    source: str, fitted: Data, layout: Layout | None, options: Mapping[str, Any], size: int | None
+) -> Iterator[Block]:
+    """The rows of ``source`` in blocks of ``size`` rows or somewhat more, read with the columns of the ``fitted`` table.
+
+    Columns are matched by name, others are left out; levels are those of the fitted table, or of the model's ``layout``.
+    ``options`` are those of `models.reading.load.load_data` in `READING`. Sequences are never cut: with ``size=None`` the
+    table is one block, as of a table that is one sequence. A table in a text, Parquet or Arrow file is read block by block,
+    anything else as a whole. Raises `ZooError` for an absent column, an unknown level, and a cell of another kind.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    if is_named(source) or "format" in given:
+        yield from _slices(_in_memory(source, fitted, layout, given), size)
+        return
+    require_file(Path(source))
+    require_texts(source, fitted, given)
+    like = None if isinstance(fitted.x, Sequences) else layout_of(fitted, layout)
+    types = {} if like is None else _types(like, given.get("sequence"))
+    style = style_of({name: given[name] for name in STYLE if name in given}, plain=is_text(Path(source)))
+    wanted = _wanted(types, given)
+    parts = frames(Path(source), style, wanted.as_text, size or 2**31)
+    if given.get("sequence") is not None:
+        parts = whole_sequences(parts, str(given["sequence"]), source)
+    first = 0
+    for frame in parts:
+        if len(frame) == 0:
+            continue
+        with counted_from(first):
+            data = _of_frame(frame.reset_index(drop=True), source, style, like, wanted, given)
+        yield Block(data, first)
+        first += len(frame)
+    if not first:
+        raise ZooError(f"{source} has no rows")
+
+
+@contextmanager
+def counted_from(first: int) -> Iterator[None]:
+    """Messages about rows of a block say where in the table the block begins: after ``first`` rows."""
+    try:
+        yield
+    except ZooError as error:
+        if not first:
+            raise
+        raise ZooError(f"{error} (rows are counted from row {first + 1} of the table)") from error
+
+
+def layout_of(fitted: Data, layout: Layout | None) -> Layout:
+    """The columns that new rows must have: those of a model's layout, or else of the fitted table."""
+    if layout is not None:
+        return layout
+    levels = categories_of(fitted)
+    return Layout(fitted.columns, tuple("category" if own else "number" for own in levels), levels)
+
+
+def require_texts(source: str, fitted: Data, given: Mapping[str, Any]) -> None:
+    """Raises `ZooError` where a model of documents is given a table without a column of texts."""
+    if isinstance(fitted.x, Sequences) and "text" not in given:
+        raise ZooError(f"{source}: this run is of documents; name the column of texts by data.text=, or say data.format=")
+
+
+def _types(like: Layout, sequence: str | None) -> dict[str, str]:
+    types = {name: "category" if levels else "number" for name, levels in zip(like.columns, like.categories, strict=True)}
+    return types | ({} if sequence is None else {sequence: "category"})
+
+
+def _wanted(types: Mapping[str, str], given: Mapping[str, Any]) -> Wanted:
+    """The columns to read, with the repairs of those among them that the run declared."""
+    repairs = checked_repairs(*(given.get(name) for name in REPAIRS))
+    others = [column for column in repairs.columns if column not in types]
+    return Wanted(columns=list(types), types=dict(types), repairs=repairs.without(others))
+
+
+def _of_frame(
+    frame: pd.DataFrame, source: str, style: Any, like: Layout | None, wanted: Wanted, given: Mapping[str, Any]
+) -> Data:
+    if like is None:
+        return of_frame(frame, source, style, Wanted(text=given["text"], unit=given.get("unit")))
+    data = of_frame(frame, source, style, wanted)
+    data = load_data(data, types=wanted.types, sequence=given.get("sequence"), threshold=given.get("threshold"))
+    return as_typed(data, like)
+
+
+def _in_memory(source: str, fitted: Data, layout: Layout | None, given: Mapping[str, Any]) -> Data:
+    """A corpus, or a named data set."""
+    taken = {"threshold"} if is_named(source) else set(given)
+    data = load_data(source, **{name: value for name, value in given.items() if name in taken})
+    if is_table(data) and not is_sparse(data.x) and is_table(fitted) and not is_sparse(fitted.x):
+        data = as_typed(data, layout_of(fitted, layout))
+    return data
+
+
+def _slices(data: Data, size: int | None) -> Iterator[Block]:
+    """The rows of a table in memory; sequences are never cut."""
+    edges = np.arange(data.num_rows + 1) if data.starts is None else np.asarray(data.starts)
+    first = 0
+    while first < data.num_rows:
+        wanted = data.num_rows if size is None else min(first + size, data.num_rows)
+        last = int(edges[np.searchsorted(edges, wanted)])
+        yield Block(take(data, np.arange(first, last)), first)
+        first = last
+
+
+def whole_sequences(parts: Iterator[pd.DataFrame], column: str, source: str) -> Iterator[pd.DataFrame]:
+    """The same rows, in frames that end where a sequence does; raises `ZooError` for one that continues after another."""
+    held: list[pd.DataFrame] = []  # the rows of a sequence that may go on
+    seen: dict[str, None] = {}  # names of the sequences so far, the last of which may go on
+    for part in parts:
+        if column not in part:
+            raise ZooError(f"{source} has no column {column!r} to name sequences; its columns are {', '.join(map(str, part))}")
+        names = part[column].astype(str).to_numpy()
+        begins = np.flatnonzero(np.append(True, names[1:] != names[:-1]))
+        goes_on = names[0] == next(reversed(seen), None)
+        new = names[begins[1:] if goes_on else begins].tolist()
+        _add_new(new, seen, column, source)
+        last = int(begins[-1])
+        if new:  # what is held has ended
+            if ended := [*held, *([part.iloc[:last]] if last else [])]:
+                yield _joined(ended)
+            held = [part.iloc[last:]]
+        else:
+            held.append(part)
+    if held:
+        yield _joined(held)
+
+
+def _joined(frames: list[pd.DataFrame]) -> pd.DataFrame:
+    import pandas as pd
+
+    return frames[0] if len(frames) == 1 else pd.concat(frames)
+
+
+def _add_new(new: list[str], seen: dict[str, None], column: str, source: str) -> None:
+    """Adds sequences to those ``seen``; raises `ZooError` for one that has been there before another one."""
+    for name in new:
+        if name in seen:
+            raise ZooError(
+                f"{source}: column {column!r}: sequence {name!r} continues after another one; sort the rows so that those of "
+                "a sequence are consecutive and in order"
+            )
+        seen[name] = None

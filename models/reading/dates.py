@@ -1,0 +1,74 @@
+"""Dates as numbers: days since 1 January 1970, with the time of day as a fraction.
+
+A date is three numbers in a declared order (``ymd``, ``dmy`` or ``mdy``), with ``-``, ``/`` or ``.`` between them. Two ways of
+writing are the same in every order: a year of four digits in front (``2024-03-05``), and a month by its English name
+(``5 Mar 2024``, ``March 5, 2024``). A year of two digits is between 1969 and 2068. A time may follow: ``14:30``, ``14:30:15``.
+"""
+
+import datetime
+import re
+
+ORDERS = {"ymd": "year first", "dmy": "day first", "mdy": "month first"}
+EPOCH = datetime.date(1970, 1, 1).toordinal()
+MONTHS = (
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+)
+PARTS = re.compile(r"(\d{1,4})([-/.])(\d{1,2})\2(\d{1,4})")
+DAY_MONTH = re.compile(r"(\d{1,2})[ .-]*([A-Za-z]{3,9})[ .,-]*(\d{4}|\d{2})")
+MONTH_DAY = re.compile(r"([A-Za-z]{3,9})\.? *(\d{1,2}),? +(\d{4})")
+CLOCK = re.compile(r"(.*?)(?:[T ] *(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?Z?)?")
+
+
+def days(cell: str, order: str) -> float | None:
+    """Days since 1970-01-01 of one date; None if the cell is not a date in this order.
+
+    >>> days("1970-01-02", "dmy"), days("3/1/1970", "dmy"), days("3/1/1970", "mdy"), days("1 Jan 1970 12:00", "dmy")
+    (1.0, 2.0, 59.0, 0.5)
+    """
+    found = CLOCK.fullmatch(cell.strip())
+    if found is None:
+        return None
+    hour, minute, second = int(found[2] or 0), int(found[3] or 0), float(found[4] or 0)
+    parts = _parts(found[1], order)
+    if parts is None or hour > 23 or minute > 59 or second >= 60:
+        return None
+    try:
+        day = datetime.date(*parts).toordinal() - EPOCH
+    except ValueError:  # no such day
+        return None
+    return day + (hour * 3600 + minute * 60 + second) / 86400
+
+
+def _parts(text: str, order: str) -> tuple[int, int, int] | None:
+    """(year, month, day) as they are written; None for another notation."""
+    if (found := PARTS.fullmatch(text)) is not None:
+        first, _, second, third = found.groups()
+        if len(first) == 4:
+            return (int(first), int(second), int(third)) if len(third) <= 2 else None
+        place = dict(zip(order, (first, second, third), strict=True))
+        return (_year(place["y"]), int(place["m"]), int(place["d"])) if len(place["y"]) in (2, 4) and len(first) <= 2 else None
+    for form, year, month, day in ((DAY_MONTH, 3, 2, 1), (MONTH_DAY, 3, 1, 2)):
+        if (found := form.fullmatch(text)) is not None and (number := _month(found[month])) is not None:
+            return _year(found[year]), number, int(found[day])
+    return None
+
+
+def _year(text: str) -> int:
+    return int(text) + (0 if len(text) == 4 else 1900 if int(text) >= 69 else 2000)
+
+
+def _month(name: str) -> int | None:
+    """The number of a month: its English name, its first three letters, or Sept."""
+    found = (number for number, month in enumerate(MONTHS, 1) if name.lower() in (month, month[:3], month[:4]))
+    return next(found, None)

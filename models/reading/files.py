@@ -1,0 +1,182 @@
+"""Tables in files: text (CSV), Parquet and Arrow, read as a whole or in frames of some rows at a time."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from models.data.arguments import did_you_mean, exists
+from models.data.missing_spellings import Style
+from models.data.table import ZooError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHOWN = 80  # characters of a path in a message
+SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
+PARQUET, ARROW, TABBED = (".parquet", ".pq"), (".arrow", ".feather", ".ipc", ".arrows"), (".tsv", ".tab")
+
+
+def is_text(path: Path) -> bool:
+    """Whether a file is read as text, by the ending of its name."""
+    return path.suffix not in (*PARQUET, *ARROW)
+
+
+def read_file(path: Path, style: Style, as_text: Collection[str]) -> pd.DataFrame:
+    """The table in a text file (CSV), a Parquet or an Arrow file; raises `ZooError` for a file that holds none."""
+    import pandas as pd
+
+    require_file(path)
+    with refused_tables(path, style):
+        if path.suffix in PARQUET:
+            return pd.read_parquet(path)
+        if path.suffix in ARROW:
+            return _read_arrow(path)
+        return _read_text(path, style, as_text)
+
+
+def require_file(path: Path) -> None:
+    """Raises `ZooError` for a path that is no file."""
+    from models.datasets.tables import DATASETS
+
+    if path.suffix.lower() in SPREADSHEETS:
+        raise ZooError(f"{path} is a spreadsheet: save it as CSV, or in Python give load_data what pandas.read_excel reads")
+    if exists(path) and path.is_dir():
+        raise ZooError(f"{path} is a folder: data.format=texts reads each of its files as a document")
+    if not (exists(path) and path.is_file()):
+        shown = str(path) if len(str(path)) <= SHOWN else f"{str(path)[:SHOWN]}…"
+        near = did_you_mean(shown, DATASETS)
+        raise ZooError(
+            f"data: {shown!r} is neither a file nor a named data set{near} "
+            f"({', '.join(DATASETS)}); in Python, give texts as a list"
+        )
+
+
+@contextmanager
+def refused_tables(path: Path, style: Style) -> Iterator[None]:
+    """Raises `ZooError` for a file that pandas or Arrow cannot read as a table."""
+    import pandas as pd
+
+    try:
+        yield
+    except ZooError:
+        raise
+    except UnicodeDecodeError as error:
+        raise ZooError(f"{path} is not written in {style.encoding} ({error.reason}); try data.encoding=cp1252") from error
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, OSError, ImportError, ValueError) as error:
+        raise ZooError(f"{path} cannot be read as a table: {str(error).strip()}") from error
+
+
+def _read_arrow(path: Path) -> pd.DataFrame:
+    """Read an Arrow (feather) file, or a stream written to disk."""
+    import pyarrow
+
+    with pyarrow.OSFile(str(path)) as file:
+        return _arrow_reader(file).read_all().to_pandas()
+
+
+def _arrow_reader(file: Any) -> Any:
+    import pyarrow
+
+    magic = file.read(6)
+    file.seek(0)
+    return pyarrow.ipc.open_file(file) if magic == b"ARROW1" else pyarrow.ipc.open_stream(file)
+
+
+def _read_text(path: Path, style: Style, as_text: Collection[str]) -> pd.DataFrame:
+    """Read a CSV file: numbers as numbers, everything else as text, including spellings of missing cells."""
+    import pandas as pd
+
+    options = text_options(path, style, as_text)
+    with refused_widths(path):
+        return pd.read_csv(path, **options)
+
+
+def text_options(path: Path, style: Style, as_text: Collection[str]) -> dict[str, Any]:
+    """How pandas reads a text file: options of `pandas.read_csv`. Raises `ZooError` for a header that cannot be meant."""
+    import pandas as pd
+
+    separator = style.separator or ("\t" if path.suffix in TABBED else ",")
+    # The header is read separately, as pandas renames a second "x" to "x.1".
+    header = pd.read_csv(path, sep=separator, skipinitialspace=True, header=None, nrows=1, dtype=str, encoding=style.encoding)
+    names = [str(name) for name in header.iloc[0] if not pd.isna(name)]
+    twice = [name for index, name in enumerate(names) if name in names[:index]]
+    if twice:
+        raise ZooError(f"{path} has several columns named {twice[0]!r}: rename them")
+    other = next((word for word, mark in {"semicolon": ";", "tab": "\t", "bar": "|"}.items() if mark in "".join(names)), None)
+    if len(names) == 1 and other is not None and style.separator is None:
+        raise ZooError(f"{path} has one column, {names[0]!r}: if these are several columns, use data.separator={other}")
+    return {
+        "sep": separator,
+        "skipinitialspace": True,
+        "keep_default_na": False,
+        "na_values": [""],
+        "index_col": False,  # otherwise the first column is lost if every row ends in a separator
+        "low_memory": False,  # otherwise a column could be read partly as numbers and partly as text
+        "decimal": style.decimal,
+        "thousands": style.thousands or None,
+        "dtype": dict.fromkeys(as_text, str),
+        "encoding": style.encoding,
+    }
+
+
+@contextmanager
+def refused_widths(path: Path) -> Iterator[None]:
+    """Raises `ZooError` where pandas only warns: of rows that are wider than the header."""
+    import pandas as pd
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        try:
+            yield
+        except pd.errors.ParserWarning as warning:
+            raise ZooError(f"{path}: rows have more cells than the header has names; name every column") from warning
+
+
+def frames(path: Path, style: Style, as_text: Collection[str], size: int) -> Iterator[pd.DataFrame]:
+    """The rows of `read_file` in frames of ``size`` rows; an Arrow file is read by its own record batches.
+
+    Rows are numbered through the whole file. Kinds of cells are found frame by frame: name the columns of words in ``as_text``.
+    """
+    require_file(path)
+    with refused_tables(path, style):
+        if is_text(path):
+            yield from _text_frames(path, style, as_text, size)
+            return
+        first = 0
+        for batch in _batches(path, size):
+            frame = batch.to_pandas()
+            frame.index = range(first, first + len(frame))
+            first += len(frame)
+            yield frame
+
+
+def _text_frames(path: Path, style: Style, as_text: Collection[str], size: int) -> Iterator[pd.DataFrame]:
+    import pandas as pd
+
+    with pd.read_csv(path, **text_options(path, style, as_text), chunksize=size) as reader:
+        while True:
+            with refused_widths(path):
+                frame = next(reader, None)
+            if frame is None:
+                return
+            yield frame
+
+
+def _batches(path: Path, size: int) -> Iterator[Any]:
+    import pyarrow
+    from pyarrow import parquet
+
+    if path.suffix in PARQUET:
+        with parquet.ParquetFile(path) as file:
+            yield from file.iter_batches(size)
+        return
+    with pyarrow.OSFile(str(path)) as file:
+        reader = _arrow_reader(file)
+        if isinstance(reader, pyarrow.ipc.RecordBatchFileReader):
+            yield from map(reader.get_batch, range(reader.num_record_batches))
+        else:
+            yield from reader

@@ -1,0 +1,37 @@
+"""Tables whose rows are the steps of sequences."""
+
+import numpy as np
+
+from models.data.table import Data, ZooError, is_sparse, is_table, keep_columns
+
+
+def in_sequences(data: Data, column: str | None) -> Data:
+    """Group the rows by a column that names their sequence; raises `ZooError` unless these rows are consecutive."""
+    if column is None:
+        return data
+    if not is_table(data) or is_sparse(data.x):
+        raise ZooError(f"{data.name} is not a table of steps, so it has no column sequence={column!r}")
+    if column not in data.columns:
+        raise ZooError(f"{data.name} has no column {column!r} to name sequences; its columns are {', '.join(data.columns)}")
+    place = data.columns.index(column)
+    codes = data.x[:, place]
+    if np.isnan(codes).any():
+        raise ZooError(
+            f"{data.name}: column {column!r}, row {int(np.argmax(np.isnan(codes))) + 1}: the name of the sequence is missing"
+        )
+    edges = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
+    again = np.flatnonzero(np.bincount(codes[edges].astype(int)) > 1)
+    if len(again):
+        second = edges[np.flatnonzero(codes[edges] == again[0])[1]]
+        raise ZooError(
+            f"{data.name}: column {column!r}, row {second + 1}: sequence {_level_name(data, place, int(again[0]))!r} "
+            "continues after another one; sort the rows so that those of a sequence are consecutive and in order"
+        )
+    kept = keep_columns(data, [d for d in range(len(data.columns)) if d != place])
+    if not kept.columns:
+        raise ZooError(f"{data.name} has no other column than {column!r}, which names the sequences")
+    return kept._replace(starts=np.append(edges, data.num_rows))
+
+
+def _level_name(data: Data, place: int, code: int) -> str:
+    return data.categories[place][code] if data.categories and data.categories[place] else str(code)

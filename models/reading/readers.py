@@ -1,0 +1,269 @@
+"""Readers of files, DataFrames, arrays, sparse matrices and texts into `models.data.Data`; and `to_frame`, the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from models.data.arguments import did_you_mean
+from models.data.column_kinds import LEFT_OUT
+from models.data.columns import categories_of, cells_of, notes_of
+from models.data.documents import Sequences, documents, tokenise
+from models.data.labels import label_column, labelled
+from models.data.missing_spellings import ParsedColumn, Style, read_cells, style_of
+from models.data.table import Data, Note, ZooError, is_sparse
+from models.reading.files import is_text, read_file
+from models.reading.repairs import Repairs, repaired
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Wanted(NamedTuple):
+    """Arguments of `models.data.load_data` that concern reading."""
+
+    label: str | None = None
+    columns: list[str] | None = None
+    text: str | None = None
+    unit: str | None = None
+    name: str | None = None
+    types: Mapping[str, str] = {}
+    format: str | None = None
+    corpus: Mapping[str, Any] = {}  # options of a format
+    repairs: Repairs = Repairs()
+
+    @property
+    def as_text(self) -> set[str]:
+        """The columns whose cells are read as text, whatever they look like."""
+        words = {name for name, kind in self.types.items() if kind in ("category", "identifier", "ignore")}
+        return words | set(self.repairs.columns)
+
+
+def is_named(source: str) -> bool:
+    """Whether this is the name of a data set."""
+    from models.datasets.tables import DATASETS
+
+    return source in DATASETS
+
+
+def generate(name: str, options: dict[str, Any]) -> Data:
+    """Generate a named data set; raises `ZooError` for an option that its generator lacks."""
+    import inspect
+
+    from models.datasets.tables import DATASETS
+
+    known = list(inspect.signature(DATASETS[name]).parameters)
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        takes = ", ".join(known) if known else "none"
+        raise ZooError(f"unknown option {unknown[0]!r} of data set {name}; its options: {takes}")
+    try:
+        return DATASETS[name](**options)
+    except (TypeError, ValueError) as error:
+        given = ", ".join(f"{key}={value}" for key, value in options.items())
+        raise ZooError(f"data set {name} cannot be made with {given}: {error}") from error
+
+
+def read(source: Any, wanted: Wanted, options: Mapping[str, Any]) -> Data:
+    """Read anything but a named data set; ``options`` as for `style_of`. Raises `ZooError` naming file, column, row, value."""
+    style_of(options, plain=False)  # raises for unknown options, whatever the source
+    if wanted.format is not None:
+        return _corpus(source, wanted, options)
+    if given := [name for name, value in wanted.corpus.items() if value is not None]:
+        raise ZooError(f"{given[0]} needs format=lda_c, uci or texts")
+    rows = _token_lists(source, wanted.unit or "word")
+    if rows is None and not is_sparse(source):
+        return read_table(source, wanted, options)
+    if named := [column for column in (wanted.label, wanted.text, *wanted.repairs.columns) if column is not None]:
+        raise ZooError(f"there is no column {named[0]!r} in texts, lists or a matrix: labels= takes one label per row")
+    if rows is None:
+        return read_matrix(source, wanted.columns, wanted.name)
+    return _documents(rows, wanted.name or ("texts" if isinstance(source[0], str) else "documents"))
+
+
+def _corpus(source: Any, wanted: Wanted, options: Mapping[str, Any]) -> Data:
+    """Read word counts in a corpus format, which has no named columns."""
+    from models.reading.corpus_files import read_corpus
+
+    assert wanted.format is not None
+    if wanted.unit is not None:
+        words = "words are what the tokeniser of texts finds" if wanted.format == "texts" else "its words are those of the file"
+        raise ZooError(f"unit={wanted.unit} does not go with format={wanted.format}: {words}")
+    asked = {"label": wanted.label, "columns": wanted.columns, "text": wanted.text, "types": wanted.types or None, **options}
+    if given := [name for name, value in asked.items() if value is not None]:
+        raise ZooError(
+            f"{given[0]} does not go with format={wanted.format}, which has no such columns; labels= takes one per document"
+        )
+    return read_corpus(source, wanted.format, wanted.corpus, wanted.name)
+
+
+def _documents(rows: list[Any], name: str) -> Data:
+    """Documents may all be empty: a fitted model brings its own vocabulary for new rows."""
+    return documents(rows, None if any(rows) else (), name)
+
+
+def _token_lists(source: Any, unit: str) -> list[Any] | None:
+    """Tokens of each row, if ``source`` is a list of texts or of lists of tokens; otherwise None."""
+    if not isinstance(source, list | tuple) or not source:
+        return None
+    if all(isinstance(row, str) for row in source):
+        return [tokenise(row, unit) for row in source]
+    are_lists = [isinstance(row, list | tuple) for row in source]
+    lists = [row for row, is_list in zip(source, are_lists, strict=True) if is_list]
+    if not lists or (any(lists) and not any(isinstance(token, str) for row in lists for token in row)):
+        return None
+    if not all(are_lists):
+        row = are_lists.index(False)
+        got = type(source[row]).__name__
+        raise ZooError(f"documents, row {row + 1}: expected a list of tokens as in other rows, got {got}; correct the row")
+    return lists
+
+
+def read_table(source: Any, wanted: Wanted, options: Mapping[str, Any]) -> Data:
+    """Read a file, a DataFrame or an array: columns of numbers and categories, or one column of texts."""
+    return of_frame(*source_frame(source, wanted, options), wanted)
+
+
+def of_frame(frame: pd.DataFrame, title: str, style: Style, wanted: Wanted) -> Data:
+    """Read the cells of a DataFrame, written as ``style`` says; ``title`` names the table in messages."""
+    frame = frame.rename(columns=str)
+    twice = [str(c) for c in frame.columns[frame.columns.duplicated()]]
+    if twice:
+        raise ZooError(f"{title} has several columns named {twice[0]!r}: rename them")
+    label, text, types = wanted.label, wanted.text, wanted.types
+    chosen = wanted.columns
+    for name in [label, text, *(chosen or []), *types, *wanted.repairs.columns]:
+        if name is not None and name not in frame.columns:
+            near = did_you_mean(name, frame.columns)
+            raise ZooError(f"{title} has no column {name!r}{near}; its columns are {', '.join(frame.columns)}")
+    left_out = [c for c in wanted.repairs.columns if types.get(c) in ("identifier", "ignore")]
+    frame = repaired(frame, wanted.repairs.without(left_out), style, title)
+    if text is not None:
+        data = _documents(_tokens(frame[text], title, wanted.unit or "word"), title)
+        return data if label is None else labelled(data, frame[label], style)
+    real = [c for c in (frame.columns if chosen is None else chosen) if c != label]
+    if not real:
+        raise ZooError(f"{title} has no columns to model")
+    aside = {c: types[c] for c in real if types.get(c) in ("identifier", "ignore")}
+    read = {c: read_cells(frame[c], title, style, types.get(c, "")) for c in real if c not in aside}
+    x = np.column_stack([cells.values for cells in read.values()]) if read else np.zeros((len(frame), 0))
+    categories = tuple(cells.levels for cells in read.values())
+    notes = [_note(c, frame[c], c == label, aside.get(c), read.get(c)) for c in frame.columns if c in real or c == label]
+    data = Data(title, x, tuple(read), categories=categories if any(categories) else (), notes=tuple(notes))
+    return data if label is None else labelled(data, frame[label], style)
+
+
+def _note(name: str, column: pd.Series[Any], is_label: bool, left_out: str | None, cells: ParsedColumn | None) -> Note:
+    """The note on a column after reading, before any rules."""
+    if cells is not None:
+        return Note(name, "category" if cells.levels else "number", "", cells.spelled)
+    if is_label:
+        return Note(name, "label", "named by you")
+    filled = column.astype(object).where(column.notna(), None).to_numpy(dtype=object)
+    return Note(name, "identifier" if left_out == "identifier" else "ignored", "by data.types", cells=filled)
+
+
+def _tokens(column: pd.Series[Any], title: str, unit: str) -> list[list[str]]:
+    missing = np.flatnonzero(column.isna())
+    if len(missing):
+        raise ZooError(f"{title}: column {column.name!r}, row {missing[0] + 1}: the text is missing; fill it in or drop it")
+    return [tokenise(str(text), unit) for text in column]
+
+
+def to_frame(data: Data) -> pd.DataFrame:
+    """Convert to a DataFrame with the columns of the source in their order, including those that were left out.
+
+    Categories are Categoricals, counts Int64, numbers float64, each with its missing value; a set of candidate labels is
+    ``a|b``. `load_data` reads the same table back. Raises `ZooError` for documents and sparse counts.
+    """
+    import pandas as pd
+
+    if isinstance(data.x, Sequences) or is_sparse(data.x):
+        raise ZooError(f"{data.name} holds documents or sparse counts, which cannot be a DataFrame")
+    found: dict[str, Any] = {}
+    for note in notes_of(data):
+        if note.column in data.columns:
+            place = data.columns.index(note.column)
+            values, levels = data.x[:, place], categories_of(data)[place]
+            if levels:
+                codes = np.where(np.isnan(values), -1, values).astype(int)
+                found[note.column] = pd.Categorical.from_codes(codes, categories=pd.Index(levels))
+            else:
+                found[note.column] = pd.array(values, dtype="Int64") if note.kind == "count" else _whole(values)
+        elif note.kind in LEFT_OUT:
+            if (cells := cells_of(data, note.column)) is not None:
+                found[note.column] = _whole(cells)
+        else:
+            found[note.column] = label_column(data)
+    return pd.DataFrame(found)
+
+
+def _whole(cells: np.ndarray) -> Any:
+    """Complete columns of whole numbers as integers, so that names that are numbers keep their spelling."""
+    import pandas as pd
+
+    if cells.dtype == object:
+        if not all(isinstance(cell, float) for cell in cells):
+            return cells
+        cells = cells.astype(np.float64)
+    whole = np.isfinite(cells).all() and (cells == np.floor(cells)).all() and (np.abs(cells) < 2**53).all()
+    return pd.array(cells, dtype="Int64") if whole else cells
+
+
+def read_matrix(source: Any, columns: Any, name: str | None) -> Data:
+    """Read a SciPy sparse matrix of counts, with columns named by ``columns``."""
+    names = [f"x{d}" for d in range(source.shape[1])] if columns is None else [str(c) for c in columns]
+    if len(names) != source.shape[1] or len(set(names)) != len(names):
+        raise ZooError(f"columns: expected {source.shape[1]} distinct names, one per column of the matrix, got {len(names)}")
+    return Data(name or "matrix", sparse.csr_array(source, dtype=np.float64), tuple(names))
+
+
+def source_frame(source: Any, wanted: Wanted, options: Mapping[str, Any]) -> tuple[pd.DataFrame, str, Style]:
+    """(the cells as a DataFrame, name of the table, how its cells are written)."""
+    import pandas as pd
+
+    if isinstance(source, str | Path):
+        path = Path(source)
+        style = style_of(options, plain=is_text(path))
+        return read_file(path, style, wanted.as_text), str(source), style
+    style = style_of(options, plain=False)
+    if style.separator is not None:
+        raise ZooError("separator is for text files; this table already has columns")
+    if isinstance(source, pd.Series):
+        source = source.to_frame("x0" if source.name is None else source.name)
+    if isinstance(source, pd.DataFrame):
+        return source, wanted.name or "table", style
+    if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
+        return _of_arrow(source), wanted.name or "table", style
+    return _frame_of_array(source), wanted.name or "array", style
+
+
+def _of_arrow(source: Any) -> pd.DataFrame:
+    """Read any object with the Arrow interface, such as pyarrow tables and polars DataFrames."""
+    import pyarrow
+
+    try:
+        return pyarrow.table(source).to_pandas()
+    except (pyarrow.ArrowException, TypeError, ValueError) as error:
+        raise ZooError(f"data: this {type(source).__name__} cannot be read as a table: {error}") from error
+
+
+def _frame_of_array(source: Any) -> pd.DataFrame:
+    import pandas as pd
+
+    try:
+        array = np.asarray(source, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ZooError(
+            "data: expected the name of a data set, a file, a DataFrame, numbers or a list of texts, not "
+            f"{type(source).__name__}: {error}"
+        ) from error
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2:
+        raise ZooError(f"data: an array must have rows and columns, but it has shape {array.shape}")
+    return pd.DataFrame(array, columns=[f"x{d}" for d in range(array.shape[1])])

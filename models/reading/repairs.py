@@ -1,0 +1,163 @@
+"""Repairs of single columns that the user declares: one unit, dates as numbers, several spellings of one level.
+
+| option | a cell | becomes |
+|---|---|---|
+| ``units={"weight": "kg"}`` | ``59.4 kg``, ``140 lb``, ``59.4`` | a number in kg; without a unit it is in kg |
+| ``dates={"visit": "dmy"}`` | ``3/1/1970`` | days since 1970-01-01 (`models.reading.dates`) |
+| ``merge={"sex": {"F": "female"}}`` | ``F`` | ``female``; other cells stay |
+
+Spellings of a missing cell stay missing. A cell that cannot be repaired is an error that names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from models.data.arguments import described
+from models.data.missing_spellings import Style, cell_name, number_of
+from models.data.table import ZooError
+from models.reading.dates import EPOCH, ORDERS, days
+from models.reading.units import converted, convertible, known, quantity
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SINCE = "days since 1970-01-01"
+
+
+class Repairs(NamedTuple):
+    """What the user has declared of single columns."""
+
+    units: Mapping[str, str] = {}
+    dates: Mapping[str, str] = {}
+    merge: Mapping[str, Mapping[str, str]] = {}
+
+    @property
+    def columns(self) -> list[str]:
+        """Every column that is repaired."""
+        return [*dict.fromkeys([*self.units, *self.dates, *self.merge])]
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Column -> why it holds numbers, in words."""
+        return {column: f"in {unit}" for column, unit in self.units.items()} | dict.fromkeys(self.dates, SINCE)
+
+    def without(self, columns: list[str]) -> Repairs:
+        """The repairs of all other columns."""
+        units = {column: unit for column, unit in self.units.items() if column not in columns}
+        dates = {column: order for column, order in self.dates.items() if column not in columns}
+        return Repairs(units, dates, {column: levels for column, levels in self.merge.items() if column not in columns})
+
+
+def checked_repairs(units: Any, dates: Any, merge: Any) -> Repairs:
+    """The options of a user; raises `ZooError` for a wrong type, an unknown order of dates, or a column that is both."""
+    units = _texts("units", units, "{'weight': 'kg'}")
+    dates = _texts("dates", dates, "{'visit': 'dmy'}")
+    for column, order in dates.items():
+        if order not in ORDERS:
+            listed = ", ".join(f"{name} ({words})" for name, words in ORDERS.items())
+            raise ZooError(f"dates: {order!r} for column {column!r} is not one of {listed}")
+    if both := [column for column in units if column in dates]:
+        raise ZooError(f"column {both[0]!r} cannot have both a unit and dates")
+    if merge is not None and not isinstance(merge, Mapping):
+        raise ZooError(f"merge: expected levels per column, such as {{'sex': {{'F': 'female'}}}}, got {described(merge)}")
+    merged = {str(column): _texts(f"merge of {column}", levels, "{'F': 'female'}") for column, levels in (merge or {}).items()}
+    for column, levels in merged.items():
+        if chained := [level for level in levels.values() if levels.get(level, level) != level]:
+            raise ZooError(f"merge of {column}: {chained[0]!r} is both a spelling and a level; name the last level of each")
+    return Repairs(units, dates, merged)
+
+
+def _texts(option: str, given: Any, example: str) -> dict[str, str]:
+    """A mapping of texts to texts; raises `ZooError`."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(value, str | int | float) for value in given.values()):
+        raise ZooError(f"{option}: expected a mapping such as {example}, got {described(given)}")
+    return {str(key): str(value) for key, value in given.items()}
+
+
+def repaired(frame: pd.DataFrame, repairs: Repairs, style: Style, title: str) -> pd.DataFrame:
+    """The table with its columns repaired; raises `ZooError` for the first cell that cannot be."""
+    frame = frame.copy(deep=False)
+    for column, levels in repairs.merge.items():
+        frame[column] = _mapped(frame[column], partial(_level, levels), style)
+    for column, unit in repairs.units.items():
+        frame[column] = _mapped(frame[column], _to_unit(unit, style), style, f"{title}: column {column!r}, row")
+    for column, order in repairs.dates.items():
+        frame[column] = _days_of(frame[column], order, style, f"{title}: column {column!r}, row")
+    return frame
+
+
+def _level(levels: Mapping[str, str], cell: str) -> str:
+    return levels.get(cell, cell)
+
+
+def _mapped(column: pd.Series[Any], change: Callable[[str], Any], style: Style, where: str = "") -> Any:
+    """Every filled cell changed by its text, in which numbers have the marks of the table's ``style``.
+
+    ``change`` raises `ZooError`, which is completed by the row.
+    """
+    import pandas as pd
+
+    cells = column.astype(object)
+    places, words = pd.factorize(cells)
+    found: list[Any] = []
+    for index, word in enumerate(words):
+        try:
+            found.append(change(cell_name(word) if isinstance(word, str) else cell_name(word).replace(".", style.decimal)))
+        except ZooError as error:
+            raise ZooError(f"{where} {int(np.argmax(places == index)) + 1}: {error}") from None
+    table = np.array([*found, None], dtype=object)  # the last is for an empty cell, whose place is −1
+    return pd.Series(table[np.asarray(places)].tolist(), index=column.index, name=column.name, dtype="object")
+
+
+def is_missing(cell: str, style: Style) -> bool:
+    """Whether the text of a cell among numbers is a spelling of a missing cell."""
+    return cell in ("", *style.words) or cell.lower() in style.among_numbers
+
+
+def parsed(number: str, style: Style) -> float:
+    """A number written with the table's own marks; NaN if it is none."""
+    return number_of(number.replace(style.thousands, "").replace(style.decimal, "."))
+
+
+def _to_unit(unit: str, style: Style) -> Callable[[str], str]:
+    """A change of ``59,4 kg`` into ``59,4``: the number in ``unit``, with the table's own marks."""
+
+    def change(cell: str) -> str:
+        found = quantity(cell)
+        if found is None or not found.unit or is_missing(cell, style):
+            return cell
+        value = parsed(found.number, style)
+        if np.isnan(value):
+            raise ZooError(f"{cell!r} has no number that can be read; correct the cell, or declare it missing (data.missing)")
+        if not convertible(found.unit, unit):
+            raise ZooError(f"{cell!r} cannot be converted to {unit}; correct the cell, or declare it missing (data.missing)")
+        return repr(converted(value, found.unit, known(unit))).replace(".", style.decimal)
+
+    return change
+
+
+def _days_of(column: pd.Series[Any], order: str, style: Style, where: str) -> Any:
+    """A column of dates as days; columns that pandas or Arrow know to be dates need no order."""
+    import pandas as pd
+
+    kind = pd.api.types.infer_dtype(column, skipna=True)
+    if kind == "date":
+        return column.map(lambda day: np.nan if pd.isna(day) else float(day.toordinal() - EPOCH))
+    if kind in ("datetime64", "datetime"):
+        times = pd.to_datetime(column, utc=True)  # times without a zone are taken as they stand
+        return (times - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
+
+    def change(cell: str) -> Any:
+        found = None if is_missing(cell, style) else days(cell, order)
+        if found is None and not is_missing(cell, style):
+            raise ZooError(f"{cell!r} is not a date with the {ORDERS[order]}; correct the cell, or declare it missing")
+        return cell if found is None else repr(found).replace(".", style.decimal)
+
+    return _mapped(column, change, style, where)

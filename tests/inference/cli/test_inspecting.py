@@ -1,0 +1,133 @@
+"""`inference.inspect` from the shell, and what a run says of a table that it refuses."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from inference.cli.config import compose, expand
+from inference.cli.execute import read_data
+from inference.cli.inspecting import inspect_main, overrides_of
+from inference.cli.main import guarded, run_main
+from models import load_data
+
+ROOT = Path(__file__).parents[3]
+MESSY = """id;weight;crp;visit;sex
+A-01;59,4 kg;0,7;3.1.2024;F
+A-02;140 lb;1,2;14.1.2024;f
+A-03;71 kg;<0,5;25.1.2024;female
+A-04;80,5;2,4;30.1.2024;M
+A-05;?;3,1;1.2.2024;unknown
+A-06;64 kg;2,2;2.2.2024;M
+"""
+
+
+@pytest.fixture
+def messy(tmp_path):
+    path = tmp_path / "lab results.csv"
+    path.write_text(MESSY, encoding="utf-8")
+    return path
+
+
+def test_the_command_can_be_pasted(messy, capsys, monkeypatch):
+    """In 80 columns; what it says is what a run reads, and inspecting with it finds nothing more."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert guarded(inspect_main, [str(messy)]) == 0
+    said = capsys.readouterr().out
+    before, _, command = said.partition("this command reads the table as above:\n")
+    shown = before.replace(str(messy), "")
+    assert all(len(line) <= 80 for line in shown.splitlines()), shown
+    words = shlex.split(command.replace("\\\n", " "))
+    assert words[:5] == ["uv", "run", "python", "-m", "inference.run"]
+    config = compose(expand(words[5:], False)[0])
+    assert config["model"]["name"] == "mixed_mixture"
+    data = read_data({key: value for key, value in config["data"].items() if key != "test_fraction"})
+    assert data.columns == ("weight", "crp", "visit", "sex")
+    np.testing.assert_allclose(data.x[:, 0], [59.4, 63.5029318, 71, 80.5, np.nan, 64])
+    np.testing.assert_allclose(data.x[:, 1], [0.7, 1.2, np.nan, 2.4, 3.1, 2.2])
+    assert data.x[0, 2] == (pd.Timestamp("2024-01-03") - pd.Timestamp(0)).days
+    assert len(data.categories[3]) == 2
+    overrides = [word for word in words[5:] if word.startswith("data.")]
+    assert guarded(inspect_main, [str(messy), *overrides]) == 0
+    again = capsys.readouterr().out
+    assert "no problems" in again
+    assert sorted(shlex.split(again.partition("as above:\n")[2].replace("\\\n", " "))) == sorted(words)
+
+
+def test_a_refused_run_says_everything_at_once(messy, capsys):
+    """One message with all problems, and the command that shows more; nothing is written."""
+    assert guarded(run_main, ["model=mixed_mixture", "method=em", f"data={messy}", f"out={messy.parent / 'run'}"]) == 2
+    said = capsys.readouterr().err
+    for option in ("separator=semicolon", "units.weight=kg", "decimal=comma", "dates.visit=dmy", "merge.sex=", "missing="):
+        assert f"data.{option}" in said
+    assert f"python -m inference.inspect '{messy}'" in said
+    assert not (messy.parent / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "takes one file, got none"),
+        (["a.csv", "b.csv"], "takes one file, got a.csv, b.csv"),
+        (["iris"], "'iris' is no file"),
+        (["TABLE", "data.labl=sex"], "did you mean data.label"),
+        (["TABLE", "data.label=nothing", "data.separator=semicolon"], "has no column 'nothing'"),
+        (["TABLE", "data.merge.sex=F"], "does not have the form data.merge.<column>={"),
+        (["TABLE", "data.dates.visit=day", "data.separator=semicolon"], "is not one of ymd"),
+        (["TABLE", "data.encoding=klingon"], "not the name of an encoding"),
+    ],
+)
+def test_mistakes_in_arguments(messy, capsys, arguments, words):
+    arguments = [str(messy) if argument == "TABLE" else argument for argument in arguments]
+    assert guarded(inspect_main, arguments) == 2
+    captured = capsys.readouterr()
+    assert words in re.sub(r"\s+", " ", captured.err + captured.out)
+
+
+def test_inspecting_loads_nothing_heavy(messy):
+    """No JAX, NumPyro, ArviZ or Hydra in a fresh process: it starts in a fraction of the time of a run."""
+    code = (
+        "import sys, runpy\n"
+        f"sys.argv = ['inspect', {str(messy)!r}]\n"
+        "try: runpy.run_module('inference.inspect', run_name='__main__')\n"
+        "except SystemExit: pass\n"
+        "heavy = ('jax', 'numpyro', 'arviz_base', 'arviz_stats', 'arviz_plots', 'hydra', 'sklearn', 'matplotlib')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    assert out.rstrip().endswith("[]")
+
+
+ODD = ["a b", "it's", "x=y", "1.5", "null", "{a: b}", 'say "no"', "ä, ö", "dot.ted", "<0,5", "-", "true"]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_options_survive_the_shell(tmp_path, name):
+    """Names of columns, levels and missing cells that mean something to YAML, to Hydra or to the shell."""
+    options = {
+        "types": {name: "category"},
+        "units": {name: "kg/m²"},
+        "merge": {name: {name: "b", "c": name}},
+        "missing": [name, -99],
+    }
+    words = shlex.split(" ".join(map(shlex.quote, overrides_of(options))))
+    data = compose(expand(["data=table.csv", *words], False)[0])["data"]
+    assert {option: data[option] for option in options} == options
+
+
+def test_what_a_run_was_told_of_columns_is_in_its_configuration(tmp_path):
+    """The data section of config.yaml reads the same table."""
+    path = tmp_path / "table.csv"
+    path.write_text("id,w,sex,n\na,59 kg,F,1\nb,60 kg,f,2\nc,70 kg,M,0\n", encoding="utf-8")
+    options = {"units": {"w": "kg"}, "merge": {"sex": {"F": "f"}}, "keep": ["id"], "weight": "n"}
+    config = compose(expand([f"data={path}", *overrides_of(options)], False)[0])["data"]
+    read = read_data({key: value for key, value in config.items() if key != "test_fraction"})
+    direct = load_data(str(path), **options)
+    np.testing.assert_array_equal(read.x, direct.x)
+    np.testing.assert_array_equal(read.weight, [1, 2, 0])
+    assert read.beside[0][1].tolist() == ["a", "b", "c"]

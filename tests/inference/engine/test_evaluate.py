@@ -1,0 +1,58 @@
+"""Evaluation and prediction at many draws: the same as one draw at a time."""
+
+import jax
+import numpy as np
+import pytest
+from naive import random_sites
+from scipy import sparse
+from scipy.special import logsumexp
+
+from inference import fit, log_likelihood, predict
+from inference.engine.evaluate import TOGETHER, evaluate
+from inference.fitting.prepare import make_task
+from inference.results.triangles import sites_of
+from inference.runtime.progress import Silent
+from models import MODELS, load_data
+from models.emissions.counts import encode
+
+NUM_ROWS = 2048 // TOGETHER + 17  # more than one block of the rows that a group of draws is evaluated on
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [1, TOGETHER - 1, TOGETHER, 11, 2 * TOGETHER])
+def test_many_draws_are_evaluated_as_one_by_one(size):
+    """Sums and averages over draws differ from those of single evaluations by rounding alone, however draws are grouped."""
+    data = load_data("blobs", num_rows=NUM_ROWS, seed=1)
+    model = MODELS["gmm"](data, num_components=2, covariance="full")
+    draws = [random_sites("full", 2, data.x, seed) for seed in range(size)]
+    stacked = {name: np.stack([sites[name] for sites in draws]) for name in draws[0]}
+    with jax.enable_x64(True):
+        task = make_task(model, data, 0, None, Silent())
+        found = evaluate(model, task.hyper, task.prior, task.rows, stacked)
+    single = np.stack([log_likelihood(model, sites, data) for sites in draws])
+    probs = np.stack([predict(model, sites, data)["probs"].values for sites in draws])
+    np.testing.assert_allclose(found.log_likelihood, single, rtol=1e-10)
+    np.testing.assert_allclose(found.functionals["log_likelihood"], single.sum(1), rtol=1e-10)
+    np.testing.assert_allclose(found.latents, probs.mean(0), atol=2e-6)  # kept in single precision
+    tree = fit(model, data, "gibbs", num_warmup=1, num_samples=size, num_chains=1)
+    kept = sites_of(tree, "posterior")
+    each = [{name: values[0, s] for name, values in kept.items()} for s in range(size)]
+    density = np.stack([log_likelihood(model, sites, data) for sites in each])
+    joint = density[:, :, None] + np.log(np.stack([predict(model, sites, data)["probs"].values for sites in each]))
+    averaged = logsumexp(joint, axis=0) - np.log(size)
+    expected = np.exp(averaged - logsumexp(averaged, axis=1, keepdims=True))
+    np.testing.assert_allclose(predict(model, tree, data, fitted=False)["probs"], expected, atol=1e-12)
+    np.testing.assert_allclose(predict(model, tree, data)["probs"], np.exp(joint - density[:, :, None]).mean(0), atol=1e-12)
+
+
+def test_sparse_rows_are_encoded_as_they_are_and_left_alone():
+    """Events that are listed twice or with a count of 0, in any order: the rows are the matrix, which stays as it was."""
+    values = np.array([1.0, 0.0, 2.0, 3.0, 1.0])
+    matrix = sparse.csr_array((values, (np.array([0, 0, 0, 2, 2]), np.array([30, 5, 7, 9, 9]))), shape=(3, 40))
+    doubled = sparse.csr_array((values, np.array([30, 5, 7, 9, 9]), np.array([0, 3, 3, 5])), shape=(3, 40))
+    before = doubled.data.copy()
+    rows = encode(doubled)
+    dense = np.zeros((3, 40))
+    np.add.at(dense, (np.arange(3)[:, None], rows.index), rows.count)
+    np.testing.assert_array_equal(dense, matrix.toarray())
+    np.testing.assert_array_equal(doubled.data, before)

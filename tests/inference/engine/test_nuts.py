@@ -1,0 +1,80 @@
+"""NUTS where a potential is too large for its numbers: such points are divergences, and no chain stays at one."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from jax.flatten_util import ravel_pytree
+
+from inference.engine.program import potential
+from inference.methods.nuts import Kernel, bounded, initial, kernels
+
+# With r = s (1, 1, 1) the kinetic energy is ½ s² (1.5 + 1.5 − 2), whose last term alone is beyond all numbers at s² = 1.1e308.
+PULL = np.array([-2.0, 1.5, 1.5])
+INVERSE_MASS = np.outer(PULL, PULL) / PULL.sum() + np.eye(3) - np.ones((3, 3)) / 3
+STEP = 0.5
+SLOPE = 2 / STEP * np.sqrt(1.1e308)
+
+
+def walled(hyper, rows, *, marginal=True):
+    """Standard normal with a wall at z₁ = ½, so steep that a step behind it takes up a momentum of s (1, 1, 1)."""
+    z = numpyro.sample("z", dist.Normal(jnp.zeros(3), 1.0).to_event(1))
+    numpyro.factor("wall", jnp.where(z[0] > 0.5, -SLOPE * (z.sum() + 100), 0.0))
+
+
+def test_no_chain_stays_behind_a_wall_whose_kinetic_energy_overflows():
+    """In 200 iterations every chain runs into the wall, which is a divergence each time; none is ever behind it."""
+    kernel = Kernel(walled, 0, 0.8, 5)
+    keys = jax.random.split(jax.random.PRNGKey(0), 4)
+    state = initial(kernel, True, ({}, ()), keys, {"z": jnp.zeros((4, 3))})
+    mass = jax.tree.map(lambda leaf: jnp.broadcast_to(INVERSE_MASS, leaf.shape), state.adapt_state.inverse_mass_matrix)
+    adapted = state.adapt_state._replace(step_size=jnp.full(4, STEP), inverse_mass_matrix=mass)
+
+    def step(state, _):
+        state = jax.vmap(lambda state: kernels(kernel)[1](state, ({}, ())))(state)
+        return state, (state.z["z"], state.diverging)
+
+    _, (z, diverging) = jax.lax.scan(step, state._replace(adapt_state=adapted), None, length=200)
+    assert (np.asarray(z)[..., 0] <= 0.5).all()
+    assert np.asarray(diverging).any(0).all()
+
+
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan, 1e150, -1e150])
+def test_a_potential_that_is_no_number_counts_as_infinite(bad):
+    """Also where only its gradient is: +∞ with a gradient of zeros, and the plain values beside it."""
+
+    def well(z):
+        return (z["a"] ** 2).sum() + jnp.sin(z["b"])
+
+    def value(z):
+        return well(z) + jax.lax.cond(z["b"] > 1, lambda b: bad * b, jnp.zeros_like, z["b"])
+
+    def steep(z):  # no larger than the well, with any slope
+        return well(z) + jax.lax.cond(z["b"] > 1, lambda b: bad * (b - jax.lax.stop_gradient(b)), jnp.zeros_like, z["b"])
+
+    inside, outside = ({"a": jnp.array([1.0, -2.0]), "b": jnp.asarray(b)} for b in (0.5, 1.5))
+    for function in (value, steep):
+        both = jax.jit(jax.value_and_grad(bounded(function)))
+        found, expected = both(inside), jax.value_and_grad(well)(inside)
+        np.testing.assert_array_equal(ravel_pytree(found)[0], ravel_pytree(expected)[0])
+        energy, gradient = both(outside)
+        assert energy == np.inf
+        assert not ravel_pytree(gradient)[0].any()
+
+
+def test_the_bound_leaves_a_programs_own_potential_as_it_is():
+    """Value and gradient at random points, bit by bit, also under vmap."""
+
+    def program(hyper, rows, *, marginal=True):
+        scale = numpyro.sample("scale", dist.HalfNormal(1.0))
+        numpyro.sample("x", dist.Normal(0.0, scale).expand((3,)).to_event(1), obs=rows)
+
+    def bare(z):
+        return potential(program, {}, jnp.arange(3.0), z)
+
+    z = {"scale": jax.random.normal(jax.random.PRNGKey(1), (20,))}
+    found, expected = (jax.jit(jax.vmap(jax.value_and_grad(function)))(z) for function in (bounded(bare), bare))
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_array_equal(found[1]["scale"], expected[1]["scale"])

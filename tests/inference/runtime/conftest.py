@@ -1,0 +1,15 @@
+"""What tests of stopped runs ask for."""
+
+import numpy as np
+import pytest
+
+from inference.engine import driver as chains
+from inference.runtime import checkpoints
+
+
+@pytest.fixture
+def always_written_down(monkeypatch):
+    """A checkpoint after every chunk, and many chunks."""
+    monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
+    monkeypatch.setattr(checkpoints, "SHARE", np.inf)
+    monkeypatch.setattr(chains, "CHUNK_SECONDS", 0.002)

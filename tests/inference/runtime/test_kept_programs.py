@@ -1,0 +1,187 @@
+"""Traces that outlive the process: the same numbers, and no trace of anything else."""
+
+import functools
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+from inference.results.tree import load
+from inference.runtime import programs
+from inference.runtime.programs import Kept, NotKeptError, digest, keep_programs, recalled
+from models.mixtures import mixture
+
+ROOT = Path(__file__).parents[3]
+
+
+def known(function):
+    """As if it were the project's own."""
+    function.__module__ = "models.made_up"
+    return function
+
+
+def scaled_by(factor):
+    return known(lambda x: x * factor)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    keep_programs(tmp_path / "programs")
+    yield tmp_path / "programs"
+    keep_programs(None)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (scaled_by(2.0), scaled_by(3.0)),
+        (scaled_by(np.arange(3.0)), scaled_by(np.array([0.0, 1.0, 2.5]))),
+        (scaled_by(np.arange(3.0)), scaled_by(np.arange(3))),
+        (functools.partial(mixture.program, 1), functools.partial(mixture.program, 2)),
+        (known(lambda x: x + 1), known(lambda x: x - 1)),
+        (known(lambda x: x + 1), known(lambda x: x + 2)),
+        ((1, (2, 3)), (1, 2, 3)),
+        (("ab", "c"), ("a", "bc")),
+        (1, True),
+        ({"a": 1}, {"b": 1}),
+        (np.array(3.0), np.array([3.0])),
+        ({"a": {"b": 1}, "c": 2}, {"a": {"b": 1, "c": 2}}),
+        (frozenset({("a", "bc")}), frozenset({("ab", "c")})),
+        (scaled_by(scaled_by(2.0)), scaled_by(scaled_by(3.0))),
+    ],
+)
+def test_what_differs_has_another_digest(one, other):
+    assert digest(one) != digest(other)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: scaled_by(np.arange(3.0)),
+        lambda: functools.partial(mixture.program, (1, "a"), size=2),
+        lambda: (scaled_by(1.0), {"a": None, "b": [1.5, ...]}),
+    ],
+)
+def test_what_is_made_alike_has_one_digest(make):
+    assert digest(make()) == digest(make())
+
+
+@pytest.mark.parametrize("strange", [lambda x: x, object(), (1, [lambda x: x])])
+def test_code_that_may_change_is_not_kept(strange):
+    """A test is no module of the project: its functions have no reliable digest."""
+    with pytest.raises(NotKeptError):
+        digest(strange)
+
+
+def traced(factor, calls):
+    """A kept function that counts its traces."""
+
+    def times(static, x):
+        calls.append(static)
+        return {"value": static * x * factor, "none": None}
+
+    return Kept(known(times), ("static",))
+
+
+def test_one_trace_serves_later_processes(folder):
+    """Another `Kept` stands for another process: nothing is traced, and results are the same."""
+    x, calls = jnp.arange(3.0), []
+    first = traced(2.0, calls)(3, x)
+    again = traced(2.0, calls)(3, x)
+    assert len(calls) == len(list(folder.iterdir())) == 1
+    np.testing.assert_array_equal(first["value"], 6 * np.arange(3.0))
+    np.testing.assert_array_equal(first["value"], again["value"])
+    assert first["none"] is again["none"] is None
+    before = len(calls)
+    traced(2.0, calls)(4, x)
+    assert len(calls) == before + 1  # another static argument
+    traced(2.0, calls)(3, x[:2])
+    assert len(calls) == before + 2  # another shape
+
+
+def test_other_code_is_traced_anew(folder, monkeypatch):
+    x, calls = jnp.arange(3.0), []
+    traced(2.0, calls)(3, x)
+    monkeypatch.setattr(programs._Store, "code", "of another version")
+    traced(2.0, calls)(3, x)
+    assert len(calls) == 2
+
+
+def test_a_damaged_file_is_made_again(folder):
+    x, calls = jnp.arange(3.0), []
+    traced(2.0, calls)(3, x)
+    for file in folder.iterdir():
+        file.write_bytes(file.read_bytes()[:40])
+    np.testing.assert_array_equal(traced(2.0, calls)(3, x)["value"], 6 * np.arange(3.0))
+    traced(2.0, calls)(3, x)
+    assert len(calls) == 2
+
+
+def test_what_cannot_be_exported_runs(folder):
+    """A callback to Python has no place in a file."""
+
+    def doubled(x):
+        return jax.pure_callback(lambda value: 2 * np.asarray(value), jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+    function = Kept(known(doubled), ())
+    for _ in range(2):
+        np.testing.assert_array_equal(function(jnp.arange(3.0)), 2 * np.arange(3.0))
+    assert not folder.exists() or not list(folder.iterdir())
+
+
+def test_an_error_of_the_function_is_its_own(folder):
+    def refused(x):
+        raise ValueError("no such shape")
+
+    with pytest.raises(ValueError, match="no such shape"):
+        Kept(known(refused), ())(jnp.arange(3.0))
+
+
+def test_values_are_recalled(folder):
+    made = []
+    for shape in (1, 1, 2):
+        assert recalled("test", scaled_by(2.0), shape, lambda shape=shape: made.append(shape) or shape) == shape
+    assert made == [1, 2]
+
+
+def test_without_a_folder_nothing_is_written(tmp_path):
+    x, calls = jnp.arange(3.0), []
+    np.testing.assert_array_equal(traced(2.0, calls)(3, x)["value"], 6 * np.arange(3.0))
+    assert recalled("test", 1, 1, lambda: 5) == 5
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["gibbs", "nuts"])
+def test_a_second_run_has_the_same_numbers(tmp_path, method):
+    """Two processes: the second one finds every trace, and its draws are bitwise those of the first, and of a run without."""
+    settings = ["num_warmup=50", "num_samples=30", "num_chains=2", "progress=false", "pictures=false"]
+    table = tmp_path / "table.csv"
+    np.savetxt(table, np.random.default_rng(0).normal(size=(12, 2)), delimiter=",", header="a,b", comments="")
+    found, files = [], []
+    for name, cache in (("first", "kept"), ("second", "kept"), ("without", None)):
+        own = {key: value for key, value in os.environ.items() if key != "JAX_COMPILATION_CACHE_DIR"}
+        own |= {"XDG_CACHE_HOME": str(tmp_path / cache)} if cache else {"JAX_COMPILATION_CACHE_DIR": str(tmp_path / "plain")}
+        command = [
+            sys.executable,
+            "-m",
+            "inference.run",
+            "model=gmm",
+            f"method={method}",
+            f"data={table}",
+            f"out={tmp_path / name}",
+        ]
+        done = subprocess.run([*command, *settings], env=own, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode in (0, 3), done.stderr
+        found.append(load(tmp_path / name)["posterior"].to_dataset())
+        files.append({file.name for file in (tmp_path / "kept/bayes-model-zoo/programs").glob("*")})
+    assert files[0]
+    assert files[0] == files[1]
+    xr.testing.assert_identical(found[0], found[1])
+    xr.testing.assert_allclose(found[0], found[2], rtol=1e-6)

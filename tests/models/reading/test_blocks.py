@@ -1,0 +1,95 @@
+"""New rows in blocks: the same cells as of the whole table, with the columns and levels of the fitted one."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from models import ZooError, load_data
+from models.data.columns import as_typed, layout, typed
+from models.reading.blocks import layout_of, read_blocks
+
+FITTED = pd.DataFrame({"size": [1.0, 2.5, 4.0, 3.0], "kind": list("abca"), "moons": [0, 1, 3, 2]})
+
+
+def new_table(size=23):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "extra": "x",
+            "moons": rng.integers(0, 5, size),
+            "kind": rng.choice(list("ab"), size),
+            "size": rng.normal(size=size).round(3).astype(object),
+        }
+    )
+    frame.loc[5, "size"], frame.loc[8:11, "size"] = "", "unknown"  # a block of words alone is of numbers nonetheless
+    return frame
+
+
+def written(path, frame):
+    frame.to_parquet(path) if path.suffix == ".parquet" else frame.to_csv(path, index=False)
+    return str(path)
+
+
+@pytest.mark.parametrize("size", [4, 7, 100, None])
+def test_blocks_are_the_table(tmp_path, size):
+    fitted = typed(load_data(FITTED, types={"moons": "count"}))
+    source = written(tmp_path / "new.csv", new_table())
+    blocks = list(read_blocks(source, fitted, layout(fitted), {}, size))
+    whole = as_typed(load_data(source, columns=["size", "kind", "moons"]), layout(fitted))
+    np.testing.assert_array_equal(np.concatenate([block.data.x for block in blocks]), whole.x)
+    assert np.isnan(whole.x[:, 0]).sum() == 5
+    assert [block.first for block in blocks] == list(range(0, 23, size or 23))
+    assert {block.data.categories for block in blocks} == {whole.categories}  # a level that no row has is a level
+
+
+def test_files_of_arrow_are_read_alike(tmp_path):
+    fitted = load_data(FITTED)
+    frame = new_table().drop(columns="size").assign(size=1.5)
+    found = [
+        np.concatenate([b.data.x for b in read_blocks(written(tmp_path / name, frame), fitted, None, {}, 6)])
+        for name in ("new.csv", "new.parquet")
+    ]
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda frame: frame.drop(columns="kind"), "has no column 'kind'"),
+        (lambda frame: frame.assign(kind=["z" if row == 9 else "a" for row in range(23)]), "row 2: 'z' is a level unknown"),
+        (lambda frame: frame.assign(size=["tall" if row == 9 else 1.0 for row in range(23)]), "'tall' is not a number"),
+        (lambda frame: frame.iloc[:0], "has no rows"),
+    ],
+)
+def test_another_table_is_refused(tmp_path, change, words):
+    source = written(tmp_path / "new.csv", change(new_table()))
+    with pytest.raises(ZooError, match=words) as raised:
+        list(read_blocks(source, load_data(FITTED), None, {}, 8))
+    assert ("counted from row 9" in str(raised.value)) == ("row 2" in str(raised.value))
+
+
+def test_sequences_are_not_cut(tmp_path):
+    lengths = [3, 1, 6, 2, 5]
+    frame = pd.DataFrame({"id": np.repeat(["b", "a", "10", "9", "c"], lengths), "x": np.arange(17.0)})
+    source = written(tmp_path / "steps.csv", frame)
+    fitted = load_data(source, sequence="id")
+    for size in (1, 2, 4, 100):
+        blocks = list(read_blocks(source, fitted, None, {"sequence": "id"}, size))
+        assert np.concatenate([np.diff(block.data.starts) for block in blocks]).tolist() == lengths
+        np.testing.assert_array_equal(np.concatenate([block.data.x for block in blocks]), fitted.x)
+        assert len(blocks) > 1 or size == 100
+    frame.loc[16, "id"] = "b"
+    with pytest.raises(ZooError, match="'b' continues after another one"):
+        list(read_blocks(written(tmp_path / "mixed.csv", frame), fitted, None, {"sequence": "id"}, 2))
+
+
+def test_texts_need_their_column(tmp_path):
+    source = written(tmp_path / "mail.csv", pd.DataFrame({"body": ["a b", "b"] * 3}))
+    fitted = load_data(["a b", "c"])
+    with pytest.raises(ZooError, match="name the column of texts"):
+        list(read_blocks(source, fitted, None, {}, 2))
+    assert [b.data.num_rows for b in read_blocks(source, fitted, None, {"text": "body"}, 4)] == [4, 2]
+
+
+def test_a_fitted_table_without_a_layout_has_one():
+    assert layout_of(load_data(FITTED), None)[1:] == (("number", "category", "number"), ((), ("a", "b", "c"), ()), ())
