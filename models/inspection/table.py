@@ -86,7 +86,7 @@ def inspect_table(source: Any, **options: Any) -> Inspection:
 
 
 def _without_values(problem: Problem, problems: Sequence[Problem], texts: Sequence[Written]) -> Problem:
-    """The problem without the remedy of counting words as missing that are values of another column.
+    """The problem with its column left out, where its remedy counts words as missing that are values of another column.
 
     A spelling of a missing cell holds for the whole table. A column that proposes the same spelling has it as no value.
     """
@@ -102,7 +102,8 @@ def _without_values(problem: Problem, problems: Sequence[Problem], texts: Sequen
     if not values:
         return problem
     word, other = next(iter(values.items()))
-    return problem._replace(remedies=(), advice=f"correct the cells: {word!r} is a value of column {other!r}, too")
+    advice = f"{LEAVE}: {word!r} is a value of column {other!r}, too, so it cannot be declared missing"
+    return problem._replace(remedies=(Remedy("types", "ignore", problem.column),), advice=advice)
 
 
 def _require_named_columns(raw: Raw) -> None:

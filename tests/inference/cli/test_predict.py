@@ -113,7 +113,12 @@ def test_assignments_are_the_result(run):
 
 @pytest.mark.parametrize(
     ("given", "words"),
-    [([], "run= is missing"), (["run=a", "out=b"], "'out=b' is no argument"), (["run=a"], "there is no such folder")],
+    [
+        ([], "run= is missing"),
+        (["run=a", "run=b"], "run= is given twice"),
+        (["run=a", "out=b"], "'out=b' is no argument"),
+        (["run=a"], "there is no such folder"),
+    ],
 )
 def test_reports_are_of_runs(tmp_path, monkeypatch, capsys, given, words):
     monkeypatch.chdir(tmp_path)
@@ -147,6 +152,7 @@ def test_mistakes_leave_no_file(run, tmp_path, capsys, change, more, words):
     ("given", "words"),
     [
         (["data=new.csv", "out=scored.csv"], "run= is missing"),
+        (["run=a", "run=b", "data=new.csv", "out=scored.csv"], "run= is given twice"),
         (["run=nowhere", "data=new.csv", "out=scored.csv"], "there is no such folder"),
         (["run=nowhere", "data=new.csv", "out=scored.nc"], "ends in .csv"),
         (["run=nowhere", "data=new.csv", "out=no/scored.csv"], "there is no folder no"),

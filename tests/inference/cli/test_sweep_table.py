@@ -11,12 +11,13 @@ from inference.cli.main import guarded, run_main
 from inference.cli.sweeping import print_sweep, settings_of, write_sweep
 
 
-def lines(number=3, elpd=np.nan):
+def lines(number=3, elpd=np.nan, bic=np.nan):
     long = " model.covariance=spherical model.prior.component.strength=0.5 data=a/rather/long/name/of/a/table.csv"
     return [
         {
             "settings": f"model.num_components={k}{long if k == 1 else ''}",
             "log joint": -123456.789 * k,
+            "BIC": bic,
             "elpd": elpd,
             "verdict": "interrupted" if k == 2 else "passed",
             "seconds": 1234.56,
@@ -32,11 +33,12 @@ def printed(rows):
     return screen.file.getvalue()
 
 
-@pytest.mark.parametrize("elpd", [np.nan, -98765.4])
-def test_the_table_has_80_columns(elpd):
-    text = printed(lines(elpd=elpd))
+@pytest.mark.parametrize(("elpd", "bic"), [(np.nan, np.nan), (-98765.4, np.nan), (np.nan, 246813.5)])
+def test_the_table_has_80_columns(elpd, bic):
+    text = printed(lines(elpd=elpd, bic=bic))
     assert max(map(len, text.splitlines())) <= 80
     assert ("elpd" in text) == np.isfinite(elpd)
+    assert ("BIC" in text) == np.isfinite(bic)
     for words in ("-123456.79", "-246913.58", "interrupted", "1234.6"):
         assert words in text
     letters = "".join(text.split())

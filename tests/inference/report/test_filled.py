@@ -80,3 +80,18 @@ def test_missing_cells_are_listed_with_intervals():
 )
 def test_numbers_have_the_decimals_of_their_column(given, decimal, expected):
     assert numbers(np.array([3.14159]), pd.Series(given, dtype=str), decimal) == [expected]
+
+
+def test_dates_and_units_are_written_as_such(tmp_path):
+    """A number that is filled in has the unit of its column, a date its year in front; what was there stays as it was."""
+    path = tmp_path / "table.csv"
+    path.write_text("whole;part;kind;moons\n1/2/1970;59,4 kg;b;3\n;140 lb;a;1\n3.2.1970;;;\n4/2/1970;61,2 kg;b;0\n")
+    repairs = {"units": {"part": "kg"}, "dates": {"whole": "dmy"}}
+    given = ["data.units.part=kg", "data.dates.whole=dmy", "data.types.moons=count"]
+    config = compose([f"data.path={path}", "data=file", "data.separator=semicolon", "data.decimal=comma", *given])
+    data = load_data(str(path), separator="semicolon", decimal="comma", types={"moons": "count"}, **repairs)
+    np.testing.assert_allclose(data.x[:2, list(data.columns).index("part")], [59.4, 140 * 0.45359237])
+    table, mask = filled_in(MODELS["mixed_mixture"](data, num_components=2), imputed(), data, as_written(config, data))
+    assert table["whole"].tolist() == ["1/2/1970", "1970-01-05", "3.2.1970", "4/2/1970"]
+    assert table["part"].tolist() == ["59,4 kg", "140 lb", "1,7 kg", "61,2 kg"]
+    assert mask["whole"].tolist() == [0, 1, 0, 0]

@@ -80,3 +80,23 @@ def test_components_are_listed_by_size_and_keep_their_numbers(exchangeable):
     assert mean["component"].values.tolist() == ([2, 1, 0] if exchangeable else [0, 1, 2])
     np.testing.assert_array_equal(mean[:, 0], 10.0 * mean["component"])
     assert tree["point_estimate"]["component"].values.tolist() == [0, 1, 2]  # the result itself is as it was
+
+
+def test_shares_are_of_the_weights():
+    """A row of weight 20 counts twenty times; the group that it is in comes first."""
+    weight = np.array([1.0, 1.0, 1.0, 1.0, 20.0])
+    tree = result()
+    tree["observed_data"] = xr.DataTree(tree["observed_data"].to_dataset().assign(weight=("row", weight)))
+    groups = groups_of(tree)
+    repeated = np.repeat(PROBS, weight.astype(int), axis=0)
+    np.testing.assert_allclose(groups.share, repeated.mean(0))
+    assert groups_of(result()).order.tolist() != groups.order.tolist() == np.argsort(-repeated.mean(0)).tolist()
+
+
+def test_columns_that_are_kept_stand_in_the_assignments():
+    tree = result()
+    names = ["ann", "bob", "cid", "dan", "eve"]
+    tree["latent"] = xr.DataTree(tree["latent"].to_dataset().assign_coords(id=("row", names)))
+    found = assignments(groups_of(tree))
+    assert found.columns.tolist()[:3] == ["row", "id", "component"]
+    assert found["id"].tolist() == names

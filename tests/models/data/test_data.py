@@ -10,6 +10,7 @@ from two_stage import assert_standard_normal, of_counts
 from inference import fit
 from models import MODELS, Data, ZooError, load_data
 from models.data import take
+from models.data.classes import empty_groups
 from models.datasets.tables import DATASETS, MARTIAN_COVARIANCES, MARTIAN_MEANS, MARTIAN_PROBS
 
 SHAPES = {
@@ -252,3 +253,14 @@ def test_sparse_counts_are_read():
     assert load_data(x, threshold=1).x.toarray().tolist() == [[0, 1, 0], [0, 0, 0]]
     with pytest.raises(ZooError, match="3 distinct names"):
         load_data(x, columns=["a", "a", "b"])
+
+
+@pytest.mark.parametrize(("rows", "size", "doubted"), [(4, 5, True), (4, 4, False), (9, 5, False)])
+def test_more_groups_than_rows_are_doubted(rows, size, doubted):
+    """Some of them have no row, whatever the data; rows of weight 0 are none."""
+    frame = pd.DataFrame({"x": np.arange(float(rows)), "y": np.arange(rows) ** 2.0, "times": 1})
+    assert bool(empty_groups(load_data(frame.drop(columns="times")), size)) == doubted
+    frame.loc[0, "times"] = 0
+    assert bool(empty_groups(load_data(frame, weight="times"), size)) == (size >= rows)
+    labelled = load_data(frame.drop(columns="times").assign(label=["a", *["b"] * (rows - 1)]), label="label")
+    assert not empty_groups(labelled, size)

@@ -293,3 +293,20 @@ def test_given_options_are_kept():
     assert found.problems == ()
     assert found.options == {"label": "sex", "units": {"weight": "g"}, "missing": ["fish"]}
     assert typed(found.data).x[:, 0] == pytest.approx(1000 * clean_table(0)["weight"].to_numpy())
+
+
+def test_a_word_that_is_a_value_elsewhere_is_not_proposed_as_missing(tmp_path):
+    """A spelling of a missing cell holds for the whole table: proposed for one column, it would empty cells of another."""
+    rng = np.random.default_rng(0)
+    height = rng.normal(1.7, 0.1, NUM_ROWS).round(2).astype(str)
+    height[3] = "broken"
+    frame = pd.DataFrame({"height": height, "weight": rng.normal(70, 9, NUM_ROWS).round(1)})
+    frame["pets"] = rng.permutation(np.array(["broken", "cat", "dog", "fish"])[np.arange(NUM_ROWS) % 4])
+    path = tmp_path / "table.csv"
+    frame.to_csv(path, index=False)
+    found = inspect_table(str(path))
+    (problem,) = [problem for problem in found.problems if problem.column == "height"]
+    assert found.options == {"types": {"height": "ignore"}}
+    assert "'broken' is a value of column 'pets', too" in problem.advice
+    frame.drop(columns="pets").to_csv(path, index=False)
+    assert "broken" in inspect_table(str(path)).options["missing"]

@@ -70,6 +70,13 @@ def test_weights_are_a_column(tmp_path):
         np.testing.assert_array_equal(data.x, given.x)
 
 
+def test_long_numbers_keep_their_digits():
+    """A float cannot tell two neighbours above 2^53 apart."""
+    ids = [2**53 + number for number in range(6)]
+    ((_, cells),) = load_data(FRAME.assign(id=ids), keep="id", columns=["x"]).beside
+    assert [int(cell) for cell in cells] == ids
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -111,6 +118,21 @@ def test_dates_of_frames_need_no_order():
         read = load_data(pd.DataFrame({"when": column, "x": [1.5, 2.5, 3.5]}), dates={"when": "ymd"})
         assert read.x[0, 0] == 1
         assert np.isnan(read.x[1, 0])
+
+
+def test_dates_with_a_time_zone_are_moments():
+    """The same moment told in two zones is the same number of days."""
+    moments = pd.Series(pd.to_datetime(["1970-01-02T00:00", "1970-01-03T12:00", "1970-01-04T06:00"])).dt.tz_localize("UTC")
+    for zone in ("UTC", "Asia/Tokyo"):
+        read = load_data(pd.DataFrame({"when": moments.dt.tz_convert(zone), "x": [1.5, 2.5, 3.5]}), dates={"when": "ymd"})
+        np.testing.assert_allclose(read.x[:, 0], [1, 2.5, 3.25])
+
+
+def test_numbers_of_a_frame_have_no_marks():
+    """A decimal comma is how texts are written: a cell that is a number already keeps its value."""
+    cells = [59.4, "60,5 kg", "140 lb", 61.25, "1000 g", 58.0]
+    read = load_data(FRAME.assign(mass=cells), decimal="comma", units={"mass": "kg"}, columns=["mass", "x"])
+    np.testing.assert_allclose(read.x[:, 0], [59.4, 60.5, 140 * 0.45359237, 61.25, 1, 58])
 
 
 def test_identifiers_among_numbers_are_doubted():

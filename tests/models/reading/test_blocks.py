@@ -93,3 +93,18 @@ def test_texts_need_their_column(tmp_path):
 
 def test_a_fitted_table_without_a_layout_has_one():
     assert layout_of(load_data(FITTED), None)[1:] == (("number", "category", "number"), ((), ("a", "b", "c"), ()), ())
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+def test_a_sequence_that_continues_is_refused_wherever_blocks_end(tmp_path, size):
+    frame = pd.DataFrame({"id": list("aabbac"), "x": np.arange(6.0)})
+    fitted = load_data(frame.sort_values("id"), sequence="id")
+    with pytest.raises(ZooError, match="'a' continues after another one"):
+        list(read_blocks(written(tmp_path / "steps.csv", frame), fitted, None, {"sequence": "id"}, size))
+
+
+def test_a_named_table_is_read_with_the_threshold_of_the_run():
+    fitted = load_data("iris", threshold=2.5)
+    (block,) = read_blocks("iris", fitted, None, {"threshold": 2.5}, None)
+    np.testing.assert_array_equal(block.data.x, fitted.x)
+    assert set(np.unique(block.data.x)) == {0, 1}
