@@ -103,7 +103,7 @@ def interrupted_run(folder, monkeypatch):
         def phase(self, name, total):
             self.current = name
 
-        def update(self, done, note):
+        def update(self, done, note, chains):
             if self.current == "sampling" and done == 1:
                 os.kill(os.getpid(), signal.SIGINT)
 

@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 from inference.engine.task import Task, timing
 from inference.runtime.loop import Chunk, begun, in_chunks
 from inference.runtime.programs import kept, recalled
-from inference.runtime.progress import Reporter
+from inference.runtime.progress import SILENT, Counted, Reporter, Watch
 from models.base import Pytree
 
 CAPACITY = 256  # records kept on the device between two visits of the host
@@ -121,17 +121,16 @@ def drive(
     *,
     first: int = 0,
     keep: bool = True,
-    describe: Callable[[Pytree], str] = lambda record: "",
+    watch: Watch = SILENT,
     checkpoint: Path | None = None,
     lockstep: bool = True,
 ) -> Run:
     """Run ``num_steps`` steps of all chains (the leading axis of ``state``) and collect their records.
 
     ``first`` numbers the first step, and its random numbers with it. ``keep=False`` drops the records, as of a warm-up.
-    ``describe`` turns the newest record into a few words for the progress line. A run goes on from its ``checkpoint`` where
-    that file exists, and ends early by Ctrl-C (`inference.runtime.loop`). ``lockstep`` says that steps take equally long in
-    all chains. Such chains are vectorised, one group per core. Others would wait for each other and get a device each, if
-    there are enough.
+    ``watch`` says what the user sees of the chains meanwhile. A run goes on from its ``checkpoint`` where that file exists, and
+    ends early by Ctrl-C (`inference.runtime.loop`). ``lockstep`` says that steps take equally long in all chains. Such chains
+    are vectorised, one group per core. Others would wait for each other and get a device each, if there are enough.
     """
     num_chains = int(jax.tree.leaves(state)[0].shape[0])
     keys = jax.random.split(key, num_chains)
@@ -151,7 +150,7 @@ def drive(
     compile_seconds = time.perf_counter() - clock
 
     reporter.phase(phase, num_steps)
-    chunk = _Chunks(call, first, capacity, describe)
+    chunk = _Chunks(call, first, capacity, watch)
     # JAX's small factorisations run on BLAS threads that spin after their work, on the cores of JAX's own threads: with them
     # an iteration of EM on 100,000 × 64 takes a quarter longer.
     with one_blas_thread():
@@ -162,10 +161,9 @@ def drive(
 class _Chunks:
     """Chunks of steps on the device, as long as the host looks in every `CHUNK_SECONDS`."""
 
-    def __init__(
-        self, call: Callable[..., tuple[Pytree, ...]], first: int, capacity: int, describe: Callable[[Pytree], str]
-    ) -> None:
-        self._call, self._first, self._capacity, self._describe = call, first, capacity, describe
+    def __init__(self, call: Callable[..., tuple[Pytree, ...]], first: int, capacity: int, watch: Watch) -> None:
+        self._call, self._first, self._capacity, self._words = call, first, capacity, watch.words
+        self._counted = Counted(watch)
         self._count = 1  # steps of the next chunk
 
     def __call__(self, state: Pytree, finished: int, most: int) -> Chunk:
@@ -176,8 +174,9 @@ class _Chunks:
         seconds = time.perf_counter() - clock
         self._count = int(np.clip(CHUNK_SECONDS * steps / max(seconds, 1e-9), 1, self._capacity))
         records = jax.tree.map(lambda leaf: np.array(np.asarray(leaf)[:, :steps]), buffer)
-        note = self._describe(jax.tree.map(lambda leaf: leaf[:, -1], records))
-        return Chunk(state, records, steps, seconds, note, bool(np.asarray(all_done).all()))
+        newest = jax.tree.map(lambda leaf: leaf[:, -1], records)
+        done, chains = bool(np.asarray(all_done).all()), self._counted.columns(records, newest)
+        return Chunk(state, records, steps, seconds, self._words(newest), done, chains)
 
 
 def _placed(num_devices: int, arrays: Pytree, keys: Array, state: Pytree) -> tuple[Pytree, Array, Pytree]:
@@ -201,19 +200,19 @@ def sample(
     num_warmup: int,
     num_samples: int,
     task: Task,
-    describe: Callable[[Pytree], str],
+    watch: Watch,
     lockstep: bool = True,
 ) -> tuple[Run, dict[str, float]]:
     """A warm-up, whose records are dropped, then the draws: (the run of the draws, seconds by phase)."""
     warmup = drive(
         step, static, arrays, key, state, num_warmup, task.reporter, "warm-up",
-        keep=False, describe=describe, checkpoint=task.checkpoint("warmup"), lockstep=lockstep,
+        keep=False, watch=watch, checkpoint=task.checkpoint("warmup"), lockstep=lockstep,
     )  # fmt: skip
     if warmup.interrupted:  # a checkpoint of the sampling phase must not start from an unfinished warm-up
         return warmup._replace(records=None, num_steps=0), timing(0.0, warmup.compile_seconds, warmup.run_seconds)
     run = drive(
         step, static, arrays, key, warmup.state, num_samples, task.reporter, "sampling",
-        first=num_warmup, describe=describe, checkpoint=task.checkpoint("sampling"), lockstep=lockstep,
+        first=num_warmup, watch=watch, checkpoint=task.checkpoint("sampling"), lockstep=lockstep,
     )  # fmt: skip
     return run, timing(run.run_seconds, warmup.compile_seconds + run.compile_seconds, warmup.run_seconds)
 

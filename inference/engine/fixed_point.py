@@ -15,6 +15,7 @@ from inference.engine.initialise import finite_latents, num_starts, sites_at, st
 from inference.engine.local_ascent import ascent_sweep, uses_local_ascent
 from inference.engine.sweep import Local, Verbs, rows_weight, sweep
 from inference.engine.task import ANY_MODEL, Points, Takes, Task, timing
+from inference.runtime.progress import Watch
 from models.algebra import log_prior, negative_divergence
 from models.base import Algebra, Iteration, Pytree, Stats, ZooError, on_host
 from models.rows.carried import carried
@@ -148,7 +149,7 @@ def climb(
     state = initial(task, algebra, method, wanted)
     rows = task.condensed if method.verbs.latents == "mean" else task.rows
     arrays = (task.hyper, task.prior, rows, jnp.asarray(tol, float))
-    run = drive(step, (algebra, method), arrays, task.key, state, max_iter, task.reporter, "iterating", describe=_describe)
+    run = drive(step, (algebra, method), arrays, task.key, state, max_iter, task.reporter, "iterating", watch=Watch(_words))
     found = points(task, algebra, method, run)
     if method.monotone:
         size = float(np.asarray(rows_weight(rows)).sum())
@@ -247,6 +248,6 @@ def _reason(algebra: Algebra, nu: Stats) -> str:
     return next((why for why in found if why), "the objective is not finite; check the scale of the data and the prior")
 
 
-def _describe(record: Record) -> str:
+def _words(record: Record) -> str:
     finite = record.log_joint[~np.asarray(record.failed)]
     return f"log joint {finite.max():.2f}" if len(finite) else "every start has failed"

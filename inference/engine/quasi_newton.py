@@ -137,7 +137,7 @@ def _from_start(
 def _visitor(reporter: Reporter, stop: Event, trace: list[float], level: float) -> Callable[..., None]:
     def visit(intermediate_result: Any) -> None:  # SciPy looks for an argument of this name
         trace.append(float(intermediate_result.fun) + level)
-        reporter.update(len(trace), f"log joint {-trace[-1]:.2f}")
+        reporter.update(len(trace), f"log joint {-trace[-1]:.2f}", {})
         if stop.is_set():
             raise StopIteration
 

@@ -19,6 +19,7 @@ from inference.engine.driver import num_cores
 from inference.engine.fixed_point import require_algebra, require_proper, require_single_rows
 from inference.engine.task import Draws, Kind, Takes, Task, timing
 from inference.runtime.loop import Chunk, begun, in_chunks
+from inference.runtime.progress import figure
 from models.base import Model, Sampler, ZooError
 from models.rows.carried import carried
 
@@ -177,8 +178,9 @@ def _run(
         sweeps = min(size, most)
         state, record = block(state, finished, sweeps)
         records = jax.tree.map(lambda leaf: leaf[:, None], record)
-        note = f"log joint {np.mean(jax.tree.leaves(record)[-1]):.2f}"
-        return Chunk(state, records, sweeps, time.perf_counter() - clock, note)
+        log_joint = np.asarray(jax.tree.leaves(record)[-1])
+        chains = {"log joint": [figure(value) for value in log_joint]}
+        return Chunk(state, records, sweeps, time.perf_counter() - clock, f"log joint {log_joint.mean():.2f}", chains=chains)
 
     keep = like is not None
     at, interrupted = in_chunks(advance, start, total, task.reporter, checkpoint, keep)

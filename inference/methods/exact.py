@@ -179,7 +179,7 @@ def _summed(algebra: Algebra, arrays: tuple[Any, ...], z: np.ndarray, reporter: 
         part = z[first : first + size]
         filled = np.concatenate([part, np.broadcast_to(z[:1], (size - len(part), z.shape[1]))])
         found.append(np.asarray(_evidences(algebra, *arrays, filled), dtype=np.float64)[: len(part)])
-        reporter.update(first + len(part), "")
+        reporter.update(first + len(part), "", {})
     return np.concatenate(found)
 
 

@@ -17,6 +17,7 @@ from inference.engine.fixed_point import require_algebra, require_proper, requir
 from inference.engine.initialise import start_points
 from inference.engine.sweep import Verbs, sweep
 from inference.engine.task import Draws, Kind, Takes, Task
+from inference.runtime.progress import Watch
 from models.algebra import at_sample, log_prior
 from models.base import Algebra, Pytree, Stats
 
@@ -52,12 +53,15 @@ def run(task: Task, options: Options) -> Draws:
     arrays = (task.hyper, task.prior, task.rows)
     state = start_points(task, algebra, options.num_chains)
     key = jax.random.fold_in(task.key, 1)
-    run, timing = sample(step, algebra, arrays, key, state, options.num_warmup, options.num_samples, task, _describe)
+    run, timing = sample(step, algebra, arrays, key, state, options.num_warmup, options.num_samples, task, WATCH)
     if run.records is None:
         return Draws(Kind.CHAINS, {}, {}, timing, run.interrupted)
     sites, at_draws, _ = run.records
     return Draws(Kind.CHAINS, sites, {}, timing, run.interrupted, log_prior=at_draws)
 
 
-def _describe(record: Pytree) -> str:
+def _words(record: Pytree) -> str:
     return f"log joint {np.mean(record[2]):.2f}"
+
+
+WATCH = Watch(_words, newest={"log joint": lambda record: record[2]})

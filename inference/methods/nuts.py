@@ -20,6 +20,7 @@ from inference.engine.initialise import start_sites
 from inference.engine.program import constrain_draws, potential, transforms, unconstrain_chains
 from inference.engine.task import Draws, Kind, Task
 from inference.runtime.programs import kept
+from inference.runtime.progress import Watch
 from models.base import Pytree
 
 LOCKSTEP = False  # trees differ in depth: chains side by side would wait for the deepest
@@ -122,7 +123,7 @@ def run(task: Task, options: Options) -> Draws:
     key = jax.random.fold_in(task.key, 1)
     state = initial(kernel, dense, arrays, jax.random.split(key, options.num_chains), z)
     run, timing = sample(
-        step, kernel, arrays, key, state, options.num_warmup, options.num_samples, task, _describe, lockstep=LOCKSTEP
+        step, kernel, arrays, key, state, options.num_warmup, options.num_samples, task, WATCH, lockstep=LOCKSTEP
     )
     if run.records is None:
         return Draws(Kind.CHAINS, {}, {}, timing, interrupted=True)
@@ -132,9 +133,16 @@ def run(task: Task, options: Options) -> Draws:
     return Draws(Kind.CHAINS, jax.tree.map(np.asarray, sites), records, timing, run.interrupted)
 
 
-def _describe(record: Pytree) -> str:
-    divergences = int(np.sum(record["diverging"]))
-    return (
-        f"log joint on ℝᵈ {-np.mean(record['potential']):.2f}, step {np.mean(record['step_size']):.3g}, "
-        f"{divergences} diverging now"
-    )
+def _words(record: Pytree) -> str:
+    return f"log joint on ℝᵈ {-np.mean(record['potential']):.2f}"
+
+
+WATCH = Watch(
+    _words,
+    newest={
+        "log joint": lambda record: -record["potential"],
+        "step size": lambda record: record["step_size"],
+        "gradients": lambda record: record["n_steps"],
+    },
+    totals={"divergent": lambda records: records["diverging"]},
+)

@@ -25,6 +25,7 @@ from inference.engine.initialise import num_starts, sites_at, start_states
 from inference.engine.local_ascent import local_ascent, local_part, local_prior, shared_part
 from inference.engine.sweep import local_step, num_rows
 from inference.engine.task import KINDS, Points, Takes, Task, timing
+from inference.runtime.progress import Watch
 from models.algebra import add, at_mean, log_prior, negative_divergence
 from models.base import Algebra, Hyper, Pytree, Stats, ZooError, on_host
 from models.rows.carried import carried
@@ -124,7 +125,8 @@ def climb(task: Task, method: FixedPoint, size: int, pace: Pace, max_iter: int, 
     shared = {name: leaf for name, leaf in nu.items() if name not in algebra.structure.local}
     state = State(shared, on_host(np.zeros((number, total), int)), on_host(np.zeros(number, int)))
     arrays = (task.hyper, task.prior, task.rows, jnp.asarray(pace.delay, float), jnp.asarray(pace.forgetting, float))
-    run = drive(step, (algebra, size, TURNS), arrays, task.key, state, max_iter, task.reporter, "iterating", describe=_describe)
+    static, watch = (algebra, size, TURNS), Watch(_words)
+    run = drive(step, static, arrays, task.key, state, max_iter, task.reporter, "iterating", watch=watch)
     T, nu, bound, log_joint, gain = _finished(algebra, task.hyper, task.prior, task.rows, run.state.nu)
     settled_down = np.asarray(gain) < DONE * (1 + np.abs(np.asarray(bound)))
     points = _points(algebra, task, run, T, bound, log_joint)._replace(converged=settled_down)
@@ -149,5 +151,5 @@ def _points(algebra: Algebra, task: Task, run: Run, T: Stats, bound: Array, log_
     )
 
 
-def _describe(record: Pytree) -> str:
+def _words(record: Pytree) -> str:
     return f"evidence bound {np.max(record):.2f}"

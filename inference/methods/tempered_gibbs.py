@@ -39,6 +39,7 @@ from inference.engine.fixed_point import require_algebra, require_proper, requir
 from inference.engine.initialise import finite_latents, start_points
 from inference.engine.sweep import tempered_latents, tempered_parameters
 from inference.engine.task import KINDS, Draws, Kind, Takes, Task
+from inference.runtime.progress import Watch
 from models.algebra import log_prior
 from models.base import Algebra, Pytree, Stats, ZooError, on_host
 
@@ -209,7 +210,7 @@ def run(task: Task, options: Options) -> Draws:
     arrays = (task.hyper, task.prior, task.rows, jnp.asarray(options.num_warmup, jnp.int32))
     state = initial(task, algebra, options)
     key = jax.random.fold_in(task.key, 1)
-    run, timing = sample(step, algebra, arrays, key, state, options.num_warmup, options.num_samples, task, _describe)
+    run, timing = sample(step, algebra, arrays, key, state, options.num_warmup, options.num_samples, task, WATCH)
     if run.records is None:
         return Draws(Kind.CHAINS, {}, {}, timing, run.interrupted)
     sites, at_draws, probability, round_trips, log_temperature = run.records
@@ -276,8 +277,11 @@ def _rounded(values: np.ndarray) -> Any:
     return [_rounded(value) if np.ndim(value) else None if np.isnan(value) else float(f"{value:.4g}") for value in values]
 
 
-def _describe(record: Pytree) -> str:
+def _words(record: Pytree) -> str:
     probability = np.asarray(record.acceptance)
     proposed = ~np.isnan(probability)
     rate = f"exchanges {probability[proposed].mean():.0%}, " if proposed.any() else ""
     return f"{rate}{int(np.sum(record.round_trips))} round trips"
+
+
+WATCH = Watch(_words, newest={"round trips": lambda record: record.round_trips})

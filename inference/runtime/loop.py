@@ -4,7 +4,7 @@ Whoever iterates gives a function that takes a chunk of steps, in JAX or in Numb
 Ctrl-C ends it after the chunk in hand, a second one at once, and a checkpoint holds all chunks before.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +28,7 @@ class Chunk(NamedTuple):
     seconds: float
     note: str  # for the progress line
     done: bool = False  # whether all chains have ended by themselves
+    chains: Mapping[str, Sequence[str]] = {}  # a figure of every chain, as text
 
 
 class Progress(NamedTuple):
@@ -83,7 +84,7 @@ def in_chunks(
             while at.finished < total and not at.done and not (stop.is_set() and at.parts):
                 chunk = advance(at.state, at.finished, total - at.finished)
                 at = at.after(chunk, keep)
-                reporter.update(at.finished, chunk.note)
+                reporter.update(at.finished, chunk.note, chunk.chains)
                 if checkpoint is not None and pace.is_due():
                     pace.store(checkpoint, *at.stored(keep))
             interrupted = stop.is_set() and at.finished < total and not at.done

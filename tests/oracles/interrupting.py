@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Mapping, Sequence
 
 
 class Interrupting:
@@ -13,7 +14,7 @@ class Interrupting:
     def phase(self, name: str, total: int | None) -> None:
         self.current = name
 
-    def update(self, done: int, note: str) -> None:
+    def update(self, done: int, note: str, chains: Mapping[str, Sequence[str]]) -> None:
         if self.current == self.wanted and not self.sent:
             self.sent = True
             os.kill(os.getpid(), signal.SIGINT)

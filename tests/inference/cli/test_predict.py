@@ -136,7 +136,7 @@ def test_reports_are_of_runs(tmp_path, monkeypatch, capsys, given, words):
         (lambda new: new, ("data.label=diet",), "data.label is of the run"),
         (lambda new: new, ("data.separator=semicolon",), "has no column"),
         (lambda new: new, ("block=none",), "block must be a whole number"),
-        (lambda new: new, ("method=em",), "this command takes"),
+        (lambda new: new, ("method=em",), "is no argument of this command"),
     ],
 )
 def test_mistakes_leave_no_file(run, tmp_path, capsys, change, more, words):

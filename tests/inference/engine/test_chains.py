@@ -100,7 +100,7 @@ class Interrupted(Silent):
 
     timer = None
 
-    def update(self, done, note):
+    def update(self, done, note, chains):
         if done >= 100 and self.timer is None:
             self.timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
             self.timer.start()

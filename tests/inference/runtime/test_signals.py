@@ -107,7 +107,7 @@ class Finishing(Silent):
     def __init__(self, total):
         self.total = total
 
-    def update(self, done, note):
+    def update(self, done, note, chains):
         if done >= self.total:
             send()
 
@@ -140,7 +140,7 @@ def _square(static, arrays, point):
 
 
 class Twice(Silent):
-    def update(self, done, note):
+    def update(self, done, note, chains):
         if done >= 3:
             raise KeyboardInterrupt  # as a second signal does
 

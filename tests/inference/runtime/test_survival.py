@@ -92,7 +92,7 @@ class Watch(Silent):
     def phase(self, name, total):
         self.name = name
 
-    def update(self, done, note):
+    def update(self, done, note, chains):
         if self.name in ("sampling", "iterating"):
             self.finished = done
             if self.after is not None and done >= self.after:
