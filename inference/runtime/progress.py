@@ -7,11 +7,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TextIO
 
 import numpy as np
-
-from models.base import Pytree
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,9 +26,9 @@ class Watch(NamedTuple):
     summed over the phase.
     """
 
-    words: Callable[[Pytree], str] = lambda record: ""
-    newest: Mapping[str, Callable[[Pytree], np.ndarray]] = {}
-    totals: Mapping[str, Callable[[Pytree], np.ndarray]] = {}
+    words: Callable[[Any], str] = lambda record: ""
+    newest: Mapping[str, Callable[[Any], np.ndarray]] = {}
+    totals: Mapping[str, Callable[[Any], np.ndarray]] = {}
 
 
 def console(file: TextIO | None = None) -> "Console":
@@ -147,7 +145,7 @@ class Counted:
         self._watch = watch
         self._totals: dict[str, np.ndarray] = {}
 
-    def columns(self, records: Pytree, newest: Pytree) -> dict[str, list[str]]:
+    def columns(self, records: Any, newest: Any) -> dict[str, list[str]]:
         """Texts of every column, (chain,) each, after a chunk of ``records`` (chain, step, …) whose last one is ``newest``."""
         for name, count in self._watch.totals.items():
             self._totals[name] = self._totals.get(name, 0) + np.asarray(count(records)).sum(axis=1)

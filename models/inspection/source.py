@@ -11,7 +11,7 @@ import numpy as np
 from models.data.missing_spellings import MARKS, Style, cell_name, style_of
 from models.data.table import ZooError
 from models.inspection.problem import Problem, Remedy, Written, with_remedies
-from models.reading.files import ARROW, PARQUET, TABBED
+from models.reading.files import ARROW, PARQUET, TABBED, no_table, require_file
 from models.reading.readers import Wanted, source_frame
 
 if TYPE_CHECKING:
@@ -39,8 +39,7 @@ def raw_table(source: Any, options: Mapping[str, Any]) -> Raw:
         frame, title, _ = source_frame(source, Wanted(), style_options)
         return Raw(frame.rename(columns=str), title, options, [], True)
     path = Path(source)
-    if not path.is_file():
-        source_frame(source, Wanted(), style_options)  # raises, and says what there is
+    require_file(path)
     style_of(style_options, plain=True)
     problems = [*_encoding(path, options)]
     options = with_remedies(options, problems)
@@ -51,7 +50,10 @@ def raw_table(source: Any, options: Mapping[str, Any]) -> Raw:
     if twice:
         listed = ", ".join(map(repr, twice))
         problems.append(Problem(f"several columns are named {listed}", advice="rename them in the file"))
-    return Raw(_as_text(path, options), str(source), options, problems, not twice)
+    frame = _as_text(path, options)
+    if frame.empty:
+        raise ZooError(f"{path} has no rows")
+    return Raw(frame, str(source), options, problems, not twice)
 
 
 def _encoding(path: Path, options: Mapping[str, Any]) -> list[Problem]:
@@ -95,7 +97,7 @@ def _names(path: Path, options: Mapping[str, Any]) -> list[str]:
             path, sep=_mark(path, options), skipinitialspace=True, header=None, nrows=1, dtype=str, encoding=_spelt(options)
         )
     except (pd.errors.ParserError, pd.errors.EmptyDataError, ValueError) as error:
-        raise ZooError(f"{path} cannot be read as a table: {str(error).strip()}") from error
+        raise ZooError(no_table(path, error)) from error
     return [str(name) for name in header.iloc[0] if not pd.isna(name)]
 
 
@@ -118,7 +120,7 @@ def _as_text(path: Path, options: Mapping[str, Any]) -> pd.DataFrame:
             encoding=_spelt(options),
         )
     except (pd.errors.ParserError, ValueError) as error:
-        raise ZooError(f"{path} cannot be read as a table: {str(error).strip()}") from error
+        raise ZooError(no_table(path, error)) from error
 
 
 def written(column: pd.Series[Any], style: Style) -> Written | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from models.data.arguments import did_you_mean
 from models.data.column_kinds import CAMEL, LEFT_OUT, TELLING, verdict
 from models.data.columns import checked_types, typed
 from models.data.missing_spellings import ParsedColumn, Style, read_cells, style_of
@@ -110,9 +111,13 @@ def _require_named_columns(raw: Raw) -> None:
     """Raises `ZooError` for an option of a column that the table lacks: a slip in the command, no problem of the table."""
     known = [str(name) for name in raw.frame.columns]
     named = [column for option in ("types", "units", "dates", "merge") for column in raw.options.get(option) or {}]
-    absent = [column for column in named if column not in known]
+    for option in ("label", "weight", "sequence", "text", "columns", "keep"):
+        given = raw.options.get(option)
+        named += [given] if isinstance(given, str) else given if isinstance(given, list | tuple) else []
+    absent = [str(column) for column in named if str(column) not in known]
     if absent:
-        raise ZooError(f"{raw.title} has no column {absent[0]!r}; its columns are {', '.join(known)}")
+        near = did_you_mean(absent[0], known)
+        raise ZooError(f"{raw.title} has no column {absent[0]!r}{near}; its columns are {', '.join(known)}")
 
 
 def _skipped(options: Mapping[str, Any]) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -67,7 +68,17 @@ def refused_tables(path: Path, style: Style) -> Iterator[None]:
     except UnicodeDecodeError as error:
         raise ZooError(f"{path} is not written in {style.encoding} ({error.reason}); try data.encoding=cp1252") from error
     except (pd.errors.ParserError, pd.errors.EmptyDataError, OSError, ImportError, ValueError) as error:
-        raise ZooError(f"{path} cannot be read as a table: {str(error).strip()}") from error
+        raise ZooError(no_table(path, error)) from error
+
+
+def no_table(path: Path, error: Exception) -> str:
+    """Why pandas or Arrow cannot read a file as a table, in words."""
+    said = str(error).strip()
+    widths = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", said)
+    if widths is not None:
+        expected, line, seen = widths.groups()
+        return f"{path}: line {line} has {seen} cells, and the lines before have {expected}; a comma within a cell needs quotes"
+    return f"{path} is empty" if said == "No columns to parse from file" else f"{path} cannot be read as a table: {said}"
 
 
 def _read_arrow(path: Path) -> pd.DataFrame:

@@ -50,17 +50,29 @@ def is_named(source: str) -> bool:
     return source in DATASETS
 
 
+NUMBERS: dict[type, tuple[type, ...]] = {  # the type of an option's default -> what may be given in its place
+    int: (int, np.integer),
+    float: (int, float, np.integer, np.floating),
+}
+
+
 def generate(name: str, options: dict[str, Any]) -> Data:
     """Generate a named data set; raises `ZooError` for an option that its generator lacks."""
     import inspect
 
     from models.datasets.tables import DATASETS
 
-    known = list(inspect.signature(DATASETS[name]).parameters)
+    known = inspect.signature(DATASETS[name]).parameters
     unknown = sorted(set(options) - set(known))
     if unknown:
         takes = ", ".join(known) if known else "none"
-        raise ZooError(f"unknown option {unknown[0]!r} of data set {name}; its options: {takes}")
+        near = did_you_mean(unknown[0], known)
+        raise ZooError(f"unknown option {unknown[0]!r} of data set {name}{near}; its options: {takes}")
+    for key, value in options.items():
+        default = known[key].default
+        if type(default) in NUMBERS and not (isinstance(value, NUMBERS[type(default)]) and not isinstance(value, bool)):
+            what = "a whole number" if type(default) is int else "a number"
+            raise ZooError(f"data set {name}: {key} must be {what}, such as {default}, got {value!r}")
     try:
         return DATASETS[name](**options)
     except (TypeError, ValueError) as error:

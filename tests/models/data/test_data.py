@@ -163,10 +163,10 @@ MISTAKES = {
     "minus infinite": ("a,b\n-inf,2\n3,4\n", {}, ["table.csv", "'a'", "row 1", "infinite"]),
     "unknown column": ("a,b\n1,2\n", {"columns": ["c"]}, ["table.csv", "'c'", "a, b"]),
     "unknown label": ("a,b\n1,2\n", {"label": "kind"}, ["table.csv", "'kind'", "a, b"]),
-    "empty": ("", {}, ["table.csv", "cannot be read"]),
+    "empty": ("", {}, ["table.csv", "is empty"]),
     "no rows": ("a,b\n", {}, ["table.csv", "no rows"]),
     "only a label": ("kind\nx\n", {"label": "kind"}, ["table.csv", "no columns"]),
-    "ragged": ("a,b\n1,2\n1,2,3,4\n", {}, ["table.csv", "cannot be read"]),
+    "ragged": ("a,b\n1,2\n1,2,3,4\n", {}, ["table.csv", "line 3 has 4 cells"]),
     "unknown option": ("a,b\n1,2\n", {"rows": 5}, ["rows", "drop_constant"]),
     "all constant": ("a\n1\n1\n", {"drop_constant": True}, ["table.csv", "no columns"]),
 }
@@ -264,3 +264,19 @@ def test_more_groups_than_rows_are_doubted(rows, size, doubted):
     assert bool(empty_groups(load_data(frame, weight="times"), size)) == (size >= rows)
     labelled = load_data(frame.drop(columns="times").assign(label=["a", *["b"] * (rows - 1)]), label="label")
     assert not empty_groups(labelled, size)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"num_rows": "many"}, "num_rows must be a whole number, such as 500, got 'many'"),
+        ({"num_rows": 2.5}, "num_rows must be a whole number"),
+        ({"num_rows": True}, "num_rows must be a whole number"),
+        ({"separation": "wide"}, "separation must be a number, such as 5.0, got 'wide'"),
+        ({"num_row": 5}, r"unknown option 'num_row' of data set blobs \(did you mean num_rows\?\)"),
+    ],
+)
+def test_options_of_a_generator_have_the_type_of_their_defaults(options, words):
+    with pytest.raises(ZooError, match=words):
+        load_data("blobs", **options)
+    assert load_data("blobs", separation=4).num_rows == 500

@@ -171,7 +171,7 @@ def test_labels_of_sequences_compare_with_their_states():
         ("letters", {"by_topic": "yes"}, "by_topic must be true or false"),
         ("tagger", {"num_sequences": "many"}, "num_sequences must be a whole number"),
         ("tagger", {"missing": 1.5}, "missing must be a share from 0 to 1"),
-        ("tagger", {"missing": "some"}, "missing must be a share from 0 to 1"),
+        ("tagger", {"missing": "some"}, "missing must be a number, such as 0.0"),
         ("tagger", {"num_rows": 3}, "unknown option 'num_rows' of data set tagger"),
     ],
 )

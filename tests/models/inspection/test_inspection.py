@@ -231,8 +231,33 @@ def test_problems_that_no_option_solves(tmp_path):
     assert not found.is_readable
     assert "several columns are named 'a'" in found.problems[0].what
     path.write_text("a,b\n1,2\n3,4,5,6\n", encoding="utf-8")
-    with pytest.raises(ZooError, match="cannot be read as a table"):
+    with pytest.raises(ZooError, match="line 3 has 4 cells, and the lines before have 2"):
         inspect_table(str(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("book.xlsx", "PK,abc\n", "is a spreadsheet"),
+        ("table.csv", "", "is empty"),
+        ("table.csv", "a,b\n", "has no rows"),
+        ("table.csv", "a,b\n1,2\n3,4,5\n", "line 3 has 3 cells, and the lines before have 2"),
+    ],
+)
+def test_what_is_no_table_has_one_message(tmp_path, name, content, words):
+    """The same of the reader and of the inspection: there are no columns to list."""
+    (tmp_path / name).write_text(content)
+    for look in (load_data, inspect_table):
+        with pytest.raises(ZooError, match=words):
+            look(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("option", ["label", "weight", "keep", "columns", "sequence"])
+def test_a_column_that_the_table_lacks_is_a_slip_of_the_command(tmp_path, option):
+    clean_table(0).to_csv(tmp_path / "table.csv", index=False)
+    given = ["wait"] if option in ("keep", "columns") else "wait"
+    with pytest.raises(ZooError, match=r"no column 'wait' \(did you mean weight\?\)"):
+        inspect_table(str(tmp_path / "table.csv"), **{option: given})
 
 
 def test_ambiguous_dates_are_said_to_be(tmp_path):
