@@ -63,10 +63,12 @@ def prepare_jax(config: Mapping[str, Any]) -> None:
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
-def execute(config: dict[str, Any], show_columns: bool = True, screen: Console | None = None) -> tuple[xr.DataTree, Path]:
+def execute(
+    config: dict[str, Any], show_columns: bool = True, screen: Console | None = None, brief: bool = False
+) -> tuple[xr.DataTree, Path]:
     """Run one configuration and write its folder; returns (result, folder). Results are saved before anything else can fail.
 
-    They are printed on ``screen``, if there is one, before pictures are drawn.
+    They are printed on ``screen``, if there is one, before pictures are drawn; ``brief`` prints the verdict alone.
 
     With ``resume``, the run of that folder continues where it stopped: before, during or after the fit. With ``show_columns``,
     the columns of a table from a file are printed on standard error before the run.
@@ -116,7 +118,7 @@ def execute(config: dict[str, Any], show_columns: bool = True, screen: Console |
             written += [folder / name for name in IMPUTED]
         if not tree.attrs["interrupted"]:
             remove(*folder.glob(CHECKPOINTS), *filter(is_sealed, folder.glob(LOG)))  # the log of an earlier failure
-        complete(folder, [*written, *write_views(config, model, tree, observed, folder, text, screen)])
+        complete(folder, [*written, *write_views(config, model, tree, observed, folder, text, screen, brief)])
     return tree, folder
 
 

@@ -91,7 +91,7 @@ def run_main(arguments: list[str]) -> int:
 
     for config in configs:
         prepare_jax(config)
-    return _sweep(configs, overrides) if sweep else _run(configs[0], shown=False)[0]
+    return _sweep(configs, overrides) if sweep else _run(configs[0])[0]
 
 
 def _sweep(configs: list[dict[str, Any]], overrides: list[list[str]]) -> int:
@@ -113,7 +113,8 @@ def _sweep(configs: list[dict[str, Any]], overrides: list[list[str]]) -> int:
         for index, (config, settings) in enumerate(zip(configs, settings_of(overrides), strict=True)):
             config["out"] = str(Path(config["out"]) / str(index)) if config["out"] else None
             print(f"── {index + 1} of {len(configs)}: {' '.join(overrides[index])}", file=sys.stderr)
-            code, tree, folder = _run(config, shown=index > 0 and _same_columns(config, configs[index - 1]))
+            known = index > 0 and _same_columns(config, configs[index - 1])
+            code, tree, folder = _run(config, shown=known, brief=True)
             codes.append(code)
             lines.append(line_of(settings, tree, folder))
             if code == INTERRUPTED:
@@ -135,15 +136,18 @@ def _same_columns(config: dict[str, Any], before: dict[str, Any]) -> bool:
     return bool(config["data"] == before["data"] and config["model"]["name"] == before["model"]["name"])
 
 
-def _run(config: dict[str, Any], shown: bool) -> "tuple[int, xr.DataTree, Path]":
-    """Run one configuration and print its result; returns the exit code, the result and its folder."""
+def _run(config: dict[str, Any], shown: bool = False, brief: bool = False) -> "tuple[int, xr.DataTree, Path]":
+    """Run one configuration and print its result; returns the exit code, the result and its folder.
+
+    ``shown`` says that the columns of its table are on the screen already. ``brief`` prints the verdict of the result alone.
+    """
     from inference.cli.execute import execute
     from inference.runtime.files import CHECKPOINTS
     from inference.runtime.hints import hint
     from inference.runtime.progress import console
 
     screen = console()
-    tree, folder = execute(config, show_columns=not shown, screen=screen)
+    tree, folder = execute(config, show_columns=not shown, screen=screen, brief=brief)
     screen.print(f"results in {folder}", soft_wrap=True)
     if tree.attrs["interrupted"]:
         goes_on = any(folder.glob(CHECKPOINTS))

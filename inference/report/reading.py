@@ -63,7 +63,7 @@ def _verdict(tree: xr.DataTree, diagnosis: Diagnosis) -> str:
     if kind is Kind.CHAINS and table["r_hat"].notna().any():
         chains, draws = (tree["posterior"].sizes[dim] for dim in ("chain", "draw"))
         return (
-            f"all diagnostics passed: {chains} chains of {draws} draws, R-hat of the functionals at most "
-            f"{table['r_hat'].max():.3f}, effective draws at least {table['ess_bulk'].min():.0f}"
+            f"all diagnostics passed: {chains} × {draws} draws; functionals' R-hat ≤ {table['r_hat'].max():.3f}, "
+            f"ESS ≥ {table['ess_bulk'].min():.0f}"
         )
     return "all diagnostics passed"

@@ -22,10 +22,7 @@ WIDTH = 80
 
 def print_result(tree: xr.DataTree, reading: Reading, console: Console) -> None:
     """Print a result: verdict, groups, topics, parameters, functionals, and what to know before reading them."""
-    console.print(Text(reading.title, style="bold"), highlight=False)
-    console.print(reading.verdict, style="bold red" if reading.diagnosis.problems else "green", highlight=False, markup=False)
-    for problem in reading.diagnosis.problems:
-        console.print(hanging("! ", problem), style="bold red", highlight=False, markup=False)
+    print_verdict(reading, console)
     print_groups(tree, reading.groups, console)
     _print_topics(console, tree)
     _print_cross_table(console, reading.crossed)
@@ -35,6 +32,14 @@ def print_result(tree: xr.DataTree, reading: Reading, console: Console) -> None:
     _print_table(console, functionals_title(tree), reading.diagnosis.functionals)
     for line in reading.remarks:
         console.print(hanging("· ", line), highlight=False, markup=False)
+
+
+def print_verdict(reading: Reading, console: Console) -> None:
+    """Print what was fitted, and whether it can be trusted: all that a sweep prints of each run."""
+    console.print(Text(reading.title, style="bold"), highlight=False)
+    console.print(reading.verdict, style="bold red" if reading.diagnosis.problems else "green", highlight=False, markup=False)
+    for problem in reading.diagnosis.problems:
+        console.print(hanging("! ", problem), style="bold red", highlight=False, markup=False)
 
 
 def print_groups(tree: xr.DataTree, groups: Sequence[Group], console: Console) -> None:

@@ -26,16 +26,20 @@ def write_views(
     folder: Path,
     text: str,
     screen: Console | None = None,
+    brief: bool = False,
 ) -> list[Path]:
-    """Print the result, and write the summary, the groups of rows, the pictures and the report; returns their paths."""
+    """Print the result, and write the summary, the groups of rows, the pictures and the report; returns their paths.
+
+    ``brief`` prints the verdict alone.
+    """
     from inference.report.page import write_groups, write_report, write_summary
     from inference.report.reading import read
-    from inference.report.terminal import print_result
+    from inference.report.terminal import print_result, print_verdict
 
     reading = read(tree)
     if screen is not None:
         with suppress(OSError):  # nobody reads on: the files are still written, and the line that comes last says so
-            print_result(tree, reading, screen)
+            print_verdict(reading, screen) if brief else print_result(tree, reading, screen)
     summary, report = folder / "summary.csv", folder / "report.html"
     write_summary(reading, summary)
     groups = write_groups(tree, folder, numbers_in_table(tree))

@@ -164,7 +164,9 @@ def test_sweep_runs_every_combination(tmp_path, capsys):
     joint = [float(load(folder)["functionals"]["log_joint"]) for folder in table["folder"]]
     np.testing.assert_allclose(table["log joint"], joint)
     assert table["settings"].tolist() == ["model.num_components=1", "model.num_components=2"]
-    printed = capsys.readouterr().out.partition("all runs of the sweep")[2]  # long paths take several lines
+    each, _, printed = capsys.readouterr().out.partition("all runs of the sweep")  # long paths take several lines
+    assert each.count("gmm on blobs by em") == 2
+    assert "parameters" not in each
     assert all(f"{value:.2f}" in printed for value in joint)
 
 
