@@ -26,6 +26,9 @@ OPTIONS = ("seed", "num_draws", "block", "overwrite")
 ROWS, ROWS_OF_THEIR_OWN = 10_000, 1_000  # in a block; rows with local parameters need memory for all draws of these
 
 
+NUMBERS = ("row", "sequence", "step")  # columns that say which row a line is of
+
+
 class Asked(NamedTuple):
     """The arguments of the command."""
 
@@ -162,7 +165,21 @@ def said_of(run: FittedRun, asked: Asked, block: Block, wholes: int) -> Said:
         imputed = impute(run.model, run.tree, data, asked.num_draws, asked.seed, fitted=False, first_row=block.first)
         cells = cell_lines(run.model, imputed, block.first)
     doubts = [line for line in str(found.attrs.get("warnings", "")).split("\n") if line]
-    return Said(view_of(run.model).lines(found, wholes), cells, found.sizes["row"], doubts)
+    lines = view_of(run.model).lines(found, wholes)
+    return Said(with_kept(lines, block.beside), cells, found.sizes["row"], doubts)
+
+
+def with_kept(lines: pd.DataFrame, beside: Mapping[str, list[str]]) -> pd.DataFrame:
+    """Columns of the new table beside the predictions of their rows, or steps: behind the numbers of these.
+
+    Raises `ZooError` for a name that the predictions have, too.
+    """
+    if twice := [name for name in beside if name in lines]:
+        raise ZooError(f"data.keep: the predictions have a column {twice[0]!r} of their own; rename the one of the table")
+    place = sum(name in NUMBERS for name in lines)
+    for name, cells in reversed(list(beside.items())):
+        lines.insert(place, name, cells)
+    return lines
 
 
 def _as_text(frame: pd.DataFrame, header: bool) -> bytes:

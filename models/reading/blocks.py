@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from models.data.arguments import column_names, did_you_mean
 from models.data.columns import Layout, as_typed, categories_of
 from models.data.documents import Sequences
 from models.data.missing_spellings import style_of
@@ -32,6 +33,7 @@ READING = (
     "threshold",
     "format",
     "vocabulary",
+    "keep",
 )  # options that new rows take from a run
 
 
@@ -40,6 +42,7 @@ class Block(NamedTuple):
 
     data: Data
     first: int  # row of the whole table, from 0, that the block begins with
+    beside: Mapping[str, list[str]] = {}  # columns that are kept beside the rows, as they are written
 
 
 def read_blocks(
@@ -48,12 +51,16 @@ def read_blocks(
     """The rows of ``source`` in blocks of ``size`` rows or somewhat more, read with the columns of the ``fitted`` table.
 
     Columns are matched by name, others are left out; levels are those of the fitted table, or of the model's ``layout``.
-    ``options`` are those of `models.reading.load.load_data` in `READING`. Sequences are never cut: with ``size=None`` the
-    table is one block, as of a table that is one sequence. A table in a text, Parquet or Arrow file is read block by block,
-    anything else as a whole. Raises `ZooError` for an absent column, an unknown level, and a cell of another kind.
+    ``options`` are those of `models.reading.load.load_data` in `READING`; the columns of ``keep`` come as texts. Sequences are
+    never cut: with ``size=None`` the table is one block, as of a table that is one sequence. A table in a text, Parquet or Arrow
+    file is read block by block, anything else as a whole. Raises `ZooError` for an absent column, an unknown level, and a cell of
+    another kind.
     """
     given = {name: value for name, value in options.items() if value is not None}
+    keep = column_names(given.pop("keep", None), "keep") or []
     if is_named(source) or "format" in given:
+        if keep:
+            raise ZooError(f"keep: {source} is no file with columns; say data.keep=null")
         yield from _slices(_in_memory(source, fitted, layout, given), size)
         return
     require_file(Path(source))
@@ -62,7 +69,7 @@ def read_blocks(
     types = {} if like is None else _types(like, given.get("sequence"))
     style = style_of({name: given[name] for name in STYLE if name in given}, plain=is_text(Path(source)))
     wanted = _wanted(types, given)
-    parts = frames(Path(source), style, wanted.as_text, size or 2**31)
+    parts = frames(Path(source), style, wanted.as_text | set(keep), size or 2**31)
     if given.get("sequence") is not None:
         parts = whole_sequences(parts, str(given["sequence"]), source)
     first = 0
@@ -71,10 +78,18 @@ def read_blocks(
             continue
         with counted_from(first):
             data = _of_frame(frame.reset_index(drop=True), source, style, like, wanted, given)
-        yield Block(data, first)
+        yield Block(data, first, _beside(frame, keep, source))
         first += len(frame)
     if not first:
         raise ZooError(f"{source} has no rows")
+
+
+def _beside(frame: pd.DataFrame, keep: Sequence[str], source: str) -> dict[str, list[str]]:
+    """The cells of columns that are kept, as texts; raises `ZooError` for a column that the table lacks."""
+    if absent := [name for name in keep if name not in frame]:
+        near = did_you_mean(absent[0], list(map(str, frame)))
+        raise ZooError(f"{source} has no column {absent[0]!r} to keep{near}; data.keep=null keeps none")
+    return {name: frame[name].astype(object).where(frame[name].notna(), "").astype(str).tolist() for name in keep}
 
 
 @contextmanager

@@ -11,12 +11,13 @@ from inference import impute, log_likelihood, predict
 from inference.cli.execute import all_rows
 from inference.cli.fitted_run import finished_config, fitted_run
 from inference.cli.main import guarded, predict_main, report_main, run_main
+from inference.cli.predicting import with_kept
 from inference.results import load
 from inference.results.table import data_of
 from inference.results.triangles import sites_of
 from inference.runtime.files import is_complete
 from inference.sequences.states import VIEW
-from models import MODELS, load_data
+from models import MODELS, ZooError, load_data
 from models.data.table import chosen_at_random
 from models.reading.readers import to_frame
 
@@ -74,6 +75,23 @@ def test_blocks_do_not_matter(run):
     for kind in ("", ".imputed"):
         whole, parts = (pd.read_csv(run / f"{name}{kind}.csv") for name in ("scored", "parts"))
         pd.testing.assert_frame_equal(whole, parts, rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_columns_of_the_new_table_stand_beside_their_rows(run):
+    """In every block, and nothing else changes."""
+    assert predicted(run, "block=7", "data.keep=[note,planet]", out="kept.csv") == 0
+    found, plain = pd.read_csv(run / "kept.csv"), pd.read_csv(run / "scored.csv")
+    new = pd.read_csv(run / "new.csv")
+    assert found.columns.tolist()[:3] == ["row", "note", "planet"]
+    pd.testing.assert_series_equal(found["planet"], new["planet"])
+    pd.testing.assert_frame_equal(found.drop(columns=["note", "planet"]), plain, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["row", "log_density"])
+def test_a_kept_column_has_a_name_of_its_own(name):
+    with pytest.raises(ZooError, match=f"have a column '{name}' of their own"):
+        with_kept(pd.DataFrame({"row": [1], "log_density": [0.5]}), {name: ["x"]})
 
 
 @pytest.mark.slow

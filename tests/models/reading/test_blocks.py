@@ -108,3 +108,17 @@ def test_a_named_table_is_read_with_the_threshold_of_the_run():
     (block,) = read_blocks("iris", fitted, None, {"threshold": 2.5}, None)
     np.testing.assert_array_equal(block.data.x, fitted.x)
     assert set(np.unique(block.data.x)) == {0, 1}
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_kept_columns_are_those_of_the_file(tmp_path, suffix):
+    """Letter by letter, whatever a block alone would take them for."""
+    frame = new_table().drop(columns="size").assign(size=1.5, id=[f"{n:03}" for n in range(20)] + ["a", "", "NA"])
+    fitted, source = load_data(FITTED), written(tmp_path / f"new.{suffix}", frame)
+    blocks = list(read_blocks(source, fitted, None, {"keep": ["id", "extra"]}, 6))
+    assert [cell for block in blocks for cell in block.beside["id"]] == frame["id"].tolist()
+    assert [cell for block in blocks for cell in block.beside["extra"]] == frame["extra"].tolist()
+    with pytest.raises(ZooError, match=r"no column 'idd' to keep \(did you mean id\?\)"):
+        list(read_blocks(source, fitted, None, {"keep": "idd"}, 6))
+    with pytest.raises(ZooError, match="is no file with columns"):
+        list(read_blocks("iris", load_data("iris"), None, {"keep": "id"}, None))
