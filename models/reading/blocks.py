@@ -52,9 +52,9 @@ def read_blocks(
 
     Columns are matched by name, others are left out; levels are those of the fitted table, or of the model's ``layout``.
     ``options`` are those of `models.reading.load.load_data` in `READING`; the columns of ``keep`` come as texts. Sequences are
-    never cut: with ``size=None`` the table is one block, as of a table that is one sequence. A table in a text, Parquet or Arrow
-    file is read block by block, anything else as a whole. Raises `ZooError` for an absent column, an unknown level, and a cell of
-    another kind.
+    never cut: with ``size=None`` the table is one block, as of a table that is one sequence. A table in a text, Parquet or
+    Arrow file is read block by block, anything else as a whole. Raises `ZooError` for an absent column, an unknown level, and
+    a cell of another kind.
     """
     given = {name: value for name, value in options.items() if value is not None}
     keep = column_names(given.pop("keep", None), "keep") or []
