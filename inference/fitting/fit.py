@@ -78,7 +78,7 @@ def fit(
     model, data = _modelled(model, data, precision, symmetry, dims, coords)
     _check_arguments(seed, progress, predictive, folder)
     module = method_module(method)
-    checked = checked_options(method, module, options)
+    checked = checked_options(method, module, options, model.options)
     clock = time.perf_counter()
     with held_or_locked(folder), reporter_of(progress) as reporter, interruptible():
         with x64(precision):

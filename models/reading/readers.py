@@ -60,7 +60,8 @@ def generate(name: str, options: dict[str, Any]) -> Data:
     unknown = sorted(set(options) - set(known))
     if unknown:
         takes = ", ".join(known) if known else "none"
-        raise ZooError(f"unknown option {unknown[0]!r} of data set {name}; its options: {takes}")
+        near = did_you_mean(unknown[0], known)
+        raise ZooError(f"unknown option {unknown[0]!r} of data set {name}{near}; its options: {takes}")
     try:
         return DATASETS[name](**options)
     except (TypeError, ValueError) as error:
