@@ -27,3 +27,7 @@ def __getattr__(name: str) -> Any:
 
         return Model
     raise AttributeError(f"module 'models' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

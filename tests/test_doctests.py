@@ -16,6 +16,9 @@ BUILDS = {getattr(build, "func", build) for build in MODELS.values()}  # without
 EXPORTS = {  # modules that define the public names
     "models.base",
     "inference.cli.inspecting",
+    "inference.fitting.options",
+    "inference.methods.options",
+    "models.data.arguments",
     "models.data.table",
     "models.inspection.advice",
     "models.inspection.levels",

@@ -23,3 +23,7 @@ __all__ = [
     "NaiveBayes",
     "expected_failed_checks",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

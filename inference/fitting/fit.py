@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Unpack, overload
 
 import jax
 import numpy as np
@@ -19,6 +19,19 @@ from inference.engine.single_precision import back
 from inference.engine.task import Draws, Points, Task, kind_of
 from inference.fitting.assembly import as_tree, latent_group, of_draws, of_points
 from inference.fitting.fingerprint import fingerprint
+from inference.fitting.options import (
+    Approximate,
+    Cavi,
+    Chains,
+    Climb,
+    Collapsed,
+    Every,
+    Nuts,
+    Sample,
+    Starts,
+    Tempered,
+    options_of_fit,
+)
 from inference.fitting.predictive import predictive_groups, require_drawable
 from inference.fitting.prepare import as_arrays, check_seed, make_task, require_model, x64
 from inference.fitting.roughness import as_seen, roughness
@@ -42,6 +55,26 @@ from models.rows.carried import carried
 MOST_BYTES = 8 * 2**30  # of draws that a result may have
 
 
+@overload
+def fit(model: Any, data: Any, method: Literal["nuts"] = ..., **options: Unpack[Nuts]) -> xr.DataTree: ...
+@overload
+def fit(model: Any, data: Any, method: Literal["em", "hard_em", "map"], **options: Unpack[Climb]) -> xr.DataTree: ...
+@overload
+def fit(model: Any, data: Any, method: Literal["stochastic_em"], **options: Unpack[Starts]) -> xr.DataTree: ...
+@overload
+def fit(model: Any, data: Any, method: Literal["cavi"], **options: Unpack[Cavi]) -> xr.DataTree: ...
+@overload
+def fit(model: Any, data: Any, method: Literal["exact"], **options: Unpack[Sample]) -> xr.DataTree: ...
+@overload
+def fit(model: Any, data: Any, method: Literal["gibbs"], **options: Unpack[Chains]) -> xr.DataTree: ...
+@overload
+def fit(model: Any, data: Any, method: Literal["tempered_gibbs"], **options: Unpack[Tempered]) -> xr.DataTree: ...
+@overload
+def fit(model: Any, data: Any, method: Literal["collapsed_gibbs"], **options: Unpack[Collapsed]) -> xr.DataTree: ...
+@overload
+def fit(model: Any, data: Any, method: Literal["laplace"], **options: Unpack[Approximate]) -> xr.DataTree: ...
+@overload
+def fit(model: Any, data: Any, method: str, **options: Unpack[Every]) -> xr.DataTree: ...
 def fit(
     model: Model | Any,
     data: Any,
@@ -78,7 +111,7 @@ def fit(
     model, data = _modelled(model, data, precision, symmetry, dims, coords)
     _check_arguments(seed, progress, predictive, folder)
     module = method_module(method)
-    checked = checked_options(method, module, options)
+    checked = checked_options(method, module, options, model.options)
     clock = time.perf_counter()
     with held_or_locked(folder), reporter_of(progress) as reporter, interruptible():
         with x64(precision):
@@ -97,6 +130,9 @@ def fit(
     attrs |= known | {"seed": int(seed), "precision": precision, "method": method} | _described(model, task, checked)
     with x64(64):
         return as_tree(model, data, groups, attrs | outcome.timing | {"total_seconds": time.perf_counter() - clock})
+
+
+fit.__signature__ = options_of_fit(fit)  # type: ignore[attr-defined]  # notebooks complete keywords from it
 
 
 def _check_arguments(seed: Any, progress: Any, predictive: Any, folder: Any) -> None:

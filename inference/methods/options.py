@@ -1,6 +1,6 @@
 """The options of methods: found by name, and checked."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from inference.methods import METHODS
 from models.base import ZooError
+from models.data.arguments import did_you_mean
 
 SHARED = {"seed": 0, "precision": 64, "progress": False, "predictive": False}  # options of every method, with their defaults
 
@@ -27,16 +28,25 @@ RANGES = {
 def method_module(method: str) -> Any:
     """The module of a method; a `ZooError` that lists them where there is none."""
     if not isinstance(method, str) or method not in METHODS:
-        raise ZooError(f"method={method!r} is not one of {', '.join(METHODS)}")
+        near = did_you_mean(method, METHODS) if isinstance(method, str) else ""
+        raise ZooError(f"method={method!r}{near} is not one of {', '.join(METHODS)}")
     return import_module(METHODS[method])
 
 
-def checked_options(method: str, module: Any, options: Mapping[str, Any]) -> Any:
-    """The method's ``Options`` with the user's values: known names, whole and positive where they count."""
+def checked_options(method: str, module: Any, options: Mapping[str, Any], of_model: Iterable[str] = ()) -> Any:
+    """The method's ``Options`` with the user's values: known names, whole and positive where they count.
+
+    ``of_model`` are the options of the model, which a user may take for options of the method. Raises `ZooError`.
+
+    >>> from inference.methods import gibbs
+    >>> checked_options("gibbs", gibbs, {"num_chains": 2}).num_chains
+    2
+    """
     known, choices = module.Options._fields, getattr(module, "CHOICES", {})
     for name, value in options.items():
         if name not in known:
-            raise ZooError(f"method={method} has no option {name!r}; it takes {', '.join((*known, *SHARED, 'start'))}")
+            takes = (*known, *SHARED, "start")
+            raise ZooError(f"method={method} has no option {name!r}{_hint(name, takes, of_model)}; it takes {', '.join(takes)}")
         if name in choices:
             if value not in choices[name]:
                 raise ZooError(f"{name}={value!r} is not one of {', '.join(choices[name])}")
@@ -49,3 +59,12 @@ def checked_options(method: str, module: Any, options: Mapping[str, Any]) -> Any
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high or value == np.inf:
             raise ZooError(f"{name} must be at least {low}{'' if np.isinf(high) else f' and at most {high}'}, got {value!r}")
     return module.Options(**options)
+
+
+def _hint(name: str, takes: Iterable[str], of_model: Iterable[str]) -> str:
+    """What an unknown option may have been meant for: one of the method's, the model's, or another method's."""
+    if name in of_model:
+        return f" (the model takes it: MODELS[…](data, {name}=…))"
+    if others := [other for other, path in METHODS.items() if name in import_module(path).Options._fields]:
+        return f" ({', '.join(others)} {'takes' if len(others) == 1 else 'take'} it)"
+    return did_you_mean(name, takes)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from models.data.arguments import did_you_mean
 from models.data.column_kinds import LEFT_OUT, TYPES, Verdict, verdict
 from models.data.documents import Sequences
 from models.data.missing_spellings import number_of
@@ -77,7 +78,9 @@ def as_label(data: Data, name: str) -> Data:
     place = data.columns.index(name) if name in data.columns else -1
     if place < 0 or not categories_of(data)[place]:
         has = f"its label is {data.label!r}" if data.label is not None else "it has no label"
-        raise ZooError(f"{data.name} has no label {name!r}; {has}")
+        known = [column for column, levels in zip(data.columns, categories_of(data), strict=True) if levels]
+        near = did_you_mean(name, [*known, *([] if data.label is None else [data.label])])
+        raise ZooError(f"{data.name} has no label {name!r}{near}; {has}")
     codes, levels = data.x[:, place], data.categories[place]
     rest = keep_columns(data, [d for d in range(len(data.columns)) if d != place])
     notes = tuple(note._replace(why="named by you") if note.column == name else note for note in data.notes)

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from models.data.arguments import did_you_mean
 from models.data.table import BOOLEAN, ZooError
 
 if TYPE_CHECKING:
@@ -97,7 +98,8 @@ def style_of(options: Mapping[str, Any], plain: bool) -> Style:
     unknown = sorted(set(options) - set(OPTIONS))
     if unknown:
         takes = "label, labels, columns, keep, types, units, dates, merge, weight, drop_constant, threshold, text, unit, format"
-        raise ZooError(f"unknown data option {unknown[0]!r}: the options of a table are {takes}, {', '.join(OPTIONS)}")
+        near = did_you_mean(unknown[0], [*takes.split(", "), *OPTIONS])
+        raise ZooError(f"unknown data option {unknown[0]!r}{near}: the options of a table are {takes}, {', '.join(OPTIONS)}")
     given = {name: value for name, value in options.items() if value is not None}
     missing = given.pop("missing", None)
     encoding = _encoding(given.pop("encoding", "utf-8"))

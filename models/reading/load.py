@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from models.data.arguments import checked_weight, column_name, column_names, require_flag, require_texts
+from models.data.arguments import checked_weight, column_name, column_names, did_you_mean, require_flag, require_texts
 from models.data.beside import weighted, with_kept
 from models.data.columns import Layout, as_label, as_typed, checked_types, with_types
 from models.data.covariance_matrix import of_covariance
@@ -183,7 +183,8 @@ def _select(data: Data, label: str | None, columns: list[str] | None, drop_const
     if columns is not None:
         for wanted in columns:
             if wanted not in data.columns:
-                raise ZooError(f"{data.name} has no column {wanted!r}; its columns are {', '.join(data.columns)}")
+                near = did_you_mean(wanted, data.columns)
+                raise ZooError(f"{data.name} has no column {wanted!r}{near}; its columns are {', '.join(data.columns)}")
         data = keep_columns(data, [data.columns.index(c) for c in columns])
     if drop_constant:
         data = keep_columns(data, [d for d in range(len(data.columns)) if not _is_constant(data.x[:, [d]])])
