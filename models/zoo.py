@@ -24,7 +24,7 @@ from models import (
     naive_bayes,
 )
 from models.base import Model, ZooError
-from models.data.arguments import did_you_mean
+from models.errors import did_you_mean
 
 
 class Zoo(dict[str, Callable[..., Model]]):

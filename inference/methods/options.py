@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from inference.methods import METHODS
-from models.base import ZooError
+from models.errors import ZooError
 
 SHARED = {"seed": 0, "precision": 64, "progress": False, "predictive": False}  # options of every method, with their defaults
 

@@ -1,23 +1,14 @@
 """Checks of the arguments of `models.data.load_data`: a wrong type gives a message that names the remedy."""
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from models.data.table import Data, ZooError
+from models.data.table import Data
+from models.errors import ZooError
 
 NAMED = (str, int, np.integer)  # types of column names; a DataFrame made from an array numbers its columns
-
-
-def did_you_mean(word: str, known: Iterable[str], prefix: str = "") -> str:
-    """`` (did you mean <the nearest known word>?)``, or nothing where no word is near."""
-    near = get_close_matches(word, list(known), n=1)
-    return f" (did you mean {prefix}{near[0]}?)" if near else ""
-
-
 REMEDIES = {"label": ": labels= takes one label per row"}
 
 
@@ -92,11 +83,3 @@ def described(value: Any) -> str:
         return f"{kind} of {len(value)} values"
     except TypeError:  # it has no length
         return kind
-
-
-def exists(path: str | Path) -> bool:
-    """Whether the file or folder exists; False for text that cannot be a path, such as a very long one."""
-    try:
-        return Path(path).exists()
-    except OSError:
-        return False
