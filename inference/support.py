@@ -12,7 +12,7 @@ import numpy as np
 from inference.methods import METHODS
 from models.base import Model
 from models.data.documents import documents
-from models.data.table import ZooError
+from models.errors import ZooError
 from models.reading.load import load_data
 
 BEGIN, END = "<!-- support table: python -m inference.support -->", "<!-- end of support table -->"

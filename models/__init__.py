@@ -1,32 +1,35 @@
 """The models of the zoo and the data they read. Imports nothing from `inference`.
 
-``MODELS`` maps a name to ``build(data, **options) -> Model``, see `models.zoo`. ``MODELS`` and ``Model`` are imported on first
-use: reading a table or printing a help page does not load JAX.
+``MODELS`` maps a name to ``build(data, **options) -> Model``, see `models.zoo`. Every name is imported on first use: reading a
+table does not load JAX, and refusing an argument does not load NumPy.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from models.data.table import Data, ZooError
-from models.reading.load import load_data
 
 if TYPE_CHECKING:
     from models.base import Model
+    from models.data.table import Data
+    from models.errors import ZooError
+    from models.reading.load import load_data
     from models.zoo import MODELS
+
+EXPORTS = {  # name -> the module that defines it
+    "MODELS": "models.zoo",
+    "Data": "models.data.table",
+    "Model": "models.base",
+    "ZooError": "models.errors",
+    "load_data": "models.reading.load",
+}
 
 __all__ = ["MODELS", "Data", "Model", "ZooError", "load_data"]
 
 
 def __getattr__(name: str) -> Any:
-    """``MODELS`` and ``Model``, imported on first use (PEP 562)."""
-    if name == "MODELS":
-        from models.zoo import MODELS
-
-        return MODELS
-    if name == "Model":
-        from models.base import Model
-
-        return Model
-    raise AttributeError(f"module 'models' has no attribute {name!r}")
+    """An exported name, imported on first use (PEP 562)."""
+    if name not in EXPORTS:
+        raise AttributeError(f"module 'models' has no attribute {name!r}")
+    return getattr(import_module(EXPORTS[name]), name)
 
 
 def __dir__() -> list[str]:

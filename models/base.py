@@ -27,7 +27,7 @@ from jax import Array
 from models.data.columns import Layout
 from models.data.representation import model_html, model_text
 from models.data.table import Data as Data
-from models.data.table import ZooError as ZooError
+from models.errors import ZooError as ZooError
 from models.reading.load import as_data
 
 Pytree = Any

@@ -26,7 +26,7 @@ from models import (
     naive_bayes,
 )
 from models.base import Model, ZooError
-from models.data.arguments import did_you_mean
+from models.errors import did_you_mean
 
 __all__ = ["MODELS"]
 

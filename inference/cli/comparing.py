@@ -27,8 +27,7 @@ from inference.report.remarks import holders
 from inference.results.tree import load
 from inference.runtime.files import CHECKPOINTS, CONFIG, MANIFEST, RESULTS, as_listed, complete, reopen, write_table
 from inference.runtime.progress import console
-from models.data.arguments import exists
-from models.data.table import ZooError
+from models.errors import ZooError, exists
 
 WRITTEN = ("comparison.csv", "distances.csv", "comparison.png", "criteria.png")
 

@@ -1,31 +1,26 @@
 """The command line's grammar: Hydra's ``key=value`` on the groups model, method and data, one clear message per mistake."""
 
-from itertools import product, takewhile
-from pathlib import Path
-from typing import Any
+import re
+from itertools import product
+from typing import TYPE_CHECKING, Any
 
-import hydra
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
-from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from inference.runtime.entries import CONF as CONF
+from inference.runtime.entries import GROUPS, chosen_entries, defaults_with, require_key
+from inference.runtime.entries import choices as choices
+from inference.runtime.entries import entry_options as entry_options
+from models.errors import ZooError, exists
 
-from models.data.arguments import did_you_mean, exists
-from models.data.table import ZooError
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
 
-CONF = Path(__file__).parents[1] / "conf"
-GROUPS = ("model", "method", "data")
 BY_COLUMN = tuple(f"data.{option}." for option in ("types", "units", "dates", "merge"))  # followed by a column's name
-
-
-def choices(group: str) -> dict[str, str]:
-    """Name -> what it is, for every entry of a config group: the comments at the top of its file."""
-    described = {}
-    for path in sorted((CONF / group).glob("*.yaml")):
-        top = takewhile(lambda line: line.startswith("# "), path.read_text(encoding="utf-8").splitlines())
-        described[path.stem] = "; ".join(line[2:] for line in top if not line.startswith("# @"))
-    return described
+KEY = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
+WHOLE = r"[+-]?(?:0|[1-9]\d*)"
+PLAIN = re.compile(  # what means the same to Hydra, and to anybody who reads it
+    rf"(?P<key>{KEY})=(?:(?P<whole>{WHOLE})|(?P<number>{WHOLE}\.\d+)|(?P<word>[A-Za-z_]\w*)|'(?P<text>[^'\\$\x00-\x1f]+)')",
+    re.ASCII,
+)
+WORDS = {"true": True, "false": False, "null": None}
 
 
 def expand(arguments: list[str], sweep: bool) -> list[list[str]]:
@@ -50,10 +45,13 @@ def _files(argument: str, sweep: bool) -> list[str]:
 
 def _expand(arguments: list[str], sweep: bool) -> list[list[str]]:
     of_columns = [argument for argument in arguments if argument.startswith(BY_COLUMN)]
-    parsed = [_parse(_translate(argument)) for argument in _gather_prior([a for a in arguments if a not in of_columns])]
+    others = [_translate(argument) for argument in _gather_prior([a for a in arguments if a not in of_columns])]
+    parsed = [None if _plain(argument) else _parse(argument) for argument in others]
     alternatives = [_of_column(argument, sweep) for argument in of_columns]
-    for override in parsed:
-        if not override.is_sweep_override():
+    for argument, override in zip(others, parsed, strict=True):
+        if override is None:
+            alternatives.append([argument])
+        elif not override.is_sweep_override():
             alternatives.append([override.input_line or ""])
         elif sweep:
             alternatives.append([f"{override.key_or_group}={value}" for value in override.sweep_string_iterator()])
@@ -110,68 +108,82 @@ def compose(overrides: list[str]) -> dict[str, Any]:
     of_columns = _by_column([override for override in overrides if override.startswith(BY_COLUMN)])
     overrides = [override for override in overrides if not override.startswith(BY_COLUMN)]
     pairs = [override.split("=", 1) for override in overrides]
-    chosen = {key: value for key, value in pairs if key in GROUPS}
-    for group, value in chosen.items():
-        known = choices(group)
-        if value not in known:
-            raise ZooError(f"{group}={value} is not one of {', '.join(known)}{did_you_mean(value, list(known))}")
-    if "data" not in chosen:
-        entry = OmegaConf.load(CONF / "model" / f"{chosen.get('model', 'gmm')}.yaml")
-        chosen["data"] = str(OmegaConf.select(entry, "default_data"))
-    groups = [f"{group}={value}" for group, value in chosen.items()]
-    base = _compose(groups)
+    chosen = chosen_entries({key: value for key, value in pairs if key in GROUPS})
+    base = defaults_with(chosen)
     options = [override for override, (key, _) in zip(overrides, pairs, strict=True) if key not in GROUPS]
     for option in options:
-        _check_key(base, option.split("=", 1)[0], chosen)
+        require_key(base, option.split("=", 1)[0], chosen)
     for option in of_columns:
-        _check_key(base, f"data.{option}", chosen)
-    composed = _compose(groups + options)
-    try:
-        plain = OmegaConf.to_container(composed, resolve=True)
-    except OmegaConfBaseException as error:  # ${…} that cannot be resolved
-        raise ZooError(str(error).splitlines()[0]) from error
-    assert isinstance(plain, dict)
-    config: dict[str, Any] = {str(key): value for key, value in plain.items()}
+        require_key(base, f"data.{option}", chosen)
+    config = _composed(base, options, chosen)
     for option, values in of_columns.items():
         config["data"][option] = (config["data"][option] or {}) | values
     return config
 
 
-def _compose(overrides: list[str]) -> DictConfig:
+def _composed(base: dict[str, Any], options: list[str], chosen: dict[str, str]) -> dict[str, Any]:
+    """The configuration with the user's options: set here where all of them are plain, by Hydra where one needs its grammar."""
+    plain = [_plain(option) for option in options]
+    settings = dict(setting for setting in plain if setting is not None)
+    if len(settings) < len(options) or not all(_is_leaf(base, key) for key in settings):
+        return _by_hydra([*(f"{group}={name}" for group, name in chosen.items()), *options])
+    for key, value in settings.items():
+        *path, last = key.split(".")
+        node = base
+        for part in path:
+            node = node[part]
+        node[last] = value
+    return base
+
+
+def _is_leaf(config: dict[str, Any], key: str) -> bool:
+    node: Any = config
+    for part in key.split("."):
+        node = node[part]
+    return not isinstance(node, dict | list)
+
+
+def _plain(argument: str) -> tuple[str, Any] | None:
+    """(key, value) of an argument that is a whole number, a decimal, a word or a quoted text; None for any other.
+
+    >>> _plain("num_samples=100"), _plain("model.prior={a: 1}")
+    (('num_samples', 100), None)
+    """
+    found = PLAIN.fullmatch(argument)
+    if found is None:
+        return None
+    key, word = found["key"], found["word"]
+    if word is not None:
+        special = word.lower() in (*WORDS, "nan", "inf")
+        return None if special and word not in WORDS else (key, WORDS.get(word, word))
+    if found["text"] is not None:
+        return key, found["text"]
+    return (key, int(found["whole"])) if found["whole"] is not None else (key, float(found["number"]))
+
+
+def _by_hydra(overrides: list[str]) -> dict[str, Any]:
+    """What Hydra composes, as plain containers."""
+    import hydra
+    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
     try:
         with hydra.initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
-            return hydra.compose("run", overrides=overrides)
+            composed = hydra.compose("run", overrides=overrides)
+        plain = OmegaConf.to_container(composed, resolve=True)  # resolves ${…}
     except (HydraException, OmegaConfBaseException) as error:
         raise ZooError(str(error).splitlines()[0]) from error
+    assert isinstance(plain, dict)
+    return {str(key): value for key, value in plain.items()}
 
 
-def _check_key(config: DictConfig, key: str, chosen: dict[str, str]) -> None:
-    node: Any = config
-    path: list[str] = []
-    for part in key.split("."):
-        if not isinstance(node, DictConfig):
-            raise ZooError(f"unknown option {key!r}: {'.'.join(path)} has no options of its own")
-        known = [str(name) for name in node if not (not path and str(name) in GROUPS and str(name) != part)]
-        if part not in node:
-            prefix = "".join(f"{p}." for p in path)
-            where = (
-                f" of {path[0]}={chosen.get(path[0], config[path[0]].get('name'))}" if path else f" with method={config.method}"
-            )
-            listed = ", ".join(prefix + name for name in known if name not in ("name", "method", "default_data"))
-            hint = _in_a_group(config, part, path) or did_you_mean(part, known if path else [*known, *GROUPS], prefix)
-            raise ZooError(f"unknown option {key!r}{where}{hint}; valid options: {listed}")
-        node, path = node[part], [*path, part]
-
-
-def _in_a_group(config: DictConfig, part: str, path: list[str]) -> str:
-    """A hint for the option of a group without the group's name: ``num_components=3`` for ``model.num_components=3``."""
-    groups = [group for group in ("model", "data") if part in config[group]]
-    return f" (did you mean {groups[0]}.{part}?)" if groups and not path else ""
-
-
-def _parse(argument: str) -> Override:
+def _parse(argument: str) -> "Override":
     if "=" not in argument:
         raise ZooError(f"{argument!r} does not have the form key=value; see --help")
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
     try:
         override = OverridesParser.create().parse_override(argument)
     except HydraException as error:
@@ -225,42 +237,3 @@ def _gather_prior(arguments: list[str]) -> list[str]:
         if translated.startswith("model.path=") and argument.startswith("model="):
             rest.insert(0, "model=program")
     return rest
-
-
-def run_keys() -> set[str]:
-    """All keys in the configuration of a run but the options of its method."""
-    return {str(key) for key in OmegaConf.load(CONF / "run.yaml") if key != "defaults"} | set(GROUPS)
-
-
-def entry_keys(group: str, name: Any) -> set[str]:
-    """All keys in the configuration of one entry of a group; raises `ZooError` if there is no such entry."""
-    known = choices(group)
-    if not isinstance(name, str) or name not in known:
-        raise ZooError(f"{group}={name!r} is not one of {', '.join(known)}")
-    return {str(key) for key in OmegaConf.load(CONF / group / f"{name}.yaml")}
-
-
-def entry_options(group: str, name: str) -> list[str]:
-    """Names of the options of one entry of a group."""
-    entry = OmegaConf.load(CONF / group / f"{name}.yaml")
-    return [str(key) for key in entry if key not in ("name", "method", "default_data")]
-
-
-def entry_defaults(group: str, name: str) -> dict[str, Any]:
-    """Options of one entry of a group, with their defaults; raises `ZooError` if there is no such entry."""
-    entry_keys(group, name)
-    entry = OmegaConf.to_container(OmegaConf.load(CONF / group / f"{name}.yaml"))
-    assert isinstance(entry, dict)
-    return {str(key): value for key, value in entry.items() if key not in ("name", "method", "default_data")}
-
-
-def options_of() -> dict[str, list[str]]:
-    """Section of the help page -> names of its options; options that all data sets share are listed once."""
-    found = {"every run": [str(key) for key in OmegaConf.load(CONF / "run.yaml") if key != "defaults"]}
-    for group in GROUPS:
-        prefix = "" if group == "method" else f"{group}."
-        options = {name: [prefix + key for key in entry_options(group, name)] for name in choices(group)}
-        shared = [key for key in options["file"] if all(key in own for own in options.values())] if group == "data" else []
-        found |= {"every data set": shared} if shared else {}
-        found |= {f"{group}={name}": [key for key in own if key not in shared] for name, own in options.items()}
-    return found

@@ -15,8 +15,7 @@ from inference.results.tree import load
 from inference.runtime.files import CHECKPOINTS, CONFIG, RESULTS
 from inference.runtime.hints import hint
 from models.base import Model
-from models.data.arguments import exists
-from models.data.table import ZooError
+from models.errors import ZooError, exists
 
 SAME = 1e-6  # relative difference of hyperparameters that are built again: sums in another order, on another machine
 

@@ -6,6 +6,9 @@ All of it is read from the configuration files.
 import textwrap
 from collections.abc import Sequence
 
+from inference.runtime.entries import GROUPS, choices, entry_defaults, options_of, run_options
+from models.errors import ZooError
+
 WIDTH = 80
 HELP = """\
 usage: python -m inference.run [-m] [model=NAME] [method=NAME]
@@ -26,7 +29,6 @@ usage: python -m inference.run [-m] [model=NAME] [method=NAME]
   python -m inference.predict run=runs/mine data=new.csv out=scored.csv
   python -m inference.report run=runs/mine pictures=true
 """
-GROUPS = ("model", "method", "data")
 COMMANDS = {  # help of the commands that are not about one fit
     "inspect": """\
 usage: python -m inference.inspect FILE [data.OPTION=VALUE ...]
@@ -88,18 +90,14 @@ def information(arguments: Sequence[str], command: str | None = None) -> str | N
 
 def help_text() -> str:
     """Usage, and the names of all models, methods and data sets, in 40 lines."""
-    from inference.cli.config import choices, options_of
-
     lines = [HELP]
     lines += [folded(f"{group + ':':<8} ", " ".join(choices(group))) for group in GROUPS]
-    lines += [folded("every run: ", ", ".join(options_of()["every run"])), "", MORE]
+    lines += [folded("every run: ", ", ".join(run_options())), "", MORE]
     return "\n".join(lines)
 
 
 def help_of(group: str, name: str) -> str:
     """One model, method or data set: what it is, and its options with their defaults; raises `ZooError` for an unknown one."""
-    from inference.cli.config import choices, entry_defaults, options_of
-
     defaults = entry_defaults(group, name)
     prefix = "" if group == "method" else f"{group}."
     shared = options_of().get("every data set", []) if group == "data" else []
@@ -114,8 +112,6 @@ def help_of(group: str, name: str) -> str:
 
 def listed(groups: Sequence[str]) -> str:
     """All models, methods and data sets of the ``groups``, each with what it is."""
-    from inference.cli.config import choices
-
     lines = []
     for group in groups:
         entries = choices(group)
@@ -126,8 +122,6 @@ def listed(groups: Sequence[str]) -> str:
 
 def list_main(arguments: list[str]) -> int:
     """``python -m inference.list``: print all entries, or those of the groups named; returns the exit code."""
-    from models.data.table import ZooError
-
     wrong = [argument for argument in arguments if argument not in GROUPS]
     if wrong:
         raise ZooError(f"{wrong[0]!r} is not one of {', '.join(GROUPS)}")

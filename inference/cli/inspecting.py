@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from inference.cli.help import COMMANDS
-from models.data.arguments import exists
-from models.data.table import ZooError
+from models.errors import ZooError, exists
 from models.inspection.advice import models_for
 from models.inspection.table import Inspection, inspect_table
 

@@ -32,7 +32,7 @@ def guarded(main: Callable[[list[str]], int], arguments: list[str], command: str
     from inference.cli.help import information
     from inference.runtime.files import LoggedError, log_of
     from inference.runtime.signals import ended_by_signals, interrupt_behind
-    from models.data.table import ZooError
+    from models.errors import ZooError
 
     try:
         with ended_by_signals():
@@ -74,7 +74,7 @@ def _unwritten(error: BaseException) -> str | None:
 def run_main(arguments: list[str]) -> int:
     """One run, or with ``-m`` one per combination of the comma lists; returns the largest exit code."""
     from inference.cli.config import compose, expand
-    from models.data.table import ZooError
+    from models.errors import ZooError
 
     resuming = [a for a in arguments if a.startswith("resume=")]
     if resuming and (extra := [a for a in arguments if not _goes_with_resume(a)]):
@@ -98,7 +98,7 @@ def _sweep(configs: list[dict[str, Any]], overrides: list[list[str]]) -> int:
     """One run after the other, then a table of those that have ended; returns the largest exit code."""
     from inference.cli.sweeping import folder_of, line_of, print_sweep, settings_of, write_sweep
     from inference.runtime.progress import console
-    from models.data.table import ZooError
+    from models.errors import ZooError
 
     codes: list[int] = []
     lines: list[dict[str, Any]] = []

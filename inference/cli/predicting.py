@@ -17,8 +17,9 @@ from inference.results.draws import forget_labels
 from inference.runtime.files import remove
 from inference.runtime.pieces import in_pieces
 from models.algebra import is_sequential
-from models.data.arguments import exists, require_whole
+from models.data.arguments import require_whole
 from models.data.table import ZooError, has_missing_cell, is_table
+from models.errors import exists
 from models.reading.blocks import READING, Block, counted_from, read_blocks
 
 NEEDED = ("run", "data", "out")

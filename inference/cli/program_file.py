@@ -6,8 +6,7 @@ import types
 from pathlib import Path
 from typing import Any
 
-from models.data.arguments import exists
-from models.data.table import ZooError
+from models.errors import ZooError, exists
 
 
 def load_program(path: str | None, sha256: str | None = None) -> Any:

@@ -10,7 +10,7 @@ from inference.cli.run_folder import with_digest
 from inference.report.views import write_views
 from inference.runtime.files import CONFIG, ENVIRONMENT, RESULTS, as_listed, complete, read, reopen
 from inference.runtime.lock import locked
-from models.data.table import ZooError
+from models.errors import ZooError
 
 USAGE = "python -m inference.report run=<folder> [pictures=true|false]"
 PICTURES = {"true": True, "false": False}

@@ -36,8 +36,8 @@ from inference.runtime.files import (
 from inference.runtime.hints import can_go_on, hint
 from inference.runtime.lock import locked
 from inference.runtime.signals import interrupt_behind
-from models.data.arguments import exists
 from models.data.table import Data, ZooError
+from models.errors import exists
 
 PICTURES = ("profile", "co_clustering", "loadings", "topics", "state_probs", "transitions", "emissions")
 IMPUTED = ("imputed.nc", "imputed.csv", "imputed_mask.csv", "imputed_cells.csv")
@@ -283,8 +283,8 @@ def stored_config(folder: Path) -> dict[str, Any]:
     old = cast(dict[str, Any], read_configuration(path, require_seal=True))
     if not isinstance(old, dict) or not all(isinstance(old.get(part), dict) for part in ("model", "data")):
         raise ZooError(f"{path} is damaged, or is not the configuration of a run; start a new run")
-    from inference.cli.config import entry_keys, run_keys
     from inference.methods.options import method_module
+    from inference.runtime.entries import entry_keys, run_keys
 
     _require_entries(path, "", set(old), run_keys() | set(method_module(old.get("method", "")).Options._fields))
     for part in ("model", "data"):

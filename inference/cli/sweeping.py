@@ -15,7 +15,7 @@ from rich.text import Text
 from inference.cli.run_folder import held
 from inference.comparison.table import compare
 from inference.runtime.files import write_table
-from models.data.table import ZooError
+from models.errors import ZooError
 
 TABLE = "sweep.csv"
 FIGURES = ("log joint", "BIC", "elpd", "seconds")  # columns of numbers

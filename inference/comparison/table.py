@@ -19,7 +19,7 @@ from inference.predictions.score import mean_and_error
 from inference.results.observed import by_row
 from inference.results.tree import table_of
 from inference.runtime.files import write_figure
-from models.base import ZooError
+from models.errors import ZooError
 
 SCORES = {"log loss": "log_loss", "log loss se": "log_loss_se", "accuracy": "accuracy", "calibration": "calibration_error"}
 DIFFERENCE = ("log loss diff", "diff se")

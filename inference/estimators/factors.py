@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from inference.estimators.base import Takes
 from inference.estimators.density import Density
 from inference.results.draws import draws_of
-from models.base import ZooError
+from models.errors import ZooError
 
 Prior = str | Mapping[str, Mapping[str, Any]]
 

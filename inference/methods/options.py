@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from inference.methods import METHODS
-from models.base import ZooError
-from models.data.arguments import did_you_mean
+from models.errors import ZooError, did_you_mean
 
 SHARED = {"seed": 0, "precision": 64, "progress": False, "predictive": False}  # options of every method, with their defaults
 

@@ -14,7 +14,7 @@ import xarray as xr
 from inference.results.triangles import MARK, packed, pair_dim, pair_labels
 from inference.runtime.files import RESULTS, read_netcdf, write_netcdf
 from models.base import Model, ZooError
-from models.data.arguments import exists
+from models.errors import exists
 
 ROOT = ("schema", "model", "method", "exit_status")  # attributes that every result has
 SCHEMA = 3  # of the groups and their dimensions; a file with another is refused

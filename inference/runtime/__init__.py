@@ -1,4 +1,5 @@
-"""What any long computation needs: the loop, its checkpoints, progress, signals, whole files, locks. Knows no model.
+"""What any long computation needs: the loop, its checkpoints, progress, signals, whole files, locks, configurations.
+Knows no model.
 
-Imports `models.base` and `models.data` alone.
+Imports `models.base`, `models.data` and `models.errors` alone.
 """

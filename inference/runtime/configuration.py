@@ -6,7 +6,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from inference.runtime.files import read
-from models.base import ZooError
+from models.errors import ZooError
 
 REMEDY = "start a new run"
 

@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from models.data.table import ZooError
+from models.errors import ZooError
 
 if TYPE_CHECKING:
     import pandas as pd

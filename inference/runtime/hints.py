@@ -5,7 +5,7 @@ from pathlib import Path
 
 from inference.runtime.configuration import read_configuration
 from inference.runtime.files import CHECKPOINTS, CONFIG, RESULTS
-from models.base import ZooError
+from models.errors import ZooError
 
 
 def hint(folder: Path) -> str:

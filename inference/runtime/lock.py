@@ -10,8 +10,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from inference.runtime.files import LOCK, NotWrittenError
-from models.data.arguments import exists
-from models.data.table import ZooError
+from models.errors import ZooError, exists
 
 if sys.platform == "win32":
     import msvcrt

@@ -27,7 +27,7 @@ import numpy as np
 from jax import export
 
 from inference.runtime.files import write
-from models.data.table import ZooError
+from models.errors import ZooError
 
 PACKAGES = ("jax", "jaxlib", "numpyro", "numpy")
 KNOWN = ("models", "inference", "jax", "jaxlib", "numpyro", "numpy", "builtins", "functools", "operator", "collections")

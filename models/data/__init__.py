@@ -1,13 +1,29 @@
 """Tables, documents and sequences as NumPy arrays, and functions on their columns and labels. No JAX.
 
-Imports no other room. `load_data` and `as_data` are defined in `models.reading`, which builds on this room; they are also
-available here.
+Imports `models.errors` alone. `load_data` and `as_data` are defined in `models.reading`, which builds on this room; they are
+also available here. Every name is imported on first use.
 """
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from models.data.classes import allowed_labels, missing_labels
-from models.data.table import Data, Note, ZooError, held_out_mask, split, take
+if TYPE_CHECKING:
+    from models.data.classes import allowed_labels, missing_labels
+    from models.data.table import Data, Note, held_out_mask, split, take
+    from models.errors import ZooError
+
+EXPORTS = {  # name -> the module that defines it
+    "Data": "models.data.table",
+    "Note": "models.data.table",
+    "ZooError": "models.errors",
+    "allowed_labels": "models.data.classes",
+    "as_data": "models.reading.load",
+    "held_out_mask": "models.data.table",
+    "load_data": "models.reading.load",
+    "missing_labels": "models.data.classes",
+    "split": "models.data.table",
+    "take": "models.data.table",
+}
 
 __all__ = [
     "Data",
@@ -24,9 +40,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`load_data` and `as_data`, imported on first use (PEP 562)."""
-    if name in ("load_data", "as_data"):
-        from importlib import import_module
-
-        return getattr(import_module("models.reading.load"), name)
-    raise AttributeError(f"module 'models.data' has no attribute {name!r}")
+    """An exported name, imported on first use (PEP 562)."""
+    if name not in EXPORTS:
+        raise AttributeError(f"module 'models.data' has no attribute {name!r}")
+    return getattr(import_module(EXPORTS[name]), name)

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from models.data.arguments import did_you_mean
 from models.data.column_kinds import LEFT_OUT, TYPES, Verdict, verdict
 from models.data.documents import Sequences
 from models.data.missing_spellings import number_of
 from models.data.table import BOOLEAN, Data, Note, ZooError, is_sparse, is_table, keep_columns
+from models.errors import did_you_mean
 
 
 class Layout(NamedTuple):

@@ -2,7 +2,7 @@
 
 import os
 
-from models.data.table import ZooError
+from models.errors import ZooError
 
 
 def total_memory() -> int | None:

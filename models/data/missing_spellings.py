@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from models.data.arguments import did_you_mean
 from models.data.table import BOOLEAN, ZooError
+from models.errors import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,19 +9,9 @@ import numpy as np
 from scipy import sparse
 
 from models.data.representation import data_html, data_text
+from models.errors import ZooError as ZooError
 
 ROWLESS = "there is nothing to report row by row; give new rows, centred at the mean"
-
-
-class ZooError(ValueError):
-    """An error that the user can correct: the message says what is wrong, where, and what to do. The shell exits with 2.
-
-    >>> from models import load_data
-    >>> load_data([[1.0], [float("inf")]])
-    Traceback (most recent call last):
-        ...
-    models.data.table.ZooError: array: column 'x0', row 2: the value is infinite; correct or remove it
-    """
 
 
 class Note(NamedTuple):

@@ -11,7 +11,7 @@ from jax.scipy.special import gammaln, xlogy
 from numpyro import distributions as dist
 from numpyro.distributions import constraints
 
-from models.data.table import ZooError
+from models.errors import ZooError
 from models.families.cholesky import half_log_determinant
 
 

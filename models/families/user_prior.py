@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from models.base import ZooError
+from models.errors import ZooError
 
 
 def given_numbers(prior: Any, blocks: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from models.data.missing_spellings import MARKS, Style, cell_name, style_of
-from models.data.table import ZooError
+from models.errors import ZooError
 from models.inspection.problem import Problem, Remedy, Written, with_remedies
 from models.reading.files import ARROW, PARQUET, TABBED, no_table, require_file
 from models.reading.readers import Wanted, source_frame

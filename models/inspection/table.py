@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from models.data.arguments import did_you_mean
 from models.data.column_kinds import CAMEL, LEFT_OUT, TELLING, verdict
 from models.data.columns import checked_types, typed
 from models.data.missing_spellings import ParsedColumn, Style, read_cells, style_of
 from models.data.table import BOOLEAN, Data, ZooError
+from models.errors import did_you_mean
 from models.inspection.levels import level_problems
 from models.inspection.marks import mark_problems
 from models.inspection.numbers import number_problems, stand_ins

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from models.base import ZooError
+from models.errors import ZooError
 from models.mixtures import dirichlet_process
 from models.mixtures.weights import Weights, dirichlet, uniform
 

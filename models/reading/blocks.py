@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from models.data.arguments import column_names, did_you_mean
+from models.data.arguments import column_names
 from models.data.columns import Layout, as_typed, categories_of
 from models.data.documents import Sequences
 from models.data.missing_spellings import style_of
 from models.data.table import Data, ZooError, is_sparse, is_table, take
+from models.errors import did_you_mean
 from models.reading.files import frames, is_text, require_file
 from models.reading.load import load_data
 from models.reading.readers import Wanted, is_named, of_frame

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from scipy import sparse
 
-from models.data.arguments import exists
 from models.data.table import Data, ZooError
+from models.errors import exists
 
 FORMATS = ("lda_c", "uci", "texts")
 OPTIONS = {"lda_c": ("vocabulary",), "uci": ("vocabulary",), "texts": ("min_documents", "stop_words")}

@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from models.data.arguments import did_you_mean, exists
 from models.data.missing_spellings import Style
-from models.data.table import ZooError
+from models.errors import ZooError, did_you_mean, exists
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from models.data.arguments import checked_weight, column_name, column_names, did_you_mean, require_flag, require_texts
+from models.data.arguments import checked_weight, column_name, column_names, require_flag, require_texts
 from models.data.beside import weighted, with_kept
 from models.data.columns import Layout, as_label, as_typed, checked_types, with_types
 from models.data.covariance_matrix import of_covariance
 from models.data.labels import with_labels
 from models.data.table import Data, ZooError, first_cell, is_sparse, is_table, keep_columns, refuse_categories, require_rows
+from models.errors import did_you_mean
 from models.reading.arrays import as_sequences, is_symbols, starts_of, symbols, with_starts
 from models.reading.grouping import in_sequences
 from models.reading.readers import Wanted, generate, is_named, read

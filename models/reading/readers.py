@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from models.data.arguments import did_you_mean
 from models.data.column_kinds import LEFT_OUT
 from models.data.columns import categories_of, cells_of, notes_of
 from models.data.documents import Sequences, documents, tokenise
 from models.data.labels import label_column, labelled
 from models.data.missing_spellings import ParsedColumn, Style, read_cells, style_of
 from models.data.table import Data, Note, ZooError, is_sparse
+from models.errors import did_you_mean
 from models.reading.files import is_text, read_file
 from models.reading.repairs import Repairs, repaired
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from models.data.arguments import described
 from models.data.missing_spellings import Style, cell_name, number_of
-from models.data.table import ZooError
+from models.errors import ZooError
 from models.reading.dates import EPOCH, ORDERS, days
 from models.reading.units import converted, convertible, known, quantity
 

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from models.data.table import ZooError
+from models.errors import ZooError
 from models.topics.sampling.corpus import Corpus
 
 BATCH = 16  # documents per call of the kernel: large enough to hide its overhead, small enough for even loads of threads

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from models.data.table import ZooError
+from models.errors import ZooError
 from models.topics.sampling.corpus import Corpus
 
 FEW = 300  # largest number of topics for the dense kernel: `python -m benchmarks latent_dirichlet kernels`

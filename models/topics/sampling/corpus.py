@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.special import digamma, gammaln
 
 from models.data.memory import require_memory
-from models.data.table import ZooError
+from models.errors import ZooError
 
 SMALLEST = 1e-8  # lower bound of a learnt concentration; that of an unused topic would converge to 0
 

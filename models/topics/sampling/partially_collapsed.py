@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from models.data.table import ZooError
+from models.errors import ZooError
 from models.topics.sampling.chains import TopicPrior, start_chain
 from models.topics.sampling.corpus import Corpus
 

@@ -11,8 +11,8 @@ import models
 from inference import estimators, fit
 from inference.methods import METHODS
 from models import MODELS, ZooError, load_data
-from models.data.arguments import SYNONYMS
 from models.datasets.tables import DATASETS
+from models.errors import SYNONYMS
 
 FRAME = pd.DataFrame({"height": [1.5, 2.0, 3.0, 9.0], "species": list("xyxy")})
 MODEL = MODELS["gmm"]([[1.0], [2.0], [4.0]])

@@ -1,0 +1,88 @@
+"""The error that the user can correct, and what its messages are made of.
+
+Imports the standard library alone: a refused argument is told before NumPy has loaded.
+"""
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+
+# An option as other libraries call it -> the names that it has here, of which a model or a method takes at most one
+SYNONYMS: Mapping[str, tuple[str, ...]] = {
+    "n_components": ("num_components", "num_factors", "num_states", "num_topics"),
+    "num_components": ("num_factors", "num_states", "num_topics"),
+    "n_clusters": ("num_components",),
+    "k": ("num_components", "num_factors", "num_states", "num_topics"),
+    "n_factors": ("num_factors",),
+    "n_states": ("num_states",),
+    "n_topics": ("num_topics",),
+    "num_clusters": ("num_components",),
+    "covariance_type": ("covariance",),
+    "n_init": ("num_starts",),
+    "restarts": ("num_starts",),
+    "n_iter": ("max_iter", "num_samples"),
+    "iter": ("num_samples", "max_iter"),
+    "num_iter": ("max_iter", "num_samples"),
+    "maxiter": ("max_iter",),
+    "iterations": ("max_iter", "num_samples"),
+    "tolerance": ("tol",),
+    "draws": ("num_samples",),
+    "n_samples": ("num_samples", "num_rows"),
+    "n_features": ("num_features",),
+    "centers": ("num_groups",),
+    "iter_sampling": ("num_samples",),
+    "tune": ("num_warmup",),
+    "warmup": ("num_warmup",),
+    "burn_in": ("num_warmup",),
+    "iter_warmup": ("num_warmup",),
+    "chains": ("num_chains",),
+    "n_chains": ("num_chains",),
+    "target_accept_prob": ("target_accept",),
+    "adapt_delta": ("target_accept",),
+    "max_treedepth": ("max_tree_depth",),
+    "random_state": ("seed",),
+    "random_seed": ("seed",),
+    "rng_key": ("seed",),
+    "init": ("start",),
+    "initial": ("start",),
+    "init_params": ("start",),
+    "initvals": ("start",),
+    "progress_bar": ("progress",),
+    "progressbar": ("progress",),
+    "verbose": ("progress",),
+}
+
+
+class ZooError(ValueError):
+    """An error that the user can correct: the message says what is wrong, where, and what to do. The shell exits with 2.
+
+    >>> from models import load_data
+    >>> load_data([[1.0], [float("inf")]])
+    Traceback (most recent call last):
+        ...
+    models.errors.ZooError: array: column 'x0', row 2: the value is infinite; correct or remove it
+    """
+
+
+def did_you_mean(word: str, known: Iterable[str], prefix: str = "") -> str:
+    """`` (did you mean <the nearest known word>?)``, or nothing where no word is near.
+
+    A word of another library's comes first (``SYNONYMS``), then what is spelt like it.
+
+    >>> did_you_mean("n_components", ["num_components", "covariance"])
+    ' (did you mean num_components?)'
+    >>> did_you_mean("covariances", ["num_components", "covariance"])
+    ' (did you mean covariance?)'
+    """
+    spelt = {name.lower(): name for name in known}
+    same = [name for name in SYNONYMS.get(word.lower(), ()) if name in spelt]
+    near = [*same, *(spelt[name] for name in get_close_matches(word.lower(), list(spelt), n=1))]
+    return f" (did you mean {prefix}{near[0]}?)" if near else ""
+
+
+def exists(path: str | Path) -> bool:
+    """Whether the file or folder exists; False for text that cannot be a path, such as a very long one."""
+    try:
+        return Path(path).exists()
+    except OSError:
+        return False

@@ -1,0 +1,96 @@
+"""Options that are read without Hydra mean what they mean to Hydra, and refusing one loads nothing heavy."""
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from inference.cli.config import _by_hydra, _plain, compose, expand
+from inference.runtime.entries import CONF, GROUPS, choices, chosen_entries, defaults_with, entry_defaults
+from models.errors import ZooError
+
+ROOT = Path(__file__).parents[3]
+ALPHABET = "aeINFnultrs_019.-+'\\$ =,:/é\t"
+VALUES = [
+    *("0", "7", "-3", "+5", "007", "1_000", "1.50", "-0.25", "1.", ".5", "1e-3", "1.5e3", "inf", "nan", "NaN", "-inf", "0x1f"),
+    *("true", "True", "false", "null", "NULL", "none", "yes", "off", "full", "a_b", "a-b", "a b", "", "''", "'a b'", "'1'"),
+    *("'it\\'s'", "'${seed}'", "${seed}", "[1,2]", "{a: 1}", "a,b", "1,2", '"x"', "'x'y", "é", "'é'", "abs(1)", "1:2"),
+]
+
+
+def of_hydra(value):
+    """What Hydra makes of ``out=<value>``, or that it refuses it."""
+    try:
+        return _by_hydra([f"out={value}"])["out"]
+    except ZooError:
+        return ZooError
+
+
+def agree(values):
+    for value in values:
+        plain = _plain(f"out={value}")
+        if plain is not None:
+            theirs = of_hydra(value)
+            assert (plain[0], type(plain[1]), plain[1]) == ("out", type(theirs), theirs), value
+
+
+def test_plain_values_are_hydras():
+    agree(VALUES)
+    assert sum(_plain(f"out={value}") is not None for value in VALUES) > 12
+    assert _plain("out=1,2") is _plain("a=b=c") is _plain("+out=1") is _plain("out") is None
+
+
+@pytest.mark.slow
+def test_random_plain_values_are_hydras():
+    draw = random.Random(0)
+    agree("".join(draw.choices(ALPHABET, k=draw.randint(0, 5))) for _ in range(2000))
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_entries_are_hydras(group):
+    """Each file as OmegaConf reads it, and the configuration with each entry, in Hydra's order and types."""
+    for name in choices(group):
+        said = OmegaConf.to_container(OmegaConf.load(CONF / group / f"{name}.yaml"))
+        assert repr(entry_defaults(group, name)) == repr({key: said[key] for key in entry_defaults(group, name)})
+    for name in random.Random(1).sample(list(choices(group)), 3):
+        chosen = chosen_entries({group: name})
+        assert repr(defaults_with(chosen)) == repr(_by_hydra([f"{key}={value}" for key, value in chosen.items()]))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["model=gmm", "model.num_components=3", "method=em", "num_starts=4", "out=a folder/b", "progress=false", "tol=1e-7"],
+        ["model=hmm", "data=my.csv", "data.label=species", "data.types.x=number", "data.threshold=0.5", "impute=true"],
+        ["seed=1", "seed=2"],
+        ["model.prior.mean.scale=2", "model.prior=default"],
+    ],
+)
+def test_runs_are_composed_as_hydra_composes_them(arguments, monkeypatch):
+    def composed():
+        return [repr(compose(one)) for one in expand(arguments, False)]
+
+    ours = composed()
+    monkeypatch.setattr("inference.cli.config._plain", lambda argument: None)
+    assert ours == composed()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["model=gmm", "nonsense=1"], ["model=gmmm"], ["model.num_component=3"]]
+)
+def test_help_and_refused_options_load_nothing(arguments):
+    """In a fresh process neither NumPy nor Hydra: the answer comes within the time of a few bare imports of Python's own."""
+    code = (
+        "import sys, runpy\n"
+        f"sys.argv = ['run', *{arguments!r}]\n"
+        "try: runpy.run_module('inference.run', run_name='__main__')\n"
+        "except SystemExit: pass\n"
+        "heavy = ('numpy', 'scipy', 'pandas', 'jax', 'numpyro', 'arviz_base', 'hydra', 'omegaconf', 'rich')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.rstrip().endswith("[]")
+    assert arguments[0].startswith("--") or done.stderr.startswith("error: ")
