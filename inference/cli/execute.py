@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
-from inference.cli.inspecting import raise_refused
+from inference.cli.inspecting import raise_hinted, raise_refused
 from inference.cli.program_file import load_program
 from inference.cli.run_folder import IMPUTED, finished_result, resumed, run_folder, with_digest, write_config
 from inference.report.views import write_views
-from inference.results.tree import save
 from inference.runtime.files import CHECKPOINTS, LOG, RESULTS, complete, is_sealed, remove, reopen, write_netcdf, write_table
 from inference.runtime.signals import interruptible
 from models.data.documents import with_own_vocabulary
@@ -26,6 +24,7 @@ from models.data.table import Data, ZooError, held_out_mask, require_complete, r
 from models.reading.load import load_data
 
 if TYPE_CHECKING:
+    import xarray as xr
     from rich.console import Console
 
     from models.base import HeldOut, Model
@@ -34,6 +33,12 @@ MOST_DEVICES = 16
 HELD_OUT = ("accuracy", "log_loss", "log_loss_se", "calibration_error")
 NOT_OPTIONS = {"model", "method", "data", "out", "resume", "impute", "pictures"}
 SHARED = ("seed", "precision", "progress", "predictive")  # arguments of `fit` beside the options of the method
+
+
+def require_precision(config: Mapping[str, Any]) -> None:
+    """A `ZooError` for anything but 64 and 32 bits."""
+    if config["precision"] not in (32, 64):
+        raise ZooError(f"precision={config['precision']!r} is not one of 64, 32")
 
 
 def prepare_jax(config: Mapping[str, Any]) -> None:
@@ -48,8 +53,7 @@ def prepare_jax(config: Mapping[str, Any]) -> None:
     from inference.methods.options import method_module
     from inference.runtime.programs import keep_programs
 
-    if config["precision"] not in (32, 64):
-        raise ZooError(f"precision={config['precision']!r} is not one of 64, 32")
+    require_precision(config)
     lockstep = getattr(method_module(config["method"]), "LOCKSTEP", True)
     chains = config.get("num_chains")  # not validated yet
     wanted = min(chains, MOST_DEVICES) if isinstance(chains, int) and not lockstep else 1
@@ -64,23 +68,26 @@ def prepare_jax(config: Mapping[str, Any]) -> None:
 
 
 def execute(
-    config: dict[str, Any], show_columns: bool = True, screen: Console | None = None, brief: bool = False
+    config: dict[str, Any],
+    show_columns: bool = True,
+    screen: Console | None = None,
+    brief: bool = False,
+    ready: Callable[[], None] = lambda: None,
 ) -> tuple[xr.DataTree, Path]:
     """Run one configuration and write its folder; returns (result, folder). Results are saved before anything else can fail.
 
-    They are printed on ``screen``, if there is one, before pictures are drawn; ``brief`` prints the verdict alone.
+    They are printed on ``screen``, if there is one, before pictures are drawn; ``brief`` prints the verdict alone. ``ready`` is
+    called once the table is read: until then JAX is not imported, so that a table is refused at once.
 
     With ``resume``, the run of that folder continues where it stopped: before, during or after the fit. With ``show_columns``,
     the columns of a table from a file are printed on standard error before the run.
     """
     config = with_digest(resumed(config))
-    from inference.fitting.prepare import check_seed
-    from inference.methods.options import checked_options, method_module
-    from models.algebra import is_sequential
+    from inference.methods.options import check_seed, checked_options, method_module
 
     check_seed(config["seed"])
     try:
-        whole, data, held_out = all_rows(config)
+        whole, data, held_out = all_rows(config, ready)
     except ZooError as error:
         raise_refused(error, config["data"])
     if config["pictures"] not in (None, True, False):
@@ -88,7 +95,13 @@ def execute(
     if not isinstance(config["impute"], bool):
         raise ZooError(f"impute must be true or false, got {config['impute']!r}")
     prepare_jax(config)
-    model, observed = build_model(config["model"], data, config["precision"])
+    from inference.results.tree import save
+    from models.algebra import is_sequential
+
+    try:
+        model, observed = build_model(config["model"], data, config["precision"])
+    except ZooError as error:
+        raise_hinted(error, config["data"], data.name)
     if held_out is not None:
         model.rows(held_out)  # raises now, before anything runs, if the model cannot read them
     if config["impute"] and model.abilities.table is None:
@@ -138,6 +151,7 @@ def _result(
 ) -> xr.DataTree:
     """The saved result, if a resumed run had finished its fit; otherwise fit, and save the result."""
     from inference.fitting.fit import fingerprint_of, fit
+    from inference.results.tree import save
 
     tree = None if config["resume"] is None else finished_result(folder)
     if tree is None:
@@ -175,14 +189,15 @@ def write_imputed(
     return int(found.sizes["cell"])
 
 
-def all_rows(config: Mapping[str, Any]) -> tuple[Data, Data, Data | None]:
-    """(all rows, rows to fit, held-out rows or None) of a configuration.
+def all_rows(config: Mapping[str, Any], ready: Callable[[], None] = lambda: None) -> tuple[Data, Data, Data | None]:
+    """(all rows, rows to fit, held-out rows or None) of a configuration; ``ready`` is called once the table has been read.
 
     Kinds of columns and names of levels come from the whole table: a temporary model is built on it to learn them.
     """
     sections = dict(config["data"])
     test_fraction = sections.pop("test_fraction", 0.0)
     whole = read_data(sections)
+    ready()
     data, held_out = split(whole, test_fraction, config["seed"])
     if test_fraction and config["model"]["name"] != "program":
         _require_several_sequences(build_model(config["model"], whole)[0], whole, held_out is None)
@@ -234,6 +249,8 @@ def held_out_rows(model: Model, tree: xr.DataTree, data: Data) -> tuple[xr.DataT
     The attributes are means over rows. Where rows have their own parameters, as in topic models, labels restrict these and are
     not predicted: the labels of held-out rows are ignored, and the attributes have a perplexity instead.
     """
+    import xarray as xr
+
     from inference.predictions.predict import without_cells
     from inference.predictions.score import OF_SEQUENCES, score
     from inference.results.draws import forget_labels

@@ -81,6 +81,13 @@ def raise_refused(error: ZooError, data: Mapping[str, Any]) -> NoReturn:
     raise found from error
 
 
+def raise_hinted(error: ZooError, data: Mapping[str, Any], title: str) -> NoReturn:
+    """Raises the error of a model; where it is about a column of a file, with the command that shows what its columns are."""
+    if data.get("name") != "file" or data.get("format") is not None or f"{title}: column" not in str(error):
+        raise error
+    raise ZooError(f"{error}\npython -m inference.inspect {shlex.quote(title)} shows all columns, and what to do") from error
+
+
 def refused(error: ZooError, data: Mapping[str, Any]) -> ZooError:
     """The refusal of a table, with all problems that it has, or with a hint."""
     file = data.get("path")

@@ -86,12 +86,32 @@ def run_main(arguments: list[str]) -> int:
     overrides = expand([a for a in arguments if a not in ("-m", "--multirun")], sweep)
     configs = [compose(one) for one in overrides]
     if not resuming and configs[0]["progress"] is True:  # loading takes seconds
-        print("loading JAX, NumPyro and ArviZ", file=sys.stderr, flush=True)
-    from inference.cli.execute import prepare_jax
+        print(f"reading {_source(configs[0])}", file=sys.stderr, flush=True)
+    from inference.cli.execute import require_precision
 
     for config in configs:
-        prepare_jax(config)
-    return _sweep(configs, overrides) if sweep else _run(configs[0])[0]
+        require_precision(config)
+    return _sweep(configs, overrides) if sweep else _run(configs[0], configs)[0]
+
+
+def _source(config: dict[str, Any]) -> str:
+    """Of what a run reads its rows."""
+    data = config["data"]
+    return str(data["path"] if data["name"] == "file" else data["name"])
+
+
+def _ready(configs: list[dict[str, Any]]) -> Callable[[], None]:
+    """What to do once the first table has been read: JAX cannot add devices later, so it is prepared for all runs."""
+
+    def ready() -> None:
+        if "jax" not in sys.modules and configs[0]["progress"] is True and configs[0]["resume"] is None:
+            print("loading JAX, NumPyro and ArviZ", file=sys.stderr, flush=True)
+        from inference.cli.execute import prepare_jax
+
+        for config in configs:
+            prepare_jax(config)
+
+    return ready
 
 
 def _sweep(configs: list[dict[str, Any]], overrides: list[list[str]]) -> int:
@@ -114,7 +134,7 @@ def _sweep(configs: list[dict[str, Any]], overrides: list[list[str]]) -> int:
             config["out"] = str(Path(config["out"]) / str(index)) if config["out"] else None
             print(f"── {index + 1} of {len(configs)}: {' '.join(overrides[index])}", file=sys.stderr)
             known = index > 0 and _same_columns(config, configs[index - 1])
-            code, tree, folder = _run(config, shown=known, brief=True)
+            code, tree, folder = _run(config, configs, shown=known, brief=True)
             codes.append(code)
             lines.append(line_of(settings, tree, folder))
             if code == INTERRUPTED:
@@ -136,8 +156,10 @@ def _same_columns(config: dict[str, Any], before: dict[str, Any]) -> bool:
     return bool(config["data"] == before["data"] and config["model"]["name"] == before["model"]["name"])
 
 
-def _run(config: dict[str, Any], shown: bool = False, brief: bool = False) -> "tuple[int, xr.DataTree, Path]":
-    """Run one configuration and print its result; returns the exit code, the result and its folder.
+def _run(
+    config: dict[str, Any], configs: list[dict[str, Any]], shown: bool = False, brief: bool = False
+) -> "tuple[int, xr.DataTree, Path]":
+    """Run one of the ``configs`` and print its result; returns the exit code, the result and its folder.
 
     ``shown`` says that the columns of its table are on the screen already. ``brief`` prints the verdict of the result alone.
     """
@@ -147,7 +169,7 @@ def _run(config: dict[str, Any], shown: bool = False, brief: bool = False) -> "t
     from inference.runtime.progress import console
 
     screen = console()
-    tree, folder = execute(config, show_columns=not shown, screen=screen, brief=brief)
+    tree, folder = execute(config, show_columns=not shown, screen=screen, brief=brief, ready=_ready(configs))
     screen.print(f"results in {folder}", soft_wrap=True)
     if tree.attrs["interrupted"]:
         goes_on = any(folder.glob(CHECKPOINTS))

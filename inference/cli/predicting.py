@@ -9,7 +9,7 @@ import pandas as pd
 from inference.cli.config import compose
 from inference.cli.execute import prepare_jax
 from inference.cli.fitted_run import FittedRun, finished_config, fitted_run, key_values
-from inference.fitting.prepare import check_seed
+from inference.methods.options import check_seed
 from inference.predictions.imputation import NUM_DRAWS, cell_lines, impute
 from inference.predictions.predict import without_cells
 from inference.predictions.views import view_of

@@ -7,13 +7,9 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, cast
-
-import xarray as xr
-from omegaconf import OmegaConf
+from typing import TYPE_CHECKING, Any, cast
 
 from inference.cli.program_file import digest_of
-from inference.results.tree import environment, load, save
 from inference.runtime.configuration import read_configuration
 from inference.runtime.files import (
     CHECKPOINTS,
@@ -36,8 +32,11 @@ from inference.runtime.files import (
 from inference.runtime.hints import can_go_on, hint
 from inference.runtime.lock import locked
 from inference.runtime.signals import interrupt_behind
-from models.data.table import Data, ZooError
-from models.errors import exists
+from models.data.table import Data
+from models.errors import ZooError, exists
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 PICTURES = ("profile", "co_clustering", "loadings", "topics", "state_probs", "transitions", "emissions")
 IMPUTED = ("imputed.nc", "imputed.csv", "imputed_mask.csv", "imputed_cells.csv")
@@ -97,8 +96,10 @@ def held(folder: Path, fresh: bool = False) -> Iterator[Path]:
                 path.rmdir()
 
 
-def amend(tree: xr.DataTree, folder: Path) -> None:
+def amend(tree: "xr.DataTree", folder: Path) -> None:
     """Write the result of a finished run again."""
+    from inference.results.tree import save
+
     with locked(folder):
         files = listed(folder)
         reopen(folder)
@@ -194,6 +195,10 @@ def _remove_if_nothing_was_computed(folder: Path, before: set[str]) -> None:
 
 def write_config(config: Mapping[str, Any], folder: Path) -> str:
     """Write ``environment.json``, then ``config.yaml``, sealed; a resumed run keeps its own. Returns the YAML text."""
+    from omegaconf import OmegaConf
+
+    from inference.results.tree import environment
+
     model = {name: value for name, value in config["model"].items() if name != "sha256"}
     text = OmegaConf.to_yaml(OmegaConf.create({**config, "model": model, "out": str(folder), "resume": None}))
     if config["resume"] is not None:
@@ -207,8 +212,10 @@ def write_config(config: Mapping[str, Any], folder: Path) -> str:
     return text
 
 
-def finished_result(folder: Path) -> xr.DataTree | None:
+def finished_result(folder: Path) -> "xr.DataTree | None":
     """The result on disk if its fit had finished; None if the fit must continue. Raises `ZooError` for a damaged result."""
+    from inference.results.tree import load
+
     if not (folder / RESULTS).is_file():
         return None
     unfinished = any(folder.glob(CHECKPOINTS))
@@ -221,7 +228,7 @@ def finished_result(folder: Path) -> xr.DataTree | None:
     return None if tree.attrs["interrupted"] and (unfinished or _samples(tree)) else tree
 
 
-def _samples(tree: xr.DataTree) -> bool:
+def _samples(tree: "xr.DataTree") -> bool:
     """Whether the result's method is a sampler, which can resume, from its checkpoints or else from the beginning."""
     from inference.methods.options import method_module
 
@@ -237,6 +244,8 @@ def _is_unfinished(folder: Path) -> bool:
 
 
 def _require_unfinished(folder: Path) -> None:
+    from inference.results.tree import load
+
     if not is_complete(folder, RESULTS) or any(folder.glob(CHECKPOINTS)):
         return
     tree = load(folder)

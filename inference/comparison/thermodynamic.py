@@ -24,7 +24,8 @@ from inference.engine.fixed_point import require_algebra, require_proper, requir
 from inference.engine.initialise import start_points
 from inference.engine.sweep import has_temperatures, num_rows, rows_weight, tempered_sweep
 from inference.engine.task import Task
-from inference.fitting.prepare import check_seed, make_task, require_model, x64
+from inference.fitting.prepare import make_task, require_model, x64
+from inference.methods.options import check_seed
 from inference.runtime.progress import Silent
 from models.algebra import at_sample
 from models.base import Algebra, Hyper, Model, Pytree, Stats

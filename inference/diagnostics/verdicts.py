@@ -33,7 +33,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import special  # `scipy.stats` takes half a second to import
 
 from inference.engine.task import Kind
 
@@ -80,7 +80,7 @@ class Problem(NamedTuple):
 def largest_rhat(found: Finding) -> np.ndarray:
     """(Q,): the R-hat that agreeing chains exceed in any quantity with probability `BY_CHANCE`; at least `RHAT`."""
     halves, forms = 2 * found.num_chains, 2
-    quantile = stats.chi2.isf(BY_CHANCE / (forms * max(len(found.values), 1)), halves - 1)
+    quantile = special.chdtri(halves - 1, BY_CHANCE / (forms * max(len(found.values), 1)))  # of χ²
     by_chance = np.sqrt(1 + halves / np.maximum(found.size, ESS) * quantile / (halves - 1))
     return np.maximum(RHAT, by_chance)
 
@@ -88,7 +88,7 @@ def largest_rhat(found: Finding) -> np.ndarray:
 def smallest_size(found: Finding) -> np.ndarray:
     """The limit for the smallest of Q estimates with relative error `NOISE`, to tell whether all true sizes reach `ESS`."""
     number = max(len(found.values), 1)
-    return np.asarray(ESS * (1 - NOISE * stats.norm.isf(1 - 0.5 ** (1 / number))))
+    return np.asarray(ESS * (1 - NOISE * -special.ndtri(1 - 0.5 ** (1 / number))))
 
 
 def largest_k(found: Finding) -> np.ndarray:

@@ -33,13 +33,13 @@ from inference.fitting.options import (
     options_of_fit,
 )
 from inference.fitting.predictive import predictive_groups, require_drawable
-from inference.fitting.prepare import as_arrays, check_seed, make_task, require_model, x64
+from inference.fitting.prepare import as_arrays, make_task, require_model, x64
 from inference.fitting.roughness import as_seen, roughness
 from inference.fitting.sizes import sample_size, total_weight
 from inference.identification.invariants import declared
 from inference.identification.relabel import doubts_labels
 from inference.identification.symmetry import identified_draws, num_flat, whatever
-from inference.methods.options import checked_options, method_module
+from inference.methods.options import check_seed, checked_options, method_module
 from inference.results.draws import one_axis
 from inference.results.tree import dataset, values
 from inference.results.triangles import sites_of, symmetric_sites

@@ -17,12 +17,6 @@ from inference.runtime.progress import Reporter
 from models.base import Data, Model, Pytree, ZooError
 
 
-def check_seed(seed: Any) -> None:
-    """A `ZooError` for anything but a whole number from 0 to 2³² − 1."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
-        raise ZooError(f"seed must be a whole number from 0 to 2³² − 1, got {seed!r}")
-
-
 @contextmanager
 def x64(precision: int) -> Iterator[None]:
     """Double precision inside, whatever the process is set to; single with ``precision=32``."""

@@ -16,7 +16,6 @@ from itertools import permutations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from models.base import Permutation
 
@@ -168,12 +167,16 @@ def assign(costs: np.ndarray, gaps: bool = True) -> tuple[np.ndarray, np.ndarray
         totals = np.stack([costs[:, rows, order].sum(1) for order in orders], axis=1)
         lowest = np.partition(totals, 1, axis=1)
         return orders[totals.argmin(1)], lowest[:, 1] - lowest[:, 0]
+    from scipy.optimize import linear_sum_assignment  # slow to import, and few runs have many components
+
     chosen = np.array([linear_sum_assignment(cost)[1] for cost in costs])
     return chosen, np.array([_gap(c, order) for c, order in zip(costs, chosen, strict=True)] if gaps else [])
 
 
 def _gap(cost: np.ndarray, chosen: np.ndarray) -> float:
     rows = np.arange(len(chosen))
+    from scipy.optimize import linear_sum_assignment
+
     forbidden = 1e6 + np.ptp(cost) * len(chosen)
     others = []
     for k in rows:

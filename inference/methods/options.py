@@ -24,6 +24,12 @@ RANGES = {
 }
 
 
+def check_seed(seed: Any) -> None:
+    """A `ZooError` for anything but a whole number from 0 to 2³² − 1."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
+        raise ZooError(f"seed must be a whole number from 0 to 2³² − 1, got {seed!r}")
+
+
 def method_module(method: str) -> Any:
     """The module of a method; a `ZooError` that lists them where there is none."""
     if not isinstance(method, str) or method not in METHODS:

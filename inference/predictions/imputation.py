@@ -17,7 +17,8 @@ import xarray as xr
 from jax import Array
 from jax.typing import ArrayLike
 
-from inference.fitting.prepare import as_arrays, check_seed, require_model, x64
+from inference.fitting.prepare import as_arrays, require_model, x64
+from inference.methods.options import check_seed
 from inference.predictions.classes import require_possible
 from inference.results.averages import AtDraw, averaged
 from inference.results.draws import chosen_draws, draws_of, fitted_rows, log_weight, number_of

@@ -6,8 +6,9 @@ import numpy as np
 import xarray as xr
 
 from inference.engine.driver import num_cores
-from inference.fitting.prepare import check_seed, require_model, x64
+from inference.fitting.prepare import require_model, x64
 from inference.methods.collapsed_gibbs import with_hyper
+from inference.methods.options import check_seed
 from inference.predictions.local_posterior import completed_draws, known_rows, own_parameters
 from inference.predictions.views import Question
 from inference.results.draws import draws_of, forget_labels, number_of, thinned

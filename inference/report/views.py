@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
 from models.data.table import chosen_at_random
 
 if TYPE_CHECKING:
+    import xarray as xr
     from rich.console import Console
 
     from models.base import Model

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-
 from inference.runtime.files import read
 from models.errors import ZooError
 
@@ -13,6 +11,8 @@ REMEDY = "start a new run"
 
 def read_configuration(path: Path, require_seal: bool = False) -> Any:
     """What a ``config.yaml`` says, as Python's own types. Raises `ZooError` for a file that is damaged or no configuration."""
+    from omegaconf import OmegaConf
+
     content = read(path, require_seal=require_seal, remedy=REMEDY)
     try:
         return OmegaConf.to_container(OmegaConf.create(content.decode()))

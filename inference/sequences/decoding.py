@@ -18,7 +18,8 @@ import xarray as xr
 from jax import Array
 
 from inference.engine.sweep import block_map
-from inference.fitting.prepare import as_arrays, check_seed, require_model, x64
+from inference.fitting.prepare import as_arrays, require_model, x64
+from inference.methods.options import check_seed
 from inference.results.averages import AtDraw, averaged
 from inference.results.draws import draws_of, fitted_rows, forget_labels, log_weight, one_axis, thinned
 from inference.results.triangles import sites_of

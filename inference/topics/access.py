@@ -16,7 +16,8 @@ from jax import Array
 from scipy import sparse
 
 from inference.engine.sweep import num_rows, rows_weight
-from inference.fitting.prepare import as_arrays, check_seed, require_model, x64
+from inference.fitting.prepare import as_arrays, require_model, x64
+from inference.methods.options import check_seed
 from inference.predictions.local_posterior import completed_draws, evenly
 from inference.predictions.new_rows import as_learnt
 from inference.results.draws import draws_of, forget_labels

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy.optimize import linear_sum_assignment
 
 from inference.engine.task import Kind, kind_of
 from inference.results.tree import values
@@ -42,7 +41,14 @@ def overlap(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 def matched_to(reference: np.ndarray, probs: np.ndarray, free: bool = True) -> np.ndarray:
     """The topics (K, V) matched to those of the reference by overlap; unchanged unless ``free`` (labels may be permuted)."""
-    return probs[linear_sum_assignment(-overlap(reference, probs))[1]] if free else probs
+    return probs[_order(reference, probs)] if free else probs
+
+
+def _order(reference: np.ndarray, probs: np.ndarray) -> np.ndarray:
+    """(K,): for each topic of the reference the one that overlaps most with it, in a matching of all."""
+    from scipy.optimize import linear_sum_assignment  # slow to import, and most results have no topics
+
+    return linear_sum_assignment(-overlap(reference, probs))[1]
 
 
 def topic_stability(
@@ -151,7 +157,7 @@ def _in_order(base: np.ndarray, run: Run, free: bool) -> Run:
     """A run with its topics matched to those of ``base`` by overlap; unchanged unless ``free``."""
     if not free:
         return run
-    order = linear_sum_assignment(-overlap(base, run.word_probs))[1]
+    order = _order(base, run.word_probs)
     return run._replace(word_probs=run.word_probs[order], within=None if run.within is None else run.within[order])
 
 

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from models.base import Collapsed, Hyper, Sampler, Sites, Stats
 from models.topics.documents import Documents
@@ -133,6 +132,8 @@ def _learnt(
 
 def _aligned(corpus: Corpus, num_topics: int, chains: Sequence[TopicChain]) -> list[TopicChain]:
     """Reorder the topics of each chain to match the first chain, by the tokens that they share."""
+    from scipy.optimize import linear_sum_assignment  # slow to import, and few runs match topics
+
     found = [chains[0]]
     for chain in chains[1:]:
         shared = np.zeros((num_topics, num_topics))

@@ -131,3 +131,15 @@ def test_what_a_run_was_told_of_columns_is_in_its_configuration(tmp_path):
     np.testing.assert_array_equal(read.x, direct.x)
     np.testing.assert_array_equal(read.weight, [1, 2, 0])
     assert read.beside[0][1].tolist() == ["a", "b", "c"]
+
+
+def test_a_model_that_takes_no_such_column_points_to_the_inspection(messy, capsys):
+    """A unit makes words of numbers: the model refuses the column, and says where the remedy is."""
+    path = messy.parent / "units.csv"
+    path.write_text("size,mass\n1.5,2 kg\n2.5,3 kg\n3.5,4 kg\n4.5,2 kg\n")
+    assert guarded(run_main, ["model=gmm", "method=em", f"data={path}", "model.num_components=0"]) == 2
+    assert "inference.inspect" not in capsys.readouterr().err  # an option is wrong, not the table
+    assert guarded(run_main, ["model=gmm", "method=em", f"data={path}"]) == 2
+    said = capsys.readouterr().err
+    assert "column 'mass'" in said
+    assert f"python -m inference.inspect {path} shows all columns" in said.replace("'", "")

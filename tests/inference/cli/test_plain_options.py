@@ -94,3 +94,22 @@ def test_help_and_refused_options_load_nothing(arguments):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.rstrip().endswith("[]")
     assert arguments[0].startswith("--") or done.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize("arguments", [[], ["model.num_components=3", "data.test_fraction=0.2", "seed=3"]])
+def test_a_refused_table_loads_no_jax(tmp_path, arguments):
+    """The table is read before JAX and what builds on it are imported."""
+    table = tmp_path / "table.csv"
+    table.write_text("size,kind\n1.5,ant\n2.5 kg,bee\n3.5,ant\n", encoding="utf-8")
+    code = (
+        "import sys, runpy\n"
+        f"sys.argv = ['run', 'model=gmm', 'data={table}', *{arguments!r}]\n"
+        "try: runpy.run_module('inference.run', run_name='__main__')\n"
+        "except SystemExit: pass\n"
+        "heavy = ('jax', 'numpyro', 'xarray', 'arviz_base', 'arviz_stats', 'hydra', 'matplotlib', 'sklearn')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.rstrip().endswith("[]")
+    assert "column 'size', row 2: '2.5 kg' is not a number" in done.stderr
+    assert "loading" not in done.stderr
