@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from inference.fitting.fit import fit, identify
     from inference.identification.rotation import rotate
     from inference.plots.components import plot_co_clustering, plot_loadings, plot_profile
+    from inference.plots.plate_diagram import show
     from inference.plots.sequences import plot_emissions, plot_states, plot_transitions
     from inference.plots.topics import plot_topic_map, plot_topics
     from inference.predictions.clustering import co_clustering, uncertain_rows
@@ -64,6 +65,7 @@ EXPORTS = {  # name -> the module that defines it
     "refit_rows": "inference.comparison.refitting",
     "rotate": "inference.identification.rotation",
     "score": "inference.predictions.score",
+    "show": "inference.plots.plate_diagram",
     "similar_documents": "inference.topics.coherence",
     "stepwise": "inference.sequences.decoding",
     "top_words": "inference.topics.coherence",
@@ -104,6 +106,7 @@ __all__ = [
     "refit_rows",
     "rotate",
     "score",
+    "show",
     "similar_documents",
     "stepwise",
     "top_words",

@@ -81,15 +81,32 @@ def _without_rows(spec: Callable[..., Any], parts: Any, algebra: Algebra, *shape
         hyper, prior = (
             jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(*leaf) for leaf in leaves]) for structure, leaves in shapes
         )
-        key = jax.random.PRNGKey(0)
-        number = len(jax.tree.leaves(prior[algebra.structure.local[0]])[0]) if algebra.structure.local else 2
-        sites = jax.eval_shape(lambda hyper, prior: algebra.sites(hyper, at_mean(algebra, key, prior)), hyper, prior)
-        simulate, arguments, named = parts
-        try:
-            rows = jax.eval_shape(partial(simulate, *arguments, **dict(named), num_rows=number), key, hyper, sites)
-        except ZooError:
+        sites, rows = _simulated(parts, algebra, hyper, prior)
+        if rows is None:
             return {name: Site(dist.constraints.real, leaf.shape, False) for name, leaf in sites.items()}
         return latent_sites(spec, hyper, rows)
+
+
+def _simulated(parts: Any, algebra: Algebra, hyper: Any, prior: Any) -> tuple[dict[str, Any], Pytree]:
+    """Shapes of the sites, and of rows that the model simulates, two where it may choose; None where it cannot."""
+    key = jax.random.PRNGKey(0)
+    number = len(jax.tree.leaves(prior[algebra.structure.local[0]])[0]) if algebra.structure.local else 2
+    sites = jax.eval_shape(lambda hyper, prior: algebra.sites(hyper, at_mean(algebra, key, prior)), hyper, prior)
+    simulate, arguments, named = parts
+    try:
+        return sites, jax.eval_shape(partial(simulate, *arguments, **dict(named), num_rows=number), key, hyper, sites)
+    except ZooError:
+        return sites, None
+
+
+def simulated_rows(model: Model) -> Pytree:
+    """Shapes of rows that a model simulates; raises `ZooError` where it cannot simulate any."""
+    rows = None
+    if model.algebra is not None and model.abilities.simulate is not None:
+        rows = _simulated(_parts(model.abilities.simulate), model.algebra, dict(model.hyper), dict(model.prior))[1]
+    if rows is None:
+        raise ZooError(f"{model.name} cannot simulate its rows, so that its program is known with its data only: give data")
+    return rows
 
 
 def checked_sites(
