@@ -85,7 +85,7 @@ def raise_hinted(error: ZooError, data: Mapping[str, Any], title: str) -> NoRetu
     """Raises the error of a model; where it is about a column of a file, with the command that shows what its columns are."""
     if data.get("name") != "file" or data.get("format") is not None or f"{title}: column" not in str(error):
         raise error
-    raise ZooError(f"{error}\npython -m inference.inspect {shlex.quote(title)} shows all columns, and what to do") from error
+    raise ZooError(f"{error} (python -m inference.inspect {shlex.quote(title)} shows all columns)") from error
 
 
 def refused(error: ZooError, data: Mapping[str, Any]) -> ZooError:

@@ -142,4 +142,4 @@ def test_a_model_that_takes_no_such_column_points_to_the_inspection(messy, capsy
     assert guarded(run_main, ["model=gmm", "method=em", f"data={path}"]) == 2
     said = capsys.readouterr().err
     assert "column 'mass'" in said
-    assert f"python -m inference.inspect {path} shows all columns" in said.replace("'", "")
+    assert f"python -m inference.inspect {path} shows all columns)" in said.replace("'", "")
