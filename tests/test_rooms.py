@@ -43,6 +43,7 @@ ROOMS = [
     "inference.topics",
     "inference.estimators",
     "inference.comparison",
+    "inference.markup",
     "inference.plots",
     "inference.report",
     "inference.cli",

@@ -10,6 +10,7 @@ import xarray as xr
 from inference.fitting.prepare import require_model, x64
 from inference.identification.rotation import vectors
 from inference.identification.symmetry import column_scale
+from inference.markup.palette import colour
 from inference.predictions.clustering import co_clustering
 from inference.results.draws import draws_of
 from inference.results.table import latent_dim
@@ -39,6 +40,7 @@ class Described(NamedTuple):
     interval: np.ndarray | None  # (2, K): of the expectation under the posterior; None at a point, and for categories
     sd: np.ndarray | None  # (K,): of the column given the component
     told: float  # share of the column's variance that lies between the components, for equally many rows in each
+    least: float | None = None  # what no row is below: 0 of counts
 
 
 def profile(model: Model, source: xr.DataTree | Sites) -> list[Described]:
@@ -71,7 +73,8 @@ def _described(name: str, levels: tuple[str, ...], draws: Expected) -> Described
     sd = np.sqrt(np.asarray(variance)).mean(0)
     if np.allclose(variance, draws.mean * (1 - draws.mean), rtol=1e-9, atol=0):  # of zeros and ones their mean says all
         sd = np.zeros_like(sd)
-    return Described(name, (), mean, interval, sd, _share(between, between + np.asarray(variance).mean()))
+    least = 0.0 if np.array_equal(variance, draws.mean) else None  # Poisson: counts
+    return Described(name, (), mean, interval, sd, _share(between, between + np.asarray(variance).mean()), least)
 
 
 def _share(part: float, whole: float) -> float:
@@ -82,9 +85,9 @@ def plot_profile(model: Model, source: xr.DataTree | Sites, path: str | Path | N
     """What the components look like, a panel a column in the units of the table; written to ``path`` if there is one.
 
     Numbers and counts: a dot at the expectation, a thick bar over its 89 % posterior interval, a thin line over ± one standard
-    deviation of the rows of the component. Categories: bars stacked by level. Of more than `MOST_COLUMNS` columns those that
-    tell the components apart best, in the table's order. The title warns where the labels of the components are not to be
-    trusted.
+    deviation of the rows of the component, which does not go below zero for counts. Categories: bars stacked by level. Of more
+    than `MOST_COLUMNS` columns those that tell the components apart best, in the table's order. The title warns where labels
+    are not to be trusted.
 
     >>> data = load_data("iris")
     >>> model = MODELS["gmm"](data, num_components=2)
@@ -156,8 +159,8 @@ def plot_loadings(model: Model, source: xr.DataTree | Sites, path: str | Path | 
     for factor, axis in enumerate(panels):
         axis.axvline(0, color="0.8", lw=1, zorder=0)
         if len(standard) > 1:
-            axis.hlines(range(len(shown)), *interval[:, shown, factor], color=f"C{factor}", lw=5, alpha=0.5)
-        axis.plot(mean[shown, factor], range(len(shown)), "o", color=f"C{factor}", ms=5)
+            axis.hlines(range(len(shown)), *interval[:, shown, factor], color=colour(factor), lw=5, alpha=0.5)
+        axis.plot(mean[shown, factor], range(len(shown)), "o", color=colour(factor), ms=5)
         axis.set(title=f"{model.symmetry.dim} {model.naming.coords[model.symmetry.dim][factor]}", ylim=(len(shown) - 0.5, -0.5))
         axis.set_yticks(range(len(shown)), [labels[d] for d in shown], fontsize=9)
         axis.spines[["top", "right"]].set_visible(False)
@@ -181,10 +184,12 @@ def _trusted(source: xr.DataTree) -> bool:
 def _dots(axis: "Axes", column: Described) -> None:
     for k, centre in enumerate(column.expected):
         assert column.sd is not None
-        axis.plot([centre - column.sd[k], centre + column.sd[k]], [k, k], color=f"C{k}", lw=1)
+        own: dict[str, Any] = {"color": colour(k)}
+        low = centre - column.sd[k]
+        axis.plot([low if column.least is None else max(low, column.least), centre + column.sd[k]], [k, k], lw=1, **own)
         if column.interval is not None:
-            axis.plot(column.interval[:, k], [k, k], color=f"C{k}", lw=5, alpha=0.5, solid_capstyle="butt")
-        axis.plot(centre, k, "o", color=f"C{k}", ms=5)
+            axis.plot(column.interval[:, k], [k, k], lw=5, alpha=0.5, solid_capstyle="butt", **own)
+        axis.plot(centre, k, "o", ms=5, **own)
     if column.sd is not None and not column.sd.any():
         axis.set_xlim(-0.03, 1.03)
 
@@ -200,8 +205,8 @@ def _stack(axis: "Axes", column: Described) -> None:
         rest = np.delete(column.expected, common, axis=1).sum(1)
         bars.append((f"{len(column.levels) - len(common)} other levels", rest, "grey"))
     left = np.zeros(len(column.expected))
-    for name, probs, colour in bars:
-        axis.barh(np.arange(len(probs)), probs, left=left, height=0.7, color=colour, label=name)
+    for name, probs, shade in bars:
+        axis.barh(np.arange(len(probs)), probs, left=left, height=0.7, color=shade, label=name)
         left = left + probs
     axis.set_xlim(0, 1)
     axis.legend(fontsize=7, frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.12), handlelength=1)

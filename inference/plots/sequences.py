@@ -11,6 +11,7 @@ from jax import Array
 
 from inference.engine.evaluate import Static, point, static_of
 from inference.fitting.prepare import as_arrays, require_model, x64
+from inference.markup.palette import COLOURS, colour
 from inference.plots.components import INTERVAL, NARROWEST, draw_columns, profile, warned
 from inference.plots.state_diagram import draw_diagram, inches
 from inference.results.draws import draws_of, forget_labels
@@ -123,7 +124,7 @@ def plot_transitions(model: Model, source: xr.DataTree | Sites, path: str | Path
     axes = figure.subplots(1, 1 + drawn, squeeze=False, width_ratios=[side, wide] if drawn else [1])[0]
     if drawn:
         draw_diagram(axes[0], rows.mean(0), names, origin)
-    _heat_map(axes[-1], rows, [origin, *names], [*names, *["*"] * boundary])
+    _heat_map(axes[-1], rows, [origin, *names], [*names, *["*"] * boundary], darkest=1.0)
     axes[-1].set(xlabel="to", ylabel="from")
     figure.suptitle(warned(f"{model.name}: transitions{_explained(rows)}", source, "states"), fontsize=11)
     return _written(figure, path)
@@ -238,8 +239,8 @@ def _probability_panel(axis: "Axes", time: np.ndarray, probs: np.ndarray, names:
     marker = "." if len(time) <= MOST_STEPS / 3 else ""
     for state, name in enumerate(names):
         if len(probs) > 1:
-            axis.fill_between(time, *np.quantile(probs[:, :, state], INTERVAL, axis=0), color=f"C{state}", alpha=0.25, lw=0)
-        axis.plot(time, mean[:, state], color=f"C{state}", marker=marker, lw=1.2, label=name)
+            axis.fill_between(time, *np.quantile(probs[:, :, state], INTERVAL, axis=0), color=colour(state), alpha=0.25, lw=0)
+        axis.plot(time, mean[:, state], color=colour(state), marker=marker, lw=1.2, label=name)
     axis.set(ylim=(-0.03, 1.03))
     axis.set_ylabel("p(state | x)" + (", band: 89 %" if len(probs) > 1 else ""), fontsize=9)
     axis.legend(title="state", fontsize=8, title_fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
@@ -271,14 +272,15 @@ def _strip_panel(axis: "Axes", time: np.ndarray, strips: list[Strip], size: int)
     from matplotlib.colors import to_rgba
     from matplotlib.patches import Patch
 
-    of_states = np.array([to_rgba(f"C{state}") if size <= 10 else colormaps["tab20"](state % 20) for state in range(size)])
+    few = size <= len(COLOURS)
+    of_states = np.array([to_rgba(colour(state)) if few else colormaps["tab20"](state % 20) for state in range(size)])
     cells = np.ones((len(strips), len(time), 4))  # white: nothing is known
     for row, strip in enumerate(strips):
         colours = colormaps["Greys"](np.linspace(0.25, 0.85, len(strip.own))) if strip.own else of_states
         known = strip.codes >= 0
         cells[row, known] = colours[strip.codes[known]]
         if strip.own:
-            patches = [Patch(color=colour, label=level) for colour, level in zip(colours, strip.own, strict=True)]
+            patches = [Patch(color=shade, label=level) for shade, level in zip(colours, strip.own, strict=True)]
             axis.legend(handles=patches, fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1, 0.3), handlelength=1)
     extent = (time[0] - 0.5, time[-1] + 0.5, len(strips) - 0.5, -0.5)
     axis.imshow(cells, aspect="auto", interpolation="nearest", extent=extent)
@@ -306,19 +308,23 @@ def _observed_panel(axis: "Axes", time: np.ndarray, window: Window, column: int)
     for place, code in zip(time, values, strict=True):
         text = levels[int(code)] if code >= 0 else ""
         if LETTER * size * max(len(text), 1) <= STRIP / len(time):  # where there is room
-            colour = "white" if code > 0.6 * len(levels) else "black"
-            axis.text(place, 0, text, ha="center", va="center", fontsize=size, color=colour)
+            ink = "white" if code > 0.6 * len(levels) else "black"
+            axis.text(place, 0, text, ha="center", va="center", fontsize=size, color=ink)
 
 
 def _width(columns: int) -> float:
     return columns * (0.85 if columns <= 8 else 0.34)
 
 
-def _heat_map(axis: "Axes", draws: np.ndarray, rows: list[str], columns: list[str]) -> None:
-    """Means over the draws (draws, rows, columns), written out with their intervals where there is room, else with a scale."""
+def _heat_map(axis: "Axes", draws: np.ndarray, rows: list[str], columns: list[str], darkest: float | None = None) -> None:
+    """Means over the draws (draws, rows, columns), written out with their intervals where there is room, else with a scale.
+
+    The ``darkest`` colour is that of the largest mean, unless it is said.
+    """
     mean = draws.mean(0)
     shades = np.ma.masked_invalid(mean)
-    image = axis.imshow(shades, vmin=0, vmax=np.nanmax(mean), cmap="Blues", aspect="auto", interpolation="nearest")
+    darkest = float(np.nanmax(mean)) if darkest is None else darkest
+    image = axis.imshow(shades, vmin=0, vmax=darkest, cmap="Blues", aspect="auto", interpolation="nearest")
     if len(columns) > 12:
         axis.figure.colorbar(image, ax=axis, pad=0.01, aspect=25).ax.tick_params(labelsize=8)
     turned = 90 if max(map(len, columns)) > 3 and len(columns) > 4 else 0
@@ -329,8 +335,8 @@ def _heat_map(axis: "Axes", draws: np.ndarray, rows: list[str], columns: list[st
         text = f"{mean[i, j]:.2f}"
         if len(draws) > 1 and len(columns) <= 8:
             text += f"\n{low[i, j]:.2f}–{high[i, j]:.2f}"
-        colour = "white" if mean[i, j] > 0.6 * np.nanmax(mean) else "black"
-        axis.text(j, i, text, ha="center", va="center", fontsize=7, color=colour)
+        ink = "white" if mean[i, j] > 0.6 * darkest else "black"
+        axis.text(j, i, text, ha="center", va="center", fontsize=7, color=ink)
 
 
 def _explained(draws: np.ndarray) -> str:

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from inference.markup.palette import colour
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.patches import Patch
@@ -35,10 +37,10 @@ def draw_diagram(axis: "Axes", probs: np.ndarray, names: list[str], origin: str)
     size = len(names)
     angles = np.pi - 2 * np.pi * np.arange(size + 1) / (size + 1)  # the origin on the left, states clockwise
     nodes = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    colours = ["0.4", *(f"C{state}" for state in range(size))]
+    colours = ["0.4", *(colour(state) for state in range(size))]
     circles = [
-        axis.add_patch(Circle((x, y), RADIUS, facecolor="white", edgecolor=colour, lw=2, zorder=3))
-        for (x, y), colour in zip(nodes, colours, strict=True)
+        axis.add_patch(Circle((x, y), RADIUS, facecolor="white", edgecolor=own, lw=2, zorder=3))
+        for (x, y), own in zip(nodes, colours, strict=True)
     ]
     order = [*range(1, size + 1), *([0] if probs.shape[1] > size else [])]  # nodes that the columns stand for
     arrows = [

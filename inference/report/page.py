@@ -1,23 +1,38 @@
-"""``summary.csv``, and ``report.html``: one self-contained page with verdict, groups, pictures and tables."""
+"""``summary.csv``, the groups of rows as tables, and ``report.html``: one self-contained page."""
 
 import base64
-import html
 import io
+import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from inference.diagnostics.checks import trusted
+from inference.markup.glossary import used
+from inference.markup.script import SCRIPT
+from inference.markup.style import STYLE
+from inference.markup.tags import (
+    Card,
+    Section,
+    bullets,
+    cards,
+    definitions,
+    folded,
+    page,
+    paragraph,
+    picture,
+    preformatted,
+    table,
+)
 from inference.predictions.clustering import SURE
 from inference.report.columns import lines
 from inference.report.groups import ASSIGNMENTS, CROSS_TABLE, assignments, cross_table, groups_of
 from inference.report.numbers import format_number, in_print
-from inference.report.reading import Reading, functionals_title
+from inference.report.reading import Reading, functionals_title, site_of
 from inference.report.remarks import uncertain
 from inference.results.table import data_of
 from inference.results.tree import table_of
@@ -25,6 +40,16 @@ from inference.runtime.files import write, write_table
 from inference.topics.summary import TITLE, topic_table
 
 LISTED = 50  # uncertain rows on the page
+CAPTIONS = {  # name of a picture's file -> what it shows
+    "profile": "What each group looks like, column by column, in the units of the table.",
+    "co_clustering": "How probable it is that two rows are in one group. It does not depend on the numbers of the groups.",
+    "loadings": "How strongly each column goes with each factor.",
+    "topics": "The words of each topic, and how much of the corpus it explains.",
+    "state_probs": "The probability of each state at every step.",
+    "transitions": "How probable each state is after each other one.",
+    "emissions": "What each state emits.",
+    "traces": "Functionals, draw by draw, in one colour for each chain. Chains that agree look alike.",
+}
 
 
 def write_summary(reading: Reading, path: Path) -> None:
@@ -52,64 +77,93 @@ def write_groups(tree: xr.DataTree, folder: Path, numbers: np.ndarray | None = N
 
 
 def write_report(tree: xr.DataTree, reading: Reading, path: Path, config: str, pictures: Sequence[Path] = ()) -> None:
-    """Write ``report.html``: one self-contained page with the tables, the remarks and the given ``pictures``."""
-    problems = "".join(f"<li class=problem>{html.escape(problem)}</li>" for problem in reading.diagnosis.problems)
-    notes = "".join(f"<li>{html.escape(line)}</li>" for line in reading.remarks)
-    # For an optimiser a table is enough: drawing traces would double the time of a short run.
-    detail = f"<h2>Chains</h2>{_traces(tree)}" if "posterior" in tree else f"<h2>Starts</h2>{_html(_starts(tree))}"
-    columns = f"<h2>Columns</h2>{_columns(tree)}" if "note_column" in table_of(tree) else ""
-    crossed = reading.crossed
-    labels = "" if crossed is None else f"<h2>Rows by {crossed.index.name} and label</h2>{_html(crossed)}"
-    labelled = f"<h2>Parameters</h2>{_summary(reading.own)}" if len(reading.own) else ""
-    shown = "".join(_image(file.read_bytes(), file.stem.replace("_", " ")) for file in pictures)
-    title = html.escape(reading.title)
-    page = (
-        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-        f"<title>{title}</title><style>{_STYLE}</style>"
-        f"<h1>{title}</h1><p class={'problem' if problems else 'sound'}>{html.escape(reading.verdict)}</p><ul>{problems}</ul>"
-        f"{_groups(tree, reading)}{labels}{_topics(tree)}{shown}{_uncertain(tree)}{labelled}"
-        f"<h2>{functionals_title(tree).capitalize()}</h2>{_summary(reading.diagnosis.functionals)}"
-        f"<h2>Remarks</h2><ul>{notes}</ul>{detail}{columns}<h2>Configuration</h2><pre>{html.escape(config)}</pre></html>"
-    )
-    write(path, page.encode())
+    """Write ``report.html``: verdict, groups, pictures, tables; diagnostics and settings folded below; a glossary.
 
-
-_STYLE = (
-    "body{font:15px/1.45 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#222}"
-    "table{border-collapse:collapse;font-size:13px}td,th{padding:2px 10px;text-align:right;border-bottom:1px solid #ddd}"
-    "th:first-child,.words td:last-child{text-align:left}img{max-width:100%}"
-    ".problem{color:#b00020;font-weight:600}.sound{color:#1b6e2c;font-weight:600}"
-    "pre{background:#f6f6f6;padding:1rem}"
-)
-
-
-def _summary(frame: pd.DataFrame) -> str:
-    return str(in_print(frame).to_html(border=0))
-
-
-def _html(frame: pd.DataFrame) -> str:
-    formatters: Any = {str(column): partial(format_number, column=str(column)) for column in frame.select_dtypes("number")}
-    return str(frame.to_html(formatters=formatters, border=0, na_rep="–"))
+    The page is one file and needs nothing from elsewhere. It is whole without scripts, which sort tables and pick out groups.
+    """
+    top = paragraph(reading.verdict, f"verdict {'doubt' if reading.diagnosis.problems else 'sound'}")
+    top += bullets(reading.diagnosis.problems, "problems")
+    own, functionals = in_print(reading.own), in_print(reading.diagnosis.functionals)
+    crossed, topics = reading.crossed, topic_table(tree)
+    by_label = "" if crossed is None else f"Rows by {crossed.index.name} and label"
+    sections = [
+        Section(f"Groups of {tree.attrs['row']}s", _groups(tree, reading)),
+        Section(by_label, _plain(crossed, "rows by group and label")),
+        Section(TITLE.capitalize(), _plain(topics, TITLE)),
+        Section("Pictures", "".join(_picture(file.stem, file.read_bytes(), reading.title) for file in pictures)),
+        Section(*_uncertain(tree)),
+        Section("Parameters", table(own, "parameters", groups=_rows_of_groups(tree, own)) if len(own) else ""),
+        Section(functionals_title(tree).capitalize(), table(functionals, "functionals")),
+        Section("Remarks", bullets(reading.remarks)),
+        Section("Details", _details(tree, config)),
+    ]
+    said = re.sub(r"<[^>]*>", " ", " ".join([top, *(section.title + section.body for section in sections)]))
+    glossary = Section("Glossary", folded("What the words mean", definitions(used(said))))
+    style, script = f"<style>{STYLE}</style>", f"<script>{SCRIPT}</script>"
+    text = page(reading.title, style, top, [*sections, glossary], script)
+    write(path, text.encode())
 
 
 def _groups(tree: xr.DataTree, reading: Reading) -> str:
-    """The groups, their shares of the rows, and what sets them apart."""
-    if len(reading.groups) < 2:
+    """A card for each of several groups, the largest first: its share of the rows, and what sets it apart."""
+    groups, places, row = groups_of(tree), _places(tree), tree.attrs["row"]
+    if groups is None or len(reading.groups) < 2:
         return ""
-    rows = [{"share": f"{group.share:.1%}", "what sets it apart": "; ".join(group.traits)} for group in reading.groups]
-    table = pd.DataFrame(rows, index=[group.name for group in reading.groups])
-    return f"<h2>Groups of {tree.attrs['row']}s</h2><div class=words>{table.to_html(border=0)}</div>"
+    found = []
+    for group in reading.groups:
+        share = f"{group.share:.1%} of the {row}s"
+        found.append(Card(f"{groups.dim} {group.name}", places[group.name], share, group.share, group.traits))
+    return cards(found)
 
 
-def _topics(tree: xr.DataTree) -> str:
-    """The topics with their most probable words."""
-    found = topic_table(tree)
-    return f"<h2>{TITLE.capitalize()}</h2><div class=words>{_html(found)}</div>" if len(found) else ""
+def _places(tree: xr.DataTree) -> dict[str, int]:
+    """Group -> its number, which says its colour here and in the pictures."""
+    groups = groups_of(tree)
+    return {} if groups is None else {str(name): place for place, name in enumerate(groups.names)}
 
 
-def _columns(tree: xr.DataTree) -> str:
-    """The columns of the table, including those left out."""
-    return str(pd.DataFrame(lines(data_of(tree))).to_html(border=0, index=False))
+def _rows_of_groups(tree: xr.DataTree, frame: pd.DataFrame) -> dict[str, int]:
+    """The parameters of a single group, such as ``mean[0, size]``, with the place of the group."""
+    groups, places, found = groups_of(tree), _places(tree), {}
+    if groups is None:
+        return {}
+    sites = tree["posterior" if "posterior" in tree else "point_estimate"]
+    for label in map(str, frame.index):
+        dims = [dim for dim in sites[site_of(label)].dims if dim not in ("chain", "draw")]
+        if groups.dim in dims:
+            entries = label.partition("[")[2].removesuffix("]").split(", ")
+            found[label] = places[entries[dims.index(groups.dim)]]
+    return found
+
+
+def _details(tree: xr.DataTree, config: str) -> str:
+    """Chains or starts, the columns of the table, and the settings: folded."""
+    if "posterior" in tree:
+        detail = folded("Chains", _picture("traces", _traces(tree), "functionals"))
+    else:
+        detail = folded("Starts", _plain(_starts(tree), "starts"))
+    columns = ""
+    if "note_column" in table_of(tree):
+        frame = pd.DataFrame(lines(data_of(tree)))
+        listed = _plain(frame.set_index(frame.columns[0]), "columns", words=tuple(frame.columns))
+        columns = folded("Columns of the table", listed)
+    again = paragraph("The settings of this run (config.yaml). environment.json beside it has the versions of all packages.")
+    return detail + columns + folded("Reproduce this", again + preformatted(config))
+
+
+def _plain(frame: pd.DataFrame | None, label: str, words: Sequence[str] = ("words", "what sets it apart")) -> str:
+    """A table with numbers as they are printed; "" without rows."""
+    if frame is None or frame.empty:
+        return ""
+    shown = frame.astype(object)
+    for name in frame.select_dtypes("number"):
+        shown[name] = frame[name].map(partial(format_number, column=str(name))).where(frame[name].notna(), "–")
+    return table(shown.where(frame.notna(), "–"), label, words)
+
+
+def _picture(name: str, png: bytes, what: str) -> str:
+    caption = CAPTIONS[name]
+    return picture(f"data:image/png;base64,{base64.b64encode(png).decode()}", f"{name.replace('_', ' ')} of {what}", caption)
 
 
 def _starts(tree: xr.DataTree) -> pd.DataFrame:
@@ -117,8 +171,8 @@ def _starts(tree: xr.DataTree) -> pd.DataFrame:
     return starts.to_dataframe().rename(columns={"final_objective": "value"})
 
 
-def _traces(tree: xr.DataTree) -> str:
-    """The scalar functionals chain by chain, as an inline image."""
+def _traces(tree: xr.DataTree) -> bytes:
+    """The scalar functionals chain by chain, as a PNG image."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -133,17 +187,13 @@ def _traces(tree: xr.DataTree) -> str:
         axis.set_xlabel("draw")
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=100)
-    return _image(buffer.getvalue(), "traces of the functionals")
+    return buffer.getvalue()
 
 
-def _image(png: bytes, what: str) -> str:
-    return f"<img alt='{what}' src='data:image/png;base64,{base64.b64encode(png).decode()}'>"
-
-
-def _uncertain(tree: xr.DataTree) -> str:
-    """The rows whose component is least certain, numbered from 1."""
+def _uncertain(tree: xr.DataTree) -> tuple[str, str]:
+    """(title, table) of the rows whose component is least certain, numbered from 1."""
     rows = uncertain(tree)
     if rows.empty:
-        return ""
+        return "", ""
     more = f", the first {LISTED} of {len(rows)}" if len(rows) > LISTED else ""
-    return f"<h2>Rows whose most probable {rows.columns[0]} is below {SURE:.0%}{more}</h2>{_html(rows.head(LISTED))}"
+    return f"Rows whose most probable {rows.columns[0]} is below {SURE:.0%}{more}", _plain(rows.head(LISTED), "uncertain rows")

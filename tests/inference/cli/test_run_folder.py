@@ -82,7 +82,7 @@ def test_a_program_is_named_again(tmp_path, monkeypatch, capsys):
     pd.DataFrame({"x": np.arange(5) ** 1.5}).to_csv(tmp_path / "table.csv", index=False)
     program = f"model={file}:normal"
     with monkeypatch.context() as patch:
-        patch.setattr("inference.cli.execute.save", stopping)
+        patch.setattr("inference.results.tree.save", stopping)
         given = [program, "method=nuts", f"data={tmp_path / 'table.csv'}", "num_warmup=20", "num_samples=20", "num_chains=2"]
         assert guarded(run_main, [*given, "progress=false", f"out={out}"]) == 130
     (tmp_path / "imported").unlink()

@@ -11,6 +11,7 @@ from matplotlib.patches import FancyArrowPatch
 from inference import fit, plot_emissions, plot_profile, plot_states, plot_transitions, predict
 from inference.cli.main import run_main
 from inference.identification.relabel import OVERLAP
+from inference.markup.palette import colour
 from inference.plots.sequences import MOST_LINES, MOST_NODES, MOST_STEPS, MOST_SYMBOLS
 from inference.plots.state_diagram import HALF, RADIUS, least
 from inference.results.draws import draws_of
@@ -79,7 +80,7 @@ def test_the_strip_holds_states_path_and_labels():
     found = predict(tagger(), SITES, TAGGER).isel(row=HIDDEN)
     labels = TAGGER.labels[TAGGER.starts[HIDDEN] : TAGGER.starts[HIDDEN + 1]]
     for row, codes in zip(cells, (found["assignment"].values, found["viterbi"].values, labels), strict=True):
-        wanted = [(1.0, 1.0, 1.0, 1.0) if code < 0 else to_rgba(f"C{code}") for code in codes[: len(labels)]]
+        wanted = [(1.0, 1.0, 1.0, 1.0) if code < 0 else to_rgba(colour(code)) for code in codes[: len(labels)]]
         np.testing.assert_allclose(row, wanted)
     assert -1 in labels
 

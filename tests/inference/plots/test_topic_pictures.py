@@ -190,7 +190,7 @@ def test_a_report_has_topics_and_no_wall_of_numbers(make, tmp_path):
     write_report(tree, read(tree), tmp_path / "report.html", "")
     page = (tmp_path / "report.html").read_text()
     assert "Topics, largest first" in page
-    assert not re.search(r"<t[hd]>word_probs\[", page)
+    assert not re.search(r"<t[hd][^>]*>word_probs\[", page)
 
 
 @pytest.mark.slow
@@ -220,4 +220,4 @@ def test_a_run_leaves_its_picture(tmp_path):
     small = ["num_warmup=5", "num_samples=8", "num_chains=2", f"out={tmp_path / 'run'}"]
     assert run_main([*arguments, *small]) in (0, 3)
     assert imread(tmp_path / "run" / "topics.png").std() > 0
-    assert "alt='topics'" in (tmp_path / "run" / "report.html").read_text()
+    assert "alt='topics of latent_dirichlet on bars by gibbs'" in (tmp_path / "run" / "report.html").read_text()

@@ -299,7 +299,7 @@ def test_a_run_is_gone_on_with_from_the_shell(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("inference.cli.execute.save", stop)
+        patch.setattr("inference.results.tree.save", stop)
         assert guarded(run_main, [*given, f"out={tmp_path / 'parts'}"]) == 130
     assert not (tmp_path / "parts" / "results.nc").exists()
     assert guarded(run_main, [f"resume={tmp_path / 'parts'}"]) in (0, 3)

@@ -298,7 +298,7 @@ def test_results_keep_kinds_and_level_names(tmp_path):
     pd.testing.assert_frame_equal(to_frame(back), to_frame(data))
     write_report(tree, read(tree), tmp_path / "report.html", "")
     report = (tmp_path / "report.html").read_text()
-    assert "<h2>Columns</h2>" in report
+    assert "Columns of the table" in report
     assert "left out: identifier" in report
 
 

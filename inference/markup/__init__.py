@@ -1,0 +1,4 @@
+"""What a page is made of: its parts as HTML, stylesheet, script and glossary. It knows of no result.
+
+Imports nothing of the house.
+"""

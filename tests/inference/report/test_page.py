@@ -1,0 +1,163 @@
+"""The page of a result: one file, headings in order, every picture described, every text escaped; the same in a browser."""
+
+import base64
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+from inference.diagnostics.checks import Diagnosis
+from inference.markup.glossary import WORDS, used
+from inference.report.page import write_report
+from inference.report.reading import Reading
+from inference.report.traits import Group
+
+PROBS = np.array([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]])
+LONG = "a column with a name as long as a sentence, & <marks> 'quoted' as a survey has it (mm)"
+PIXEL = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def made(draws: bool):
+    """(a result of two groups, what is said of it), by hand: draws of two chains, or the end of two starts."""
+    dims = {"component": ["ant", "bee"], "feature": [LONG, "b"]}
+    mean = np.array([[1.0, 2.0], [3.0, 4.0]])
+    latent = {"responsibilities": (("row", "component"), PROBS), "decode": ("row", PROBS.argmax(1))}
+    groups = {
+        "latent": xr.Dataset(latent, coords={"component": dims["component"]}),
+        "observed_data": xr.Dataset({"x": (("row",), np.zeros(3))}),
+    }
+    if draws:
+        values = {"mean": (("chain", "draw", "component", "feature"), np.broadcast_to(mean, (2, 5, 2, 2)))}
+        groups["posterior"] = xr.Dataset(values, coords=dims)
+        groups["functionals"] = xr.Dataset({"log_joint": (("chain", "draw"), np.arange(10.0).reshape(2, 5))})
+    else:
+        groups["point_estimate"] = xr.Dataset({"mean": (("component", "feature"), mean)}, coords=dims)
+        ends = {name: ("start", [1.0, 2.0]) for name in ("final_objective", "iterations", "converged")}
+        groups["optimization"] = xr.Dataset(ends)
+    tree = xr.DataTree.from_dict(groups)
+    tree.attrs = {"row": "row", "whatever": "the labels", "warnings": "", "local_blocks": "", "labels_observed": 0}
+    labels = [f"mean[{k}, {d}]" for k in dims["component"] for d in dims["feature"]]
+    parameters = pd.DataFrame({"value": mean.ravel()}, index=labels)
+    functionals = pd.DataFrame({"value": [-3.25]}, index=["log_joint"])
+    problems = [] if draws else ["2 of 2 starts failed: <b>R-hat</b>"]
+    said = [Group("bee", 0.6, [f"{LONG} 3.0 (all 2.0)"]), Group("ant", 0.4, [])]
+    diagnosis = Diagnosis(functionals, problems, 0, [])
+    title = f"gmm on {LONG} by gibbs"
+    return tree, Reading(title, "a verdict & more", diagnosis, said, None, parameters, parameters, ["a remark <i>"])
+
+
+def written(tmp_path, draws):
+    tree, reading = made(draws)
+    picture = tmp_path / "profile.png"
+    picture.write_bytes(PIXEL)
+    write_report(tree, reading, tmp_path / "report.html", "model: {name: '<gmm>'}", [picture])
+    return (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+class Elements(HTMLParser):
+    """Every element with its attributes, and the text of the page; raises where elements are not closed in order."""
+
+    VOID = ("meta", "img", "br")
+
+    def __init__(self, text):
+        super().__init__()
+        self.found, self.text, self._open = [], [], []
+        self.feed(text)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self._open.pop() == tag
+
+    def handle_data(self, data):
+        if not {"style", "script"} & set(self._open):
+            self.text.append(data)
+
+
+@pytest.mark.parametrize("draws", [True, False])
+def test_the_page_is_sound(tmp_path, draws):
+    page = Elements(written(tmp_path, draws))
+    tags = [tag for tag, _ in page.found]
+    images = [attrs for tag, attrs in page.found if tag == "img"]
+    assert len(images) == (2 if draws else 1)  # the traces of the chains are drawn by the page
+    assert all(len(attrs["alt"]) > 10 and attrs["src"].startswith("data:image/png;base64,") for attrs in images)
+    for _, attrs in page.found:  # nothing from elsewhere
+        assert attrs.get("href", "#").startswith("#")
+        assert attrs.get("src", "data:").startswith("data:")
+    ids = [attrs["id"] for _, attrs in page.found if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    wanted = [attrs["href"][1:] for tag, attrs in page.found if tag == "a"]
+    wanted += [attrs["aria-labelledby"] for _, attrs in page.found if "aria-labelledby" in attrs]
+    assert wanted
+    assert set(wanted) <= set(ids)
+    levels = [int(tag[1]) for tag in tags if re.fullmatch(r"h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    assert {"i", "b", "marks", "gmm"}.isdisjoint(tags)  # texts are escaped
+
+
+@pytest.mark.parametrize("draws", [True, False])
+def test_the_page_says_what_was_found(tmp_path, draws):
+    """In the order of the reader's questions: verdict, groups, parameters, functionals, settings."""
+    text = " ".join(Elements(written(tmp_path, draws)).text)
+    wanted = ["a verdict & more", "component bee", "component ant", f"mean[ant, {LONG}]", "log_joint", "model: {name: '<gmm>'}"]
+    places = [text.find(words) for words in wanted]
+    assert -1 not in places
+    assert places == sorted(places)
+    assert ("R-hat" in text) == (not draws)  # in a problem of the starts
+    assert "Compares the variation between chains" in text if not draws else "Compares" not in text
+
+
+def test_parameters_of_a_group_have_the_number_of_their_card(tmp_path):
+    found = Elements(written(tmp_path, True)).found
+    cards = [attrs["data-group"] for tag, attrs in found if tag == "article"]
+    rows = [attrs["data-group"] for tag, attrs in found if tag == "tr" and "data-group" in attrs]
+    assert cards == ["1", "0"]  # the largest first, under its own number
+    assert rows == ["0", "0", "1", "1"]
+
+
+def test_the_glossary_has_the_words_of_the_page():
+    assert used(" ".join(WORDS)) == WORDS
+    assert list(used("components of a topic_model")) == ["component"]
+    assert used("estate, essential") == {}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+@pytest.mark.parametrize("draws", [True, False])
+def test_a_narrow_browser_shows_it_whole(tmp_path, draws):
+    """400 pixels wide: nothing sticks out, no picture is missing, scripts run, and the console stays empty."""
+    page = written(tmp_path, draws)
+    srcdoc = page.replace("&", "&amp;").replace('"', "&quot;")
+    probe = """<script>document.querySelector('iframe').onload = event => {
+      const inside = event.target.contentDocument, found = {};
+      found.width = inside.documentElement.scrollWidth;
+      found.missing = [...inside.images].filter(image => !image.naturalWidth).length;
+      found.buttons = inside.querySelectorAll('button').length;
+      document.title = Object.entries(found).map(pair => pair.join('=')).join(' ');
+    }</script>"""
+    frame = f'<!doctype html><title></title><iframe width=400 height=900 style="border:0" srcdoc="{srcdoc}"></iframe>{probe}'
+    (tmp_path / "probe.html").write_text(frame, encoding="utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", f"--user-data-dir={tmp_path / 'user'}"]
+    options += ["--virtual-time-budget=3000", "--dump-dom"]
+    done = subprocess.run(
+        [str(CHROMIUM), *options, f"file://{tmp_path / 'probe.html'}"], capture_output=True, text=True, check=True, timeout=120
+    )
+    found = dict(pair.split("=") for pair in re.search(r"<title>(.*?)</title>", done.stdout)[1].split())
+    assert int(found["width"]) <= 400
+    assert int(found["missing"]) == 0
+    assert int(found["buttons"]) >= 2  # one on every card
+    assert "CONSOLE" not in done.stderr
