@@ -97,7 +97,7 @@ def run_main(arguments: list[str]) -> int:
 def _source(config: dict[str, Any]) -> str:
     """Of what a run reads its rows."""
     data = config["data"]
-    return str(data["path"] if data["name"] == "file" else data["name"])
+    return str(data["path"] or "data" if data["name"] == "file" else data["name"])
 
 
 def _ready(configs: list[dict[str, Any]]) -> Callable[[], None]:

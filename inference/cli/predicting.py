@@ -17,7 +17,7 @@ from inference.results.draws import forget_labels
 from inference.runtime.files import remove
 from inference.runtime.pieces import in_pieces
 from models.algebra import is_sequential
-from models.data.arguments import require_whole
+from models.data.arguments import column_names, require_whole
 from models.data.table import ZooError, has_missing_cell, is_table
 from models.errors import exists
 from models.reading.blocks import READING, Block, counted_from, read_blocks
@@ -28,6 +28,7 @@ ROWS, ROWS_OF_THEIR_OWN = 10_000, 1_000  # in a block; rows with local parameter
 
 
 NUMBERS = ("row", "sequence", "step")  # columns that say which row a line is of
+OF_THEIR_OWN = (*NUMBERS, "assignment", "probability", "viterbi", "log_density")  # columns of predictions
 
 
 class Asked(NamedTuple):
@@ -41,6 +42,7 @@ class Asked(NamedTuple):
     num_draws: int
     block: int | None
     overwrite: bool
+    keep: list[str] | None  # columns to put beside the predictions; None: those of the run that the new table has
 
     @property
     def imputed(self) -> Path:
@@ -73,16 +75,20 @@ def parsed(arguments: list[str]) -> Asked:
         raise ZooError(f"{absent[0]}= is missing: python -m inference.predict run=<folder> data=<file> out=<file>.csv")
     if given.get("overwrite", "false") not in ("true", "false"):
         raise ZooError(f"overwrite must be true or false, got {given['overwrite']!r}")
+    reading = _reading(given)
     asked = Asked(
         Path(given["run"]),
         given["data"],
         Path(given["out"]),
-        _reading(given),
+        reading,
         _whole("seed", given, 0),
         _whole("num_draws", given, NUM_DRAWS),
         _whole("block", given, 0) or None,
         given.get("overwrite") == "true",
+        None if "data.keep" not in given else column_names(reading.pop("keep"), "keep") or [],
     )
+    if clashes := [name for name in asked.keep or [] if name in OF_THEIR_OWN]:
+        raise ZooError(f"data.keep: the predictions have a column {clashes[0]!r} of their own; rename the one of the table")
     check_seed(asked.seed)
     require_whole("num_draws", asked.num_draws)
     _require_place(asked)
@@ -98,10 +104,10 @@ def _whole(name: str, given: Mapping[str, str], usual: int) -> int:
 def _reading(given: Mapping[str, str]) -> dict[str, Any]:
     """The options of data that the command line sets, read as those of a run."""
     typed = {key.removeprefix("data."): value for key, value in given.items() if key.startswith("data.")}
-    if other := [name for name in typed if name not in READING]:
+    if other := [name for name in typed if name not in (*READING, "keep")]:
         raise ZooError(
             f"data.{other[0]} is of the run: columns, kinds and levels of new rows are its own; here one may set "
-            f"{', '.join(f'data.{name}' for name in READING)}"
+            f"{', '.join(f'data.{name}' for name in (*READING, 'keep'))}"
         )
     section = compose(["data=file", *(f"data.{name}={value}" for name, value in typed.items())])["data"]
     return {name: section[name] for name in typed}
@@ -154,7 +160,11 @@ def new_rows(run: FittedRun, asked: Asked) -> Iterator[Block]:
     size: int | None = asked.block or (ROWS_OF_THEIR_OWN if run.model.algebra.structure.local else ROWS)
     if is_sequential(run.model) and is_table(run.observed) and options["sequence"] is None:
         size = None  # the table is one sequence
-    return read_blocks(asked.data, run.observed, run.model.reading.layout, options, size)
+    kept = column_names(run.config["data"].get("keep"), "keep") or []
+    inherited = [] if asked.keep is not None else [name for name in kept if name not in OF_THEIR_OWN]
+    return read_blocks(
+        asked.data, run.observed, run.model.reading.layout, options, size, keep=asked.keep or [], keep_if_there=inherited
+    )
 
 
 def said_of(run: FittedRun, asked: Asked, block: Block, wholes: int) -> Said:

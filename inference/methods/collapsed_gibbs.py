@@ -179,7 +179,7 @@ def _run(
         state, record = block(state, finished, sweeps)
         records = jax.tree.map(lambda leaf: leaf[:, None], record)
         log_joint = np.asarray(jax.tree.leaves(record)[-1])
-        chains = {"log joint": [figure(value) for value in log_joint]}
+        chains = {"log joint": [figure(value) for value in log_joint.tolist()]}
         return Chunk(state, records, sweeps, time.perf_counter() - clock, f"log joint {log_joint.mean():.2f}", chains=chains)
 
     keep = like is not None

@@ -140,7 +140,7 @@ def _words(record: Pytree) -> str:
 WATCH = Watch(
     _words,
     newest={
-        "log joint": lambda record: -record["potential"],
+        "log joint on ℝᵈ": lambda record: -record["potential"],
         "step size": lambda record: record["step_size"],
         "gradients": lambda record: record["n_steps"],
     },

@@ -88,22 +88,19 @@ def show(model: Model | Callable[..., Any], data: Any = None) -> Diagram:
     if data is not None and model.algebra is not None:
         rows = model.rows(data if isinstance(data, Data) else model.read(data))
     elif data is not None:
-        rows = jax.tree.map(np.asarray, data)
+        rows = data
     local = () if model.algebra is None else model.algebra.structure.local
-    found = _relations(model.spec, dict(model.hyper), rows)
+    found = _relations(model.name, model.spec, dict(model.hyper), rows)
     return _diagram(model.name, found, model.naming.dims, local, sized=data is not None)
 
 
 def _of_program(function: Any, data: Any) -> Diagram:
     if not callable(function):
         raise ZooError(f"model: expected a Model of the zoo or a NumPyro function, not {type(function).__name__}")
+    name = getattr(function, "__name__", "program")  # a partial function has none
     if data is None:
-        raise ZooError(f"{function.__name__} is a program, whose sites are known with its data only: give data")
-    try:
-        found = _relations(as_spec(function), {}, jax.tree.map(np.asarray, data))
-    except Exception as error:  # the program is the user's: whatever it raises is named, and is the cause
-        raise ZooError(f"{function.__name__} does not run on this data: {type(error).__name__}: {error}") from error
-    return _diagram(function.__name__, found, {}, (), sized=True)
+        raise ZooError(f"{name} is a program, whose sites are known with its data only: give data")
+    return _diagram(name, _relations(name, as_spec(function), {}, data), {}, (), sized=True)
 
 
 class _Site(NamedTuple):
@@ -117,8 +114,8 @@ class _Site(NamedTuple):
     observed: bool
 
 
-def _relations(spec: Callable[..., Any], hyper: Any, rows: Pytree) -> dict[str, _Site]:
-    """The sites of the program with its latent variables, traced on shapes alone.
+def _relations(title: str, spec: Callable[..., Any], hyper: Any, rows: Pytree) -> dict[str, _Site]:
+    """The sites of the program with its latent variables, whose values are traced as shapes; data are as they are.
 
     A site depends on the sites that its log density reads, as in NumPyro's ``get_model_relations``, which compares the values
     of two traces and therefore fails on the second of two programs that are traced on shapes.
@@ -144,8 +141,12 @@ def _relations(spec: Callable[..., Any], hyper: Any, rows: Pytree) -> dict[str, 
             plates = tuple((frame.name, int(frame.size)) for frame in site["cond_indep_stack"])
             found[name] = _Site(_family(site["fn"]), parents, np.shape(site["value"]), event, plates, site["is_observed"])
 
-    with jax.enable_x64(True):
-        jax.eval_shape(visit, hyper, rows)
+    try:
+        with jax.enable_x64(True):
+            jax.eval_shape(lambda: visit(hyper, rows))
+    except Exception as error:  # the program is the user's: whatever it raises is named, and is the cause
+        first = next(iter(str(error).splitlines()), "")
+        raise ZooError(f"{title} does not run on this data: {type(error).__name__}: {first}") from error
     return found
 
 

@@ -1,5 +1,6 @@
 """What is said of a result: made once, then printed, written to ``summary.csv``, and put on the page."""
 
+from math import ceil, floor
 from typing import NamedTuple
 
 import pandas as pd
@@ -62,8 +63,6 @@ def _verdict(tree: xr.DataTree, diagnosis: Diagnosis) -> str:
     table, kind = diagnosis.functionals, kind_of(tree)
     if kind is Kind.CHAINS and table["r_hat"].notna().any():
         chains, draws = (tree["posterior"].sizes[dim] for dim in ("chain", "draw"))
-        return (
-            f"all diagnostics passed: {chains} × {draws} draws; functionals' R-hat ≤ {table['r_hat'].max():.3f}, "
-            f"ESS ≥ {table['ess_bulk'].min():.0f}"
-        )
+        most, least = ceil(1e3 * table["r_hat"].max()) / 1e3, floor(table["ess_bulk"].min())
+        return f"all diagnostics passed: {chains} × {draws} draws; functionals' R-hat ≤ {most:.3f}, ESS ≥ {least}"
     return "all diagnostics passed"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-MOST_CHAINS = 16  # with a line each: more would scroll off the screen
+MOST_CHAINS = 16  # that have a line: more would scroll off the screen
 
 
 class Watch(NamedTuple):
@@ -23,7 +23,7 @@ class Watch(NamedTuple):
 
     ``words`` makes the note from the newest record, whose leaves have a leading axis of chains. Each column of ``newest`` is a
     figure (chain,) of that record. Each column of ``totals`` takes records (chain, step, …) to counts (chain, step), which are
-    summed over the phase.
+    summed since this process began the phase, or went on with it.
     """
 
     words: Callable[[Any], str] = lambda record: ""
@@ -99,7 +99,7 @@ class Bar:
         whole = Table.grid()
         whole.add_row(self._progress.get_renderable())
         number = len(next(iter(self._chains.values()), ()))
-        if 1 < number <= MOST_CHAINS:
+        if number:
             rate = (self._done - self._first) / max(time.perf_counter() - self._began, 1e-9)
             whole.add_row(chain_table({"steps": [str(self._done)] * number} | dict(self._chains), rate))
         return whole
@@ -133,7 +133,7 @@ def chain_table(chains: Mapping[str, Sequence[str]], rate: float) -> "Table":
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for name in ("chain", *chains, "steps/s"):
         table.add_column(name, justify="right", no_wrap=True)
-    for number, cells in enumerate(zip(*chains.values(), strict=True)):
+    for number, cells in enumerate(list(zip(*chains.values(), strict=True))[:MOST_CHAINS]):
         table.add_row(str(number), *cells, "" if not rate else f"{rate:.3g}" if rate < 1000 else f"{rate:.0f}")
     return table
 
@@ -150,9 +150,12 @@ class Counted:
         for name, count in self._watch.totals.items():
             self._totals[name] = self._totals.get(name, 0) + np.asarray(count(records)).sum(axis=1)
         found = {name: [f"{total:.0f}" for total in totals] for name, totals in self._totals.items()}
-        return found | {name: [figure(value) for value in np.asarray(of(newest))] for name, of in self._watch.newest.items()}
+        newest_values = {name: np.asarray(of(newest)).tolist() for name, of in self._watch.newest.items()}
+        return found | {name: [figure(value) for value in values] for name, values in newest_values.items()}
 
 
 def figure(value: float) -> str:
-    """A number as it changes on the screen: two decimals if it is large, three digits otherwise."""
+    """A number as it changes on the screen: whole, or with two decimals if it is large, or with three digits."""
+    if isinstance(value, int):
+        return str(value)
     return f"{value:.2f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from models.data.arguments import column_names
 from models.data.column_kinds import CAMEL, LEFT_OUT, TELLING, verdict
 from models.data.columns import checked_types, typed
 from models.data.missing_spellings import ParsedColumn, Style, read_cells, style_of
@@ -113,7 +114,7 @@ def _require_named_columns(raw: Raw) -> None:
     named = [column for option in ("types", "units", "dates", "merge") for column in raw.options.get(option) or {}]
     for option in ("label", "weight", "sequence", "text", "columns", "keep"):
         given = raw.options.get(option)
-        named += [given] if isinstance(given, str) else given if isinstance(given, list | tuple) else []
+        named += [] if given is None else [*given] if isinstance(given, list | tuple) else [given]
     absent = [str(column) for column in named if str(column) not in known]
     if absent:
         near = did_you_mean(absent[0], known)
@@ -124,8 +125,7 @@ def _skipped(options: Mapping[str, Any]) -> set[str]:
     """Columns that are not read as numbers or levels, or that the user has already decided on."""
     types, _ = checked_types(options.get("types"), options.get("label"))
     out = {column for column, kind in types.items() if kind in ("identifier", "ignore")}
-    keep = options.get("keep") or []
-    named = [options.get("text"), options.get("sequence"), *([keep] if isinstance(keep, str) else keep)]
+    named = [options.get("text"), options.get("sequence"), *(column_names(options.get("keep"), "keep") or [])]
     return out | {str(column) for column in named if column is not None}
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from models.data.arguments import column_names
 from models.data.columns import Layout, as_typed, categories_of
 from models.data.documents import Sequences
 from models.data.missing_spellings import style_of
@@ -34,7 +33,6 @@ READING = (
     "threshold",
     "format",
     "vocabulary",
-    "keep",
 )  # options that new rows take from a run
 
 
@@ -47,21 +45,27 @@ class Block(NamedTuple):
 
 
 def read_blocks(
-    source: str, fitted: Data, layout: Layout | None, options: Mapping[str, Any], size: int | None
+    source: str,
+    fitted: Data,
+    layout: Layout | None,
+    options: Mapping[str, Any],
+    size: int | None,
+    keep: Sequence[str] = (),
+    keep_if_there: Sequence[str] = (),
 ) -> Iterator[Block]:
     """The rows of ``source`` in blocks of ``size`` rows or somewhat more, read with the columns of the ``fitted`` table.
 
     Columns are matched by name, others are left out; levels are those of the fitted table, or of the model's ``layout``.
-    ``options`` are those of `models.reading.load.load_data` in `READING`; the columns of ``keep`` come as texts. Sequences are
+    ``options`` are those of `models.reading.load.load_data` in `READING`. Each block has the columns of
+    ``keep`` as texts, which the table must have, and those of ``keep_if_there`` that it has. Sequences are
     never cut: with ``size=None`` the table is one block, as of a table that is one sequence. A table in a text, Parquet or
     Arrow file is read block by block, anything else as a whole. Raises `ZooError` for an absent column, an unknown level, and
     a cell of another kind.
     """
     given = {name: value for name, value in options.items() if value is not None}
-    keep = column_names(given.pop("keep", None), "keep") or []
     if is_named(source) or "format" in given:
         if keep:
-            raise ZooError(f"keep: {source} is no file with columns; say data.keep=null")
+            raise ZooError(f"data.keep: {source} has no columns to keep; leave data.keep out")
         yield from _slices(_in_memory(source, fitted, layout, given), size)
         return
     require_file(Path(source))
@@ -70,7 +74,7 @@ def read_blocks(
     types = {} if like is None else _types(like, given.get("sequence"))
     style = style_of({name: given[name] for name in STYLE if name in given}, plain=is_text(Path(source)))
     wanted = _wanted(types, given)
-    parts = frames(Path(source), style, wanted.as_text | set(keep), size or 2**31)
+    parts = frames(Path(source), style, wanted.as_text, size or 2**31, {*keep, *keep_if_there})
     if given.get("sequence") is not None:
         parts = whole_sequences(parts, str(given["sequence"]), source)
     first = 0
@@ -79,7 +83,8 @@ def read_blocks(
             continue
         with counted_from(first):
             data = _of_frame(frame.reset_index(drop=True), source, style, like, wanted, given)
-        yield Block(data, first, _beside(frame, keep, source))
+        beside = _beside(frame, [*keep, *(name for name in keep_if_there if name in frame)], source)
+        yield Block(data, first, beside)
         first += len(frame)
     if not first:
         raise ZooError(f"{source} has no rows")
@@ -89,7 +94,7 @@ def _beside(frame: pd.DataFrame, keep: Sequence[str], source: str) -> dict[str, 
     """The cells of columns that are kept, as texts; raises `ZooError` for a column that the table lacks."""
     if absent := [name for name in keep if name not in frame]:
         near = did_you_mean(absent[0], list(map(str, frame)))
-        raise ZooError(f"{source} has no column {absent[0]!r} to keep{near}; data.keep=null keeps none")
+        raise ZooError(f"{source} has no column {absent[0]!r} to keep{near} (data.keep)")
     return {name: frame[name].astype(object).where(frame[name].notna(), "").astype(str).tolist() for name in keep}
 
 

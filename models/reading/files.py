@@ -76,7 +76,8 @@ def no_table(path: Path, error: Exception) -> str:
     widths = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", said)
     if widths is not None:
         expected, line, seen = widths.groups()
-        return f"{path}: line {line} has {seen} cells, and the lines before have {expected}; a comma within a cell needs quotes"
+        quotes = "a cell that holds the separator needs quotes"
+        return f"{path}: line {line} has {seen} cells, and the lines before have {expected}; {quotes}"
     return f"{path} is empty" if said == "No columns to parse from file" else f"{path} cannot be read as a table: {said}"
 
 
@@ -146,22 +147,31 @@ def refused_widths(path: Path) -> Iterator[None]:
             raise ZooError(f"{path}: rows have more cells than the header has names; name every column") from warning
 
 
-def frames(path: Path, style: Style, as_text: Collection[str], size: int) -> Iterator[pd.DataFrame]:
+def frames(path: Path, style: Style, as_text: Collection[str], size: int, kept: Collection[str] = ()) -> Iterator[pd.DataFrame]:
     """The rows of `read_file` in frames of ``size`` rows; an Arrow file is read by its own record batches.
 
     Rows are numbered through the whole file. Kinds of cells are found frame by frame: name the columns of words in ``as_text``.
+    Columns that are ``kept`` come as the texts that they are in the file: an Arrow integer beside an empty cell stays one.
     """
     require_file(path)
     with refused_tables(path, style):
         if is_text(path):
-            yield from _text_frames(path, style, as_text, size)
+            yield from _text_frames(path, style, {*as_text, *kept}, size)
             return
         first = 0
         for batch in _batches(path, size):
             frame = batch.to_pandas()
+            for name in kept:
+                if name in frame:
+                    frame[name] = _spelt(batch.column(name))
             frame.index = range(first, first + len(frame))
             first += len(frame)
             yield frame
+
+
+def _spelt(column: Any) -> list[str | None]:
+    """The cells of an Arrow column as texts; None where one is empty."""
+    return [None if cell is None else str(cell) for cell in column.to_pylist()]
 
 
 def _text_frames(path: Path, style: Style, as_text: Collection[str], size: int) -> Iterator[pd.DataFrame]:

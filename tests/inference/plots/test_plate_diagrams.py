@@ -1,7 +1,8 @@
 """Plate diagrams against the trace of the program: sites, plates and shading; arrows against NumPyro's dependencies."""
 
 import xml.etree.ElementTree as ET
-from itertools import pairwise
+from functools import partial
+from itertools import combinations
 
 import jax
 import numpy as np
@@ -103,7 +104,7 @@ def test_frames_do_not_overlap(case):
     _, diagram, _, _ = case
     frames = [patch.get_bbox() for patch in draw(diagram).axes[0].patches if type(patch).__name__ == "Rectangle"]
     assert len(frames) == len({node.plates for node in diagram.nodes.values() if node.plates})
-    assert not [1 for one, other in pairwise(frames) if one.overlaps(other)]
+    assert not [1 for one, other in combinations(frames, 2) if one.overlaps(other)]
 
 
 def test_pictures_name_every_node_and_shade_what_is_observed(tmp_path):
@@ -155,3 +156,26 @@ def test_what_cannot_be_shown_is_one_message():
         show(program, np.zeros(3))
     with pytest.raises(ZooError, match="not int"):
         show(3)
+
+
+def with_number(x, number):
+    loc = numpyro.sample("loc", dist.Normal(0, 1))
+    if number > 3:
+        loc = loc + numpyro.sample("shift", dist.Normal(0, 1))
+    with numpyro.plate("row", number):
+        numpyro.sample("x", dist.Normal(loc, 1), obs=x)
+
+
+@pytest.mark.parametrize("number", [3, 5])
+def test_arguments_that_are_no_arrays_are_as_they_are(number):
+    """A size of a plate and a branch: the program runs as it does in a fit."""
+    x = np.zeros(number)
+    for diagram in (show(with_number, (x, number)), show(partial(with_number, number=number), x)):
+        assert set(diagram.nodes) == ({"loc", "x"} if number == 3 else {"loc", "shift", "x"})
+        assert diagram.plates == {"row": number}
+
+
+def test_a_program_that_fails_has_one_message():
+    with pytest.raises(ZooError, match="with_number does not run on this data: TypeError") as raised:
+        show(with_number, np.zeros(3))
+    assert "\n" not in str(raised.value)

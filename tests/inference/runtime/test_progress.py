@@ -8,9 +8,15 @@ import pytest
 from rich.console import Console
 
 from inference.methods import gibbs, nuts, tempered_gibbs
-from inference.runtime.progress import Bar, Counted, Watch, chain_table, figure
+from inference.runtime.progress import MOST_CHAINS, Bar, Counted, Watch, chain_table, figure
 
-CHAINS = {"steps": ["10000"] * 4, "divergent": ["12"] * 4, "log joint": ["-123456.78"] * 4, "step size": ["0.000123"] * 4}
+CHAINS = {
+    "steps": ["10000"] * 4,
+    "gradients": ["1023"] * 4,
+    "divergent": ["12"] * 4,
+    "log joint on ℝᵈ": ["-123456.78"] * 4,
+    "step size": ["0.000123"] * 4,
+}
 
 
 def test_totals_are_of_the_phase_and_figures_of_the_newest_record():
@@ -34,11 +40,24 @@ def test_the_table_of_chains_has_80_columns(rate):
     assert max(map(len, lines)) <= 80
     assert [line.split()[0] for line in lines] == ["chain", "0", "1", "2", "3"]
     for line in lines[1:]:
-        assert line.split()[1:5] == ["10000", "12", "-123456.78", "0.000123"]
+        assert line.split()[1:6] == ["10000", "1023", "12", "-123456.78", "0.000123"]
+
+
+def test_whole_numbers_stay_whole():
+    """Gradients and round trips are counts, of any size."""
+    counted = Counted(Watch(newest={"gradients": lambda last: last}))
+    assert counted.columns(np.array([[7], [1023]]), np.array([7, 1023]))["gradients"] == ["7", "1023"]
+    assert figure(1023.0) == "1023.00"
+
+
+@pytest.mark.parametrize("number", [1, 16, 200])
+def test_chains_have_lines_up_to_a_number(number):
+    table = chain_table({"divergent": ["0"] * number}, 1.0)
+    assert table.row_count == min(number, MOST_CHAINS)
 
 
 def test_every_sampler_with_chains_has_columns():
-    assert [*nuts.WATCH.totals, *nuts.WATCH.newest] == ["divergent", "log joint", "step size", "gradients"]
+    assert [*nuts.WATCH.totals, *nuts.WATCH.newest] == ["divergent", "log joint on ℝᵈ", "step size", "gradients"]
     assert gibbs.WATCH.newest
     assert tempered_gibbs.WATCH.newest
 
@@ -56,7 +75,7 @@ def test_chains_are_on_a_screen_and_not_in_a_pipe(monkeypatch, terminal):
     with Bar() as bar:
         bar.phase("sampling", 100)
         for done in (1, 60):
-            bar.update(done, "log joint -3.20", {"divergent": ["0", "7"]})
+            bar.update(done, "log joint -3.20", {"divergent": ["7"]})
     said = sys.stderr.getvalue()
     assert ("divergent" in said) == terminal
     assert terminal or said == "sampling (100 at most)\n"

@@ -252,6 +252,14 @@ def test_what_is_no_table_has_one_message(tmp_path, name, content, words):
             look(str(tmp_path / name))
 
 
+def test_columns_may_be_named_by_numbers(tmp_path):
+    """A header of numbers: an option in a command line reads them as such."""
+    path = tmp_path / "table.csv"
+    path.write_text("3,x,y\n1,2.5 kg,a\n2,3.5 kg,b\n7,4.5 kg,a\n", encoding="utf-8")
+    found = inspect_table(str(path), keep=3, label="y")
+    assert found.options["units"] == {"x": "kg"}
+
+
 @pytest.mark.parametrize("option", ["label", "weight", "keep", "columns", "sequence"])
 def test_a_column_that_the_table_lacks_is_a_slip_of_the_command(tmp_path, option):
     clean_table(0).to_csv(tmp_path / "table.csv", index=False)

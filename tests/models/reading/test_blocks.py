@@ -112,13 +112,16 @@ def test_a_named_table_is_read_with_the_threshold_of_the_run():
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_kept_columns_are_those_of_the_file(tmp_path, suffix):
-    """Letter by letter, whatever a block alone would take them for."""
-    frame = new_table().drop(columns="size").assign(size=1.5, id=[f"{n:03}" for n in range(20)] + ["a", "", "NA"])
+    """Letter by letter, whatever a block alone would take them for: long whole numbers beside empty cells, zeros in front."""
+    number = pd.array([1, 2, None, 2**53 + 1, *range(19)], dtype="Int64")
+    names = [f"{n:03}" for n in range(20)] + ["a", "", "NA"]
+    frame = new_table().drop(columns="size").assign(size=1.5, id=names, number=number)
     fitted, source = load_data(FITTED), written(tmp_path / f"new.{suffix}", frame)
-    blocks = list(read_blocks(source, fitted, None, {"keep": ["id", "extra"]}, 6))
-    assert [cell for block in blocks for cell in block.beside["id"]] == frame["id"].tolist()
-    assert [cell for block in blocks for cell in block.beside["extra"]] == frame["extra"].tolist()
+    blocks = list(read_blocks(source, fitted, None, {}, 2, keep=["id", "number"], keep_if_there=["extra", "gone"]))
+    found = {name: [cell for block in blocks for cell in block.beside[name]] for name in blocks[0].beside}
+    expected = ["" if cell is pd.NA else str(cell) for cell in number]
+    assert found == {"id": names, "number": expected, "extra": frame["extra"].tolist()}
     with pytest.raises(ZooError, match=r"no column 'idd' to keep \(did you mean id\?\)"):
-        list(read_blocks(source, fitted, None, {"keep": "idd"}, 6))
-    with pytest.raises(ZooError, match="is no file with columns"):
-        list(read_blocks("iris", load_data("iris"), None, {"keep": "id"}, None))
+        list(read_blocks(source, fitted, None, {}, 6, keep=["idd"]))
+    with pytest.raises(ZooError, match="iris has no columns to keep"):
+        list(read_blocks("iris", load_data("iris"), None, {}, None, keep=["id"]))
