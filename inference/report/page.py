@@ -132,7 +132,8 @@ def _rows_of_groups(tree: xr.DataTree, frame: pd.DataFrame) -> dict[str, int]:
         dims = [dim for dim in sites[site_of(label)].dims if dim not in ("chain", "draw")]
         if groups.dim in dims:
             entries = label.partition("[")[2].removesuffix("]").split(", ")
-            found[label] = places[entries[dims.index(groups.dim)]]
+            name = entries[min(dims.index(groups.dim), len(entries) - 1)]
+            found |= {label: places[name]} if name in places else {}  # a column with ", " in its name may hide the group
     return found
 
 
