@@ -124,7 +124,8 @@ def _places(tree: xr.DataTree) -> dict[str, int]:
 
 def _rows_of_groups(tree: xr.DataTree, frame: pd.DataFrame) -> dict[str, int]:
     """The parameters of a single group, such as ``mean[0, size]``, with the place of the group."""
-    groups, places, found = groups_of(tree), _places(tree), {}
+    groups, places = groups_of(tree), _places(tree)
+    found: dict[str, int] = {}
     if groups is None:
         return {}
     sites = tree["posterior" if "posterior" in tree else "point_estimate"]
@@ -133,7 +134,8 @@ def _rows_of_groups(tree: xr.DataTree, frame: pd.DataFrame) -> dict[str, int]:
         if groups.dim in dims:
             entries = label.partition("[")[2].removesuffix("]").split(", ")
             name = entries[min(dims.index(groups.dim), len(entries) - 1)]
-            found |= {label: places[name]} if name in places else {}  # a column with ", " in its name may hide the group
+            if name in places:  # a column with ", " in its name may hide the group
+                found[label] = places[name]
     return found
 
 
