@@ -65,7 +65,7 @@ class Zoo(dict[str, Build]):
         super().__init__(builds)
         for name, build in builds.items():
             build.title = name
-            build.__doc__ = inspect.getdoc(build.func)  # what notebooks show for MODELS["gmm"]?
+            build.__doc__ = inspect.getdoc(build.func)  # which notebooks show when asked about MODELS["gmm"]
 
     def __repr__(self) -> str:
         return f"models: {', '.join(self)}"

@@ -34,7 +34,7 @@ def method_module(method: str) -> Any:
     """The module of a method; a `ZooError` that lists them where there is none."""
     if not isinstance(method, str) or method not in METHODS:
         near = did_you_mean(method, METHODS) if isinstance(method, str) else ""
-        raise ZooError(f"method={method!r}{near} is not one of {', '.join(METHODS)}")
+        raise ZooError(f"method={method!r} is not one of {', '.join(METHODS)}{near}")
     return import_module(METHODS[method])
 
 
