@@ -15,11 +15,15 @@ from inference.methods import METHODS
 if TYPE_CHECKING:
     from inference.comparison.refitting import refit_rows
     from inference.comparison.table import compare
+    from inference.criticism.replications import predictive_checks
     from inference.engine.program import program_model
     from inference.fitting.fit import fit, identify
     from inference.identification.rotation import rotate
-    from inference.plots.components import plot_co_clustering, plot_loadings, plot_profile
+    from inference.plots.co_clustering import plot_co_clustering
+    from inference.plots.components import plot_loadings, plot_profile
+    from inference.plots.pairs import plot_pairs
     from inference.plots.plate_diagram import show
+    from inference.plots.predictive_checks import plot_predictive_checks
     from inference.plots.sequences import plot_emissions, plot_states, plot_transitions
     from inference.plots.topics import plot_topic_map, plot_topics
     from inference.predictions.clustering import co_clustering, uncertain_rows
@@ -50,9 +54,11 @@ EXPORTS = {  # name -> the module that defines it
     "learning_curve": "inference.predictions.learning_curve",
     "log_likelihood": "inference.predictions.predict",
     "perplexity": "inference.predictions.new_rows",
-    "plot_co_clustering": "inference.plots.components",
+    "plot_co_clustering": "inference.plots.co_clustering",
     "plot_emissions": "inference.plots.sequences",
     "plot_loadings": "inference.plots.components",
+    "plot_pairs": "inference.plots.pairs",
+    "plot_predictive_checks": "inference.plots.predictive_checks",
     "plot_profile": "inference.plots.components",
     "plot_states": "inference.plots.sequences",
     "plot_topic_map": "inference.plots.topics",
@@ -61,6 +67,7 @@ EXPORTS = {  # name -> the module that defines it
     "pooled": "inference.predictions.imputation",
     "posterior_predictive": "inference.predictions.exact_predictive",
     "predict": "inference.predictions.predict",
+    "predictive_checks": "inference.criticism.replications",
     "program_model": "inference.engine.program",
     "refit_rows": "inference.comparison.refitting",
     "rotate": "inference.identification.rotation",
@@ -94,6 +101,8 @@ __all__ = [
     "plot_co_clustering",
     "plot_emissions",
     "plot_loadings",
+    "plot_pairs",
+    "plot_predictive_checks",
     "plot_profile",
     "plot_states",
     "plot_topic_map",
@@ -102,6 +111,7 @@ __all__ = [
     "pooled",
     "posterior_predictive",
     "predict",
+    "predictive_checks",
     "program_model",
     "refit_rows",
     "rotate",

@@ -19,6 +19,7 @@ Shapes in comments: N rows, D columns, K components (or classes, states, topics)
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -191,6 +192,7 @@ class Expected(NamedTuple):
 
     mean: Array  # (N,) or (K,); for a categorical column the probabilities (N, levels) or (K, levels)
     variance: Array | None  # (N,) or (K,); None for a categorical column
+    covariance: Array | None = None  # (K, D): with all D columns of the model; None: with none of them, or not asked for
 
 
 class Table(NamedTuple):
@@ -257,6 +259,7 @@ class Naming(NamedTuple):
     coords: Mapping[str, list[Any]]  # dimension -> labels
     density_of: str  # what the likelihood is a density of, in words; elpd and evidence are comparable only if equal
     reports: str = "responsibilities"  # name of the reported latents in a result
+    levels: Mapping[str, tuple[str, ...]] = MappingProxyType({})  # column -> the levels that its cells are read as codes of
     observes: tuple[str, ...] = ("x",)  # "x" if the cells are modelled, () if they are given (regression); labels always
 
 

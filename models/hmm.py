@@ -169,6 +169,7 @@ def build(
         naming=Naming(
             dims=_dims(block, exchangeable),
             coords=_coords(block, steps, shape, names),
+            levels=dict(zip(columns, block.naming.levels, strict=False)),
             density_of=f"sequences of {block.naming.density_of}"
             + ("; state" if labelled else "")
             + ("" if boundary else " given their lengths"),

@@ -41,6 +41,7 @@ ROOMS = [
     "inference.predictions",
     "inference.sequences",
     "inference.topics",
+    "inference.criticism",
     "inference.estimators",
     "inference.comparison",
     "inference.markup",

@@ -90,7 +90,7 @@ def execute(
         whole, data, held_out = all_rows(config, ready)
     except ZooError as error:
         raise_refused(error, config["data"])
-    if config["pictures"] not in (None, True, False):
+    if not isinstance(config["pictures"], bool):
         raise ZooError(f"pictures must be true or false, got {config['pictures']!r}")
     if not isinstance(config["impute"], bool):
         raise ZooError(f"impute must be true or false, got {config['impute']!r}")

@@ -38,10 +38,10 @@ from models.errors import ZooError, exists
 if TYPE_CHECKING:
     import xarray as xr
 
-PICTURES = ("profile", "co_clustering", "loadings", "topics", "state_probs", "transitions", "emissions")
+PICTURES = ("pairs", "checks", "profile", "co_clustering", "loadings", "topics", "state_probs", "transitions", "emissions")
 IMPUTED = ("imputed.nc", "imputed.csv", "imputed_mask.csv", "imputed_cells.csv")
 TABLES = ("summary.csv", "assignments.csv", "crosstab.csv")
-WRITTEN = (*TABLES, "report.html", *IMPUTED, *(f"{name}.png" for name in PICTURES))
+WRITTEN = (*TABLES, "report.html", *IMPUTED, *(f"{name}.svg" for name in PICTURES))
 TRIES = 100  # attempts to create a folder while other processes do the same
 
 

@@ -32,6 +32,7 @@ class Evaluation(NamedTuple):
     functionals: dict[str, np.ndarray]  # (S, ...), with log_joint, log_likelihood (total) and entropy
     latents: np.ndarray | None  # (N, ...): E[z_n], averaged over the draws
     by_site: dict[str, np.ndarray]  # of a program: observed site -> log-likelihoods (S // thin, ...) in the shape of the site
+    share: np.ndarray | None  # (S, K): expected share of the rows in each component; None: not one component per row
 
 
 class Static(NamedTuple):
@@ -96,6 +97,7 @@ def _chunk(
     """One chunk of draws: per draw the log joint, log-likelihoods and functionals; latents summed over the draws."""
     weight = carried(rows).weight
     group = together(static, draws, rows)
+    one_per_row = static.algebra is not None and static.algebra.latent.kind == "categorical"
 
     def one(sites: Sites) -> tuple[Array | None, dict[str, Any]]:
         at = point(static, hyper, prior, rows, sites, jnp.float32, BLOCK // group)
@@ -104,7 +106,9 @@ def _chunk(
         functionals = dict(static.functionals(hyper, sites, at_probe_rows(at["latents"], sites)))
         if at["entropy"] is not None:
             functionals["entropy"] = jnp.average(at["entropy"], weights=weight)
+        share = jnp.average(at["latents"].astype(each.dtype), axis=0, weights=weight) if one_per_row else None
         out = {
+            "share": share,
             "log_joint": at["log_prior"] + log_likelihood,
             "rows": at["log_likelihood"],
             "by_site": at.get("by_site", {}),
@@ -170,7 +174,7 @@ def evaluate(
         log_joint = np.where(underflowed(draws), at_draws + merged["functionals"]["log_likelihood"], log_joint)
     functionals = {"log_joint": log_joint} | merged["functionals"]
     mean = (latents if size == 1 else latents / size) if latents.ndim else None
-    return Evaluation(log_joint, merged["rows"], thin, functionals, mean, merged["by_site"])
+    return Evaluation(log_joint, merged["rows"], thin, functionals, mean, merged["by_site"], merged["share"])
 
 
 def thinning(numbers: int) -> int:

@@ -13,6 +13,7 @@ from inference.diagnostics.importance import pareto_k
 from inference.diagnostics.occupancy import occupied_probs
 from inference.engine.evaluate import Evaluation, evaluate
 from inference.engine.task import Draws, Points, Task
+from inference.identification.by_size import draws_in, evaluation_in, largest_first, sites_in
 from inference.identification.invariants import distances
 from inference.identification.symmetry import identified_draws, in_one_form
 from inference.results.draws import one_axis
@@ -22,7 +23,7 @@ from inference.results.tree import SCHEMA, dataset, packages
 from inference.results.triangles import symmetric_sites
 from inference.runtime.hints import can_go_on, hint
 from models.algebra import is_sequential, reports_probabilities
-from models.base import Data, Model, Permutation, ZooError
+from models.base import Data, Iteration, Model, Permutation, ZooError
 from models.data.columns import doubted_identifiers
 
 PART = 100_000  # rows
@@ -45,6 +46,10 @@ def of_points(task: Task, points: Points) -> tuple[dict[str, xr.Dataset], dict[s
             best, chosen, one = s, sites, at
     if one is None:
         raise ZooError("no start reached a finite log joint; check the scale of the data and the prior")
+    last = None if points.last is None else jax.tree.map(lambda leaf: np.asarray(leaf[best : best + 1]), points.last)
+    if (order := largest_first(model, task.rows, one)) is not None:
+        one, chosen = evaluation_in(order, one), sites_in(order, model, chosen)
+        last = None if last is None else Iteration(*(sites_in(order, model, sites) for sites in last))
     groups = {
         "point_estimate": dataset({name: leaf[0] for name, leaf in chosen.items()}, model),
         "functionals": dataset({name: value[0] for name, value in one.functionals.items()}, model),
@@ -53,7 +58,7 @@ def of_points(task: Task, points: Points) -> tuple[dict[str, xr.Dataset], dict[s
     }
     warnings = [f"start {s}: {why}" for s, why in enumerate(points.failure) if why is not None]
     optimum = {name: np.asarray(leaf[0]) for name, leaf in chosen.items()}
-    last = None if points.last is None else jax.tree.map(lambda leaf: np.asarray(leaf[best]), points.last)
+    last = jax.tree.map(lambda leaf: leaf[0], last)
     warnings += on_the_boundary(task, optimum, last)
     warnings += [] if model.summaries.doubts is None else model.summaries.doubts(model.hyper, optimum, last)
     attrs = {"best_start": best, "warnings": "\n".join(warnings), "interrupted": int(points.interrupted)}
@@ -71,6 +76,8 @@ def of_draws(task: Task, draws: Draws) -> tuple[dict[str, xr.Dataset], dict[str,
     at_draws = None if draws.log_prior is None else np.asarray(draws.log_prior).reshape(-1)
     identified = identified_draws(task, flat, draws.kind, at_draws=at_draws)
     at = evaluate(model, task.hyper, task.prior, task.rows, identified.sites if identified else flat, shape[1], at_draws)
+    if identified is not None and (order := largest_first(model, task.rows, at)) is not None:
+        at, identified = evaluation_in(order, at), draws_in(order, model, identified)
     lead, symmetric = ("chain", "draw"), symmetric_sites(model.spec, task.hyper, task.rows)
 
     def stacked(value: np.ndarray) -> np.ndarray:
@@ -106,6 +113,8 @@ def of_draws(task: Task, draws: Draws) -> tuple[dict[str, xr.Dataset], dict[str,
         warnings += [f"start {s}: {why}" for s, why in enumerate(draws.optimization.failure) if why is not None]
     warnings += [*draws.warnings, *_infinite(at.log_joint)]
     latent = latent_group(model, at)
+    if at.share is not None:
+        latent["latent"] = latent["latent"].assign(share=((*lead, latent_dim(model)), stacked(at.share)))
     if identified is not None and model.algebra is not None and isinstance(model.symmetry, Permutation):
         number = np.arange(1, identified.moves.shape[1] + 1)
         probs = occupied_probs(model.algebra, task.hyper, task.rows, flat, len(number), identified.fewest)

@@ -36,7 +36,9 @@ from inference.results.tree import dataset
 from inference.results.triangles import sites_of, symmetric_sites
 from inference.runtime.progress import Silent
 from models.base import Data, Hyper, Model, Pytree, Sites, ZooError
+from models.data.columns import categories_of
 from models.data.documents import Sequences
+from models.data.table import BOOLEAN
 
 MOST_DRAWS = 1000  # from the prior, and of the data at a point estimate
 COMPLETE = "rows are drawn complete and once each, on plates of the size of the data; missing cells and weights play no part"
@@ -218,7 +220,29 @@ def _of_table(model: Model, rows: Pytree, data: Data, drawn: Mapping[str, np.nda
         found["label"] = places[found["label"]]
     if "x" in found and isinstance(data.x, Sequences) and found["x"].shape[1] == len(data.x.tokens):
         found["token"] = found.pop("x")[..., 0]
+    elif "x" in found and not isinstance(data.x, Sequences):
+        found["x"] = _as_cells(model, data, found["x"])
     return found
+
+
+def _as_cells(model: Model, data: Data, drawn: np.ndarray) -> np.ndarray:
+    """Drawn rows (S, N, D) with cells like those of the table: codes of its own levels, or the numbers that are levels here."""
+    if not model.naming.levels:
+        return drawn
+    cells = np.array(drawn, dtype=np.float64)
+    for place, column in enumerate(_columns(model, data)):
+        if levels := model.naming.levels.get(column):
+            own = categories_of(data)[data.columns.index(column)]
+            codes = drawn[..., place].astype(int)
+            cells[..., place] = np.array([_cell(code, level, own) for code, level in enumerate(levels)])[codes]
+    return cells
+
+
+def _cell(code: int, level: str, own: tuple[str, ...]) -> float:
+    """What stands in a table for a level of the model; ``own`` are the levels of its column, () for numbers."""
+    if own:
+        return own.index(level) if level in own else math.nan
+    return code if level in BOOLEAN else float(level)
 
 
 def _columns(model: Model, data: Data) -> list[str]:

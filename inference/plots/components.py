@@ -1,4 +1,4 @@
-"""Pictures for those who know the columns, not the parameters: profiles of components, rows that go together, loadings."""
+"""Pictures for those who know the columns, not the parameters: profiles of components, and loadings."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,7 +11,6 @@ from inference.fitting.prepare import require_model, x64
 from inference.identification.rotation import vectors
 from inference.identification.symmetry import column_scale
 from inference.markup.palette import colour
-from inference.predictions.clustering import co_clustering
 from inference.results.draws import draws_of
 from inference.results.table import latent_dim
 from inference.results.tree import values
@@ -41,6 +40,9 @@ class Described(NamedTuple):
     sd: np.ndarray | None  # (K,): of the column given the component
     told: float  # share of the column's variance that lies between the components, for equally many rows in each
     least: float | None = None  # what no row is below: 0 of counts
+    variance: np.ndarray | None = None  # (K,): of numbers and counts, averaged over the draws
+    covariance: np.ndarray | None = None  # (K, D): of numbers, with all columns; None: with none of them
+    place: int = 0  # among the columns of the model
 
 
 def profile(model: Model, source: xr.DataTree | Sites) -> list[Described]:
@@ -60,7 +62,8 @@ def profile(model: Model, source: xr.DataTree | Sites) -> list[Described]:
     table = model.abilities.table
     names = [str(name) for name in model.naming.coords["feature"]] if table is None else list(table.cells.columns)
     levels = ((),) * len(names) if table is None else table.cells.categories
-    return [_described(name, own, each) for name, own, each in zip(names, levels, found, strict=True)]
+    described = [_described(name, own, each) for name, own, each in zip(names, levels, found, strict=True)]
+    return [column._replace(place=place) for place, column in enumerate(described)]
 
 
 def _described(name: str, levels: tuple[str, ...], draws: Expected) -> Described:
@@ -74,7 +77,9 @@ def _described(name: str, levels: tuple[str, ...], draws: Expected) -> Described
     if np.allclose(variance, draws.mean * (1 - draws.mean), rtol=1e-9, atol=0):  # of zeros and ones their mean says all
         sd = np.zeros_like(sd)
     least = 0.0 if np.array_equal(variance, draws.mean) else None  # Poisson: counts
-    return Described(name, (), mean, interval, sd, _share(between, between + np.asarray(variance).mean()), least)
+    covariance = None if draws.covariance is None else np.asarray(draws.covariance).mean(0)
+    told = _share(between, between + np.asarray(variance).mean())
+    return Described(name, (), mean, interval, sd, told, least, np.asarray(variance).mean(0), covariance)
 
 
 def _share(part: float, whole: float) -> float:
@@ -94,7 +99,7 @@ def plot_profile(model: Model, source: xr.DataTree | Sites, path: str | Path | N
     >>> figure = plot_profile(model, fit(model, data, "em"), "profile.png")
     """
     columns = profile(model, source)
-    figure, note = draw_columns(columns, _component_names(model, source, len(columns[0].expected)), "component's rows")
+    figure, note = draw_columns(columns, component_names(model, source, len(columns[0].expected)), "component's rows")
     figure.suptitle(warned(f"{model.name}: profiles of the components{note}", source, "components"), fontsize=11)
     if path is not None:
         write_figure(path, figure, dpi=110)
@@ -212,42 +217,10 @@ def _stack(axis: "Axes", column: Described) -> None:
     axis.legend(fontsize=7, frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.12), handlelength=1)
 
 
-def _component_names(model: Model, source: Any, size: int) -> list[str]:
+def component_names(model: Model, source: Any, size: int) -> list[str]:
     dim = latent_dim(model)
     names = [f"{dim} {name}" for name in model.naming.coords.get(dim, range(size))]
     if not (isinstance(source, xr.DataTree) and "latent" in source and "responsibilities" in source["latent"]):
         return names  # of sequences: states have no rows of their own
     shares = values(source, "latent", "responsibilities").mean(0)
     return [f"{name} ({share:.0%})" for name, share in zip(names, shares, strict=True)]
-
-
-def plot_co_clustering(
-    model: Model, source: xr.DataTree | Sites, data: Any, path: str | Path | None = None, **options: Any
-) -> "Figure":
-    """P(z_i = z_j | x) as a heat map, rows that belong together next to each other; written to ``path`` if there is one.
-
-    The order is that of the leaves of average linkage on 1 − P. ``options`` are those of
-    `inference.predictions.clustering.co_clustering`.
-
-    >>> data = load_data("iris")
-    >>> model = MODELS["gmm"](data, num_components=2)
-    >>> figure = plot_co_clustering(model, fit(model, data, "gibbs"), data, "co_clustering.png")
-    """
-    from matplotlib.figure import Figure
-    from scipy.cluster.hierarchy import leaves_list, linkage
-    from scipy.spatial.distance import squareform
-
-    found = co_clustering(model, source, data, **options)
-    probs = found.values
-    order = leaves_list(linkage(squareform(np.clip(1 - probs, 0, 1), checks=False), "average"))
-    figure = Figure(figsize=(6, 5.2), layout="constrained")
-    axis = figure.add_subplot()
-    image = axis.imshow(probs[np.ix_(order, order)], vmin=0, vmax=1, cmap="Blues", interpolation="nearest")
-    total = found.attrs["num_rows"]
-    rows = f"{len(probs)} rows" + ("" if len(probs) == total else f", evenly spread over all {total}")
-    axis.set(xticks=[], yticks=[], title="probability that two rows share a component")
-    axis.set_xlabel(f"{rows}; those that belong together are neighbours", fontsize=9)
-    figure.colorbar(image, ax=axis, shrink=0.8)
-    if path is not None:
-        write_figure(path, figure, dpi=110)
-    return figure

@@ -1,7 +1,6 @@
 """``summary.csv``, the groups of rows as tables, and ``report.html``: one self-contained page."""
 
 import base64
-import io
 import re
 from collections.abc import Sequence
 from functools import partial
@@ -11,6 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from inference.criticism.replications import Compared, as_table
 from inference.diagnostics.checks import trusted
 from inference.markup.glossary import used
 from inference.markup.script import SCRIPT
@@ -36,11 +36,23 @@ from inference.report.reading import Reading, functionals_title, site_of
 from inference.report.remarks import uncertain
 from inference.results.table import data_of
 from inference.results.tree import table_of
-from inference.runtime.files import write, write_table
+from inference.runtime.files import drawn, write, write_table
 from inference.topics.summary import TITLE, topic_table
+from models.rows.encoded import spread
 
 LISTED = 50  # uncertain rows on the page
+UNLIKE = 0.01  # posterior predictive p-value up to which draws are unlike the data
+NAMED = 5  # of those, in the sentence
+TRACED = 1000  # draws of a chain in its picture
 CAPTIONS = {  # name of a picture's file -> what it shows
+    "pairs": (
+        "Below the diagonal each row has the colour of its group. The ellipses are one and two standard deviations of the "
+        "group under the model. Above the diagonal, the larger a row, the less certain its group."
+    ),
+    "checks": (
+        "Grey: the middle 89 % of what the fitted model draws. Orange: the data. By chance alone, one part in nine leaves "
+        "the grey; where whole stretches do, the model does not fit."
+    ),
     "profile": "What each group looks like, column by column, in the units of the table.",
     "co_clustering": "How probable it is that two rows are in one group. It does not depend on the numbers of the groups.",
     "loadings": "How strongly each column goes with each factor.",
@@ -76,7 +88,14 @@ def write_groups(tree: xr.DataTree, folder: Path, numbers: np.ndarray | None = N
     return written
 
 
-def write_report(tree: xr.DataTree, reading: Reading, path: Path, config: str, pictures: Sequence[Path] = ()) -> None:
+def write_report(
+    tree: xr.DataTree,
+    reading: Reading,
+    path: Path,
+    config: str,
+    pictures: Sequence[Path] = (),
+    compared: Sequence[Compared] = (),
+) -> None:
     """Write ``report.html``: verdict, groups, pictures, tables; diagnostics and settings folded below; a glossary.
 
     The page is one file and needs nothing from elsewhere. It is whole without scripts, which sort tables and pick out groups.
@@ -85,12 +104,14 @@ def write_report(tree: xr.DataTree, reading: Reading, path: Path, config: str, p
     top += bullets(reading.diagnosis.problems, "problems")
     own, functionals = in_print(reading.own), in_print(reading.diagnosis.functionals)
     crossed, topics = reading.crossed, topic_table(tree)
+    checks = [file for file in pictures if file.stem == "checks"]
     by_label = "" if crossed is None else f"Rows by {crossed.index.name} and label"
     sections = [
         Section(f"Groups of {tree.attrs['row']}s", _groups(tree, reading)),
         Section(by_label, _plain(crossed, "rows by group and label")),
         Section(TITLE.capitalize(), _plain(topics, TITLE)),
-        Section("Pictures", "".join(_picture(file.stem, file.read_bytes(), reading.title) for file in pictures)),
+        Section("Pictures", "".join(_picture(file, reading.title) for file in pictures if file not in checks)),
+        Section("Does the model fit?", _criticism(compared, checks, reading.title)),
         Section(*_uncertain(tree)),
         Section("Parameters", table(own, "parameters", groups=_rows_of_groups(tree, own)) if len(own) else ""),
         Section(functionals_title(tree).capitalize(), table(functionals, "functionals")),
@@ -111,7 +132,8 @@ def _groups(tree: xr.DataTree, reading: Reading) -> str:
         return ""
     found = []
     for group in reading.groups:
-        share = f"{group.share:.1%} of the {row}s"
+        between = "" if group.interval is None else " ({:.1%} to {:.1%})".format(*group.interval)
+        share = f"{group.share:.1%}{between} of the {row}s"
         found.append(Card(f"{groups.dim} {group.name}", places[group.name], share, group.share, group.traits))
     return cards(found)
 
@@ -142,7 +164,7 @@ def _rows_of_groups(tree: xr.DataTree, frame: pd.DataFrame) -> dict[str, int]:
 def _details(tree: xr.DataTree, config: str) -> str:
     """Chains or starts, the columns of the table, and the settings: folded."""
     if "posterior" in tree:
-        detail = folded("Chains", _picture("traces", _traces(tree), "functionals"))
+        detail = folded("Chains", _embedded("traces", _traces(tree), "svg+xml", "functionals"))
     else:
         detail = folded("Starts", _plain(_starts(tree), "starts"))
     columns = ""
@@ -164,9 +186,29 @@ def _plain(frame: pd.DataFrame | None, label: str, words: Sequence[str] = ("word
     return table(shown.where(frame.notna(), "–"), label, words)
 
 
-def _picture(name: str, png: bytes, what: str) -> str:
-    caption = CAPTIONS[name]
-    return picture(f"data:image/png;base64,{base64.b64encode(png).decode()}", f"{name.replace('_', ' ')} of {what}", caption)
+def _picture(file: Path, what: str) -> str:
+    return _embedded(file.stem, file.read_bytes(), "svg+xml", what)
+
+
+def _embedded(name: str, content: bytes, kind: str, what: str) -> str:
+    source = f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+    return picture(source, f"{name.replace('_', ' ')} of {what}", CAPTIONS[name])
+
+
+def _criticism(compared: Sequence[Compared], pictures: Sequence[Path], what: str) -> str:
+    """What the model draws unlike the data, in a sentence, as a picture, and as a table."""
+    if not compared:
+        return ""
+    found = as_table(list(compared))
+    unlike = found.index[found["p_value"] <= UNLIKE]
+    if len(unlike):
+        more = f" and {len(unlike) - NAMED} more" if len(unlike) > NAMED else ""
+        said = f"The model draws data unlike those observed in {', '.join(map(str, unlike[:NAMED]))}{more}"
+        said += f": {len(unlike)} of {len(found)} posterior predictive p-values are below {UNLIKE:.0%}."
+    else:
+        said = f"None of {len(found)} posterior predictive p-values is below {UNLIKE:.0%}. This alone proves no model."
+    shown = "".join(_picture(file, what) for file in pictures)
+    return paragraph(said) + shown + folded("All p-values", _plain(found, "posterior predictive p-values", ("observed",)))
 
 
 def _starts(tree: xr.DataTree) -> pd.DataFrame:
@@ -175,22 +217,19 @@ def _starts(tree: xr.DataTree) -> pd.DataFrame:
 
 
 def _traces(tree: xr.DataTree) -> bytes:
-    """The scalar functionals chain by chain, as a PNG image."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    """The scalar functionals chain by chain, as an SVG image; of long chains evenly spread draws."""
     from matplotlib.figure import Figure
 
     functionals = tree["functionals"].to_dataset()
     names = [str(name) for name in functionals.data_vars if functionals[name].ndim == 2][:3]
     figure = Figure(figsize=(9, 2.6), layout="constrained")
-    FigureCanvasAgg(figure)
     for axis, name in zip(np.atleast_1d(figure.subplots(1, len(names))), names, strict=True):
         for chain in functionals[name].values:
-            axis.plot(chain, lw=0.5, alpha=0.8)
+            shown = spread(len(chain), TRACED)
+            axis.plot(shown, chain[shown], lw=0.5, alpha=0.8)
         axis.set_title(name.replace("_", " "), fontsize=10)
         axis.set_xlabel("draw")
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=100)
-    return buffer.getvalue()
+    return drawn(figure, "svg")
 
 
 def _uncertain(tree: xr.DataTree) -> tuple[str, str]:

@@ -6,9 +6,10 @@ import numpy as np
 import xarray as xr
 
 from inference.diagnostics.checks import trusted
+from inference.plots.components import INTERVAL
 from inference.report.groups import groups_of
 from inference.results.table import data_of
-from inference.results.tree import table_of
+from inference.results.tree import table_of, values
 from models.data.columns import categories_of
 from models.data.table import Data
 from models.reading.repairs import SINCE
@@ -23,6 +24,7 @@ class Group(NamedTuple):
     name: str
     share: float
     traits: list[str]  # the most telling one first
+    interval: tuple[float, float] | None = None  # the middle 89 % of the share over the draws; None at a point
 
 
 class _Trait(NamedTuple):
@@ -44,7 +46,16 @@ def described(tree: xr.DataTree) -> list[Group]:
     no_traits: list[list[str]] = [[] for _ in names]
     cells = isinstance(data.x, np.ndarray) and data.num_rows == len(found.probs)
     traits = _traits(data, found.probs * found.weight[:, None]) if cells else no_traits
-    return [Group(names[k], float(share[k]), traits[k]) for k in found.order]
+    intervals = _intervals(tree, len(names))
+    return [Group(names[k], float(share[k]), traits[k], intervals[k]) for k in found.order]
+
+
+def _intervals(tree: xr.DataTree, size: int) -> list[tuple[float, float] | None]:
+    """Of every group the middle 89 % of its share over the draws; None where the result has no shares by draw."""
+    if "share" not in tree["latent"] or "draw" not in tree["latent"]["share"].dims:
+        return [None] * size
+    low, high = np.quantile(values(tree, "latent", "share").reshape(-1, size), INTERVAL, axis=0)
+    return [(float(one), float(other)) for one, other in zip(low, high, strict=True)]
 
 
 def _traits(data: Data, counts: np.ndarray) -> list[list[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +11,13 @@ import numpy as np
 
 from models.data.table import chosen_at_random
 
+CHECKS = "checks.svg"  # posterior predictive checks
+
 if TYPE_CHECKING:
     import xarray as xr
     from rich.console import Console
 
+    from inference.criticism.replications import Compared
     from models.base import Model
 
 
@@ -43,9 +46,8 @@ def write_views(
     summary, report = folder / "summary.csv", folder / "report.html"
     write_summary(reading, summary)
     groups = write_groups(tree, folder, numbers_in_table(tree))
-    wanted = config["pictures"] is True or (config["pictures"] is None and "posterior" in tree)
-    pictures = draw_pictures(model, tree, observed, folder) if wanted else []
-    write_report(tree, reading, report, text, pictures)
+    pictures, compared = draw_pictures(model, tree, observed, folder) if config["pictures"] else ([], [])
+    write_report(tree, reading, report, text, pictures, compared)
     return [summary, *groups, *pictures, report]
 
 
@@ -58,35 +60,43 @@ def numbers_in_table(tree: xr.DataTree) -> np.ndarray | None:
     return 1 + np.flatnonzero(~chosen_at_random(total, held_out, int(tree.attrs["seed"])))
 
 
-def draw_pictures(model: Model, tree: xr.DataTree, data: Any, folder: Path) -> list[Path]:
-    """Draw the pictures that a model has, and return their paths.
+def draw_pictures(model: Model, tree: xr.DataTree, data: Any, folder: Path) -> tuple[list[Path], list[Compared]]:
+    """(paths of the pictures that a model has, drawn here; statistics of the data and of draws from the model).
 
-    ``profile.png`` for columns, ``co_clustering.png`` for exchangeable components, ``loadings.png`` for factors, ``topics.png``
-    for topics, and ``state_probs.png``, ``transitions.png`` and ``emissions.png`` for sequences.
+    ``pairs.svg`` for rows with groups and numbers, ``profile.svg`` for columns, ``co_clustering.svg`` for exchangeable
+    components, ``loadings.svg`` for factors, ``topics.svg`` for topics; ``state_probs.svg``, ``transitions.svg`` and
+    ``emissions.svg`` for sequences; ``checks.svg`` for models that draw rows like those observed.
     """
-    from inference.plots.components import plot_co_clustering, plot_loadings, plot_profile
+    from inference.criticism.replications import has_replications, replications
+    from inference.plots.co_clustering import plot_co_clustering
+    from inference.plots.components import plot_loadings, plot_profile
+    from inference.plots.pairs import has_pairs, plot_pairs
+    from inference.plots.predictive_checks import draw_checks
     from inference.plots.sequences import plot_emissions, plot_states, plot_transitions
     from inference.plots.topics import plot_topics
     from inference.topics.access import has_topics
     from models.algebra import is_sequential
     from models.base import Permutation, Reflection, Rotation
 
-    drawn: list[Path] = []
-    if is_sequential(model):
-        plot_states(model, tree, data, folder / "state_probs.png")
-        plot_transitions(model, tree, folder / "transitions.png")
-        plot_emissions(model, tree, folder / "emissions.png")
-        return [folder / f"{name}.png" for name in ("state_probs", "transitions", "emissions")]
-    if model.abilities.profile is not None:
-        plot_profile(model, tree, folder / "profile.png")
-        drawn.append(folder / "profile.png")
-    if has_topics(model):
-        plot_topics(model, tree, folder / "topics.png")
-        drawn.append(folder / "topics.png")
-    if isinstance(model.symmetry, Rotation | Reflection):
-        plot_loadings(model, tree, folder / "loadings.png")
-        drawn.append(folder / "loadings.png")
-    if isinstance(model.symmetry, Permutation) and model.naming.reports == "responsibilities":
-        plot_co_clustering(model, tree, data, folder / "co_clustering.png")
-        drawn.append(folder / "co_clustering.png")
-    return drawn
+    clusters = isinstance(model.symmetry, Permutation) and model.naming.reports == "responsibilities"
+    sequential = is_sequential(model)
+    possible: list[tuple[str, bool, Callable[[Path], Any]]] = [
+        ("state_probs", sequential, lambda path: plot_states(model, tree, data, path)),
+        ("transitions", sequential, lambda path: plot_transitions(model, tree, path)),
+        ("emissions", sequential, lambda path: plot_emissions(model, tree, path)),
+        ("pairs", not sequential and has_pairs(model, tree), lambda path: plot_pairs(model, tree, path)),
+        ("profile", not sequential and model.abilities.profile is not None, lambda path: plot_profile(model, tree, path)),
+        ("topics", has_topics(model), lambda path: plot_topics(model, tree, path)),
+        ("loadings", isinstance(model.symmetry, Rotation | Reflection), lambda path: plot_loadings(model, tree, path)),
+        ("co_clustering", clusters and not sequential, lambda path: plot_co_clustering(model, tree, data, path)),
+    ]
+    drawn = []
+    for name, wanted, draw in possible:
+        if wanted:
+            draw(folder / f"{name}.svg")
+            drawn.append(folder / f"{name}.svg")
+    compared = replications(model, tree, data) if has_replications(model, data) else []
+    if compared:
+        draw_checks(model.name, compared, folder / CHECKS)
+        drawn.append(folder / CHECKS)
+    return drawn, compared

@@ -98,12 +98,23 @@ def write_figure(path: str | Path, figure: "Figure", **options: Any) -> None:
     path = Path(path)
     if not path.suffix:
         path = path.with_name(f"{path.name}.png")
-    buffer = io.BytesIO()
     try:
-        figure.savefig(buffer, format=path.suffix[1:], **options)
+        content = drawn(figure, path.suffix[1:], **options)
     except ValueError as error:
         raise NotWrittenError(f"{path} cannot be drawn: {error}") from error
-    write(path, buffer.getvalue())
+    write(path, content)
+
+
+def drawn(figure: "Figure", kind: str, **options: Any) -> bytes:
+    """A picture as svg, png, pdf, …; an SVG is the same for the same figure, because it has no date and no random names."""
+    from matplotlib import rc_context
+
+    buffer = io.BytesIO()
+    if kind == "svg":
+        options["metadata"] = {"Date": None}
+    with rc_context({"svg.hashsalt": "zoo"}):
+        figure.savefig(buffer, format=kind, **options)
+    return buffer.getvalue()
 
 
 def _require_space(path: Path, size: int) -> None:

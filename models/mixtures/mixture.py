@@ -182,6 +182,7 @@ def model(
             }
             | shape.weights.naming.coords(list(labels))
             | emission.naming.coords(data),
+            levels={column: own for column, own in zip(cells.columns, cells.categories, strict=True) if own},
             density_of=explained(
                 emission.naming.density_of, cells, None if shape.exchangeable or unlabelled(data) else shape.block
             ),

@@ -69,6 +69,13 @@ def _profile(variance: Callable[[Sites], Array]) -> Callable[[Sites], tuple[Expe
     return profile
 
 
+def _profile_of_matrices(sites: Sites) -> tuple[Expected, ...]:
+    """As `_profile`, with the covariances of the columns, from precision matrices (K, D, D), or one (D, D) for all."""
+    mean = jnp.asarray(sites["mean"])
+    covariance = jnp.broadcast_to(jnp.linalg.inv(sites["precision"]), (*mean.shape, mean.shape[1]))
+    return tuple(Expected(mean[:, d], covariance[:, d, d], covariance[:, d]) for d in range(mean.shape[1]))
+
+
 _ENCODING = Encoding(
     encode=encode,
     translated=translated,
@@ -108,7 +115,7 @@ def _wishart_emission(tied: bool) -> Emission:
         ),
         discriminant=discriminant("tied" if tied else "full"),
         hidden=missing_cells,
-        profile=_profile(lambda sites: jnp.diagonal(jnp.linalg.inv(sites["precision"]), axis1=-2, axis2=-1)),
+        profile=_profile_of_matrices,
     )
 
 

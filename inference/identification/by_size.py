@@ -1,0 +1,47 @@
+"""Exchangeable components are numbered by their sizes, the largest first, so that runs and methods number them alike.
+
+The size of a component is the expected number of rows in it, or of steps, or of tokens. Components of nearly equal size may
+change places from run to run.
+"""
+
+import numpy as np
+
+from inference.engine.evaluate import Evaluation, places_of
+from inference.identification.relabel import Identification, permute
+from models.base import Model, Permutation, Pytree, Sites
+from models.rows.carried import carried
+
+
+def largest_first(model: Model, rows: Pytree, at: Evaluation) -> np.ndarray | None:
+    """(K,): the components by size, from the latents of an evaluation; None where they are not exchangeable, or not known."""
+    if model.algebra is None or at.latents is None or not isinstance(model.symmetry, Permutation):
+        return None
+    latents = np.asarray(at.latents, dtype=np.float64)
+    weight = carried(rows).weight
+    each = np.ones(len(latents)) if weight is None else np.asarray(weight, dtype=np.float64)
+    if model.abilities.held_out is not None:  # rows consist of units
+        each = each * np.asarray(model.abilities.held_out.number(rows))
+    places = places_of(model, rows)
+    of_row = places // (latents[..., 0].size // len(latents))
+    return np.argsort(-(each[of_row] @ latents.reshape(-1, latents.shape[-1])[places]), kind="stable")
+
+
+def evaluation_in(order: np.ndarray, at: Evaluation) -> Evaluation:
+    """What was evaluated, with the latents in another ``order`` (K,) of the components."""
+    assert at.latents is not None
+    return at._replace(latents=at.latents[..., order], share=None if at.share is None else at.share[:, order])
+
+
+def sites_in(order: np.ndarray, model: Model, sites: Sites) -> dict[str, np.ndarray]:
+    """Sites (S, …) in another ``order`` (K,) of the components."""
+    assert isinstance(model.symmetry, Permutation)
+    symmetry, dims = model.symmetry, model.naming.dims
+    return {
+        name: permute(np.asarray(value), np.tile(order, (len(value), 1)), symmetry, dims.get(name, ()))
+        for name, value in sites.items()
+    }
+
+
+def draws_in(order: np.ndarray, model: Model, identified: Identification) -> Identification:
+    """Relabelled draws in another ``order`` (K,) of the components."""
+    return identified._replace(sites=sites_in(order, model, identified.sites), moves=identified.moves[:, order])
