@@ -34,11 +34,11 @@ font-size:.85rem;line-height:1.35;cursor:default}}
 .tm-bars svg{{display:block;width:100%;height:.8rem}}
 .tm-bars .tm-back{{fill:{CORPUS}}}.tm-bars .tm-front{{fill:{CHOSEN}}}
 .tm-bars i{{font-style:normal;color:var(--soft);font-variant-numeric:tabular-nums;white-space:nowrap;font-size:.8rem}}
-.tm-grid{{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,19rem),1fr));gap:1rem}}
-.tm-grid>div{{min-width:0}}.tm-grid td,.tm-grid th{{padding:.1rem .3rem}}.tm-grid tbody th{{font-weight:400}}
+.tm-grid{{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,21rem),1fr));gap:1rem}}
+.tm-grid>div{{min-width:0}}.tm-grid td,.tm-grid th{{padding:.1rem .3rem}}.tm-grid tbody th{{font-weight:400;white-space:normal}}
 @media (max-width:48rem){{.tm{{grid-template-columns:minmax(0,1fr)}}.tm-words{{margin-top:1rem}}
 .tm-bars li{{grid-template-columns:7rem minmax(0,1fr) 6.4rem}}}}
-@media print{{.tm-words input,.tm-hint,.tm-ends{{display:none}}.tm-map,.tm-words{{break-inside:avoid}}
+@media print{{.tm-map circle{{transition:none}}.tm-words input,.tm-hint,.tm-ends{{display:none}}.tm-map,.tm-words{{break-inside:avoid}}
 .tm *{{print-color-adjust:exact;-webkit-print-color-adjust:exact}}}}
 @media (prefers-reduced-motion:reduce){{.tm-map circle{{transition:none}}}}
 """
