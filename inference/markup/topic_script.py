@@ -38,7 +38,8 @@ font-size:.85rem;line-height:1.35;cursor:default}}
 .tm-grid>div{{min-width:0}}.tm-grid td,.tm-grid th{{padding:.1rem .3rem}}.tm-grid tbody th{{font-weight:400;white-space:normal}}
 @media (max-width:48rem){{.tm{{grid-template-columns:minmax(0,1fr)}}.tm-words{{margin-top:1rem}}
 .tm-bars li{{grid-template-columns:7rem minmax(0,1fr) 6.4rem}}}}
-@media print{{.tm-map circle{{transition:none}}.tm-words input,.tm-hint,.tm-ends{{display:none}}.tm-map,.tm-words{{break-inside:avoid}}
+@media print{{.tm-map circle{{transition:none}}
+.tm-words input,.tm-hint,.tm-ends{{display:none}}.tm-map,.tm-words{{break-inside:avoid}}
 .tm *{{print-color-adjust:exact;-webkit-print-color-adjust:exact}}}}
 @media (prefers-reduced-motion:reduce){{.tm-map circle{{transition:none}}}}
 """
