@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 WIDE, HIGH = 8.3, 11.0  # inches: at most a page
 ROW, AROUND, ABOVE = 0.2, 0.62, 1.2  # inches of a row, around the rows of a panel, and for title and label of the figure
 NEAR, FAR = 3.0, 12.0  # sd: always within a panel; beyond FAR its scale is logarithmic from NEAR on
-STILL = 1e-9  # relative: functionals that vary less are constant
+STILL, ALIKE = 1e-12, 1e-6  # relative: draws that vary less are constant, and values that vary less are not worth a panel
 BAND = "#e4e4e0"
 
 
@@ -62,7 +62,7 @@ def forest(trees: Mapping[str, xr.DataTree], reference: str | None = None) -> Fo
     centre, low, high = (part.where(np.isfinite(part)) for part in parts)
     shared = centre.notna().sum(axis=1) >= min(2, len(trees))
     moving = (centre.max(axis=1) - centre.min(axis=1)).fillna(0) + (high - low).max(axis=1).fillna(0)
-    kept = shared & (moving > STILL * (centre.abs().max(axis=1) if reference is None else 1))
+    kept = shared & (moving > ALIKE * (centre.abs().max(axis=1) if reference is None else 1))
     return Forest(centre[kept], low[kept], high[kept], reference)
 
 
@@ -156,7 +156,7 @@ def _rows(axis: "Axes", found: Forest, entry: str) -> bool:
     if found.reference is None:
         axis.margins(x=0.08)
         axis.xaxis.set_major_locator(MaxNLocator(4))
-        axis.ticklabel_format(axis="x", useOffset=False)
+        axis.xaxis.get_offset_text().set_fontsize(8)
         return False
     least, most = min(-NEAR, float(ends.min())), max(NEAR, float(ends.max()))
     stretched = max(-least, most) > FAR
