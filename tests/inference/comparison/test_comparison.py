@@ -15,7 +15,7 @@ from inference.cli.comparing import print_comparison
 from inference.cli.execute import held_out_rows
 from inference.cli.main import compare_main
 from inference.results import load
-from models import MODELS, Data, Model, load_data
+from models import MODELS, Data, Model, ZooError, load_data
 from models.data import take
 from models.data.documents import documents
 
@@ -215,3 +215,5 @@ def test_log_joints_of_programs_with_other_constants_do_not_compare():
     trees = {str(scale): fit(spread_about_zero, (scale, X[:, 0]), "map", num_starts=1, max_iter=50) for scale in (1.0, 2.0)}
     assert not compare(trees).one_model
     assert compare({"one": trees["2.0"], "again": trees["2.0"]}).one_model
+    with pytest.raises(ZooError, match="point estimate without a posterior sd"):
+        compare({"one": trees["2.0"]}, reference="one")
