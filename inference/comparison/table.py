@@ -78,8 +78,8 @@ def compare(trees: Mapping[str, xr.DataTree], reference: str | None = None) -> C
     Elpd is estimated by PSIS-LOO from draws, with its standard error and the largest Pareto k-hat. Rows that
     `inference.refit_rows` refitted use their refits. Draws from an approximation get importance weights p / q; if these are not
     known there is no elpd. A single sequence only has an elpd over its steps, after `inference.stepwise`. ``notes`` says which
-    figures are missing or not valid, and why. Raises `ZooError` for results of different data, and for a ``reference`` that is unknown or a
-    point estimate.
+    figures are missing or not valid, and why. Raises `ZooError` for results of different data, and for
+    a ``reference`` that is unknown or a point estimate.
 
     >>> data = load_data("iris")
     >>> model = MODELS["gmm"](data, num_components=2)
