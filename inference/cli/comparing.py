@@ -20,8 +20,9 @@ from inference.cli.config import choices, compose, entry_options, expand
 from inference.cli.execute import all_rows, build_model, execute, prepare_jax
 from inference.cli.run_folder import amend, held
 from inference.comparison.criteria import BOUND, COLUMNS, SMALL, alarms, best_sizes, model_warnings, plot_criteria
-from inference.comparison.table import HELD_OUT, Comparison, compare, plot, plot_held_out
+from inference.comparison.table import HELD_OUT, Comparison, compare, plot_held_out
 from inference.diagnostics.occupancy import in_words, occupied
+from inference.plots.forest import plot_forest
 from inference.report.numbers import format_number
 from inference.report.remarks import holders
 from inference.results.tree import load
@@ -95,7 +96,7 @@ def _write(trees: Mapping[str, xr.DataTree], comparison: Comparison, target: Pat
     write_table(target / "distances.csv", comparison.distances, index_label="functional")
     names = ["comparison.csv", "distances.csv"]
     if comparison.reference is not None or comparison.one_model:
-        names += ["comparison.png"] if plot(trees, target / "comparison.png", comparison.reference) else []
+        names += ["comparison.png"] if plot_forest(trees, target / "comparison.png", comparison.reference) else []
     elif comparison.table["log loss"].notna().any():
         plot_held_out(comparison.table, target / "comparison.png")
         names.append("comparison.png")

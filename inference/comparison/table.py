@@ -78,7 +78,8 @@ def compare(trees: Mapping[str, xr.DataTree], reference: str | None = None) -> C
     Elpd is estimated by PSIS-LOO from draws, with its standard error and the largest Pareto k-hat. Rows that
     `inference.refit_rows` refitted use their refits. Draws from an approximation get importance weights p / q; if these are not
     known there is no elpd. A single sequence only has an elpd over its steps, after `inference.stepwise`. ``notes`` says which
-    figures are missing or not valid, and why. Raises `ZooError` for results of different data, or an unknown ``reference``.
+    figures are missing or not valid, and why. Raises `ZooError` for results of different data, and for
+    a ``reference`` that is unknown or a point estimate.
 
     >>> data = load_data("iris")
     >>> model = MODELS["gmm"](data, num_components=2)
@@ -95,6 +96,8 @@ def compare(trees: Mapping[str, xr.DataTree], reference: str | None = None) -> C
     if reference is not None and reference not in trees:
         raise ZooError(f"reference={reference!r} is not one of {', '.join(trees)}")
     summaries = {name: summarise(tree, "functionals") for name, tree in trees.items()}
+    if reference is not None and "sd" not in summaries[reference]:
+        raise ZooError(f"reference={reference!r} is a point estimate without a posterior sd: choose a result with draws")
     kinds = {(tree.attrs["model"], tree.attrs["num_parameters"]) for tree in trees.values()}
     one_model = len(kinds) == 1 and same_explained(trees) and _same_prior(list(trees.values()))
     chosen = reference or (_default_reference(trees, summaries) if one_model else None)
@@ -252,42 +255,6 @@ def _distances(summaries: Mapping[str, pd.DataFrame], reference: str | None) -> 
     return pd.DataFrame({name: (centre - base["mean"]) / spread for name, centre in centres.items()}).dropna(how="all")
 
 
-def plot(trees: Mapping[str, xr.DataTree], path: Path, reference: str | None = None) -> bool:
-    """Write ArviZ's forest plot of the functionals of all results to ``path``; returns False, without a file, if none varies.
-
-    Functionals have different scales, so each is shown as its distance from the reference's mean in the reference's sd (without
-    a reference, from the mean of the points in their sd), for the entries that all results have. A point estimate is a dot
-    without an interval.
-    """
-    import arviz_plots
-    import matplotlib.pyplot as plt
-
-    chosen = reference or compare(trees).reference
-    shortest = min((_size(tree) for tree in trees.values() if _size(tree) > 1), default=2)
-    # Results that differ in size only share some entries of a functional: plot those.
-    shared = xr.align(*(_draws(tree, shortest) for tree in trees.values()), join="inner", exclude=("chain", "draw"))
-    draws = dict(zip(trees, shared, strict=True))
-    base = [draws[chosen]] if chosen else list(draws.values())
-    merged = xr.concat(base, dim="chain", join="override", coords="minimal", compat="override")
-    centre, spread = merged.mean(("chain", "draw")), merged.std(("chain", "draw"))
-    varying = [str(name) for name in merged.data_vars if bool((spread[name] > 1e-9 * abs(centre[name])).any())]
-    if not varying:  # such as for a single point
-        return False
-    standard = {
-        name: xr.DataTree.from_dict({"/functionals": ((values - centre) / spread.where(spread > 0))[varying].fillna(0)})
-        for name, values in draws.items()
-    }
-    # ArviZ gives every model a colour and a height of its own; one picture for all.
-    forest = arviz_plots.plot_forest(standard, group="functionals", combined=True, backend="matplotlib")
-    forest.add_legend("model")
-    figure = forest.viz["figure"].item()
-    of = f"from {chosen}, in its posterior sd" if chosen else "from the mean of the points, in their sd"
-    figure.suptitle(f"functionals: distance {of}", fontsize=11, y=0.9)
-    write_figure(path, figure, dpi=110, bbox_inches="tight")
-    plt.close(figure)
-    return True
-
-
 def plot_held_out(table: pd.DataFrame, path: Path) -> None:
     """Plot every result's log loss on held-out rows, its distance from the best, and accuracy; written to ``path``.
 
@@ -310,21 +277,3 @@ def plot_held_out(table: pd.DataFrame, path: Path) -> None:
         axis.spines[["top", "right"]].set_visible(False)
         axis.margins(y=0.2)
     write_figure(path, figure, dpi=110)
-
-
-def _size(tree: xr.DataTree) -> int:
-    """Draws over all chains; 1 for a point."""
-    values = tree["functionals"].to_dataset()
-    return int(values.sizes["chain"] * values.sizes["draw"]) if "draw" in values.dims else 1
-
-
-def _draws(tree: xr.DataTree, size: int) -> xr.Dataset:
-    """``size`` evenly spread draws of the functionals as one chain; a point is repeated."""
-    values = tree["functionals"].to_dataset()
-    if "draw" not in values.dims:
-        values = values.expand_dims(sample=size)
-    else:
-        values = values.stack(sample=("chain", "draw"), create_index=False)
-        values = values.isel(sample=np.linspace(0, values.sizes["sample"] - 1, size).astype(int))
-    values = values.drop_vars(["chain", "draw", "sample"], errors="ignore").rename(sample="draw").expand_dims(chain=1)
-    return values.assign_coords(chain=[0], draw=np.arange(size)).transpose("chain", "draw", ...)

@@ -10,6 +10,7 @@ import xarray as xr
 from inference.plots.components import INTERVAL, warned
 from inference.runtime.files import write_figure
 from inference.topics.access import Topics, by_share, most_probable, topics_of
+from inference.topics.relevance import jensen_shannon, scaled
 from inference.topics.stability import disagreement
 from models.base import Model, Sites, ZooError
 from models.data.arguments import require_whole
@@ -138,38 +139,6 @@ def _pixels(axis: "Axes", grid: Grid, probs: np.ndarray, largest: float) -> None
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Distances
-
-
-def jensen_shannon(probs: np.ndarray) -> np.ndarray:
-    """The root of the Jensen-Shannon divergence, base 2, of every two rows (K, V): (K, K), a metric from 0 to 1."""
-    entropy = -_x_log_x(probs).sum(1)
-    between = np.stack([-_x_log_x((row + probs) / 2).sum(1) for row in probs])
-    return np.sqrt(np.maximum(between - (entropy[:, None] + entropy) / 2, 0.0) / np.log(2))
-
-
-def _x_log_x(values: np.ndarray) -> np.ndarray:
-    return values * np.log(np.where(values > 0, values, 1.0))
-
-
-class Scaled(NamedTuple):
-    """Points in the place of distances."""
-
-    points: np.ndarray  # (K, 2)
-    kept: float  # Σ of the squared distances of the points over that of the given ones: at most 1
-
-
-def scaled(distance: np.ndarray) -> Scaled:
-    """Classical multidimensional scaling (Torgerson 1952) of (K, K) distances to the plane, each axis with a fixed sign."""
-    size = len(distance)
-    centre = np.eye(size) - 1 / size
-    inner = -0.5 * centre @ distance**2 @ centre
-    value, vector = np.linalg.eigh(inner)
-    value, vector = value[::-1][:2], vector[:, ::-1][:, :2]
-    points = vector * np.sqrt(np.maximum(value, 0.0))
-    points *= np.where(points[np.abs(points).argmax(0), np.arange(points.shape[1])] < 0, -1.0, 1.0)
-    points = np.column_stack([points, np.zeros((size, 2 - points.shape[1]))])
-    total = np.trace(inner)
-    return Scaled(points, float((points**2).sum() / total) if total > 0 else 1.0)
 
 
 def plot_topic_map(model: Model, source: xr.DataTree | Sites, path: str | Path | None = None) -> "Figure":

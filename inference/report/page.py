@@ -28,6 +28,7 @@ from inference.markup.tags import (
     preformatted,
     table,
 )
+from inference.markup.topic_panel import topic_panel
 from inference.predictions.clustering import SURE
 from inference.report.columns import lines
 from inference.report.groups import ASSIGNMENTS, CROSS_TABLE, assignments, cross_table, groups_of
@@ -37,6 +38,7 @@ from inference.report.remarks import uncertain
 from inference.results.table import data_of
 from inference.results.tree import table_of
 from inference.runtime.files import drawn, write, write_table
+from inference.topics.relevance import topic_map
 from inference.topics.summary import TITLE, topic_table
 from models.rows.encoded import spread
 
@@ -103,13 +105,14 @@ def write_report(
     top = paragraph(reading.verdict, f"verdict {'doubt' if reading.diagnosis.problems else 'sound'}")
     top += bullets(reading.diagnosis.problems, "problems")
     own, functionals = in_print(reading.own), in_print(reading.diagnosis.functionals)
-    crossed, topics = reading.crossed, topic_table(tree)
+    crossed, topics, panel = reading.crossed, topic_table(tree), topic_panel(topic_map(tree))
     checks = [file for file in pictures if file.stem == "checks"]
     by_label = "" if crossed is None else f"Rows by {crossed.index.name} and label"
     sections = [
         Section(f"Groups of {tree.attrs['row']}s", _groups(tree, reading)),
         Section(by_label, _plain(crossed, "rows by group and label")),
         Section(TITLE.capitalize(), _plain(topics, TITLE)),
+        Section("Map of the topics", panel.body),
         Section("Pictures", "".join(_picture(file, reading.title) for file in pictures if file not in checks)),
         Section("Does the model fit?", _criticism(compared, checks, reading.title)),
         Section(*_uncertain(tree)),
@@ -120,7 +123,7 @@ def write_report(
     ]
     said = re.sub(r"<[^>]*>", " ", " ".join([top, *(section.title + section.body for section in sections)]))
     glossary = Section("Glossary", folded("What the words mean", definitions(used(said))))
-    style, script = f"<style>{STYLE}</style>", f"<script>{SCRIPT}</script>"
+    style, script = f"<style>{STYLE}{panel.style}</style>", f"<script>{SCRIPT}</script>{panel.script}"
     text = page(reading.title, style, top, [*sections, glossary], script)
     write(path, text.encode())
 

@@ -1,4 +1,4 @@
-"""Results of topic models: words, documents, stability, coherence, posterior checks.
+"""Results of topic models: words, documents, stability, coherence, relevance, posterior checks.
 
 Imports `inference.predictions` and what is below it.
 """

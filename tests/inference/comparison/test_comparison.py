@@ -2,7 +2,6 @@
 
 from functools import cache
 
-import naive
 import numpy as np
 import numpyro
 import pandas as pd
@@ -15,9 +14,8 @@ from inference import compare, fit, predict
 from inference.cli.comparing import print_comparison
 from inference.cli.execute import held_out_rows
 from inference.cli.main import compare_main
-from inference.comparison.table import plot
 from inference.results import load
-from models import MODELS, Data, Model, load_data
+from models import MODELS, Data, Model, ZooError, load_data
 from models.data import take
 from models.data.documents import documents
 
@@ -217,14 +215,5 @@ def test_log_joints_of_programs_with_other_constants_do_not_compare():
     trees = {str(scale): fit(spread_about_zero, (scale, X[:, 0]), "map", num_starts=1, max_iter=50) for scale in (1.0, 2.0)}
     assert not compare(trees).one_model
     assert compare({"one": trees["2.0"], "again": trees["2.0"]}).one_model
-
-
-def test_a_single_point_has_no_picture(tmp_path):
-    """Nothing varies among the functionals of one optimum, so that there is nothing to draw; with a second there is."""
-    data = naive.table(naive.two_groups(12))
-    model = naive.build(data, "diag")
-    trees = {str(most): fit(model, data, method="em", max_iter=most, tol=0, num_starts=1) for most in (1, 3)}
-    assert not plot({"1": trees["1"]}, tmp_path / "one.png")
-    assert not (tmp_path / "one.png").exists()
-    assert plot(trees, tmp_path / "two.png")
-    assert (tmp_path / "two.png").exists()
+    with pytest.raises(ZooError, match="point estimate without a posterior sd"):
+        compare({"one": trees["2.0"]}, reference="one")

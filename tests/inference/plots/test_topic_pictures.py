@@ -12,12 +12,13 @@ from rich.console import Console
 from inference import fit, plot_topic_map, plot_topics, top_words
 from inference.cli.main import run_main
 from inference.identification.relabel import OVERLAP
-from inference.plots.topics import MOST_TOPICS, grid_of, jensen_shannon
+from inference.plots.topics import MOST_TOPICS, grid_of
 from inference.report.page import write_report
 from inference.report.reading import read
 from inference.report.terminal import print_result
 from inference.results.tree import values
 from inference.topics.access import topics_of
+from inference.topics.relevance import jensen_shannon
 from inference.topics.stability import agreement_of_chains
 from inference.topics.summary import sites_of_topics, topic_lines, topic_table
 from models import MODELS, ZooError, load_data

@@ -17,6 +17,8 @@ from inference.markup.glossary import WORDS, used
 from inference.report.page import write_report
 from inference.report.reading import Reading
 from inference.report.traits import Group
+from inference.results.table import observed_data
+from models.data.documents import documents
 
 PROBS = np.array([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]])
 LONG = "a column with a name as long as a sentence, & <marks> 'quoted' as a survey has it (mm)"
@@ -53,8 +55,29 @@ def made(draws: bool):
     return tree, Reading(title, "a verdict & more", diagnosis, said, None, parameters, parameters, ["a remark <i>"])
 
 
+HOSTILE = ["</script><b>", "<!--", "'\"&amp;", "\u2028", " ", "wor" * 30]
+
+
+def made_of_topics():
+    """(a result of three topics, what is said of it), by hand; among the words are some that look like markup."""
+    rng = np.random.default_rng(0)
+    words = [*HOSTILE, *(f"w{v}" for v in range(60))]
+    data = documents([[words[v] for v in [*range(len(words)), *rng.integers(0, len(words), 200)]] for _ in range(4)])
+    sites = {
+        "word_probs": (("topic", "word"), rng.dirichlet(np.full(len(words), 0.3), 3)),
+        "topic_probs": (("document", "topic"), rng.dirichlet(np.ones(3), 4)),
+    }
+    tree, reading = made(False)
+    coords = {"topic": ["<b>", "sea & sun", "2"], "word": list(data.columns)}
+    groups = {"point_estimate": xr.Dataset(sites, coords=coords), "observed_data": observed_data(data)}
+    found = xr.DataTree.from_dict(groups | {"optimization": tree["optimization"].to_dataset()})
+    found.attrs = tree.attrs | {"row": "document"}
+    empty = reading.own.iloc[:0]
+    return found, reading._replace(groups=[], parameters=empty, own=empty)
+
+
 def written(tmp_path, draws):
-    tree, reading = made(draws)
+    tree, reading = made_of_topics() if draws == "topics" else made(draws)
     picture = tmp_path / "profile.png"
     picture.write_bytes(PIXEL)
     write_report(tree, reading, tmp_path / "report.html", "model: {name: '<gmm>'}", [picture])
@@ -64,7 +87,7 @@ def written(tmp_path, draws):
 class Elements(HTMLParser):
     """Every element with its attributes, and the text of the page; raises where elements are not closed in order."""
 
-    VOID = ("meta", "img", "br")
+    VOID = ("meta", "img", "br", "input")
 
     def __init__(self, text):
         super().__init__()
@@ -86,12 +109,12 @@ class Elements(HTMLParser):
             self.text.append(data)
 
 
-@pytest.mark.parametrize("draws", [True, False])
+@pytest.mark.parametrize("draws", [True, False, "topics"])
 def test_the_page_is_sound(tmp_path, draws):
     page = Elements(written(tmp_path, draws))
     tags = [tag for tag, _ in page.found]
     images = [attrs for tag, attrs in page.found if tag == "img"]
-    assert len(images) == (2 if draws else 1)  # the traces of the chains are drawn by the page
+    assert len(images) == (2 if draws is True else 1)  # the traces of the chains are drawn by the page
     assert all(len(attrs["alt"]) > 10 and attrs["src"].startswith("data:image/png;base64,") for attrs in images)
     for _, attrs in page.found:  # nothing from elsewhere
         assert attrs.get("href", "#").startswith("#")
@@ -137,7 +160,7 @@ def test_the_glossary_has_the_words_of_the_page():
 
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
-@pytest.mark.parametrize("draws", [True, False])
+@pytest.mark.parametrize("draws", [True, False, "topics"])
 def test_a_narrow_browser_shows_it_whole(tmp_path, draws):
     """400 pixels wide: nothing sticks out, no picture is missing, scripts run, and the console stays empty."""
     page = written(tmp_path, draws)
@@ -147,6 +170,24 @@ def test_a_narrow_browser_shows_it_whole(tmp_path, draws):
       found.width = inside.documentElement.scrollWidth;
       found.missing = [...inside.images].filter(image => !image.naturalWidth).length;
       found.buttons = inside.querySelectorAll('button').length;
+      const of = name => [...inside.querySelectorAll(name)], words = () => of('.tm-bars b').map(word => word.title).join();
+      const areas = () => of('.tm-topic circle').map(circle => circle.getAttribute('r')).join(), slider = of('#tm-weight')[0];
+      if (slider) {
+        found.listed = of('.tm-bars li').length;
+        const seen = [words()], sizes = [areas()];
+        slider.value = 0;
+        slider.dispatchEvent(new Event('input'));
+        seen.push(words());
+        of('.tm-topic')[2].focus();
+        seen.push(words());
+        of('.tm-topic')[2].dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter'}));
+        of('.tm-bars li')[0].focus();
+        sizes.push(areas());
+        found.kept = words() === seen[2];
+        of('.tm-bars li')[0].blur();
+        found.back = areas() === sizes[0];
+        found.changes = new Set(seen).size + new Set(sizes).size;
+      }
       document.title = Object.entries(found).map(pair => pair.join('=')).join(' ');
     }</script>"""
     frame = f'<!doctype html><title></title><iframe width=400 height=900 style="border:0" srcdoc="{srcdoc}"></iframe>{probe}'
@@ -159,5 +200,7 @@ def test_a_narrow_browser_shows_it_whole(tmp_path, draws):
     found = dict(pair.split("=") for pair in re.search(r"<title>(.*?)</title>", done.stdout)[1].split())
     assert int(found["width"]) <= 400
     assert int(found["missing"]) == 0
-    assert int(found["buttons"]) >= 2  # one on every card
+    assert int(found["buttons"]) >= 2  # one on every card, and in the headings of tables
+    if draws == "topics":  # λ and the topic change the words, and a word the areas of the circles
+        assert (found["listed"], found["changes"], found["kept"], found["back"]) == ("30", "5", "true", "true")
     assert "CONSOLE" not in done.stderr

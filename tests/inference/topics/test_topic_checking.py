@@ -24,9 +24,9 @@ from two_stage import assert_standard_normal, of_frequencies
 from inference import (
     topic_check,
 )
-from inference.plots.topics import jensen_shannon, scaled
 from inference.topics.access import Drawn, topic_sampler, topics_of
 from inference.topics.posterior_check import information, replicated
+from inference.topics.relevance import jensen_shannon, scaled
 from models import MODELS
 from models.data.documents import documents
 
