@@ -73,7 +73,7 @@ def minimise(
     """
     first, unravel = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], starts))
     call = partial(_value_and_grad, objective, static, unravel, arrays)
-    curve = partial(_curvature, objective, static, unravel, arrays)
+    curve = partial(curvature, objective, static, unravel, arrays)
     reporter.phase("compiling", None)
     clock = time.perf_counter()
     jax.block_until_ready((call(first), curve(first)))
@@ -145,7 +145,7 @@ def _visitor(reporter: Reporter, stop: Event, trace: list[float], level: float) 
 
 
 @partial(jax.jit, static_argnames=("objective", "static", "unravel"))
-def _curvature(objective: Objective, static: Hashable, unravel: Any, arrays: Pytree, flat: Array) -> Array:
+def curvature(objective: Objective, static: Hashable, unravel: Any, arrays: Pytree, flat: Array) -> Array:
     """The diagonal of the Hessian, one product with a unit vector at a time."""
     gradient = jax.grad(lambda flat: objective(static, arrays, unravel(flat)))
 

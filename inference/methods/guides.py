@@ -1,0 +1,153 @@
+"""Gaussian guides of `inference.methods.advi`: NumPyro's autoguides, SVI and Adam, on one vector of unconstrained parameters.
+
+A guide approximates the density of u (d,), where z = shift + scale ⊙ u are the parameters on ℝᵈ. A first fit chooses shift and
+scale, so that neither the step length of Adam nor the place where a guide begins depends on the units of the data.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from numpyro import distributions as dist
+from numpyro import factor, handlers, infer, optim, sample
+from numpyro.infer.util import log_density
+
+from inference.engine.program import potential
+from inference.engine.sweep import block_map
+from inference.runtime.programs import kept
+from models.base import Pytree
+
+GUIDES = ("full_rank", "low_rank", "mean_field")
+RATE, DECAY, NUM_RATES = 0.1, 0.3, 4  # of Adam: 0.1, 0.03, 0.009, 0.0027, in units of the first fit's standard deviations
+LONGEST = 10**8  # steps of Adam's clock for each rate
+PARTICLES = 8  # draws of q behind every gradient
+TOGETHER = 64  # draws whose densities are computed at a time
+
+
+class Guide(NamedTuple):
+    """Which Gaussian: one of `GUIDES` on ℝᵈ, with d = ``size``."""
+
+    name: str
+    size: int
+    rank: int  # of low_rank; 0 for the others
+    dtype: str
+
+
+class Program(NamedTuple):
+    """The static half of a run: a program, the unconstrained shapes of its sites by name, and the guide."""
+
+    spec: Callable[..., Any]
+    shapes: tuple[tuple[str, tuple[int, ...]], ...]
+    guide: Guide
+
+
+class Fitter(NamedTuple):
+    """NumPyro's SVI of a guide, and the tree that the state of SVI is."""
+
+    svi: infer.SVI
+    auto: Any  # the autoguide
+    structure: Any
+
+
+class PathwiseELBO(infer.Trace_ELBO):  # type: ignore[misc]  # NumPyro has no types
+    """`Trace_ELBO` whose gradient goes through the draws alone (Roeder, Wu and Duvenaud 2017).
+
+    The parameters inside log q have a gradient of mean 0, which is left out. The gradient of an exact q is then 0 in every
+    draw, so that nothing shakes it off.
+    """
+
+    def loss(self, rng_key: Array, param_map: Any, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Array:
+        """−ELBO, from ``num_particles`` draws."""
+
+        def one(key: Array) -> Array:
+            seeded = handlers.seed(handlers.substitute(guide, param_map), key)
+            trace = handlers.trace(seeded).get_trace(*args, **kwargs)
+            drawn = {name: site["value"] for name, site in trace.items() if site["type"] == "sample"}
+            log_q = log_density(guide, args, kwargs, lax.stop_gradient(param_map) | drawn)[0]
+            return log_q - log_density(model, args, kwargs, drawn)[0]
+
+        return jax.vmap(one)(jax.random.split(rng_key, self.num_particles)).mean()
+
+
+def target(size: int, energy: Callable[[Array], Array] | None = None) -> None:
+    """A program with one site, z (d,), of log density −``energy``(z); without ``energy``, it only has the site."""
+    z = sample("z", dist.ImproperUniform(dist.constraints.real_vector, (), (size,)))
+    if energy is not None:
+        factor("log_density", -energy(z))
+
+
+def rate(count: Array) -> Array:
+    """Adam's step length at a count of its clock: a step falls to the next rate when the clock is put forward."""
+    return RATE * DECAY ** (count // LONGEST)
+
+
+@cache
+def fitter(guide: Guide) -> Fitter:
+    """SVI with a guide; one object for equal guides. Called outside jitted code first, as it sets up NumPyro's guide."""
+    options: dict[str, Any] = {
+        "init_loc_fn": infer.init_to_value(values={"z": jnp.zeros(guide.size, guide.dtype)}),
+        "init_scale": 1.0,
+    }
+    auto = {
+        "full_rank": lambda: infer.autoguide.AutoMultivariateNormal(target, **options),
+        "low_rank": lambda: infer.autoguide.AutoLowRankMultivariateNormal(target, rank=guide.rank, **options),
+        "mean_field": lambda: infer.autoguide.AutoNormal(target, **options),
+    }[guide.name]()
+    svi = infer.SVI(target, auto, optim.Adam(rate), PathwiseELBO(PARTICLES))
+    return Fitter(svi, auto, jax.tree.structure(svi.init(jax.random.PRNGKey(0), guide.size)))
+
+
+@kept(static_argnames=("guide",))
+def begun(guide: Guide, keys: Array) -> list[Array]:
+    """The leaves of SVI's state at a standard normal, for every key.
+
+    The factor of a low rank starts small and random: at 0 its gradient is 0 on average.
+    """
+    svi = fitter(guide).svi
+
+    def one(key: Array) -> list[Array]:
+        small = {"auto_cov_factor": 0.1 * jax.random.normal(key, (guide.size, guide.rank), guide.dtype)}
+        return jax.tree.leaves(svi.init(key, guide.size, init_params=small if guide.name == "low_rank" else None))
+
+    return jax.vmap(one)(keys)
+
+
+def density_of(guide: Guide, params: Any) -> Any:
+    """Q(u) as a NumPyro distribution, from the parameters of its guide."""
+    if guide.name == "mean_field":  # NumPyro names these parameters by site, and has no `get_posterior` for them
+        return dist.Normal(params["z_auto_loc"], params["z_auto_scale"]).to_event(1)
+    return fitter(guide).auto.get_posterior(params)
+
+
+def unravel(shapes: tuple[tuple[str, tuple[int, ...]], ...], flat: Array) -> dict[str, Array]:
+    """A vector (d,) as sites of these shapes.
+
+    >>> {name: leaf.shape for name, leaf in unravel((("a", ()), ("b", (2, 1))), jnp.arange(3.0)).items()}
+    {'a': (), 'b': (2, 1)}
+    """
+    ends = np.cumsum([int(np.prod(shape, dtype=int)) for _, shape in shapes])
+    parts = jnp.split(flat, ends[:-1])
+    return {name: part.reshape(shape) for (name, shape), part in zip(shapes, parts, strict=True)}
+
+
+def energy_at(program: tuple[Any, ...], arrays: tuple[Pytree, Pytree], flat: Array) -> Array:
+    """−log p(x, z) at a vector (d,) on ℝᵈ; ``program`` begins with the spec and the shapes."""
+    spec, shapes = program[:2]
+    return potential(spec, *arrays, unravel(shapes, flat))
+
+
+@kept(static_argnames=("program", "number"))
+def drawn(program: Program, number: int, key: Array, params: Any, shift: Array, scale: Array) -> Array:
+    """Draws (number, d) of z from a guide."""
+    return shift + scale * density_of(program.guide, params).sample(key, (number,))
+
+
+@kept(static_argnames=("program",))
+def log_ratios(program: Program, arrays: tuple[Pytree, Pytree], params: Any, shift: Array, scale: Array, flat: Array) -> Array:
+    """Log p(x, z) − log q(z), (S,), at points (S, d) on ℝᵈ."""
+    log_q = density_of(program.guide, params).log_prob((flat - shift) / scale) - jnp.log(scale).sum()
+    return -block_map(jax.vmap(lambda flat: energy_at(program, arrays, flat)), flat, TOGETHER) - log_q
