@@ -7,8 +7,8 @@ NumPyro's autoguides, SVI and Adam do the work.
 
 q covers one mode and one labelling, its tails are Gaussian, and the maximum of the ELBO favours a q that is too narrow. Pareto
 k-hat of the weights p / q of its draws says whether q is good enough: above 0.7 it is not. The ELBO is below the log evidence,
-and like that of ``cavi`` it leaves out log K! for K exchangeable components. Where factors may be rotated, q keeps to some of the
-rotations, and no k-hat is given.
+and like that of ``cavi`` it leaves out log K! for K exchangeable components. Where factors may be rotated, q keeps to some of
+the rotations, and no k-hat is given.
 
 Each start has two fits. The first is of a mean field to a few draws that stay the same, by a quasi-Newton method (Giordano,
 Ingram and Broderick 2024). It finds the place and the scale of the posterior, and in these units Adam starts. Adam's rate falls
@@ -27,7 +27,7 @@ from inference.engine.driver import Run, drive
 from inference.engine.fixed_point import require_proper
 from inference.engine.initialise import num_starts, start_sites
 from inference.engine.program import constrain_draws, constrain_starts, transforms, unconstrain_chains
-from inference.engine.quasi_newton import curvature, minimise
+from inference.engine.quasi_newton import minimise
 from inference.engine.task import Draws, Kind, Points, Task, timing
 from inference.methods.guides import (
     GUIDES,
@@ -36,6 +36,7 @@ from inference.methods.guides import (
     Guide,
     Program,
     begun,
+    bends,
     drawn,
     energy_at,
     fitter,
@@ -93,10 +94,10 @@ class Record(NamedTuple):
 
 def smoothed(static: tuple[Any, ...], arrays: tuple[Any, ...], point: dict[str, Array]) -> Array:
     """−ELBO of a mean field at fixed standard normal numbers (M, d), up to a constant: what the first fit minimises."""
-    *rest, noise = arrays
-    points = point["loc"] + jnp.exp(point["log_scale"]) * noise
+    *rest, noise, start, scale = arrays
+    points = start + scale * (point["away"] + jnp.exp(point["growth"]) * noise)
     energies = jax.vmap(lambda flat: energy_at(static, tuple(rest), flat))(points)
-    return energies.mean() - point["log_scale"].sum()
+    return energies.mean() - point["growth"].sum()
 
 
 def step(program: Program, arrays: tuple[Any, ...], key: Array, state: Climb) -> tuple[Climb, Record, Array]:
@@ -162,8 +163,8 @@ def run(task: Task, options: Options) -> Draws:
     bounds = np.array([_bound(program, arrays, key, end) for key, end in zip(keys[1:], ends, strict=True)])
     if not np.isfinite(bounds).any():
         raise ZooError(
-            "advi: the evidence lower bound is finite at no start, because q reaches parameters at which the data are impossible "
-            "or the density overflows; check the program and the scale of the data, or use method=nuts"
+            "advi: the evidence lower bound is finite at no start, because q reaches parameters at which the data are "
+            "impossible or the density overflows; check the program and the scale of the data, or use method=nuts"
         )
     best = int(np.where(np.isfinite(bounds), bounds, -np.inf).argmax())
     size = (options.num_chains, options.num_samples)
@@ -213,23 +214,26 @@ def checked_guide(options: Options, starts: Array) -> Guide:
 
 
 def prepared(task: Task, program: Program, starts: Array) -> tuple[Array, Array, float]:
-    """(means (start, d), standard deviations (start, d), seconds to compile) of the first fit, a mean field to fixed draws."""
-    arrays = (task.hyper, task.condensed)
-    half = jax.random.normal(jax.random.fold_in(task.key, 1), (PAIRS, starts.shape[1]), starts.dtype)
+    """(means (start, d), standard deviations (start, d), seconds to compile) of the first fit, a mean field to fixed draws.
+
+    It works in units of the curvature at the start.
+    """
+    arrays, static = (task.hyper, task.condensed), program[:2]
+    key = jax.random.fold_in(task.key, 1)
+    half = jax.random.normal(key, (PAIRS, starts.shape[1]), starts.dtype)
     noise = jnp.concatenate([half, -half]) / jnp.sqrt((half**2).mean(0))  # variances of 1, as those of q
-    static = program[:2]
-    curve = [curvature(energy_at, static, _as_it_is, arrays, flat) for flat in starts]
-    bent = jnp.abs(jnp.stack(curve))
-    log_scale = -0.5 * jnp.log(jnp.where(jnp.isfinite(bent) & (bent > 0), bent, 1.0))
-    begin = {"loc": starts, "log_scale": log_scale}
-    found = minimise(smoothed, static, (*arrays, noise), begin, PREPARED, ENOUGH, task.reporter)
-    if found.interrupted:
-        raise KeyboardInterrupt("interrupted before the first fit was finished")
-    return found.points["loc"], jnp.exp(found.points["log_scale"]), found.compile_seconds
-
-
-def _as_it_is(flat: Array) -> Array:
-    return flat
+    zero, shifts, scales, seconds = jnp.zeros_like(starts[0]), [], [], 0.0
+    for start in starts:
+        bent = jnp.abs(bends(static, arrays, key, start))
+        scale = jnp.where(jnp.isfinite(bent) & (bent > 0), bent, 1.0) ** -0.5
+        given, begin = (*arrays, noise, start, scale), {"away": zero[None], "growth": zero[None]}
+        found = minimise(smoothed, static, given, begin, PREPARED, ENOUGH, task.reporter, by_curvature=False)
+        if found.interrupted:
+            raise KeyboardInterrupt("interrupted before the first fit was finished")
+        shifts.append(start + scale * found.points["away"][0])
+        scales.append(scale * jnp.exp(found.points["growth"][0]))
+        seconds += found.compile_seconds
+    return jnp.stack(shifts), jnp.stack(scales), seconds
 
 
 def initial(task: Task, program: Program, shift: Array, scale: Array) -> Climb:

@@ -5,7 +5,7 @@ scale, so that neither the step length of Adam nor the place where a guide begin
 """
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -22,9 +22,10 @@ from inference.runtime.programs import kept
 from models.base import Pytree
 
 GUIDES = ("full_rank", "low_rank", "mean_field")
-RATE, DECAY, NUM_RATES = 0.1, 0.3, 4  # of Adam: 0.1, 0.03, 0.009, 0.0027, in units of the first fit's standard deviations
+RATE, DECAY, NUM_RATES = 0.1, 0.3, 4  # of Adam, in units of the first fit's standard deviations
 LONGEST = 10**8  # steps of Adam's clock for each rate
 PARTICLES = 8  # draws of q behind every gradient
+PROBES = 256  # products with the Hessian
 TOGETHER = 64  # draws whose densities are computed at a time
 
 
@@ -80,9 +81,14 @@ def target(size: int, energy: Callable[[Array], Array] | None = None) -> None:
         factor("log_density", -energy(z))
 
 
-def rate(count: Array) -> Array:
-    """Adam's step length at a count of its clock: a step falls to the next rate when the clock is put forward."""
-    return RATE * DECAY ** (count // LONGEST)
+def rate(guide: Guide, count: Array) -> Array:
+    """Adam's step length at a count of its clock, which is put forward where the rate is to fall.
+
+    A parameter of q moves by about this much in a step. One number of z depends on up to d entries of a covariance, which
+    together may move it no further.
+    """
+    entries = {"full_rank": guide.size, "low_rank": guide.rank, "mean_field": 0}[guide.name]
+    return RATE / np.sqrt(1 + entries) * DECAY ** (count // LONGEST)
 
 
 @cache
@@ -97,7 +103,7 @@ def fitter(guide: Guide) -> Fitter:
         "low_rank": lambda: infer.autoguide.AutoLowRankMultivariateNormal(target, rank=guide.rank, **options),
         "mean_field": lambda: infer.autoguide.AutoNormal(target, **options),
     }[guide.name]()
-    svi = infer.SVI(target, auto, optim.Adam(rate), PathwiseELBO(PARTICLES))
+    svi = infer.SVI(target, auto, optim.Adam(partial(rate, guide)), PathwiseELBO(PARTICLES))
     return Fitter(svi, auto, jax.tree.structure(svi.init(jax.random.PRNGKey(0), guide.size)))
 
 
@@ -138,6 +144,20 @@ def energy_at(program: tuple[Any, ...], arrays: tuple[Pytree, Pytree], flat: Arr
     """−log p(x, z) at a vector (d,) on ℝᵈ; ``program`` begins with the spec and the shapes."""
     spec, shapes = program[:2]
     return potential(spec, *arrays, unravel(shapes, flat))
+
+
+@partial(jax.jit, static_argnames=("static",))
+def bends(static: tuple[Any, ...], arrays: tuple[Pytree, Pytree], key: Array, flat: Array) -> Array:
+    """The diagonal of the Hessian (d,) of −log p(x, z) at a vector; of many parameters, an estimate.
+
+    The estimate is the mean of v ⊙ Hv over random signs v (Hutchinson 1990).
+    """
+    size = len(flat)
+    gradient = jax.grad(lambda flat: energy_at(static, arrays, flat))
+    signs = jax.random.rademacher(key, (PROBES, size), flat.dtype)
+    vectors = jnp.eye(size, dtype=flat.dtype) if size <= PROBES else signs
+    products = block_map(jax.vmap(lambda v: v * jax.jvp(gradient, (flat,), (v,))[1]), vectors, TOGETHER // 4)
+    return products.sum(0) / (1 if size <= PROBES else PROBES)
 
 
 @kept(static_argnames=("program", "number"))
