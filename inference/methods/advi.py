@@ -37,14 +37,14 @@ from inference.methods.guides import (
     Program,
     begun,
     bends,
+    constrained,
     drawn,
     energy_at,
     fitter,
     log_ratios,
-    unravel,
 )
 from inference.runtime.progress import Watch
-from models.base import Pytree, Rotation, ZooError
+from models.base import Pytree, Rotation, ZooError, on_host
 
 CHOICES = {"guide": GUIDES}
 WINDOW = 100  # steps of Adam over which the ELBO and the parameters are averaged
@@ -149,17 +149,16 @@ def run(task: Task, options: Options) -> Draws:
     supports = transforms(spec, *arrays)
     z = unconstrain_chains(supports, start_sites(task, num_starts(task, options.num_starts)))
     shapes = tuple((name, leaf.shape[1:]) for name, leaf in z.items())
-    starts = jnp.concatenate([leaf.reshape(len(leaf), -1) for leaf in z.values()], axis=1)
+    starts = np.concatenate([np.asarray(leaf).reshape(len(leaf), -1) for leaf in z.values()], axis=1)
     program = Program(spec, shapes, checked_guide(options, starts))
     shift, scale, seconds = prepared(task, program, starts)
     states = initial(task, program, shift, scale)
     most = -(-options.max_iter // WINDOW)
     tol = jnp.asarray(options.tol, float)
     ran = drive(step, program, (*arrays, tol), task.key, states, most, task.reporter, "climbing", watch=Watch(_words))
-    constrain = fitter(program.guide).svi.constrain_fn
-    params = jax.jit(jax.vmap(constrain))(ran.state.average)
+    params = jax.tree.map(np.asarray, constrained(program.guide, ran.state.average))
     ends = [jax.tree.map(lambda leaf, s=s: leaf[s], (params, shift, scale)) for s in range(len(starts))]
-    keys = jax.random.split(jax.random.fold_in(task.key, 2), len(starts) + 1)
+    keys = np.asarray(jax.random.split(jax.random.fold_in(task.key, 2), len(starts) + 1))
     bounds = np.array([_bound(program, arrays, key, end) for key, end in zip(keys[1:], ends, strict=True)])
     if not np.isfinite(bounds).any():
         raise ZooError(
@@ -168,10 +167,10 @@ def run(task: Task, options: Options) -> Draws:
         )
     best = int(np.where(np.isfinite(bounds), bounds, -np.inf).argmax())
     size = (options.num_chains, options.num_samples)
-    flat = drawn(program, size[0] * size[1], keys[0], *ends[best])
+    flat = np.asarray(drawn(program, size[0] * size[1], keys[0], *ends[best]))
     why = why_no_weights(task)
 
-    def weighed(arrays: tuple[Pytree, Pytree], end: Any, flat: Array) -> dict[str, Any]:
+    def weighed(arrays: tuple[Pytree, Pytree], end: Any, flat: np.ndarray) -> dict[str, Any]:
         ratios = np.asarray(log_ratios(program, arrays, *end, flat), dtype=np.float64)
         attrs = {"elbo": float(ratios.mean()), "elbo_se": float(ratios.std() / np.sqrt(len(ratios))), "best_start": best}
         if why:
@@ -180,7 +179,7 @@ def run(task: Task, options: Options) -> Draws:
         return {"sample_stats": {"log_weight": ratios.reshape(size)}, "attrs": attrs}
 
     def again(double: Task) -> Draws:
-        end, points = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf), float), (ends[best], flat))
+        end, points = jax.tree.map(lambda leaf: np.asarray(leaf, dtype=np.float64), (ends[best], flat))
         return outcome._replace(**weighed((double.hyper, double.condensed), end, points))
 
     draws = constrain_draws(supports, _sites(program, flat.reshape(*size, -1)))
@@ -197,7 +196,7 @@ def run(task: Task, options: Options) -> Draws:
     return outcome
 
 
-def checked_guide(options: Options, starts: Array) -> Guide:
+def checked_guide(options: Options, starts: np.ndarray) -> Guide:
     """The guide for starts (start, d); a `ZooError` for a rank of no use, or for more parameters than ``full_rank`` takes."""
     size = starts.shape[1]
     if options.rank and options.guide != "low_rank":
@@ -213,37 +212,38 @@ def checked_guide(options: Options, starts: Array) -> Guide:
     return Guide(options.guide, size, rank if options.guide == "low_rank" else 0, str(starts.dtype))
 
 
-def prepared(task: Task, program: Program, starts: Array) -> tuple[Array, Array, float]:
+def prepared(task: Task, program: Program, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
     """(means (start, d), standard deviations (start, d), seconds to compile) of the first fit, a mean field to fixed draws.
 
     It works in units of the curvature at the start.
     """
     arrays, static = (task.hyper, task.condensed), program[:2]
-    key = jax.random.fold_in(task.key, 1)
-    half = jax.random.normal(key, (PAIRS, starts.shape[1]), starts.dtype)
-    noise = jnp.concatenate([half, -half]) / jnp.sqrt((half**2).mean(0))  # variances of 1, as those of q
-    zero, shifts, scales, seconds = jnp.zeros_like(starts[0]), [], [], 0.0
+    random = np.random.default_rng(np.asarray(jax.random.key_data(task.key)))
+    half = random.standard_normal((PAIRS, starts.shape[1])).astype(starts.dtype)
+    noise = np.concatenate([half, -half]) / np.sqrt((half**2).mean(0))  # variances of 1, as those of q
+    zero, shifts, scales, seconds = np.zeros_like(starts[:1]), [], [], 0.0
     for start in starts:
-        bent = jnp.abs(bends(static, arrays, key, start))
-        scale = jnp.where(jnp.isfinite(bent) & (bent > 0), bent, 1.0) ** -0.5
-        given, begin = (*arrays, noise, start, scale), {"away": zero[None], "growth": zero[None]}
+        bent = np.abs(np.asarray(bends(static, arrays, task.key, start)))
+        sound = np.isfinite(bent) & (bent > 0)
+        scale = 1 / np.sqrt(np.where(sound, bent, 1))
+        given, begin = (*arrays, noise, start, scale), {"away": zero, "growth": zero}
         found = minimise(smoothed, static, given, begin, PREPARED, ENOUGH, task.reporter, by_curvature=False)
         if found.interrupted:
             raise KeyboardInterrupt("interrupted before the first fit was finished")
-        shifts.append(start + scale * found.points["away"][0])
-        scales.append(scale * jnp.exp(found.points["growth"][0]))
+        away, growth = (np.asarray(found.points[name])[0] for name in ("away", "growth"))
+        shifts.append(start + scale * away)
+        scales.append(scale * np.exp(growth))
         seconds += found.compile_seconds
-    return jnp.stack(shifts), jnp.stack(scales), seconds
+    return np.stack(shifts), np.stack(scales), seconds
 
 
-def initial(task: Task, program: Program, shift: Array, scale: Array) -> Climb:
+def initial(task: Task, program: Program, shift: np.ndarray, scale: np.ndarray) -> Climb:
     """States of all starts."""
-    guide, number = program.guide, len(shift)
-    svi, _, structure = fitter(guide)
-    leaves = begun(guide, jax.random.split(jax.random.fold_in(task.key, 3), number))
-    params = jax.vmap(lambda leaves: svi.optim.get_params(jax.tree.unflatten(structure, leaves).optim_state))(leaves)
-    lowest, no = jnp.full(number, -jnp.inf, shift.dtype), jnp.zeros(number, bool)
-    return Climb(leaves, shift, scale, params, lowest, jnp.zeros(number, shift.dtype), no, jnp.zeros(number, int), no, no)
+    number = len(shift)
+    leaves, params = begun(program.guide, jax.random.split(jax.random.fold_in(task.key, 3), number))
+    lowest, zero, no = np.full(number, -np.inf, shift.dtype), np.zeros(number, shift.dtype), np.zeros(number, bool)
+    at, around, bound, error, not_yet, stage = map(on_host, (shift, scale, lowest, zero, no, np.zeros(number, int)))
+    return Climb(leaves, at, around, params, bound, error, not_yet, stage, not_yet, not_yet)
 
 
 def why_no_weights(task: Task) -> str:
@@ -256,18 +256,25 @@ def why_no_weights(task: Task) -> str:
 
 def _bound(program: Program, arrays: tuple[Pytree, Pytree], key: Array, end: Any) -> float:
     """The ELBO of one start, from draws of their own: the last window's is of parameters that still move."""
-    return float(log_ratios(program, arrays, *end, drawn(program, COMPARED, key, *end)).mean())
+    return float(np.asarray(log_ratios(program, arrays, *end, drawn(program, COMPARED, key, *end))).mean())
 
 
-def _sites(program: Program, flat: Array) -> dict[str, Array]:
+def _sites(program: Program, flat: np.ndarray) -> dict[str, np.ndarray]:
     """Vectors (…, d) as sites on ℝᵈ."""
-    lead = flat.shape[:-1]
-    sites = jax.vmap(lambda flat: unravel(program.shapes, flat))(flat.reshape(-1, flat.shape[-1]))
-    return {name: leaf.reshape(*lead, *leaf.shape[1:]) for name, leaf in sites.items()}
+    ends = np.cumsum([int(np.prod(shape, dtype=int)) for _, shape in program.shapes])
+    parts = np.split(flat, ends[:-1], axis=-1)
+    return {name: part.reshape(*flat.shape[:-1], *shape) for (name, shape), part in zip(program.shapes, parts, strict=True)}
 
 
 def _points(
-    program: Program, supports: Any, ran: Run, bounds: np.ndarray, params: Any, shift: Array, scale: Array, seconds: float
+    program: Program,
+    supports: Any,
+    ran: Run,
+    bounds: np.ndarray,
+    params: Any,
+    shift: np.ndarray,
+    scale: np.ndarray,
+    seconds: float,
 ) -> Points:
     """How q was found: of every start its ELBO by window, last from draws of their own, and the sites at the mean of q."""
     mean_of = "z_auto_loc" if program.guide.name == "mean_field" else "auto_loc"
@@ -280,7 +287,7 @@ def _points(
         sites={name: np.asarray(leaf) for name, leaf in middle.items()},
         objective=np.concatenate([traces, bounds[:, None]], axis=1),
         iterations=WINDOW * (~stopped).sum(1),
-        converged=np.asarray(state.done & ~state.lost),
+        converged=np.asarray(state.done) & ~np.asarray(state.lost),
         failure=[None if np.isfinite(bound) else "the evidence lower bound is not finite" for bound in bounds],
         timing=timing(ran.run_seconds, ran.compile_seconds + seconds),
         interrupted=ran.interrupted,

@@ -93,33 +93,51 @@ def rate(guide: Guide, count: Array) -> Array:
 
 @cache
 def fitter(guide: Guide) -> Fitter:
-    """SVI with a guide; one object for equal guides. Called outside jitted code first, as it sets up NumPyro's guide."""
-    options: dict[str, Any] = {
-        "init_loc_fn": infer.init_to_value(values={"z": jnp.zeros(guide.size, guide.dtype)}),
-        "init_scale": 1.0,
-    }
+    """SVI with a guide; one object for equal guides.
+
+    NumPyro's guide learns the site on shapes only, because on numbers its initialisation compiles hundreds of single
+    operations. The values that it then holds are never read: `begun` gives every parameter.
+    """
+    options = {"init_loc_fn": infer.init_to_value(values={"z": np.zeros(guide.size, guide.dtype)})}
     auto = {
         "full_rank": lambda: infer.autoguide.AutoMultivariateNormal(target, **options),
         "low_rank": lambda: infer.autoguide.AutoLowRankMultivariateNormal(target, rank=guide.rank, **options),
         "mean_field": lambda: infer.autoguide.AutoNormal(target, **options),
     }[guide.name]()
     svi = infer.SVI(target, auto, optim.Adam(partial(rate, guide)), PathwiseELBO(PARTICLES))
-    return Fitter(svi, auto, jax.tree.structure(svi.init(jax.random.PRNGKey(0), guide.size)))
+    shapes = jax.eval_shape(lambda key: svi.init(key, guide.size), jax.random.PRNGKey(0))
+    return Fitter(svi, auto, jax.tree.structure(shapes))
 
 
 @kept(static_argnames=("guide",))
-def begun(guide: Guide, keys: Array) -> list[Array]:
-    """The leaves of SVI's state at a standard normal, for every key.
+def begun(guide: Guide, keys: Array) -> tuple[list[Array], dict[str, Array]]:
+    """(leaves of SVI's state, parameters on ℝ), at about a standard normal, for every key.
 
     The factor of a low rank starts small and random: at 0 its gradient is 0 on average.
     """
-    svi = fitter(guide).svi
+    svi, _, structure = fitter(guide)
+    zero, one = jnp.zeros(guide.size, guide.dtype), jnp.ones(guide.size, guide.dtype)
 
-    def one(key: Array) -> list[Array]:
-        small = {"auto_cov_factor": 0.1 * jax.random.normal(key, (guide.size, guide.rank), guide.dtype)}
-        return jax.tree.leaves(svi.init(key, guide.size, init_params=small if guide.name == "low_rank" else None))
+    def start(key: Array) -> tuple[list[Array], dict[str, Array]]:
+        params = {
+            "full_rank": {"auto_loc": zero, "auto_scale_tril": jnp.diag(one)},
+            "low_rank": {
+                "auto_loc": zero,
+                "auto_cov_factor": 0.1 * jax.random.normal(key, (guide.size, guide.rank), guide.dtype),
+                "auto_scale": one,
+            },
+            "mean_field": {"z_auto_loc": zero, "z_auto_scale": one},
+        }[guide.name]
+        leaves = jax.tree.leaves(svi.init(key, guide.size, init_params=params))
+        return leaves, svi.optim.get_params(jax.tree.unflatten(structure, leaves).optim_state)
 
-    return jax.vmap(one)(keys)
+    return jax.vmap(start)(keys)
+
+
+@kept(static_argnames=("guide",))
+def constrained(guide: Guide, params: dict[str, Array]) -> dict[str, Array]:
+    """Parameters of a guide on ℝ as what they are, scales above 0, over a leading axis."""
+    return jax.vmap(fitter(guide).svi.constrain_fn)(params)
 
 
 def density_of(guide: Guide, params: Any) -> Any:
