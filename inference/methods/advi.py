@@ -242,7 +242,8 @@ def initial(task: Task, program: Program, shift: np.ndarray, scale: np.ndarray) 
     number = len(shift)
     leaves, params = begun(program.guide, jax.random.split(jax.random.fold_in(task.key, 3), number))
     lowest, zero, no = np.full(number, -np.inf, shift.dtype), np.zeros(number, shift.dtype), np.zeros(number, bool)
-    at, around, bound, error, not_yet, stage = map(on_host, (shift, scale, lowest, zero, no, np.zeros(number, int)))
+    first = np.zeros(number, jnp.result_type(int))
+    at, around, bound, error, not_yet, stage = map(on_host, (shift, scale, lowest, zero, no, first))
     return Climb(leaves, at, around, params, bound, error, not_yet, stage, not_yet, not_yet)
 
 
