@@ -65,6 +65,7 @@ def deviations(seed, times):
     return moments(np.concatenate(draws), MEAN, COVARIANCE)
 
 
+@pytest.mark.slow
 def test_full_rank_is_the_posterior_of_a_gaussian():
     """The gap of the bound is KL(q | p), which is below 1e-6 nats: of q's error, 2,000 draws show nothing."""
     assert abs(EVIDENCE - fitted().attrs["elbo"]) < 1e-6
@@ -75,6 +76,7 @@ def test_full_rank_is_the_posterior_of_a_gaussian():
     assert fitted().attrs["exit_status"] == 0
 
 
+@pytest.mark.slow
 def test_results_say_what_the_bound_is_worth():
     """The bound is the mean of log p / q, with its standard error; tables and reports show it."""
     tree = fitted()
@@ -86,6 +88,7 @@ def test_results_say_what_the_bound_is_worth():
     assert np.isfinite(compare({"advi": tree}).table["elpd"]["advi"])
 
 
+@pytest.mark.slow
 def test_too_few_steps_are_told():
     tree = fitted(max_iter=1)
     assert list(tree["optimization"]["iterations"].values) == [advi.WINDOW, advi.WINDOW]
