@@ -250,6 +250,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "nuts": DRAWS,
     "exact": {"num_samples": 10, "num_chains": 2},
     "laplace": {"num_samples": 10, "num_chains": 2, "num_starts": 1},
+    "advi": {"num_samples": 10, "num_chains": 2, "num_starts": 1, "max_iter": 200},
     "cavi": {"num_samples": 10, "num_chains": 2, "num_starts": 1, "max_iter": 20},
 }
 

@@ -44,7 +44,7 @@ def criteria(tree: xr.DataTree) -> dict[str, float]:
     number = occupied(tree)
     if number is not None:
         found["occupied"] = float(number.index.to_numpy() @ number)
-    if attrs["method"] == "cavi" and "optimization" in tree:
+    if "elbo" in attrs or (attrs["method"] == "cavi" and "optimization" in tree):
         found["ELBO"] = float(tree.attrs["elbo"] if "elbo" in attrs else np.nanmax(values(tree, "optimization", "objective")))
         symmetry = symmetry_of(tree)
         if isinstance(symmetry, Permutation):

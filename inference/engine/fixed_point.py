@@ -161,8 +161,8 @@ def require_algebra(task: Task, refuses: Callable[[Algebra], str | None] | None 
     """The model's algebra, or a `ZooError` for a program-only model and for an algebra that the method ``refuses``."""
     if task.model.algebra is None:
         raise ZooError(
-            f"{task.model.name} is a NumPyro program without the algebra that this method needs; use method=map, laplace "
-            "or nuts"
+            f"{task.model.name} is a NumPyro program without the algebra that this method needs; use method=map, laplace, "
+            "advi or nuts"
         )
     if refuses is not None and (why := refuses(task.model.algebra)) is not None:
         raise ZooError(f"{task.model.name}: {why}")

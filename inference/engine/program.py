@@ -129,7 +129,7 @@ def program_model(
     coords: Mapping[str, list[Any]] | None = None,
     name: str | None = None,
 ) -> Model:
-    """A model that is a NumPyro program only: it gets map, laplace, nuts, identification, results and comparison.
+    """A model that is a NumPyro program only: it gets map, laplace, advi, nuts, identification, results and comparison.
 
     ``data`` is the function's only argument, or a tuple of its arguments. ``symmetry`` names the dimension whose labels
     are exchangeable; without ``dims`` it is found as the leading dimension of the sites listed by the size of the mixture.

@@ -62,18 +62,19 @@ def minimise(
     max_iter: int,
     tol: float,
     reporter: Reporter,
+    by_curvature: bool = True,
 ) -> Minima:
     """Minimise ``objective(static, arrays, point)`` from every start (the leading axis of ``starts``).
 
     Coordinates are scaled by the curvature at the start, so that neither the path nor the test of the gradient depends on the
-    units of the data.
+    units of the data; ``by_curvature=False`` is for coordinates that have no units.
 
     A start converges when the objective falls by less than ``tol`` times its fall so far (1 at least), or its gradient
     vanishes. With ``tol=0`` it runs until the line search finds no lower point or ``max_iter`` is reached.
     """
     first, unravel = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], starts))
     call = partial(_value_and_grad, objective, static, unravel, arrays)
-    curve = partial(_curvature, objective, static, unravel, arrays)
+    curve: Callable[[Array], Array] = partial(_curvature, objective, static, unravel, arrays) if by_curvature else jnp.ones_like
     reporter.phase("compiling", None)
     clock = time.perf_counter()
     jax.block_until_ready((call(first), curve(first)))
@@ -146,7 +147,7 @@ def _visitor(reporter: Reporter, stop: Event, trace: list[float], level: float) 
 
 @partial(jax.jit, static_argnames=("objective", "static", "unravel"))
 def _curvature(objective: Objective, static: Hashable, unravel: Any, arrays: Pytree, flat: Array) -> Array:
-    """The diagonal of the Hessian, one product with a unit vector at a time."""
+    """The diagonal of the Hessian (d,) at a vector, one product with a unit vector at a time."""
     gradient = jax.grad(lambda flat: objective(static, arrays, unravel(flat)))
 
     def entry(index: Array) -> Array:

@@ -20,6 +20,7 @@ from inference.engine.task import Draws, Points, Task, kind_of
 from inference.fitting.assembly import as_tree, latent_group, of_draws, of_points
 from inference.fitting.fingerprint import fingerprint
 from inference.fitting.options import (
+    Advi,
     Approximate,
     Cavi,
     Chains,
@@ -73,6 +74,8 @@ def fit(model: Any, data: Any, method: Literal["tempered_gibbs"], **options: Unp
 def fit(model: Any, data: Any, method: Literal["collapsed_gibbs"], **options: Unpack[Collapsed]) -> xr.DataTree: ...
 @overload
 def fit(model: Any, data: Any, method: Literal["laplace"], **options: Unpack[Approximate]) -> xr.DataTree: ...
+@overload
+def fit(model: Any, data: Any, method: Literal["advi"], **options: Unpack[Advi]) -> xr.DataTree: ...
 @overload
 def fit(model: Any, data: Any, method: str, **options: Unpack[Every]) -> xr.DataTree: ...
 def fit(

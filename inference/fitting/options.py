@@ -87,7 +87,14 @@ class Cavi(Approximate, total=False):
     forgetting: float
 
 
-class Every(Cavi, Tempered, Collapsed, Nuts, total=False):
+class Advi(Approximate, total=False):
+    """Of ``advi``."""
+
+    guide: Literal["full_rank", "low_rank", "mean_field"]
+    rank: int
+
+
+class Every(Advi, Cavi, Tempered, Collapsed, Nuts, total=False):
     """Of all methods, where the method is not known before the program runs."""
 
 

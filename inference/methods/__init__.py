@@ -15,5 +15,6 @@ METHODS: dict[str, str] = {
     "collapsed_gibbs": "inference.methods.collapsed_gibbs",
     "map": "inference.methods.map",
     "laplace": "inference.methods.laplace",
+    "advi": "inference.methods.advi",
     "nuts": "inference.methods.nuts",
 }

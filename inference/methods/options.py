@@ -18,6 +18,7 @@ RANGES = {
     "target_accept": (0.05, 0.999),
     "max_tree_depth": (1, 15),
     "batch_size": (0, np.inf),
+    "rank": (0, np.inf),
     "delay": (0, np.inf),
     "forgetting": (0.5, 1),
     "hottest": (1e-6, 1),

@@ -60,7 +60,7 @@ def remarks(tree: xr.DataTree) -> list[str]:
             f"{tree.attrs['imputed_cells']} missing cells: imputed.csv is the table with them filled in, imputed.nc has draws "
             "of them" + ("" if "posterior" in tree else ", which are too narrow: a point estimate ignores its own uncertainty")
         )
-    bound = [f"evidence lower bound {tree.attrs['elbo']:.4f}"] if "elbo" in tree.attrs else []
+    bound = [f"evidence lower bound {_with_error(tree)}"] if "elbo" in tree.attrs else []
     held_out = (
         [
             f"{tree.attrs['held_out_rows']} {_rows(tree)} held out{_scored(tree)}: "
@@ -75,6 +75,12 @@ def remarks(tree: xr.DataTree) -> list[str]:
     )
     of_rows = (*held_out, agreement(tree), *held, _least_certain(tree), topics_agree(tree))
     return [line for line in (*of_rows, describe_starts(tree), raw_rhat(tree), *bound, *evidence, *doubts) if line]
+
+
+def _with_error(tree: xr.DataTree) -> str:
+    """The bound, with its Monte Carlo error where it is a mean over draws."""
+    attrs = tree.attrs
+    return f"{attrs['elbo']:.3f} ± {attrs['elbo_se']:.3f}" if "elbo_se" in attrs else f"{attrs['elbo']:.4f}"
 
 
 def _scored(tree: xr.DataTree) -> str:

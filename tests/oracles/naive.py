@@ -186,6 +186,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "tempered_gibbs": {"num_warmup": 40, "num_temperatures": 3, **DRAWS},
     "map": {"num_starts": 2},
     "laplace": {"num_starts": 2, **DRAWS},
+    "advi": {"num_starts": 2, "max_iter": 2000, **DRAWS},
     "nuts": {"num_warmup": 500, **DRAWS},
 }
 

@@ -243,9 +243,10 @@ def magnitude(x):
     numpyro.sample("x", dist.Normal(abs(theta), 1.0), obs=x)
 
 
-def test_laplace_on_one_of_two_modes():
+@pytest.mark.parametrize("method", ["laplace", pytest.param("advi", marks=pytest.mark.slow)])
+def test_an_approximation_of_one_of_two_modes(method):
     """At 20 and −20: the weights of the draws fit, and the starts tell. 512 to 1 that ten starts do not all end on one side."""
-    tree = fit(magnitude, 20 + 0.1 * normal(1, 20)[0], "laplace", num_samples=50)
+    tree = fit(magnitude, 20 + 0.1 * normal(1, 20)[0], method, num_samples=50, num_starts=10)
     assert kind_of(tree) is Kind.APPROXIMATION
     assert tree.attrs["exit_status"] == 3
     assert "another mode" in tree.attrs["problems"]

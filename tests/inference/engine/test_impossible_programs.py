@@ -11,9 +11,9 @@ from inference.engine.quasi_newton import minimise
 from inference.runtime.progress import Silent
 from models import ZooError
 
-METHODS = ("map", "laplace", "nuts")
+METHODS = ("map", "laplace", "advi", "nuts")
 X = np.array([0.5, -1.0, 2.0])
-FEW = {"map": {"num_starts": 2}, "laplace": {"num_starts": 2}, "nuts": {"num_chains": 2}}
+FEW = {"map": {"num_starts": 2}, "laplace": {"num_starts": 2}, "advi": {"num_starts": 2}, "nuts": {"num_chains": 2}}
 
 
 def program_of(site, factor):

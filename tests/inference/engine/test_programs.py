@@ -37,7 +37,7 @@ def half_normal_log_joint(x, sites):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["nuts", "map", "laplace"])
+@pytest.mark.parametrize("method", ["nuts", "map", "laplace", "advi"])
 def test_programs_are_fitted(method):
     """Labels found from the mixture, log joints equal to SciPy's, draws relabelled."""
     x = two_groups(40)[:, 0]
@@ -84,7 +84,7 @@ def broken_program(x):
         (
             half_normal_mixture,
             {"method": "em"},
-            "half_normal_mixture is a NumPyro program without the algebra.*map, laplace or nuts",
+            "half_normal_mixture is a NumPyro program without the algebra.*map, laplace, advi or nuts",
         ),
         (half_normal_mixture, {"method": "gibbs"}, "without the algebra"),
         (half_normal_mixture, {"method": "map", "dims": {"mean": ("a", "b")}}, "names 2 dimensions, but the site has shape"),
@@ -137,7 +137,7 @@ def test_programs_are_fitted_in_a_process_of_single_precision():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["nuts", "map", "laplace"])
+@pytest.mark.parametrize("method", ["nuts", "map", "laplace", "advi"])
 def test_programs_are_fitted_in_a_process_of_their_own(method, tmp_path):
     """Where nothing but the fit sets the precision."""
     code = (
