@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from inference.comparison.table import compare
     from inference.engine.program import program_model
     from inference.fitting.fit import fit, identify
+    from inference.fitting.foreign import as_result
     from inference.identification.rotation import rotate
     from inference.plots.components import plot_co_clustering, plot_loadings, plot_profile
     from inference.plots.plate_diagram import show
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from inference.topics.stability import topic_stability
 
 EXPORTS = {  # name -> the module that defines it
+    "as_result": "inference.fitting.foreign",
     "co_clustering": "inference.predictions.clustering",
     "coherence": "inference.topics.coherence",
     "compare": "inference.comparison.table",
@@ -78,6 +80,7 @@ EXPORTS = {  # name -> the module that defines it
 
 __all__ = [
     "METHODS",
+    "as_result",
     "co_clustering",
     "coherence",
     "compare",

@@ -108,7 +108,7 @@ def fit(
     >>> tree["posterior"]["mean"].dims
     ('chain', 'draw', 'component', 'feature')
     """
-    model, data = _modelled(model, data, precision, symmetry, dims, coords)
+    model, data = modelled(model, data, precision, symmetry, dims, coords)
     _check_arguments(seed, progress, predictive, folder)
     module = method_module(method)
     checked = checked_options(method, module, options, model.options)
@@ -125,9 +125,9 @@ def fit(
                 refuse_strangers(Path(folder), task.fingerprint)
             outcome = module.run(task, checked)
         with x64(64):
-            groups, attrs = _evaluated(task, outcome, data, precision, predictive)
+            groups, attrs = evaluated(task, outcome, data, precision, predictive)
     model = model if not isinstance(outcome, Draws) or outcome.model is None else outcome.model
-    attrs |= known | {"seed": int(seed), "precision": precision, "method": method} | _described(model, task, checked)
+    attrs |= known | {"seed": int(seed), "precision": precision, "method": method} | described(model, task, checked._asdict())
     with x64(64):
         return as_tree(model, data, groups, attrs | outcome.timing | {"total_seconds": time.perf_counter() - clock})
 
@@ -146,7 +146,7 @@ def _check_arguments(seed: Any, progress: Any, predictive: Any, folder: Any) -> 
     check_seed(seed)
 
 
-def _described(model: Model, task: Task, options: Any) -> dict[str, Any]:
+def described(model: Model, task: Task, options: Mapping[str, Any]) -> dict[str, Any]:
     """Attributes of a result that say what it is of: what diagnostics, tables and reports read without the model."""
     return {
         "labels_observed": int(carried(task.rows).allowed_states is not None),
@@ -158,11 +158,11 @@ def _described(model: Model, task: Task, options: Any) -> dict[str, Any]:
         "symmetry": declared(model.symmetry),
         "sample_size": sample_size(model, task.rows) if model.algebra is not None else float("nan"),
         "total_weight": total_weight(task.rows) if model.algebra is not None else float("nan"),
-        "options": json.dumps(options._asdict() | dict(model.options), default=_plain),
+        "options": json.dumps(dict(options) | dict(model.options), default=_plain),
     }
 
 
-def _evaluated(
+def evaluated(
     task: Task, outcome: Points | Draws, data: Any, precision: int, predictive: bool
 ) -> tuple[dict[str, xr.Dataset], dict[str, Any]]:
     """Groups and attributes of a result, in double precision whatever the run was in, so that results compare."""
@@ -204,13 +204,13 @@ def fingerprint_of(
     **options: Any,
 ) -> str:
     """The attribute ``fingerprint`` that `fit` gives a result of these arguments that is written to a folder."""
-    model, data = _modelled(model, data, precision, symmetry, dims, coords)
+    model, data = modelled(model, data, precision, symmetry, dims, coords)
     checked = checked_options(method, method_module(method), options)
     with x64(precision):
         return fingerprint(make_task(model, data, seed, None, Silent()), method, seed, precision, checked)
 
 
-def _modelled(
+def modelled(
     model: Model | Any,
     data: Any,
     precision: int,
