@@ -32,6 +32,7 @@ ROOMS = [
     "models.mixtures",
     "models",
     "inference.runtime",
+    "inference.enumeration",
     "inference.engine",
     "inference.identification",
     "inference.methods",
