@@ -32,7 +32,7 @@ ROOMS = [
     "models.mixtures",
     "models",
     "inference.runtime",
-    "inference.enumeration",
+    "inference.programs",
     "inference.engine",
     "inference.identification",
     "inference.methods",

@@ -16,8 +16,9 @@ from numpyro.distributions import biject_to
 from numpyro.infer import init_to_sample
 from numpyro.infer.util import potential_energy
 
-from inference.enumeration.summed_out import summed_out
-from inference.enumeration.support import discrete_latents, require_enumerable
+from inference.programs.arguments import Arguments, as_spec, rows_by_name
+from inference.programs.summed_out import summed_out
+from inference.programs.support import discrete_latents, require_enumerable
 from inference.runtime.programs import recalled
 from models.base import Hyper, Model, Naming, Permutation, Pytree, Reading, Sites, Summaries, Symmetry, ZooError
 from models.rows.encoded import probe_rows
@@ -118,16 +119,6 @@ def summed_spec(function: Callable[..., Any]) -> Callable[..., Any]:
     return summed_out(as_spec(function))
 
 
-@cache
-def as_spec(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A user's NumPyro function of its data as a spec; one object for one function, so that jitted code recognises it."""
-
-    def spec(hyper: Hyper, rows: Pytree, *, marginal: bool = True) -> Any:
-        return function(*rows) if isinstance(rows, tuple) else function(rows)
-
-    return spec
-
-
 def program_model(
     function: Callable[..., Any],
     data: Any,
@@ -139,9 +130,10 @@ def program_model(
 ) -> Model:
     """A model that is a NumPyro program only: it gets map, laplace, nuts, identification, results and comparison.
 
-    ``data`` is the function's only argument, or a tuple of its arguments. ``symmetry`` names the dimension whose labels
+    ``data`` is the function's only argument, a tuple of its arguments, or all of them by name, as
+    `inference.programs.arguments.as_arguments` makes them. ``symmetry`` names the dimension whose labels
     are exchangeable; without ``dims`` it is found as the leading dimension of the sites listed by the size of the mixture.
-    Discrete latents are summed out (`inference.enumeration`). Raises `ZooError` where the program does not run on the data, has
+    Discrete latents are summed out (`inference.programs`). Raises `ZooError` where the program does not run on the data, has
     a discrete site that cannot be summed out, or observes nothing.
 
     >>> import numpyro
@@ -180,7 +172,7 @@ def program_model(
         hyper={},
         prior={},
         reading=Reading(
-            rows=lambda data: data,
+            rows=partial(rows_by_name, function) if isinstance(data, Arguments) else lambda data: data,
         ),
         summaries=Summaries(
             functionals=_functionals(declared, tuple((k, tuple(v)) for k, v in named.items())),

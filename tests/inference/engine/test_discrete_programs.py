@@ -192,7 +192,7 @@ def test_programs_that_cannot_be_enumerated(program, words):
 
 def test_the_missing_package_is_named(monkeypatch):
     found = util.find_spec
-    monkeypatch.setattr("inference.enumeration.support.find_spec", lambda name: None if name == "funsor" else found(name))
+    monkeypatch.setattr("inference.programs.support.find_spec", lambda name: None if name == "funsor" else found(name))
     with pytest.raises(
         ZooError, match=r"discrete site 'z'.*needs the package funsor: pip install 'bayes-model-zoo\[enumerate\]'"
     ):

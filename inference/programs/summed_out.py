@@ -22,7 +22,7 @@ from numpyro import handlers
 from numpyro.infer import init_to_sample
 from numpyro.primitives import Messenger
 
-from inference.enumeration.support import discrete_latents
+from inference.programs.support import discrete_latents
 from models.errors import ZooError
 
 PRIOR = "summed_out"  # the factor of continuous sites that depend on discrete ones; numbered if there are several
