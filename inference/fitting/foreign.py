@@ -12,7 +12,7 @@ import jax
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
-from numpyro.infer import MCMC
+from numpyro import infer  # in this form: ArviZ leaves a lazy numpyro behind, which the other form half loads
 
 from inference.engine.program import prior_trace
 from inference.engine.sites import checked_sites, sites_of_model
@@ -50,7 +50,7 @@ class Foreign(NamedTuple):
 def as_result(
     model: Model | Any,
     data: Any,
-    draws: xr.DataTree | xr.Dataset | MCMC | Mapping[str, ArrayLike],
+    draws: xr.DataTree | xr.Dataset | infer.MCMC | Mapping[str, ArrayLike],
     method: str = "foreign",
     *,
     kind: str = "chains",
@@ -98,7 +98,7 @@ def as_result(
 
 def _read(draws: Any) -> Foreign:
     """Draws of any of the kinds that `as_result` takes."""
-    if isinstance(draws, MCMC):
+    if isinstance(draws, infer.MCMC):
         return _of_mcmc(draws)
     if isinstance(draws, xr.Dataset):
         draws = xr.DataTree.from_dict({"/posterior": draws})
@@ -112,7 +112,7 @@ def _read(draws: Any) -> Foreign:
     )
 
 
-def _of_mcmc(mcmc: MCMC) -> Foreign:
+def _of_mcmc(mcmc: infer.MCMC) -> Foreign:
     if mcmc.last_state is None:
         raise ZooError("draws: this MCMC has not run: call its run(key, …) first")
     samples = mcmc.get_samples(group_by_chain=True)

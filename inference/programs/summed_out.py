@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpyro
 from jax import Array
 from numpyro import distributions as dist
-from numpyro import handlers
+from numpyro import factor as add_factor
+from numpyro import handlers, sample
 from numpyro.infer import init_to_sample
 from numpyro.primitives import Messenger
 
@@ -71,7 +71,7 @@ def summed_out(spec: Callable[..., Any]) -> Callable[..., Any]:
         for factor in factors:
             if factor.site["is_observed"] and not _sums(factor, discrete):
                 with handlers.scale(scale=1.0 if factor.site["scale"] is None else factor.site["scale"]):
-                    numpyro.sample(factor.site["name"], factor.site["fn"], obs=factor.site["value"])
+                    sample(factor.site["name"], factor.site["fn"], obs=factor.site["value"])
         for number, group in enumerate(_components([each for each in factors if _sums(each, discrete)], discrete)):
             _sample_component(group, discrete, f"{PRIOR}_{number}" if number else PRIOR)
         return None
@@ -200,12 +200,12 @@ def _sample_component(factors: list[Factor], discrete: Mapping[str, Any], name: 
     before = None
     if any(factor.site["name"] not in discrete for factor in others):
         before = _log_sum(others, discrete, plates)
-        numpyro.factor(name, before)
+        add_factor(name, before)
     for number, factor in enumerate(data, start=1):
         now = _log_sum([*others, *data[:number]], discrete, plates)
         given = now if before is None else jnp.where(before > -jnp.inf, now - before, -jnp.inf)
         before, value = now, factor.site["value"]
-        numpyro.sample(factor.site["name"], Summed(given, jnp.shape(value)[given.ndim :]), obs=value)
+        sample(factor.site["name"], Summed(given, jnp.shape(value)[given.ndim :]), obs=value)
 
 
 def _shared_plates(factors: list[Factor], data: list[Factor], discrete: Mapping[str, Any]) -> dict[str, int]:
