@@ -103,8 +103,8 @@ def fit(
     those of the method's ``Options``: num_warmup, num_samples, num_chains, max_iter, tol, num_starts. Samplers leave
     checkpoints in ``folder`` (it must exist, and is locked meanwhile), and go on from those that they find there. Returns
     groups ``posterior`` (identified) and ``posterior_raw``, or ``point_estimate``; ``optimization``; ``functionals``;
-    ``log_likelihood``; ``sample_stats``; ``latent``; ``observed_data``; ``constant_data``. With ``predictive`` the program draws
-    data, and there are also ``prior``, ``prior_predictive``, ``posterior_predictive`` and ``log_prior``
+    ``log_likelihood``; ``sample_stats``; ``latent``; ``observed_data``; ``constant_data``. With ``predictive`` the program
+    draws data, and there are also ``prior``, ``prior_predictive``, ``posterior_predictive`` and ``log_prior``
     (`inference.fitting.predictive`).
     Raises `ZooError` for whatever the user can mend.
 
