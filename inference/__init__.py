@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from inference.criticism.replications import predictive_checks
     from inference.engine.program import program_model
     from inference.fitting.fit import fit, identify
+    from inference.fitting.foreign import as_result
     from inference.identification.rotation import rotate
     from inference.plots.co_clustering import plot_co_clustering
     from inference.plots.components import plot_loadings, plot_profile
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from inference.topics.stability import topic_stability
 
 EXPORTS = {  # name -> the module that defines it
+    "as_result": "inference.fitting.foreign",
     "co_clustering": "inference.predictions.clustering",
     "coherence": "inference.topics.coherence",
     "compare": "inference.comparison.table",
@@ -85,6 +87,7 @@ EXPORTS = {  # name -> the module that defines it
 
 __all__ = [
     "METHODS",
+    "as_result",
     "co_clustering",
     "coherence",
     "compare",

@@ -32,6 +32,7 @@ ROOMS = [
     "models.mixtures",
     "models",
     "inference.runtime",
+    "inference.programs",
     "inference.engine",
     "inference.identification",
     "inference.methods",

@@ -223,8 +223,8 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
         ["log joint", "elpd", "se", "k-hat", "R-hat", "ESS", "ESS/s"],
         ["compile s", "warmup s", "run s", "exit", "log evidence", "evidence se"],
     )
-    console.print(_table("result", comparison.table[quality]))
-    console.print(_table("result", comparison.table[clock]))
+    for columns in (quality, clock):
+        console.print(_table("result", comparison.table[columns].dropna(axis=1, how="all")))
     if comparison.table[list(HELD_OUT)].notna().any(axis=None):
         console.print("held-out rows, which no fit has seen", style="bold", highlight=False)
         console.print(_table("result", comparison.table[list(HELD_OUT)]))

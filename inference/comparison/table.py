@@ -10,6 +10,7 @@ import pandas as pd
 import xarray as xr
 
 from inference.comparison.criteria import criteria
+from inference.comparison.foreign import as_results
 from inference.diagnostics.checks import STILL, summarise
 from inference.diagnostics.importance import FEWEST, log_weights
 from inference.diagnostics.left_out import rows_left_out, weight_of_rows
@@ -19,6 +20,7 @@ from inference.predictions.score import mean_and_error
 from inference.results.observed import by_row
 from inference.results.tree import table_of
 from inference.runtime.files import write_figure
+from models.base import Model
 from models.errors import ZooError
 
 SCORES = {"log loss": "log_loss", "log loss se": "log_loss_se", "accuracy": "accuracy", "calibration": "calibration_error"}
@@ -41,6 +43,7 @@ ONE_ROW = (
     "does leave-one-out over its steps"
 )
 EXACT = (Kind.INDEPENDENT, Kind.CHAINS)  # draws that converge to the posterior: may be the reference
+NOT_SITES = "{}: left out, as they are no sites of the model: {}"
 NO_WEIGHTS = "no elpd: the draws are from an approximation, and their importance weights p / q are not known"
 
 
@@ -67,28 +70,37 @@ class Comparison(NamedTuple):
         return f"{self.shown.to_html(float_format='{:.4g}'.format)}<ul>{notes}</ul>"
 
 
-def compare(trees: Mapping[str, xr.DataTree], reference: str | None = None) -> Comparison:
+def compare(
+    trees: Mapping[str, Any], reference: str | None = None, *, model: Model | None = None, data: Any = None
+) -> Comparison:
     """Compare results of the same data: functionals, elpd, evidence, criteria, and predictions of held-out rows.
 
-    ``trees`` maps names to results. Results of one model compare by their functionals, which no symmetry changes. Results of
-    different models have different posteriors and compare by held-out rows; then ``distances`` is empty unless ``reference`` is
-    given, as for a model and your own program of it. ``reference`` is the result from which distances are measured: by default
-    the exact sampler with the smallest R-hat, or none if all results are point estimates.
+    ``trees`` maps names to results, or to draws that another program made: a DataTree of ``az.from_dict``, a NumPyro MCMC that
+    has run, or a dict of arrays (chain, draw, …). Such draws become results by `inference.as_result`: of ``model`` and
+    ``data``, or of the model of the zoo that the other results are of. Results of one model compare by their functionals, which
+    no symmetry changes. Results of different models have different posteriors and compare by held-out rows; then ``distances``
+    is empty unless ``reference`` is given, as for a model and your own program of it. ``reference`` is the result from which
+    distances are measured: by default the exact sampler with the smallest R-hat, or none if all results are point estimates.
 
     Elpd is estimated by PSIS-LOO from draws, with its standard error and the largest Pareto k-hat. Rows that
     `inference.refit_rows` refitted use their refits. Draws from an approximation get importance weights p / q; if these are not
     known there is no elpd. A single sequence only has an elpd over its steps, after `inference.stepwise`. ``notes`` says which
-    figures are missing or not valid, and why. Raises `ZooError` for results of different data, and for
-    a ``reference`` that is unknown or a point estimate.
+    figures are missing or not valid, and why. Raises `ZooError` for results of different data, a ``reference`` that is unknown
+    or a point estimate, and draws that are none of the model.
 
     >>> data = load_data("iris")
     >>> model = MODELS["gmm"](data, num_components=2)
     >>> trees = {method: fit(model, data, method) for method in ("em", "gibbs")}
     >>> compare(trees).table.index.tolist()
     ['em', 'gibbs']
+    >>> draws = full_matrices(trees["gibbs"])  # as another program would return them
+    >>> found = compare(trees | {"stan": draws})
+    >>> bool(np.isclose(found.table["log joint"]["stan"], found.table["log joint"]["gibbs"]))
+    True
     """
     if not trees:
         raise ZooError("compare needs at least one result")
+    trees = as_results(trees, model, data)
     if len({by_row(tree).sizes["row"] if "log_likelihood" in tree else 0 for tree in trees.values()}) > 1:
         raise ZooError("these results have different numbers of rows: compare results of the same data")
     if not same_rows([table_of(tree) for tree in trees.values()]):
@@ -107,6 +119,7 @@ def compare(trees: Mapping[str, xr.DataTree], reference: str | None = None) -> C
     table = pd.DataFrame.from_dict(lines, orient="index")
     notes = [ONE_ROW] if any("posterior" in tree and _is_one_row(tree) for tree in trees.values()) else []
     notes += [f"{name}: {score.why}" for name, score in scores.items() if score.why]
+    notes += [NOT_SITES.format(name, tree.attrs["not_sites"]) for name, tree in trees.items() if "not_sites" in tree.attrs]
     return Comparison(table, _distances(summaries, chosen), chosen, one_model, same_explained(trees), tuple(notes))
 
 
@@ -221,7 +234,8 @@ class Score(NamedTuple):
     valid: bool = True
 
     def figures(self) -> dict[str, Any]:
-        return {"elpd": self.elpd, "se": self.se, "k-hat": self.khat, "elpd valid": self.valid}
+        valid = np.nan if np.isnan(self.elpd) else self.valid
+        return {"elpd": self.elpd, "se": self.se, "k-hat": self.khat, "elpd valid": valid}
 
 
 def _elpd(tree: xr.DataTree) -> Score:

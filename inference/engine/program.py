@@ -16,6 +16,9 @@ from numpyro.distributions import biject_to
 from numpyro.infer import init_to_sample
 from numpyro.infer.util import potential_energy
 
+from inference.programs.arguments import Arguments, as_spec, rows_by_name
+from inference.programs.summed_out import summed_out
+from inference.programs.support import discrete_latents, require_enumerable
 from inference.runtime.programs import recalled
 from models.base import Hyper, Model, Naming, Permutation, Pytree, Reading, Sites, Summaries, Symmetry, ZooError
 from models.rows.encoded import probe_rows
@@ -111,13 +114,9 @@ def _scaled(site: Mapping[str, Any], log_prob: Array) -> Array:
 
 
 @cache
-def as_spec(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A user's NumPyro function of its data as a spec; one object for one function, so that jitted code recognises it."""
-
-    def spec(hyper: Hyper, rows: Pytree, *, marginal: bool = True) -> Any:
-        return function(*rows) if isinstance(rows, tuple) else function(rows)
-
-    return spec
+def summed_spec(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`as_spec` of a program without its discrete latents."""
+    return summed_out(as_spec(function))
 
 
 def program_model(
@@ -131,9 +130,11 @@ def program_model(
 ) -> Model:
     """A model that is a NumPyro program only: it gets map, laplace, advi, nuts, identification, results and comparison.
 
-    ``data`` is the function's only argument, or a tuple of its arguments. ``symmetry`` names the dimension whose labels
+    ``data`` is the function's only argument, a tuple of its arguments, or all of them by name, as
+    `inference.programs.arguments.as_arguments` makes them. ``symmetry`` names the dimension whose labels
     are exchangeable; without ``dims`` it is found as the leading dimension of the sites listed by the size of the mixture.
-    Raises `ZooError` where the program does not run on the data, has discrete sites left, or observes nothing.
+    Discrete latents are summed out (`inference.programs`). Raises `ZooError` where the program does not run on the data, has
+    a discrete site that cannot be summed out, or observes nothing.
 
     >>> import numpyro
     >>> from numpyro import distributions as dist
@@ -149,12 +150,13 @@ def program_model(
         trace = prior_trace(spec, {}, arrays)
     except (Exception, SystemExit) as error:  # the program is the user's: whatever it raises is named, and is the cause
         raise ZooError(f"the program {function.__name__} does not run on this data: {type(error).__name__}: {error}") from error
-    sites = {k: v for k, v in trace.items() if v["type"] == "sample" and not v["is_observed"]}
-    discrete = [k for k, v in sites.items() if v["fn"].is_discrete]
-    if discrete:
-        raise ZooError(f"the program samples the discrete site {discrete[0]!r}; sum it out, for example with MixtureSameFamily")
     if not any(v["type"] == "sample" and v["is_observed"] for v in trace.values()):
         raise ZooError("the program observes nothing: give one of its sample statements obs=")
+    if discrete := discrete_latents(trace):
+        spec = _summed(function, trace, arrays)
+    sites = {k: v for k, v in trace.items() if v["type"] == "sample" and not v["is_observed"] and k not in discrete}
+    if not sites:
+        raise ZooError(f"the program {function.__name__} has no continuous site, so that there is nothing to infer")
     declared = Permutation(symmetry) if isinstance(symmetry, str) else symmetry
     shapes = {k: np.shape(v["value"]) for k, v in sites.items()}
     named = dict(dims or {})
@@ -170,7 +172,7 @@ def program_model(
         hyper={},
         prior={},
         reading=Reading(
-            rows=lambda data: data,
+            rows=partial(rows_by_name, function) if isinstance(data, Arguments) else lambda data: data,
         ),
         summaries=Summaries(
             functionals=_functionals(declared, tuple((k, tuple(v)) for k, v in named.items())),
@@ -187,12 +189,29 @@ def program_model(
     )
 
 
+def _summed(function: Callable[..., Any], trace: Mapping[str, Any], arrays: Pytree) -> Callable[..., Any]:
+    """The spec without discrete latents; raises `ZooError` where they cannot be summed out."""
+    require_enumerable(trace)
+    spec = summed_spec(function)
+    try:
+        jax.eval_shape(lambda rows: [prior_trace(spec, {}, rows)][:0], arrays)
+    except ZooError:
+        raise
+    except Exception as error:  # of NumPyro or funsor, as for discrete sites that are too many to sum over together
+        raise ZooError(
+            f"the discrete sites of the program {function.__name__} cannot be summed out (are the rows on a numpyro.plate?): "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    return spec
+
+
 def _guessed_dims(
     dim: str, shapes: Mapping[str, tuple[int, ...]], trace: Mapping[str, Any], optional: bool
 ) -> dict[str, tuple[str, ...]]:
-    """The sites whose leading axis has the size of the observed mixture carry its labels."""
+    """The sites whose leading axis has the size of the observed mixture, or of a discrete latent, carry its labels."""
     observed = [site["fn"] for site in trace.values() if site["type"] == "sample" and site["is_observed"]]
     sizes = [mixture.mixture_size for mixture in map(mixture_of, observed) if mixture is not None]
+    sizes += [len(site["fn"].enumerate_support(expand=False)) for site in discrete_latents(trace).values()]
     if not sizes and optional:
         return {}
     if not sizes:

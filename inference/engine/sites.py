@@ -110,13 +110,14 @@ def simulated_rows(model: Model) -> Pytree:
 
 
 def checked_sites(
-    model: Model, given: Any, rows: Pytree = None, what: str = "sites", boundary: bool = True
+    model: Model, given: Any, rows: Pytree = None, what: str = "sites", boundary: bool = True, lead: tuple[str, ...] = ()
 ) -> dict[str, np.ndarray]:
     """Sites as float64 arrays with the names, shapes and support of the program's sites; raises `ZooError`.
 
     With ``rows`` all sites of the program on these rows are needed. Without, sites with an entry per row may be left out, or
     have any number of rows. ``boundary`` says whether rates may be 0, as maximum-likelihood estimates may
-    (``Abilities.may_be_zero``). Other positive numbers, as precisions and scales, may not.
+    (``Abilities.may_be_zero``). Other positive numbers, as precisions and scales, may not. ``lead`` names dimensions before
+    those of the sites, as chain and draw; every site has them in the same sizes.
     """
     if isinstance(given, xr.DataTree) and given.data_vars:  # one group of a result, as a point estimate is
         given = given.to_dataset()
@@ -132,9 +133,14 @@ def checked_sites(
             f"{what}: expected the sites {', '.join(sorted(sites))} of {model.name}, got {', '.join(sorted(map(str, given)))}"
         )
     values = {name: _numbers(given[name], name, what) for name in sites if name in given}
+    leading = next(iter(values.values())).shape[: len(lead)] if values else ()
     for name, value in values.items():
         wanted = (*value.shape[:1], *sites[name].shape[1:]) if name in free else sites[name].shape
-        if value.shape != wanted:
+        if lead and (len(leading) < len(lead) or value.shape != (*leading, *wanted)):
+            shape = ", ".join(map(str, (*lead, *wanted)))
+            also = f", with as many of each as {next(iter(values))}, {leading}" if len(leading) == len(lead) else ""
+            raise ZooError(f"{what}: {name} has shape {value.shape}, and that of {model.name} has shape ({shape}){also}")
+        if not lead and value.shape != wanted:
             raise ZooError(f"{what}: {name} has shape {value.shape}, and that of {model.name} has shape {wanted}")
     zeros = model.abilities.may_be_zero if boundary else ()
     for name, value in values.items():

@@ -1,11 +1,13 @@
 """`fit`: one call for every model and method; what it checks and hands to the method."""
 
+import inspect
 import json
 import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, Unpack, overload
 
 import jax
@@ -41,6 +43,7 @@ from inference.identification.invariants import declared
 from inference.identification.relabel import doubts_labels
 from inference.identification.symmetry import identified_draws, num_flat, whatever
 from inference.methods.options import check_seed, checked_options, method_module
+from inference.programs.arguments import as_arguments, takes_by_name
 from inference.results.draws import one_axis
 from inference.results.tree import dataset, values
 from inference.results.triangles import sites_of, symmetric_sites
@@ -51,6 +54,7 @@ from inference.runtime.signals import interruptible
 from models.algebra import row_name
 from models.base import Model, Rotation, ZooError
 from models.data.table import Data
+from models.errors import did_you_mean
 from models.rows.carried import carried
 
 MOST_BYTES = 8 * 2**30  # of draws that a result may have
@@ -96,13 +100,15 @@ def fit(
 ) -> xr.DataTree:
     """Infer ``model`` on ``data`` by ``method``.
 
-    ``model`` is a zoo `Model`, or a NumPyro function of ``data`` (with ``symmetry``, ``dims`` and ``coords`` as in
-    `inference.engine.program.program_model`). ``start`` gives the sites to start from. ``options`` are those of the method's
-    ``Options``: num_warmup, num_samples, num_chains, max_iter, tol, num_starts. Samplers leave checkpoints in ``folder``
-    (it must exist, and is locked meanwhile), and go on from those that they find there. Returns groups ``posterior``
-    (identified) and ``posterior_raw``, or ``point_estimate``; ``optimization``; ``functionals``; ``log_likelihood``;
-    ``sample_stats``; ``latent``; ``observed_data``; ``constant_data``. With ``predictive`` the program draws data, and there
-    are also ``prior``, ``prior_predictive``, ``posterior_predictive`` and ``log_prior`` (`inference.fitting.predictive`).
+    ``model`` is a zoo `Model`, or a NumPyro function. ``data`` is then its only argument, or a tuple of its first arguments;
+    others follow by name, as in ``fit(program, x, y=y)``, unless an option has the same name. ``symmetry``, ``dims`` and
+    ``coords`` are as in `inference.engine.program.program_model`. ``start`` gives the sites to start from. ``options`` are
+    those of the method's ``Options``: num_warmup, num_samples, num_chains, max_iter, tol, num_starts. Samplers leave
+    checkpoints in ``folder`` (it must exist, and is locked meanwhile), and go on from those that they find there. Returns
+    groups ``posterior`` (identified) and ``posterior_raw``, or ``point_estimate``; ``optimization``; ``functionals``;
+    ``log_likelihood``; ``sample_stats``; ``latent``; ``observed_data``; ``constant_data``. With ``predictive`` the program
+    draws data, and there are also ``prior``, ``prior_predictive``, ``posterior_predictive`` and ``log_prior``
+    (`inference.fitting.predictive`).
     Raises `ZooError` for whatever the user can mend.
 
     >>> data = load_data("iris")
@@ -111,9 +117,10 @@ def fit(
     >>> tree["posterior"]["mean"].dims
     ('chain', 'draw', 'component', 'feature')
     """
-    model, data = _modelled(model, data, precision, symmetry, dims, coords)
-    _check_arguments(seed, progress, predictive, folder)
     module = method_module(method)
+    options, named = _data_by_name(model, method, options)
+    model, data = modelled(model, data, precision, symmetry, dims, coords, named)
+    _check_arguments(seed, progress, predictive, folder)
     checked = checked_options(method, module, options, model.options)
     clock = time.perf_counter()
     with held_or_locked(folder), reporter_of(progress) as reporter, interruptible():
@@ -128,9 +135,9 @@ def fit(
                 refuse_strangers(Path(folder), task.fingerprint)
             outcome = module.run(task, checked)
         with x64(64):
-            groups, attrs = _evaluated(task, outcome, data, precision, predictive)
+            groups, attrs = evaluated(task, outcome, data, precision, predictive)
     model = model if not isinstance(outcome, Draws) or outcome.model is None else outcome.model
-    attrs |= known | {"seed": int(seed), "precision": precision, "method": method} | _described(model, task, checked)
+    attrs |= known | {"seed": int(seed), "precision": precision, "method": method} | described(model, task, checked._asdict())
     with x64(64):
         return as_tree(model, data, groups, attrs | outcome.timing | {"total_seconds": time.perf_counter() - clock})
 
@@ -149,7 +156,7 @@ def _check_arguments(seed: Any, progress: Any, predictive: Any, folder: Any) -> 
     check_seed(seed)
 
 
-def _described(model: Model, task: Task, options: Any) -> dict[str, Any]:
+def described(model: Model, task: Task, options: Mapping[str, Any]) -> dict[str, Any]:
     """Attributes of a result that say what it is of: what diagnostics, tables and reports read without the model."""
     return {
         "labels_observed": int(carried(task.rows).allowed_states is not None),
@@ -161,11 +168,11 @@ def _described(model: Model, task: Task, options: Any) -> dict[str, Any]:
         "symmetry": declared(model.symmetry),
         "sample_size": sample_size(model, task.rows) if model.algebra is not None else float("nan"),
         "total_weight": total_weight(task.rows) if model.algebra is not None else float("nan"),
-        "options": json.dumps(options._asdict() | dict(model.options), default=_plain),
+        "options": json.dumps(dict(options) | dict(model.options), default=_plain),
     }
 
 
-def _evaluated(
+def evaluated(
     task: Task, outcome: Points | Draws, data: Any, precision: int, predictive: bool
 ) -> tuple[dict[str, xr.Dataset], dict[str, Any]]:
     """Groups and attributes of a result, in double precision whatever the run was in, so that results compare."""
@@ -207,29 +214,49 @@ def fingerprint_of(
     **options: Any,
 ) -> str:
     """The attribute ``fingerprint`` that `fit` gives a result of these arguments that is written to a folder."""
-    model, data = _modelled(model, data, precision, symmetry, dims, coords)
+    options, named = _data_by_name(model, method, options)
+    model, data = modelled(model, data, precision, symmetry, dims, coords, named)
     checked = checked_options(method, method_module(method), options)
     with x64(precision):
         return fingerprint(make_task(model, data, seed, None, Silent()), method, seed, precision, checked)
 
 
-def _modelled(
+def modelled(
     model: Model | Any,
     data: Any,
     precision: int,
     symmetry: Any,
     dims: Mapping[str, tuple[str, ...]] | None,
     coords: Mapping[str, list[Any]] | None,
+    named: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[Model, Any]:
-    """(a model, made of a NumPyro function if it is one; the data as the model reads them)."""
+    """(a model, made of a NumPyro function if it is one; the data as the model reads them, those in ``named`` by name)."""
     if not isinstance(model, Model):
         if not callable(model):
             raise ZooError(f"model: expected a Model of the zoo or a NumPyro function, not {type(model).__name__}")
+        data = as_arguments(model, data, named) if named else data
         with x64(precision):
             model = program_model(model, data, symmetry=symmetry, dims=dims, coords=coords)
     if model.algebra is not None and not isinstance(data, Data):
         data = model.read(data)
-    return model, data
+    return model, data if model.algebra is not None else model.rows(data)
+
+
+def _data_by_name(model: Any, method: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(options of the method, data of a NumPyro function by the names of its arguments); a `ZooError` for what is neither."""
+    if isinstance(model, Model) or not callable(model):
+        return dict(options), {}
+    module = method_module(method)
+    takes, arguments = module.Options._fields, inspect.signature(model).parameters
+    named = {name: value for name, value in options.items() if name not in takes}
+    for name, value in named.items():
+        if not takes_by_name(model, name):
+            try:
+                checked_options(method, module, {name: value})
+            except ZooError as error:
+                hint = did_you_mean(name, arguments)
+                raise ZooError(f"{error}; the program {model.__name__} takes {', '.join(arguments)}{hint}") from None
+    return {name: value for name, value in options.items() if name in takes}, named
 
 
 def _plain(value: Any) -> Any:

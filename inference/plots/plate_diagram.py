@@ -17,8 +17,9 @@ from numpyro import handlers
 from numpyro.infer import init_to_sample
 from numpyro.ops.provenance import eval_provenance
 
-from inference.engine.program import as_spec, innermost
+from inference.engine.program import innermost
 from inference.engine.sites import simulated_rows
+from inference.programs.arguments import as_spec
 from inference.runtime.files import write_figure
 from models.base import Model, Pytree, ZooError
 from models.data.table import Data

@@ -108,7 +108,7 @@ def fitted_rows(model: Model, source: xr.DataTree | Sites, data: Any, fitted: bo
     if not (isinstance(source, xr.DataTree) and "posterior" in source and "observed_data" in source):
         return np.zeros(number, bool)
     if model.algebra is None:
-        theirs, given = arguments_of(source), arguments(data)
+        theirs, given = arguments_of(source), arguments(rows)
         same = set(given) == set(theirs) and all(
             np.array_equal(theirs[name], np.asarray(leaf), equal_nan=True) for name, leaf in given.items()
         )

@@ -1,0 +1,64 @@
+"""Foreign draws among the results to compare: which model and data they are of."""
+
+import inspect
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from inference.fitting.foreign import as_result
+from inference.results.table import data_of
+from inference.results.tree import ROOT, table_of
+from models import MODELS
+from models.base import Data, Model, ZooError
+
+ASK = "; give model= and data=, or make a result of the draws by inference.as_result(model, data, draws)"
+
+
+def is_result(given: Any) -> bool:
+    """Whether this is a result of the zoo."""
+    return isinstance(given, xr.DataTree) and all(name in given.attrs for name in ROOT)
+
+
+def as_results(given: Mapping[str, Any], model: Model | None, data: Any) -> dict[str, xr.DataTree]:
+    """Results as they are, and foreign draws made results of ``model`` on ``data``, or of the model and data of the others."""
+    foreign = [name for name, each in given.items() if not is_result(each)]
+    if not foreign:
+        return dict(given)
+    if (model is None) != (data is None):
+        raise ZooError("compare needs model= and data= together, or none of them")
+    if model is None:
+        model, data = _model_of([each for each in given.values() if is_result(each)], foreign[0])
+    return {name: each if name not in foreign else _named(model, data, each, name) for name, each in given.items()}
+
+
+def _named(model: Model, data: Any, draws: Any, name: str) -> xr.DataTree:
+    try:
+        return as_result(model, data, draws, name)
+    except ZooError as error:
+        raise ZooError(f"{name}: {error}") from error
+
+
+def _model_of(results: list[xr.DataTree], foreign: str) -> tuple[Model, Data]:
+    """The model and the data of results of one model of the zoo, built again; raises `ZooError` where that cannot be done."""
+    if not results:
+        raise ZooError(f"{foreign} is no result of the zoo, and none of the others says which model and data it is of{ASK}")
+    names = sorted({str(tree.attrs["model"]) for tree in results})
+    if len(names) > 1:
+        raise ZooError(f"{foreign} is no result of the zoo, and the others are of several models, {', '.join(names)}{ASK}")
+    tree = results[0]
+    if names[0] not in MODELS or "column" not in table_of(tree).coords:
+        raise ZooError(f"{foreign} is no result of the zoo, and {names[0]} is a program that its result does not hold{ASK}")
+    data, build = data_of(tree), MODELS[names[0]]
+    takes = inspect.signature(build).parameters
+    options = {name: value for name, value in json.loads(tree.attrs["options"]).items() if name in takes}
+    try:
+        model = build(data, **options)
+    except ZooError as error:
+        raise ZooError(f"{foreign} is no result of the zoo, and {names[0]} cannot be built again ({error}){ASK}") from error
+    stored = tree["constant_data"].to_dataset() if "constant_data" in tree else xr.Dataset()
+    if not all(name in stored and np.array_equal(stored[name], value) for name, value in model.hyper.items()):
+        raise ZooError(f"{foreign} is no result of the zoo, and the prior of {names[0]} is not known from the others{ASK}")
+    return model, data
