@@ -111,7 +111,7 @@ def interrupted_run(folder, monkeypatch):
     arguments = ["model=gmm", "method=gibbs", "data=blobs", "data.num_rows=30", *fewer(["method=gibbs"]), f"out={folder}"]
     with monkeypatch.context() as patch:
         patch.setattr(fitting, "Silent", Stopping)
-        code = guarded(run_main, [*arguments, "progress=false"])
+        code = guarded(run_main, [*arguments, "progress=false", "pictures=false"])
     assert code == 130, "the stand-in for an interrupted run was not interrupted"
 
 
@@ -168,12 +168,30 @@ def test_readme_commands_run(module, arguments, desk, monkeypatch, capsys):
             interrupted_run(desk / argument.removeprefix("resume="), monkeypatch)
         elif argument.startswith("run=") and not (desk / argument.removeprefix("run=")).exists():
             made.append(desk / argument.removeprefix("run="))
-            given = ["model=gmm", "method=em", "data=table.csv", "data.label=species", "num_starts=1", "progress=false"]
+            given = [
+                "model=gmm",
+                "method=em",
+                "data=table.csv",
+                "data.label=species",
+                "num_starts=1",
+                "progress=false",
+                "pictures=false",
+            ]
             run_main([*given, f"out={made[-1]}"])
         elif "=" not in argument and not argument.startswith("-") and not (desk / argument).exists():
-            run_main(["model=gmm", "method=em", "data=blobs", "data.num_rows=30", "progress=false", f"out={argument}"])
+            run_main(
+                [
+                    "model=gmm",
+                    "method=em",
+                    "data=blobs",
+                    "data.num_rows=30",
+                    "progress=false",
+                    "pictures=false",
+                    f"out={argument}",
+                ]
+            )
     of_folders = module in OF_FOLDERS or (module == "compare" and not methods_of(arguments))  # they take no options
-    quiet = [] if of_folders else ["progress=false"]
+    quiet = [] if of_folders else ["progress=false", "pictures=false"]
     options = [*smaller(arguments), *(fewer(arguments) if methods_of(arguments) else []), *quiet]
     code = guarded(MAINS[module], options)
     assert code in (0, 3), capsys.readouterr().err

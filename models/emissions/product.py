@@ -5,7 +5,7 @@
 T, nu, features and rows are dicts with one entry per part; everything else is merged from the parts by name.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -126,19 +126,10 @@ def _translated(parts: tuple[Part, ...]) -> Callable[[Any, np.ndarray], Any] | N
 
 def _profile(parts: tuple[Part, ...], sites: Sites) -> tuple[Expected, ...]:
     found: dict[int, Expected] = {}
-    size = sum(len(part.places) for part in parts)
     for part in parts:
         assert part.emission.profile is not None
-        for place, own in zip(part.places, part.emission.profile(sites), strict=True):
-            found[place] = own._replace(covariance=_among_all(own.covariance, part.places, size))
+        found |= dict(zip(part.places, part.emission.profile(sites), strict=True))
     return tuple(found[place] for place in sorted(found))
-
-
-def _among_all(covariance: Array | None, places: Sequence[int], size: int) -> Array | None:
-    """Covariances with the columns of a part as those with all ``size`` columns: 0 with the columns of other parts."""
-    if covariance is None:
-        return None
-    return jnp.zeros((len(covariance), size)).at[:, np.array(places)].set(covariance)
 
 
 def _log_density(parts: Mapping[str, Callable[[Any], Array]]) -> Callable[[Mapping[str, Any]], Array]:

@@ -128,10 +128,9 @@ def model(
     warnings: tuple[str, ...] = (),
     layout: Layout | None = None,
 ) -> Model:
-    """A mixture on checked data, its components named by ``labels``; raises `ZooError` for a prior outside its support.
+    """A mixture on checked data, its components named by ``labels``; ``layout`` is for columns of several kinds.
 
-    And where there are no such weights (`Weights.refuses`).
-    ``layout`` is for columns of several kinds; without one all are of the emission's.
+    Raises `ZooError` for a prior outside its support, and where there are no such weights (`Weights.refuses`).
     """
     if emission.hidden.latent_if_missing is not None and has_missing_cell(data):
         emission = emission._replace(hidden=emission.hidden._replace(latent=emission.hidden.latent_if_missing))

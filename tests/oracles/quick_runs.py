@@ -1,6 +1,6 @@
 """A run that takes a moment, and one that is stopped."""
 
-QUICK = ["progress=false", "data=blobs", "data.num_rows=60", "model.num_components=2", "method=em"]
+QUICK = ["progress=false", "pictures=false", "data=blobs", "data.num_rows=60", "model.num_components=2", "method=em"]
 
 
 def stopping(*_):

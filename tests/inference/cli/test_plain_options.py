@@ -63,7 +63,16 @@ def test_entries_are_hydras(group):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["model=gmm", "model.num_components=3", "method=em", "num_starts=4", "out=a folder/b", "progress=false", "tol=1e-7"],
+        [
+            "model=gmm",
+            "model.num_components=3",
+            "method=em",
+            "num_starts=4",
+            "out=a folder/b",
+            "progress=false",
+            "pictures=false",
+            "tol=1e-7",
+        ],
         ["model=hmm", "data=my.csv", "data.label=species", "data.types.x=number", "data.threshold=0.5", "impute=true"],
         ["seed=1", "seed=2"],
         ["model.prior.mean.scale=2", "model.prior=default"],

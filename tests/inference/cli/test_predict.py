@@ -21,7 +21,7 @@ from models import MODELS, ZooError, load_data
 from models.data.table import chosen_at_random
 from models.reading.readers import to_frame
 
-GIVEN = ["method=em", "num_starts=1", "progress=false"]
+GIVEN = ["method=em", "num_starts=1", "progress=false", "pictures=false"]
 MODEL = ["model=mixed_mixture", "model.num_components=2", "data.test_fraction=0.2", "impute=true"]
 
 
@@ -115,8 +115,8 @@ def test_the_report_is_made_again(run, tmp_path, capsys):
     assert guarded(report_main, [f"run={tmp_path / 'mine'}"]) == 0
     assert {path.name: path.read_bytes() for path in (tmp_path / "mine").iterdir()} == before
     assert guarded(report_main, [f"run={tmp_path / 'mine'}", "pictures=true"]) == 0
-    assert "profile.png" in capsys.readouterr().out
-    assert is_complete(tmp_path / "mine", "profile.png", "results.nc", "imputed.csv", "report.html")
+    assert "profile.svg" in capsys.readouterr().out
+    assert is_complete(tmp_path / "mine", "profile.svg", "results.nc", "imputed.csv", "report.html")
     assert (tmp_path / "mine" / "report.html").read_bytes() != before["report.html"]
 
 

@@ -38,7 +38,14 @@ def test_a_run_is_completed_from_its_results(tmp_path, monkeypatch, capsys, plac
     table = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 2)), columns=["u", "v"]).round(2)
     table.iloc[::7, 0] = np.nan
     table.to_csv(tmp_path / "table.csv", index=False)
-    given = ["model=gmm", "method=em", "model.num_components=1", f"data={tmp_path / 'table.csv'}", "progress=false"]
+    given = [
+        "model=gmm",
+        "method=em",
+        "model.num_components=1",
+        f"data={tmp_path / 'table.csv'}",
+        "progress=false",
+        "pictures=false",
+    ]
     given += ["impute=true", "data.test_fraction=0.2", "num_starts=1"]
     assert guarded(run_main, [*given, f"out={tmp_path / 'whole'}"]) == 0
     with monkeypatch.context() as patch:
@@ -65,7 +72,14 @@ def test_results_of_other_data_are_not_completed(tmp_path, monkeypatch, capsys):
     """The table was changed since: its report would be of other rows than the fit."""
     table = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 2)), columns=["u", "v"])
     table.to_csv(tmp_path / "table.csv", index=False)
-    given = ["model=gmm", "method=em", "model.num_components=1", f"data={tmp_path / 'table.csv'}", "progress=false"]
+    given = [
+        "model=gmm",
+        "method=em",
+        "model.num_components=1",
+        f"data={tmp_path / 'table.csv'}",
+        "progress=false",
+        "pictures=false",
+    ]
     with monkeypatch.context() as patch:
         patch.setattr("inference.cli.execute.write_views", stopping)
         assert guarded(run_main, [*given, f"out={tmp_path / 'run'}"]) == 130
@@ -84,7 +98,7 @@ def test_a_program_is_named_again(tmp_path, monkeypatch, capsys):
     with monkeypatch.context() as patch:
         patch.setattr("inference.results.tree.save", stopping)
         given = [program, "method=nuts", f"data={tmp_path / 'table.csv'}", "num_warmup=20", "num_samples=20", "num_chains=2"]
-        assert guarded(run_main, [*given, "progress=false", f"out={out}"]) == 130
+        assert guarded(run_main, [*given, "progress=false", "pictures=false", f"out={out}"]) == 130
     (tmp_path / "imported").unlink()
     capsys.readouterr()
     (tmp_path / "same.py").write_text(PROGRAM)
@@ -106,7 +120,10 @@ def test_a_program_is_named_again(tmp_path, monkeypatch, capsys):
     assert "does not say which program" in capsys.readouterr().err
     (out / "environment.json").write_text(environment)
     assert not (tmp_path / "imported").exists()
-    assert guarded(run_main, [f"resume={out}", f"model={tmp_path}/same.py:normal", "progress=false"]) in (0, 3)
+    assert guarded(run_main, [f"resume={out}", f"model={tmp_path}/same.py:normal", "progress=false"]) in (
+        0,
+        3,
+    )
     assert load(out)["posterior"].sizes["draw"] == 20
 
 
@@ -195,7 +212,15 @@ def test_paths_are_text(tmp_path, capsys, monkeypatch):
     place.mkdir(parents=True)
     table = place / "[red]t.csv"
     pd.DataFrame({"[bold]u[/]": np.arange(30.0), "[/v]": np.arange(30) % 7 * 1.5}).to_csv(table, index=False)
-    given = [f"data={table}", "model=gmm", "model.num_components=1", "method=em", "progress=false", f"out={place}/[i]out[/i]"]
+    given = [
+        f"data={table}",
+        "model=gmm",
+        "model.num_components=1",
+        "method=em",
+        "progress=false",
+        "pictures=false",
+        f"out={place}/[i]out[/i]",
+    ]
     assert guarded(run_main, given) == 0
     said = capsys.readouterr()
     assert f"results in {place}/[i]out[/i]" in said.out
@@ -256,7 +281,15 @@ def test_the_manifest_lists_the_run(tmp_path):
 @pytest.mark.slow
 def test_evidence_is_written_through_the_manifest(tmp_path):
     """A result that is amended after its run is found again, and sound."""
-    given = ["model=gmm", "model.num_components=1", "method=em", "data=blobs", "data.num_rows=30", "progress=false"]
+    given = [
+        "model=gmm",
+        "model.num_components=1",
+        "method=em",
+        "data=blobs",
+        "data.num_rows=30",
+        "progress=false",
+        "pictures=false",
+    ]
     assert guarded(compare_main, [*given, "evidence=true", f"out={tmp_path / 'out'}"]) == 0
     tree = load(tmp_path / "out" / "run")
     assert "log_evidence_estimate" in tree.attrs or "log_evidence" in tree.attrs

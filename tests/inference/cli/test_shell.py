@@ -25,7 +25,7 @@ from models.data import split
 from models.datasets.tables import DATASETS
 
 ROOT = Path(__file__).parents[3]
-QUICK = ["progress=false", "data=blobs", "data.num_rows=60", "model.num_components=2"]
+QUICK = ["progress=false", "pictures=false", "data=blobs", "data.num_rows=60", "model.num_components=2"]
 
 
 def test_configuration_equals_code():

@@ -172,7 +172,7 @@ def test_impossible_rows_have_an_infinite_difference():
 def test_command_line_keeps_rows_held_out(tmp_path, capsys):
     """Documents: the group survives the disk, its means are the figures, and the table is 80 columns wide."""
     arguments = ["model=naive_bayes,markov_naive_bayes", "model.emission=multinomial", "method=em", "data=python_lines"]
-    options = ["data.num_rows=120", "data.test_fraction=0.25", "progress=false", f"out={tmp_path / 'out'}"]
+    options = ["data.num_rows=120", "data.test_fraction=0.25", "progress=false", "pictures=false", f"out={tmp_path / 'out'}"]
     assert compare_main([*arguments, *options]) == 0
     assert max(map(len, capsys.readouterr().out.splitlines()[:-1])) <= 80
     table = pd.read_csv(tmp_path / "out" / "comparison.csv", index_col="result")

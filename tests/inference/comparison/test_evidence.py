@@ -145,7 +145,7 @@ def test_evidence_on_the_command_line(tmp_path, capsys):
     x = np.random.default_rng(3).normal(2.0, 1.0, 12)
     pd.DataFrame({"a": x}).to_csv(tmp_path / "table.csv", index=False, float_format="%.17g")
     arguments = ["model=gmm_simple", "model.num_components=1", "method=em,exact", "num_starts=1", "num_samples=400"]
-    arguments += [f"data={tmp_path}/table.csv", "progress=false"]
+    arguments += [f"data={tmp_path}/table.csv", "progress=false", "pictures=false"]
     assert guarded(compare_main, [*arguments, "evidence=perhaps"]) == 2
     assert "evidence must be true or false" in capsys.readouterr().err
     out = tmp_path / "out"

@@ -172,7 +172,14 @@ def test_command_line(tmp_path, capsys, method):
     """The file says which labels are missing; the table names the classes and columns."""
     path = tmp_path / "table.csv"
     pd.DataFrame(X, columns=["u", "v"]).assign(kind=LABELS[3]).to_csv(path, index=False)
-    arguments = ["model=logistic_regression", f"method={method}", f"data={path}", "data.label=kind", "progress=false"]
+    arguments = [
+        "model=logistic_regression",
+        f"method={method}",
+        f"data={path}",
+        "data.label=kind",
+        "progress=false",
+        "pictures=false",
+    ]
     short = [f"{name}={value}" for name, value in SHORT[method].items()]
     assert run_main([*arguments, *short, f"out={tmp_path / 'run'}"]) in ({0} if method == "em" else {0, 3})
     assert (tmp_path / "run" / "results.nc").is_file()

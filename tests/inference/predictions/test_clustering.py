@@ -248,12 +248,12 @@ def test_heat_map_puts_groups_together():
 @pytest.mark.slow
 @pytest.mark.parametrize("wanted", [None, True, False])
 def test_runs_draw_what_is_asked_for(tmp_path, wanted, capsys):
-    """Optimisers by request only; a page holds the pictures, and the rows that are not sure."""
+    """Pictures, unless they are not wanted; the page holds them, and the rows that are not sure."""
     options = [] if wanted is None else [f"pictures={str(wanted).lower()}"]
     arguments = ["model=gmm", "model.num_components=4", "model.covariance=diag", "method=em", "num_starts=1", "progress=false"]
     run_main([*arguments, f"out={tmp_path / 'run'}", *options])
-    names = {path.name for path in (tmp_path / "run").glob("*.png")}
-    assert names == ({"profile.png", "co_clustering.png"} if wanted else set())
+    names = {path.name for path in (tmp_path / "run").glob("*.svg")}
+    assert names == (set() if wanted is False else {"pairs.svg", "profile.svg", "co_clustering.svg", "checks.svg"})
     page = (tmp_path / "run" / "report.html").read_text()
     assert page.count("<img") == len(names)
     uncertain = uncertain_rows(load(tmp_path / "run"))

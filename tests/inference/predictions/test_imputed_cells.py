@@ -189,7 +189,7 @@ def test_impute_on_the_command_line(tmp_path, capsys):
     """imputed.csv is the table with all cells there, those that were as they were; imputed.nc has the draws they sum up."""
     frame = to_frame(load_data("martians_survey", num_rows=60, seed=1)).drop(columns=["kind", "diet"])
     frame.to_csv(tmp_path / "survey.csv", index=False)
-    arguments = [f"data={tmp_path}/survey.csv", "method=em", "num_starts=1", "progress=false"]
+    arguments = [f"data={tmp_path}/survey.csv", "method=em", "num_starts=1", "progress=false", "pictures=false"]
     out = tmp_path / "run"
     assert guarded(run_main, [*arguments, "model=mixed_mixture", "impute=true", f"out={out}"]) == 0
     before, after = pd.read_csv(tmp_path / "survey.csv"), pd.read_csv(out / "imputed.csv")

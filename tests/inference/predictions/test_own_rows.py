@@ -249,7 +249,7 @@ def test_documents_are_held_out_from_the_shell(tmp_path):
     """A fifth of the documents are scored and their perplexity is that of the densities of the group."""
     options = ["num_warmup=4", "num_samples=4", "num_chains=2", "data.num_rows=20", "data.length=10", "data.test_fraction=0.2"]
     given = ["model=latent_dirichlet", "model.num_topics=3", "method=collapsed_gibbs", "data=bars", *options]
-    tree, folder = execute(compose([*given, "progress=false", f"out={tmp_path / 'run'}"]))
+    tree, folder = execute(compose([*given, "progress=false", "pictures=false", f"out={tmp_path / 'run'}"]))
     assert tree.attrs["held_out_rows"] == 4
     counts = tree["held_out"]["x"].values
     density = tree["held_out"]["log_density"].values - gammaln(counts.sum(1) + 1) + gammaln(counts + 1).sum(1)
@@ -262,7 +262,7 @@ def mail(folder):
     texts = {"sport": "ball game win", "trade": "price sale win", "sport|trade": "ball price game sale"}
     pd.DataFrame({"body": [*texts.values()] * 5, "kind": [*texts] * 5}).to_csv(folder / "mail.csv", index=False)
     data = [f"data={folder / 'mail.csv'}", "data.text=body", "data.label=kind", "data.test_fraction=0.4"]
-    return ["model=latent_dirichlet", "model.num_topics=2", "model.labelled=true", "progress=false", *data]
+    return ["model=latent_dirichlet", "model.num_topics=2", "model.labelled=true", "progress=false", "pictures=false", *data]
 
 
 @pytest.mark.slow

@@ -76,7 +76,15 @@ def test_scores_weigh_rows():
 @pytest.mark.slow
 def test_held_out_rows(tmp_path, capsys):
     """A quarter of the irises: in the report and in the result; the fit does not see them, and the figures are `score`'s."""
-    arguments = ["model=linear_discriminant", "method=em", "data=iris", "data.test_fraction=0.25", "progress=false", "seed=3"]
+    arguments = [
+        "model=linear_discriminant",
+        "method=em",
+        "data=iris",
+        "data.test_fraction=0.25",
+        "progress=false",
+        "pictures=false",
+        "seed=3",
+    ]
     assert run_main([*arguments, f"out={tmp_path / 'run'}"]) == 0
     tree = load(tmp_path / "run")
     train, test = split(load_data("iris"), 0.25, 3)

@@ -84,7 +84,14 @@ def test_questions_about_rows_one_by_one_are_refused():
 def test_sequences_held_out(tmp_path, capsys):
     """A quarter of the sentences: figures are those of `score`; compared with themselves they are no different."""
     arguments = ["model=hmm", "model.num_states=5", "model.labelled=true", "method=em", "data=tagger"]
-    options = ["data.num_sequences=24", "num_starts=1", "max_iter=3", "data.test_fraction=0.25", "progress=false"]
+    options = [
+        "data.num_sequences=24",
+        "num_starts=1",
+        "max_iter=3",
+        "data.test_fraction=0.25",
+        "progress=false",
+        "pictures=false",
+    ]
     assert run_main([*arguments, *options, f"out={tmp_path / 'run'}"]) in (0, 3)
     printed = " ".join(capsys.readouterr().out.split())
     tree = load(tmp_path / "run")
@@ -108,7 +115,7 @@ def test_sequences_held_out(tmp_path, capsys):
 )
 def test_what_is_no_question_to_sequences(options, message):
     with pytest.raises(ZooError, match=message):
-        run_main(["model=hmm", "method=em", "progress=false", *options])
+        run_main(["model=hmm", "method=em", "progress=false", "pictures=false", *options])
 
 
 @cache
@@ -149,7 +156,15 @@ def test_steps_have_the_weight_of_their_sequence():
 @pytest.mark.slow
 def test_states_hold_steps(tmp_path, capsys):
     """Words of sequences: states, steps; none of components or rows. Of 6 states for 33 steps some are empty now and then."""
-    options = ["num_states=6", "method=gibbs", "num_samples=30", "num_warmup=5", "num_chains=2", "progress=false"]
+    options = [
+        "num_states=6",
+        "method=gibbs",
+        "num_samples=30",
+        "num_warmup=5",
+        "num_chains=2",
+        "progress=false",
+        "pictures=false",
+    ]
     arguments = ["model=hmm", "data=ice_cream", *(f"model.{name}" if "states" in name else name for name in options)]
     compare_runs([*arguments, f"out={tmp_path / 'out'}"])
     printed = capsys.readouterr().out

@@ -60,6 +60,7 @@ def test_a_correlation_matrix_from_a_file(tmp_path, capsys):
         "data.kind=covariance",
         "data.num_rows=200",
         "progress=false",
+        "pictures=false",
         f"out={tmp_path / 'run'}",
     ]
     assert guarded(run_main, [*arguments, *source]) in (0, 3)

@@ -16,7 +16,7 @@ from models.data.columns import as_typed, layout, typed
 from models.datasets.tables import MARTIAN_COVARIANCES, MARTIAN_MEANS, SURVEY_LEVELS, SURVEY_MOONS, SURVEY_PROBS
 from models.reading.readers import to_frame
 
-QUICK = ["model=gmm", "method=em", "num_starts=1", "model.covariance=diag", "progress=false"]
+QUICK = ["model=gmm", "method=em", "num_starts=1", "model.covariance=diag", "progress=false", "pictures=false"]
 
 
 def test_survey_has_the_truth_that_it_states():
@@ -144,7 +144,7 @@ def test_a_table_full_of_holes_on_the_command_line(tmp_path, capsys):
     frame.insert(0, "id", np.random.default_rng(0).permutation(120))
     frame.to_csv(tmp_path / "survey.csv", index=False, na_rep="?")
     arguments = ["model=mixed_mixture", "method=em", f"data={tmp_path}/survey.csv", "data.test_fraction=0.25"]
-    assert guarded(run_main, [*arguments, "progress=false", f"out={tmp_path}/run"]) == 0
+    assert guarded(run_main, [*arguments, "progress=false", "pictures=false", f"out={tmp_path}/run"]) == 0
     shown = capsys.readouterr().err
     assert "left out:" in next(line for line in shown.splitlines() if line.startswith("id "))
     tree = load(tmp_path / "run")

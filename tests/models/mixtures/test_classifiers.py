@@ -163,7 +163,14 @@ def test_a_class_without_rows_keeps_its_prior():
 def test_command_line(tmp_path):
     table_path = tmp_path / "table.csv"
     pd.DataFrame(X, columns=["u", "v"][: X.shape[1]]).assign(kind=LABELS).to_csv(table_path, index=False)
-    arguments = ["model=linear_discriminant", "method=exact", f"data={table_path}", "data.label=kind", "progress=false"]
+    arguments = [
+        "model=linear_discriminant",
+        "method=exact",
+        f"data={table_path}",
+        "data.label=kind",
+        "progress=false",
+        "pictures=false",
+    ]
     assert run_main([*arguments, f"out={tmp_path / 'run'}"]) == 0
     assert (tmp_path / "run" / "results.nc").is_file()
 

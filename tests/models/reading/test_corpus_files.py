@@ -219,7 +219,15 @@ def test_the_shell_reads_them(tmp_path, capsys):
     """``data=<file> data.format=…``: a run, with the size of the corpus before it; a slip exits with 2."""
     written(tmp_path / "vocab.txt", "\n".join(WORDS))
     file = written(tmp_path / "corpus.dat", lda_c())
-    run = ["model=latent_dirichlet", "model.num_topics=2", "method=em", f"data={file}", "progress=false", "max_iter=2000"]
+    run = [
+        "model=latent_dirichlet",
+        "model.num_topics=2",
+        "method=em",
+        f"data={file}",
+        "progress=false",
+        "pictures=false",
+        "max_iter=2000",
+    ]
     assert run_main([*run, "data.format=lda_c", f"out={tmp_path / 'run'}"]) in (0, 3)
     said = capsys.readouterr()
     assert "4 documents, 4 words, 11 tokens" in " ".join(said.err.split())

@@ -143,7 +143,7 @@ def test_all_rows_are_completed(tmp_path):
     load = {"num_rows": 60, "seed": 1}
     source = load_data("martians_survey", **load)
     arguments = ["model=mixed_mixture", "method=em", "num_starts=1", "data=martians_survey", "data.num_rows=60", "data.seed=1"]
-    options = ["data.test_fraction=0.25", "impute=true", "progress=false", f"out={tmp_path / 'run'}"]
+    options = ["data.test_fraction=0.25", "impute=true", "progress=false", "pictures=false", f"out={tmp_path / 'run'}"]
     assert guarded(run_main, [*arguments, *options]) == 0
     table = pd.read_csv(tmp_path / "run" / "imputed.csv")
     assert len(table) == 60

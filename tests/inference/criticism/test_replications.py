@@ -1,0 +1,133 @@
+"""Replicated data against observed data: shares, pairs and p-values by naive counting; what must be flagged, what not."""
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from inference import plot_predictive_checks, predictive_checks
+from inference.criticism.replications import DRAWS, has_replications, replications
+from inference.engine.sites import sites_of_model
+from inference.fitting.predictive import drawn_rows
+from inference.results.draws import draws_of
+from models import MODELS, ZooError, load_data
+from models.data.documents import documents
+
+RNG = np.random.default_rng(1)
+ROWS = 40
+APART = np.concatenate([RNG.normal(-4, 1, ROWS // 2), RNG.normal(4, 1, ROWS // 2)])
+SEQUENCES = [list("aab"), list("b"), list("baab")]
+
+
+def gmm(x, mean, precision, size):
+    model = MODELS["gmm"](load_data(x), num_components=size, covariance="diag")
+    return model, {"mixture_probs": np.ones(size) / size, "mean": np.array(mean), "precision": np.array(precision)}
+
+
+def hmm(**given):
+    data = load_data(documents(SEQUENCES))
+    model = MODELS["hmm"](data, num_states=2, **given)
+    probs = {"start_probs": [0.5, 0.5], "transition_probs": [[0.6, 0.2, 0.2], [0.2, 0.6, 0.2]]}
+    return model, data, {name: np.array(value) for name, value in probs.items()} | {"emission_probs": np.full((2, 2), 0.5)}
+
+
+def test_shares_and_p_values_are_those_of_counting():
+    """A column with holes and weights: every share and the p-value from loops over rows and tables."""
+    x = RNG.choice([1.0, 2.0, 5.0], (ROWS, 1))
+    x[3], weight = np.nan, RNG.integers(1, 4, ROWS).astype(float)
+    data = load_data(x, weight=weight)
+    model, sites = gmm(data.x, [[2.0]], [[0.5]], 1)
+    (found,) = replications(model, sites, data, num_draws=7, seed=3)
+    repeated = {name: np.repeat(value, 7, axis=0) for name, value in draws_of(model, sites).items()}
+    drawn = drawn_rows(model, repeated, data, 3)["x"][:, :, 0]
+    seen, total = ~np.isnan(x[:, 0]), weight[~np.isnan(x[:, 0])].sum()
+    assert found.edges is not None
+    last = len(found.edges) - 2
+
+    def shares(values):
+        counts = Counter()
+        for value, own in zip(values[seen], weight[seen], strict=True):
+            place = max(b for b in range(-1, last + 1) if b < 0 or value >= found.edges[b])
+            counts[min(max(place, 0), last)] += own / total
+        return np.array([counts[b] for b in range(last + 1)])
+
+    np.testing.assert_allclose(found.observed, shares(x[:, 0]))
+    np.testing.assert_allclose(found.replicated, [shares(table) for table in drawn])
+    mean = found.replicated.mean(0)
+    distance = [
+        sum((y - m) ** 2 / (m + 1 / seen.sum()) for y, m in zip(table, mean, strict=True)) for table in found.replicated
+    ]
+    own = sum((y - m) ** 2 / (m + 1 / seen.sum()) for y, m in zip(found.observed, mean, strict=True))
+    assert found.p_value == pytest.approx((1 + sum(d >= own for d in distance)) / 8)
+
+
+def test_pairs_stay_within_their_sequence():
+    model, data, sites = hmm()
+    symbols, pairs = replications(model, sites, data, num_draws=3)
+    counted = Counter(pair for one in SEQUENCES for pair in pairwise(one))
+    expected = [counted[tuple(name.split(" → "))] / counted.total() for name in pairs.names]
+    np.testing.assert_allclose(pairs.observed, expected)
+    letters = Counter(letter for one in SEQUENCES for letter in one)
+    np.testing.assert_allclose(symbols.observed, [letters[name] / letters.total() for name in symbols.names])
+    np.testing.assert_allclose(pairs.replicated.sum(1), 1)
+
+
+def test_what_the_model_cannot_draw_is_flagged_and_what_it_drew_is_not():
+    """One normal for two groups far apart has the smallest possible p-value; two normals for the same rows have not."""
+    wide = APART.var()
+    model, sites = gmm(APART[:, None], [[0.0]], [[1 / wide]], 1)
+    assert predictive_checks(model, sites, load_data(APART[:, None]))["p_value"].item() == pytest.approx(1 / (1 + DRAWS))
+    model, sites = gmm(APART[:, None], [[-4.0], [4.0]], [[1.0], [1.0]], 2)
+    assert predictive_checks(model, sites, load_data(APART[:, None]))["p_value"].item() > 0.05
+
+
+def test_steps_that_follow_each_other_are_flagged():
+    """A slow wave, under states that never last: values fit, their correlation does not."""
+    x = np.sin(np.arange(60.0) / 5)[:, None]
+    model = MODELS["hmm"](load_data(x), num_states=2, emission="gaussian", boundary=False)
+    sites = {"start_probs": np.ones(2) / 2, "transition_probs": np.full((2, 2), 0.5)}
+    sites |= {"mean": np.array([[-0.7], [0.7]]), "precision": np.full((2, 1), 10.0)}
+    found = predictive_checks(model, sites, load_data(x))
+    assert found.loc["x0: successive steps", "p_value"] == pytest.approx(1 / (1 + DRAWS))
+
+
+LEVELS = RNG.choice([3.0, 7.0, 9.0], (20, 2))
+READ_AS_LEVELS = {
+    "naive_bayes": lambda: (load_data(LEVELS, labels=list("ab") * 10), {"emission": "categorical"}),
+    "annotators": lambda: (load_data(LEVELS), {}),
+    "hmm": lambda: (load_data(LEVELS), {"num_states": 2}),
+    "mixed_mixture": lambda: (load_data(pd.DataFrame(LEVELS, columns=["a", "b"]), types={"a": "category"}), {}),
+}
+
+
+@pytest.mark.parametrize("name", READ_AS_LEVELS)
+def test_drawn_cells_are_cells_of_the_table(name):
+    """Numbers that a model reads as levels are drawn as these numbers, not as the codes of the levels."""
+    data, options = READ_AS_LEVELS[name]()
+    model = MODELS[name](data, **options)
+    uniform = {site: np.full(each.shape, 1 / each.shape[-1]) for site, each in sites_of_model(model).items()}
+    drawn = drawn_rows(model, draws_of(model, uniform), data, 0)["x"][0]
+    if data.categories and data.categories[0]:
+        assert set(np.unique(drawn[:, 0])) <= set(range(len(data.categories[0])))
+    else:
+        assert set(np.unique(drawn[:, 0])) <= {3.0, 7.0, 9.0}
+
+
+def test_models_that_draw_no_such_rows_are_refused():
+    data = load_data(documents([list("ab"), list("ba")]))
+    model = MODELS["latent_dirichlet"](data, num_topics=2)
+    assert not has_replications(model, data)
+    with pytest.raises(ZooError, match="draws no rows like those of"):
+        predictive_checks(model, {}, data)
+
+
+def test_the_picture_shows_the_data_and_the_worst_columns():
+    model, sites = gmm(APART[:, None], [[0.0]], [[1.0]], 1)
+    figure = plot_predictive_checks(model, sites, load_data(APART[:, None]), num_draws=20)
+    (found,) = replications(model, sites, load_data(APART[:, None]), num_draws=20)
+    band, line = figure.axes[0].patches
+    np.testing.assert_allclose(line.get_data().values, found.observed)
+    np.testing.assert_allclose(band.get_data().values, np.quantile(found.replicated, 0.945, axis=0))
+    assert f"p = {found.p_value:.2f}" in figure.axes[0].get_title()
