@@ -10,7 +10,7 @@ import xarray as xr
 
 from inference.fitting.foreign import as_result
 from inference.results.table import data_of
-from inference.results.tree import ROOT, table_of
+from inference.results.tree import table_of
 from models import MODELS
 from models.base import Data, Model, ZooError
 
@@ -18,8 +18,8 @@ ASK = "; give model= and data=, or make a result of the draws by inference.as_re
 
 
 def is_result(given: Any) -> bool:
-    """Whether this is a result of the zoo."""
-    return isinstance(given, xr.DataTree) and all(name in given.attrs for name in ROOT)
+    """Whether this is a result of the zoo: a tree with functionals, that names its model."""
+    return isinstance(given, xr.DataTree) and "functionals" in given.children and "model" in given.attrs
 
 
 def as_results(given: Mapping[str, Any], model: Model | None, data: Any) -> dict[str, xr.DataTree]:
