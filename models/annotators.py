@@ -81,7 +81,8 @@ def build(
     if prior != "flat" and found.hyper["right_concentration"] <= found.hyper["wrong_concentration"]:
         raise ZooError("prior right_concentration must be above wrong_concentration: only this ties the classes to the ratings")
     initial = found.algebra.initial._replace(draw=_start(len(dict.fromkeys(of_columns)), len(classes)))
-    return found._replace(algebra=found.algebra._replace(initial=initial), description=__doc__)
+    naming = found.naming._replace(named=True)
+    return found._replace(algebra=found.algebra._replace(initial=initial), naming=naming, description=__doc__)
 
 
 def ratings_of(data: Data) -> tuple[str, ...]:

@@ -260,6 +260,7 @@ class Naming(NamedTuple):
     density_of: str  # what the likelihood is a density of, in words; elpd and evidence are comparable only if equal
     reports: str = "responsibilities"  # name of the reported latents in a result
     levels: Mapping[str, tuple[str, ...]] = MappingProxyType({})  # column -> the levels that its cells are read as codes of
+    named: bool = False  # whether names of components mean something, as ratings do; others are numbered by their sizes
     observes: tuple[str, ...] = ("x",)  # "x" if the cells are modelled, () if they are given (regression); labels always
 
 

@@ -1,5 +1,6 @@
 """The outcome of a method -> the groups of one result (design: results as a contract)."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -12,9 +13,10 @@ from inference.diagnostics.checks import as_attributes, problems_of
 from inference.diagnostics.importance import pareto_k
 from inference.diagnostics.occupancy import occupied_probs
 from inference.engine.evaluate import Evaluation, evaluate
-from inference.engine.task import Draws, Points, Task
+from inference.engine.task import Draws, Kind, Points, Task
 from inference.identification.by_size import draws_in, evaluation_in, largest_first, sites_in
 from inference.identification.invariants import distances
+from inference.identification.relabel import Identification
 from inference.identification.symmetry import identified_draws, in_one_form
 from inference.results.draws import one_axis
 from inference.results.observed import arguments, observed_values, site_dims, sites_as_observed
@@ -47,7 +49,7 @@ def of_points(task: Task, points: Points) -> tuple[dict[str, xr.Dataset], dict[s
     if one is None:
         raise ZooError("no start reached a finite log joint; check the scale of the data and the prior")
     last = None if points.last is None else jax.tree.map(lambda leaf: np.asarray(leaf[best : best + 1]), points.last)
-    if (order := largest_first(model, task.rows, one)) is not None:
+    if (order := largest_first(task, one)) is not None:
         one, chosen = evaluation_in(order, one), sites_in(order, model, chosen)
         last = None if last is None else Iteration(*(sites_in(order, model, sites) for sites in last))
     groups = {
@@ -74,10 +76,7 @@ def of_draws(task: Task, draws: Draws) -> tuple[dict[str, xr.Dataset], dict[str,
     shape = next(iter(draws.sites.values())).shape[:2]
     flat = one_axis(draws.sites)
     at_draws = None if draws.log_prior is None else np.asarray(draws.log_prior).reshape(-1)
-    identified = identified_draws(task, flat, draws.kind, at_draws=at_draws)
-    at = evaluate(model, task.hyper, task.prior, task.rows, identified.sites if identified else flat, shape[1], at_draws)
-    if identified is not None and (order := largest_first(model, task.rows, at)) is not None:
-        at, identified = evaluation_in(order, at), draws_in(order, model, identified)
+    identified, at = in_one_labelling(task, flat, draws.kind, shape[1], at_draws)
     lead, symmetric = ("chain", "draw"), symmetric_sites(model.spec, task.hyper, task.rows)
 
     def stacked(value: np.ndarray) -> np.ndarray:
@@ -112,14 +111,29 @@ def of_draws(task: Task, draws: Draws) -> tuple[dict[str, xr.Dataset], dict[str,
         attrs["repeatable"] = int(draws.optimization.repeatable)
         warnings += [f"start {s}: {why}" for s, why in enumerate(draws.optimization.failure) if why is not None]
     warnings += [*draws.warnings, *_infinite(at.log_joint)]
-    latent = latent_group(model, at)
-    if at.share is not None:
-        latent["latent"] = latent["latent"].assign(share=((*lead, latent_dim(model)), stacked(at.share)))
+    latent = latent_group(model, at, shape)
     if identified is not None and model.algebra is not None and isinstance(model.symmetry, Permutation):
         number = np.arange(1, identified.moves.shape[1] + 1)
         probs = occupied_probs(model.algebra, task.hyper, task.rows, flat, len(number), identified.fewest)
         latent["latent"] = latent["latent"].assign(occupied_probs=("occupied", probs)).assign_coords(occupied=number)
     return groups | latent, attrs | {"warnings": "\n".join(warnings), "interrupted": int(draws.interrupted)}
+
+
+def in_one_labelling(
+    task: Task,
+    flat: Mapping[str, np.ndarray],
+    kind: Kind,
+    chain_length: int,
+    at_draws: np.ndarray | None = None,
+    criterion: str = "varimax",
+) -> tuple[Identification | None, Evaluation]:
+    """(draws (S, …) that match one another, the largest component first, or None without a symmetry; what they say)."""
+    found = identified_draws(task, flat, kind, criterion, at_draws)
+    sites = flat if found is None else found.sites
+    at = evaluate(task.model, task.hyper, task.prior, task.rows, sites, chain_length, at_draws)
+    if found is not None and (order := largest_first(task, at)) is not None:
+        return draws_in(order, task.model, found), evaluation_in(order, at)
+    return found, at
 
 
 def _infinite(log_joint: np.ndarray) -> list[str]:
@@ -164,7 +178,8 @@ def _last(traces: np.ndarray) -> np.ndarray:
     return np.array([trace[~np.isnan(trace)][-1] if not np.isnan(trace).all() else np.nan for trace in traces])
 
 
-def latent_group(model: Model, at: Evaluation) -> dict[str, xr.Dataset]:
+def latent_group(model: Model, at: Evaluation, shape: tuple[int, ...] = ()) -> dict[str, xr.Dataset]:
+    """The latents, averaged over the draws; of draws of ``shape`` (chains, draws) also the shares of components in the rows."""
     if at.latents is None:
         return {}
     probs = at.latents.astype(np.float32, copy=False)
@@ -176,7 +191,10 @@ def latent_group(model: Model, at: Evaluation) -> dict[str, xr.Dataset]:
         return {"latent": _latents_of_steps(model, probs)}
     # By parts: NumPy copies a read-only array, which a device's is, before it looks for the largest entries.
     decode = np.concatenate([part.argmax(1) for part in np.array_split(probs, 1 + len(probs) // PART)])
-    return {"latent": xr.Dataset({model.naming.reports: (("row", dim), probs), "decode": (("row",), decode)}, coords=coords)}
+    found = {model.naming.reports: (("row", dim), probs), "decode": (("row",), decode)}
+    if shape and at.share is not None:
+        found["share"] = (("chain", "draw", dim), at.share.reshape(*shape, -1))
+    return {"latent": xr.Dataset(found, coords=coords)}
 
 
 def _latents_of_steps(model: Model, probs: np.ndarray) -> xr.Dataset:

@@ -15,11 +15,10 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from inference.engine.evaluate import evaluate
 from inference.engine.program import latent_sites, num_parameters, program_model
 from inference.engine.single_precision import back
 from inference.engine.task import Draws, Points, Task, kind_of
-from inference.fitting.assembly import as_tree, latent_group, of_draws, of_points
+from inference.fitting.assembly import as_tree, in_one_labelling, latent_group, of_draws, of_points
 from inference.fitting.fingerprint import fingerprint
 from inference.fitting.options import (
     Advi,
@@ -41,7 +40,7 @@ from inference.fitting.roughness import as_seen, roughness
 from inference.fitting.sizes import sample_size, total_weight
 from inference.identification.invariants import declared
 from inference.identification.relabel import doubts_labels
-from inference.identification.symmetry import identified_draws, num_flat, whatever
+from inference.identification.symmetry import num_flat, whatever
 from inference.methods.options import check_seed, checked_options, method_module
 from inference.programs.arguments import as_arguments, takes_by_name
 from inference.results.draws import one_axis
@@ -310,9 +309,9 @@ def identify(tree: xr.DataTree, model: Model, data: Any, criterion: str = "varim
     with x64(64):
         task = make_task(model, data, 0, None, Silent())
         log_prior = values(tree, "functionals", "log_joint") - values(tree, "functionals", "log_likelihood")
-        found = identified_draws(task, one_axis(raw), kind_of(tree), criterion, log_prior.reshape(-1))
+        at_draws = log_prior.reshape(-1)
+        found, at = in_one_labelling(task, one_axis(raw), kind_of(tree), shape[1], at_draws, criterion)
         assert found is not None
-        at = evaluate(model, task.hyper, task.prior, task.rows, found.sites, shape[1])
     chosen = {name: value.reshape(*shape, *value.shape[1:]) for name, value in found.sites.items()}
     stats = {
         found.name: found.moves.reshape(*shape, *found.moves.shape[1:]),
@@ -324,7 +323,7 @@ def identify(tree: xr.DataTree, model: Model, data: Any, criterion: str = "varim
     relabelled["posterior"] = xr.DataTree(dataset(chosen, model, lead, symmetric))
     old = tree["sample_stats"].to_dataset().drop_vars(list(stats), errors="ignore")
     relabelled["sample_stats"] = xr.DataTree(old.merge(dataset(stats, model, lead)))
-    for name, group in latent_group(model, at).items():
+    for name, group in latent_group(model, at, shape).items():
         relabelled[name] = xr.DataTree(group)
     others = [line for line in str(tree.attrs.get("warnings", "")).split("\n") if line and not doubts_labels(line)]
     relabelled.attrs = tree.attrs | {"warnings": "\n".join([*found.warnings, *others])}

@@ -1,20 +1,23 @@
 """Exchangeable components are numbered by their sizes, the largest first, so that runs and methods number them alike.
 
 The size of a component is the expected number of rows in it, or of steps, or of tokens. Components of nearly equal size may
-change places from run to run.
+change places from run to run. A fit that was given its start keeps the numbers of the start. Names that mean something stay.
 """
 
 import numpy as np
 
 from inference.engine.evaluate import Evaluation, places_of
+from inference.engine.task import Task
 from inference.identification.relabel import Identification, permute
-from models.base import Model, Permutation, Pytree, Sites
+from models.base import Model, Permutation, Sites
 from models.rows.carried import carried
 
 
-def largest_first(model: Model, rows: Pytree, at: Evaluation) -> np.ndarray | None:
-    """(K,): the components by size, from the latents of an evaluation; None where they are not exchangeable, or not known."""
-    if model.algebra is None or at.latents is None or not isinstance(model.symmetry, Permutation):
+def largest_first(task: Task, at: Evaluation) -> np.ndarray | None:
+    """(K,): the components by size, from the latents of an evaluation; None where components keep their numbers."""
+    model, rows = task.model, task.rows
+    exchangeable = isinstance(model.symmetry, Permutation) and not model.naming.named and task.start is None
+    if model.algebra is None or at.latents is None or not exchangeable:
         return None
     latents = np.asarray(at.latents, dtype=np.float64)
     weight = carried(rows).weight

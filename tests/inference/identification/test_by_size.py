@@ -58,6 +58,14 @@ def test_weights_count():
     assert (tree["latent"]["decode"].values == (X[:, 0] > 0)).all()
 
 
+def test_a_given_start_keeps_its_numbers():
+    data = load_data(X)
+    model = MODELS["gmm"](data, num_components=2)
+    start = {"mixture_probs": np.ones(2) / 2, "mean": np.array([[-5.0], [5.0]]), "precision": np.ones((2, 1, 1))}
+    tree = fit(model, data, "em", start=start, progress=False)
+    assert (tree["latent"]["decode"].values == (X[:, 0] > 0)).all()
+
+
 def test_states_are_counted_by_steps():
     """Padding beyond the end of a short sequence is no step; the log joint is that of the sites."""
     data = load_data(documents([list("aaaaaaaab"), list("bbb"), list("bb"), list("bb")]))

@@ -1,6 +1,5 @@
 """The page of a result: one file, headings in order, every picture described, every text escaped; the same in a browser."""
 
-import base64
 import re
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
+from inference.criticism.replications import Compared
 from inference.diagnostics.checks import Diagnosis
 from inference.markup.glossary import WORDS, used
 from inference.report.page import write_report
@@ -22,7 +22,11 @@ from models.data.documents import documents
 
 PROBS = np.array([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]])
 LONG = "a column with a name as long as a sentence, & <marks> 'quoted' as a survey has it (mm)"
-PIXEL = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==")
+PICTURE = b"<svg xmlns='http://www.w3.org/2000/svg' width='700' height='90'><rect width='700' height='90'/></svg>"
+COMPARED = [  # a column that the model draws unlike the data, and one that it does not
+    Compared(LONG, np.ones(1), np.ones((9, 1)), ("level",), None, 0.005),
+    Compared("b", np.ones(1), np.ones((9, 1)), ("level",), None, 0.5),
+]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
@@ -78,9 +82,10 @@ def made_of_topics():
 
 def written(tmp_path, draws):
     tree, reading = made_of_topics() if draws == "topics" else made(draws)
-    picture = tmp_path / "profile.png"
-    picture.write_bytes(PIXEL)
-    write_report(tree, reading, tmp_path / "report.html", "model: {name: '<gmm>'}", [picture])
+    pictures = [tmp_path / "profile.svg", tmp_path / "checks.svg"]
+    for picture in pictures:
+        picture.write_bytes(PICTURE)
+    write_report(tree, reading, tmp_path / "report.html", "model: {name: '<gmm>'}", pictures, COMPARED)
     return (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
@@ -114,8 +119,8 @@ def test_the_page_is_sound(tmp_path, draws):
     page = Elements(written(tmp_path, draws))
     tags = [tag for tag, _ in page.found]
     images = [attrs for tag, attrs in page.found if tag == "img"]
-    assert len(images) == (2 if draws is True else 1)  # the traces of the chains are drawn by the page
-    assert all(len(attrs["alt"]) > 10 and attrs["src"].startswith("data:image/png;base64,") for attrs in images)
+    assert len(images) == (3 if draws is True else 2)  # the traces of the chains are drawn by the page
+    assert all(len(attrs["alt"]) > 10 and attrs["src"].startswith("data:image/svg+xml;base64,") for attrs in images)
     for _, attrs in page.found:  # nothing from elsewhere
         assert attrs.get("href", "#").startswith("#")
         assert attrs.get("src", "data:").startswith("data:")
@@ -136,7 +141,9 @@ def test_the_page_is_sound(tmp_path, draws):
 def test_the_page_says_what_was_found(tmp_path, draws):
     """In the order of the reader's questions: verdict, groups, parameters, functionals, settings."""
     text = " ".join(Elements(written(tmp_path, draws)).text)
-    wanted = ["a verdict & more", "component bee", "component ant", f"mean[ant, {LONG}]", "log_joint", "model: {name: '<gmm>'}"]
+    unlike = f"The model draws data unlike those observed in {LONG}: 1 of 2"
+    wanted = ["a verdict & more", "component bee", "component ant", unlike, f"mean[ant, {LONG}]", "log_joint"]
+    wanted.append("model: {name: '<gmm>'}")
     places = [text.find(words) for words in wanted]
     assert -1 not in places
     assert places == sorted(places)
