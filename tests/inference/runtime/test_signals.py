@@ -38,13 +38,13 @@ def send(number=signal.SIGTERM):
 @pytest.fixture
 def _stopped_late(monkeypatch):
     """A SIGTERM in every fit, when all of its steps are done."""
-    real = fitting._evaluated
+    real = fitting.evaluated
 
     def evaluated(*arguments):
         send()
         return real(*arguments)
 
-    monkeypatch.setattr(fitting, "_evaluated", evaluated)
+    monkeypatch.setattr(fitting, "evaluated", evaluated)
 
 
 @pytest.mark.usefixtures("_stopped_late")
