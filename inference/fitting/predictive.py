@@ -34,6 +34,7 @@ from inference.results.observed import DRAWS, observed_values, site_dims, sites_
 from inference.results.table import latent_dim
 from inference.results.tree import dataset
 from inference.results.triangles import sites_of, symmetric_sites
+from inference.runtime.programs import kept
 from inference.runtime.progress import Silent
 from models.base import Data, Hyper, Model, Pytree, Sites, ZooError
 from models.data.columns import categories_of
@@ -86,8 +87,8 @@ def predictive_groups(task: Task, data: Any, groups: Mapping[str, xr.Dataset]) -
     by_draw = {name: value.reshape(chains, draws) for name, value in log_priors.items()}
     found["log_prior"] = dataset(by_draw, task.model._replace(naming=task.model.naming._replace(dims={})), DRAWS)
     thin = thinning(chains * draws * _size(task, data))
-    kept = one_axis({name: value[:, ::thin] for name, value in sites.items()})
-    drawn = _drawn(task, key_posterior, kept, number_of(kept))
+    some = one_axis({name: value[:, ::thin] for name, value in sites.items()})
+    drawn = _drawn(task, key_posterior, some, number_of(some))
     found["posterior_predictive"] = _in_form(task, data, drawn, chains, thin)
     return found, notes
 
@@ -137,7 +138,7 @@ def _everything(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, key: Array
     }
 
 
-@partial(jax.jit, static_argnames=("spec",))
+@kept(static_argnames=("spec",))
 def _each(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, keys: Array, draws: Sites) -> dict[str, Array]:
     return jax.lax.map(lambda one: _everything(spec, hyper, rows, *one), (keys, draws))
 

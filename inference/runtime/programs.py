@@ -123,7 +123,7 @@ class Kept:
             skeleton, stored = pickle.loads(file.read_bytes())
             os.utime(file)
             return _caller(skeleton, export.deserialize(bytearray(stored)))
-        except Exception:  # not there, or not whole: it is made again
+        except Exception:  # unpickling what is not whole may raise anything; it is made again
             return None
 
 
@@ -143,7 +143,7 @@ def recalled[T](purpose: str, static: Hashable, shapes: Any, make: Callable[[], 
     try:
         found: T = pickle.loads(file.read_bytes())
         os.utime(file)
-    except Exception:  # not there, or not whole
+    except Exception:  # not there, or unpickling what is not whole, which may raise anything
         found = make()
         with suppress(pickle.PicklingError, AttributeError, TypeError):  # what cannot be written is made in every process
             _write(file, pickle.dumps(found))
