@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 AVERAGED = 500  # draws, evenly spread
 MOST_COLUMNS = 24  # drawn: those that tell the components apart best
 MOST_LOADED = 40
+WEAK = 0.3  # a loading of less explains below a tenth of the column's variance
 NARROWEST = 6.4  # inches: a title has room
 MOST_LEVELS = 8  # of a column of categories that have a colour of their own
 INTERVAL = (0.055, 0.945)  # equal tails, as in the summary
@@ -140,9 +141,9 @@ def warned(title: str, source: Any, what: str) -> str:
 def plot_loadings(model: Model, source: xr.DataTree | Sites, path: str | Path | None = None) -> "Figure":
     """Loadings in units of the columns' standard deviations, a panel a factor; written to ``path`` if there is one.
 
-    A dot at the mean over the draws, with a bar over its 89 % posterior interval. Of more than `MOST_LOADED` columns those with
-    the largest loadings, in the table's order. The title warns where factors are not told apart. Raises `ZooError` for a model
-    without factors.
+    A dot at the mean over the draws, with a bar over its 89 % posterior interval. Columns stand with the factor on which they
+    load most, the largest first; loadings below `WEAK` are pale. Of more than `MOST_LOADED` columns those with the largest
+    loadings. The title warns where factors are not told apart. Raises `ZooError` for a model without factors.
 
     >>> data = load_data("iris")
     >>> model = MODELS["factor_analysis"](data, num_factors=1)
@@ -155,29 +156,48 @@ def plot_loadings(model: Model, source: xr.DataTree | Sites, path: str | Path | 
         raise ZooError(f"{model.name} has no factors, so there are no loadings to draw")
     site = vectors(model.symmetry, model.naming.dims, draws := draws_of(model, source))
     standard = np.asarray(draws[site]) / np.reshape(column_scale(model, model.symmetry), (-1, 1))  # (S, D, L)
-    mean, interval = standard.mean(0), np.quantile(standard, INTERVAL, axis=0)
-    shown = np.sort(np.argsort(-np.abs(mean).max(1), kind="stable")[:MOST_LOADED])
+    order = by_factor(standard.mean(0))[:MOST_LOADED]
     labels = [str(name) for name in model.naming.coords[model.naming.dims[site][0]]]
-    wide = mean.shape[1]
-    figure = Figure(figsize=(1.6 + 2.4 * wide, 1.4 + 0.24 * len(shown)), layout="constrained")
+    wide = standard.shape[2]
+    figure = Figure(figsize=(max(1.6 + 2.4 * wide, NARROWEST), 1.6 + 0.24 * len(order)), layout="constrained")
     panels = figure.subplots(1, wide, sharex=True, sharey=True, squeeze=False)[0]
     for factor, axis in enumerate(panels):
-        axis.axvline(0, color="0.8", lw=1, zorder=0)
-        if len(standard) > 1:
-            axis.hlines(range(len(shown)), *interval[:, shown, factor], color=colour(factor), lw=5, alpha=0.5)
-        axis.plot(mean[shown, factor], range(len(shown)), "o", color=colour(factor), ms=5)
-        axis.set(title=f"{model.symmetry.dim} {model.naming.coords[model.symmetry.dim][factor]}", ylim=(len(shown) - 0.5, -0.5))
-        axis.set_yticks(range(len(shown)), [labels[d] for d in shown], fontsize=9)
-        axis.spines[["top", "right"]].set_visible(False)
+        _loadings(axis, standard[:, order, factor], factor)
+        axis.set_title(f"{model.symmetry.dim} {model.naming.coords[model.symmetry.dim][factor]}", fontsize=10)
+        axis.set_yticks(range(len(order)), [labels[d] for d in order], fontsize=9)
     title = f"{model.name}: loadings, in standard deviations of the column"
-    if len(shown) < len(labels):
-        title += f", {len(shown)} of {len(labels)} columns"
+    if len(order) < len(labels):
+        title += f", {len(order)} of {len(labels)} columns"
     if isinstance(source, xr.DataTree) and not _trusted(source):
         title += "\nfactors are not to be trusted: they cannot be told apart over the draws"
     figure.suptitle(title, fontsize=11)
+    figure.supxlabel(f"pale: below {WEAK} in size", fontsize=9)
     if path is not None:
         write_figure(path, figure, dpi=110)
     return figure
+
+
+def by_factor(mean: np.ndarray) -> np.ndarray:
+    """The columns that have the largest of all loadings (D, L), by the factor on which they load most, the largest first."""
+    size, factor = np.abs(mean).max(1), np.abs(mean).argmax(1)
+    largest = np.argsort(-size, kind="stable")[:MOST_LOADED]
+    return largest[np.argsort(factor[largest], kind="stable")]
+
+
+def _loadings(axis: "Axes", draws: np.ndarray, factor: int) -> None:
+    """One factor: the loadings (S, D) of the columns, top down."""
+    from matplotlib.colors import to_rgba
+
+    mean, places = draws.mean(0), np.arange(draws.shape[1])
+    strength = np.where(np.abs(mean) < WEAK, 0.3, 1.0)
+    axis.axvspan(-WEAK, WEAK, color="0.95", lw=0, zorder=0)
+    axis.axvline(0, color="0.7", lw=1, zorder=0)
+    if len(draws) > 1:
+        low, high = np.quantile(draws, INTERVAL, axis=0)
+        axis.hlines(places, low, high, color=colour(factor), lw=5, alpha=0.5 * strength)
+    axis.scatter(mean, places, s=26, color=[to_rgba(colour(factor), each) for each in strength], lw=0)
+    axis.set_ylim(len(places) - 0.5, -0.5)
+    axis.spines[["top", "right"]].set_visible(False)
 
 
 def _trusted(source: xr.DataTree) -> bool:
