@@ -104,6 +104,7 @@ def mcmc_of_program() -> MCMC:
     return mcmc
 
 
+@pytest.mark.slow
 def test_an_mcmc_of_numpyro_is_a_result():
     """Of a user's program: draws as they are, the log joint by hand, divergences kept, deterministic sites left out."""
     x = X[:, 0]
@@ -140,6 +141,7 @@ def test_draws_of_nuts_come_back():
     agree(as_result(model(), DATA, as_given("tree", wanted)), wanted)
 
 
+@pytest.mark.slow
 def test_matrices_come_back_whole_or_packed():
     """Results store the triangle of a matrix; foreign draws have whole ones. Both are read."""
     full = build(DATA, "full")

@@ -106,6 +106,7 @@ def two_columns(x, y):
 SITES = {"probs": np.array([0.3, 0.7]), "mean": np.array([0.5, 3.0])}
 
 
+@pytest.mark.slow
 def test_two_columns_share_their_latent():
     """p(x), then p(y | x): row by row their product is the joint density by SciPy."""
     found = by_rows(two_columns, SITES, X, Y)["by_site"]
@@ -125,6 +126,7 @@ def shared_switch(x):
         numpyro.sample("free", dist.Normal(mean[0], 2.0), obs=x)
 
 
+@pytest.mark.slow
 def test_a_latent_that_all_rows_share_has_one_density():
     found = by_rows(shared_switch, {"mean": SITES["mean"]}, X)
     of_x = np.log([0.75, 0.25]) + stats.norm(SITES["mean"], 1).logpdf(X[:, None]).sum(0)

@@ -14,7 +14,7 @@ X = np.concatenate([RNG.normal(-5, 1, SMALL), RNG.normal(5, 1, LARGE)])[:, None]
 WEIGHT = np.concatenate([np.full(SMALL, 9.0), np.ones(LARGE)])
 
 
-@pytest.fixture(scope="module", params=["em", "gibbs", "cavi"])
+@pytest.fixture(scope="module", params=["em", "gibbs", pytest.param("cavi", marks=pytest.mark.slow)])
 def fitted(request):
     data = load_data(X)
     model = MODELS["gmm"](data, num_components=2)
@@ -58,6 +58,7 @@ def test_weights_count():
     assert (tree["latent"]["decode"].values == (X[:, 0] > 0)).all()
 
 
+@pytest.mark.slow
 def test_a_given_start_keeps_its_numbers():
     data = load_data(X)
     model = MODELS["gmm"](data, num_components=2)
@@ -66,6 +67,7 @@ def test_a_given_start_keeps_its_numbers():
     assert (tree["latent"]["decode"].values == (X[:, 0] > 0)).all()
 
 
+@pytest.mark.slow
 def test_states_are_counted_by_steps():
     """Padding beyond the end of a short sequence is no step; the log joint is that of the sites."""
     data = load_data(documents([list("aaaaaaaab"), list("bbb"), list("bb"), list("bb")]))

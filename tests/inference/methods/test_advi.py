@@ -129,6 +129,7 @@ def gradient(loss, guide, params):
     return jax.jit(jax.grad(at))(params)
 
 
+@pytest.mark.slow
 def test_nothing_shakes_off_an_exact_q():
     """The gradient is 0 in a single draw. That of NumPyro's own estimator is 0 on average only."""
     with jax.enable_x64(True):
