@@ -25,6 +25,7 @@ from models.algebra import is_sequential
 from models.base import Data, Model, Sites, ZooError
 from models.chains.sequences import steps_of
 from models.data.arguments import require_whole
+from models.data.columns import as_typed
 from models.data.documents import Sequences
 from models.data.table import is_sparse, take
 from models.rows.encoded import spread
@@ -88,7 +89,8 @@ def replications(model: Model, source: xr.DataTree | Sites, data: Any, num_draws
     table = model.read(data) if not isinstance(data, Data) else data
     if not has_replications(model, table):
         raise ZooError(f"{model.name} draws no rows like those of {getattr(table, 'name', 'its data')}")
-    some = _some_rows(model, table)
+    layout = model.reading.layout
+    some = _some_rows(model, table if layout is None else as_typed(table, layout, "missing"))  # the columns that it describes
     draws = thinned(draws_of(model, source), num_draws)
     size = len(next(iter(draws.values())))
     repeated = {name: value[np.arange(num_draws) % size] for name, value in draws.items()}

@@ -115,6 +115,20 @@ def test_drawn_cells_are_cells_of_the_table(name):
         assert set(np.unique(drawn[:, 0])) <= {3.0, 7.0, 9.0}
 
 
+def test_columns_that_the_model_leaves_out_are_not_compared():
+    """An identifier stands between the columns; each statistic is of the column of its name."""
+    frame = pd.DataFrame({"a": APART, "id": [f"r{n:03d}" for n in range(ROWS)], "b": np.arange(ROWS) % 2})
+    data = load_data(frame)
+    model = MODELS["mixed_mixture"](data, num_components=1)
+    sites = {site: np.full(each.shape, 1.0) for site, each in sites_of_model(model).items()}
+    sites |= {name: value / value.shape[-1] for name, value in sites.items() if "probs" in name}
+    found = {one.name: one for one in replications(model, sites, data, num_draws=3)}
+    assert set(found) == {"a", "b"}
+    kept = found["b"]
+    levels = kept.names or tuple(str(int(edge + 0.5)) for edge in kept.edges[:-1])
+    assert dict(zip(levels, kept.observed, strict=True))["1"] == pytest.approx(0.5)
+
+
 def test_models_that_draw_no_such_rows_are_refused():
     data = load_data(documents([list("ab"), list("ba")]))
     model = MODELS["latent_dirichlet"](data, num_topics=2)
