@@ -4,37 +4,40 @@ At each of S draws of the posterior the program draws the whole table anew. Of t
 take the same statistics: of every column the shares of its rows by bins, or levels; of sequences also the shares of pairs of
 successive levels, or the correlation of successive numbers. How unusual the observed shares y_b are is measured by
 
-    T(y) = Σ_b (y_b − m_b)² / (m_b + 1 / n),      m the mean of the replicated shares of the n rows,
+    T(y) = Σ_b (y_b − m_b)² / (m_b + 1 / n),      m the mean of the shares over all S + 1 tables, n the weight of the rows,
 
-and the p-value is the share of tables, replicated ones and the observed one, whose T is at least that observed. The data were
-used to fit the model, so that p-values lie closer to ½ than chance alone would put them: a small one speaks against the model,
-a large one says little.
+and the p-value is the share of all S + 1 tables whose T is at least that observed. The data were used to fit the model, so that
+p-values lie closer to ½ than chance alone would put them: a small one speaks against the model, a large one says little.
+
+Numbers are often rounded, and draws are not. Bins therefore end half-way between values that the rounding allows. A row counts
+by its weight in the observed and in every replicated table; a row of a large weight is drawn once, which widens the bands.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from inference.fitting.predictive import drawn_rows
+from inference.fitting.predictive import columns_of, drawn_rows
 from inference.fitting.prepare import require_model
-from inference.results.draws import draws_of, thinned
+from inference.results.draws import draws_of, number_of, thinned
 from models.algebra import is_sequential
 from models.base import Data, Model, Sites, ZooError
 from models.chains.sequences import steps_of
 from models.data.arguments import require_whole
 from models.data.columns import as_typed
 from models.data.documents import Sequences
-from models.data.table import is_sparse, take
+from models.data.table import is_sparse, keep_columns, take
 from models.rows.encoded import spread
 
 DRAWS = 100  # replicated tables
-MOST_ROWS = 2000  # looked at, evenly spread; of sequences all
-MOST_CELLS = 1e6  # of one replicated table
+FEWEST = 20
+MOST_ROWS = 2000  # looked at, evenly spread
+MOST_CELLS = 2e7  # of all replicated tables together
 BINS = 20  # of numbers
-WHOLE_BINS = 30  # whole numbers in so narrow a range have a bin each
+GRID_BINS = 30  # rounded numbers with so few steps between the smallest and the largest have a bin each
 MOST_LEVELS = 15  # shown of a column, or of pairs: those observed most; the others are one
 TAILS = (0.01, 0.99)  # quantiles of the replicated numbers between which the bins lie
 
@@ -50,14 +53,24 @@ class Compared(NamedTuple):
     p_value: float
 
 
+class _Cells(NamedTuple):
+    """The observed cells of a table, and those of S replicated ones."""
+
+    data: Data  # its columns, levels and labels
+    observed: np.ndarray  # (N, D), NaN where missing
+    drawn: np.ndarray  # (S, N, D)
+    weight: np.ndarray  # (N,)
+
+
 def predictive_checks(
     model: Model, source: xr.DataTree | Sites, data: Any, num_draws: int = DRAWS, seed: int = 0
 ) -> pd.DataFrame:
     """Posterior predictive p-values, one for each column, the smallest first; of sequences also for successive steps.
 
-    ``num_draws`` tables are drawn from the fitted model and compared with ``data``, as the top of this file says. The columns
-    of the result are ``p_value`` and ``observed``, what is compared. At a point estimate the uncertainty of the parameters is
-    left out. Raises `ZooError` for a model that draws no rows like those observed: of topics see `topic_check`.
+    ``num_draws`` tables, at least `FEWEST`, are drawn from the fitted model and compared with ``data``, as the top of this file
+    says; of many rows `MOST_ROWS`, evenly spread. The columns of the result are ``p_value`` and ``observed``, what is compared.
+    At a point estimate the uncertainty of the parameters is left out. Raises `ZooError` for a model that draws no rows like
+    those observed: topics (see `topic_check`), regressions, programs.
 
     >>> data = load_data("iris")
     >>> model = MODELS["gmm"](data, num_components=3)
@@ -77,49 +90,69 @@ def as_table(compared: list[Compared]) -> pd.DataFrame:
 
 
 def has_replications(model: Model, data: Any) -> bool:
-    """Whether the model draws rows like those of the table: neither topics of documents, nor a covariance, nor a program."""
-    return isinstance(data, Data) and not data.moments and model.algebra is not None and not model.algebra.structure.local
+    """Whether the model draws rows like those of the table.
+
+    It does not, for topics of documents, a covariance, a program, or a regression, whose rows are given.
+    """
+    if not isinstance(data, Data) or data.moments or model.algebra is None:
+        return False
+    return "x" in model.naming.observes and not model.algebra.structure.local
 
 
 def replications(model: Model, source: xr.DataTree | Sites, data: Any, num_draws: int = DRAWS, seed: int = 0) -> list[Compared]:
     """Every statistic of the data and of ``num_draws`` replicated tables, in the order of the columns."""
     require_model(model)
-    require_whole("num_draws", num_draws, 2)
+    require_whole("num_draws", num_draws, FEWEST)
     require_whole("seed", seed, 0)
     table = model.read(data) if not isinstance(data, Data) else data
     if not has_replications(model, table):
         raise ZooError(f"{model.name} draws no rows like those of {getattr(table, 'name', 'its data')}")
-    layout = model.reading.layout
-    some = _some_rows(model, table if layout is None else as_typed(table, layout, "missing"))  # the columns that it describes
+    some = _some_rows(model, _columns_of_the_model(model, table), num_draws)
     draws = thinned(draws_of(model, source), num_draws)
-    size = len(next(iter(draws.values())))
-    repeated = {name: value[np.arange(num_draws) % size] for name, value in draws.items()}
+    repeated = {name: value[np.arange(num_draws) % number_of(draws)] for name, value in draws.items()}
     drawn = drawn_rows(model, repeated, some, seed)
-    return [*_of_cells(model, some, drawn), *_of_labels(model, some, drawn)]
+    weight = np.ones(some.num_rows) if some.weight is None else np.asarray(some.weight, dtype=float)
+    if "token" in drawn or is_sequential(model):
+        steps = steps_of(some)
+        cells = drawn["token"][..., None] if "token" in drawn else drawn["x"]
+        each = np.repeat(weight, np.diff(steps.starts)) if len(weight) == len(steps.starts) - 1 else weight
+        found = _Cells(steps.table, np.asarray(steps.table.x, dtype=float), cells, each)
+        return [*_of_columns(found), *_of_successive(found, steps.starts), *_of_labels(some, weight, drawn)]
+    return [*_of_columns(_Cells(some, _observed(some), drawn["x"], weight)), *_of_labels(some, weight, drawn)]
 
 
-def _some_rows(model: Model, data: Data) -> Data:
-    """At most `MOST_ROWS` rows, evenly spread, fewer of wide tables; all steps of sequences."""
-    if is_sequential(model) or data.starts is not None or isinstance(data.x, Sequences):
+def _columns_of_the_model(model: Model, data: Data) -> Data:
+    """The table with the columns that the model describes, in the model's order."""
+    if model.reading.layout is not None:
+        return as_typed(data, model.reading.layout, "missing")
+    if isinstance(data.x, Sequences):
         return data
-    rows = spread(data.num_rows, max(50, min(MOST_ROWS, int(MOST_CELLS // max(len(data.columns), 1)))))
+    places = [data.columns.index(column) for column in columns_of(model, data)]
+    return data if places == list(range(len(data.columns))) else keep_columns(data, places)
+
+
+def _some_rows(model: Model, data: Data, num_draws: int) -> Data:
+    """At most `MOST_ROWS` rows, evenly spread, fewer of wide tables; of sequences whole ones."""
+    if data.starts is not None:
+        return _some_sequences(data, num_draws)
+    if is_sequential(model) and not isinstance(data.x, Sequences):
+        return data  # one sequence
+    wide = len(data.columns)
+    if isinstance(data.x, Sequences) and data.num_rows:
+        wide = max(wide, int(np.diff(data.x.starts).max()))  # drawn as counts of words, or padded
+    rows = spread(data.num_rows, int(np.clip(MOST_CELLS / (num_draws * max(wide, 1)), 50, MOST_ROWS)))
     return data if len(rows) == data.num_rows else take(data, rows)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# What is compared
-
-
-def _of_cells(model: Model, data: Data, drawn: dict[str, np.ndarray]) -> Iterator[Compared]:
-    if "x" not in model.naming.observes:
-        return
-    if "token" in drawn or is_sequential(model):
-        steps = steps_of(data)
-        cells = drawn["token"][..., None] if "token" in drawn else drawn["x"]
-        yield from _of_columns(steps.table, np.asarray(steps.table.x, dtype=float), cells)
-        yield from _of_successive(steps.table, steps.starts, cells)
-    else:
-        yield from _of_columns(data, _observed(data), drawn["x"])
+def _some_sequences(data: Data, num_draws: int) -> Data:
+    """Whole sequences of steps, evenly spread, with at most so many steps that `MOST_CELLS` are drawn."""
+    assert data.starts is not None
+    lengths = np.diff(data.starts)
+    most = MOST_CELLS / (num_draws * max(len(data.columns), 1) * max(int(lengths.max()), 1))
+    chosen = spread(len(lengths), int(np.clip(most, 1, MOST_ROWS)))
+    if len(chosen) == len(lengths):
+        return data
+    return take(data, np.concatenate([np.arange(data.starts[n], data.starts[n + 1]) for n in chosen]))
 
 
 def _observed(data: Data) -> np.ndarray:
@@ -133,70 +166,99 @@ def _observed(data: Data) -> np.ndarray:
     return np.asarray(data.x.toarray() if is_sparse(data.x) else data.x, dtype=float)
 
 
-def _of_columns(data: Data, cells: np.ndarray, drawn: np.ndarray) -> Iterator[Compared]:
-    weight = np.ones(len(cells)) if data.weight is None or len(data.weight) != len(cells) else np.asarray(data.weight, float)
-    for d, name in enumerate(data.columns):
-        seen = ~np.isnan(cells[:, d])
+# ---------------------------------------------------------------------------------------------------------------------
+# What is compared
+
+
+def _of_columns(cells: _Cells) -> Iterator[Compared]:
+    for d, name in enumerate(cells.data.columns):
+        seen = ~np.isnan(cells.observed[:, d])
         if not seen.any():
             continue
-        observed, replicated, counts = cells[seen, d], drawn[:, seen, d], weight[seen]
-        levels = data.categories[d] if data.categories else ()
+        observed, drawn, weight = cells.observed[seen, d], cells.drawn[:, seen, d], cells.weight[seen]
+        levels = _levels(cells.data, d)
         if levels:
-            yield _by_level(name, observed.astype(int), replicated.astype(int), counts, levels)
+            yield _by_level(name, observed, drawn, weight, len(levels), levels.__getitem__)
         else:
-            yield _by_bin(name, observed, replicated, counts)
+            yield _by_bin(name, observed, drawn, weight)
 
 
-def _of_labels(model: Model, data: Data, drawn: dict[str, np.ndarray]) -> Iterator[Compared]:
-    """The labels, where the program draws them with the rows; given the rows, as in a regression, shares say little."""
-    if "label" not in drawn or data.labels is None or "x" not in model.naming.observes:
+def _levels(data: Data, column: int) -> tuple[str, ...]:
+    return data.categories[column] if data.categories else ()
+
+
+def _of_labels(data: Data, weight: np.ndarray, drawn: dict[str, np.ndarray]) -> Iterator[Compared]:
+    """The labels, where the program draws them with the rows."""
+    if "label" not in drawn or data.labels is None:
         return
     known = data.labels >= 0
-    if known.any() and len(data.labels) == drawn["label"].shape[1]:
-        ones = np.ones(int(known.sum()))
-        yield _by_level(str(data.label or "label"), data.labels[known], drawn["label"][:, known], ones, data.levels)
+    each = np.repeat(weight, np.diff(steps_of(data).starts)) if len(weight) != len(data.labels) else weight
+    if known.any():
+        labels, levels = np.asarray(data.labels, float), data.levels
+        yield _by_level(
+            str(data.label or "label"),
+            labels[known],
+            drawn["label"][:, known],
+            each[known],
+            len(levels),
+            levels.__getitem__,
+        )
 
 
-def _of_successive(data: Data, starts: np.ndarray, drawn: np.ndarray) -> Iterator[Compared]:
+def _of_successive(cells: _Cells, starts: np.ndarray) -> Iterator[Compared]:
     """Of every column, pairs of levels, or the correlation of numbers, at successive steps of a sequence."""
-    first = np.ones(data.num_rows, bool)
-    first[np.asarray(starts[1:-1]) - 1] = False
-    earlier = np.flatnonzero(first[:-1])
-    cells = np.asarray(data.x, dtype=float)
-    for d, name in enumerate(data.columns):
-        both = earlier[~np.isnan(cells[earlier, d]) & ~np.isnan(cells[earlier + 1, d])]
-        if len(both) < 3:
+    within = np.ones(len(cells.observed), bool)
+    within[np.asarray(starts[1:-1]) - 1] = False
+    earlier = np.flatnonzero(within[:-1])
+    for d, name in enumerate(cells.data.columns):
+        now, later = cells.observed[earlier, d], cells.observed[earlier + 1, d]
+        both = ~np.isnan(now) & ~np.isnan(later)
+        if both.sum() < 3:
             continue
-        title = f"{name}: successive steps"
-        levels = data.categories[d] if data.categories else ()
+        places = earlier[both]
+        x, y, weight = now[both], later[both], cells.weight[places]
+        xs, ys = cells.drawn[:, places, d], cells.drawn[:, places + 1, d]
+        levels, title = _levels(cells.data, d), f"{name}: successive steps"
+        size = len(levels)
         if levels:
-            size = len(levels)
-            pairs = [f"{one} → {other}" for one in levels for other in levels]
-            observed = (cells[both, d] * size + cells[both + 1, d]).astype(int)
-            replicated = (drawn[:, both, d] * size + drawn[:, both + 1, d]).astype(int)
-            yield _by_level(title, observed, replicated, np.ones(len(both)), tuple(pairs))
+
+            def named(code: int, levels: tuple[str, ...] = levels) -> str:
+                return " → ".join(levels[place] for place in divmod(code, len(levels)))
+
+            pairs = np.where((xs >= 0) & (ys >= 0), xs * size + ys, -1)
+            yield _by_level(title, x * size + y, pairs, weight, size**2, named)
         else:
-            yield _correlated(title, cells[both, d], cells[both + 1, d], drawn[:, both, d], drawn[:, both + 1, d])
+            yield _correlated(title, x, y, xs, ys, weight)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Statistics
 
 
-def _by_level(name: str, observed: np.ndarray, drawn: np.ndarray, weight: np.ndarray, levels: tuple[str, ...]) -> Compared:
-    """Shares of the levels observed most, and of all others together."""
-    shares = _shares(observed, weight, len(levels))
-    replicated = np.stack([_shares(one, weight, len(levels)) for one in drawn])
-    if len(levels) > MOST_LEVELS:
-        kept = np.sort(np.argsort(-shares, kind="stable")[:MOST_LEVELS])
-        names = (*(levels[place] for place in kept), f"{len(levels) - len(kept)} others")
-        shares, replicated = (
-            np.concatenate([each[..., kept], 1 - each[..., kept].sum(-1, keepdims=True)], axis=-1)
-            for each in (shares, replicated)
-        )
-    else:
-        names = tuple(levels)
-    return Compared(name, shares, replicated, names, None, _p_value(shares, replicated, len(observed)))
+def _by_level(
+    name: str, observed: np.ndarray, drawn: np.ndarray, weight: np.ndarray, size: int, named: Callable[[int], str]
+) -> Compared:
+    """Shares of the levels, of many those observed most; all others, and levels that the table does not know, are one."""
+    codes, counts = _counted(observed, weight)
+    kept = np.arange(size) if size <= MOST_LEVELS else np.sort(codes[np.argsort(-counts, kind="stable")[:MOST_LEVELS]])
+
+    def shares(values: np.ndarray) -> np.ndarray:
+        values = np.nan_to_num(np.asarray(values, float), nan=-1.0).astype(int)
+        place = np.searchsorted(kept, values).clip(0, len(kept) - 1)
+        return _shares(np.where(kept[place] == values, place, len(kept)), weight, len(kept) + 1)
+
+    found, replicated = shares(observed), np.stack([shares(one) for one in drawn])
+    names = tuple(named(int(code)) for code in kept)
+    if found[-1] > 0 or replicated[:, -1].any():
+        return Compared(name, found, replicated, (*names, "others"), None, _p_value(found, replicated, weight.sum()))
+    found, replicated = found[:-1], replicated[:, :-1]
+    return Compared(name, found, replicated, names, None, _p_value(found, replicated, weight.sum()))
+
+
+def _counted(codes: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(the distinct codes, how much weight each has)."""
+    found, place = np.unique(codes.astype(int), return_inverse=True)
+    return found, np.bincount(place, weight)
 
 
 def _by_bin(name: str, observed: np.ndarray, drawn: np.ndarray, weight: np.ndarray) -> Compared:
@@ -208,30 +270,52 @@ def _by_bin(name: str, observed: np.ndarray, drawn: np.ndarray, weight: np.ndarr
         return _shares(place, weight, len(edges) - 1)
 
     found, replicated = shares(observed), np.stack([shares(one) for one in drawn])
-    return Compared(name, found, replicated, (), edges, _p_value(found, replicated, len(observed)))
+    return Compared(name, found, replicated, (), edges, _p_value(found, replicated, weight.sum()))
 
 
 def bin_edges(observed: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Edges that hold the observed numbers, and most of the replicated ones; whole numbers are in the middle of a bin."""
+    """Edges of bins that hold the observed numbers, and most of the replicated ones.
+
+    Rounded numbers lie on a grid. Bins of theirs hold equally many values of the grid, and end half-way between two.
+    """
     low, high = np.quantile(drawn, TAILS)
     low, high = min(float(low), float(observed.min())), max(float(high), float(observed.max()))
-    if high - low <= WHOLE_BINS and np.array_equal(observed, np.round(observed)):
-        return np.arange(np.floor(low) - 0.5, np.ceil(high) + 1)
-    return np.linspace(low, high if high > low else low + 1, BINS + 1)
+    if not high > low:
+        return np.linspace(low - 0.5, low + 0.5, BINS + 1)
+    step = grid_step(observed)
+    steps = 0.0 if step is None else (high - low) / step
+    if step is None or steps > 1e6:
+        return np.linspace(low, high, BINS + 1)
+    width = step * (1 if steps <= GRID_BINS else np.ceil(steps / BINS))
+    first = observed.min() - step * (np.ceil((observed.min() - low) / step) + 0.5)
+    return np.asarray(first + width * np.arange(np.ceil((high + step / 2 - first) / width) + 1))
 
 
-def _correlated(name: str, x: np.ndarray, y: np.ndarray, xs: np.ndarray, ys: np.ndarray) -> Compared:
-    observed = np.array([_correlation(x, y)])
-    replicated = np.array([[_correlation(*pair)] for pair in zip(xs, ys, strict=True)])
+def grid_step(values: np.ndarray) -> float | None:
+    """The distance between neighbours on the grid that all values lie on, as rounded numbers do; None without such a grid."""
+    distinct = np.unique(values)
+    if len(distinct) < 2:
+        return None
+    gaps = np.diff(distinct)
+    scale = max(abs(distinct[0]), abs(distinct[-1]), 1e-300)
+    step = float(gaps[gaps > 1e-9 * scale].min(initial=np.inf))
+    places = (distinct - distinct[0]) / step
+    on_grid = np.abs(places - np.round(places)).max() < 1e-3
+    return step if np.isfinite(step) and on_grid else None
+
+
+def _correlated(name: str, x: np.ndarray, y: np.ndarray, xs: np.ndarray, ys: np.ndarray, weight: np.ndarray) -> Compared:
+    observed = np.array([_correlation(x, y, weight)])
+    replicated = np.array([[_correlation(*pair, weight)] for pair in zip(xs, ys, strict=True)])
     apart = np.abs(replicated[:, 0] - np.median(replicated))
     p_value = (1 + (apart >= abs(observed[0] - np.median(replicated))).sum()) / (1 + len(apart))
     return Compared(name, observed, replicated, (), None, float(p_value))
 
 
-def _correlation(x: np.ndarray, y: np.ndarray) -> float:
-    x, y = x - x.mean(), y - y.mean()
-    scale = np.sqrt((x @ x) * (y @ y))
-    return float(x @ y / scale) if scale > 0 else 0.0
+def _correlation(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> float:
+    x, y = x - np.average(x, weights=weight), y - np.average(y, weights=weight)
+    scale = np.sqrt((weight @ x**2) * (weight @ y**2))
+    return float(weight @ (x * y) / scale) if scale > 0 else 0.0
 
 
 def _shares(codes: np.ndarray, weight: np.ndarray, size: int) -> np.ndarray:
@@ -239,11 +323,11 @@ def _shares(codes: np.ndarray, weight: np.ndarray, size: int) -> np.ndarray:
     return counts / max(counts.sum(), np.finfo(float).tiny)
 
 
-def _p_value(observed: np.ndarray, replicated: np.ndarray, rows: int) -> float:
-    mean = replicated.mean(0)
+def _p_value(observed: np.ndarray, replicated: np.ndarray, total: float) -> float:
+    mean = np.vstack([observed, replicated]).mean(0)
 
     def distance(shares: np.ndarray) -> np.ndarray:
-        return ((shares - mean) ** 2 / (mean + 1 / rows)).sum(-1)
+        return ((shares - mean) ** 2 / (mean + 1 / max(total, 1.0))).sum(-1)
 
     larger = distance(replicated) >= distance(observed) * (1 - 1e-12)
     return float((1 + larger.sum()) / (1 + len(replicated)))

@@ -205,7 +205,7 @@ def _in_form(task: Task, data: Any, drawn: Mapping[str, np.ndarray], chains: int
         found, dims = {name: drawn[name] for name in observed}, site_dims(model, observed)
     stacked = {name: value.reshape(chains, -1, *value.shape[1:]) for name, value in found.items()}
     labelled = (
-        model._replace(naming=model.naming._replace(coords={"column": _columns(model, data)}))
+        model._replace(naming=model.naming._replace(coords={"column": columns_of(model, data)}))
         if isinstance(data, Data)
         else model
     )
@@ -231,7 +231,7 @@ def _as_cells(model: Model, data: Data, drawn: np.ndarray) -> np.ndarray:
     if not model.naming.levels:
         return drawn
     cells = np.array(drawn, dtype=np.float64)
-    for place, column in enumerate(_columns(model, data)):
+    for place, column in enumerate(columns_of(model, data)):
         if levels := model.naming.levels.get(column):
             own = categories_of(data)[data.columns.index(column)]
             codes = drawn[..., place].astype(int)
@@ -243,10 +243,13 @@ def _cell(code: int, level: str, own: tuple[str, ...]) -> float:
     """What stands in a table for a level of the model; ``own`` are the levels of its column, () for numbers."""
     if own:
         return own.index(level) if level in own else math.nan
-    return code if level in BOOLEAN else float(level)
+    try:
+        return code if level in BOOLEAN else float(level)
+    except ValueError:  # a column without any cell, of which nothing says what a level stands for
+        return code
 
 
-def _columns(model: Model, data: Data) -> list[str]:
+def columns_of(model: Model, data: Data) -> list[str]:
     """Columns in the order in which the model has them."""
     if model.abilities.table is not None:
         return list(model.abilities.table.cells.columns)

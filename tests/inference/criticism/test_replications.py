@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from inference import plot_predictive_checks, predictive_checks
-from inference.criticism.replications import DRAWS, has_replications, replications
+from inference.criticism.replications import DRAWS, bin_edges, has_replications, replications
 from inference.engine.sites import sites_of_model
 from inference.fitting.predictive import drawn_rows
 from inference.results.draws import draws_of
@@ -39,8 +39,8 @@ def test_shares_and_p_values_are_those_of_counting():
     x[3], weight = np.nan, RNG.integers(1, 4, ROWS).astype(float)
     data = load_data(x, weight=weight)
     model, sites = gmm(data.x, [[2.0]], [[0.5]], 1)
-    (found,) = replications(model, sites, data, num_draws=7, seed=3)
-    repeated = {name: np.repeat(value, 7, axis=0) for name, value in draws_of(model, sites).items()}
+    (found,) = replications(model, sites, data, num_draws=20, seed=3)
+    repeated = {name: np.repeat(value, 20, axis=0) for name, value in draws_of(model, sites).items()}
     drawn = drawn_rows(model, repeated, data, 3)["x"][:, :, 0]
     seen, total = ~np.isnan(x[:, 0]), weight[~np.isnan(x[:, 0])].sum()
     assert found.edges is not None
@@ -55,17 +55,18 @@ def test_shares_and_p_values_are_those_of_counting():
 
     np.testing.assert_allclose(found.observed, shares(x[:, 0]))
     np.testing.assert_allclose(found.replicated, [shares(table) for table in drawn])
-    mean = found.replicated.mean(0)
-    distance = [
-        sum((y - m) ** 2 / (m + 1 / seen.sum()) for y, m in zip(table, mean, strict=True)) for table in found.replicated
-    ]
-    own = sum((y - m) ** 2 / (m + 1 / seen.sum()) for y, m in zip(found.observed, mean, strict=True))
-    assert found.p_value == pytest.approx((1 + sum(d >= own for d in distance)) / 8)
+    mean = (found.observed + found.replicated.sum(0)) / 21
+
+    def distance(table):
+        return sum((y - m) ** 2 / (m + 1 / total) for y, m in zip(table, mean, strict=True))
+
+    larger = sum(distance(table) >= distance(found.observed) for table in found.replicated)
+    assert found.p_value == pytest.approx((1 + larger) / 21)
 
 
 def test_pairs_stay_within_their_sequence():
     model, data, sites = hmm()
-    symbols, pairs = replications(model, sites, data, num_draws=3)
+    symbols, pairs = replications(model, sites, data, num_draws=20)
     counted = Counter(pair for one in SEQUENCES for pair in pairwise(one))
     expected = [counted[tuple(name.split(" → "))] / counted.total() for name in pairs.names]
     np.testing.assert_allclose(pairs.observed, expected)
@@ -122,11 +123,92 @@ def test_columns_that_the_model_leaves_out_are_not_compared():
     model = MODELS["mixed_mixture"](data, num_components=1)
     sites = {site: np.full(each.shape, 1.0) for site, each in sites_of_model(model).items()}
     sites |= {name: value / value.shape[-1] for name, value in sites.items() if "probs" in name}
-    found = {one.name: one for one in replications(model, sites, data, num_draws=3)}
+    found = {one.name: one for one in replications(model, sites, data, num_draws=20)}
     assert set(found) == {"a", "b"}
     kept = found["b"]
     levels = kept.names or tuple(str(int(edge + 0.5)) for edge in kept.edges[:-1])
     assert dict(zip(levels, kept.observed, strict=True))["1"] == pytest.approx(0.5)
+
+
+def test_columns_are_found_by_name():
+    """The same table with its columns swapped has the same statistics."""
+    frame = pd.DataFrame({"a": APART, "b": RNG.normal(size=ROWS)})
+    model = MODELS["gmm"](load_data(frame), num_components=1, covariance="diag")
+    sites = {"mixture_probs": np.ones(1), "mean": np.array([[0.0, 0.0]]), "precision": np.array([[0.05, 1.0]])}
+    found, swapped = (
+        {one.name: one for one in replications(model, sites, load_data(each), num_draws=20)}
+        for each in (frame, frame[["b", "a"]])
+    )
+    for name in ("a", "b"):
+        np.testing.assert_allclose(found[name].observed, swapped[name].observed)
+        assert found[name].p_value == swapped[name].p_value
+
+
+def test_a_sequence_counts_by_its_weight():
+    """Of two sequences the heavier one counts in steps and in pairs, observed as drawn."""
+    data = load_data(documents([list("aaaa"), list("bbbb")]), weight=[3.0, 1.0])
+    model = MODELS["hmm"](data, num_states=2)
+    sites = {site: np.full(each.shape, 1 / each.shape[-1]) for site, each in sites_of_model(model).items()}
+    symbols, pairs = replications(model, sites, data, num_draws=20)
+    np.testing.assert_allclose(symbols.observed, [0.75, 0.25])
+    assert dict(zip(pairs.names, pairs.observed, strict=True))["a → a"] == pytest.approx(0.75)
+
+
+def test_labels_count_by_their_weight():
+    x, weight = np.zeros((4, 1)) + np.arange(4)[:, None], [1.0, 1.0, 1.0, 5.0]
+    data = load_data(x, labels=list("aaab"), weight=weight)
+    model = MODELS["linear_discriminant"](data)
+    sites = {"class_probs": np.array([0.5, 0.5]), "mean": np.array([[1.0], [3.0]]), "precision": np.ones((1, 1))}
+    found = {one.name: one for one in replications(model, sites, data, num_draws=20)}
+    labels = found["label"]
+    assert dict(zip(labels.names, labels.observed, strict=True)) == pytest.approx({"a": 3 / 8, "b": 5 / 8})
+
+
+def test_many_pairs_are_counted_by_those_observed():
+    """Of 40 letters the pairs observed most are shown, the rest is one; nothing is as large as all pairs of letters."""
+    letters = [chr(0x100 + k) for k in range(40)]
+    text = [letters[k] for k in RNG.integers(0, 40, 300)]
+    data = load_data(documents([text]))
+    model = MODELS["hmm"](data, num_states=2, boundary=False)
+    sites = {site: np.full(each.shape, 1 / each.shape[-1]) for site, each in sites_of_model(model).items()}
+    _, pairs = replications(model, sites, data, num_draws=20)
+    counted = Counter(pairwise(text))
+    assert len(pairs.names) == 16
+    assert pairs.names[-1] == "others"
+    np.testing.assert_allclose(pairs.observed[:-1], [counted[tuple(name.split(" → "))] / 299 for name in pairs.names[:-1]])
+    np.testing.assert_allclose(pairs.observed.sum(), 1)
+
+
+@pytest.mark.parametrize("digits", [0, 1, None])
+def test_rounding_is_no_misfit(digits):
+    """Rows that the model drew, rounded: bins end between values, so that the shares of a rounded table are those unrounded."""
+    x = np.random.default_rng(5).normal(50, 12, 500)
+    rounded = x if digits is None else np.round(x, digits)
+    edges = bin_edges(rounded, x[None, :])
+    assert edges[0] <= rounded.min()
+    assert edges[-1] >= rounded.max()
+    np.testing.assert_allclose(np.diff(edges), np.diff(edges)[0])
+    if digits is not None:  # no edge is a value that rounding allows, and as many such values lie in every bin
+        off = edges * 10**digits % 1
+        np.testing.assert_allclose(off, 0.5, atol=1e-6)
+        np.testing.assert_array_equal(np.histogram(rounded, edges)[0], np.histogram(x, edges)[0])
+
+
+def test_levels_that_the_data_lack_are_others():
+    """Fitted on three levels, asked about a table with two: what is drawn of the third counts as others."""
+    whole = load_data(pd.DataFrame({"kind": list("abc") * 8}))
+    model = MODELS["mixed_mixture"](whole, num_components=1)
+    sites = {"mixture_probs": np.ones(1), "probs_kind": np.full((1, 3), 1 / 3)}
+    (found,) = replications(model, sites, load_data(pd.DataFrame({"kind": list("ab") * 12})), num_draws=20)
+    np.testing.assert_allclose(found.observed.sum(), 1)
+    np.testing.assert_allclose(found.replicated.sum(1), 1)
+    assert dict(zip(found.names, found.observed, strict=True)).get("c", 0.0) == 0
+
+
+def test_a_regression_draws_no_rows():
+    data = load_data(APART[:, None], labels=list("ab") * (ROWS // 2))
+    model = MODELS["logistic_regression"](data)
+    assert not has_replications(model, data)
 
 
 def test_models_that_draw_no_such_rows_are_refused():
