@@ -49,6 +49,8 @@ def _model_of(results: list[xr.DataTree], foreign: str) -> tuple[Model, Data]:
     if len(names) > 1:
         raise ZooError(f"{foreign} is no result of the zoo, and the others are of several models, {', '.join(names)}{ASK}")
     tree = results[0]
+    if len({str(each.attrs["options"]) for each in results}) > 1:
+        raise ZooError(f"{foreign} is no result of the zoo, and the others have different options or priors{ASK}")
     if names[0] not in MODELS or "column" not in table_of(tree).coords:
         raise ZooError(f"{foreign} is no result of the zoo, and {names[0]} is a program that its result does not hold{ASK}")
     data, build = data_of(tree), MODELS[names[0]]

@@ -84,8 +84,8 @@ def as_result(
         raise ZooError(f"method is the name of the result, a text, got {method!r}")
     if kind not in KINDS:
         raise ZooError(f"kind={kind!r} is not one of {', '.join(KINDS)}")
-    found = _read(draws)
     model, data = modelled(model, data, 64, symmetry, dims, coords)
+    found = _read(draws, model)
     with x64(64):
         task = make_task(model, data, 0, None, Silent())
         sites, others = _checked(task, found)
@@ -96,14 +96,14 @@ def as_result(
         return as_tree(model, data, groups, attrs | UNKNOWN | {"total_seconds": np.nan})
 
 
-def _read(draws: Any) -> Foreign:
+def _read(draws: Any, model: Model) -> Foreign:
     """Draws of any of the kinds that `as_result` takes."""
     if isinstance(draws, infer.MCMC):
         return _of_mcmc(draws)
     if isinstance(draws, xr.Dataset):
         draws = xr.DataTree.from_dict({"/posterior": draws})
     if isinstance(draws, xr.DataTree):
-        return _of_tree(draws if "posterior" in draws.children else xr.DataTree(children={"posterior": draws.copy()}))
+        return _of_tree(draws if "posterior" in draws.children else xr.DataTree(children={"posterior": draws.copy()}), model)
     if isinstance(draws, Mapping):
         return Foreign(draws, {}, False)
     raise ZooError(
@@ -124,12 +124,13 @@ def _of_mcmc(mcmc: infer.MCMC) -> Foreign:
     return Foreign(samples, {FIELDS[name]: np.asarray(value) for name, value in fields.items() if name in FIELDS}, True)
 
 
-def _of_tree(tree: xr.DataTree) -> Foreign:
+def _of_tree(tree: xr.DataTree, model: Model) -> Foreign:
     posterior = tree["posterior"].to_dataset()
     for name, value in posterior.data_vars.items():
         if not set(DRAWS) <= set(value.dims):
             raise ZooError(f"draws: {name} has the dimensions {value.dims}, and needs chain and draw among them")
-    ordered = xr.DataTree.from_dict({"/posterior": posterior.transpose(*DRAWS, ...) if posterior.data_vars else posterior})
+    named = posterior.assign({str(name): _aligned(model, str(name), value) for name, value in posterior.data_vars.items()})
+    ordered = xr.DataTree.from_dict({"/posterior": named.transpose(*DRAWS, ...) if named.data_vars else named})
     stats = tree["sample_stats"].to_dataset() if "sample_stats" in tree.children else xr.Dataset()
     kept = {
         str(name): value.transpose(*DRAWS).values
@@ -137,6 +138,24 @@ def _of_tree(tree: xr.DataTree) -> Foreign:
         if name not in COMPUTED and set(value.dims) == set(DRAWS) and value.dtype.kind in "biuf"
     }
     return Foreign(sites_of(ordered, "posterior"), kept, True)
+
+
+def _aligned(model: Model, name: str, value: xr.DataArray) -> xr.DataArray:
+    """A quantity with the model's order of dimensions and labels, where it has the model's names; raises `ZooError`."""
+    dims = model.naming.dims.get(name, ())
+    if set(value.dims) - set(DRAWS) != set(dims):
+        return value  # dimensions of other names, such as mean_dim_0, are taken in their order
+    value = value.transpose(*DRAWS, *dims)
+    for dim in dims:
+        wanted, given = [[str(label) for label in labels] for labels in (model.naming.coords.get(dim, ()), value[dim].values)]
+        if not wanted or wanted == given or given == [str(place) for place in range(len(wanted))]:
+            continue
+        if sorted(wanted) != sorted(given):
+            raise ZooError(
+                f"draws: {name} has the labels {', '.join(given)} along {dim}, and the model has {', '.join(wanted)}"
+            )
+        value = value.isel({dim: [given.index(label) for label in wanted]})
+    return value.drop_vars([dim for dim in dims if dim in value.coords])
 
 
 def _checked(task: Task, found: Foreign) -> tuple[dict[str, np.ndarray], list[str]]:

@@ -17,7 +17,10 @@ WORDS = {
     "log_joint": "The logarithm of prior times likelihood at a draw, or at the point that an optimiser found.",
     "log_likelihood": "The logarithm of the density of the data, given the parameters.",
     "posterior predictive": "Data drawn from the fitted model. A model that fits draws data like those observed.",
-    "R-hat": "Compares the variation between chains with that within. Above 1.01 the chains disagree.",
+    "R-hat": (
+        "Compares the variation between chains with that within: 1 if they agree. The limit is 1.01 for one quantity, and "
+        "higher for the largest of many, because each estimate is noisy."
+    ),
     "responsibilities": "The probabilities of the groups for a row.",
     "sd": "Standard deviation.",
     "start": "An optimiser begins at several points, of which the best end is kept.",

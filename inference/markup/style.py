@@ -37,7 +37,7 @@ summary{cursor:pointer;font-weight:600}
 dt{font-weight:600}dd{margin:0 0 .5rem 1rem}
 pre{background:var(--wash);padding:.8rem;overflow-x:auto;font-size:.85rem}
 footer{color:var(--soft);font-size:.85rem;padding-bottom:2rem}
-@media (max-width:40rem){figure img{max-width:none}}
+@media (max-width:40rem){figure img{max-width:none}figcaption::before{content:"Move the picture sideways to see all of it. "}}
 @media print{body{font-size:10pt}nav,.choose{display:none}.scroll{overflow:visible}figure,.card,tr{break-inside:avoid}
 h2{break-after:avoid}figure img{max-width:100%}pre{white-space:pre-wrap}details{border:0;padding:0}}
 """

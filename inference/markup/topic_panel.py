@@ -153,7 +153,7 @@ def _tables(found: TopicMap) -> str:
         frame = pd.DataFrame(
             {
                 "in topic": [f"{number:.1f}" for number in found.counts[top] * found.given[k, top]],
-                "in corpus": [f"{number:g}" for number in found.counts[top]],
+                "in corpus": [f"{number:.12g}" for number in found.counts[top]],
                 "relevance": [f"{value:.2f}".replace("-", "−") for value in values],
             },
             index=pd.Index([seen(found.words[v]) for v in top], name="word"),
@@ -185,7 +185,7 @@ def _data(found: TopicMap) -> dict[str, Any]:
                 "share": round(float(found.share[k]), 4),
                 "words": found.ever[k].tolist(),
                 "probs": [_short(number) for number in found.probs[k, found.ever[k]]],
-                "own": [round(float(number), 4) for number in found.given[k, found.ever[k]]],
+                "own": [_short(number) for number in found.given[k, found.ever[k]]],
             }
             for k, name in enumerate(found.names)
         ],

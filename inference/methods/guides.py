@@ -78,7 +78,9 @@ def target(size: int, energy: Callable[[Array], Array] | None = None) -> None:
     """A program with one site, z (d,), of log density −``energy``(z); without ``energy``, it only has the site."""
     z = sample("z", dist.ImproperUniform(dist.constraints.real_vector, (), (size,)))
     if energy is not None:
-        factor("log_density", -energy(z))
+        with handlers.block():  # the energy may run a program of its own, whose sites are not this one's
+            value = energy(z)
+        factor("log_density", -value)
 
 
 def rate(guide: Guide, count: Array) -> Array:

@@ -42,7 +42,8 @@ def plot_co_clustering(
 
     found = co_clustering(model, source, data, **options)
     probs, rows = found.values, found.coords["row"].values
-    leaves = leaves_list(linkage(squareform(np.clip(1 - probs, 0, 1), checks=False), "average"))
+    apart = squareform(np.clip(1 - probs, 0, 1), checks=False)
+    leaves = leaves_list(linkage(apart, "average")) if len(probs) > 1 else np.zeros(1, int)
     group = _groups(source, rows)
     order = leaves if group is None else leaves[np.argsort(group[leaves], kind="stable")]
     label = _labels(model, data, source)

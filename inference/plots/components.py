@@ -7,13 +7,14 @@ import jax
 import numpy as np
 import xarray as xr
 
+from inference.diagnostics.checks import trusted
 from inference.fitting.prepare import require_model, x64
 from inference.identification.rotation import vectors
 from inference.identification.symmetry import column_scale
 from inference.markup.palette import colour
 from inference.results.draws import draws_of
 from inference.results.table import latent_dim
-from inference.results.tree import values
+from inference.results.tree import table_of, values
 from inference.runtime.files import write_figure
 from models.base import Expected, Model, Reflection, Rotation, Sites, ZooError
 from models.rows.encoded import spread
@@ -133,7 +134,7 @@ def draw_columns(columns: list[Described], names: list[str], spread_of: str) -> 
 
 def warned(title: str, source: Any, what: str) -> str:
     """The title, and under it that labels are not to be trusted where ``what`` they stand for is mixed up over the draws."""
-    if isinstance(source, xr.DataTree) and not _trusted(source):
+    if isinstance(source, xr.DataTree) and not trusted(source):
         title += f"\nlabels are not to be trusted: {what} are mixed up over the draws"
     return title
 
@@ -168,7 +169,7 @@ def plot_loadings(model: Model, source: xr.DataTree | Sites, path: str | Path | 
     title = f"{model.name}: loadings, in standard deviations of the column"
     if len(order) < len(labels):
         title += f", {len(order)} of {len(labels)} columns"
-    if isinstance(source, xr.DataTree) and not _trusted(source):
+    if isinstance(source, xr.DataTree) and not trusted(source):
         title += "\nfactors are not to be trusted: they cannot be told apart over the draws"
     figure.suptitle(title, fontsize=11)
     figure.supxlabel(f"pale: below {WEAK} in size", fontsize=9)
@@ -198,12 +199,6 @@ def _loadings(axis: "Axes", draws: np.ndarray, factor: int) -> None:
     axis.scatter(mean, places, s=26, color=[to_rgba(colour(factor), each) for each in strength], lw=0)
     axis.set_ylim(len(places) - 0.5, -0.5)
     axis.spines[["top", "right"]].set_visible(False)
-
-
-def _trusted(source: xr.DataTree) -> bool:
-    from inference.diagnostics.checks import trusted
-
-    return trusted(source)
 
 
 def _dots(axis: "Axes", column: Described) -> None:
@@ -237,10 +232,16 @@ def _stack(axis: "Axes", column: Described) -> None:
     axis.legend(fontsize=7, frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.12), handlelength=1)
 
 
+def row_weights(tree: xr.DataTree) -> np.ndarray | None:
+    """(N,): how much each row of the table of a result counts; None where all count alike."""
+    table = table_of(tree)
+    return np.asarray(table["weight"], dtype=float) if "weight" in table else None
+
+
 def component_names(model: Model, source: Any, size: int) -> list[str]:
     dim = latent_dim(model)
     names = [f"{dim} {name}" for name in model.naming.coords.get(dim, range(size))]
     if not (isinstance(source, xr.DataTree) and "latent" in source and "responsibilities" in source["latent"]):
         return names  # of sequences: states have no rows of their own
-    shares = values(source, "latent", "responsibilities").mean(0)
+    shares = np.average(values(source, "latent", "responsibilities"), axis=0, weights=row_weights(source))
     return [f"{name} ({share:.0%})" for name, share in zip(names, shares, strict=True)]

@@ -177,7 +177,7 @@ def _far(end: float) -> list[float]:
     """Where a scale that is logarithmic from `NEAR` on has ticks, up to ``end``: few enough to stay apart.
 
     >>> _far(5.0), _far(2e6)
-    ([3.0], [10.0, 1000.0, 100000.0])
+    ([3.0], [10.0, 10000.0])
     """
     powers = 10.0 ** np.arange(1, np.log10(max(end, NEAR)) + 1e-9)
     return powers[:: 1 + len(powers) // 3].tolist() or [NEAR]

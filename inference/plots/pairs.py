@@ -11,7 +11,7 @@ import xarray as xr
 
 from inference.fitting.prepare import require_model
 from inference.markup.palette import colour
-from inference.plots.components import Described, component_names, profile, warned
+from inference.plots.components import Described, component_names, profile, row_weights, warned
 from inference.results.table import data_of
 from inference.results.tree import values
 from inference.runtime.files import write_figure
@@ -39,6 +39,7 @@ class Shown(NamedTuple):
     columns: list[Described]  # P of them
     cells: np.ndarray  # (n, P): NaN where missing
     probs: np.ndarray  # (n, K)
+    weight: np.ndarray  # (n,)
 
     @property
     def group(self) -> np.ndarray:
@@ -115,7 +116,9 @@ def _shown(tree: xr.DataTree, columns: list[Described]) -> Shown:
     rows = spread(data.num_rows, MOST_ROWS)
     cells = data.x[rows][:, [data.columns.index(column.name) for column in columns]]
     cells = np.asarray(cells.toarray() if is_sparse(cells) else cells, dtype=float)
-    return Shown(columns, cells, values(tree, "latent", "responsibilities")[rows].astype(float))
+    weight = row_weights(tree)
+    probs = values(tree, "latent", "responsibilities")[rows].astype(float)
+    return Shown(columns, cells, probs, np.ones(len(rows)) if weight is None else weight[rows])
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -192,12 +195,12 @@ def _doubts(axis: "Axes", shown: Shown, across: int, upwards: int) -> None:
 
 
 def _histograms(axis: "Axes", shown: Shown, place: int) -> None:
-    """Rows count for every group by their probability of belonging to it."""
+    """Rows count for every group by their probability of belonging to it, times their weight."""
     cells = shown.cells[:, place]
     seen = ~np.isnan(cells)
     edges = np.linspace(*_limits(shown, place), BINS + 1)
     for k in range(shown.probs.shape[1]):
-        counts = np.histogram(cells[seen], edges, weights=shown.probs[seen, k])[0]
+        counts = np.histogram(cells[seen], edges, weights=(shown.probs[:, k] * shown.weight)[seen])[0]
         axis.stairs(counts, edges, fill=True, color=colour(k), alpha=0.35)
         axis.stairs(counts, edges, color=colour(k), lw=1)
     axis.set_yticks([])

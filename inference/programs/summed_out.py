@@ -111,6 +111,12 @@ def _continuous(
     hidden = [name for name, site in plain.items() if name in discrete or site["type"] == "deterministic" or _is_observed(site)]
     program = handlers.block(_Unweighted(handlers.substitute(spec, data=dict(discrete)), dependent), hide=hidden)
     trace = handlers.trace(program).get_trace(hyper, rows, marginal=True)
+    for name in dependent:
+        if not all(isinstance(bound, int | float) for bound in jax.tree.leaves(plain[name]["fn"].support)):
+            raise ZooError(
+                f"the density of the site {name!r} depends on a discrete site, and the bounds of its values are computed, so "
+                "that they may depend on it, too; draw it between fixed bounds, and shift and scale it afterwards"
+            )
     return {name: site["value"] for name, site in trace.items() if name in plain and site["type"] in ("sample", "param")}
 
 
@@ -160,8 +166,14 @@ def _factors(spec: Callable[..., Any], hyper: Any, rows: Any, given: Mapping[str
         if site["type"] != "sample":
             continue
         log_prob = site["fn"].log_prob(site["value"])
-        log_prob = log_prob if site["scale"] is None else site["scale"] * log_prob
         names = dict(site["infer"]["dim_to_name"])
+        if site["scale"] is not None:
+            if set(names.values()) - {frame.name for frame in site["cond_indep_stack"]}:
+                raise ZooError(
+                    f"the site {name!r} is scaled, and depends on a discrete site: the sum over its values would be of scaled "
+                    "densities; leave the scale out, or sum the discrete site out yourself"
+                )
+            log_prob = site["scale"] * log_prob
         plates = {frame.name: frame.dim for frame in site["cond_indep_stack"] if frame.dim is not None}
         if others := [each for each in names.values() if each.startswith(("_time", "_PREV_", "_pyro_dim"))]:
             what = "rows without a numpyro.plate" if others[0].startswith("_pyro_dim") else "steps of a scan"

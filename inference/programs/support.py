@@ -32,7 +32,11 @@ def require_enumerable(trace: Mapping[str, Any]) -> None:
             raise ZooError(
                 f"the discrete site {name!r} is a {kind} of several entries at once; put them on a plate, or {BY_HAND}"
             )
-        values = np.asarray(site["fn"].enumerate_support(expand=False)).ravel()
+        try:
+            values = np.asarray(site["fn"].enumerate_support(expand=False)).ravel()
+        except NotImplementedError as error:
+            why = f"its values cannot be enumerated ({error})"
+            raise ZooError(f"the discrete site {name!r} is a {kind}, and {why}; {BY_HAND}") from error
         if not np.array_equal(values, np.arange(len(values))):  # NumPyro enumerates places, and takes them for values
             raise ZooError(
                 f"the discrete site {name!r} takes the values {values[0]} to {values[-1]}, and only those from 0 on are "

@@ -31,7 +31,7 @@ from inference.markup.tags import (
 from inference.markup.topic_panel import topic_panel
 from inference.predictions.clustering import SURE
 from inference.report.columns import lines
-from inference.report.groups import ASSIGNMENTS, CROSS_TABLE, assignments, cross_table, groups_of
+from inference.report.groups import ASSIGNMENTS, CROSS_TABLE, assignments, cross_table, groups_of, is_stepwise
 from inference.report.numbers import format_number, in_print
 from inference.report.reading import Reading, functionals_title, site_of
 from inference.report.remarks import uncertain
@@ -49,11 +49,13 @@ TRACED = 1000  # draws of a chain in its picture
 CAPTIONS = {  # name of a picture's file -> what it shows
     "pairs": (
         "Below the diagonal each row has the colour of its group. The ellipses are one and two standard deviations of the "
-        "group under the model. Above the diagonal, the larger a row, the less certain its group."
+        "group under the model. Above the diagonal, the larger a row, the less certain its group. Whole numbers with few "
+        "values are moved apart a little. A row with a missing cell is left out where that cell would be needed."
     ),
     "checks": (
         "Grey: the middle 89 % of what the fitted model draws. Orange: the data. By chance alone, one part in nine leaves "
-        "the grey; where whole stretches do, the model does not fit."
+        "the grey; where whole stretches do, the model does not fit. p is the share of drawn tables that lie as far from the "
+        "others as the data do: only small ones speak against the model."
     ),
     "profile": "What each group looks like, column by column, in the units of the table.",
     "co_clustering": "How probable it is that two rows are in one group. It does not depend on the numbers of the groups.",
@@ -109,7 +111,7 @@ def write_report(
     checks = [file for file in pictures if file.stem == "checks"]
     by_label = "" if crossed is None else f"Rows by {crossed.index.name} and label"
     sections = [
-        Section(f"Groups of {tree.attrs['row']}s", _groups(tree, reading)),
+        Section(f"Groups of {'steps' if is_stepwise(tree) else tree.attrs['row'] + 's'}", _groups(tree, reading)),
         Section(by_label, _plain(crossed, "rows by group and label")),
         Section(TITLE.capitalize(), _plain(topics, TITLE)),
         Section("Map of the topics", panel.body),
@@ -130,13 +132,14 @@ def write_report(
 
 def _groups(tree: xr.DataTree, reading: Reading) -> str:
     """A card for each of several groups, the largest first: its share of the rows, and what sets it apart."""
-    groups, places, row = groups_of(tree), _places(tree), tree.attrs["row"]
+    groups, places, unit = groups_of(tree), _places(tree), "steps" if is_stepwise(tree) else f"{tree.attrs['row']}s"
     if groups is None or len(reading.groups) < 2:
         return ""
     found = []
     for group in reading.groups:
-        between = "" if group.interval is None else " ({:.1%} to {:.1%})".format(*group.interval)
-        share = f"{group.share:.1%}{between} of the {row}s"
+        sure = group.interval is not None and not reading.diagnosis.problems
+        between = " ({:.1%} to {:.1%})".format(*group.interval) if sure and group.interval is not None else ""
+        share = f"{group.share:.1%}{between} of the {unit}"
         found.append(Card(f"{groups.dim} {group.name}", places[group.name], share, group.share, group.traits))
     return cards(found)
 
@@ -207,9 +210,12 @@ def _criticism(compared: Sequence[Compared], pictures: Sequence[Path], what: str
     if len(unlike):
         more = f" and {len(unlike) - NAMED} more" if len(unlike) > NAMED else ""
         said = f"The model draws data unlike those observed in {', '.join(map(str, unlike[:NAMED]))}{more}"
-        said += f": {len(unlike)} of {len(found)} posterior predictive p-values are below {UNLIKE:.0%}."
+        said += (
+            f": {len(unlike)} of {len(found)} posterior predictive p-values are at most {UNLIKE:.0%}, where chance alone makes "
+        )
+        said += f"about {UNLIKE * len(found):.1g}."
     else:
-        said = f"None of {len(found)} posterior predictive p-values is below {UNLIKE:.0%}. This alone proves no model."
+        said = f"None of {len(found)} posterior predictive p-values is at most {UNLIKE:.0%}. This alone proves no model."
     shown = "".join(_picture(file, what) for file in pictures)
     return paragraph(said) + shown + folded("All p-values", _plain(found, "posterior predictive p-values", ("observed",)))
 

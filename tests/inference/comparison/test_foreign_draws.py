@@ -71,6 +71,19 @@ def test_our_own_draws_come_back(form):
         assert other[column] == pytest.approx(own[column], rel=1e-10), column
 
 
+def test_names_of_dimensions_and_labels_put_draws_in_order():
+    """A tree with the columns in another order, and the dimensions of a site swapped, is the tree in the model's order."""
+    named = {"mean": ["component", "feature"], "precision": ["component", "feature"], "mixture_probs": ["component"]}
+    labels = {"feature": list(map(str, model().naming.coords["feature"])), "component": [0, 1]}
+    sites = sites_of(gibbs(), "posterior_raw")
+    plain = az.from_dict({"posterior": sites}, dims=named, coords=labels)
+    turned = plain["posterior"].to_dataset().isel(feature=slice(None, None, -1)).transpose("feature", "component", ...)
+    wanted = as_result(model(), DATA, plain)["functionals"]["log_joint"]
+    assert near(as_result(model(), DATA, turned)["functionals"]["log_joint"], wanted, rtol=1e-12)
+    with pytest.raises(ZooError, match="has the labels"):
+        as_result(model(), DATA, turned.assign_coords(feature=["p", "q"]))
+
+
 def test_log_joints_are_scipys():
     """At sites that no sampler drew, so that nothing is handed on from a fit."""
     draws = [random_sites("diag", 2, X, seed) for seed in range(6)]

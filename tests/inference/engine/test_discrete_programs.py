@@ -9,6 +9,7 @@ import numpyro
 import pytest
 from naive import near, two_groups
 from numpyro import distributions as dist
+from numpyro import handlers
 from scipy import stats
 from scipy.special import logsumexp
 
@@ -178,9 +179,34 @@ def discrete_alone(x):
         numpyro.sample("x", dist.Normal(z, 1.0), obs=x)
 
 
+def with_bounds(x):
+    """The bounds of w depend on z."""
+    with numpyro.plate("row", len(x)):
+        z = numpyro.sample("z", dist.Categorical(jnp.array([0.5, 0.5])))
+        w = numpyro.sample("w", dist.Uniform(0.0, jnp.array([1.0, 3.0])[z]))
+        numpyro.sample("x", dist.Normal(w, 0.1), obs=x)
+
+
+def scaled(x):
+    mean = numpyro.sample("mean", dist.Normal(jnp.zeros(2), 5.0).to_event(1))
+    with numpyro.plate("row", len(x)), handlers.scale(scale=2.0):
+        z = numpyro.sample("z", dist.Categorical(jnp.array([0.5, 0.5])))
+        numpyro.sample("x", dist.Normal(mean[z], 1.0), obs=x)
+
+
+def uneven(x):
+    p = numpyro.sample("p", dist.Beta(1.0, 1.0))
+    with numpyro.plate("row", len(x)):
+        z = numpyro.sample("z", dist.Binomial(jnp.arange(len(x)) + 1, p))
+        numpyro.sample("x", dist.Normal(z, 1.0), obs=x)
+
+
 @pytest.mark.parametrize(
     ("program", "words"),
     [
+        (with_bounds, "site 'w' depends on a discrete site, and the bounds of its values are computed"),
+        (scaled, "is scaled, and depends on a discrete site"),
+        (uneven, "discrete site 'z' is a Binomial.*sum it out"),
         (with_poisson, "discrete site 'number' is a Poisson, whose values cannot be enumerated; sum it out.*MixtureSameFamily"),
         (from_two, "'z' takes the values 2 to 4, and only those from 0 on"),
         (without_plate, r"rows without a numpyro\.plate"),

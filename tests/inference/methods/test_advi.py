@@ -8,7 +8,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from numpyro import infer
+from numpyro import handlers, infer
 from scipy import stats
 from two_stage import assert_standard_normal, of_means
 
@@ -151,6 +151,17 @@ def test_both_gradients_have_one_mean():
 
 
 @pytest.mark.slow
+def test_the_sites_of_the_energy_are_not_those_of_the_guide():
+    """The energy may run a program, whose sites no handler outside may see: they would be counted, and leak."""
+
+    def energy(z):
+        numpyro.sample("inner", dist.Normal(), obs=0.0)
+        return z.sum()
+
+    program = handlers.substitute(handlers.seed(target, 0), data={"z": np.zeros(2)})
+    assert list(handlers.trace(program).get_trace(2, energy)) == ["z", "log_density"]
+
+
 def test_mean_field_has_variances_of_one_over_the_precision():
     """Known in closed form. A gap of δ nats allows an error of 2 √δ in a log variance;
     0.02 nats and 2,000 draws are granted.
