@@ -61,7 +61,7 @@ from models.chains.sequences import (
     timed,
 )
 from models.chains.summaries import functionals_of, simulate
-from models.data.table import first_cell, is_sparse, require_filled
+from models.data.table import first_cell, is_sparse, refuse_categories, require_filled
 from models.distributions.observed import observed_part
 from models.emissions.block import Emission
 from models.emissions.categorical import categorical, levels_of
@@ -75,6 +75,11 @@ from models.rows.centring import flat
 from models.rows.masks import partly_observed
 from models.rows.packing import Packing, firsts, laid_out, lasts, of_row
 from models.rows.scales import scale_doubts
+
+NO_NUMBERS = (
+    "leave it out with data.columns=[…], name it as the column of the sequences with data.sequence=…, or as the label with "
+    "data.label=…; emission={} reads numbers"
+)
 
 
 class Parts(NamedTuple):
@@ -193,6 +198,7 @@ def emission_block(emission: str, covariance: str, table: Data) -> Emission:
             )
         levels = levels_of(table)
         return symbols(table.columns[0], levels[0]) if len(levels) == 1 else categorical(table.columns, levels)
+    refuse_categories(table, NO_NUMBERS.format(emission))
     return GAUSSIANS[covariance] if emission == "gaussian" else DISCRETE[emission]
 
 

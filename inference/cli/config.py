@@ -180,7 +180,7 @@ def _by_hydra(overrides: list[str]) -> dict[str, Any]:
 
 def _parse(argument: str) -> "Override":
     if "=" not in argument:
-        raise ZooError(f"{argument!r} does not have the form key=value; see --help")
+        raise ZooError(f"{argument!r} does not have the form key=value, such as model=gmm; see --help")
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 

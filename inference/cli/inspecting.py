@@ -39,7 +39,12 @@ def _arguments(arguments: list[str]) -> tuple[str, list[str]]:
     if len(named) != 1:
         raise ZooError(f"inference.inspect takes one file, got {', '.join(named) or 'none'}\n{COMMANDS['inspect']}")
     if not (exists(named[0]) and Path(named[0]).is_file()):
-        raise ZooError(f"{named[0]!r} is no file")
+        folder = exists(named[0]) and Path(named[0]).is_dir()
+        raise ZooError(
+            f"{named[0]!r} is a folder, and only tables are inspected; a folder of texts is read by data.format=texts"
+            if folder
+            else f"there is no file {named[0]!r}"
+        )
     return named[0], overrides
 
 

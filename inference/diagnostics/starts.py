@@ -43,6 +43,7 @@ def describe_starts(tree: xr.DataTree) -> str:
     near = _near_best(tree, final)[~np.isnan(final)]
     text = f"{near.sum()} of {len(final)} starts reached the best objective {sound.max():.4f}"
     if not near.all():
-        text += f"; the others ended at local optima between {sound[~near].min():.4f} and {sound[~near].max():.4f}"
+        low, high = f"{sound[~near].min():.4f}", f"{sound[~near].max():.4f}"
+        text += f"; {(~near).sum()} ended at local optima, " + (f"at {low}" if low == high else f"from {low} to {high}")
     failed = len(final) - len(sound)
     return text + (f"; {failed} failed" if failed else "")

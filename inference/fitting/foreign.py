@@ -165,7 +165,8 @@ def _checked(task: Task, found: Foreign) -> tuple[dict[str, np.ndarray], list[st
     expected = f"expected the sites {', '.join(sorted(sites))} of {model.name}, got {', '.join(sorted(given))}"
     others = [name for name in given if name not in sites]
     if missing := sorted(set(sites) - set(given)):
-        raise ZooError(f"draws: there is no site {missing[0]!r}: {expected}")
+        rename = "name and scale the draws as this program has them, such as draws = {'" + missing[0] + "': array, …}"
+        raise ZooError(f"draws: there is no site {missing[0]!r}: {expected}; {rename}")
     if others and not found.may_hold_more:
         raise ZooError(f"draws: {others[0]!r} is no site{did_you_mean(others[0], sites)}: {expected}")
     values = checked_sites(model, {name: given[name] for name in sites}, task.rows, "draws", lead=DRAWS)

@@ -120,7 +120,7 @@ def refuse_categories(data: Data, remedy: str) -> None:
         if not are_numbers(levels):
             some = ", ".join(levels[:3]) + (", …" if len(levels) > 3 else "")
             others = [c for c, own in zip(data.columns, data.categories, strict=True) if c != column and not are_numbers(own)]
-            more = f" (as {', '.join(others)})" if others else ""
+            more = f" (and {', '.join(others)})" if others else ""
             raise ZooError(f"{data.name}: column {column!r}{more} holds categories ({some}); {remedy}")
 
 

@@ -13,6 +13,10 @@ from models.data.table import is_sparse, refuse_categories
 from models.rows.masks import Cells, cells, column_means
 
 LOG_2PI = float(np.log(2 * np.pi))
+REMEDY = (
+    "leave it out with data.columns=[…], mark it as the label with data.label=…, or take mixed_mixture, which reads columns of "
+    "all kinds"
+)
 BLOCK = 2**16  # rows processed at a time
 
 
@@ -20,7 +24,7 @@ def table(data: Data) -> np.ndarray:
     """The numbers (N, D), NaN for a missing cell; raises `ZooError` for documents and categorical columns."""
     if isinstance(data.x, Sequences):
         raise ZooError(f"{data.name} holds documents, not a table of numbers; use naive_bayes or markov_naive_bayes")
-    refuse_categories(data, "leave it out with data.columns=[…] or mark it as the label with data.label=…")
+    refuse_categories(data, REMEDY)
     return np.asarray(data.x.toarray() if is_sparse(data.x) else data.x)
 
 
