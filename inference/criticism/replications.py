@@ -30,6 +30,7 @@ from models.data.arguments import require_whole
 from models.data.columns import as_typed
 from models.data.documents import Sequences
 from models.data.table import is_sparse, keep_columns, take
+from models.reading.repairs import date_columns, titles
 from models.rows.encoded import spread
 
 DRAWS = 100  # replicated tables
@@ -51,6 +52,7 @@ class Compared(NamedTuple):
     names: tuple[str, ...]  # of the levels; () for bins and correlations
     edges: np.ndarray | None  # (B + 1,) of the bins; None: levels, or a correlation
     p_value: float
+    is_date: bool = False  # whether the numbers in the bins are days since 1970
 
 
 class _Cells(NamedTuple):
@@ -171,6 +173,7 @@ def _observed(data: Data) -> np.ndarray:
 
 
 def _of_columns(cells: _Cells) -> Iterator[Compared]:
+    named, dates = titles(cells.data.notes), date_columns(cells.data.notes)
     for d, name in enumerate(cells.data.columns):
         seen = ~np.isnan(cells.observed[:, d])
         if not seen.any():
@@ -180,7 +183,7 @@ def _of_columns(cells: _Cells) -> Iterator[Compared]:
         if levels:
             yield _by_level(name, observed, drawn, weight, len(levels), levels.__getitem__)
         else:
-            yield _by_bin(name, observed, drawn, weight)
+            yield _by_bin(named.get(name, name), observed, drawn, weight)._replace(is_date=name in dates)
 
 
 def _levels(data: Data, column: int) -> tuple[str, ...]:

@@ -13,14 +13,16 @@ from inference.identification.rotation import vectors
 from inference.identification.symmetry import column_scale
 from inference.markup.palette import colour
 from inference.results.draws import draws_of
-from inference.results.table import latent_dim
+from inference.results.table import data_of, latent_dim
 from inference.results.tree import table_of, values
 from inference.runtime.files import write_figure
 from models.base import Expected, Model, Reflection, Rotation, Sites, ZooError
+from models.reading.repairs import date_columns, titles
 from models.rows.encoded import spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 AVERAGED = 500  # draws, evenly spread
@@ -45,6 +47,8 @@ class Described(NamedTuple):
     variance: np.ndarray | None = None  # (K,): of numbers and counts, averaged over the draws
     covariance: np.ndarray | None = None  # (K, D): of numbers, with all columns; None: with none of them
     place: int = 0  # among the columns of the model
+    title: str = ""  # its name, with its unit where it was read in one
+    is_date: bool = False  # whether its numbers are days since 1970
 
 
 def profile(model: Model, source: xr.DataTree | Sites) -> list[Described]:
@@ -65,7 +69,12 @@ def profile(model: Model, source: xr.DataTree | Sites) -> list[Described]:
     names = [str(name) for name in model.naming.coords["feature"]] if table is None else list(table.cells.columns)
     levels = ((),) * len(names) if table is None else table.cells.categories
     described = [_described(name, own, each) for name, own, each in zip(names, levels, found, strict=True)]
-    return [column._replace(place=place) for place, column in enumerate(described)]
+    notes = data_of(source).notes if isinstance(source, xr.DataTree) else ()
+    named, dates = titles(notes), date_columns(notes)
+    return [
+        column._replace(place=place, title=named.get(column.name, column.name), is_date=column.name in dates)
+        for place, column in enumerate(described)
+    ]
 
 
 def _described(name: str, levels: tuple[str, ...], draws: Expected) -> Described:
@@ -119,7 +128,9 @@ def draw_columns(columns: list[Described], names: list[str], spread_of: str) -> 
     for number, d in enumerate(shown):
         axis = figure.add_subplot(high, wide, number + 1)
         (_stack if columns[d].levels else _dots)(axis, columns[d])
-        axis.set_title(columns[d].name, fontsize=10)
+        axis.set_title(columns[d].title, fontsize=10)
+        if columns[d].is_date:
+            dated(axis.xaxis)
         axis.set(ylim=(len(names) - 0.5, -0.5), yticks=range(len(names)))
         axis.set_yticklabels(names if number % wide == 0 else [], fontsize=9)
         axis.tick_params(axis="x", labelsize=8)
@@ -130,6 +141,16 @@ def draw_columns(columns: list[Described], names: list[str], spread_of: str) -> 
         line = f"; line: ± one standard deviation (Student-t: scale) of the {spread_of}" if lines else ""
         figure.supxlabel(f"dot: expectation{bar}{line}", fontsize=9)
     return figure, f", {len(shown)} of {len(columns)} columns" if len(shown) < len(columns) else ""
+
+
+def dated(way: "Axis") -> None:
+    """Write the numbers along an axis as dates: they are days since 1970, as those of matplotlib are."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = AutoDateLocator(minticks=2, maxticks=4)
+    way.set_major_locator(locator)
+    formats = ["%Y", "%Y-%m", "%d %b", "%H:%M", "%H:%M", "%S"]
+    way.set_major_formatter(ConciseDateFormatter(locator, formats=formats, zero_formats=formats, show_offset=False))
 
 
 def warned(title: str, source: Any, what: str) -> str:

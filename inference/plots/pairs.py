@@ -11,7 +11,7 @@ import xarray as xr
 
 from inference.fitting.prepare import require_model
 from inference.markup.palette import colour
-from inference.plots.components import Described, component_names, profile, row_weights, warned
+from inference.plots.components import Described, component_names, dated, profile, row_weights, warned
 from inference.results.table import data_of
 from inference.results.tree import values
 from inference.runtime.files import write_figure
@@ -136,13 +136,16 @@ def _panel(axis: "Axes", shown: Shown, row: int, column: int) -> None:
     axis.set_xlim(*_limits(shown, column))
     if row != column:
         axis.set_ylim(*_limits(shown, row))
+    for place, way in ((column, axis.xaxis), (row, axis.yaxis)):
+        if shown.columns[place].is_date and (row != column or way is axis.xaxis):
+            dated(way)
     last = row == len(shown.columns) - 1
     first = column == 0 and row > 0
     axis.tick_params(labelsize=7, bottom=last, labelbottom=last, left=first, labelleft=first)
     if last:
-        axis.set_xlabel(shown.columns[column].name, fontsize=9)
+        axis.set_xlabel(shown.columns[column].title, fontsize=9)
     if column == 0:
-        axis.set_ylabel(shown.columns[row].name, fontsize=9)
+        axis.set_ylabel(shown.columns[row].title, fontsize=9)
 
 
 def _limits(shown: Shown, place: int) -> tuple[float, float]:
@@ -224,8 +227,10 @@ def _alone(figure: "Figure", shown: Shown) -> None:
             lw=0,
             rasterized=True,
         )
-    below.set(xlim=_limits(shown, 0), ylim=(-0.02, max(0.5, shown.uncertainty.max() + 0.02)), xlabel=shown.columns[0].name)
+    below.set(xlim=_limits(shown, 0), ylim=(-0.02, max(0.5, shown.uncertainty.max() + 0.02)), xlabel=shown.columns[0].title)
     below.set_ylabel("uncertainty", fontsize=9)
+    if shown.columns[0].is_date:
+        dated(below.xaxis)
 
 
 def _apart(shown: Shown, place: int) -> np.ndarray:

@@ -8,7 +8,7 @@ import xarray as xr
 
 from inference.criticism.replications import DRAWS, Compared, replications
 from inference.markup.palette import COLOURS
-from inference.plots.components import INTERVAL
+from inference.plots.components import INTERVAL, dated
 from inference.runtime.files import write_figure
 from models.base import Model, Sites
 
@@ -55,6 +55,8 @@ def draw_checks(title: str, compared: list[Compared], path: str | Path | None = 
         axis = figure.add_subplot(high, wide, number + 1)
         draw = _levels if one.names else _correlation if one.edges is None else _bins
         draw(axis, one)
+        if one.is_date:
+            dated(axis.xaxis)
         axis.set_title(f"{one.name}  (p = {one.p_value:.2f})", fontsize=9)
         axis.tick_params(labelsize=7)
         axis.spines[["top", "right"]].set_visible(False)

@@ -12,7 +12,7 @@ from inference.results.table import data_of
 from inference.results.tree import table_of, values
 from models.data.columns import categories_of
 from models.data.table import Data
-from models.reading.repairs import SINCE
+from models.reading.repairs import date_columns
 
 FEW = 3  # traits per group
 TELLING = 0.3  # standard deviations of a column between a group and all rows: less sets no group apart
@@ -61,7 +61,7 @@ def _intervals(tree: xr.DataTree, size: int) -> list[tuple[float, float] | None]
 def _traits(data: Data, counts: np.ndarray) -> list[list[str]]:
     """The most telling traits of every group, from counts (N, K)."""
     found: list[list[_Trait]] = [[] for _ in counts.T]
-    dates = {note.column for note in data.notes if note.why == SINCE}
+    dates = date_columns(data.notes)
     for place, (column, levels) in enumerate(zip(data.columns, categories_of(data), strict=True)):
         cells = data.x[:, place]
         for k, trait in (

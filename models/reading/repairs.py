@@ -11,7 +11,7 @@ Spellings of a missing cell stay missing. A cell that cannot be repaired is an e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,7 +26,24 @@ from models.reading.units import converted, convertible, known, quantity
 if TYPE_CHECKING:
     import pandas as pd
 
+    from models.data.table import Note
+
 SINCE = "days since 1970-01-01"
+
+
+def date_columns(notes: Iterable[Note]) -> set[str]:
+    """The columns whose numbers are dates: days since 1970."""
+    return {note.column for note in notes if note.why == SINCE}
+
+
+def titles(notes: Iterable[Note]) -> dict[str, str]:
+    """Column -> its name with its unit, of the columns that were read in a unit.
+
+    >>> from models.data.table import Note
+    >>> titles([Note("weight", "number", "in kg"), Note("age", "number")])
+    {'weight': 'weight (kg)'}
+    """
+    return {note.column: f"{note.column} ({note.why[3:]})" for note in notes if note.why.startswith("in ")}
 
 
 class Repairs(NamedTuple):

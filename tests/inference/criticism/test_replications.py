@@ -211,6 +211,18 @@ def test_a_regression_draws_no_rows():
     assert not has_replications(model, data)
 
 
+def test_dates_and_units_are_told():
+    frame = pd.DataFrame({"seen": ["2021-03-01", "2023-05-01"] * 10, "weight": [f"{60 + n} kg" for n in range(20)]})
+    data = load_data(frame, dates={"seen": "ymd"}, units={"weight": "kg"})
+    model = MODELS["gmm"](data, num_components=1, covariance="diag")
+    sites = {"mixture_probs": np.ones(1), "mean": np.array([[18900.0, 70.0]]), "precision": np.array([[1e-5, 0.03]])}
+    found = replications(model, sites, data, num_draws=20)
+    assert [(one.name, one.is_date) for one in found] == [("seen", True), ("weight (kg)", False)]
+    figure = plot_predictive_checks(model, sites, data, num_draws=20)
+    figure.draw_without_rendering()
+    assert {"2022"} <= {label.get_text() for label in figure.axes[0].get_xticklabels()}
+
+
 def test_models_that_draw_no_such_rows_are_refused():
     data = load_data(documents([list("ab"), list("ba")]))
     model = MODELS["latent_dirichlet"](data, num_topics=2)
