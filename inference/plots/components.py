@@ -109,7 +109,13 @@ def plot_profile(model: Model, source: xr.DataTree | Sites, path: str | Path | N
     >>> model = MODELS["gmm"](data, num_components=2)
     >>> figure = plot_profile(model, fit(model, data, "em"), "profile.png")
     """
-    columns = profile(model, source)
+    return draw_profile(model, source, profile(model, source), path)
+
+
+def draw_profile(
+    model: Model, source: xr.DataTree | Sites, columns: list[Described], path: str | Path | None = None
+) -> "Figure":
+    """`plot_profile` of columns that are already described."""
     figure, note = draw_columns(columns, component_names(model, source, len(columns[0].expected)), "component's rows")
     figure.suptitle(warned(f"{model.name}: profiles of the components{note}", source, "components"), fontsize=11)
     if path is not None:

@@ -52,9 +52,9 @@ class Shown(NamedTuple):
         return np.asarray(1 - self.probs.max(1))
 
 
-def has_pairs(model: Model, tree: xr.DataTree) -> bool:
-    """Whether rows of a result have groups and columns of numbers, so that `plot_pairs` can draw them."""
-    return model.abilities.profile is not None and _has_groups(tree) and bool(_numbers(profile(model, tree)))
+def has_pairs(tree: xr.DataTree, columns: list[Described]) -> bool:
+    """Whether rows of a result have groups, and there are columns of numbers, so that `plot_pairs` can draw them."""
+    return _has_groups(tree) and bool(_numbers(columns))
 
 
 def plot_pairs(model: Model, tree: xr.DataTree, path: str | Path | None = None) -> "Figure":
@@ -70,12 +70,16 @@ def plot_pairs(model: Model, tree: xr.DataTree, path: str | Path | None = None) 
     >>> model = MODELS["gmm"](data, num_components=3)
     >>> figure = plot_pairs(model, fit(model, data, "em"), "pairs.png")
     """
-    from matplotlib.figure import Figure
-
     require_model(model)
     if not _has_groups(tree):
         raise ZooError("the rows of this result have no groups, so there are no pairs to draw")
-    columns = profile(model, tree)
+    return draw_pairs(model, tree, profile(model, tree), path)
+
+
+def draw_pairs(model: Model, tree: xr.DataTree, columns: list[Described], path: str | Path | None = None) -> "Figure":
+    """`plot_pairs` of a result with groups, whose profile is already known."""
+    from matplotlib.figure import Figure
+
     places = _numbers(columns)
     if not places:
         raise ZooError("no column of this table holds numbers that could be drawn against each other")

@@ -67,10 +67,12 @@ def draw_pictures(model: Model, tree: xr.DataTree, data: Any, folder: Path) -> t
     components, ``loadings.svg`` for factors, ``topics.svg`` for topics; ``state_probs.svg``, ``transitions.svg`` and
     ``emissions.svg`` for sequences; ``checks.svg`` for models that draw rows like those observed.
     """
+    from matplotlib import rc_context
+
     from inference.criticism.replications import has_replications, replications
     from inference.plots.co_clustering import plot_co_clustering
-    from inference.plots.components import plot_loadings, plot_profile
-    from inference.plots.pairs import has_pairs, plot_pairs
+    from inference.plots.components import draw_profile, plot_loadings, profile
+    from inference.plots.pairs import draw_pairs, has_pairs
     from inference.plots.predictive_checks import draw_checks
     from inference.plots.sequences import plot_emissions, plot_states, plot_transitions
     from inference.plots.topics import plot_topics
@@ -80,23 +82,25 @@ def draw_pictures(model: Model, tree: xr.DataTree, data: Any, folder: Path) -> t
 
     clusters = isinstance(model.symmetry, Permutation) and model.naming.reports == "responsibilities"
     sequential = is_sequential(model)
+    columns = [] if sequential or model.abilities.profile is None else profile(model, tree)
     possible: list[tuple[str, bool, Callable[[Path], Any]]] = [
         ("state_probs", sequential, lambda path: plot_states(model, tree, data, path)),
         ("transitions", sequential, lambda path: plot_transitions(model, tree, path)),
         ("emissions", sequential, lambda path: plot_emissions(model, tree, path)),
-        ("pairs", not sequential and has_pairs(model, tree), lambda path: plot_pairs(model, tree, path)),
-        ("profile", not sequential and model.abilities.profile is not None, lambda path: plot_profile(model, tree, path)),
+        ("pairs", has_pairs(tree, columns), lambda path: draw_pairs(model, tree, columns, path)),
+        ("profile", bool(columns), lambda path: draw_profile(model, tree, columns, path)),
         ("topics", has_topics(model), lambda path: plot_topics(model, tree, path)),
         ("loadings", isinstance(model.symmetry, Rotation | Reflection), lambda path: plot_loadings(model, tree, path)),
         ("co_clustering", clusters and not sequential, lambda path: plot_co_clustering(model, tree, data, path)),
     ]
     drawn = []
-    for name, wanted, draw in possible:
-        if wanted:
-            draw(folder / f"{name}.svg")
-            drawn.append(folder / f"{name}.svg")
     compared = replications(model, tree, data) if has_replications(model, data) else []
-    if compared:
-        draw_checks(model.name, compared, folder / CHECKS)
-        drawn.append(folder / CHECKS)
+    with rc_context({"text.parse_math": False}):  # a $ in the name of a column begins no formula
+        for name, wanted, draw in possible:
+            if wanted:
+                draw(folder / f"{name}.svg")
+                drawn.append(folder / f"{name}.svg")
+        if compared:
+            draw_checks(model.name, compared, folder / CHECKS)
+            drawn.append(folder / CHECKS)
     return drawn, compared

@@ -118,7 +118,7 @@ def test_results_without_groups_or_numbers_are_refused():
     model = MODELS["naive_bayes"](data, num_classes=2)
     sites = {"class_probs": np.ones(2) / 2, "feature_probs": np.full((2, 3), 0.5)}
     tree = result(data, sites, model.naming.dims)
-    assert not has_pairs(model, tree)
+    assert not has_pairs(tree, profile(model, tree))
     with pytest.raises(ZooError, match="no column of this table holds numbers"):
         plot_pairs(model, tree)
     model, tree = gmm("full", PRECISION)
