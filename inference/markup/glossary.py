@@ -6,6 +6,9 @@ WORDS = {
     "89 % interval": "The middle 89 % of the draws: 5.5 % lie below it, and 5.5 % above.",
     "adjusted Rand index": "How far two ways of putting rows into groups agree: 1 if they are equal, about 0 by chance.",
     "co-clustering": "The probability that two rows are in the same group. It does not depend on the numbers of the groups.",
+    "co_clustering": (
+        "The probability that two rows share a component. A few pairs of rows, evenly spread over the table, stand for all."
+    ),
     "component": "One of the distributions that a mixture is made of; the rows that it explains are a group.",
     "divergences": "Steps at which the sampler failed to follow the density. They can hide a part of the posterior.",
     "entropy": "How unsure the latent variables are, in nats: 0 if every row is certain of its group.",
@@ -23,6 +26,11 @@ WORDS = {
     ),
     "responsibilities": "The probabilities of the groups for a row.",
     "sd": "Standard deviation.",
+    "sorted": (
+        "The entries of a parameter over all components, in ascending order: number 1 is the smallest, whichever component it "
+        "belongs to."
+    ),
+    "sorted_probs": "The sizes of the components in the posterior, in descending order.",
     "start": "An optimiser begins at several points, of which the best end is kept.",
     "state": "What a sequence is in at a step; the states follow each other as a Markov chain.",
     "topic": "A distribution over words. A document mixes several.",
