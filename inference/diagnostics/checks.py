@@ -11,7 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from inference.diagnostics.starts import starts_at_best
-from inference.diagnostics.verdicts import FINISHED, RHAT, Finding, Problem, judge
+from inference.diagnostics.verdicts import ESS, FINISHED, RHAT, Finding, Problem, judge, largest_rhat
 from inference.engine.task import Kind, kind_of
 from inference.identification.invariants import summaries_of
 from inference.identification.relabel import SURE, doubts_labels
@@ -20,6 +20,7 @@ from models.rows.encoded import spread
 
 LARGE = 1000  # entries per site for which R-hat and ESS are computed at most: they take a millisecond each
 ELSEWHERE = 1.0  # posterior standard deviations beyond which a start has ended at another mode
+MOST_COMPARED = 20  # quantities by which one chain is told from the others
 STILL = 1e-12  # relative spread of a quantity up to which it counts as rounding
 
 
@@ -130,7 +131,26 @@ def _of_quantities(tree: xr.DataTree) -> dict[str, Finding]:
         if len(high):
             centred = drawn[..., high] - drawn[..., high].mean(1, keepdims=True)
             within[high] = np.nan_to_num(np.asarray(array_stats.ess(centred, **lead)))
-    return {"R-hat": Finding(rhat, list(names), within, len(drawn)), "effective sample size": Finding(size, list(names))}
+        found = Finding(rhat, list(names), within, len(drawn))
+        said = {"apart": _apart(drawn[..., rhat > largest_rhat(found)])}
+    return {"R-hat": found._replace(said=said), "effective sample size": Finding(size, list(names))}
+
+
+def _apart(drawn: np.ndarray) -> str:
+    """Which chain of (chain, draw, Q) the others agree without, and whether in its first half alone; "" if there is no one."""
+    from arviz_stats.base import array_stats
+
+    def agree(some: np.ndarray) -> bool:
+        rhat = np.asarray(array_stats.rhat(some, chain_axis=0, draw_axis=1))
+        return bool((rhat <= largest_rhat(Finding(rhat, size=ESS, num_chains=len(some)))).all())
+
+    chains, draws = drawn.shape[:2]
+    drawn = drawn[..., :MOST_COMPARED]
+    alone = [chain for chain in range(chains) if chains > 2 and drawn.size and agree(np.delete(drawn, chain, axis=0))]
+    if len(alone) != 1:
+        return ""
+    early = agree(drawn[:, draws // 2 :])
+    return f"Chain {alone[0]} lies apart from the others{' in its first half' if early else ''}. "
 
 
 def _in_two(drawn: np.ndarray) -> np.ndarray:

@@ -129,6 +129,18 @@ def test_sentences_are_whole():
             assert len(problem.sentence) <= 3 * 80
 
 
+def said_of(theta):
+    return next(problem.sentence for problem in problems_of(drawn(theta)) if problem.diagnostic == "R-hat")
+
+
+def test_the_chain_that_lies_apart_is_named():
+    """One chain elsewhere all the time; in its first half alone; two chains elsewhere, of which none is the one."""
+    late, elsewhere = np.arange(500) < 200, np.arange(4) == 2
+    assert "Chain 2 lies apart from the others. " in said_of(normal() + 9 * elsewhere[:, None])
+    assert "Chain 2 lies apart from the others in its first half. " in said_of(normal() + 9 * np.outer(elsewhere, late))
+    assert "lies apart" not in said_of(normal() + 9 * (np.arange(4) % 2)[:, None])
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # R-hat of many quantities
 
