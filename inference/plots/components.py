@@ -63,7 +63,7 @@ def profile(model: Model, source: xr.DataTree | Sites) -> list[Described]:
     chosen = spread(len(next(iter(draws.values()))), AVERAGED)
     with x64(64):
         found = jax.tree.map(
-            np.asarray, jax.vmap(model.abilities.profile)({name: leaf[chosen] for name, leaf in draws.items()})
+            np.asarray, jax.jit(jax.vmap(model.abilities.profile))({name: leaf[chosen] for name, leaf in draws.items()})
         )
     table = model.abilities.table
     names = [str(name) for name in model.naming.coords["feature"]] if table is None else list(table.cells.columns)

@@ -225,6 +225,7 @@ def test_generated_quantities_are_left_out_and_named():
     assert found.one_model
 
 
+@pytest.mark.slow
 def test_where_model_and_data_come_from():
     """From results of the zoo, whose prior is checked, or from the caller; otherwise one message says what to give."""
     given = as_given("dict", gibbs())
@@ -245,6 +246,7 @@ def test_where_model_and_data_come_from():
         compare(programs | {"gibbs": gibbs(), "stan": given})
 
 
+@pytest.mark.slow
 def test_only_columns_that_apply_are_shown():
     """A point has no elpd; draws of which no seconds are known have none to show."""
     shown = compare({"stan": as_given("dict", gibbs())}, model=model(), data=DATA).shown.columns

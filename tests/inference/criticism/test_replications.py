@@ -154,6 +154,7 @@ def test_a_sequence_counts_by_its_weight():
     assert dict(zip(pairs.names, pairs.observed, strict=True))["a → a"] == pytest.approx(0.75)
 
 
+@pytest.mark.slow
 def test_labels_count_by_their_weight():
     x, weight = np.zeros((4, 1)) + np.arange(4)[:, None], [1.0, 1.0, 1.0, 5.0]
     data = load_data(x, labels=list("aaab"), weight=weight)

@@ -144,6 +144,7 @@ def continuous_below(x):
         numpyro.sample("x", dist.Normal(w, jnp.array([0.5, 1.5])[z]), obs=x)
 
 
+@pytest.mark.slow
 def test_a_continuous_latent_below_a_discrete_one():
     w = np.random.default_rng(2).normal(size=8)
     found = by_rows(continuous_below, {"w": w}, X)
@@ -204,9 +205,9 @@ def uneven(x):
 @pytest.mark.parametrize(
     ("program", "words"),
     [
-        (with_bounds, "site 'w' depends on a discrete site, and the bounds of its values are computed"),
+        pytest.param(with_bounds, "site 'w' depends on a discrete site, and the bounds of its values", marks=pytest.mark.slow),
         (scaled, "is scaled, and depends on a discrete site"),
-        (uneven, "discrete site 'z' is a Binomial.*sum it out"),
+        pytest.param(uneven, "discrete site 'z' is a Binomial.*sum it out", marks=pytest.mark.slow),
         (with_poisson, "discrete site 'number' is a Poisson, whose values cannot be enumerated; sum it out.*MixtureSameFamily"),
         (from_two, "'z' takes the values 2 to 4, and only those from 0 on"),
         (without_plate, r"rows without a numpyro\.plate"),

@@ -43,6 +43,7 @@ def fitted(way):
     return WAYS[way](predictive=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [name if name == "name" else pytest.param(name, marks=pytest.mark.slow) for name in WAYS])
 def test_data_by_any_way(way, tmp_path):
     """The mode in closed form, densities by hand, data drawn anew, and all of it back from the disk."""

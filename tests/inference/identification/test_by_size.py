@@ -14,7 +14,7 @@ X = np.concatenate([RNG.normal(-5, 1, SMALL), RNG.normal(5, 1, LARGE)])[:, None]
 WEIGHT = np.concatenate([np.full(SMALL, 9.0), np.ones(LARGE)])
 
 
-@pytest.fixture(scope="module", params=["em", "gibbs", pytest.param("cavi", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=["em", *(pytest.param(method, marks=pytest.mark.slow) for method in ("gibbs", "cavi"))])
 def fitted(request):
     data = load_data(X)
     model = MODELS["gmm"](data, num_components=2)

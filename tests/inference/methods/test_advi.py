@@ -140,6 +140,7 @@ def test_nothing_shakes_off_an_exact_q():
         assert np.abs(plain).max() > 1e-2
 
 
+@pytest.mark.slow
 def test_both_gradients_have_one_mean():
     """Away from the optimum, over 20,000 draws: means of either are within 5 % of the known slope, − precision (loc − mean)."""
     with jax.enable_x64(True):
@@ -162,6 +163,7 @@ def test_the_sites_of_the_energy_are_not_those_of_the_guide():
     assert list(handlers.trace(program).get_trace(2, energy)) == ["z", "log_density"]
 
 
+@pytest.mark.slow
 def test_mean_field_has_variances_of_one_over_the_precision():
     """Known in closed form. A gap of δ nats allows an error of 2 √δ in a log variance;
     0.02 nats and 2,000 draws are granted.
@@ -275,6 +277,7 @@ def test_single_precision_is_weighed_in_double():
     assert "precision=32" not in tree.attrs["problems"]
 
 
+@pytest.mark.slow
 def test_the_density_of_a_guide_is_that_of_its_parameters():
     """Names of NumPyro's parameters: a Normal by hand."""
     params = {"z_auto_loc": jnp.array([1.0, 2.0]), "z_auto_scale": jnp.array([0.5, 3.0])}
