@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 MOST_COLUMNS = 4  # drawn: those that tell the components apart best
 MOST_ROWS = 2000  # drawn, evenly spread
+MOST_SHAPES = 500
 MARKERS = "os^Dv*PX"  # a shape for each group, beside its colour
 RADII = (1.0, 2.0)  # of the ellipses, in standard deviations
 BINS = 24
@@ -45,6 +46,11 @@ class Shown(NamedTuple):
     def group(self) -> np.ndarray:
         """(n,): the most probable group of every row."""
         return np.asarray(self.probs.argmax(1))
+
+    @property
+    def many(self) -> bool:
+        """Whether points are drawn as pixels: a file with a shape for each would be large."""
+        return len(self.cells) > MOST_SHAPES
 
     @property
     def uncertainty(self) -> np.ndarray:
@@ -164,7 +170,9 @@ def _groups(axis: "Axes", shown: Shown, across: int, upwards: int) -> None:
     x, y = _apart(shown, across), _apart(shown, upwards)
     for k in range(shown.probs.shape[1]):
         own = shown.group == k
-        axis.scatter(x[own], y[own], s=9, marker=MARKERS[k % len(MARKERS)], color=colour(k), alpha=0.55, lw=0, rasterized=True)
+        axis.scatter(
+            x[own], y[own], s=9, marker=MARKERS[k % len(MARKERS)], color=colour(k), alpha=0.55, lw=0, rasterized=shown.many
+        )
     for k in range(shown.probs.shape[1]):
         for radius in RADII:
             axis.add_patch(_ellipse(shown, k, across, upwards, radius))
@@ -193,11 +201,11 @@ def covariance_of(across: Described, upwards: Described, group: int) -> np.ndarr
 def _doubts(axis: "Axes", shown: Shown, across: int, upwards: int) -> None:
     x, y, doubt = _apart(shown, across), _apart(shown, upwards), shown.uncertainty
     certain = doubt < NEVER
-    axis.scatter(x[certain], y[certain], s=5, color="0.8", lw=0, rasterized=True)
+    axis.scatter(x[certain], y[certain], s=5, color="0.8", lw=0, rasterized=shown.many)
     order = np.flatnonzero(~certain)[np.argsort(doubt[~certain])]
     colours = [colour(k) for k in shown.group[order]]
     axis.scatter(
-        x[order], y[order], s=8 + 90 * doubt[order], c=colours, alpha=0.75, edgecolors="black", lw=0.6, rasterized=True
+        x[order], y[order], s=8 + 90 * doubt[order], c=colours, alpha=0.75, edgecolors="black", lw=0.6, rasterized=shown.many
     )
 
 
@@ -229,7 +237,7 @@ def _alone(figure: "Figure", shown: Shown) -> None:
             color=colour(k),
             alpha=0.6,
             lw=0,
-            rasterized=True,
+            rasterized=shown.many,
         )
     below.set(xlim=_limits(shown, 0), ylim=(-0.02, max(0.5, shown.uncertainty.max() + 0.02)), xlabel=shown.columns[0].title)
     below.set_ylabel("uncertainty", fontsize=9)
