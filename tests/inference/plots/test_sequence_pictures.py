@@ -295,9 +295,9 @@ def test_profiles_of_symbols_are_refused():
 
 @pytest.mark.slow
 def test_runs_draw_sequences(tmp_path):
-    """The three pictures and no other, in files and on the page."""
-    arguments = ["model=hmm", "method=em", "num_starts=1", "pictures=true", "progress=false", f"out={tmp_path / 'run'}"]
+    """Three pictures of sequences and the predictive checks, in files and on the page."""
+    arguments = ["model=hmm", "method=em", "num_starts=1", "progress=false", f"out={tmp_path / 'run'}"]
     assert run_main(arguments) in (0, None)
-    names = {path.name for path in (tmp_path / "run").glob("*.png")}
-    assert names == {"state_probs.png", "transitions.png", "emissions.png"}
-    assert (tmp_path / "run" / "report.html").read_text().count("<img") == 3
+    names = {path.name for path in (tmp_path / "run").glob("*.svg")}
+    assert names == {"state_probs.svg", "transitions.svg", "emissions.svg", "checks.svg"}
+    assert (tmp_path / "run" / "report.html").read_text().count("<img") == 4

@@ -220,5 +220,5 @@ def test_a_run_leaves_its_picture(tmp_path):
     arguments = ["model=latent_dirichlet", "method=gibbs", "data=bars", "data.num_rows=20", "data.length=10", "progress=false"]
     small = ["num_warmup=5", "num_samples=8", "num_chains=2", f"out={tmp_path / 'run'}"]
     assert run_main([*arguments, *small]) in (0, 3)
-    assert imread(tmp_path / "run" / "topics.png").std() > 0
+    assert "<svg" in (tmp_path / "run" / "topics.svg").read_text()
     assert "alt='topics of latent_dirichlet on bars by gibbs'" in (tmp_path / "run" / "report.html").read_text()
