@@ -48,6 +48,7 @@ def points(number=3):
     return [{"probs": jnp.asarray(rng.normal(size=1)), "mean": jnp.asarray(3 * rng.normal(size=2))} for _ in range(number)]
 
 
+@pytest.mark.slow
 def test_log_joints_are_those_of_the_program_summed_out_by_hand():
     """With their gradients, at random points of ℝᵈ."""
     one, other = program_model(explicit, X), program_model(marginal, X)
