@@ -191,7 +191,9 @@ def test_readme_commands_run(module, arguments, desk, monkeypatch, capsys):
                 ]
             )
     of_folders = module in OF_FOLDERS or (module == "compare" and not methods_of(arguments))  # they take no options
-    quiet = [] if of_folders else ["progress=false", "pictures=false"]
+    quiet = [] if of_folders else ["progress=false"]
+    if not of_folders and not any(argument.startswith(("resume=", "pictures=")) for argument in arguments):
+        quiet.append("pictures=false")  # a resumed run keeps what it said
     options = [*smaller(arguments), *(fewer(arguments) if methods_of(arguments) else []), *quiet]
     code = guarded(MAINS[module], options)
     assert code in (0, 3), capsys.readouterr().err
