@@ -28,7 +28,7 @@ CELLS = {
     "minibatches": [*BLOBS, "method=cavi", "num_samples=60", "batch_size=20"],
     "map": [*BLOBS, "method=map"],
     "laplace": [*BLOBS, "method=laplace", "num_samples=60"],
-    "advi": [*BLOBS, "method=advi", "num_samples=60"],
+    "advi": [*BLOBS, "method=advi", "num_samples=60", "max_iter=1000"],
     "exact": ["model=linear_discriminant", *BLOBS[:2], "method=exact", "num_samples=60"],
     "gibbs": [*BLOBS, "method=gibbs", *SHORT],
     "tempered_gibbs": [*BLOBS, "method=tempered_gibbs", "num_temperatures=3", *SHORT],
