@@ -199,7 +199,14 @@ def test_a_narrow_browser_shows_it_whole(tmp_path, draws):
     }</script>"""
     frame = f'<!doctype html><title></title><iframe width=400 height=900 style="border:0" srcdoc="{srcdoc}"></iframe>{probe}'
     (tmp_path / "probe.html").write_text(frame, encoding="utf-8")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", f"--user-data-dir={tmp_path / 'user'}"]
+    options = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--enable-logging=stderr",
+        f"--user-data-dir={tmp_path / 'user'}",
+    ]
     options += ["--virtual-time-budget=3000", "--dump-dom"]
     done = subprocess.run(
         [str(CHROMIUM), *options, f"file://{tmp_path / 'probe.html'}"], capture_output=True, text=True, check=True, timeout=120
