@@ -2,7 +2,7 @@
 
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,11 @@ def as_results(given: Mapping[str, Any], model: Model | None, data: Any) -> dict
     return {name: each if name not in foreign else _named(model, data, each, name) for name, each in given.items()}
 
 
+def _options(tree: xr.DataTree, takes: Collection[str]) -> dict[str, Any]:
+    """The options of the model of a result, without those of the method."""
+    return {name: value for name, value in json.loads(tree.attrs["options"]).items() if name in takes}
+
+
 def _named(model: Model, data: Any, draws: Any, name: str) -> xr.DataTree:
     try:
         return as_result(model, data, draws, name)
@@ -49,13 +54,12 @@ def _model_of(results: list[xr.DataTree], foreign: str) -> tuple[Model, Data]:
     if len(names) > 1:
         raise ZooError(f"{foreign} is no result of the zoo, and the others are of several models, {', '.join(names)}{ASK}")
     tree = results[0]
-    if len({str(each.attrs["options"]) for each in results}) > 1:
-        raise ZooError(f"{foreign} is no result of the zoo, and the others have different options or priors{ASK}")
     if names[0] not in MODELS or "column" not in table_of(tree).coords:
         raise ZooError(f"{foreign} is no result of the zoo, and {names[0]} is a program that its result does not hold{ASK}")
     data, build = data_of(tree), MODELS[names[0]]
-    takes = inspect.signature(build).parameters
-    options = {name: value for name, value in json.loads(tree.attrs["options"]).items() if name in takes}
+    options, *others = [_options(each, inspect.signature(build).parameters) for each in results]
+    if any(other != options for other in others):
+        raise ZooError(f"{foreign} is no result of the zoo, and the others have different options or priors{ASK}")
     try:
         model = build(data, **options)
     except ZooError as error:

@@ -84,6 +84,17 @@ def test_names_of_dimensions_and_labels_put_draws_in_order():
         as_result(model(), DATA, turned.assign_coords(feature=["p", "q"]))
 
 
+@pytest.mark.slow
+def test_the_others_must_agree_on_the_model_alone():
+    """Results by two methods say which model it is; results under two priors do not."""
+    em = fit(model(), DATA, "em", num_starts=1, max_iter=5)
+    draws = as_given("dict", gibbs())
+    assert "stan" in compare({"em": em, "gibbs": gibbs(), "stan": draws}).table.index
+    other = fit(build(DATA, "diag", prior={"component": {"strength": 9.0}}), DATA, "em", num_starts=1, max_iter=5)
+    with pytest.raises(ZooError, match="different options or priors"):
+        compare({"em": em, "other": other, "stan": draws})
+
+
 def test_log_joints_are_scipys():
     """At sites that no sampler drew, so that nothing is handed on from a fit."""
     draws = [random_sites("diag", 2, X, seed) for seed in range(6)]
