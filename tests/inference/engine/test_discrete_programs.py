@@ -207,7 +207,7 @@ def uneven(x):
     ("program", "words"),
     [
         pytest.param(with_bounds, "site 'w' depends on a discrete site, and the bounds of its values", marks=pytest.mark.slow),
-        (scaled, "is scaled, and depends on a discrete site"),
+        pytest.param(scaled, "is scaled, and depends on a discrete site", marks=pytest.mark.slow),
         pytest.param(uneven, "discrete site 'z' is a Binomial.*sum it out", marks=pytest.mark.slow),
         (with_poisson, "discrete site 'number' is a Poisson, whose values cannot be enumerated; sum it out.*MixtureSameFamily"),
         (from_two, "'z' takes the values 2 to 4, and only those from 0 on"),
@@ -220,6 +220,7 @@ def test_programs_that_cannot_be_enumerated(program, words):
         fit(program, X, "map")
 
 
+@pytest.mark.slow
 def test_the_missing_package_is_named(monkeypatch):
     found = util.find_spec
     monkeypatch.setattr("inference.programs.support.find_spec", lambda name: None if name == "funsor" else found(name))

@@ -95,6 +95,7 @@ def test_too_few_steps_are_told():
     assert "has not converged after 100 iterations: raise max_iter" in tree.attrs["problems"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -109,6 +110,7 @@ def test_refused_options(options, words):
         fit(regression, (X, Y), "advi", **(SHORT | options))
 
 
+@pytest.mark.slow
 def test_a_matrix_beyond_reason_is_refused(monkeypatch):
     monkeypatch.setattr(advi, "MOST", 3)
     with pytest.raises(ZooError, match="free parameters, 4, and 3 are the most that are taken; use guide=low_rank"):
