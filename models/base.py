@@ -343,4 +343,4 @@ class Iteration(NamedTuple):
 
 def on_host(value: Any) -> Array:
     """A NumPy array with the static type of a JAX array, which it becomes under jit."""
-    return np.asarray(value)  # type: ignore[return-value]
+    return np.asarray(value)  # type: ignore[return-value]  # as the docstring says

@@ -105,11 +105,8 @@ def compare(
         raise ZooError("these results have different numbers of rows: compare results of the same data")
     if not same_rows([table_of(tree) for tree in trees.values()]):
         raise ZooError("these results were fitted to different data: compare results of the same data")
-    if reference is not None and reference not in trees:
-        raise ZooError(f"reference={reference!r} is not one of {', '.join(trees)}")
     summaries = {name: summarise(tree, "functionals") for name, tree in trees.items()}
-    if reference is not None and "sd" not in summaries[reference]:
-        raise ZooError(f"reference={reference!r} is a point estimate without a posterior sd: choose a result with draws")
+    require_reference(reference, summaries)
     kinds = {(tree.attrs["model"], tree.attrs["num_parameters"]) for tree in trees.values()}
     one_model = len(kinds) == 1 and same_explained(trees) and _same_prior(list(trees.values()))
     chosen = reference or (_default_reference(trees, summaries) if one_model else None)
@@ -257,6 +254,16 @@ def _elpd(tree: xr.DataTree) -> Score:
     largest = float(known.max()) if len(known) else np.nan
     figures = float(elpd.sum()), float(np.sqrt(len(elpd) * elpd.var(ddof=1))), largest
     return Score(*figures, "" if problem is None else problem.sentence, problem is None)
+
+
+def require_reference(reference: str | None, summaries: Mapping[str, pd.DataFrame]) -> None:
+    """Raises `ZooError` for a reference that is not among the results, or is a point estimate."""
+    if reference is None:
+        return
+    if reference not in summaries:
+        raise ZooError(f"reference={reference!r} is not one of {', '.join(summaries)}")
+    if "sd" not in summaries[reference]:
+        raise ZooError(f"reference={reference!r} is a point estimate without a posterior sd: choose a result with draws")
 
 
 def _distances(summaries: Mapping[str, pd.DataFrame], reference: str | None) -> pd.DataFrame:

@@ -166,3 +166,16 @@ class Draws(NamedTuple):
     log_density: np.ndarray | None = None
     # (the task of a run in single precision, with its arrays in double) -> the same draws, with the evidence computed anew
     again: "Callable[[Task], Draws] | None" = None
+
+
+def approximation(sites: Sites, points: Points, again: Callable[[Task], Draws], weighed: Mapping[str, Any]) -> Draws:
+    """Draws of an approximation that an optimiser found; ``weighed`` holds their weights p / q, as fields of `Draws`."""
+    return Draws(
+        kind=Kind.APPROXIMATION,
+        sites={name: np.asarray(value) for name, value in sites.items()},
+        timing=points.timing,
+        interrupted=points.interrupted,
+        optimization=points,
+        again=again,
+        **weighed,
+    )

@@ -4,7 +4,7 @@ import inspect
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -81,6 +81,8 @@ def fit(model: Any, data: Any, method: Literal["laplace"], **options: Unpack[App
 def fit(model: Any, data: Any, method: Literal["advi"], **options: Unpack[Advi]) -> xr.DataTree: ...
 @overload
 def fit(model: Any, data: Any, method: str, **options: Unpack[Every]) -> xr.DataTree: ...
+@overload  # a program, whose arguments follow by name
+def fit(model: Callable[..., Any], data: Any, method: str, **options: Any) -> xr.DataTree: ...
 def fit(
     model: Model | Any,
     data: Any,

@@ -28,7 +28,7 @@ from inference.engine.fixed_point import require_proper
 from inference.engine.initialise import num_starts, start_sites
 from inference.engine.program import constrain_draws, constrain_starts, transforms, unconstrain_chains
 from inference.engine.quasi_newton import minimise
-from inference.engine.task import Draws, Kind, Points, Task, timing
+from inference.engine.task import Draws, Points, Task, approximation, timing
 from inference.methods.guides import (
     GUIDES,
     LONGEST,
@@ -42,6 +42,7 @@ from inference.methods.guides import (
     energy_at,
     fitter,
     log_ratios,
+    unravel,
 )
 from inference.runtime.progress import Watch
 from models.base import Pytree, Rotation, ZooError, on_host
@@ -182,17 +183,9 @@ def run(task: Task, options: Options) -> Draws:
         end, points = jax.tree.map(lambda leaf: np.asarray(leaf, dtype=np.float64), (ends[best], flat))
         return outcome._replace(**weighed((double.hyper, double.condensed), end, points))
 
-    draws = constrain_draws(supports, _sites(program, flat.reshape(*size, -1)))
+    draws = constrain_draws(supports, unravel(program.shapes, flat.reshape(*size, -1)))
     points = _points(program, supports, ran, bounds, params, shift, scale, seconds)
-    outcome = Draws(
-        kind=Kind.APPROXIMATION,
-        sites={name: np.asarray(value) for name, value in draws.items()},
-        timing=points.timing,
-        interrupted=ran.interrupted,
-        optimization=points,
-        again=again,
-        **weighed(arrays, ends[best], flat),
-    )
+    outcome = approximation(draws, points, again, weighed(arrays, ends[best], flat))
     return outcome
 
 
@@ -260,13 +253,6 @@ def _bound(program: Program, arrays: tuple[Pytree, Pytree], key: Array, end: Any
     return float(np.asarray(log_ratios(program, arrays, *end, drawn(program, COMPARED, key, *end))).mean())
 
 
-def _sites(program: Program, flat: np.ndarray) -> dict[str, np.ndarray]:
-    """Vectors (…, d) as sites on ℝᵈ."""
-    ends = np.cumsum([int(np.prod(shape, dtype=int)) for _, shape in program.shapes])
-    parts = np.split(flat, ends[:-1], axis=-1)
-    return {name: part.reshape(*flat.shape[:-1], *shape) for (name, shape), part in zip(program.shapes, parts, strict=True)}
-
-
 def _points(
     program: Program,
     supports: Any,
@@ -279,7 +265,7 @@ def _points(
 ) -> Points:
     """How q was found: of every start its ELBO by window, last from draws of their own, and the sites at the mean of q."""
     mean_of = "z_auto_loc" if program.guide.name == "mean_field" else "auto_loc"
-    middle = constrain_starts(supports, _sites(program, shift + scale * params[mean_of]))
+    middle = constrain_starts(supports, unravel(program.shapes, shift + scale * params[mean_of]))
     stopped = np.asarray(ran.records.done)
     longest = max(1, int((~stopped).sum(1).max())) if stopped.size else 0  # the driver may finish its chunk
     traces = np.where(stopped, np.nan, np.asarray(ran.records.elbo))[:, :longest]

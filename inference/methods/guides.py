@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.typing import ArrayLike
 from numpyro import distributions as dist
 from numpyro import factor, handlers, infer, optim, sample
 from numpyro.infer.util import log_density
@@ -149,15 +150,15 @@ def density_of(guide: Guide, params: Any) -> Any:
     return fitter(guide).auto.get_posterior(params)
 
 
-def unravel(shapes: tuple[tuple[str, tuple[int, ...]], ...], flat: Array) -> dict[str, Array]:
-    """A vector (d,) as sites of these shapes.
+def unravel(shapes: tuple[tuple[str, tuple[int, ...]], ...], flat: ArrayLike) -> dict[str, Array]:
+    """Vectors (…, d) as sites of these shapes, over the same leading axes.
 
     >>> {name: leaf.shape for name, leaf in unravel((("a", ()), ("b", (2, 1))), jnp.arange(3.0)).items()}
     {'a': (), 'b': (2, 1)}
     """
     ends = np.cumsum([int(np.prod(shape, dtype=int)) for _, shape in shapes])
-    parts = jnp.split(flat, ends[:-1])
-    return {name: part.reshape(shape) for (name, shape), part in zip(shapes, parts, strict=True)}
+    parts = jnp.split(jnp.asarray(flat), ends[:-1], axis=-1)
+    return {name: part.reshape(*part.shape[:-1], *shape) for (name, shape), part in zip(shapes, parts, strict=True)}
 
 
 def energy_at(program: tuple[Any, ...], arrays: tuple[Pytree, Pytree], flat: Array) -> Array:

@@ -24,7 +24,7 @@ from inference.engine.initialise import num_starts, start_sites
 from inference.engine.program import constrain_draws, constrain_starts, potential, transforms, unconstrain_chains
 from inference.engine.quasi_newton import Minima, minimise
 from inference.engine.sweep import block_map
-from inference.engine.task import Draws, Kind, Points, Task, timing
+from inference.engine.task import Draws, Points, Task, approximation, timing
 from models.base import Model, Pytree, Rotation, ZooError
 
 TOGETHER = 64  # draws whose densities are computed at a time
@@ -133,15 +133,8 @@ def run(task: Task, options: Options) -> Draws:
     z = jax.vmap(unravel)(flat)
     sites = constrain_draws(supports, jax.tree.map(lambda leaf: leaf.reshape(*size, *leaf.shape[1:]), z))
     points = _points(supports, minima)
-    outcome = Draws(
-        kind=Kind.APPROXIMATION,
-        sites={name: np.asarray(value) for name, value in sites.items()},
-        timing=points.timing,
-        interrupted=minima.interrupted,
-        optimization=points,
-        again=again,
-        **weighed(float(energies[best]), np.asarray(_energies(spec, unravel, arrays, flat), dtype=np.float64)),
-    )
+    at_draws = np.asarray(_energies(spec, unravel, arrays, flat), dtype=np.float64)
+    outcome = approximation(sites, points, again, weighed(float(energies[best]), at_draws))
     return outcome
 
 

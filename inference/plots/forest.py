@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from inference.diagnostics.checks import summarise
+from inference.comparison.table import require_reference
+from inference.diagnostics.checks import STILL, summarise
 from inference.markup.palette import colour
 from inference.runtime.files import write_figure
-from models.errors import ZooError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 WIDE, HIGH = 8.3, 11.0  # inches: at most a page
 ROW, AROUND, ABOVE = 0.2, 0.62, 1.2  # inches of a row, around the rows of a panel, and for title and label of the figure
 NEAR, FAR = 3.0, 12.0  # sd: always within a panel; beyond FAR its scale is logarithmic from NEAR on
-STILL, ALIKE = 1e-12, 1e-6  # relative: draws that vary less are constant, and values that vary less are not worth a panel
+ALIKE = 1e-6  # relative: values that vary less are not worth a panel
 BAND = "#e4e4e0"
 
 
@@ -43,11 +43,8 @@ def forest(trees: Mapping[str, xr.DataTree], reference: str | None = None) -> Fo
     Entries that fewer than two results have, and that do not vary, are left out. Raises `ZooError` for a reference that is not
     among the results, or is a point estimate, which has no posterior sd.
     """
-    if reference is not None and reference not in trees:
-        raise ZooError(f"reference={reference!r} is not one of {', '.join(trees)}")
     tables = {name: summarise(tree, "functionals") for name, tree in trees.items()}
-    if reference is not None and "sd" not in tables[reference]:
-        raise ZooError(f"reference={reference!r} is a point estimate without a posterior sd: choose a result with draws")
+    require_reference(reference, tables)
     entries = list(dict.fromkeys(str(entry) for table in tables.values() for entry in table.index))
 
     def of(column: str, at_a_point: str = "") -> pd.DataFrame:
@@ -75,7 +72,7 @@ def draw_forest(found: Forest) -> "Figure":
     high = -(-len(entries) // wide)
     height = min(HIGH, ABOVE + high * _panel(len(results)))
     figure = Figure(figsize=(WIDE if wide > 1 else 0.75 * WIDE, height), layout="constrained")
-    figure.get_layout_engine().set(h_pad=0.06, w_pad=0.06)  # type: ignore[union-attr, call-arg]
+    figure.get_layout_engine().set(h_pad=0.06, w_pad=0.06)  # type: ignore[union-attr, call-arg]  # the constrained one
     axes = figure.subplots(high, wide, squeeze=False, sharey=True)
     for axis in axes.ravel()[len(entries) :]:
         figure.delaxes(axis)

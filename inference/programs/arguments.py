@@ -34,6 +34,11 @@ def as_arguments(function: Callable[..., Any], data: Any, named: Mapping[str, An
     if unknown := [each for each in named if not takes_by_name(function, each)]:
         hint = did_you_mean(unknown[0], known.parameters)
         raise ZooError(f"the program {name} has no argument {unknown[0]!r}{hint}; it takes {takes}")
+    for each, value in named.items():
+        if isinstance(value, bool | str):  # data are traced: neither a switch nor a text can be
+            raise ZooError(
+                f"the program {name}: {each}={value!r} is no data; fix it beforehand, as in functools.partial({name}, {each}=…)"
+            )
     try:
         return Arguments(known.bind(*(data if isinstance(data, tuple) else (data,)), **named).arguments)
     except TypeError as error:

@@ -28,7 +28,7 @@ from models.errors import ZooError
 PRIOR = "summed_out"  # the factor of continuous sites that depend on discrete ones; numbered if there are several
 
 
-class Summed(dist.Distribution):  # type: ignore[misc]
+class Summed(dist.Distribution):  # type: ignore[misc]  # NumPyro has no types
     """Log densities that are known already, of an observed value whose first dimensions are theirs."""
 
     pytree_data_fields = ("log_density",)
@@ -65,8 +65,8 @@ def summed_out(spec: Callable[..., Any]) -> Callable[..., Any]:
         plain = _plain_trace(spec, hyper, rows)
         discrete = {name: jnp.zeros(jnp.shape(site["value"]), int) for name, site in discrete_latents(plain).items()}
         free_dim = -1 - max(len(site["fn"].batch_shape) for site in plain.values() if site["type"] == "sample")
-        dependent = _dependent(spec, hyper, rows, plain, discrete, free_dim)
-        given = _continuous(spec, hyper, rows, plain, discrete, dependent)
+        run = _Run(spec, hyper, rows, plain, discrete)
+        given = _continuous(run, _dependent(run, free_dim))
         factors = _factors(spec, hyper, rows, given, free_dim)
         for factor in factors:
             if factor.site["is_observed"] and not _sums(factor, discrete):
@@ -86,7 +86,7 @@ def _plain_trace(spec: Callable[..., Any], hyper: Any, rows: Any) -> dict[str, A
         return handlers.trace(seeded).get_trace(hyper, rows, marginal=True)
 
 
-class _Unweighted(Messenger):  # type: ignore[misc]
+class _Unweighted(Messenger):  # type: ignore[misc]  # NumPyro has no types
     """Some sites without a density."""
 
     def __init__(self, fn: Callable[..., Any], names: set[str]) -> None:
@@ -98,19 +98,23 @@ class _Unweighted(Messenger):  # type: ignore[misc]
             message["fn"] = message["fn"].mask(False)
 
 
-def _continuous(
-    spec: Callable[..., Any],
-    hyper: Any,
-    rows: Any,
-    plain: Mapping[str, Any],
-    discrete: Mapping[str, Array],
-    dependent: set[str],
-) -> dict[str, Any]:
+class _Run(NamedTuple):
+    """A program on its rows, as it ran once."""
+
+    spec: Callable[..., Any]
+    hyper: Any
+    rows: Any
+    plain: Mapping[str, Any]  # its trace
+    discrete: Mapping[str, Array]  # its discrete latents, at 0
+
+
+def _continuous(run: _Run, dependent: set[str]) -> dict[str, Any]:
     """Values of the continuous sites, which whatever runs the program gives or draws here."""
     # By name: what runs the program may add factors of its own, as for the Jacobian of a transform.
+    plain, discrete = run.plain, run.discrete
     hidden = [name for name, site in plain.items() if name in discrete or site["type"] == "deterministic" or _is_observed(site)]
-    program = handlers.block(_Unweighted(handlers.substitute(spec, data=dict(discrete)), dependent), hide=hidden)
-    trace = handlers.trace(program).get_trace(hyper, rows, marginal=True)
+    program = handlers.block(_Unweighted(handlers.substitute(run.spec, data=dict(discrete)), dependent), hide=hidden)
+    trace = handlers.trace(program).get_trace(run.hyper, run.rows, marginal=True)
     for name in dependent:
         if not all(isinstance(bound, int | float) for bound in jax.tree.leaves(plain[name]["fn"].support)):
             raise ZooError(
@@ -124,28 +128,21 @@ def _is_observed(site: Mapping[str, Any]) -> bool:
     return site["type"] == "sample" and bool(site["is_observed"])
 
 
-def _dependent(
-    spec: Callable[..., Any],
-    hyper: Any,
-    rows: Any,
-    plain: Mapping[str, Any],
-    discrete: Mapping[str, Array],
-    free_dim: int,
-) -> set[str]:
+def _dependent(run: _Run, free_dim: int) -> set[str]:
     """The continuous sites whose density depends on a discrete one: found on shapes, no number is computed."""
     values = {
         name: site["value"]
-        for name, site in plain.items()
-        if site["type"] in ("sample", "param") and name not in discrete and not _is_observed(site)
+        for name, site in run.plain.items()
+        if site["type"] in ("sample", "param") and name not in run.discrete and not _is_observed(site)
     }
     found: set[str] = set()
 
     def visit(values: dict[str, Any]) -> None:
-        factors = _factors(spec, hyper, rows, values, free_dim)
+        factors = _factors(run.spec, run.hyper, run.rows, values, free_dim)
         found.update(
             factor.site["name"]
             for factor in factors
-            if not factor.site["is_observed"] and factor.site["name"] not in discrete and _sums(factor, discrete)
+            if not factor.site["is_observed"] and factor.site["name"] not in run.discrete and _sums(factor, run.discrete)
         )
 
     jax.eval_shape(visit, values)

@@ -131,7 +131,7 @@ def _unweighted_rows(model: Model, data: Any) -> Pytree:
 
 def _are_equal(left: Pytree, right: Pytree) -> bool:
     (ours, structure), (theirs, other) = map(jax.tree.flatten, (left, right))
-    alike: bool = structure == other  # type: ignore[operator]
+    alike: bool = structure == other  # type: ignore[operator]  # JAX types no equality of trees
     return alike and all(map(np.array_equal, ours, theirs))
 
 

@@ -14,7 +14,7 @@ from models.distributions.observed import CELLS
 from models.rows.packing import Packing, laid_out, side_by_side
 
 
-class StatePath(dist.Distribution):  # type: ignore[misc]
+class StatePath(dist.Distribution):  # type: ignore[misc]  # NumPyro has no types
     """Paths (L,) of N Markov chains of given lengths, padded with 0. ``start`` is (S,), ``transition`` (S, S), or (S, S + 1)
     with the stopping probabilities in its last column.
     """
@@ -77,7 +77,7 @@ def path_weights(start: Array, transition: Array, emission: Array, packing: Pack
     return Chain(jnp.log(start), log_step[:, :size], stop, emission, packing)
 
 
-class HiddenMarkov(dist.Distribution):  # type: ignore[misc]
+class HiddenMarkov(dist.Distribution):  # type: ignore[misc]  # NumPyro has no types
     """Observations (L, …) of N sequences with layout ``packing``; ``components`` is a batch of S emission distributions.
 
     ``seen`` (N, L) are the observed steps, ``allowed_states`` (N, L, S) their possible states. The states are summed out by the

@@ -15,7 +15,7 @@ from models.errors import ZooError
 from models.families.cholesky import half_log_determinant
 
 
-class WordCounts(dist.Distribution):  # type: ignore[misc]
+class WordCounts(dist.Distribution):  # type: ignore[misc]  # NumPyro has no types
     """Multinomial word counts (V,) of a document. Its length is given by the value, not modelled.
 
     Samples have the numbers of words ``total`` (N,).
@@ -41,7 +41,7 @@ class WordCounts(dist.Distribution):  # type: ignore[misc]
         return gammaln(value.sum(-1) + 1) + (xlogy(value, self.probs) - gammaln(value + 1)).sum(-1)
 
 
-class TopicWords(dist.Distribution):  # type: ignore[misc]
+class TopicWords(dist.Distribution):  # type: ignore[misc]  # NumPyro has no types
     """Words (L,) of N documents under a mixture of K topics, each word repeated ``count`` (N, L) times.
 
     ``topic`` (N, K) are the proportions of the documents, ``word`` (K, V) the words of the topics. ``state`` (N, L)
@@ -84,7 +84,7 @@ class TopicWords(dist.Distribution):  # type: ignore[misc]
         return jax.random.categorical(key, jnp.log(self.word)[self.state], shape=(*sample_shape, *self.state.shape))
 
 
-class EventSequence(dist.Distribution):  # type: ignore[misc]
+class EventSequence(dist.Distribution):  # type: ignore[misc]  # NumPyro has no types
     """Sequences of events with log probabilities ``log_probs`` (…, E), each given the previous events.
 
     A value (L,) holds event numbers from 1 to E, 0 for padding. For a Markov chain the first event is a token, the others are
@@ -146,7 +146,7 @@ class _Codes(constraints.ParameterFreeConstraint):  # type: ignore[misc]
         return jnp.zeros_like(prototype)
 
 
-class Categories(dist.Distribution):  # type: ignore[misc]
+class Categories(dist.Distribution):  # type: ignore[misc]  # NumPyro has no types
     """Codes (D,) of independent categorical columns; ``probs`` has one array (…, levels) per column.
 
     A code of −1 or NaN is a missing cell, which contributes a factor of 1.
@@ -195,7 +195,7 @@ class _Cells(constraints.ParameterFreeConstraint):  # type: ignore[misc]
 CELLS = _Cells()
 
 
-class ObservedColumns(dist.Distribution):  # type: ignore[misc]
+class ObservedColumns(dist.Distribution):  # type: ignore[misc]  # NumPyro has no types
     """Independent columns (D,) with missing cells (NaN) integrated out."""
 
     arg_constraints: ClassVar[dict[str, Any]] = {}
@@ -217,7 +217,7 @@ class ObservedColumns(dist.Distribution):  # type: ignore[misc]
         return drawn
 
 
-class ObservedNormal(dist.Distribution):  # type: ignore[misc]
+class ObservedNormal(dist.Distribution):  # type: ignore[misc]  # NumPyro has no types
     """Multivariate Normal (D,) with missing cells (NaN) integrated out: Normal(loc_o, covariance_oo)."""
 
     arg_constraints: ClassVar[dict[str, Any]] = {}
@@ -243,7 +243,7 @@ class ObservedNormal(dist.Distribution):  # type: ignore[misc]
         return drawn
 
 
-class ObservedFactors(dist.Distribution):  # type: ignore[misc]
+class ObservedFactors(dist.Distribution):  # type: ignore[misc]  # NumPyro has no types
     """Multivariate Normal (D,) with covariance loading loadingᵀ + diag(noise), missing cells (NaN) integrated out.
 
     Uses Woodbury's identity: one (L, L) matrix per row.
@@ -269,7 +269,7 @@ class ObservedFactors(dist.Distribution):  # type: ignore[misc]
         return 0.5 * (pull**2).sum(-1) - 0.5 * cells - half_log_determinant(root)
 
 
-class SideBySide(dist.Distribution):  # type: ignore[misc]
+class SideBySide(dist.Distribution):  # type: ignore[misc]  # NumPyro has no types
     """Independent groups of columns: ``parts`` are their distributions, ``places`` the indices of their columns (D,)."""
 
     arg_constraints: ClassVar[dict[str, Any]] = {}

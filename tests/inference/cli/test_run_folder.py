@@ -30,6 +30,8 @@ PROGRAM = (
     "    normal(x)\n"
 )
 
+ONE_GROUP = ["model=gmm", "method=em", "model.num_components=1", "progress=false", "pictures=false"]
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["held_out_rows", "write_imputed", "write_views", "complete"])
@@ -38,14 +40,7 @@ def test_a_run_is_completed_from_its_results(tmp_path, monkeypatch, capsys, plac
     table = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 2)), columns=["u", "v"]).round(2)
     table.iloc[::7, 0] = np.nan
     table.to_csv(tmp_path / "table.csv", index=False)
-    given = [
-        "model=gmm",
-        "method=em",
-        "model.num_components=1",
-        f"data={tmp_path / 'table.csv'}",
-        "progress=false",
-        "pictures=false",
-    ]
+    given = [*ONE_GROUP, f"data={tmp_path / 'table.csv'}"]
     given += ["impute=true", "data.test_fraction=0.2", "num_starts=1"]
     assert guarded(run_main, [*given, f"out={tmp_path / 'whole'}"]) == 0
     with monkeypatch.context() as patch:
@@ -72,14 +67,7 @@ def test_results_of_other_data_are_not_completed(tmp_path, monkeypatch, capsys):
     """The table was changed since: its report would be of other rows than the fit."""
     table = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 2)), columns=["u", "v"])
     table.to_csv(tmp_path / "table.csv", index=False)
-    given = [
-        "model=gmm",
-        "method=em",
-        "model.num_components=1",
-        f"data={tmp_path / 'table.csv'}",
-        "progress=false",
-        "pictures=false",
-    ]
+    given = [*ONE_GROUP, f"data={tmp_path / 'table.csv'}"]
     with monkeypatch.context() as patch:
         patch.setattr("inference.cli.execute.write_views", stopping)
         assert guarded(run_main, [*given, f"out={tmp_path / 'run'}"]) == 130

@@ -162,7 +162,9 @@ def test_an_mcmc_on_the_program_of_a_model():
 @pytest.mark.slow
 def test_draws_of_nuts_come_back():
     wanted = fit(model(), DATA, "nuts", seed=3, **SHORT["nuts"])
-    agree(as_result(model(), DATA, as_given("tree", wanted)), wanted)
+    found = as_result(model(), DATA, as_given("tree", wanted))
+    agree(found, wanted)
+    assert found.attrs["draws"] == wanted.attrs["draws"]
 
 
 @pytest.mark.slow
