@@ -215,7 +215,7 @@ def as_tree(model: Model, data: Any, groups: dict[str, xr.Dataset], attrs: dict[
     if isinstance(data, Data):
         table = observed_data(data, model.reading.layout)
         groups["observed_data"], rest = in_two(model, table, bool(attrs["labels_observed"]))
-        groups["constant_data"] = dataset(model.hyper, model).merge(rest.drop_attrs())
+        groups["constant_data"] = dataset(model.hyper, model).merge(rest)
         groups["constant_data"].attrs["hyperparameters"] = sorted(model.hyper)
         groups = named_rows(groups, data)
         if data.moments:  # what holds row by row would be of rows that are none
