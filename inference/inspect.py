@@ -1,9 +1,7 @@
 """``python -m inference.inspect table.csv``: what a table holds, every problem with its remedy, and a command that runs."""
 
-import sys
-
 if __name__ == "__main__":
     from inference.cli.inspecting import inspect_main
-    from inference.cli.main import guarded
+    from inference.cli.main import command
 
-    sys.exit(guarded(inspect_main, sys.argv[1:], "inspect"))
+    command(inspect_main, "inspect")

@@ -1,9 +1,7 @@
 """``python -m inference.list [model|method|data]``: every model, method and data set, with what it is."""
 
-import sys
-
 if __name__ == "__main__":
     from inference.cli.help import list_main
-    from inference.cli.main import guarded
+    from inference.cli.main import command
 
-    sys.exit(guarded(list_main, sys.argv[1:], "list"))
+    command(list_main, "list")

@@ -158,7 +158,7 @@ def evaluate(
     probe_rows = model.summaries.probe_rows(total_rows)
     parts, latents = [], None
     for first in range(0, size, chunk):
-        piece = {name: jnp.asarray(leaf[first : first + chunk]) for name, leaf in draws.items()}
+        piece = jax.device_put({name: leaf[first : first + chunk] for name, leaf in draws.items()})
         out = _chunk(static_of(model), hyper, prior, rows, probe_rows, piece)
         total = np.asarray(out.pop("latents"))
         latents = total if latents is None else latents + total
@@ -225,7 +225,7 @@ def latents_of_draws(
     parts = []
     chunk = _chunk_size(size, 512)
     for first in range(0, size, chunk):
-        piece = {name: jnp.asarray(leaf[first : first + chunk]) for name, leaf in draws.items()}
+        piece = jax.device_put({name: leaf[first : first + chunk] for name, leaf in draws.items()})
         out = _latents(static_of(model), hyper, prior, some, places, piece)
         if out is None:
             return None

@@ -208,7 +208,7 @@ def start_states(task: Task, algebra: Algebra, verb: ParameterVerb, size: int) -
 def start_points(task: Task, algebra: Algebra, size: int) -> Stats:
     """T of ``size`` points inside the support: modes, or draws where some mode does not exist or lies on the boundary."""
     T, nu, known = start_states(task, algebra, at_mode, size)
-    inside = all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(T))
+    inside = all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(T))
     return T if inside or not known else drawn_points(algebra, jax.random.split(task.key, size), nu)
 
 

@@ -145,8 +145,7 @@ def _each(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, keys: Array, dra
 
 def _drawn(task: Task, key: Array, draws: Mapping[str, np.ndarray], number: int) -> dict[str, np.ndarray]:
     """`_everything` for every one of ``number`` draws of the sites: (S, …)."""
-    sites = {name: jnp.asarray(value) for name, value in draws.items()}
-    found = _each(task.model.spec, task.hyper, task.rows, jax.random.split(key, number), sites)
+    found = _each(task.model.spec, task.hyper, task.rows, jax.random.split(key, number), jax.device_put(dict(draws)))
     return {name: np.asarray(value) for name, value in found.items()}
 
 

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.flatten_util import ravel_pytree
 from numpyro import infer
 
 from inference.engine.driver import sample
@@ -24,6 +25,7 @@ from inference.runtime.progress import Watch
 from models.base import Pytree
 
 LOCKSTEP = False  # trees differ in depth: chains side by side would wait for the deepest
+FLAT = 1e-4  # curvature beside the largest: standard deviations a hundred times apart
 DENSE = 64  # dimensions up to which the mass matrix is dense
 
 
@@ -77,6 +79,25 @@ def kernels(kernel: Kernel) -> tuple[Any, Any]:
     return infer.hmc.hmc(potential_fn_gen=potential_of, algo="NUTS")
 
 
+def curvature_metric(potential: Callable[[Pytree], Array], z: Pytree) -> Array:
+    """(D, D): inverse mass matrix to begin with, the inverse of the curvature of ``potential`` at ``z``.
+
+    Where the curvature is negative its size counts, and no direction counts as flatter than `FLAT` beside the steepest. Trees
+    of the first hundred iterations would otherwise be deep where scales differ, as those of means and precisions do. Gradients
+    are differenced one direction after the other: second derivatives take longer to compile, and memory for all directions at
+    once. The identity is what remains where the curvature is not finite.
+    """
+    point, shaped = ravel_pytree(z)
+    gradient = jax.grad(lambda point: potential(shaped(point)))
+    width = jnp.cbrt(jnp.finfo(point.dtype).eps) * jnp.maximum(1.0, jnp.abs(point))
+    above, below = jnp.split(jax.lax.map(gradient, point + jnp.concatenate([jnp.diag(width), -jnp.diag(width)])), 2)
+    curvature = (above - below) / (2 * width[:, None])
+    values, vectors = jnp.linalg.eigh((curvature + curvature.T) / 2)
+    sizes = jnp.maximum(jnp.abs(values), FLAT * jnp.abs(values).max())
+    metric = (vectors / sizes) @ vectors.T
+    return jnp.where(jnp.isfinite(metric).all(), metric, jnp.eye(len(point)))
+
+
 @kept(static_argnames=("kernel", "dense"))
 def initial(kernel: Kernel, dense: bool, arrays: tuple[Pytree, Pytree], keys: Array, z: Pytree) -> Pytree:
     """State of every chain (a leading axis) at ``z``."""
@@ -89,6 +110,7 @@ def initial(kernel: Kernel, dense: bool, arrays: tuple[Pytree, Pytree], keys: Ar
             dense_mass=dense,
             target_accept_prob=kernel.target_accept,
             max_tree_depth=kernel.max_tree_depth,
+            inverse_mass_matrix=curvature_metric(partial(potential, kernel.spec, *arrays), z) if dense else None,
             model_args=arrays,
             rng_key=key,
         )
@@ -119,7 +141,7 @@ def run(task: Task, options: Options) -> Draws:
     task.reporter.phase("starting chains", None)
     supports = transforms(task.model.spec, *arrays)
     z = unconstrain_chains(supports, start_sites(task, options.num_chains))
-    dense = sum(leaf[0].size for leaf in jax.tree.leaves(z)) <= DENSE
+    dense = sum(leaf.size for leaf in jax.tree.leaves(z)) <= DENSE * options.num_chains
     key = jax.random.fold_in(task.key, 1)
     state = initial(kernel, dense, arrays, jax.random.split(key, options.num_chains), z)
     run, timing = sample(

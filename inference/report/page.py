@@ -45,7 +45,7 @@ from models.rows.encoded import spread
 LISTED = 50  # uncertain rows on the page
 UNLIKE = 0.01  # posterior predictive p-value up to which draws are unlike the data
 NAMED = 5  # of those, in the sentence
-TRACED = 1000  # draws of a chain in its picture
+TRACED = 500  # draws of a chain in its picture
 CAPTIONS = {  # name of a picture's file -> what it shows
     "pairs": (
         "Below the diagonal each row has the colour of its group. The ellipses are one and two standard deviations of the "

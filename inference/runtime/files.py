@@ -114,8 +114,9 @@ def drawn(figure: "Figure", kind: str, **options: Any) -> bytes:
     if kind == "svg":
         options["metadata"] = {"Date": None}
         FigureCanvasAgg(figure)  # lays out several times faster than the one that draws SVG
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
+        if (layout := figure.get_layout_engine()) is not None:
+            layout.execute(figure)
+            figure.set_layout_engine("none")
     with rc_context({"svg.hashsalt": "zoo"}):
         figure.savefig(buffer, format=kind, **options)
     return buffer.getvalue()

@@ -9,7 +9,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 from inference.engine.program import potential
-from inference.methods.nuts import Kernel, bounded, initial, kernels
+from inference.methods.nuts import FLAT, Kernel, bounded, curvature_metric, initial, kernels
 
 # With r = s (1, 1, 1) the kinetic energy is ½ s² (1.5 + 1.5 − 2), whose last term alone is beyond all numbers at s² = 1.1e308.
 PULL = np.array([-2.0, 1.5, 1.5])
@@ -78,3 +78,38 @@ def test_the_bound_leaves_a_programs_own_potential_as_it_is():
     found, expected = (jax.jit(jax.vmap(jax.value_and_grad(function)))(z) for function in (bounded(bare), bare))
     np.testing.assert_array_equal(found[0], expected[0])
     np.testing.assert_array_equal(found[1]["scale"], expected[1]["scale"])
+
+
+def metric_of(energy, z):
+    return np.asarray(jax.jit(lambda z: curvature_metric(energy, z))(z))
+
+
+def test_the_first_metric_of_a_gaussian_is_its_covariance():
+    """Also where curvatures differ by a factor of 1,000, and at a point far from the mode: those of a Gaussian are constant.
+
+    Differences of a linear gradient are exact but for rounding, of which a step of the cube root of ε leaves ε^(2/3) = 4e-11
+    relative to the largest entries, times the ratio of curvatures.
+    """
+    covariance = np.array([[1.0, 0.02, 0.1], [0.02, 1e-3, 0.0], [0.1, 0.0, 0.5]])
+    precision = np.linalg.inv(covariance)
+
+    def energy(z):
+        point = jnp.array([*z["b"], z["a"]])
+        return 0.5 * point @ precision @ point
+
+    expected = np.roll(np.roll(covariance, 1, 0), 1, 1)  # sites in the order of their names
+    found = metric_of(energy, {"a": np.array(7.0), "b": np.array([-3.0, 40.0])})
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_the_first_metric_takes_the_size_of_curvature_and_bounds_flat_directions():
+    """A saddle counts by the size of its curvature, a flat direction as `FLAT` beside the steepest."""
+    found = metric_of(lambda z: z["a"][0] ** 2 - 0.5 * z["a"][1] ** 2, {"a": np.zeros(3)})
+    np.testing.assert_allclose(found, np.diag([0.5, 1.0, 0.5 / FLAT]), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("bad", [np.inf, np.nan])
+def test_the_first_metric_is_the_identity_where_there_is_no_curvature(bad):
+    """Where gradients are not finite, and where all are zero."""
+    np.testing.assert_array_equal(metric_of(lambda z: bad * (z["a"] ** 2).sum(), {"a": np.zeros(2)}), np.eye(2))
+    np.testing.assert_array_equal(metric_of(lambda z: 0 * z["a"].sum(), {"a": np.zeros(2)}), np.eye(2))
