@@ -3,7 +3,8 @@
 Runs are ``python -m inference.run model=gmm method=… progress=false`` on the default data, from the shell's point of view:
 interpreter, imports, tracing, compilation, fit, files. *first* has empty caches, *warm* the traces and compiled programs that
 a run before left. *Printed* is the time until the result stands on the screen, before pictures. The yardstick is ``python -c
-"import jax, numpyro, arviz"`` with bytecode on disk. Beside it stand the same imports without ArviZ's plots, which no run loads.
+"import jax, numpyro, arviz"`` with bytecode on disk. Beside it stand the same imports without ArviZ's plots, which runs never
+load.
 """
 
 import importlib.util
