@@ -47,12 +47,13 @@ class Compared(NamedTuple):
     """One statistic of the observed table and of S replicated ones."""
 
     name: str  # of the column, or what is looked at
-    observed: np.ndarray  # (B,): shares, which sum to 1; of a correlation its value (1,)
+    observed: np.ndarray  # (B,): shares, which sum to 1; of a correlation its value (1,); of words their information
     replicated: np.ndarray  # (S, B)
-    names: tuple[str, ...]  # of the levels; () for bins and correlations
+    names: tuple[str, ...]  # of the levels, or words; () for bins and correlations
     edges: np.ndarray | None  # (B + 1,) of the bins; None: levels, or a correlation
     p_value: float
     is_date: bool = False  # whether the numbers in the bins are days since 1970
+    unit: str = ""  # of what is compared; "": shares
 
 
 class _Cells(NamedTuple):
@@ -85,7 +86,7 @@ def predictive_checks(
 
 def as_table(compared: list[Compared]) -> pd.DataFrame:
     """p-values of statistics, the smallest first."""
-    kinds = ["levels" if one.names else "correlation" if one.edges is None else "bins" for one in compared]
+    kinds = [one.unit or ("levels" if one.names else "correlation" if one.edges is None else "bins") for one in compared]
     names = pd.Index([one.name for one in compared], name="column")
     frame = pd.DataFrame({"p_value": [one.p_value for one in compared], "observed": kinds}, index=names)
     return frame.sort_values("p_value", kind="stable")

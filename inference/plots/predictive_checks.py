@@ -85,6 +85,7 @@ def _levels(axis: "Axes", one: Compared) -> None:
     axis.set_yticks(places, [name if len(name) <= 22 else f"{name[:21]}…" for name in one.names])
     axis.set(ylim=(len(places) - 0.5, -0.5))
     axis.set_xlim(left=0)
+    axis.set_xlabel(one.unit, fontsize=8)
 
 
 def _correlation(axis: "Axes", one: Compared) -> None:

@@ -11,6 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from inference.criticism.replications import Compared, as_table
+from inference.criticism.words import MOST_TOKENS
 from inference.diagnostics.checks import trusted
 from inference.markup.glossary import used
 from inference.markup.script import SCRIPT
@@ -43,6 +44,7 @@ from inference.topics.summary import TITLE, topic_table
 from models.rows.encoded import spread
 
 LISTED = 50  # uncertain rows on the page
+CRITICISM = ("checks", "word_checks")  # pictures of the section on whether the model fits
 UNLIKE = 0.01  # posterior predictive p-value up to which draws are unlike the data
 NAMED = 5  # of those, in the sentence
 TRACED = 500  # draws of a chain in its picture
@@ -56,6 +58,12 @@ CAPTIONS = {  # name of a picture's file -> what it shows
         "Grey: the middle 89 % of what the fitted model draws. Orange: the data. By chance alone, one part in nine leaves "
         "the grey; where whole stretches do, the model does not fit. p is the share of drawn tables that lie as far from the "
         "others as the data do: only small ones speak against the model."
+    ),
+    "word_checks": (
+        "Within a topic, words should not depend on the document. Orange: how much they do, in all and for the words that do "
+        "most. Grey: the middle 89 % of corpora whose words are drawn from the model, given the same topics. A word far to the "
+        "right of the grey occurs in only a few of the topic's documents. Words come in bursts, so that most topics of real "
+        "texts fail: look which fail worst."
     ),
     "profile": "What each group looks like, column by column, in the units of the table.",
     "co_clustering": "How probable it is that two rows are in one group. It does not depend on the numbers of the groups.",
@@ -108,7 +116,7 @@ def write_report(
     top += bullets(reading.diagnosis.problems, "problems")
     own, functionals = in_print(reading.own), in_print(reading.diagnosis.functionals)
     crossed, topics, panel = reading.crossed, topic_table(tree), topic_panel(topic_map(tree))
-    checks = [file for file in pictures if file.stem == "checks"]
+    checks = [file for file in pictures if file.stem in CRITICISM]
     by_label = "" if crossed is None else f"Rows by {crossed.index.name} and label"
     sections = [
         Section(f"Groups of {'steps' if is_stepwise(tree) else tree.attrs['row'] + 's'}", _groups(tree, reading)),
@@ -116,7 +124,7 @@ def write_report(
         Section(TITLE.capitalize(), _plain(topics, TITLE)),
         Section("Map of the topics", panel.body),
         Section("Pictures", "".join(_picture(file, reading.title) for file in pictures if file not in checks)),
-        Section("Does the model fit?", _criticism(compared, checks, reading.title)),
+        Section("Does the model fit?", _criticism(compared, checks, reading.title) or _unchecked(pictures, topics)),
         Section(*_uncertain(tree)),
         Section("Parameters", table(own, "parameters", groups=_rows_of_groups(tree, own)) if len(own) else ""),
         Section(functionals_title(tree).capitalize(), table(functionals, "functionals")),
@@ -218,6 +226,13 @@ def _criticism(compared: Sequence[Compared], pictures: Sequence[Path], what: str
         said = f"None of {len(found)} posterior predictive p-values is at most {UNLIKE:.0%}. This alone proves no model."
     shown = "".join(_picture(file, what) for file in pictures)
     return paragraph(said) + shown + folded("All p-values", _plain(found, "posterior predictive p-values", ("observed",)))
+
+
+def _unchecked(pictures: Sequence[Path], topics: pd.DataFrame | None) -> str:
+    """Why a topic model whose pictures were asked for has no check."""
+    if not pictures or topics is None or topics.empty:
+        return ""
+    return paragraph(f"Not checked: that takes long for more than {MOST_TOKENS:,} tokens. inference.topic_check does it.")
 
 
 def _starts(tree: xr.DataTree) -> pd.DataFrame:

@@ -11,7 +11,8 @@ import numpy as np
 
 from models.data.table import chosen_at_random
 
-CHECKS = "checks.svg"  # posterior predictive checks
+CHECKS = "checks.svg"  # posterior predictive checks of columns
+WORD_CHECKS = "word_checks.svg"  # and of topics
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -64,12 +65,13 @@ def draw_pictures(model: Model, tree: xr.DataTree, data: Any, folder: Path) -> t
     """(paths of the pictures that a model has, drawn here; statistics of the data and of draws from the model).
 
     ``pairs.svg`` for rows with groups and numbers, ``profile.svg`` for columns, ``co_clustering.svg`` for exchangeable
-    components, ``loadings.svg`` for factors, ``topics.svg`` for topics; ``state_probs.svg``, ``transitions.svg`` and
-    ``emissions.svg`` for sequences; ``checks.svg`` for models that draw rows like those observed.
+    components, ``loadings.svg`` for factors, ``topics.svg`` and ``word_checks.svg`` for topics; ``state_probs.svg``,
+    ``transitions.svg`` and ``emissions.svg`` for sequences; ``checks.svg`` for models that draw rows like those observed.
     """
     from matplotlib import rc_context
 
     from inference.criticism.replications import has_replications, replications
+    from inference.criticism.words import has_word_checks, word_checks
     from inference.plots.co_clustering import plot_co_clustering
     from inference.plots.components import draw_profile, plot_loadings, profile
     from inference.plots.pairs import draw_pairs, has_pairs
@@ -95,12 +97,14 @@ def draw_pictures(model: Model, tree: xr.DataTree, data: Any, folder: Path) -> t
     ]
     drawn = []
     compared = replications(model, tree, data) if has_replications(model, data) else []
+    words = word_checks(model, tree, data) if has_word_checks(model, data) else []
     with rc_context({"text.parse_math": False}):  # a $ in the name of a column begins no formula
         for name, wanted, draw in possible:
             if wanted:
                 draw(folder / f"{name}.svg")
                 drawn.append(folder / f"{name}.svg")
-        if compared:
-            draw_checks(model.name, compared, folder / CHECKS)
-            drawn.append(folder / CHECKS)
-    return drawn, compared
+        for found, name in ((compared, CHECKS), (words, WORD_CHECKS)):
+            if found:
+                draw_checks(model.name, found, folder / name)
+                drawn.append(folder / name)
+    return drawn, [*compared, *words]

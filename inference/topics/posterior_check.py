@@ -18,7 +18,7 @@ import pandas as pd
 import xarray as xr
 
 from inference.results.draws import draws_of
-from inference.topics.access import Drawn, most_probable, topic_sampler, topics_of
+from inference.topics.access import Drawn, Topics, most_probable, topic_sampler, topics_of
 from inference.topics.coherence import with_doubts
 from models.base import Model, Sites, ZooError
 from models.data.arguments import require_whole
@@ -104,8 +104,25 @@ def topic_check(
     >>> check.topics.columns.tolist()
     ['topic', 'tokens', 'information', 'replicated', 'deviance', 'p_value']
     """
-    for name, value, least in (("num_draws", num_draws, 2), ("num_words", num_words, 1), ("seed", seed, 0)):
-        require_whole(name, value, least)
+    require_whole("num_words", num_words, 1)
+    looked = information_of_draws(model, source, data, seed, num_draws)
+    tables = _by_topic(looked.topics.names, looked.seen, looked.again), _by_word(looked, num_words)
+    return Check(*(with_doubts(table, source) for table in tables))
+
+
+class Looked(NamedTuple):
+    """What a check compares, over S draws: topics and the places (K, n) of the words looked at, then their information."""
+
+    topics: Topics
+    among: np.ndarray
+    seen: Information  # of the corpus; every field has a leading axis of draws
+    again: Information  # of the replicated words
+
+
+def information_of_draws(model: Model, source: xr.DataTree | Sites, data: Any, seed: int, num_draws: int) -> Looked:
+    """Information in the corpus and in a replicated one at each of ``num_draws`` draws, repeatedly if there are fewer."""
+    require_whole("num_draws", num_draws, 2)
+    require_whole("seed", seed, 0)
     topics, draws = topics_of(model, source), draws_of(model, source)
     sample, rng = topic_sampler(model, topics, data), np.random.default_rng(seed)
     size = len(topics.word_probs)
@@ -120,8 +137,7 @@ def topic_check(
         pair = drawn, replicated(drawn, topics.word_probs[place], rng)
         found.append([_of_words(information(each, K, V), among) for each in pair])
     seen, again = (Information(*map(np.stack, zip(*side, strict=True))) for side in zip(*found, strict=True))
-    tables = _by_topic(topics.names, seen, again), _by_word(topics.names, topics.words, among, seen, again, num_words)
-    return Check(*(with_doubts(table, source) for table in tables))
+    return Looked(topics, among, seen, again)
 
 
 def _by_topic(names: list[Any], seen: Information, again: Information) -> pd.DataFrame:
@@ -133,23 +149,22 @@ def _by_topic(names: list[Any], seen: Information, again: Information) -> pd.Dat
             "tokens": seen.size.mean(0),
             "information": _mean(seen.topic),
             "replicated": _mean(again.topic),
-            "deviance": _deviance(seen.topic, again.topic),
+            "deviance": deviance(seen.topic, again.topic),
             "p_value": np.where(there, _mean(least), np.nan),
         }
     )
 
 
-def _by_word(
-    names: list[Any], words: list[str], among: np.ndarray, seen: Information, again: Information, number: int
-) -> pd.DataFrame:
-    mean, other, deviance = _mean(seen.word), _mean(again.word), _deviance(seen.word, again.word)
+def _by_word(looked: Looked, number: int) -> pd.DataFrame:
+    topics, among, seen, again = looked
+    mean, other, apart = _mean(seen.word), _mean(again.word), deviance(seen.word, again.word)
     tokens = seen.tokens.mean(0)
     rows = []
-    for k, name in enumerate(names):
-        known = np.flatnonzero(np.isfinite(deviance[k]))
-        order = known[np.argsort(-deviance[k, known], kind="stable")][:number]
+    for k, name in enumerate(topics.names):
+        known = np.flatnonzero(np.isfinite(apart[k]))
+        order = known[np.argsort(-apart[k, known], kind="stable")][:number]
         rows += [
-            (name, rank, words[among[k, v]], tokens[k, v], mean[k, v], other[k, v], deviance[k, v])
+            (name, rank, topics.words[among[k, v]], tokens[k, v], mean[k, v], other[k, v], apart[k, v])
             for rank, v in enumerate(order, start=1)
         ]
     return pd.DataFrame(rows, columns=["topic", "rank", "word", "tokens", "information", "replicated", "deviance"])
@@ -162,8 +177,8 @@ def _mean(each: np.ndarray) -> np.ndarray:
     return np.where(number > 0, np.where(there, each, 0.0).sum(0) / np.maximum(number, 1), np.nan)
 
 
-def _deviance(seen: np.ndarray, again: np.ndarray) -> np.ndarray:
-    """Mean difference over its standard deviation across draws; NaN if it does not vary."""
+def deviance(seen: np.ndarray, again: np.ndarray) -> np.ndarray:
+    """Mean difference over its standard deviation across draws, the leading axis; NaN if it does not vary."""
     difference = seen - again
     mean = _mean(difference)
     sd = np.sqrt(_mean((difference - mean) ** 2))

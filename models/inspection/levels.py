@@ -8,7 +8,10 @@ import numpy as np
 from models.data.missing_spellings import DOUBTFUL
 from models.inspection.problem import Problem, Remedy, Written, in_words
 
-WORDS = ("not known", "not available", "not stated", "no answer", "don't know", "dont know", "unk", "n.k.")
+WORDS = (
+    "not known", "not available", "not stated", "not recorded", "not asked", "not answered", "no answer", "no response",
+    "don't know", "dont know", "do not know", "refused", "declined", "prefer not to say", "unk", "n.k.", "d.k.",
+)  # fmt: skip
 MAY_BE_MISSING = {*DOUBTFUL, *WORDS} - {"none"}  # none may well be an answer
 SHORT = 3  # letters up to which a level may be an abbreviation
 ROMAN = re.compile(r"[ivxlc]+")
@@ -56,7 +59,8 @@ def variants(column: Written) -> dict[str, str]:
     keys = [_key(word) for word in column.words]
     if set(keys) <= {"true", "false"}:  # read as such
         return {}
-    full = {key: _full(key, set(keys)) for key in keys}
+    cut = {key for key, word in zip(keys, column.words, strict=True) if word.endswith(".") and word[:-1].isalpha()}
+    full = {key: _full(key, set(keys), key in cut) for key in keys}
     groups: dict[str, list[int]] = {}
     for place, key in enumerate(keys):
         groups.setdefault(full[key], []).append(place)
@@ -75,12 +79,17 @@ def _key(word: str) -> str:
     return re.sub(r"(?<=\w\w)\.$", "", re.sub(r"(?<=\w)[\s_-]+(?=\w)", " ", plain))
 
 
-def _full(key: str, keys: set[str]) -> str:
-    """The only longer word that a short one abbreviates: ``female`` for ``f``; otherwise the word itself."""
-    if len(key) > SHORT or not key.isalpha():
+def _full(key: str, keys: set[str], cut: bool) -> str:
+    """The only longer word that a short one abbreviates: ``female`` for ``f``; otherwise the word itself.
+
+    A word that was ``cut`` by a full stop, such as ``second.`` for ``secondary``, may have any length.
+    """
+    if (len(key) > SHORT and not cut) or not key.isalpha():
         return key
     longer = [other for other in keys if other != key and other.startswith(key)]
     word = longer[0] if len(longer) == 1 else ""
-    if not word.isalpha() or (len(word) < 3 and word != "no") or ROMAN.fullmatch(word) or 2 * len(key) > len(word) + 1:
+    if not word.isalpha() or (len(word) < 3 and word != "no") or ROMAN.fullmatch(word):
+        return key
+    if 2 * len(key) > len(word) + 1 and not cut:
         return key
     return word

@@ -221,4 +221,6 @@ def test_a_run_leaves_its_picture(tmp_path):
     small = ["num_warmup=5", "num_samples=8", "num_chains=2", f"out={tmp_path / 'run'}"]
     assert run_main([*arguments, *small]) in (0, 3)
     assert "<svg" in (tmp_path / "run" / "topics.svg").read_text()
-    assert "alt='topics of latent_dirichlet on bars by gibbs'" in (tmp_path / "run" / "report.html").read_text()
+    page = (tmp_path / "run" / "report.html").read_text()
+    for picture in ("topics", "word checks"):
+        assert f"alt='{picture} of latent_dirichlet on bars by gibbs'" in page

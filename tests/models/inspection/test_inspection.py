@@ -9,8 +9,8 @@ from inference.cli.execute import read_data
 from inference.cli.inspecting import overrides_of
 from models import ZooError, load_data
 from models.data.columns import cells_of, typed
-from models.inspection.levels import variants
-from models.inspection.problem import Written
+from models.inspection.levels import level_problems, variants
+from models.inspection.problem import Remedy, Written
 from models.inspection.table import inspect_table
 from models.reading.dates import days
 from models.reading.units import converted, convertible, quantity
@@ -317,6 +317,20 @@ def test_millimolar_is_no_millimetre():
 def test_the_most_frequent_spelling_is_the_level():
     column = Written("c", ("A b", "a-b", "a  b", "c"), np.array([1, 5, 2, 9]), np.arange(4))
     assert variants(column) == {"A b": "a-b", "a  b": "a-b"}
+
+
+def test_a_word_cut_by_a_full_stop_is_the_longer_one():
+    """However many letters are left; without the full stop, or with two words that begin so, it is a level of its own."""
+    words = ("primary", "prim.", "second.", "secondary", "tert", "tertiary", "inter.", "internal", "interim")
+    column = Written("school", words, np.array([9, 2, 2, 8, 2, 7, 2, 3, 3]), np.arange(9))
+    assert variants(column) == {"prim.": "primary", "second.": "secondary"}
+
+
+@pytest.mark.parametrize("word", ["refused", "Prefer not to say", "declined", "not recorded"])
+def test_a_refusal_to_answer_may_be_a_missing_cell(word):
+    column = Written("income", ("high", "low", word), np.array([5, 4, 2]), np.arange(3))
+    (problem,) = level_problems(column)
+    assert problem.remedies == (Remedy("missing", [word]),)
 
 
 def test_given_options_are_kept():

@@ -1,0 +1,64 @@
+"""Do words within a topic depend on the document more than the model says? `topic_check`, as statistics of the page.
+
+Of every topic the mutual information of words and documents, and the instantaneous one of the words that deviate most, in the
+corpus and in replicated ones, whose words are drawn from the model given the same topics (Mimno and Blei 2011).
+"""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from inference.criticism.replications import DRAWS, Compared
+from inference.topics.access import has_topics
+from inference.topics.posterior_check import Information, deviance, information_of_draws
+from models.base import Data, Model, Sites
+from models.data.documents import Sequences
+from models.data.table import is_sparse
+
+MOST_TOKENS = 200_000  # of a corpus that is checked without being asked: a hundred replications of it take five seconds
+WORDS = 8  # of every topic
+ALL = "all words"
+
+
+def has_word_checks(model: Model, data: Any) -> bool:
+    """Whether the model has topics, and the corpus is small enough."""
+    if not has_topics(model) or not isinstance(data, Data):
+        return False
+    return 0 < number_of_tokens(data) <= MOST_TOKENS
+
+
+def number_of_tokens(data: Data) -> int:
+    """Tokens of all documents, whether they are given one by one or counted."""
+    if isinstance(data.x, Sequences):
+        return int((data.x.tokens >= 0).sum())
+    return int(np.nansum(data.x.data if is_sparse(data.x) else data.x))
+
+
+def word_checks(model: Model, source: xr.DataTree | Sites, data: Any, num_draws: int = DRAWS, seed: int = 0) -> list[Compared]:
+    """One statistic for each topic that has tokens: its information in all, and that of its words that deviate most, in nats.
+
+    The p-value is that of the information in all: the share of the replicated corpora and the observed one in which it is at
+    least that observed.
+    """
+    looked = information_of_draws(model, source, data, seed, num_draws)
+    found = []
+    for k, name in enumerate(looked.topics.names):
+        seen, again = looked.seen.topic[:, k], looked.again.topic[:, k]
+        if not (np.isfinite(seen) & np.isfinite(again)).all():
+            continue
+        places = _most_deviant(looked.seen, looked.again, k)
+        observed = np.array([seen.mean(), *looked.seen.word[:, k, places].mean(0)])
+        replicated = np.column_stack([again, looked.again.word[:, k, places]])
+        names = (ALL, *(looked.topics.words[looked.among[k, place]] for place in places))
+        p_value = (1 + (again >= seen).sum()) / (1 + num_draws)
+        found.append(Compared(f"topic {name}", observed, replicated, names, None, float(p_value), unit="information (nats)"))
+    return found
+
+
+def _most_deviant(seen: Information, again: Information, topic: int) -> np.ndarray:
+    """Places of the words of a topic that depend most on the document, of those that it has in every draw."""
+    there = np.isfinite(seen.word[:, topic]).all(0) & np.isfinite(again.word[:, topic]).all(0)
+    apart = np.where(there, deviance(seen.word[:, topic], again.word[:, topic]), np.nan)
+    known = np.flatnonzero(np.isfinite(apart))
+    return known[np.argsort(-apart[known], kind="stable")][:WORDS]
