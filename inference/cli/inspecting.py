@@ -116,7 +116,7 @@ def refused(error: ZooError, data: Mapping[str, Any]) -> ZooError:
 
     lines = [
         f"  {'' if problem.column is None else f'{problem.column}: '}{problem.what}: "
-        + (" ".join(map(shlex.quote, options_of(problem, overrides_of))) or problem.advice)
+        + (" ".join(map(shlex.quote, options_of(problem, found.options, overrides_of))) or problem.advice)
         for problem in found.problems
     ]
     total = len(lines)

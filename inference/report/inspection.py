@@ -1,6 +1,6 @@
 """An inspected table, printed in 80 columns: its columns, its problems with their remedies, models, and a command."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rich.console import Console
@@ -22,7 +22,7 @@ def print_inspection(found: Inspection, command: str, overrides: Shown, console:
         if found.problems:
             console.print("(as read with the options below)", style="dim")
         console.print()
-    print_problems(found.problems, overrides, console)
+    print_problems(found, overrides, console)
     if found.data is None:
         console.print(Text("the file must be corrected before it can be read", style="bold red"))
         return
@@ -36,8 +36,9 @@ def print_inspection(found: Inspection, command: str, overrides: Shown, console:
     console.out(command, highlight=False)
 
 
-def print_problems(problems: Sequence[Problem], overrides: Shown, console: Console) -> None:
+def print_problems(found: Inspection, overrides: Shown, console: Console) -> None:
     """Every problem with its remedy and the options for it."""
+    problems = found.problems
     if not problems:
         console.print(Text("no problems", style="bold"))
         return
@@ -47,15 +48,22 @@ def print_problems(problems: Sequence[Problem], overrides: Shown, console: Conso
         _item(Text.assemble((where, "bold"), problem.what), console, f"{number:2} ")
         if problem.advice:
             console.print(Padding(Text(problem.advice), (0, 0, 0, 5), expand=False))
-        for override in options_of(problem, overrides):
+        for override in options_of(problem, found.options, overrides):
             console.print(Padding(Text(override, style="green"), (0, 0, 0, 5), expand=False))
 
 
-def options_of(problem: Problem, overrides: Shown) -> list[str]:
-    """The options that a problem proposes, as the user writes them."""
+def options_of(problem: Problem, together: Mapping[str, Any], overrides: Shown) -> list[str]:
+    """The options that a problem proposes, as the user writes them.
+
+    Spellings of a missing cell are one option: every problem that proposes some shows those of all, from the remedies of all
+    problems ``together``. Of two such options on a command line the second would replace the first.
+    """
     found = []
     for option, value, column in problem.remedies:
-        found += overrides({option: value if column is None else {column: value}})
+        if option == "missing":
+            found += overrides({option: together[option]})
+        else:
+            found += overrides({option: value if column is None else {column: value}})
     return found
 
 

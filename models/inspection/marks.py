@@ -10,6 +10,8 @@ from models.reading.units import quantity
 
 POINT, COMMA = re.compile(r"[+-]?\d*\.\d+"), re.compile(r"[+-]?\d*,\d+")
 EITHER = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # 1,234 may be 1234 or 1.234
+EITHER_POINT = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}")  # 1.234 may be 1.234 or 1234
+SEMICOLONS = ("semicolon", ";")  # between columns, where numbers are seldom written with a decimal point
 GROUPS = {  # the mark between thousands -> numbers that must be written with it
     "comma": re.compile(r"[+-]?\d{1,3}(,\d{3})+\.\d+|[+-]?\d{1,3}(,\d{3}){2,}"),
     "point": re.compile(r"[+-]?\d{1,3}(\.\d{3})+,\d+|[+-]?\d{1,3}(\.\d{3}){2,}"),
@@ -35,7 +37,19 @@ def mark_problems(columns: Sequence[Written], options: Mapping[str, Any]) -> lis
     }
     points = _with(numbers, POINT, groups=GROUPS["point"])
     either = _with(numbers, EITHER)
+    dotted = [word for _, words in numbers for word in words if "." in word]
+    european = bool(commas) or (options.get("separator") in SEMICOLONS and not either)
+    if european and dotted and not any(grouped.values()) and all(map(EITHER_POINT.fullmatch, dotted)):
+        return _points_in_thousands(commas, points)
     return _decided(grouped, commas, points, either, options)
+
+
+def _points_in_thousands(commas: dict[str, str], points: dict[str, str]) -> list[Problem]:
+    """Numbers such as 1.200, where other numbers have decimal commas, or columns are separated by semicolons."""
+    doubt = "" if commas else f"{next(iter(points.values()))} may also mean a decimal point"
+    found = [Problem(f"decimal commas in {_listed(commas)}", (Remedy("decimal", "comma"),))] if commas else []
+    said = f"numbers that may have a point between thousands in {_listed(points)}"
+    return [*found, Problem(said, (Remedy("thousands", "point"),), doubt)]
 
 
 def _decided(
@@ -52,7 +66,7 @@ def _decided(
     if not any(grouped.values()):
         thousands = ""
     if either and not commas and thousands in ("", "comma"):
-        as_decimal = options.get("separator") in ("semicolon", ";") and not points and not thousands
+        as_decimal = options.get("separator") in SEMICOLONS and not points and not thousands
         doubt = f"{next(iter(either.values()))} may also mean {'thousands' if as_decimal else 'a decimal comma'}"
         if as_decimal:
             commas = either

@@ -333,6 +333,26 @@ def test_a_refusal_to_answer_may_be_a_missing_cell(word):
     assert problem.remedies == (Remedy("missing", [word]),)
 
 
+@pytest.mark.parametrize(
+    ("rows", "proposed"),
+    [
+        (["1.200;7", "900;8", "1.100;9"], {"thousands": "point"}),
+        (["1.200;7,5", "900;8,25", "1.100;9"], {"thousands": "point", "decimal": "comma"}),
+        (["1.200;0.5", "900;8", "1.100;9"], {}),  # 0.5 has a decimal point, so 1.200 has one too
+        (["1.2;7", "900;8", "1.100;9"], {}),
+        (["1.200,7", "900,8", "1.100,9"], {}),  # commas between columns
+    ],
+)
+def test_points_in_thousands_are_proposed_where_numbers_are_written_so(tmp_path, rows, proposed):
+    """1.200 is 1200 where columns are separated by semicolons or decimals by commas, and no number has another point."""
+    path = tmp_path / "table.csv"
+    separator = ";" if ";" in rows[0] else ","
+    path.write_text("\n".join([f"income{separator}score", *rows]), encoding="utf-8")
+    found = inspect_table(str(path))
+    assert {name: value for name, value in found.options.items() if name in ("thousands", "decimal")} == proposed
+    assert found.data.x[:, 0].max() == pytest.approx(1200 if proposed else 900)
+
+
 def test_given_options_are_kept():
     """What the user has declared is no problem, and stays."""
     frame = clean_table(0).assign(weight=[f"{value} kg" for value in clean_table(0)["weight"]])
