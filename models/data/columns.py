@@ -16,6 +16,9 @@ from models.data.missing_spellings import number_of
 from models.data.table import BOOLEAN, Data, Note, ZooError, is_sparse, is_table, keep_columns
 from models.errors import did_you_mean
 
+FEWEST_PAIRS = 5  # of successive steps, from which a column may be seen to number them
+COUNTS = "it changes by the same amount at every step of every sequence"
+
 
 class Layout(NamedTuple):
     """The columns as a model reads them. Hashable, as it holds only names."""
@@ -124,9 +127,15 @@ def typed(data: Data) -> Data:
 
 
 def doubted_identifiers(data: Data) -> list[str]:
-    """A warning for every column that a model of numbers takes as a number, though it may only name the rows."""
-    if not is_table(data) or is_sparse(data.x) or data.moments or data.starts is not None:
+    """A warning for every column that a model of numbers takes as a number, though it may only name the rows or steps."""
+    if not is_table(data) or is_sparse(data.x) or data.moments:
         return []
+    if data.starts is not None:
+        return [
+            f"column {column!r} may only number the steps ({COUNTS}), but the model takes it as a number: leave it out by "
+            f"data.types.{column}=ignore, or say data.types.{column}=number"
+            for column in step_counters(data)
+        ]
     kinds = data.kinds or ("",) * len(data.columns)
     doubts = []
     for place, (column, kind, levels) in enumerate(zip(data.columns, kinds, categories_of(data), strict=True)):
@@ -139,6 +148,31 @@ def doubted_identifiers(data: Data) -> list[str]:
                 f"column {column!r} may only name the rows ({found.why}), but the model takes it as a number: {remedy}"
             )
     return doubts
+
+
+def step_counters(data: Data) -> list[str]:
+    """Columns of numbers that rise, or fall, by the same amount from each step to the next, in every sequence alike.
+
+    Columns that the user has declared to be numbers are none, and neither is any where all sequences together have fewer than
+    `FEWEST_PAIRS` pairs of successive steps.
+
+    >>> table = {"person": [1, 1, 1, 2, 2, 2, 2], "day": [1, 2, 3, 1, 2, 3, 4], "score": [5, 5, 4, 2, 3, 1, 2]}
+    >>> step_counters(load_data(table, sequence="person"))
+    ['day']
+    """
+    assert data.starts is not None
+    within = np.ones(data.num_rows - 1, dtype=bool)
+    within[np.asarray(data.starts[1:-1]) - 1] = False
+    if within.sum() < FEWEST_PAIRS:
+        return []
+    kinds = data.kinds or ("",) * len(data.columns)
+    steps = np.diff(data.x, axis=0)[within]
+    scale = np.abs(data.x).max(axis=0)
+    return [
+        column
+        for place, (column, kind, levels) in enumerate(zip(data.columns, kinds, categories_of(data), strict=True))
+        if not kind and not levels and abs(steps[0, place]) > 0 and np.ptp(steps[:, place]) <= 1e-9 * scale[place]
+    ]
 
 
 # ---------------------------------------------------------------------------------------------------------------------

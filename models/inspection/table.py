@@ -10,7 +10,7 @@ import numpy as np
 
 from models.data.arguments import column_names
 from models.data.column_kinds import CAMEL, LEFT_OUT, TELLING, verdict
-from models.data.columns import checked_types, typed
+from models.data.columns import COUNTS, checked_types, step_counters, typed
 from models.data.missing_spellings import ParsedColumn, Style, read_cells, style_of
 from models.data.table import BOOLEAN, Data, ZooError
 from models.errors import did_you_mean
@@ -261,6 +261,11 @@ def _tried(raw: Raw, source: Any, problems: Sequence[Problem]) -> Inspection:
     except ZooError as error:
         found.append(Problem(str(error).removeprefix(f"{raw.title}: "), (), "correct the table"))
         return Inspection(raw.title, tuple(found), options, None)
+    counters = [] if data.starts is None else step_counters(data)
+    if counters:
+        advice = "leave it out: where it lies says nothing of the state"
+        told = [Problem(f"it may number the steps ({COUNTS})", (Remedy("types", "ignore", c),), advice, c) for c in counters]
+        return _tried(raw, source, [*problems, *told])
     try:
         return Inspection(raw.title, tuple(found), options, typed(data))
     except ZooError as error:

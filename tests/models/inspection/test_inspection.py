@@ -8,7 +8,7 @@ from inference.cli.config import compose, expand
 from inference.cli.execute import read_data
 from inference.cli.inspecting import overrides_of
 from models import ZooError, load_data
-from models.data.columns import cells_of, typed
+from models.data.columns import cells_of, doubted_identifiers, typed
 from models.inspection.levels import level_problems, variants
 from models.inspection.problem import Remedy, Written
 from models.inspection.table import inspect_table
@@ -351,6 +351,24 @@ def test_points_in_thousands_are_proposed_where_numbers_are_written_so(tmp_path,
     found = inspect_table(str(path))
     assert {name: value for name, value in found.options.items() if name in ("thousands", "decimal")} == proposed
     assert found.data.x[:, 0].max() == pytest.approx(1200 if proposed else 900)
+
+
+@pytest.mark.parametrize("first", [0.0, 1.0, -5.0])
+@pytest.mark.parametrize("change", [1.0, -0.1])
+def test_a_column_that_numbers_the_steps_is_left_out(first, change):
+    """By whatever it changes, and wherever it begins in each sequence; a column that once changes by another amount stays."""
+    rng = np.random.default_rng(0)
+    lengths = [4, 1, 6]
+    frame = pd.DataFrame({"machine": np.repeat(["a", "b", "c"], lengths), "heat": rng.normal(size=11).round(2)})
+    frame["minute"] = np.concatenate([first + k + change * np.arange(size) for k, size in enumerate(lengths)])
+    frame["pause"] = frame["minute"] + (np.arange(11) == 10)
+    found = inspect_table(frame, sequence="machine")
+    assert [problem.column for problem in found.problems] == ["minute"]
+    assert found.options == {"sequence": "machine", "types": {"minute": "ignore"}}
+    assert found.data.columns == ("heat", "pause")
+    (warning,) = doubted_identifiers(load_data(frame, sequence="machine"))
+    assert "data.types.minute=ignore" in warning
+    assert doubted_identifiers(load_data(frame, sequence="machine", types={"minute": "number"})) == []
 
 
 def test_given_options_are_kept():
