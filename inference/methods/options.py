@@ -60,7 +60,8 @@ def checked_options(method: str, module: Any, options: Mapping[str, Any], of_mod
         default = module.Options._field_defaults[name]
         whole = isinstance(value, int) and not isinstance(value, bool)
         if isinstance(default, int) and not whole:
-            raise ZooError(f"{name} must be a whole number, got {value!r}")
+            instead = f": write {int(value)}" if isinstance(value, float) and value.is_integer() else ""
+            raise ZooError(f"{name} must be a whole number, got {value!r}{instead}")
         low, high = RANGES.get(name, (1, np.inf))
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high or value == np.inf:
             raise ZooError(f"{name} must be at least {low}{'' if np.isinf(high) else f' and at most {high}'}, got {value!r}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -106,6 +106,15 @@ def _read_text(path: Path, style: Style, as_text: Collection[str]) -> pd.DataFra
         return pd.read_csv(path, **options)
 
 
+def other_separator(names: Sequence[str]) -> str:
+    """What to say of a header with one name that another separator would divide; "" for any other header."""
+    marks = {"semicolon": ";", "tab": "\t", "bar": "|", "comma": ","}
+    found = [word for word, mark in marks.items() if mark in "".join(names)]
+    if len(names) != 1 or not found:
+        return ""
+    return f"one column, {names[0]!r}: if these are several columns, use data.separator={found[0]}"
+
+
 def text_options(path: Path, style: Style, as_text: Collection[str]) -> dict[str, Any]:
     """How pandas reads a text file: options of `pandas.read_csv`. Raises `ZooError` for a header that cannot be meant."""
     import pandas as pd
@@ -117,9 +126,8 @@ def text_options(path: Path, style: Style, as_text: Collection[str]) -> dict[str
     twice = [name for index, name in enumerate(names) if name in names[:index]]
     if twice:
         raise ZooError(f"{path} has several columns named {twice[0]!r}: rename them")
-    other = next((word for word, mark in {"semicolon": ";", "tab": "\t", "bar": "|"}.items() if mark in "".join(names)), None)
-    if len(names) == 1 and other is not None and style.separator is None:
-        raise ZooError(f"{path} has one column, {names[0]!r}: if these are several columns, use data.separator={other}")
+    if style.separator is None and (other := other_separator(names)):
+        raise ZooError(f"{path} has {other}")
     return {
         "sep": separator,
         "skipinitialspace": True,

@@ -152,7 +152,7 @@ def test_reports_are_of_runs(tmp_path, monkeypatch, capsys, given, words):
         (lambda new: new.assign(planet="Pluto"), (), "'Pluto' is a level unknown to the model"),
         (lambda new: new.assign(planet=[*new["planet"][:30], *["Pluto"] * 10]), ("block=20",), "counted from row 21"),
         (lambda new: new, ("data.label=diet",), "data.label is of the run"),
-        (lambda new: new, ("data.separator=semicolon",), "has no column"),
+        (lambda new: new, ("data.separator=semicolon",), "several columns, use data.separator=comma"),
         (lambda new: new, ("block=none",), "block must be a whole number"),
         (lambda new: new, ("method=em",), "is no argument of this command"),
     ],
