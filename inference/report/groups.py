@@ -57,14 +57,15 @@ def groups_of(tree: xr.DataTree, numbers: np.ndarray | None = None) -> Groups | 
     found = next(value for value in latent.data_vars.values() if value.dims[:-1] == decode.dims and value.ndim > decode.ndim)
     there = np.nonzero(decode.values >= 0)
     first = (np.arange(len(decode)) + 1 if numbers is None else numbers)[there[0]]
-    places = {"sequence": first, "step": there[1] + 1} if len(there) > 1 else {"row": first} | _kept(decode)
+    places = {"sequence": first, "step": there[1] + 1} if len(there) > 1 else {"row": first}
+    places |= _kept(table_of(tree) if len(there) > 1 else decode)  # the rows of a table of sequences are their steps
     dim, probs = str(found.dims[-1]), found.values[there].astype(float)
     return Groups(dim, found.coords[dim].values, probs, decode.values[there], pd.DataFrame(places), _weights(tree, there))
 
 
-def _kept(decode: xr.DataArray) -> dict[str, np.ndarray]:
+def _kept(source: xr.DataArray | xr.Dataset) -> dict[str, np.ndarray]:
     """The columns of the table that the user keeps beside the rows."""
-    return {str(name): values.values for name, values in decode.coords.items() if name != "row" and values.dims == ("row",)}
+    return {str(name): values.values for name, values in source.coords.items() if name != "row" and values.dims == ("row",)}
 
 
 def _weights(tree: xr.DataTree, there: tuple[np.ndarray, ...]) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Columns beside the modelled ones: weights of the rows, and names that a result keeps beside its rows."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -28,12 +29,15 @@ def weighted(data: Data, column: str) -> Data:
     return kept._replace(weight=values, notes=tuple(note for note in data.notes if note.column != column))
 
 
-def with_kept(data: Data, columns: list[str]) -> Data:
-    """Keep columns that are not modelled beside the rows; raises `ZooError` for a name that none can hold."""
+def with_kept(data: Data, columns: list[str], known: Mapping[str, Any]) -> Data:
+    """Keep columns that are not modelled beside the rows; raises `ZooError` for a name that none can hold.
+
+    ``known`` has the cells of columns that the table no longer has, such as names of sequences.
+    """
     for column in columns:
         if column in TAKEN or "/" in column or not column:
             raise ZooError(f"keep: a result cannot hold a column named {column!r}; rename the column in the table")
-    found = [(column, cells_of(data, column)) for column in columns]
+    found = [(column, known.get(column, cells_of(data, column))) for column in columns]
     if absent := [column for column, cells in found if cells is None]:
         raise ZooError(f"{data.name} has no column {absent[0]!r} to keep; its columns are {', '.join(data.columns)}")
     return data._replace(beside=tuple((column, _plain(cells)) for column, cells in found))

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from models.data.arguments import checked_weight, column_name, column_names, require_flag, require_texts
 from models.data.beside import weighted, with_kept
-from models.data.columns import Layout, as_label, as_typed, checked_types, with_types
+from models.data.columns import Layout, as_label, as_typed, cells_of, checked_types, with_types
 from models.data.covariance_matrix import of_covariance
 from models.data.labels import with_labels
 from models.data.table import Data, ZooError, first_cell, is_sparse, is_table, keep_columns, refuse_categories, require_rows
@@ -86,7 +86,7 @@ def load_data(
     require_flag("drop_constant", drop_constant)
     require_texts(unit=unit, name=name, kind=options.get("kind"), format=options.get("format"))
     repairs = checked_repairs(units, dates, merge)
-    types, label = checked_types(_kinds(types, repairs, beside), label)
+    types, label = checked_types(_kinds(types, repairs, [column for column in beside if column != sequence]), label)
     weights = weight if isinstance(weight, str) else None
     aside = [column for column in (sequence, weights) if column is not None]  # always read, but not kept as columns
     if sequence is not None:
@@ -111,10 +111,12 @@ def load_data(
         if is_table(data):  # the label and dropped columns have been handled
             columns, types = None, {column: kind for column, kind in types.items() if column in data.columns}
         label = None
-    data = in_sequences(with_types(data, types, repairs.reasons), sequence)
+    data = with_types(data, types, repairs.reasons)
+    names = {} if sequence is None or sequence not in beside else {sequence: cells_of(data, sequence)}
+    data = in_sequences(data, sequence)
     if starts is not None or lengths is not None:
         data = with_starts(data, starts_of(lengths, data.num_rows) if starts is None else starts)
-    data = with_kept(data if weights is None else weighted(data, weights), beside)
+    data = with_kept(data if weights is None else weighted(data, weights), beside, names)
     data = _select(data, label, columns, drop_constant)
     if data.x.shape[0] == 0:
         raise ZooError(f"{data.name} has no rows")

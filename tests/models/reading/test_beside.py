@@ -6,6 +6,7 @@ import pytest
 
 from inference import fit, predict
 from inference.predictions.clustering import uncertain_rows
+from inference.report.groups import assignments, groups_of
 from inference.results import load
 from inference.results.table import data_of
 from inference.results.tree import save
@@ -54,6 +55,23 @@ def test_kept_columns_follow_their_rows():
     assert take(data, rows).beside[0][1].tolist() == ["eve", "bob"]
     assert load_data(FRAME, keep="id", columns=["x"]).columns == ("x",)
     assert load_data(FRAME, keep="id", columns=["x"]).beside[0][1].tolist() == FRAME["id"].tolist()
+
+
+@pytest.mark.slow
+def test_names_of_sequences_are_kept_beside_their_steps(tmp_path):
+    """If they are asked for, also by the name of the column of sequences; on disk and in the table of assignments."""
+    frame = FRAME.assign(machine=["n1", "n1", "n1", "n2", "n3", "n3"])[["machine", "id", "x"]]
+    data = load_data(frame, sequence="machine", keep=["id", "machine"])
+    assert data.columns == ("x",)
+    assert {name: cells.tolist() for name, cells in data.beside} == {name: frame[name].tolist() for name in ("id", "machine")}
+    model = MODELS["hmm"](data, num_states=2, emission="gaussian", boundary=False)
+    save(fit(model, data, "em", max_iter=2, num_starts=1), tmp_path / "results.nc")
+    groups = groups_of(load(tmp_path / "results.nc"))
+    listed = assignments(groups)
+    assert listed["machine"].tolist() == frame["machine"].tolist()
+    assert listed["id"].tolist() == frame["id"].tolist()
+    assert listed["sequence"].tolist() == [1, 1, 1, 2, 3, 3]
+    assert load_data(frame, sequence="machine", types={"id": "identifier"}).beside == ()
 
 
 def test_weights_are_a_column(tmp_path):
