@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 AVERAGED = 500  # draws, evenly spread
 MOST_COLUMNS = 24  # drawn: those that tell the components apart best
+ABREAST = 3  # panels: more would be small on a page
 MOST_LOADED = 40
 WEAK = 0.3  # a loading of less explains below a tenth of the column's variance
 NARROWEST = 6.4  # inches: a title has room
@@ -128,7 +129,7 @@ def draw_columns(columns: list[Described], names: list[str], spread_of: str) -> 
     from matplotlib.figure import Figure
 
     shown = sorted(sorted(range(len(columns)), key=lambda d: -columns[d].told)[:MOST_COLUMNS])
-    high = -(-len(shown) // 4)
+    high = -(-len(shown) // ABREAST)
     wide = -(-len(shown) // high)
     figure = Figure(figsize=(max(0.9 + 3.1 * wide, NARROWEST), high * (1.25 + 0.3 * len(names)) + 0.8), layout="constrained")
     for number, d in enumerate(shown):
