@@ -1,6 +1,6 @@
 """``python -m inference.compare model=gmm method=em,gibbs,nuts``: one table and one picture."""
 
 if __name__ == "__main__":
-    from inference.cli.main import command, compare_main
+    from inference.cli.main import compare_main, run_as_command
 
-    command(compare_main)
+    run_as_command(compare_main)

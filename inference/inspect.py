@@ -2,6 +2,6 @@
 
 if __name__ == "__main__":
     from inference.cli.inspecting import inspect_main
-    from inference.cli.main import command
+    from inference.cli.main import run_as_command
 
-    command(inspect_main, "inspect")
+    run_as_command(inspect_main, "inspect")

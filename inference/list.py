@@ -2,6 +2,6 @@
 
 if __name__ == "__main__":
     from inference.cli.help import list_main
-    from inference.cli.main import command
+    from inference.cli.main import run_as_command
 
-    command(list_main, "list")
+    run_as_command(list_main, "list")

@@ -25,11 +25,11 @@ OUTPUT = {errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EBADF, errno.EDQUOT}  # wh
 ALLOCATIONS = 100_000  # between two looks for cyclic garbage; Python's own 700 are for programs of another size
 
 
-def command(main: Callable[[list[str]], int], name: str | None = None) -> NoReturn:
+def run_as_command(main: Callable[[list[str]], int], name: str | None = None) -> NoReturn:
     """Run ``main`` on the arguments of this process, as `guarded` does, and end the process with its exit code.
 
     A command lives for seconds, and its imports and traces make hundreds of thousands of objects that stay. Python would look
-    through them again and again, and once more at exit: a seventh of the time of ``method=em``.
+    through them again and again, and once more at exit: about a second of every run.
     """
     gc.set_threshold(ALLOCATIONS)
     atexit.register(gc.freeze)

@@ -11,21 +11,22 @@ import xarray as xr
 
 from inference.criticism.replications import DRAWS, Compared
 from inference.topics.access import has_topics
-from inference.topics.posterior_check import Information, deviance, information_of_draws
+from inference.topics.posterior_check import Information, deviance, information_of_draws, mean_there
 from models.base import Data, Model, Sites
 from models.data.documents import Sequences
 from models.data.table import is_sparse
 
-MOST_TOKENS = 200_000  # of a corpus that is checked without being asked: a hundred replications of it take five seconds
+MOST_WORK = 120_000  # up to which a corpus is checked without being asked; `bars`, of 100,000 tokens, takes three seconds
 WORDS = 8  # of every topic
 ALL = "all words"
 
 
 def has_word_checks(model: Model, data: Any) -> bool:
-    """Whether the model has topics, and the corpus is small enough."""
+    """Whether the model has topics, and the corpus is small enough: tokens, and a quarter of words and documents by topic."""
     if not has_topics(model) or not isinstance(data, Data):
         return False
-    return 0 < number_of_tokens(data) <= MOST_TOKENS
+    topics = len(model.naming.coords["topic"])
+    return 0 < number_of_tokens(data) + topics * (len(data.columns) + data.num_rows) / 4 <= MOST_WORK
 
 
 def number_of_tokens(data: Data) -> int:
@@ -39,26 +40,26 @@ def word_checks(model: Model, source: xr.DataTree | Sites, data: Any, num_draws:
     """One statistic for each topic that has tokens: its information in all, and that of its words that deviate most, in nats.
 
     The p-value is that of the information in all: the share of the replicated corpora and the observed one in which it is at
-    least that observed.
+    least that observed. Draws in which a topic, or a word in it, has no tokens do not count.
     """
     looked = information_of_draws(model, source, data, seed, num_draws)
     found = []
     for k, name in enumerate(looked.topics.names):
         seen, again = looked.seen.topic[:, k], looked.again.topic[:, k]
-        if not (np.isfinite(seen) & np.isfinite(again)).all():
+        there = np.isfinite(seen) & np.isfinite(again)
+        if not there.any():
             continue
         places = _most_deviant(looked.seen, looked.again, k)
-        observed = np.array([seen.mean(), *looked.seen.word[:, k, places].mean(0)])
+        observed = mean_there(np.column_stack([seen, looked.seen.word[:, k, places]]))
         replicated = np.column_stack([again, looked.again.word[:, k, places]])
         names = (ALL, *(looked.topics.words[looked.among[k, place]] for place in places))
-        p_value = (1 + (again >= seen).sum()) / (1 + num_draws)
+        p_value = (1 + (again >= seen)[there].sum()) / (1 + there.sum())
         found.append(Compared(f"topic {name}", observed, replicated, names, None, float(p_value), unit="information (nats)"))
     return found
 
 
 def _most_deviant(seen: Information, again: Information, topic: int) -> np.ndarray:
-    """Places of the words of a topic that depend most on the document, of those that it has in every draw."""
-    there = np.isfinite(seen.word[:, topic]).all(0) & np.isfinite(again.word[:, topic]).all(0)
-    apart = np.where(there, deviance(seen.word[:, topic], again.word[:, topic]), np.nan)
-    known = np.flatnonzero(np.isfinite(apart))
+    """Places of the words of a topic that depend most on the document, of those with a token in it in most draws."""
+    apart = deviance(seen.word[:, topic], again.word[:, topic])
+    known = np.flatnonzero(np.isfinite(apart) & (np.isfinite(seen.word[:, topic]).mean(0) > 0.5))
     return known[np.argsort(-apart[known], kind="stable")][:WORDS]

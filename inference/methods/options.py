@@ -60,7 +60,7 @@ def checked_options(method: str, module: Any, options: Mapping[str, Any], of_mod
         default = module.Options._field_defaults[name]
         whole = isinstance(value, int) and not isinstance(value, bool)
         if isinstance(default, int) and not whole:
-            instead = f": write {int(value)}" if isinstance(value, float) and value.is_integer() else ""
+            instead = f": write {value:.0f}" if isinstance(value, float) and value.is_integer() and 0 < value < 1e9 else ""
             raise ZooError(f"{name} must be a whole number, got {value!r}{instead}")
         low, high = RANGES.get(name, (1, np.inf))
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high or value == np.inf:

@@ -79,7 +79,7 @@ def _bins(axis: "Axes", one: Compared) -> None:
 
 def _levels(axis: "Axes", one: Compared) -> None:
     places = np.arange(len(one.names))
-    low, high = np.quantile(one.replicated, INTERVAL, axis=0)
+    low, high = np.nanquantile(one.replicated, INTERVAL, axis=0)  # NaN where a topic lacks a word in a draw
     axis.hlines(places, low, high, color=REPLICATED, lw=5, alpha=0.7)
     axis.plot(one.observed, places, "o", color=OBSERVED, ms=4)
     axis.set_yticks(places, [name if len(name) <= 22 else f"{name[:21]}…" for name in one.names])

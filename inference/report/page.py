@@ -11,7 +11,6 @@ import pandas as pd
 import xarray as xr
 
 from inference.criticism.replications import Compared, as_table
-from inference.criticism.words import MOST_TOKENS
 from inference.diagnostics.checks import trusted
 from inference.markup.glossary import used
 from inference.markup.script import SCRIPT
@@ -62,8 +61,10 @@ CAPTIONS = {  # name of a picture's file -> what it shows
     "word_checks": (
         "Within a topic, words should not depend on the document. Orange: how much they do, in all and for the words that do "
         "most. Grey: the middle 89 % of corpora whose words are drawn from the model, given the same topics. A word far to the "
-        "right of the grey occurs in only a few of the topic's documents. Words come in bursts, so that most topics of real "
-        "texts fail: look which fail worst."
+        "right of the grey occurs in only a few of the topic's documents. p is the share of these corpora in which all words "
+        "together depend on the document at least as much as in the data. Words come in bursts, so that many topics of real "
+        "texts have a small p: look which words stand out. A large p says little, because the words were used to fit the "
+        "topics. Nats are the unit of information."
     ),
     "profile": "What each group looks like, column by column, in the units of the table.",
     "co_clustering": "How probable it is that two rows are in one group. It does not depend on the numbers of the groups.",
@@ -232,7 +233,7 @@ def _unchecked(pictures: Sequence[Path], topics: pd.DataFrame | None) -> str:
     """Why a topic model whose pictures were asked for has no check."""
     if not pictures or topics is None or topics.empty:
         return ""
-    return paragraph(f"Not checked: that takes long for more than {MOST_TOKENS:,} tokens. inference.topic_check does it.")
+    return paragraph("Not checked: that takes long for a corpus of this size. inference.topic_check does it.")
 
 
 def _starts(tree: xr.DataTree) -> pd.DataFrame:

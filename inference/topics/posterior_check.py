@@ -147,17 +147,17 @@ def _by_topic(names: list[Any], seen: Information, again: Information) -> pd.Dat
         {
             "topic": names,
             "tokens": seen.size.mean(0),
-            "information": _mean(seen.topic),
-            "replicated": _mean(again.topic),
+            "information": mean_there(seen.topic),
+            "replicated": mean_there(again.topic),
             "deviance": deviance(seen.topic, again.topic),
-            "p_value": np.where(there, _mean(least), np.nan),
+            "p_value": np.where(there, mean_there(least), np.nan),
         }
     )
 
 
 def _by_word(looked: Looked, number: int) -> pd.DataFrame:
     topics, among, seen, again = looked
-    mean, other, apart = _mean(seen.word), _mean(again.word), deviance(seen.word, again.word)
+    mean, other, apart = mean_there(seen.word), mean_there(again.word), deviance(seen.word, again.word)
     tokens = seen.tokens.mean(0)
     rows = []
     for k, name in enumerate(topics.names):
@@ -170,7 +170,7 @@ def _by_word(looked: Looked, number: int) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["topic", "rank", "word", "tokens", "information", "replicated", "deviance"])
 
 
-def _mean(each: np.ndarray) -> np.ndarray:
+def mean_there(each: np.ndarray) -> np.ndarray:
     """Mean over the draws that are not NaN; NaN if there are none."""
     there = np.isfinite(each)
     number = there.sum(0)
@@ -180,6 +180,6 @@ def _mean(each: np.ndarray) -> np.ndarray:
 def deviance(seen: np.ndarray, again: np.ndarray) -> np.ndarray:
     """Mean difference over its standard deviation across draws, the leading axis; NaN if it does not vary."""
     difference = seen - again
-    mean = _mean(difference)
-    sd = np.sqrt(_mean((difference - mean) ** 2))
+    mean = mean_there(difference)
+    sd = np.sqrt(mean_there((difference - mean) ** 2))
     return np.where(sd > 0, mean / np.where(sd > 0, sd, 1.0), np.nan)

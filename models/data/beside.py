@@ -10,6 +10,8 @@ from models.data.table import BOOLEAN, Data, ZooError, is_sparse, is_table, keep
 
 EXACT = 2**53  # whole numbers up to here are floats without loss
 TAKEN = {"row", "column", "chain", "draw", "class", "component", "state", "factor", "topic", "start", "read", "note", "level"}
+TAKEN |= {"probability", *(f"second_{name}" for name in ("class", "component", "state", "probability"))}  # of assignments
+OF_STEPS = {"sequence", "step"}  # taken where rows are steps
 
 
 def weighted(data: Data, column: str) -> Data:
@@ -34,10 +36,12 @@ def with_kept(data: Data, columns: list[str], known: Mapping[str, Any]) -> Data:
 
     ``known`` has the cells of columns that the table no longer has, such as names of sequences.
     """
+    columns = list(dict.fromkeys(columns))
+    taken = TAKEN if data.starts is None else TAKEN | OF_STEPS
     for column in columns:
-        if column in TAKEN or "/" in column or not column:
+        if column in taken or "/" in column or not column:
             raise ZooError(f"keep: a result cannot hold a column named {column!r}; rename the column in the table")
-    found = [(column, known.get(column, cells_of(data, column))) for column in columns]
+    found = [(column, known[column] if column in known else cells_of(data, column)) for column in columns]
     if absent := [column for column, cells in found if cells is None]:
         raise ZooError(f"{data.name} has no column {absent[0]!r} to keep; its columns are {', '.join(data.columns)}")
     return data._replace(beside=tuple((column, _plain(cells)) for column, cells in found))

@@ -167,12 +167,17 @@ def step_counters(data: Data) -> list[str]:
         return []
     kinds = data.kinds or ("",) * len(data.columns)
     steps = np.diff(data.x, axis=0)[within]
-    scale = np.abs(data.x).max(axis=0)
+    rounding = 4 * np.spacing(np.abs(data.x).max(axis=0))  # of a difference of two numbers of this size
     return [
         column
         for place, (column, kind, levels) in enumerate(zip(data.columns, kinds, categories_of(data), strict=True))
-        if not kind and not levels and abs(steps[0, place]) > 0 and np.ptp(steps[:, place]) <= 1e-9 * scale[place]
+        if not kind and not levels and _is_constant(steps[:, place], float(rounding[place]))
     ]
+
+
+def _is_constant(steps: np.ndarray, rounding: float) -> bool:
+    """Whether all steps are the same but 0, up to the rounding of the numbers and of what is written in decimals."""
+    return bool(abs(steps[0]) > 2 * rounding and np.ptp(steps) <= 1e-6 * abs(steps[0]) + 2 * rounding)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

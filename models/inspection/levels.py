@@ -13,6 +13,8 @@ WORDS = (
     "don't know", "dont know", "do not know", "refused", "declined", "prefer not to say", "unk", "n.k.", "d.k.",
 )  # fmt: skip
 MAY_BE_MISSING = {*DOUBTFUL, *WORDS} - {"none"}  # none may well be an answer
+ANSWERS = ("yes", "no")  # which abbreviate nothing
+VOWELS = "aeiou"  # with which words are seldom cut: agree. is no agreement
 SHORT = 3  # letters up to which a level may be an abbreviation
 ROMAN = re.compile(r"[ivxlc]+")
 
@@ -59,7 +61,8 @@ def variants(column: Written) -> dict[str, str]:
     keys = [_key(word) for word in column.words]
     if set(keys) <= {"true", "false"}:  # read as such
         return {}
-    cut = {key for key, word in zip(keys, column.words, strict=True) if word.endswith(".") and word[:-1].isalpha()}
+    whole = {key for key, word in zip(keys, column.words, strict=True) if not word.endswith(".")}
+    cut = {key for key in set(keys) - whole if key[-1:] not in VOWELS}
     full = {key: _full(key, set(keys), key in cut) for key in keys}
     groups: dict[str, list[int]] = {}
     for place, key in enumerate(keys):
@@ -82,9 +85,9 @@ def _key(word: str) -> str:
 def _full(key: str, keys: set[str], cut: bool) -> str:
     """The only longer word that a short one abbreviates: ``female`` for ``f``; otherwise the word itself.
 
-    A word that was ``cut`` by a full stop, such as ``second.`` for ``secondary``, may have any length.
+    A word that was ``cut`` by a full stop, such as ``second.`` for ``secondary``, may have two letters or more.
     """
-    if (len(key) > SHORT and not cut) or not key.isalpha():
+    if (len(key) > SHORT and not cut) or not key.isalpha() or key in ANSWERS:
         return key
     longer = [other for other in keys if other != key and other.startswith(key)]
     word = longer[0] if len(longer) == 1 else ""

@@ -11,6 +11,7 @@ from models.reading.units import quantity
 POINT, COMMA = re.compile(r"[+-]?\d*\.\d+"), re.compile(r"[+-]?\d*,\d+")
 EITHER = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # 1,234 may be 1234 or 1.234
 EITHER_POINT = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}")  # 1.234 may be 1.234 or 1234
+HUNDREDS, MORE_DIGITS = re.compile(r"[+-]?[1-9]\d{2}"), re.compile(r"[+-]?\d{4,}")
 SEMICOLONS = ("semicolon", ";")  # between columns, where numbers are seldom written with a decimal point
 GROUPS = {  # the mark between thousands -> numbers that must be written with it
     "comma": re.compile(r"[+-]?\d{1,3}(,\d{3})+\.\d+|[+-]?\d{1,3}(,\d{3}){2,}"),
@@ -37,11 +38,28 @@ def mark_problems(columns: Sequence[Written], options: Mapping[str, Any]) -> lis
     }
     points = _with(numbers, POINT, groups=GROUPS["point"])
     either = _with(numbers, EITHER)
-    dotted = [word for _, words in numbers for word in words if "." in word]
-    european = bool(commas) or (options.get("separator") in SEMICOLONS and not either)
-    if european and dotted and not any(grouped.values()) and all(map(EITHER_POINT.fullmatch, dotted)):
-        return _points_in_thousands(commas, points)
+    if points and not any(grouped.values()):
+        semicolons = options.get("separator") in SEMICOLONS and not either
+        if (commas and _may_be_thousands(numbers)) or (semicolons and _are_among_hundreds(numbers)):
+            return _points_in_thousands(commas, points)
     return _decided(grouped, commas, points, either, options)
+
+
+def _may_be_thousands(numbers: list[tuple[Written, list[str]]]) -> bool:
+    """Whether every point stands before three digits."""
+    return all(EITHER_POINT.fullmatch(word) for _, words in numbers for word in words if "." in word)
+
+
+def _are_among_hundreds(numbers: list[tuple[Written, list[str]]]) -> bool:
+    """Whether, moreover, every column with points has whole numbers of three digits, and none of more.
+
+    1.200 beside 900 is 1200. Measurements with three decimals have no 900 among them.
+    """
+    for _, words in numbers:
+        whole = [word for word in words if "." not in word]
+        if len(whole) < len(words) and (not any(map(HUNDREDS.fullmatch, whole)) or any(map(MORE_DIGITS.fullmatch, whole))):
+            return False
+    return _may_be_thousands(numbers)
 
 
 def _points_in_thousands(commas: dict[str, str], points: dict[str, str]) -> list[Problem]:

@@ -262,8 +262,8 @@ def _tried(raw: Raw, source: Any, problems: Sequence[Problem]) -> Inspection:
         found.append(Problem(str(error).removeprefix(f"{raw.title}: "), (), "correct the table"))
         return Inspection(raw.title, tuple(found), options, None)
     counters = [] if data.starts is None else step_counters(data)
-    if counters:
-        advice = "leave it out: where it lies says nothing of the state"
+    if 0 < len(counters) < len(data.columns):
+        advice = "leave it out, unless its value matters"
         told = [Problem(f"it may number the steps ({COUNTS})", (Remedy("types", "ignore", c),), advice, c) for c in counters]
         return _tried(raw, source, [*problems, *told])
     try:

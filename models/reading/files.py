@@ -106,10 +106,12 @@ def _read_text(path: Path, style: Style, as_text: Collection[str]) -> pd.DataFra
         return pd.read_csv(path, **options)
 
 
+SEPARATORS = {"semicolon": ";", "tab": "\t", "bar": "|", "comma": ","}
+
+
 def other_separator(names: Sequence[str]) -> str:
-    """What to say of a header with one name that another separator would divide; "" for any other header."""
-    marks = {"semicolon": ";", "tab": "\t", "bar": "|", "comma": ","}
-    found = [word for word, mark in marks.items() if mark in "".join(names)]
+    """What to say of a header with one name that another separator may divide; "" for any other header."""
+    found = [word for word, mark in SEPARATORS.items() if mark in "".join(names)]
     if len(names) != 1 or not found:
         return ""
     return f"one column, {names[0]!r}: if these are several columns, use data.separator={found[0]}"
@@ -126,8 +128,8 @@ def text_options(path: Path, style: Style, as_text: Collection[str]) -> dict[str
     twice = [name for index, name in enumerate(names) if name in names[:index]]
     if twice:
         raise ZooError(f"{path} has several columns named {twice[0]!r}: rename them")
-    if style.separator is None and (other := other_separator(names)):
-        raise ZooError(f"{path} has {other}")
+    if style.separator is None and (other := other_separator(names)) and "separator=comma" not in other:
+        raise ZooError(f"{path} has {other}")  # a comma is common in the name of a column
     return {
         "sep": separator,
         "skipinitialspace": True,

@@ -112,7 +112,7 @@ def load_data(
             columns, types = None, {column: kind for column, kind in types.items() if column in data.columns}
         label = None
     data = with_types(data, types, repairs.reasons)
-    names = {} if sequence is None or sequence not in beside else {sequence: cells_of(data, sequence)}
+    names = {} if sequence is None or sequence not in beside else {sequence: _as_given(cells_of(data, sequence))}
     data = in_sequences(data, sequence)
     if starts is not None or lengths is not None:
         data = with_starts(data, starts_of(lengths, data.num_rows) if starts is None else starts)
@@ -126,6 +126,13 @@ def load_data(
         require_rows(data, "threshold, labels, weight and categories need rows")
     data = with_labels(_binarised(data, threshold), labels)
     return data._replace(name=name or data.name, weight=checked_weight(None if weights is not None else weight, data))
+
+
+def _as_given(names: np.ndarray | None) -> np.ndarray | None:
+    """Names of sequences, which are read as words; whole numbers if all are."""
+    if names is None or not all(isinstance(name, str) and name.isdecimal() and str(int(name)) == name for name in names):
+        return names
+    return np.array([int(name) for name in names])
 
 
 def _kinds(types: Any, repairs: Repairs, beside: list[str]) -> Any:

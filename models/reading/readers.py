@@ -151,7 +151,8 @@ def of_frame(frame: pd.DataFrame, title: str, style: Style, wanted: Wanted) -> D
     for name in [label, text, *(chosen or []), *types, *wanted.repairs.columns]:
         if name is not None and name not in frame.columns:
             near = did_you_mean(name, frame.columns)
-            other, known = other_separator(list(frame.columns)), f"its columns are {', '.join(frame.columns)}"
+            other = other_separator(list(frame.columns)) if is_text(Path(title)) and Path(title).suffix else ""
+            known = f"its columns are {', '.join(frame.columns)}"
             raise ZooError(f"{title} has no column {name!r}{near}; {f'it has {other}' if other else known}")
     left_out = [c for c in wanted.repairs.columns if types.get(c) in ("identifier", "ignore")]
     frame = repaired(frame, wanted.repairs.without(left_out), style, title)

@@ -8,7 +8,7 @@ import pytest
 
 from inference.cli.config import choices, entry_options
 from inference.cli.help import COMMANDS, help_of, list_main, listed
-from inference.cli.main import guarded, run_main
+from inference.cli.main import ALLOCATIONS, guarded, run_main
 from inference.methods import METHODS
 from models.datasets.tables import DATASETS
 
@@ -69,3 +69,12 @@ def test_every_command_has_help(command, capsys):
     out = capsys.readouterr().out
     assert out.startswith(f"usage: python -m inference.{command} ")
     assert max(map(len, out.splitlines())) <= 80
+
+
+def test_commands_look_for_garbage_rarely_and_end_with_their_code():
+    """In a process of their own: a test that calls `guarded` keeps its own collector."""
+    code = (
+        "import gc; from inference.cli.main import run_as_command; run_as_command(lambda _: print(gc.get_threshold()[0]) or 3)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout, done.stderr) == (3, f"{ALLOCATIONS}\n", "")

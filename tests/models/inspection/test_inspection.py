@@ -326,6 +326,19 @@ def test_a_word_cut_by_a_full_stop_is_the_longer_one():
     assert variants(column) == {"prim.": "primary", "second.": "secondary"}
 
 
+@pytest.mark.parametrize(
+    ("words", "merged"),
+    [
+        (("carp", "carp.", "carpet"), {"carp.": "carp"}),  # a whole word with a full stop
+        (("agree.", "agreement", "neutral"), {}),
+        (("yes.", "yesterday", "today"), {}),
+        (("no.", "north", "south"), {}),
+    ],
+)
+def test_a_full_stop_alone_makes_no_abbreviation(words, merged):
+    assert variants(Written("c", words, np.array([5, 2, 3]), np.arange(3))) == merged
+
+
 @pytest.mark.parametrize("word", ["refused", "Prefer not to say", "declined", "not recorded"])
 def test_a_refusal_to_answer_may_be_a_missing_cell(word):
     column = Written("income", ("high", "low", word), np.array([5, 4, 2]), np.arange(3))
@@ -341,6 +354,10 @@ def test_a_refusal_to_answer_may_be_a_missing_cell(word):
         (["1.200;0.5", "900;8", "1.100;9"], {}),  # 0.5 has a decimal point, so 1.200 has one too
         (["1.2;7", "900;8", "1.100;9"], {}),
         (["1.200,7", "900,8", "1.100,9"], {}),  # commas between columns
+        (["1.200;7", "0.9;8", "1.100;9"], {}),
+        (["1.234;12.345", "1.250;13.250", "1.300;14.500"], {}),  # measurements with three decimals
+        (["1.200;7", "9;8", "1.100;9"], {}),
+        (["1.200;7", "1300;8", "1.100;900"], {}),  # a thousand without a point
     ],
 )
 def test_points_in_thousands_are_proposed_where_numbers_are_written_so(tmp_path, rows, proposed):
@@ -350,10 +367,11 @@ def test_points_in_thousands_are_proposed_where_numbers_are_written_so(tmp_path,
     path.write_text("\n".join([f"income{separator}score", *rows]), encoding="utf-8")
     found = inspect_table(str(path))
     assert {name: value for name, value in found.options.items() if name in ("thousands", "decimal")} == proposed
-    assert found.data.x[:, 0].max() == pytest.approx(1200 if proposed else 900)
+    first = [float(row.split(separator)[0].replace(".", "" if proposed else ".")) for row in rows]
+    assert found.data.x[:, 0] == pytest.approx(np.array(first))
 
 
-@pytest.mark.parametrize("first", [0.0, 1.0, -5.0])
+@pytest.mark.parametrize("first", [0.0, 1.0, -5.0, 1.7e9])
 @pytest.mark.parametrize("change", [1.0, -0.1])
 def test_a_column_that_numbers_the_steps_is_left_out(first, change):
     """By whatever it changes, and wherever it begins in each sequence; a column that once changes by another amount stays."""
@@ -361,7 +379,7 @@ def test_a_column_that_numbers_the_steps_is_left_out(first, change):
     lengths = [4, 1, 6]
     frame = pd.DataFrame({"machine": np.repeat(["a", "b", "c"], lengths), "heat": rng.normal(size=11).round(2)})
     frame["minute"] = np.concatenate([first + k + change * np.arange(size) for k, size in enumerate(lengths)])
-    frame["pause"] = frame["minute"] + (np.arange(11) == 10)
+    frame["pause"] = frame["minute"] + 0.01 * (np.arange(11) == 10)
     found = inspect_table(frame, sequence="machine")
     assert [problem.column for problem in found.problems] == ["minute"]
     assert found.options == {"sequence": "machine", "types": {"minute": "ignore"}}
@@ -369,6 +387,7 @@ def test_a_column_that_numbers_the_steps_is_left_out(first, change):
     (warning,) = doubted_identifiers(load_data(frame, sequence="machine"))
     assert "data.types.minute=ignore" in warning
     assert doubted_identifiers(load_data(frame, sequence="machine", types={"minute": "number"})) == []
+    assert inspect_table(frame[["machine", "minute"]], sequence="machine").problems == ()  # the only column stays
 
 
 def test_given_options_are_kept():

@@ -74,6 +74,22 @@ def test_names_of_sequences_are_kept_beside_their_steps(tmp_path):
     assert load_data(frame, sequence="machine", types={"id": "identifier"}).beside == ()
 
 
+@pytest.mark.parametrize("name", ["probability", "second_state", "sequence", "step"])
+def test_kept_columns_have_no_name_of_assignments(name):
+    """A table of assignments would lose one of the two; only where rows are steps are these numbered by sequence and step."""
+    frame = FRAME.assign(**{name: FRAME["id"]})[["id", name, "x"]]
+    with pytest.raises(ZooError, match=f"cannot hold a column named '{name}'"):
+        load_data(frame, sequence="id", keep=[name])
+    if name in ("sequence", "step"):
+        assert load_data(frame, keep=[name, "id"]).columns == ("x",)
+
+
+def test_numbers_of_sequences_are_kept_as_numbers():
+    frame = FRAME.assign(machine=[7, 7, 7, 2, 10, 10])[["machine", "x"]]
+    ((name, cells),) = load_data(frame, sequence="machine", keep=["machine", "machine"]).beside
+    assert (name, cells.tolist(), cells.dtype.kind) == ("machine", [7, 7, 7, 2, 10, 10], "i")
+
+
 def test_weights_are_a_column(tmp_path):
     """As an array of them; the column is not modelled, whatever the source."""
     path = tmp_path / "table.csv"

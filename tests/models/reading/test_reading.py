@@ -269,3 +269,22 @@ def test_rows_that_weigh_nothing_are_not_enumerated():
         fit(model, data, "exact", num_samples=4).attrs["log_evidence"] for data in (take(whole, np.arange(5)), weighted)
     ]
     assert evidence[0] == pytest.approx(evidence[1], rel=1e-12)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+def test_the_name_of_a_single_column_may_have_a_comma(tmp_path, suffix):
+    path = tmp_path / f"table{suffix}"
+    path.write_text('"weight, kg"\n1.5\n2.5\n', encoding="utf-8")
+    assert load_data(path).columns == ("weight, kg",)
+    with pytest.raises(ZooError, match="has no column 'weight'"):
+        load_data(path, columns=["weight"])
+
+
+def test_only_files_of_text_have_separators(tmp_path):
+    """A missing column of a frame is answered with its columns, of a file in one column with the separator."""
+    frame = pd.DataFrame({"a;b": [1.0, 2.0]})
+    with pytest.raises(ZooError, match="its columns are a;b"):
+        load_data(frame, columns=["a"])
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    with pytest.raises(ZooError, match="data.separator=semicolon"):
+        load_data(tmp_path / "table.csv", separator="tab", columns=["a"])
