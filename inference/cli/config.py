@@ -196,7 +196,7 @@ def _parse(argument: str) -> "Override":
 def _translate(argument: str) -> str:
     """``data=<path>`` and ``model=<file.py>:<function>``, rewritten as ``data.path=`` and ``model.path=``."""
     key, _, value = argument.partition("=")
-    if key == "data" and value not in choices("data") and ("." in value or "/" in value):
+    if key == "data" and value not in choices("data") and ("." in value or "/" in value or exists(value)):
         return f"data.path={_quoted(value)}"
     if key == "model" and ".py:" in value:
         return f"model.path={_quoted(value)}"

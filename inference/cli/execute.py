@@ -105,7 +105,7 @@ def execute(
     if held_out is not None:
         model.rows(held_out)  # raises now, before anything runs, if the model cannot read them
     if config["impute"] and model.abilities.table is None:
-        why = "it sums over missing steps" if is_sequential(model) else "it needs complete rows"
+        why = "it sums over missing cells and steps" if is_sequential(model) else "it needs complete rows"
         raise ZooError(f"impute=true: {config['model']['name']} cannot fill in missing cells: {why}")
     if config["impute"]:
         require_rows(whole, "none of their cells can be filled in; leave impute=true out")

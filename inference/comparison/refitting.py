@@ -130,7 +130,9 @@ def _checked(model: Model, data: Any, tree: xr.DataTree) -> tuple[Data, xr.DataA
     if not same_rows([table_of(tree), observed_data(table, model.reading.layout)]):
         raise ZooError(f"the result was fitted to other data than {table.name}: give that data")
     if log_weights(tree) is None:
-        raise ZooError("the draws are from an approximation, and their weights p / q are not known: use nuts or gibbs")
+        raise ZooError(
+            "the draws are from an approximation, and their weights p / q are not known: use nuts, or gibbs where it runs"
+        )
     return table, by_row(tree)
 
 

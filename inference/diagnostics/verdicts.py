@@ -166,7 +166,7 @@ VERDICTS = (
         ABOVE,
         largest_k,
         "Pareto k-hat {value:.2f} > {limit:.2f}: this approximation does not fit the posterior, so do not rely on its "
-        "intervals. Use nuts or gibbs",
+        "intervals. Use nuts, or gibbs where the model has it",
     ),
     Verdict(
         "no Pareto k-hat",
@@ -190,7 +190,7 @@ VERDICTS = (
         BELOW,
         3,
         "{number} of {total} starts ended at another mode, the highest {value:.1f} nats below the best: the draws cover one "
-        "mode only. Use nuts or gibbs with several chains",
+        "mode only. Use nuts, or gibbs where the model has it, with several chains",
     ),
     Verdict(
         "iterations",

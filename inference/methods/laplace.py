@@ -83,7 +83,8 @@ def normal_at(mode: Array, hessian: np.ndarray, across: np.ndarray) -> Normal:
     """The Gaussian with the inverse Hessian (d, d) as its covariance; raises `ZooError` where that is singular."""
     eigenvalues, vectors = np.linalg.eigh(across.T @ ((hessian + hessian.T) / 2) @ across)
     if not (eigenvalues > 1e-10 * eigenvalues.max()).all():
-        raise ZooError("laplace: the posterior has no isolated mode here (its Hessian is singular); use method=nuts or gibbs")
+        remedy = "use method=nuts, or gibbs for a model of the zoo"
+        raise ZooError(f"laplace: no isolated mode is here (its Hessian is singular), as where a scale may go to 0; {remedy}")
     return Normal(mode, across, eigenvalues, vectors)
 
 

@@ -8,10 +8,11 @@ from rich.padding import Padding
 from rich.text import Text
 
 from inference.report.columns import print_columns
-from models.inspection.advice import label_candidates, models_for
+from models.inspection.advice import label_candidates, models_for, sequences_in
 from models.inspection.problem import Problem
 from models.inspection.table import Inspection
 
+GROUPED = ("model=gmm", "model=mixed_mixture")
 Shown = Callable[[dict[str, Any]], list[str]]  # options of `load_data` -> how the user writes them
 
 
@@ -28,6 +29,14 @@ def print_inspection(found: Inspection, command: str, overrides: Shown, console:
         return
     for fit in models_for(found.data):
         _item(Text.assemble((" ".join(fit.options), "bold"), f": {fit.why}"), console, "· ")
+    if (steps := sequences_in(found.data)) is not None:
+        said = f": {steps.counter} counts the rows of each {steps.sequence}, so that they may be steps of sequences (model=hmm)"
+        _item(Text.assemble((f"data.sequence={steps.sequence}", "bold"), said), console, "· ")
+    if any(option in GROUPED for fit in models_for(found.data) for option in fit.options) and found.data.labels is None:
+        said = (
+            "the number of groups is 2 unless you set it; inference.compare with model.num_components=1,2,3,4 compares several"
+        )
+        _item(Text(said), console, "· ")
     if candidates := label_candidates(found.data):
         some = ", ".join(candidates[:6])
         _item(Text(f"to predict a column ({some}), name it by data.label=<column>"), console, "· ")

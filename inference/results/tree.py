@@ -89,6 +89,15 @@ def save(tree: xr.DataTree, path: str | Path) -> None:
     write_netcdf(path, tree)
 
 
+def _with_coordinates(tree: xr.DataTree) -> xr.DataTree:
+    """Kept columns whose names have a space, of which netCDF makes variables, as coordinates of the rows again."""
+    for node in tree.subtree:
+        found = [name for name, value in node.data_vars.items() if " " in str(name) and value.dims == ("row",)]
+        if found:
+            node.dataset = node.to_dataset(inherit=False).set_coords(found)
+    return tree
+
+
 def load(path: str | Path) -> xr.DataTree:
     """Read a result back: a ``results.nc``, or the run folder that holds it.
 
@@ -97,7 +106,7 @@ def load(path: str | Path) -> xr.DataTree:
     file = Path(path) / RESULTS if exists(path) and Path(path).is_dir() else Path(path)
     if not (exists(file) and file.is_file()):
         raise ZooError(f"{path}: no {RESULTS} there")
-    tree = read_netcdf(file)
+    tree = _with_coordinates(read_netcdf(file))
     missing = [name for name in ROOT if name not in tree.attrs]
     if missing:
         raise ZooError(f"{file} is no result of the zoo: it says nothing of its {', '.join(missing)}")

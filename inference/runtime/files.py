@@ -19,6 +19,7 @@ import secrets
 import shutil
 import tempfile
 import traceback
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,8 +82,10 @@ def write(path: str | Path, content: bytes, seal: bool = False) -> None:
 def write_netcdf(path: str | Path, tree: "xr.DataTree | xr.Dataset") -> None:
     """A sealed netCDF file. It is made in memory: HDF5 ends the process where a disk is full."""
     try:
-        with memoryview(tree.to_netcdf(engine="h5netcdf")) as view:  # of a BytesIO: Python ends where one is collected
-            content = bytes(view)  # as garbage before its views, as those in the frames of an error are
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "coordinate .* has a space in its name")  # `inference.results.load` mends it
+            with memoryview(tree.to_netcdf(engine="h5netcdf")) as view:  # of a BytesIO: Python ends where one is collected
+                content = bytes(view)  # as garbage before its views, as those in the frames of an error are
     except MemoryError as error:
         raise NotWrittenError(f"{path} cannot be written: it is made in memory, of which there is too little") from error
     write(path, content, seal=True)

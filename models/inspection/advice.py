@@ -2,10 +2,13 @@
 
 from typing import NamedTuple
 
-from models.data.columns import categories_of
-from models.data.documents import Sequences
-from models.data.table import Data, has_missing_cell
+import numpy as np
 
+from models.data.columns import categories_of, step_counters
+from models.data.documents import Sequences
+from models.data.table import Data, has_missing_cell, is_sparse
+
+LONG_ENOUGH = 5  # rows of a sequence, on average
 MANY = 6  # columns of numbers from which a few factors may explain them
 
 
@@ -62,6 +65,37 @@ def _for_sequences(data: Data) -> Fit:
     if kinds == {"count"}:
         return Fit(("model=hmm", "model.emission=poisson"), "hidden states behind sequences of counts")
     return Fit(("model=hmm", "model.emission=gaussian"), "hidden states behind sequences of numbers")
+
+
+class Grouping(NamedTuple):
+    """Columns by which rows look like steps of sequences."""
+
+    sequence: str  # names the sequences
+    counter: str  # numbers their steps
+
+
+def sequences_in(data: Data) -> Grouping | None:
+    """A column whose levels stand in blocks, each `LONG_ENOUGH` rows long on average, in which another column counts the rows.
+
+    >>> from models import load_data
+    >>> from models.data.columns import typed
+    >>> table = {"who": ["ann"] * 6 + ["bob"] * 6, "day": [*range(6), *range(6)], "score": [5, 3, 1, 2, 6, 4] * 2}
+    >>> sequences_in(typed(load_data(table)))
+    Grouping(sequence='who', counter='day')
+    """
+    if isinstance(data.x, Sequences) or data.starts is not None or data.moments or is_sparse(data.x):
+        return None
+    for place, levels in enumerate(categories_of(data)):
+        codes = data.x[:, place]
+        if not levels or np.isnan(codes).any():
+            continue
+        edges = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
+        if not 1 < len(edges) == len(np.unique(codes)) <= data.num_rows / LONG_ENOUGH:
+            continue
+        counters = step_counters(data._replace(starts=np.append(edges, data.num_rows), kinds=()))
+        if counters:
+            return Grouping(data.columns[place], counters[0])
+    return None
 
 
 def label_candidates(data: Data) -> list[str]:

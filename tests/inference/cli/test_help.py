@@ -73,8 +73,6 @@ def test_every_command_has_help(command, capsys):
 
 def test_commands_look_for_garbage_rarely_and_end_with_their_code():
     """In a process of their own: a test that calls `guarded` keeps its own collector."""
-    code = (
-        "import gc; from inference.cli.main import run_as_command; run_as_command(lambda _: print(gc.get_threshold()[0]) or 3)"
-    )
+    code = "import gc\nfrom inference.cli.main import run_as_command as run\nrun(lambda _: print(gc.get_threshold()[0]) or 3)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert (done.returncode, done.stdout, done.stderr) == (3, f"{ALLOCATIONS}\n", "")

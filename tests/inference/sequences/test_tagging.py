@@ -109,7 +109,7 @@ def test_sequences_held_out(tmp_path, capsys):
         (["data=ice_cream", "data.test_fraction=0.25"], "ice_cream is a single sequence"),
         (["data=casino", "data.test_fraction=0.25"], "casino is a single sequence"),
         (["data=casino", "data.num_sequences=3", "data.test_fraction=0.1"], "holds out none of the 3 sequences"),
-        (["data=ice_cream", "impute=true"], "sums over missing steps"),
+        (["data=ice_cream", "impute=true"], "sums over missing cells and steps"),
         (["data=ice_cream", "method=exact"], "follow each other in time"),
     ],
 )

@@ -9,6 +9,7 @@ from inference.cli.execute import read_data
 from inference.cli.inspecting import overrides_of
 from models import ZooError, load_data
 from models.data.columns import cells_of, doubted_identifiers, typed
+from models.inspection.advice import sequences_in
 from models.inspection.levels import level_problems, variants
 from models.inspection.problem import Remedy, Written
 from models.inspection.table import inspect_table
@@ -388,6 +389,17 @@ def test_a_column_that_numbers_the_steps_is_left_out(first, change):
     assert "data.types.minute=ignore" in warning
     assert doubted_identifiers(load_data(frame, sequence="machine", types={"minute": "number"})) == []
     assert inspect_table(frame[["machine", "minute"]], sequence="machine").problems == ()  # the only column stays
+
+
+def test_rows_that_look_like_steps_are_sequences():
+    """Blocks of one name in which another column counts; not where a name comes back, or nothing counts."""
+    frame = pd.DataFrame({"machine": np.repeat(["a", "b", "c"], 8), "minute": np.tile(np.arange(8) / 2, 3)})
+    frame["heat"] = np.random.default_rng(0).normal(size=24).round(2)
+    assert sequences_in(typed(load_data(frame))) == ("machine", "minute")
+    assert sequences_in(typed(load_data(frame.drop(columns="minute")))) is None
+    assert sequences_in(typed(load_data(frame.iloc[[*range(8, 24), *range(4)]]))) == ("machine", "minute")
+    assert sequences_in(typed(load_data(frame.iloc[[*range(4), *range(8, 24), *range(4, 8)]]))) is None
+    assert sequences_in(typed(load_data(frame, sequence="machine"))) is None
 
 
 def test_given_options_are_kept():

@@ -57,6 +57,17 @@ def test_kept_columns_follow_their_rows():
     assert load_data(FRAME, keep="id", columns=["x"]).beside[0][1].tolist() == FRAME["id"].tolist()
 
 
+def test_a_kept_column_may_have_a_space_in_its_name(tmp_path, recwarn):
+    """NetCDF has no such coordinate: the result has it again once it is loaded, and nothing is said on the way."""
+    data = load_data(FRAME.rename(columns={"id": "the id"}), keep="the id", columns=["x", "y"])
+    model = MODELS["gmm"](data, num_components=2, covariance="unit")
+    save(fit(model, data, "em", max_iter=5, num_starts=2), tmp_path / "results.nc")
+    back = load(tmp_path / "results.nc")
+    for group in ("latent", "log_likelihood", "observed_data"):
+        assert back[group].coords["the id"].values.tolist() == FRAME["id"].tolist()
+    assert not recwarn.list
+
+
 @pytest.mark.slow
 def test_names_of_sequences_are_kept_beside_their_steps(tmp_path):
     """If they are asked for, also by the name of the column of sequences; on disk and in the table of assignments."""

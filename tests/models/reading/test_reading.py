@@ -286,5 +286,5 @@ def test_only_files_of_text_have_separators(tmp_path):
     with pytest.raises(ZooError, match="its columns are a;b"):
         load_data(frame, columns=["a"])
     frame.to_csv(tmp_path / "table.csv", index=False)
-    with pytest.raises(ZooError, match="data.separator=semicolon"):
+    with pytest.raises(ZooError, match=r"data\.separator=semicolon"):
         load_data(tmp_path / "table.csv", separator="tab", columns=["a"])
