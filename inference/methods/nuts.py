@@ -26,6 +26,7 @@ from models.base import Pytree
 
 LOCKSTEP = False  # trees differ in depth: chains side by side would wait for the deepest
 FLAT = 1e-4  # curvature beside the largest: standard deviations a hundred times apart
+SETTLED = 100  # iterations in which adaptation replaces a curvature far from the mode; after 20 it still makes divergences
 DENSE = 64  # dimensions up to which the mass matrix is dense
 
 
@@ -103,6 +104,7 @@ def curvature_metric(potential: Callable[[Pytree], Array], z: Pytree) -> Array:
 def initial(kernel: Kernel, dense: bool, arrays: tuple[Pytree, Pytree], keys: Array, z: Pytree) -> Pytree:
     """State of every chain (a leading axis) at ``z``."""
     init, _ = kernels(kernel)
+    known = dense and kernel.num_warmup >= SETTLED
 
     def one(key: Array, z: Pytree) -> Pytree:
         return init(
@@ -111,7 +113,7 @@ def initial(kernel: Kernel, dense: bool, arrays: tuple[Pytree, Pytree], keys: Ar
             dense_mass=dense,
             target_accept_prob=kernel.target_accept,
             max_tree_depth=kernel.max_tree_depth,
-            inverse_mass_matrix=curvature_metric(partial(potential, kernel.spec, *arrays), z) if dense else None,
+            inverse_mass_matrix=curvature_metric(partial(potential, kernel.spec, *arrays), z) if known else None,
             model_args=arrays,
             rng_key=key,
         )
