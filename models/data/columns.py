@@ -156,8 +156,10 @@ def step_counters(data: Data) -> list[str]:
     Columns that the user has declared to be numbers are none, and neither is any where all sequences together have fewer than
     `FEWEST_PAIRS` pairs of successive steps.
 
+    >>> import pandas as pd
+    >>> from models import load_data
     >>> table = {"person": [1, 1, 1, 2, 2, 2, 2], "day": [1, 2, 3, 1, 2, 3, 4], "score": [5, 5, 4, 2, 3, 1, 2]}
-    >>> step_counters(load_data(table, sequence="person"))
+    >>> step_counters(load_data(pd.DataFrame(table), sequence="person"))
     ['day']
     """
     assert data.starts is not None

@@ -77,10 +77,11 @@ class Grouping(NamedTuple):
 def sequences_in(data: Data) -> Grouping | None:
     """A column whose levels stand in blocks, each `LONG_ENOUGH` rows long on average, in which another column counts the rows.
 
+    >>> import pandas as pd
     >>> from models import load_data
     >>> from models.data.columns import typed
     >>> table = {"who": ["ann"] * 6 + ["bob"] * 6, "day": [*range(6), *range(6)], "score": [5, 3, 1, 2, 6, 4] * 2}
-    >>> sequences_in(typed(load_data(table)))
+    >>> sequences_in(typed(load_data(pd.DataFrame(table))))
     Grouping(sequence='who', counter='day')
     """
     if isinstance(data.x, Sequences) or data.starts is not None or data.moments or is_sparse(data.x):

@@ -11,6 +11,8 @@ from jax.flatten_util import ravel_pytree
 from inference.engine.program import potential
 from inference.methods.nuts import DENSE, FLAT, SETTLED, Kernel, bounded, curvature_metric, initial, kernels
 
+SLOW = [pytest.param(*case, marks=pytest.mark.slow) for case in ((3, SETTLED - 1), (65, SETTLED))]
+
 # With r = s (1, 1, 1) the kinetic energy is ½ s² (1.5 + 1.5 − 2), whose last term alone is beyond all numbers at s² = 1.1e308.
 PULL = np.array([-2.0, 1.5, 1.5])
 INVERSE_MASS = np.outer(PULL, PULL) / PULL.sum() + np.eye(3) - np.ones((3, 3)) / 3
@@ -115,7 +117,7 @@ def test_the_first_metric_is_the_identity_where_there_is_no_curvature(bad):
     np.testing.assert_array_equal(metric_of(lambda z: 0 * z["a"].sum(), {"a": np.zeros(2)}), np.eye(2))
 
 
-@pytest.mark.parametrize(("size", "num_warmup"), [(3, SETTLED), (3, SETTLED - 1), (65, SETTLED)])
+@pytest.mark.parametrize(("size", "num_warmup"), [(3, SETTLED), *SLOW])
 def test_chains_begin_with_their_metric(size, num_warmup):
     """Each its own, at its start, over both sites; beyond `DENSE` dimensions, and in short warm-ups, with ones."""
 
@@ -129,6 +131,6 @@ def test_chains_begin_with_their_metric(size, num_warmup):
     if size > DENSE or num_warmup < SETTLED:
         np.testing.assert_array_equal(found, np.ones((2, size)) if size > DENSE else np.stack(2 * [np.eye(size)]))
         return
-    expected = jax.vmap(lambda z: curvature_metric(lambda z: potential(program, {}, (), z), z))(z)
+    expected = jax.jit(jax.vmap(lambda z: curvature_metric(lambda z: potential(program, {}, (), z), z)))(z)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert not np.allclose(found[0], found[1], rtol=0.1)
