@@ -25,8 +25,8 @@ def has_word_checks(model: Model, data: Any) -> bool:
     """Whether the model has topics, and the corpus is small enough: tokens, and a quarter of words and documents by topic."""
     if not has_topics(model) or not isinstance(data, Data):
         return False
-    topics = len(model.naming.coords["topic"])
-    return 0 < number_of_tokens(data) + topics * (len(data.columns) + data.num_rows) / 4 <= MOST_WORK
+    tokens, topics = number_of_tokens(data), len(model.naming.coords["topic"])
+    return tokens > 0 and tokens + topics * (len(data.columns) + data.num_rows) / 4 <= MOST_WORK
 
 
 def number_of_tokens(data: Data) -> int:

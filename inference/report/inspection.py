@@ -12,7 +12,6 @@ from models.inspection.advice import label_candidates, models_for, sequences_in
 from models.inspection.problem import Problem
 from models.inspection.table import Inspection
 
-GROUPED = ("model=gmm", "model=mixed_mixture")
 Shown = Callable[[dict[str, Any]], list[str]]  # options of `load_data` -> how the user writes them
 
 
@@ -28,15 +27,11 @@ def print_inspection(found: Inspection, command: str, overrides: Shown, console:
         console.print(Text("the file must be corrected before it can be read", style="bold red"))
         return
     for fit in models_for(found.data):
-        _item(Text.assemble((" ".join(fit.options), "bold"), f": {fit.why}"), console, "· ")
+        several = f". There are 2 groups unless you set {fit.number}; inference.compare takes several, as {fit.number}=1,2,3,4"
+        _item(Text.assemble((" ".join(fit.options), "bold"), f": {fit.why}{several if fit.number else ''}"), console, "· ")
     if (steps := sequences_in(found.data)) is not None:
         said = f": {steps.counter} counts the rows of each {steps.sequence}, so that they may be steps of sequences (model=hmm)"
         _item(Text.assemble((f"data.sequence={steps.sequence}", "bold"), said), console, "· ")
-    if any(option in GROUPED for fit in models_for(found.data) for option in fit.options) and found.data.labels is None:
-        said = (
-            "the number of groups is 2 unless you set it; inference.compare with model.num_components=1,2,3,4 compares several"
-        )
-        _item(Text(said), console, "· ")
     if candidates := label_candidates(found.data):
         some = ", ".join(candidates[:6])
         _item(Text(f"to predict a column ({some}), name it by data.label=<column>"), console, "· ")

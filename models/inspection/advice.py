@@ -8,6 +8,7 @@ from models.data.columns import categories_of, step_counters
 from models.data.documents import Sequences
 from models.data.table import Data, has_missing_cell, is_sparse
 
+GROUPS = "model.num_components"
 LONG_ENOUGH = 5  # rows of a sequence, on average
 MANY = 6  # columns of numbers from which a few factors may explain them
 
@@ -17,6 +18,7 @@ class Fit(NamedTuple):
 
     options: tuple[str, ...]
     why: str
+    number: str = ""  # the option for the number of groups, which is 2 by default; "" for a model without
 
 
 def models_for(data: Data) -> list[Fit]:
@@ -48,8 +50,8 @@ def models_for(data: Data) -> list[Fit]:
         f"predicts {data.label} from columns of several kinds" if labelled else "groups of rows, with columns of several kinds"
     )
     if not numbers:
-        return [Fit(mixed, why)]
-    found = [Fit(("model=gmm",), "groups of rows, with columns of numbers")]
+        return [Fit(mixed, why, "" if labelled else GROUPS)]
+    found = [Fit(("model=gmm",), "groups of rows, with columns of numbers", GROUPS)]
     if len(data.columns) >= MANY:
         found.append(Fit(("model=factor_analysis",), "numbers that move together"))
     return found

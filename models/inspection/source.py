@@ -11,7 +11,7 @@ import numpy as np
 from models.data.missing_spellings import MARKS, Style, cell_name, style_of
 from models.errors import ZooError
 from models.inspection.problem import Problem, Remedy, Written, with_remedies
-from models.reading.files import ARROW, PARQUET, TABBED, no_table, require_file
+from models.reading.files import ARROW, PARQUET, TABBED, no_table, other_separator, require_file
 from models.reading.readers import Wanted, source_frame
 
 if TYPE_CHECKING:
@@ -76,12 +76,8 @@ def _separator(path: Path, options: Mapping[str, Any]) -> list[Problem]:
     """One column with a mark in its name that may stand between columns."""
     if "separator" in options:
         return []
-    names = _names(path, options)
-    marks = {word: names[0].count(MARKS[word]) for word in ("semicolon", "tab", "bar")} if names else {}
-    best = max(marks, key=lambda word: marks[word]) if marks else ""
-    if len(names) != 1 or not marks[best]:
-        return []
-    return [Problem(f"its columns are separated by a {best}", (Remedy("separator", best),))]
+    other = other_separator(_names(path, options))
+    return [Problem(f"its columns are separated by a {other}", (Remedy("separator", other),))] if other else []
 
 
 def _mark(path: Path, options: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from models.data.missing_spellings import Style
+from models.data.missing_spellings import MARKS, Style
 from models.errors import ZooError, did_you_mean, exists
 
 if TYPE_CHECKING:
@@ -106,15 +106,23 @@ def _read_text(path: Path, style: Style, as_text: Collection[str]) -> pd.DataFra
         return pd.read_csv(path, **options)
 
 
-SEPARATORS = {"semicolon": ";", "tab": "\t", "bar": "|", "comma": ","}
+RARE_IN_NAMES = ("semicolon", "tab", "bar")  # separators that are seldom part of a name; commas often are
 
 
-def other_separator(names: Sequence[str]) -> str:
-    """What to say of a header with one name that another separator may divide; "" for any other header."""
-    found = [word for word, mark in SEPARATORS.items() if mark in "".join(names)]
-    if len(names) != 1 or not found:
-        return ""
-    return f"one column, {names[0]!r}: if these are several columns, use data.separator={found[0]}"
+def other_separator(names: Sequence[str], among: Collection[str] = RARE_IN_NAMES) -> str:
+    """The separator that may divide a header with one name: the most frequent mark in it; "" for any other header.
+
+    >>> other_separator(["a;b;c|d"]), other_separator(["weight, kg"]), other_separator(["a;b", "c"])
+    ('semicolon', '', '')
+    """
+    marks = {word: names[0].count(MARKS[word]) for word in among} if len(names) == 1 else {}
+    best = max(marks, key=lambda word: marks[word], default="")
+    return best if marks.get(best) else ""
+
+
+def if_several(name: str, separator: str) -> str:
+    """What to say of a table with one column that may be several."""
+    return f"one column, {name!r}: if these are several columns, use data.separator={separator}"
 
 
 def text_options(path: Path, style: Style, as_text: Collection[str]) -> dict[str, Any]:
@@ -128,8 +136,8 @@ def text_options(path: Path, style: Style, as_text: Collection[str]) -> dict[str
     twice = [name for index, name in enumerate(names) if name in names[:index]]
     if twice:
         raise ZooError(f"{path} has several columns named {twice[0]!r}: rename them")
-    if style.separator is None and (other := other_separator(names)) and "separator=comma" not in other:
-        raise ZooError(f"{path} has {other}")  # a comma is common in the name of a column
+    if style.separator is None and (other := other_separator(names)):
+        raise ZooError(f"{path} has {if_several(names[0], other)}")
     return {
         "sep": separator,
         "skipinitialspace": True,

@@ -16,7 +16,7 @@ from models.data.labels import label_column, labelled
 from models.data.missing_spellings import ParsedColumn, Style, read_cells, style_of
 from models.data.table import Data, Note, ZooError, is_sparse
 from models.errors import did_you_mean
-from models.reading.files import is_text, other_separator, read_file
+from models.reading.files import RARE_IN_NAMES, if_several, is_text, other_separator, read_file
 from models.reading.repairs import Repairs, repaired
 
 if TYPE_CHECKING:
@@ -151,9 +151,10 @@ def of_frame(frame: pd.DataFrame, title: str, style: Style, wanted: Wanted) -> D
     for name in [label, text, *(chosen or []), *types, *wanted.repairs.columns]:
         if name is not None and name not in frame.columns:
             near = did_you_mean(name, frame.columns)
-            other = other_separator(list(frame.columns)) if is_text(Path(title)) and Path(title).suffix else ""
-            known = f"its columns are {', '.join(frame.columns)}"
-            raise ZooError(f"{title} has no column {name!r}{near}; {f'it has {other}' if other else known}")
+            names = list(frame.columns)
+            other = other_separator(names, (*RARE_IN_NAMES, "comma")) if is_text(Path(title)) and Path(title).suffix else ""
+            there = f"it has {if_several(names[0], other)}" if other else f"its columns are {', '.join(names)}"
+            raise ZooError(f"{title} has no column {name!r}{near}; {there}")
     left_out = [c for c in wanted.repairs.columns if types.get(c) in ("identifier", "ignore")]
     frame = repaired(frame, wanted.repairs.without(left_out), style, title)
     if text is not None:

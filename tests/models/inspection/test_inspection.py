@@ -8,10 +8,7 @@ from inference.cli.config import compose, expand
 from inference.cli.execute import read_data
 from inference.cli.inspecting import overrides_of
 from models import ZooError, load_data
-from models.data.columns import cells_of, doubted_identifiers, typed
-from models.inspection.advice import sequences_in
-from models.inspection.levels import level_problems, variants
-from models.inspection.problem import Remedy, Written
+from models.data.columns import cells_of, typed
 from models.inspection.table import inspect_table
 from models.reading.dates import days
 from models.reading.units import converted, convertible, quantity
@@ -313,93 +310,6 @@ def test_millimolar_is_no_millimetre():
     assert not convertible("mM", "mm")
     assert quantity("2 mM").unit == "mM"
     assert quantity("12 h 30") is None
-
-
-def test_the_most_frequent_spelling_is_the_level():
-    column = Written("c", ("A b", "a-b", "a  b", "c"), np.array([1, 5, 2, 9]), np.arange(4))
-    assert variants(column) == {"A b": "a-b", "a  b": "a-b"}
-
-
-def test_a_word_cut_by_a_full_stop_is_the_longer_one():
-    """However many letters are left; without the full stop, or with two words that begin so, it is a level of its own."""
-    words = ("primary", "prim.", "second.", "secondary", "tert", "tertiary", "inter.", "internal", "interim")
-    column = Written("school", words, np.array([9, 2, 2, 8, 2, 7, 2, 3, 3]), np.arange(9))
-    assert variants(column) == {"prim.": "primary", "second.": "secondary"}
-
-
-@pytest.mark.parametrize(
-    ("words", "merged"),
-    [
-        (("carp", "carp.", "carpet"), {"carp.": "carp"}),  # a whole word with a full stop
-        (("agree.", "agreement", "neutral"), {}),
-        (("yes.", "yesterday", "today"), {}),
-        (("no.", "north", "south"), {}),
-    ],
-)
-def test_a_full_stop_alone_makes_no_abbreviation(words, merged):
-    assert variants(Written("c", words, np.array([5, 2, 3]), np.arange(3))) == merged
-
-
-@pytest.mark.parametrize("word", ["refused", "Prefer not to say", "declined", "not recorded"])
-def test_a_refusal_to_answer_may_be_a_missing_cell(word):
-    column = Written("income", ("high", "low", word), np.array([5, 4, 2]), np.arange(3))
-    (problem,) = level_problems(column)
-    assert problem.remedies == (Remedy("missing", [word]),)
-
-
-@pytest.mark.parametrize(
-    ("rows", "proposed"),
-    [
-        (["1.200;7", "900;8", "1.100;9"], {"thousands": "point"}),
-        (["1.200;7,5", "900;8,25", "1.100;9"], {"thousands": "point", "decimal": "comma"}),
-        (["1.200;0.5", "900;8", "1.100;9"], {}),  # 0.5 has a decimal point, so 1.200 has one too
-        (["1.2;7", "900;8", "1.100;9"], {}),
-        (["1.200,7", "900,8", "1.100,9"], {}),  # commas between columns
-        (["1.200;7", "0.9;8", "1.100;9"], {}),
-        (["1.234;12.345", "1.250;13.250", "1.300;14.500"], {}),  # measurements with three decimals
-        (["1.200;7", "9;8", "1.100;9"], {}),
-        (["1.200;7", "1300;8", "1.100;900"], {}),  # a thousand without a point
-    ],
-)
-def test_points_in_thousands_are_proposed_where_numbers_are_written_so(tmp_path, rows, proposed):
-    """1.200 is 1200 where columns are separated by semicolons or decimals by commas, and no number has another point."""
-    path = tmp_path / "table.csv"
-    separator = ";" if ";" in rows[0] else ","
-    path.write_text("\n".join([f"income{separator}score", *rows]), encoding="utf-8")
-    found = inspect_table(str(path))
-    assert {name: value for name, value in found.options.items() if name in ("thousands", "decimal")} == proposed
-    first = [float(row.split(separator)[0].replace(".", "" if proposed else ".")) for row in rows]
-    assert found.data.x[:, 0] == pytest.approx(np.array(first))
-
-
-@pytest.mark.parametrize("first", [0.0, 1.0, -5.0, 1.7e9])
-@pytest.mark.parametrize("change", [1.0, -0.1])
-def test_a_column_that_numbers_the_steps_is_left_out(first, change):
-    """By whatever it changes, and wherever it begins in each sequence; a column that once changes by another amount stays."""
-    rng = np.random.default_rng(0)
-    lengths = [4, 1, 6]
-    frame = pd.DataFrame({"machine": np.repeat(["a", "b", "c"], lengths), "heat": rng.normal(size=11).round(2)})
-    frame["minute"] = np.concatenate([first + k + change * np.arange(size) for k, size in enumerate(lengths)])
-    frame["pause"] = frame["minute"] + 0.01 * (np.arange(11) == 10)
-    found = inspect_table(frame, sequence="machine")
-    assert [problem.column for problem in found.problems] == ["minute"]
-    assert found.options == {"sequence": "machine", "types": {"minute": "ignore"}}
-    assert found.data.columns == ("heat", "pause")
-    (warning,) = doubted_identifiers(load_data(frame, sequence="machine"))
-    assert "data.types.minute=ignore" in warning
-    assert doubted_identifiers(load_data(frame, sequence="machine", types={"minute": "number"})) == []
-    assert inspect_table(frame[["machine", "minute"]], sequence="machine").problems == ()  # the only column stays
-
-
-def test_rows_that_look_like_steps_are_sequences():
-    """Blocks of one name in which another column counts; not where a name comes back, or nothing counts."""
-    frame = pd.DataFrame({"machine": np.repeat(["a", "b", "c"], 8), "minute": np.tile(np.arange(8) / 2, 3)})
-    frame["heat"] = np.random.default_rng(0).normal(size=24).round(2)
-    assert sequences_in(typed(load_data(frame))) == ("machine", "minute")
-    assert sequences_in(typed(load_data(frame.drop(columns="minute")))) is None
-    assert sequences_in(typed(load_data(frame.iloc[[*range(8, 24), *range(4)]]))) == ("machine", "minute")
-    assert sequences_in(typed(load_data(frame.iloc[[*range(4), *range(8, 24), *range(4, 8)]]))) is None
-    assert sequences_in(typed(load_data(frame, sequence="machine"))) is None
 
 
 def test_given_options_are_kept():
