@@ -11,6 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from inference.methods import METHODS
+from inference.runtime.shadowed import require_models
+
+require_models()
 
 if TYPE_CHECKING:
     from inference.comparison.refitting import refit_rows
@@ -19,13 +22,15 @@ if TYPE_CHECKING:
     from inference.engine.program import program_model
     from inference.fitting.fit import fit, identify
     from inference.fitting.foreign import as_result
+    from inference.fitting.modes import modes
     from inference.identification.rotation import rotate
     from inference.plots.co_clustering import plot_co_clustering
     from inference.plots.components import plot_loadings, plot_profile
     from inference.plots.pairs import plot_pairs
     from inference.plots.plate_diagram import show
     from inference.plots.predictive_checks import plot_predictive_checks
-    from inference.plots.sequences import plot_emissions, plot_states, plot_transitions
+    from inference.plots.sequences import plot_emissions, plot_transitions
+    from inference.plots.states_over_time import plot_states
     from inference.plots.topics import plot_topic_map, plot_topics
     from inference.predictions.clustering import co_clustering, uncertain_rows
     from inference.predictions.exact_predictive import posterior_predictive
@@ -36,6 +41,11 @@ if TYPE_CHECKING:
     from inference.predictions.predict import log_likelihood, predict
     from inference.predictions.score import score
     from inference.results.triangles import full_matrices
+    from inference.samplers.certification import certify
+    from inference.samplers.draws import check_draws
+    from inference.samplers.kernels import blackjax_kernel, numpyro_kernel
+    from inference.samplers.posteriordb import export_posteriordb
+    from inference.samplers.target import target
     from inference.sequences.decoding import decode, stepwise
     from inference.topics.coherence import coherence, similar_documents, top_words, topic_diagnostics, word_topics
     from inference.topics.posterior_check import topic_check
@@ -43,18 +53,24 @@ if TYPE_CHECKING:
 
 EXPORTS = {  # name -> the module that defines it
     "as_result": "inference.fitting.foreign",
+    "blackjax_kernel": "inference.samplers.kernels",
+    "certify": "inference.samplers.certification",
+    "check_draws": "inference.samplers.draws",
     "co_clustering": "inference.predictions.clustering",
     "coherence": "inference.topics.coherence",
     "compare": "inference.comparison.table",
     "completed_table": "inference.predictions.imputation",
     "decode": "inference.sequences.decoding",
     "discriminant": "inference.predictions.log_odds",
+    "export_posteriordb": "inference.samplers.posteriordb",
     "fit": "inference.fitting.fit",
     "full_matrices": "inference.results.triangles",
     "identify": "inference.fitting.fit",
     "impute": "inference.predictions.imputation",
     "learning_curve": "inference.predictions.learning_curve",
     "log_likelihood": "inference.predictions.predict",
+    "modes": "inference.fitting.modes",
+    "numpyro_kernel": "inference.samplers.kernels",
     "perplexity": "inference.predictions.new_rows",
     "plot_co_clustering": "inference.plots.co_clustering",
     "plot_emissions": "inference.plots.sequences",
@@ -62,7 +78,7 @@ EXPORTS = {  # name -> the module that defines it
     "plot_pairs": "inference.plots.pairs",
     "plot_predictive_checks": "inference.plots.predictive_checks",
     "plot_profile": "inference.plots.components",
-    "plot_states": "inference.plots.sequences",
+    "plot_states": "inference.plots.states_over_time",
     "plot_topic_map": "inference.plots.topics",
     "plot_topics": "inference.plots.topics",
     "plot_transitions": "inference.plots.sequences",
@@ -78,6 +94,7 @@ EXPORTS = {  # name -> the module that defines it
     "similar_documents": "inference.topics.coherence",
     "stepwise": "inference.sequences.decoding",
     "top_words": "inference.topics.coherence",
+    "target": "inference.samplers.target",
     "topic_check": "inference.topics.posterior_check",
     "topic_diagnostics": "inference.topics.coherence",
     "topic_stability": "inference.topics.stability",
@@ -88,18 +105,24 @@ EXPORTS = {  # name -> the module that defines it
 __all__ = [
     "METHODS",
     "as_result",
+    "blackjax_kernel",
+    "certify",
+    "check_draws",
     "co_clustering",
     "coherence",
     "compare",
     "completed_table",
     "decode",
     "discriminant",
+    "export_posteriordb",
     "fit",
     "full_matrices",
     "identify",
     "impute",
     "learning_curve",
     "log_likelihood",
+    "modes",
+    "numpyro_kernel",
     "perplexity",
     "plot_co_clustering",
     "plot_emissions",
@@ -122,6 +145,7 @@ __all__ = [
     "show",
     "similar_documents",
     "stepwise",
+    "target",
     "top_words",
     "topic_check",
     "topic_diagnostics",

@@ -9,12 +9,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from inference.certificates.cell import code_of
+from inference.certificates.certificate import read_certificate
+from inference.certificates.command import PUBLISHED
 from inference.methods import METHODS
 from models.base import Model
 from models.data.documents import documents
 from models.errors import ZooError
 from models.reading.load import load_data
 
+ROOT = Path(__file__).parent.parent
 BEGIN, END = "<!-- support table: python -m inference.support -->", "<!-- end of support table -->"
 
 
@@ -36,7 +40,8 @@ def support_table() -> str:
     lines += ["", f"| model | {' | '.join(f'`{method}`' for method in METHODS)} |", "|---" * (len(METHODS) + 1) + "|"]
     for name, build in MODELS.items():
         examples = [_example(build, size) for size in (2, 3)] + _flat(build)
-        lines.append(f"| `{name}` | {' | '.join(_cell(path, examples) for path in METHODS.values())} |")
+        found = [_with_verdict(_cell(path, examples), name, method) for method, path in METHODS.items()]
+        lines.append(f"| `{name}` | {' | '.join(found)} |")
     own = " | ".join("yes" if _verbs(path) is None else "–" for path in METHODS.values())
     return "\n".join([*lines, f"| your own program | {own} |"])
 
@@ -50,6 +55,21 @@ def _cell(path: str, examples: list[Example]) -> str:
         return "yes"
     two, more = (module.TAKES.refuses(model.algebra) is None for model, _ in examples[:2])
     return "yes" if two and more else "two classes" if two else "–"
+
+
+def _with_verdict(cell: str, name: str, method: str) -> str:
+    """The cell with the verdict of its published certificate, if there is one: exact, mode, or approximate and how well.
+
+    A certificate of other code is stale.
+    """
+    path = PUBLISHED / f"{name}-{method}.json"
+    if cell == "–" or not path.is_file():
+        return cell
+    found = read_certificate(path)
+    words = found.verdict if found.coverage is None else f"{found.verdict} ({found.coverage:.0%} of 90%)"
+    if found.code != code_of(name, method):
+        words += ", stale"
+    return words if cell == "yes" else f"{words}, {cell}"
 
 
 def _example(build: Callable[..., Model], num_classes: int, **options: Any) -> Example:
@@ -92,6 +112,6 @@ def in_readme(text: str) -> str:
 
 
 if __name__ == "__main__":
-    readme = Path(__file__).parent.parent / "README.md"
+    readme = ROOT / "README.md"
     readme.write_text(in_readme(readme.read_text(encoding="utf-8")), encoding="utf-8")
     sys.stdout.write(support_table() + "\n")

@@ -96,17 +96,17 @@ class Sampler(NamedTuple):
     # (generator, state) -> a draw of the parameters given the latents of the state, and its log prior density
     sites: Callable[[np.random.Generator, Any], tuple[dict[str, np.ndarray], float]]
     # (states of all chains, whether groups get different values) -> the hyperparameters that maximise the probability of the
-    # latents, and the states with their groups in the same order in all chains
-    learnt: Callable[[Sequence[Any], bool], tuple[dict[str, np.ndarray], list[Any]]]
+    # latents, and the states with their groups in the same order in all chains; None: hyperparameters are not learnt
+    learnt: Callable[[Sequence[Any], bool], tuple[dict[str, np.ndarray], list[Any]]] | None = None
 
 
 class Collapsed(NamedTuple):
     """Collapsed sampling, for models whose parameters can be integrated out given the latents."""
 
     sampler: Callable[[Hyper, Pytree], Sampler]  # (hyper, rows) -> sampler with all parameters integrated out
-    # (hyper, rows, threads) -> sampler with only local parameters integrated out; threads then share the rows
-    by_rows: Callable[..., Sampler]
     prior: Callable[[Hyper, Mapping[str, Stats]], dict[str, Stats]]  # (hyper, prior of the same shapes) -> pseudo-data
+    # (hyper, rows, threads) -> sampler with only local parameters integrated out; threads then share the rows
+    by_rows: Callable[..., Sampler] | None = None  # None: no parameters are local
 
 
 class HeldOut(NamedTuple):

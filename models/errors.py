@@ -3,11 +3,12 @@
 Imports the standard library alone: a refused argument is told before NumPy has loaded.
 """
 
+import shlex
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
-# An option as other libraries call it -> the names that it has here, of which a model or a method takes at most one
+# An option, a model or a method as others call it -> the names that it has here
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "n_components": ("num_components", "num_factors", "num_states", "num_topics"),
     "num_components": ("num_factors", "num_states", "num_topics"),
@@ -50,6 +51,47 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "progress_bar": ("progress",),
     "progressbar": ("progress",),
     "verbose": ("progress",),
+    # names of models
+    "lda": ("latent_dirichlet", "linear_discriminant"),
+    "latentdirichletallocation": ("latent_dirichlet",),
+    "topic_model": ("latent_dirichlet",),
+    "topics": ("latent_dirichlet",),
+    "mixture": ("gmm",),
+    "gaussian_mixture": ("gmm",),
+    "gaussianmixture": ("gmm",),
+    "kmeans": ("gmm",),
+    "k_means": ("gmm",),
+    "clustering": ("gmm", "mixed_mixture"),
+    "latent_class": ("mixed_mixture",),
+    "lca": ("mixed_mixture",),
+    "qda": ("linear_discriminant",),
+    "discriminant_analysis": ("linear_discriminant",),
+    "nb": ("naive_bayes",),
+    "gaussiannb": ("naive_bayes",),
+    "multinomialnb": ("naive_bayes",),
+    "bernoullinb": ("naive_bayes",),
+    "categoricalnb": ("naive_bayes",),
+    "logit": ("logistic_regression",),
+    "logistic": ("logistic_regression",),
+    "softmax_regression": ("logistic_regression",),
+    "dawid_skene": ("annotators",),
+    "raters": ("annotators",),
+    "fa": ("factor_analysis",),
+    "efa": ("factor_analysis",),
+    "pca": ("ppca",),
+    "hidden_markov": ("hmm",),
+    "hidden_markov_model": ("hmm",),
+    "markov_switching": ("hmm",),
+    # names of methods
+    "mcmc": ("nuts", "gibbs"),
+    "hmc": ("nuts",),
+    "vi": ("cavi", "advi"),
+    "variational": ("cavi", "advi"),
+    "vb": ("cavi",),
+    "svi": ("advi",),
+    "mle": ("em", "map"),
+    "viterbi_training": ("hard_em",),
+    "parallel_tempering": ("tempered_gibbs",),
 }
 
 
@@ -65,7 +107,7 @@ class ZooError(ValueError):
 
 
 def did_you_mean(word: str, known: Iterable[str], prefix: str = "") -> str:
-    """`` (did you mean <the nearest known word>?)``, or nothing where no word is near.
+    """`` (did you mean <the nearest known words>?)``, or nothing where no word is near.
 
     A word of another library's comes first (``SYNONYMS``), then what is spelt like it.
 
@@ -73,11 +115,31 @@ def did_you_mean(word: str, known: Iterable[str], prefix: str = "") -> str:
     ' (did you mean num_components?)'
     >>> did_you_mean("covariances", ["num_components", "covariance"])
     ' (did you mean covariance?)'
+    >>> did_you_mean("LDA", ["gmm", "latent_dirichlet", "linear_discriminant"])
+    ' (did you mean latent_dirichlet or linear_discriminant?)'
     """
     spelt = {name.lower(): name for name in known}
-    same = [name for name in SYNONYMS.get(word.lower(), ()) if name in spelt]
-    near = [*same, *(spelt[name] for name in get_close_matches(word.lower(), list(spelt), n=1))]
-    return f" (did you mean {prefix}{near[0]}?)" if near else ""
+    near = also_called(word, spelt) or [spelt[name] for name in get_close_matches(word.lower(), list(spelt), n=1)]
+    return f" (did you mean {' or '.join(prefix + name for name in near)}?)" if near else ""
+
+
+def also_called(word: str, known: Iterable[str]) -> list[str]:
+    """The known words that others call ``word``.
+
+    >>> also_called("n_clusters", ["num_components", "covariance"])
+    ['num_components']
+    """
+    names = SYNONYMS.get(word.lower().replace("-", "_").replace(" ", "_"), ())
+    return [name for name in names if name in set(known)]
+
+
+def in_shell(argument: str) -> str:
+    """An argument that a message proposes, as it is typed: in quotes where the shell would take it apart.
+
+    >>> in_shell("data.types.year=category"), in_shell("data.types.body mass=number")
+    ('data.types.year=category', "'data.types.body mass=number'")
+    """
+    return shlex.quote(argument)
 
 
 def exists(path: str | Path) -> bool:

@@ -19,14 +19,20 @@ from inference.cli.inspecting import inspect_main
 from inference.cli.main import compare_main, guarded, predict_main, report_main, run_main
 from inference.fitting import fit as fitting
 from inference.runtime.progress import Silent
+from inference.samplers import certification
 from models import load_data
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.stem != "benchmarks")]
-TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+OTHERS = {"certificates", "course"}  # of verdicts; and pages that have a test of their own
+IN_FOLDERS = [page for page in sorted((ROOT / "docs").glob("[!_]*/*.md")) if page.parent.name not in OTHERS]
+ALONE = [page for page in IN_FOLDERS if "```python" in page.read_text(encoding="utf-8")]  # each a script of its own
+OF_PAGES = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)  # which are one script
+TEXT = OF_PAGES + "\n" + "\n".join(page.read_text(encoding="utf-8") for page in IN_FOLDERS)
 COMMAND = re.compile(r"^(?:pip install uv && )?uv run python -m inference\.(\w+)(.*)$", re.MULTILINE)
-COMMANDS = [(module, shlex.split(rest, comments=True)) for module, rest in COMMAND.findall(TEXT)]
-SNIPPETS = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+COMMANDS = [(module, shlex.split(rest, comments=True)) for module, rest in dict.fromkeys(COMMAND.findall(TEXT))]
+SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SNIPPETS = SNIPPET.findall(OF_PAGES)
 DRAWS = {"num_warmup": 30, "num_samples": 20, "num_chains": 2}  # in the place of thousands
 FEWER = {
     "nuts": DRAWS,
@@ -201,10 +207,8 @@ def test_readme_commands_run(module, arguments, desk, monkeypatch, capsys):
         shutil.rmtree(folder)
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::UserWarning")  # of ArviZ, about so few draws
-def test_readme_snippets_run(desk, monkeypatch):
-    """In one namespace, with what a snippet calls the reader's own in it."""
+def shorten(desk, monkeypatch):
+    """Go to the desk, and let every fit take few draws."""
     monkeypatch.chdir(desk)
     matplotlib.use("Agg")
     whole = fitting.fit
@@ -213,6 +217,28 @@ def test_readme_snippets_run(desk, monkeypatch):
         return whole(model, data, method, **(FEWER.get(method, {}) | options))
 
     monkeypatch.setattr(fitting, "fit", short)
+    monkeypatch.setitem(certification.SIZES, "quick", 100)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of ArviZ, about so few draws
+@pytest.mark.parametrize("page", ALONE, ids=lambda page: f"{page.parent.name}-{page.stem}")
+def test_snippets_of_a_page_run(page, desk, monkeypatch):
+    """Pages in folders need nothing but themselves, and the reader's files."""
+    shorten(desk, monkeypatch)
+    write_table(desk / "table.csv", missing=False)
+    own: dict = {}
+    snippets = SNIPPET.findall(page.read_text(encoding="utf-8"))
+    assert snippets, "the page has a block of Python that is not found"
+    for snippet in snippets:
+        exec(compile(snippet, page.name, "exec"), own)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of ArviZ, about so few draws
+def test_readme_snippets_run(desk, monkeypatch):
+    """In one namespace, with what a snippet calls the reader's own in it."""
+    shorten(desk, monkeypatch)
     own: dict = {"more_texts": ["apple bread tea", "milk milk pear"], "x": np.random.default_rng(0).normal(size=(20, 2))}
     exec(compile(PROGRAM, "my_program.py", "exec"), own)
     own["my_numpyro_function"] = own["mixture"]

@@ -48,10 +48,19 @@ ROOMS = [
     "inference.markup",
     "inference.plots",
     "inference.report",
+    "inference.certificates.oracles",
+    "inference.certificates.checks",
+    "inference.certificates",
+    "inference.samplers",
+    "inference.lab.solutions",
+    "inference.lab.parts",
+    "inference.lab.labs",
+    "inference.lab",
     "inference.cli",
     "inference",
 ]
-GROWING = {"models", "inference/methods"}  # they list the zoo and the methods
+# They list the zoo, the methods and the labs
+GROWING = {"models", "inference/methods"}
 
 
 def module_of(path):

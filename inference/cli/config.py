@@ -5,7 +5,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from inference.runtime.entries import CONF as CONF
-from inference.runtime.entries import GROUPS, chosen_entries, defaults_with, require_key
+from inference.runtime.entries import GROUPS, chosen_entries, defaults_with, entry_defaults, require_key
 from inference.runtime.entries import choices as choices
 from inference.runtime.entries import entry_options as entry_options
 from models.errors import ZooError, exists
@@ -118,7 +118,29 @@ def compose(overrides: list[str]) -> dict[str, Any]:
     config = _composed(base, options, chosen)
     for option, values in of_columns.items():
         config["data"][option] = (config["data"][option] or {}) | values
+    _require_values(config)
     return config
+
+
+def _require_values(config: dict[str, Any]) -> None:
+    """A `ZooError` for a value that the default of its option rules out: before a table is read, and before JAX is loaded."""
+    from inference.methods.options import check_seed, check_value
+    from models.data.arguments import require_whole
+
+    check_seed(config["seed"])
+    for flag in ("pictures", "impute", "predictive"):
+        if not isinstance(config[flag], bool):
+            raise ZooError(f"{flag} must be true or false, got {config[flag]!r}")
+    for name, default in entry_defaults("method", config["method"]).items():
+        if isinstance(default, int | float):
+            check_value(name, config[name], default)
+    model = config["model"]["name"]
+    for name, default in entry_defaults("model", model).items():
+        if isinstance(default, int) and not isinstance(default, bool):
+            try:
+                require_whole(name, config["model"][name])
+            except ZooError as error:
+                raise ZooError(f"model={model}: {error}") from error
 
 
 def _composed(base: dict[str, Any], options: list[str], chosen: dict[str, str]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +17,10 @@ import numpy as np
 from inference.cli.inspecting import raise_hinted, raise_refused
 from inference.cli.program_file import load_program
 from inference.cli.run_folder import IMPUTED, finished_result, resumed, run_folder, with_digest, write_config
+from inference.diagnostics.unfinished import LEFT_OUT
 from inference.report.views import write_views
 from inference.runtime.files import CHECKPOINTS, LOG, RESULTS, complete, is_sealed, remove, reopen, write_netcdf, write_table
+from inference.runtime.hints import come_so_far
 from inference.runtime.signals import interruptible
 from models.data.documents import with_own_vocabulary
 from models.data.table import Data, ZooError, held_out_mask, require_complete, require_rows, split
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 MOST_DEVICES = 16
 HELD_OUT = ("accuracy", "log_loss", "log_loss_se", "calibration_error")
 NOT_OPTIONS = {"model", "method", "data", "out", "resume", "impute", "pictures"}
+SLOW = ("impute", "pictures")  # what an interrupted run leaves out, beside what `fit` does
 SHARED = ("seed", "precision", "progress", "predictive")  # arguments of `fit` beside the options of the method
 
 
@@ -90,10 +94,6 @@ def execute(
         whole, data, held_out = all_rows(config, ready)
     except ZooError as error:
         raise_refused(error, config["data"])
-    if not isinstance(config["pictures"], bool):
-        raise ZooError(f"pictures must be true or false, got {config['pictures']!r}")
-    if not isinstance(config["impute"], bool):
-        raise ZooError(f"impute must be true or false, got {config['impute']!r}")
     prepare_jax(config)
     from inference.results.tree import save
     from models.algebra import is_sequential
@@ -117,6 +117,8 @@ def execute(
             _show_columns(model, data)
         text = write_config(config, folder)
         tree = _result(config, folder, model, observed, shared, options, data.name)
+        if tree.attrs["interrupted"]:
+            config = config | dict.fromkeys(SLOW, False)
         if held_out is not None and "held_out" not in tree:
             tree["held_out"], figures = held_out_rows(model, tree, held_out)
             tree.attrs |= figures
@@ -154,10 +156,15 @@ def _result(
     from inference.results.tree import save
 
     tree = None if config["resume"] is None else finished_result(folder)
+    if config["resume"] is not None and config["progress"] is True:
+        print(_goes_on(folder, config, fitted=tree is not None), file=sys.stderr, flush=True)
     if tree is None:
         with interruptible():  # a signal too late to stop the fit stops the run here, once the result is saved
             tree = fit(model, observed, config["method"], folder=folder, **shared, **options)
             tree.attrs["data"] = name  # the data of a program have no name
+            if tree.attrs["interrupted"]:
+                left_out = [tree.attrs.get(LEFT_OUT, ""), *(option for option in SLOW if config[option])]
+                tree.attrs[LEFT_OUT] = ", ".join(filter(None, left_out))
             reopen(folder)
             save(tree, folder / RESULTS)
         return tree
@@ -166,6 +173,14 @@ def _result(
         raise ZooError(f"{folder} has results of other data than are there now, or of an older version: start a new run")
     reopen(folder)
     return tree
+
+
+def _goes_on(folder: Path, config: Mapping[str, Any], fitted: bool) -> str:
+    """Where ``resume=`` goes on."""
+    if fitted:
+        return f"the fit of {folder} has ended: writing what is missing"
+    reached = come_so_far(folder, config)
+    return f"{folder} goes on after {reached}" if reached else f"{folder} holds no draws: the fit begins anew"
 
 
 def write_imputed(
@@ -178,6 +193,7 @@ def write_imputed(
     """
     from inference.predictions.imputation import cell_lines, impute
     from inference.report.filled import as_written, filled_in
+    from inference.report.numbers import in_cells
 
     found = impute(model, tree, data, seed=config["seed"], fitted=fitted)
     write_netcdf(folder / "imputed.nc", found)
@@ -185,7 +201,8 @@ def write_imputed(
     table, mask = filled_in(model, found, data, written)
     write_table(folder / "imputed.csv", table, index=False, sep=written.separator)
     write_table(folder / "imputed_mask.csv", mask, index=False, sep=written.separator)
-    write_table(folder / "imputed_cells.csv", cell_lines(model, found), index=False)
+    cells = in_cells(cell_lines(model, found), written.decimal)
+    write_table(folder / "imputed_cells.csv", cells, index=False, sep=written.separator)
     return int(found.sizes["cell"])
 
 
@@ -231,8 +248,6 @@ def _require_several_sequences(model: Model, data: Data, none: bool) -> None:
 
 
 def _show_columns(model: Model, data: Data) -> None:
-    import sys
-
     from inference.report.columns import print_columns
     from inference.runtime.progress import console
     from models.data.columns import as_typed

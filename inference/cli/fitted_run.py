@@ -1,21 +1,26 @@
-"""A finished run, read back from its folder: its configuration, its result, and its model on the rows that were fitted."""
+"""A finished run, read back from its folder: its configuration, its result, and its model on the rows that were fitted.
+
+JAX is imported once there is a run to read, so that a wrong argument is refused at once.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import xarray as xr
 
 from inference.cli.execute import all_rows, build_model, options_of_method
 from inference.cli.run_folder import named_program, stored_config
-from inference.fitting.fit import fingerprint_of
-from inference.results.table import data_of
-from inference.results.tree import load
 from inference.runtime.files import CHECKPOINTS, CONFIG, RESULTS
 from inference.runtime.hints import hint
-from models.base import Model
 from models.errors import ZooError, exists
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from models.base import Model
 
 SAME = 1e-6  # relative difference of hyperparameters that are built again: sums in another order, on another machine
 
@@ -36,6 +41,10 @@ def finished_config(folder: Path, said: str = "run") -> tuple[dict[str, Any], xr
         raise ZooError(f"{said}={folder}: there is no such folder; give the folder of a run")
     if any(folder.glob(CHECKPOINTS)):
         raise ZooError(f"{said}={folder}: that run is not finished; {hint(folder)}")
+    if not (folder / RESULTS).is_file():
+        raise ZooError(f"{said}={folder}: no {RESULTS} there; give the folder of a finished run")
+    from inference.results.tree import load
+
     tree = load(folder)
     if tree.attrs["interrupted"]:
         raise ZooError(f"{said}={folder}: that run was interrupted, so its result is none of a finished fit; run it again")
@@ -50,6 +59,9 @@ def fitted_run(folder: Path, named: Mapping[str, Any] | None = None, said: str =
     ``named`` is the model section of a configuration that names a user's program again, which is executed only then. Raises
     `ZooError` where the model is not the one that was fitted, as after a change of the zoo or of a program's data.
     """
+    from inference.fitting.fit import fingerprint_of
+    from inference.results.table import data_of
+
     config, tree = finished_config(folder, said)
     section = config["model"]
     if section["name"] != "program":

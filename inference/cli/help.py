@@ -19,6 +19,8 @@ usage: python -m inference.run [-m] [model=NAME] [method=NAME]
        python -m inference.inspect FILE [data.OPTION=VALUE ...]
        python -m inference.predict run=RUN_FOLDER data=FILE out=FILE.csv
        python -m inference.report run=RUN_FOLDER
+       python -m inference.certify model=NAME|all method=NAME|all
+       python -m inference.lab list|new|check|trace|solution [NAME]
        python -m inference.list
 
   python -m inference.run model=gmm method=nuts
@@ -62,6 +64,22 @@ Write the tables, pictures and report.html of a finished run again, from its
 results. For a user's own program, model= names it again.
 
   python -m inference.report run=runs/mine pictures=true
+""",
+    "certify": """\
+usage: python -m inference.certify model=NAME|all method=NAME|all
+           [option=value ...]
+
+Check a method on a model against a naive implementation of the model: are
+draws of the posterior, is the point a mode, how far off is an approximation?
+Write a certificate with every figure. Exit code 3: a check failed.
+
+  budget=quick      full: larger, two to four times
+  seed=0            of simulated tables and of the method
+  out=certificates  folder of the certificates
+  again=false       true: also where a certificate is there already
+
+  python -m inference.certify model=gmm method=gibbs
+  python -m inference.certify all budget=full
 """,
     "list": """\
 usage: python -m inference.list [model] [method] [data]

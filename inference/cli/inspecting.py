@@ -15,6 +15,8 @@ from models.inspection.table import Inspection, inspect_table
 BY_COLUMN = ("types", "units", "dates", "merge")  # options with a value for each column
 PLAIN = re.compile(r"[A-Za-z_][\w-]*")  # text that Hydra reads without quotes
 WIDTH = 80
+RUN = ("uv", "run", "python", "-m", "inference.run")
+CORPUS_RUN = (*RUN, "model=latent_dirichlet", "method=cavi")
 NOT_READING = ("name", "path", "test_fraction")  # keys of the data section that are no options of `load_data`
 
 
@@ -41,7 +43,8 @@ def _arguments(arguments: list[str]) -> tuple[str, list[str]]:
     if not (exists(named[0]) and Path(named[0]).is_file()):
         folder = exists(named[0]) and Path(named[0]).is_dir()
         raise ZooError(
-            f"{named[0]!r} is a folder, and only tables are inspected; a folder of texts is read by data.format=texts"
+            f"{named[0]!r} is a folder, and only tables are inspected; a folder of texts is read as it is:\n"
+            + command_line([*CORPUS_RUN, f"data={named[0]}", "data.format=texts"])
             if folder
             else f"there is no file {named[0]!r}"
         )
@@ -69,7 +72,7 @@ def command_of(found: Inspection, file: str, overrides: Sequence[str]) -> str:
     added = [override for override in added if not any(override.startswith(_key(o)) for own in known.values() for o in own)]
     model = [] if any(o.startswith("model=") for o in given) else [*models_for(found.data)[0].options]
     method = [] if any(o.startswith("method=") for o in given) else ["method=em"]
-    return command_line(["uv", "run", "python", "-m", "inference.run", *model, *method, f"data={file}", *given, *added])
+    return command_line([*RUN, *model, *method, f"data={file}", *given, *added])
 
 
 def _key(override: str) -> str:

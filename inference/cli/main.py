@@ -187,8 +187,11 @@ def _run(
     tree, folder = execute(config, show_columns=not shown, screen=screen, brief=brief, ready=_ready(configs))
     screen.print(f"results in {folder}", soft_wrap=True)
     if tree.attrs["interrupted"]:
-        goes_on = any(folder.glob(CHECKPOINTS))
-        print(f"interrupted; {hint(folder) if goes_on else 'what was finished is kept'}", file=sys.stderr)
+        from inference.diagnostics.unfinished import so_far
+
+        nowhere = f"{tree.attrs['method']} cannot go on from there: start a new run"
+        way_on = hint(folder) if any(folder.glob(CHECKPOINTS)) else nowhere
+        print(f"interrupted after {so_far(tree)}, which {folder} keeps; {way_on}", file=sys.stderr)
     return int(tree.attrs["exit_status"]), tree, folder
 
 

@@ -1,26 +1,28 @@
-"""`inference.predict` from the shell: a finished run's predictions for the rows of a new table, written block by block."""
+"""`inference.predict` from the shell: a finished run's predictions for the rows of a new table, written block by block.
+
+JAX is imported once there is a run to read, so that a wrong argument is refused at once.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from inference.cli.config import compose
 from inference.cli.execute import prepare_jax
 from inference.cli.fitted_run import FittedRun, finished_config, fitted_run, key_values
-from inference.methods.options import check_seed
-from inference.predictions.imputation import NUM_DRAWS, cell_lines, impute
-from inference.predictions.predict import without_cells
-from inference.predictions.views import view_of
-from inference.results.draws import forget_labels
+from inference.methods.options import NUM_DRAWS, check_seed
 from inference.runtime.files import remove
 from inference.runtime.pieces import in_pieces
-from models.algebra import is_sequential
 from models.data.arguments import column_names, require_whole
-from models.data.table import ZooError, has_missing_cell, is_table
+from models.data.table import SEQUENCE_NAME, ZooError, has_missing_cell, is_table
 from models.errors import exists
 from models.reading.blocks import READING, Block, counted_from, read_blocks
+from models.reading.files import Marks, marks_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 NEEDED = ("run", "data", "out")
 OPTIONS = ("seed", "num_draws", "block", "overwrite")
@@ -28,7 +30,7 @@ ROWS, ROWS_OF_THEIR_OWN = 10_000, 1_000  # in a block; rows with local parameter
 
 
 NUMBERS = ("row", "sequence", "step")  # columns that say which row a line is of
-OF_THEIR_OWN = (*NUMBERS, "assignment", "probability", "viterbi", "log_density")  # columns of predictions
+OF_THEIR_OWN = (*NUMBERS, SEQUENCE_NAME, "assignment", "probability", "viterbi", "log_density")  # columns of predictions
 
 
 class Asked(NamedTuple):
@@ -58,6 +60,8 @@ def predict_rows(arguments: list[str]) -> int:
         raise ZooError(f"run={asked.run} is a run of your own program, which predicts from Python: inference.predict")
     prepare_jax(config)
     run = fitted_run(asked.run)
+    from models.algebra import is_sequential
+
     number, cells, doubts = write_predictions(run, asked)
     print(f"{number} {'steps' if is_sequential(run.model) else 'rows'} of {asked.data} by {asked.run}: {asked.out}")
     if cells:
@@ -139,13 +143,14 @@ def write_predictions(run: FittedRun, asked: Asked) -> tuple[int, int, list[str]
     """Write both tables; returns the numbers of rows, or steps, and of missing cells, and the doubts about labels."""
     number = cells = wholes = 0
     doubts: dict[str, None] = {}
+    marks = marks_of(asked.data, run.config["data"] | asked.reading)
     with in_pieces(asked.out) as write_lines, in_pieces(asked.imputed) as write_cells:
         for block in new_rows(run, asked):
             with counted_from(block.first):
                 said = said_of(run, asked, block, wholes)
-            write_lines(_as_text(said.lines, header=not number))
+            write_lines(_as_text(said.lines, marks, header=not number))
             if len(said.cells):
-                write_cells(_as_text(said.cells, header=not cells))
+                write_cells(_as_text(said.cells, marks, header=not cells))
             number, cells, wholes = number + len(said.lines), cells + len(said.cells), wholes + said.wholes
             doubts |= dict.fromkeys(said.doubts)
     if not cells:
@@ -155,6 +160,8 @@ def write_predictions(run: FittedRun, asked: Asked) -> tuple[int, int, list[str]
 
 def new_rows(run: FittedRun, asked: Asked) -> Iterator[Block]:
     """The rows of the new table in blocks, with the columns and levels of the run."""
+    from models.algebra import is_sequential
+
     options = {name: run.config["data"].get(name) for name in READING} | asked.reading
     assert run.model.algebra is not None
     size: int | None = asked.block or (ROWS_OF_THEIR_OWN if run.model.algebra.structure.local else ROWS)
@@ -169,6 +176,13 @@ def new_rows(run: FittedRun, asked: Asked) -> Iterator[Block]:
 
 def said_of(run: FittedRun, asked: Asked, block: Block, wholes: int) -> Said:
     """Predictions for new rows, of which ``wholes`` came before, as `inference.predict` makes them with ``fitted=False``."""
+    import pandas as pd
+
+    from inference.predictions.imputation import cell_lines, impute
+    from inference.predictions.predict import without_cells
+    from inference.predictions.views import view_of
+    from inference.results.draws import forget_labels
+
     found = without_cells(run.model, run.tree, block.data, asked.seed, asked.num_draws, fitted=False)
     cells = pd.DataFrame()
     if run.model.abilities.table is not None and has_missing_cell(run.model.read(block.data)):
@@ -193,5 +207,8 @@ def with_kept(lines: pd.DataFrame, beside: Mapping[str, list[str]]) -> pd.DataFr
     return lines
 
 
-def _as_text(frame: pd.DataFrame, header: bool) -> bytes:
-    return str(frame.to_csv(index=False, header=header)).encode()
+def _as_text(frame: pd.DataFrame, marks: Marks, header: bool) -> bytes:
+    """With the marks of the new table, so that one program opens both."""
+    from inference.report.numbers import in_cells
+
+    return str(in_cells(frame, marks.decimal).to_csv(index=False, header=header, sep=marks.separator)).encode()

@@ -29,7 +29,7 @@ from inference.runtime.files import (
     reopen,
     write,
 )
-from inference.runtime.hints import can_go_on, hint
+from inference.runtime.hints import can_go_on, come_so_far, hint
 from inference.runtime.lock import locked
 from inference.runtime.signals import interrupt_behind
 from models.data.table import Data
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 PICTURES = ("pairs", "checks", "profile", "co_clustering", "loadings", "topics", "state_probs", "transitions", "emissions")
 IMPUTED = ("imputed.nc", "imputed.csv", "imputed_mask.csv", "imputed_cells.csv")
-TABLES = ("summary.csv", "assignments.csv", "crosstab.csv")
+TABLES = ("summary.csv", "assignments.csv", "crosstab.csv", "topic_shares.csv")
 WRITTEN = (*TABLES, "report.html", *IMPUTED, *(f"{name}.svg" for name in PICTURES))
 TRIES = 100  # attempts to create a folder while other processes do the same
 
@@ -58,7 +58,7 @@ def run_folder(config: Mapping[str, Any], data: Data) -> Iterator[Path]:
             _require_ours(config, folder)
             yield folder
         except (KeyboardInterrupt, Exception) as error:
-            told = _told(error, folder)
+            told = _told(error, folder, config)
             if told is error:
                 raise
             raise told from error
@@ -67,10 +67,12 @@ def run_folder(config: Mapping[str, Any], data: Data) -> Iterator[Path]:
                 _remove_if_nothing_was_computed(folder, before)
 
 
-def _told(error: BaseException, folder: Path) -> BaseException:
+def _told(error: BaseException, folder: Path, config: Mapping[str, Any]) -> BaseException:
     """What ended a run, with how to continue it, or the name of the log file of a bug."""
     if (stop := interrupt_behind(error)) is not None:
-        return KeyboardInterrupt(f"interrupted; {hint(folder)}" if can_go_on(folder) else str(stop))
+        reached = come_so_far(folder, config)
+        after = f" after {reached}" if reached else ""
+        return KeyboardInterrupt(f"interrupted{after}; {hint(folder)}" if can_go_on(folder) else str(stop))
     if isinstance(error, NotWrittenError):
         kept = f"; what was computed is kept: {hint(folder)}" if can_go_on(folder) else ""
         return NotWrittenError(f"{error}{kept}")

@@ -7,10 +7,16 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpyro import infer  # in this form: ArviZ leaves a lazy numpyro behind, which the other form half loads
 
+from inference.engine.program import program_model
 from inference.fitting.foreign import as_result
+from inference.identification.invariants import symmetry_of
+from inference.programs.arguments import name_of
+from inference.results.observed import DRAWS, program_data
 from inference.results.table import data_of
-from inference.results.tree import table_of
+from inference.results.tree import table_of, values
+from inference.results.triangles import MARK, sites_of
 from models import MODELS
 from models.base import Data, Model, ZooError
 
@@ -30,8 +36,49 @@ def as_results(given: Mapping[str, Any], model: Model | None, data: Any) -> dict
     if (model is None) != (data is None):
         raise ZooError("compare needs model= and data= together, or none of them")
     if model is None:
-        model, data = _model_of([each for each in given.values() if is_result(each)], foreign[0])
+        results = [each for each in given.values() if is_result(each)]
+        model, data = _program_of(results, given[foreign[0]]) or _model_of(results, foreign[0])
     return {name: each if name not in foreign else _named(model, data, each, name) for name, each in given.items()}
+
+
+def _program_of(results: list[xr.DataTree], draws: Any) -> tuple[Model, Any] | None:
+    """The program that an MCMC ran, on the data of results of the same program; None for anything else.
+
+    A result does not hold its program, and an MCMC does. That both are one is told by the log joint: at a draw of each result
+    the MCMC's program must have the one that the result has.
+    """
+    function = getattr(getattr(draws, "sampler", None), "model", None)
+    if not isinstance(draws, infer.MCMC) or not callable(function) or isinstance(getattr(function, "__self__", None), Model):
+        return None
+    names = {str(tree.attrs["model"]) for tree in results}
+    if names != {name_of(function)} or "column" in table_of(results[0]).coords:
+        return None
+    first = results[0]
+    data, symmetry = program_data(first), symmetry_of(first)
+    try:
+        model = program_model(function, data, symmetry=symmetry, dims=_dims(first))
+        if all(_same_density(model, data, tree) for tree in results):
+            return model, data
+    except ZooError:  # the arguments were of another form
+        return None
+    return None
+
+
+def _same_density(model: Model, data: Any, tree: xr.DataTree) -> bool:
+    group = "posterior" if "posterior" in tree else "point_estimate"
+    sites = sites_of(tree, group)
+    one = {name: value[:1, :1] if group == "posterior" else value[None, None] for name, value in sites.items()}
+    found, wanted = (values(each, "functionals", "log_joint").ravel()[0] for each in (as_result(model, data, one), tree))
+    return bool(np.isclose(found, wanted, rtol=1e-6, atol=1e-6))
+
+
+def _dims(tree: xr.DataTree) -> dict[str, tuple[str, ...]]:
+    """The dimensions of the sites of a result, except of symmetric matrices, which are stored along one."""
+    found = tree["posterior" if "posterior" in tree else "point_estimate"].to_dataset().data_vars.items()
+    own = {
+        str(name): tuple(str(dim) for dim in value.dims if dim not in DRAWS) for name, value in found if MARK not in value.attrs
+    }
+    return {name: dims for name, dims in own.items() if dims}
 
 
 def _options(tree: xr.DataTree, takes: Collection[str]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from inference.diagnostics.verdicts import Finding, largest_k
 from inference.engine.task import Kind, kind_of
 from inference.fitting.fit import fit
 from inference.fitting.prepare import require_model
+from inference.methods import METHODS
 from inference.methods.options import checked_options, method_module
 from inference.results.observed import by_row
 from inference.results.table import observed_data
@@ -96,6 +97,10 @@ def _places(rows: Any, number: int) -> np.ndarray:
 def _settings(tree: xr.DataTree, seed: int | None, options: dict[str, Any]) -> dict[str, Any]:
     """Options of a refit: those of the result, overridden by those given."""
     method = str(tree.attrs["method"])
+    if method not in METHODS:
+        raise ZooError(
+            f"refit_rows fits again by the method of the result, and {method} is none of the zoo's; fit the rows yourself"
+        )
     module = method_module(method)
     checked_options(method, module, options)
     stored = {name: value for name, value in json.loads(tree.attrs["options"]).items() if name in module.Options._fields}

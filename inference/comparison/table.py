@@ -1,6 +1,7 @@
 """Several results side by side: `inference.compare`."""
 
 import html
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,6 +44,7 @@ ONE_ROW = (
     "does leave-one-out over its steps"
 )
 EXACT = (Kind.INDEPENDENT, Kind.CHAINS)  # draws that converge to the posterior: may be the reference
+WIDTH = 80  # of what a notebook or a terminal shows
 NOT_SITES = "{}: left out, as they are no sites of the model: {}"
 NO_WEIGHTS = "no elpd: the draws are from an approximation, and their importance weights p / q are not known"
 
@@ -63,7 +65,8 @@ class Comparison(NamedTuple):
         return self.table.dropna(axis=1, how="all")
 
     def __repr__(self) -> str:
-        return "\n".join([self.shown.to_string(float_format="{:.4g}".format), *self.notes])
+        table = self.shown.to_string(float_format="{:.4g}".format, line_width=WIDTH)
+        return "\n".join([table, *(textwrap.fill(note, WIDTH, break_long_words=False) for note in self.notes)])
 
     def _repr_html_(self) -> str:
         notes = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)

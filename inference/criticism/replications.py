@@ -107,6 +107,11 @@ def replications(model: Model, source: xr.DataTree | Sites, data: Any, num_draws
     require_model(model)
     require_whole("num_draws", num_draws, FEWEST)
     require_whole("seed", seed, 0)
+    if model.algebra is None:
+        raise ZooError(
+            f"{model.name} is a program, whose data are no table with columns to check; fit(…, predictive=True) draws what it "
+            "observes, and arviz.plot_ppc_dist(tree) shows it beside the data"
+        )
     table = model.read(data) if not isinstance(data, Data) else data
     if not has_replications(model, table):
         raise ZooError(f"{model.name} draws no rows like those of {getattr(table, 'name', 'its data')}")

@@ -11,7 +11,7 @@ import xarray as xr
 
 from inference.criticism.replications import DRAWS, Compared
 from inference.topics.access import has_topics
-from inference.topics.posterior_check import Information, deviance, information_of_draws, mean_there
+from inference.topics.posterior_check import information_of_draws, mean_there, most_deviant
 from models.base import Data, Model, Sites
 from models.data.documents import Sequences
 from models.data.table import is_sparse
@@ -49,17 +49,10 @@ def word_checks(model: Model, source: xr.DataTree | Sites, data: Any, num_draws:
         there = np.isfinite(seen) & np.isfinite(again)
         if not there.any():
             continue
-        places = _most_deviant(looked.seen, looked.again, k)
+        places = most_deviant(looked, k, WORDS)
         observed = mean_there(np.column_stack([seen, looked.seen.word[:, k, places]]))
         replicated = np.column_stack([again, looked.again.word[:, k, places]])
         names = (ALL, *(looked.topics.words[looked.among[k, place]] for place in places))
         p_value = (1 + (again >= seen)[there].sum()) / (1 + there.sum())
         found.append(Compared(f"topic {name}", observed, replicated, names, None, float(p_value), unit="information (nats)"))
     return found
-
-
-def _most_deviant(seen: Information, again: Information, topic: int) -> np.ndarray:
-    """Places of the words of a topic that depend most on the document, of those with a token in it in most draws."""
-    apart = deviance(seen.word[:, topic], again.word[:, topic])
-    known = np.flatnonzero(np.isfinite(apart) & (np.isfinite(seen.word[:, topic]).mean(0) > 0.5))
-    return known[np.argsort(-apart[known], kind="stable")][:WORDS]

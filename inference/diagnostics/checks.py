@@ -3,17 +3,17 @@
 import json
 import warnings
 from collections.abc import Callable
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
+from inference.diagnostics.quantities import flattened, quantities_of
 from inference.diagnostics.starts import starts_at_best
-from inference.diagnostics.verdicts import ESS, FINISHED, RHAT, Finding, Problem, judge, largest_rhat
+from inference.diagnostics.unfinished import so_far
+from inference.diagnostics.verdicts import ESS, FINISHED, INTERRUPTED, RHAT, Finding, Problem, judge, largest_rhat
 from inference.engine.task import Kind, kind_of
-from inference.identification.invariants import summaries_of
 from inference.identification.relabel import SURE, doubts_labels
 from inference.results.tree import values
 from models.rows.encoded import spread
@@ -31,15 +31,17 @@ class Diagnosis(NamedTuple):
     problems: list[str]
     exit_status: int
     remarks: list[str]  # messages of diagnostics that are no failures
+    interrupted: str = ""  # how far an interrupted run had come, which is no failure
 
 
 def diagnose(tree: xr.DataTree) -> Diagnosis:
     """Check a result by the table of verdicts; results of `inference.fit` store their verdicts, which are then read."""
     found = stored(tree) if "verdicts" in tree.attrs else problems_of(tree)
-    problems = [each.sentence for each in found if each.exit != FINISHED]
+    problems = [each.sentence for each in found if each.exit not in (FINISHED, INTERRUPTED)]
+    interrupted = "".join(each.sentence for each in found if each.exit == INTERRUPTED)
     remarks = [each.sentence for each in found if each.exit == FINISHED]
     exit_status = max((each.exit for each in found), default=FINISHED)
-    return Diagnosis(summarise(tree, "functionals"), problems, exit_status, remarks)
+    return Diagnosis(summarise(tree, "functionals"), problems, exit_status, remarks, interrupted)
 
 
 def problems_of(tree: xr.DataTree) -> list[Problem]:
@@ -69,7 +71,8 @@ def as_attributes(found: list[Problem]) -> dict[str, Any]:
 
 
 def _interrupted(tree: xr.DataTree) -> Finding | None:
-    return Finding(np.array([int(tree.attrs.get("interrupted", 0))]))
+    interrupted = int(tree.attrs.get("interrupted", 0))
+    return Finding(np.array([interrupted]), said={"so_far": so_far(tree)}) if interrupted else None
 
 
 def _log_joint(tree: xr.DataTree) -> Finding | None:
@@ -108,15 +111,10 @@ def _of_quantities(tree: xr.DataTree) -> dict[str, Finding]:
     """R-hat and effective sample size of every functional, and of summaries of every site that no symmetry changes."""
     from arviz_stats.base import array_stats
 
-    functionals, sites = tree["functionals"].to_dataset(), summaries_of(tree)
-    chains, draws = functionals.sizes["chain"], functionals.sizes["draw"]
+    drawn, names = quantities_of(tree)
+    chains, draws = drawn.shape[:2]
     if draws < 4:
         return {}
-    parts = [value.values.reshape(chains, draws, -1) for value in functionals.data_vars.values()]
-    drawn = np.concatenate([*parts, sites.values.reshape(chains, draws, -1)], axis=2).astype(np.float64)
-    names = np.array([*_flatten(functionals.isel(chain=0, draw=0, drop=True)), *sites.names])
-    finite = np.isfinite(drawn).all((0, 1))
-    drawn, names = drawn[..., finite], names[finite]
     moving = drawn.std((0, 1)) > STILL * np.abs(drawn.mean((0, 1)))
     drawn, names = drawn[..., moving], names[moving]
     if not len(names):
@@ -204,17 +202,15 @@ def _gradient(tree: xr.DataTree) -> Finding | None:
 
 def _not_converged(tree: xr.DataTree, stopped: bool) -> Finding | None:
     """Whether the best start has not converged: with ``stopped``, before it used up its iterations, otherwise after."""
-    if "optimization" not in tree:
+    if "optimization" not in tree or tree.attrs.get("interrupted", 0):
         return None
-    most = json.loads(tree.attrs["options"]).get("max_iter")
+    most, best = json.loads(tree.attrs["options"]).get("max_iter"), int(tree.attrs["best_start"])
     if most is None:  # such as for a maximum in closed form
         return None
-    best = int(tree.attrs["best_start"])
     taken = int(values(tree, "optimization", "iterations")[best])
-    ended = taken < most and not tree.attrs.get("interrupted", 0)
     failed = not values(tree, "optimization", "converged")[best]
     said = {"taken": taken, "advice": _advice(tree, best, taken)}
-    return Finding(np.array([int(failed and ended == stopped)]), said=said)
+    return Finding(np.array([int(failed and (taken < most) == stopped)]), said=said)
 
 
 def _advice(tree: xr.DataTree, best: int, taken: int) -> str:
@@ -271,7 +267,7 @@ def summarise(tree: xr.DataTree, group: str) -> pd.DataFrame:
     """
     found = tree[group].to_dataset()
     if "draw" not in found.dims:
-        return pd.DataFrame({"value": pd.Series(_flatten(found), dtype=float)})
+        return pd.DataFrame({"value": pd.Series(flattened(found), dtype=float)})
     if kind_of(tree) is not Kind.CHAINS:
         return _moments(found)
     large = [name for name, site in found.data_vars.items() if site[0, 0].size > LARGE]
@@ -298,16 +294,7 @@ def _moments(found: xr.Dataset) -> pd.DataFrame:
     draws, each = ("chain", "draw"), found.quantile([0.055, 0.945], ("chain", "draw"))
     columns = {"mean": found.mean(draws), "sd": found.std(draws, ddof=1)}
     columns |= {"eti89_lb": each.isel(quantile=0, drop=True), "eti89_ub": each.isel(quantile=1, drop=True)}
-    return pd.DataFrame({name: pd.Series(_flatten(value), dtype=float) for name, value in columns.items()})
-
-
-def _flatten(found: xr.Dataset) -> dict[str, float]:
-    flat: dict[str, float] = {}
-    for name, variable in found.data_vars.items():
-        labels = product(*([str(label) for label in variable.coords[dim].values] for dim in variable.dims))
-        names = (f"{name}[{', '.join(each)}]" if each else str(name) for each in labels)
-        flat |= dict(zip(names, variable.values.ravel().tolist(), strict=True))
-    return flat
+    return pd.DataFrame({name: pd.Series(flattened(value), dtype=float) for name, value in columns.items()})
 
 
 def raw_rhat(tree: xr.DataTree) -> str:

@@ -106,7 +106,7 @@ DRAWN = (Kind.CHAINS, Kind.INDEPENDENT, Kind.APPROXIMATION)
 CHAINS, APPROXIMATION, OPTIMISED = (Kind.CHAINS,), (Kind.APPROXIMATION,), (Kind.POINT, Kind.APPROXIMATION)
 
 VERDICTS = (
-    Verdict("interrupted", EVERY, ABOVE, 0, "interrupted: what was finished is kept", INTERRUPTED),
+    Verdict("interrupted", EVERY, ABOVE, 0, "interrupted after {so_far}", INTERRUPTED),
     Verdict(
         "log joint",
         EVERY,

@@ -11,13 +11,13 @@ from jax import Array
 
 from inference.engine.driver import Run, drive
 from inference.engine.forecast import forecast
-from inference.engine.initialise import finite_latents, num_starts, sites_at, start_states
+from inference.engine.initialise import finite_latents, natural_of, num_starts, sites_at, start_states
 from inference.engine.local_ascent import ascent_sweep, uses_local_ascent
 from inference.engine.sweep import Local, Verbs, rows_weight, sweep
 from inference.engine.task import ANY_MODEL, Points, Takes, Task, timing
 from inference.runtime.progress import Watch
 from models.algebra import log_prior, negative_divergence
-from models.base import Algebra, Iteration, Pytree, Stats, ZooError, on_host
+from models.base import Algebra, Iteration, Pytree, Sites, Stats, ZooError, on_host
 from models.rows.carried import carried
 
 ROUNDING = 1e-13
@@ -202,10 +202,25 @@ def initial(task: Task, algebra: Algebra, method: FixedPoint, wanted: int) -> Cl
     """States of all starts: seeded, or one at the sites given."""
     size = num_starts(task, wanted)
     T, nu, known = start_states(task, algebra, method.verbs.parameters, size)
+    return _states(algebra, method, T, nu, known, size)
+
+
+def _states(algebra: Algebra, method: FixedPoint, T: Stats, nu: Stats, known: bool, size: int) -> Climb:
     lowest, no = on_host(np.full(size, -np.inf, jnp.result_type(float))), on_host(np.zeros(size, bool))
     restart = known and uses_local_ascent(algebra, method.verbs)  # rows begin at a start that the user gave
     knows, begins, goes_on = (on_host(np.full(size, value)) for value in (known, restart, not restart))
     return Climb(T, T, nu, knows, begins, goes_on, lowest, lowest, no, no, T, lowest)
+
+
+def climb_from(task: Task, method: FixedPoint, sites: Sites, max_iter: int, tol: float, takes: Takes = ANY_MODEL) -> Points:
+    """From every one of S points (S, …) to its fixed point. Raises `ZooError` as ``takes`` refuses."""
+    algebra = require_algebra(task, takes.refuses)
+    size = len(next(iter(sites.values())))
+    nu = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], size, axis=0), dict(task.prior))
+    state = _states(algebra, method, natural_of(algebra, task.hyper, dict(sites)), nu, False, size)
+    arrays = (task.hyper, task.prior, task.condensed, jnp.asarray(tol, float))
+    run = drive(step, (algebra, method), arrays, task.key, state, max_iter, task.reporter, "climbing", watch=Watch(_words))
+    return points(task, algebra, method, run)
 
 
 def points(task: Task, algebra: Algebra, method: FixedPoint, run: Run) -> Points:

@@ -13,10 +13,10 @@ from jax import Array
 from numpyro import distributions as dist  # in this form: ArviZ leaves a lazy numpyro behind, which the other form half loads
 from numpyro import handlers
 from numpyro.distributions import biject_to
-from numpyro.infer import init_to_sample
 from numpyro.infer.util import potential_energy
 
-from inference.programs.arguments import Arguments, as_spec, rows_by_name
+from inference.programs.arguments import Arguments, as_spec, name_of, rows_by_name
+from inference.programs.running import first_run, prior_trace
 from inference.programs.summed_out import summed_out
 from inference.programs.support import discrete_latents, require_enumerable
 from inference.runtime.programs import recalled
@@ -144,29 +144,24 @@ def program_model(
     >>> program_model(program, np.array([1.0, 2.0])).name
     'program'
     """
-    spec = as_spec(function)
-    arrays = jax.tree.map(jnp.asarray, data)
-    try:
-        trace = prior_trace(spec, {}, arrays)
-    except (Exception, SystemExit) as error:  # the program is the user's: whatever it raises is named, and is the cause
-        raise ZooError(f"the program {function.__name__} does not run on this data: {type(error).__name__}: {error}") from error
-    if not any(v["type"] == "sample" and v["is_observed"] for v in trace.values()):
-        raise ZooError("the program observes nothing: give one of its sample statements obs=")
+    spec, called = as_spec(function), name or name_of(function)
+    trace, arrays = first_run(function, data)
     if discrete := discrete_latents(trace):
         spec = _summed(function, trace, arrays)
     sites = {k: v for k, v in trace.items() if v["type"] == "sample" and not v["is_observed"] and k not in discrete}
     if not sites:
-        raise ZooError(f"the program {function.__name__} has no continuous site, so that there is nothing to infer")
+        raise ZooError(f"the program {called} has no continuous site, so that there is nothing to infer")
     declared = Permutation(symmetry) if isinstance(symmetry, str) else symmetry
     shapes = {k: np.shape(v["value"]) for k, v in sites.items()}
     named = dict(dims or {})
     if declared is not None:  # sites that the user did not name are guessed: one left behind would mix up the labels
         named = _guessed_dims(declared.dim, {k: v for k, v in shapes.items() if k not in named}, trace, bool(named)) | named
+    shapes |= {k: np.shape(v["value"]) for k, v in trace.items() if v["type"] == "deterministic"}
     for site, names in named.items():
         if site in shapes and len(names) != len(shapes[site]):
             raise ZooError(f"dims of {site!r}: {names} names {len(names)} dimensions, but the site has shape {shapes[site]}")
     return Model(
-        name=name or function.__name__,
+        name=called,
         spec=spec,
         algebra=None,
         hyper={},
@@ -182,9 +177,9 @@ def program_model(
         naming=Naming(
             dims=named,
             coords=dict(coords or {}),
-            density_of=f"what the program {name or function.__name__} observes",
+            density_of=f"what the program {called} observes",
         ),
-        options={"program": function.__name__},
+        options={"program": name_of(function)},
         description=inspect.getdoc(function),
     )
 
@@ -199,7 +194,7 @@ def _summed(function: Callable[..., Any], trace: Mapping[str, Any], arrays: Pytr
         raise
     except Exception as error:  # of NumPyro or funsor, as for discrete sites that are too many to sum over together
         raise ZooError(
-            f"the discrete sites of the program {function.__name__} cannot be summed out (are the rows on a numpyro.plate?): "
+            f"the discrete sites of the program {name_of(function)} cannot be summed out (are the rows on a numpyro.plate?): "
             f"{type(error).__name__}: {error}"
         ) from error
     return spec
@@ -233,12 +228,6 @@ def _functionals(symmetry: Symmetry, dims: tuple[tuple[str, tuple[str, ...]], ..
         return summary if latents is None else summary | {"co_clustering": (latents[:-1] * latents[1:]).sum(-1)}
 
     return functionals
-
-
-def prior_trace(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> dict[str, Any]:
-    """The program run once, at a draw from its prior; improper sites, which cannot be drawn, take a value in their support."""
-    seeded = handlers.substitute(handlers.seed(spec, jax.random.PRNGKey(0)), substitute_fn=init_to_sample)
-    return handlers.trace(seeded).get_trace(hyper, rows, marginal=True)
 
 
 class Site(NamedTuple):

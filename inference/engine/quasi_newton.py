@@ -110,6 +110,12 @@ def minimise(
     )
 
 
+def value_at(objective: Objective, static: Hashable, arrays: Pytree, point: Pytree) -> float:
+    """The objective at one point, by the code that `minimise` has compiled for it."""
+    flat, unravel = ravel_pytree(point)
+    return float(_value_and_grad(objective, static, unravel, arrays, flat)[0])
+
+
 def _from_start(
     call: Callable[[Array], tuple[Array, Array]],
     curve: Callable[[Array], Array],

@@ -13,6 +13,7 @@ import xarray as xr
 from numpyro import distributions as dist
 
 from inference.engine.program import Site, innermost, latent_sites
+from inference.programs.derived import DERIVED
 from models.algebra import at_mean
 from models.base import Algebra, Model, Pytree, ZooError
 
@@ -126,6 +127,7 @@ def checked_sites(
             f"{what}: expected {'' if what == 'start' else 'a result of a fit or '}a dict of arrays by site, got "
             f"{type(given).__name__}" + ("; inference.results.load reads the result of a run" if isinstance(given, str) else "")
         )
+    given = {name: value for name, value in given.items() if DERIVED not in getattr(value, "attrs", {})}  # follow from sites
     sites = sites_of_model(model, rows)
     free = model.algebra.structure.local if model.algebra is not None and rows is None else ()
     if not set(sites) - set(free) <= set(given) <= set(sites):

@@ -28,6 +28,7 @@ class Task(NamedTuple):
     folder: Path | None = None  # where samplers leave their checkpoints
     fingerprint: str = ""  # of model, data, options and seed; tells the checkpoints of this run from others
     moments: bool = False  # whether only a mean and a covariance were given, for which the rows stand
+    table: Any = None  # the data as the model reads them, before they are encoded: for kernels of one's own
 
     def checkpoint(self, phase: str) -> Path | None:
         """The checkpoint file of one phase of a sampler, or None without a folder."""
@@ -48,7 +49,7 @@ REFUSED = {
     ),
 }
 # kind -> what a method asks for that needs it
-NEEDED = {"collapsed": "parameters that somebody integrated out on paper, as those of the topic model under a proper prior"}
+NEEDED = {"collapsed": "parameters that somebody integrated out on paper, as those of topics and mixtures under a proper prior"}
 
 
 def kinds(structure: Structure) -> frozenset[str]:

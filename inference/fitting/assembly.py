@@ -1,5 +1,6 @@
 """The outcome of a method -> the groups of one result (design: results as a contract)."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,12 +13,13 @@ from inference.diagnostics.boundary import on_the_boundary
 from inference.diagnostics.checks import as_attributes, problems_of
 from inference.diagnostics.importance import pareto_k
 from inference.diagnostics.occupancy import occupied_probs
-from inference.engine.evaluate import Evaluation, evaluate
+from inference.engine.evaluate import STORED, Evaluation, evaluate
 from inference.engine.task import Draws, Kind, Points, Task
 from inference.identification.by_size import draws_in, evaluation_in, largest_first, sites_in
 from inference.identification.invariants import distances
 from inference.identification.relabel import Identification
 from inference.identification.symmetry import identified_draws, in_one_form
+from inference.programs.derived import DERIVED, derived_shapes, derived_values
 from inference.results.draws import one_axis
 from inference.results.observed import arguments, observed_values, site_dims, sites_as_observed
 from inference.results.table import in_two, latent_dim, named_rows, observed_data
@@ -52,13 +54,14 @@ def of_points(task: Task, points: Points) -> tuple[dict[str, xr.Dataset], dict[s
     if (order := largest_first(task, one)) is not None:
         one, chosen = evaluation_in(order, one), sites_in(order, model, chosen)
         last = None if last is None else Iteration(*(sites_in(order, model, sites) for sites in last))
+    computed, notes = derived(task, chosen, ())
     groups = {
-        "point_estimate": dataset({name: leaf[0] for name, leaf in chosen.items()}, model),
+        "point_estimate": dataset({name: leaf[0] for name, leaf in chosen.items()}, model).merge(computed),
         "functionals": dataset({name: value[0] for name, value in one.functionals.items()}, model),
         "log_likelihood": _pointwise(task, one, ()),
         "optimization": _optimization(points, final),
     }
-    warnings = [f"start {s}: {why}" for s, why in enumerate(points.failure) if why is not None]
+    warnings = [*(f"start {s}: {why}" for s, why in enumerate(points.failure) if why is not None), *notes]
     optimum = {name: np.asarray(leaf[0]) for name, leaf in chosen.items()}
     last = jax.tree.map(lambda leaf: leaf[0], last)
     warnings += on_the_boundary(task, optimum, last)
@@ -89,7 +92,8 @@ def of_draws(task: Task, draws: Draws) -> tuple[dict[str, xr.Dataset], dict[str,
         stats["log_weight"] = stats["lp"] - draws.log_density
     if "log_weight" in stats:
         attrs["pareto_k"] = pareto_k(np.asarray(stats["log_weight"], dtype=np.float64).ravel())
-    groups = {"posterior": dataset(chosen, model, lead, symmetric)}
+    computed, notes = derived(task, identified.sites if identified else flat, shape)
+    groups = {"posterior": dataset(chosen, model, lead, symmetric).merge(computed)}
     warnings: list[str] = []
     if identified is not None:
         groups["posterior_raw"] = dataset(draws.sites, model, lead, symmetric)
@@ -110,7 +114,7 @@ def of_draws(task: Task, draws: Draws) -> tuple[dict[str, xr.Dataset], dict[str,
         groups["optimization"]["distance"] = ("start", apart)
         attrs["repeatable"] = int(draws.optimization.repeatable)
         warnings += [f"start {s}: {why}" for s, why in enumerate(draws.optimization.failure) if why is not None]
-    warnings += [*draws.warnings, *_infinite(at.log_joint)]
+    warnings += [*draws.warnings, *notes, *_infinite(at.log_joint)]
     latent = latent_group(model, at, shape)
     if identified is not None and model.algebra is not None and isinstance(model.symmetry, Permutation):
         number = np.arange(1, identified.moves.shape[1] + 1)
@@ -134,6 +138,30 @@ def in_one_labelling(
     if found is not None and (order := largest_first(task, at)) is not None:
         return draws_in(order, task.model, found), evaluation_in(order, at)
     return found, at
+
+
+def derived(task: Task, flat: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> tuple[xr.Dataset, list[str]]:
+    """(what a user's program computes and names, at draws (S, …) of ``shape`` or at a point; notes on what is too large)."""
+    model, arrays = task.model, (task.hyper, task.rows)
+    if model.algebra is not None:  # models of the zoo compute their functionals
+        return xr.Dataset(), []
+    sizes = {name: math.prod(one) for name, one in derived_shapes(model.spec, *arrays).items()}
+    number = len(next(iter(flat.values())))
+    small = tuple(name for name, size in sizes.items() if size * number <= STORED)
+    notes = [
+        f"{name}, which the program computes, has {size} entries at each of {number} draws, and is left out: too large to keep"
+        for name, size in sizes.items()
+        if name not in small
+    ]
+    if not small:
+        return xr.Dataset(), notes
+    found = derived_values(model.spec, *arrays, flat, small)
+    lead = ("chain", "draw") if shape else ()
+    stacked = {name: value.reshape(*shape, *value.shape[1:]) if shape else value[0] for name, value in found.items()}
+    group = dataset(stacked, model, lead)
+    for name in small:
+        group[name].attrs[DERIVED] = 1
+    return group, notes
 
 
 def _infinite(log_joint: np.ndarray) -> list[str]:

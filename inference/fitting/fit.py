@@ -15,20 +15,22 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
+from inference.diagnostics.unfinished import LEFT_OUT
 from inference.engine.program import latent_sites, num_parameters, program_model
 from inference.engine.single_precision import back
 from inference.engine.task import Draws, Points, Task, kind_of
-from inference.fitting.assembly import as_tree, in_one_labelling, latent_group, of_draws, of_points
+from inference.fitting.assembly import as_tree, derived, in_one_labelling, latent_group, of_draws, of_points
 from inference.fitting.fingerprint import fingerprint
 from inference.fitting.options import (
     Advi,
     Approximate,
     Cavi,
-    Chains,
     Climb,
     Collapsed,
     Every,
+    Gibbs,
     Nuts,
+    Own,
     Sample,
     Starts,
     Tempered,
@@ -42,7 +44,8 @@ from inference.identification.invariants import declared
 from inference.identification.relabel import doubts_labels
 from inference.identification.symmetry import num_flat, whatever
 from inference.methods.options import check_seed, checked_options, method_module
-from inference.programs.arguments import as_arguments, takes_by_name
+from inference.methods.own_kernel import MarkovKernel, named_method
+from inference.programs.arguments import as_arguments, name_of, takes_by_name
 from inference.results.draws import one_axis
 from inference.results.tree import dataset, values
 from inference.results.triangles import sites_of, symmetric_sites
@@ -70,7 +73,7 @@ def fit(model: Any, data: Any, method: Literal["cavi"], **options: Unpack[Cavi])
 @overload
 def fit(model: Any, data: Any, method: Literal["exact"], **options: Unpack[Sample]) -> xr.DataTree: ...
 @overload
-def fit(model: Any, data: Any, method: Literal["gibbs"], **options: Unpack[Chains]) -> xr.DataTree: ...
+def fit(model: Any, data: Any, method: Literal["gibbs"], **options: Unpack[Gibbs]) -> xr.DataTree: ...
 @overload
 def fit(model: Any, data: Any, method: Literal["tempered_gibbs"], **options: Unpack[Tempered]) -> xr.DataTree: ...
 @overload
@@ -81,12 +84,14 @@ def fit(model: Any, data: Any, method: Literal["laplace"], **options: Unpack[App
 def fit(model: Any, data: Any, method: Literal["advi"], **options: Unpack[Advi]) -> xr.DataTree: ...
 @overload
 def fit(model: Any, data: Any, method: str, **options: Unpack[Every]) -> xr.DataTree: ...
+@overload
+def fit(model: Any, data: Any, method: MarkovKernel, **options: Unpack[Own]) -> xr.DataTree: ...
 @overload  # a program, whose arguments follow by name
 def fit(model: Callable[..., Any], data: Any, method: str, **options: Any) -> xr.DataTree: ...
 def fit(
     model: Model | Any,
     data: Any,
-    method: str = "nuts",
+    method: str | MarkovKernel = "nuts",
     *,
     seed: int = 0,
     precision: int = 64,
@@ -103,9 +108,11 @@ def fit(
 
     ``model`` is a zoo `Model`, or a NumPyro function. ``data`` is then its only argument, or a tuple of its first arguments;
     others follow by name, as in ``fit(program, x, y=y)``, unless an option has the same name. ``symmetry``, ``dims`` and
-    ``coords`` are as in `inference.engine.program.program_model`. ``start`` gives the sites to start from. ``options`` are
-    those of the method's ``Options``: num_warmup, num_samples, num_chains, max_iter, tol, num_starts. Samplers leave
-    checkpoints in ``folder`` (it must exist, and is locked meanwhile), and go on from those that they find there. Returns
+    ``coords`` are as in `inference.engine.program.program_model`. ``method`` is a name, or a kernel of one's own with
+    ``init(key, data)`` and ``step(key, state, data)`` (`inference.methods.own_kernel`). ``start`` gives the sites to start
+    from. ``options`` are those of the method's ``Options``: num_warmup, num_samples, num_chains, max_iter, tol, num_starts.
+    Samplers leave checkpoints in ``folder`` (it must exist, and is locked meanwhile), and go on from those that they find
+    there. Returns
     groups ``posterior`` (identified) and ``posterior_raw``, or ``point_estimate``; ``optimization``; ``functionals``;
     ``log_likelihood``; ``sample_stats``; ``latent``; ``observed_data``; ``constant_data``. With ``predictive`` the program
     draws data, and there are also ``prior``, ``prior_predictive``, ``posterior_predictive`` and ``log_prior``
@@ -118,8 +125,8 @@ def fit(
     >>> tree["posterior"]["mean"].dims
     ('chain', 'draw', 'component', 'feature')
     """
-    module = method_module(method)
-    options, named = _data_by_name(model, method, options)
+    method, module = named_method(method, start=start, folder=folder)
+    options, named = _data_by_name(model, method, module, options)
     model, data = modelled(model, data, precision, symmetry, dims, coords, named)
     _check_arguments(seed, progress, predictive, folder)
     checked = checked_options(method, module, options, model.options)
@@ -191,7 +198,9 @@ def evaluated(
     groups, attrs = of_points(task, outcome) if isinstance(outcome, Points) else of_draws(task, outcome)
     if precision == 32:
         attrs |= roughness(single, task, seen, attrs.get("best_start", 0))
-    if predictive:
+    if predictive and _is_stopping(outcome):
+        attrs |= {LEFT_OUT: "predictive", "interrupted": 1}
+    elif predictive:
         task.reporter.phase("drawing data", None)
         drawn, notes = predictive_groups(task, data, groups)
         groups |= drawn
@@ -200,6 +209,13 @@ def evaluated(
     if model.abilities.approximate_evidence is not None:
         attrs["log_evidence_approximate"] = model.abilities.approximate_evidence(jax.tree.map(np.asarray, task.condensed))
     return groups, attrs
+
+
+def _is_stopping(outcome: Points | Draws) -> bool:
+    """Whether Ctrl-C has come, be it after the last step: then the run leaves out what takes long."""
+    with interruptible() as stop:
+        stop.heeded |= stop.is_set()
+        return outcome.interrupted or stop.is_set()
 
 
 def fingerprint_of(
@@ -215,7 +231,7 @@ def fingerprint_of(
     **options: Any,
 ) -> str:
     """The attribute ``fingerprint`` that `fit` gives a result of these arguments that is written to a folder."""
-    options, named = _data_by_name(model, method, options)
+    options, named = _data_by_name(model, method, method_module(method), options)
     model, data = modelled(model, data, precision, symmetry, dims, coords, named)
     checked = checked_options(method, method_module(method), options)
     with x64(precision):
@@ -243,11 +259,10 @@ def modelled(
     return model, data if model.algebra is not None else model.rows(data)
 
 
-def _data_by_name(model: Any, method: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _data_by_name(model: Any, method: str, module: Any, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """(options of the method, data of a NumPyro function by the names of its arguments); a `ZooError` for what is neither."""
     if isinstance(model, Model) or not callable(model):
         return dict(options), {}
-    module = method_module(method)
     takes, arguments = module.Options._fields, inspect.signature(model).parameters
     named = {name: value for name, value in options.items() if name not in takes}
     for name, value in named.items():
@@ -256,7 +271,7 @@ def _data_by_name(model: Any, method: str, options: Mapping[str, Any]) -> tuple[
                 checked_options(method, module, {name: value})
             except ZooError as error:
                 hint = did_you_mean(name, arguments)
-                raise ZooError(f"{error}; the program {model.__name__} takes {', '.join(arguments)}{hint}") from None
+                raise ZooError(f"{error}; the program {name_of(model)} takes {', '.join(arguments)}{hint}") from None
     return {name: value for name, value in options.items() if name in takes}, named
 
 
@@ -314,6 +329,7 @@ def identify(tree: xr.DataTree, model: Model, data: Any, criterion: str = "varim
         at_draws = log_prior.reshape(-1)
         found, at = in_one_labelling(task, one_axis(raw), kind_of(tree), shape[1], at_draws, criterion)
         assert found is not None
+        computed, _ = derived(task, found.sites, shape)
     chosen = {name: value.reshape(*shape, *value.shape[1:]) for name, value in found.sites.items()}
     stats = {
         found.name: found.moves.reshape(*shape, *found.moves.shape[1:]),
@@ -322,7 +338,7 @@ def identify(tree: xr.DataTree, model: Model, data: Any, criterion: str = "varim
     lead = ("chain", "draw")
     relabelled = tree.copy()
     symmetric = symmetric_sites(model.spec, task.hyper, task.rows)
-    relabelled["posterior"] = xr.DataTree(dataset(chosen, model, lead, symmetric))
+    relabelled["posterior"] = xr.DataTree(dataset(chosen, model, lead, symmetric).merge(computed))
     old = tree["sample_stats"].to_dataset().drop_vars(list(stats), errors="ignore")
     relabelled["sample_stats"] = xr.DataTree(old.merge(dataset(stats, model, lead)))
     for name, group in latent_group(model, at, shape).items():

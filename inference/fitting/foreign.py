@@ -14,12 +14,12 @@ import xarray as xr
 from numpy.typing import ArrayLike
 from numpyro import infer  # in this form: ArviZ leaves a lazy numpyro behind, which the other form half loads
 
-from inference.engine.program import prior_trace
 from inference.engine.sites import checked_sites, sites_of_model
 from inference.engine.task import Draws, Kind, Task, timing
 from inference.fitting.assembly import as_tree
 from inference.fitting.fit import described, evaluated, modelled
 from inference.fitting.prepare import make_task, x64
+from inference.programs.running import prior_trace
 from inference.results.observed import DRAWS
 from inference.results.triangles import sites_of
 from inference.runtime.progress import Silent

@@ -53,6 +53,18 @@ class Chains(Sample, total=False):
     num_warmup: int
 
 
+class Own(Chains, total=False):
+    """Of a kernel of one's own."""
+
+    compiled: bool
+
+
+class Gibbs(Chains, total=False):
+    """Of ``gibbs``."""
+
+    permute_components: bool
+
+
 class Tempered(Chains, total=False):
     """Of ``tempered_gibbs``."""
 
@@ -73,6 +85,7 @@ class Nuts(Chains, total=False):
 
     target_accept: float
     max_tree_depth: int
+    permute_components: bool
 
 
 class Approximate(Climb, Sample, total=False):
@@ -94,7 +107,7 @@ class Advi(Approximate, total=False):
     rank: int
 
 
-class Every(Advi, Cavi, Tempered, Collapsed, Nuts, total=False):
+class Every(Advi, Cavi, Gibbs, Tempered, Collapsed, Nuts, total=False):
     """Of all methods, where the method is not known before the program runs."""
 
 

@@ -26,9 +26,10 @@ from numpyro import distributions as dist
 from numpyro import handlers
 
 from inference.engine.evaluate import STORED, thinning, underflowed
-from inference.engine.program import latent_sites, prior_trace
+from inference.engine.program import latent_sites
 from inference.engine.task import Task
 from inference.fitting.prepare import make_task, x64
+from inference.programs.running import prior_trace
 from inference.results.draws import number_of, one_axis
 from inference.results.observed import DRAWS, observed_values, site_dims, sites_as_observed
 from inference.results.table import latent_dim

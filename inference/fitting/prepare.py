@@ -44,7 +44,7 @@ def make_task(model: Model, data: Any, seed: int, start: Mapping[str, ArrayLike]
     condensed = rows if model.reading.sufficient_rows is None else as_arrays(model.reading.sufficient_rows(on_host))
     key = jax.random.PRNGKey(seed)
     task = Task(model, hyper, prior, rows, condensed, key, None if at is None else as_arrays(at), reporter)
-    return task._replace(moments=isinstance(data, Data) and data.moments)
+    return task._replace(moments=isinstance(data, Data) and data.moments, table=data)
 
 
 def _require_own_rows(model: Model, rows: Pytree) -> None:
@@ -70,8 +70,9 @@ def as_arrays(tree: Pytree) -> Pytree:
 
 def require_model(model: Any) -> None:
     """A `ZooError` for anything but a `Model`; only `fit` takes a NumPyro function as it is."""
-    if not isinstance(model, Model):
-        raise ZooError(
-            f"model: expected a Model, not {type(model).__name__}; inference.program_model(function, data, symmetry=…) makes "
-            "one of a NumPyro function"
-        )
+    if isinstance(model, Model):
+        return
+    said = f"model: expected a Model, not {type(model).__name__}"
+    if callable(model):
+        raise ZooError(f"{said}; inference.program_model(function, data, symmetry=…) makes one of a NumPyro function")
+    raise ZooError(f"{said}; the model comes first, then the result, then the data")

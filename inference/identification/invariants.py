@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from inference.programs.derived import DERIVED
 from models.base import Permutation, Reflection, Rotation, Symmetry
 from models.rows.encoded import spread
 
@@ -44,6 +45,7 @@ def symmetry_of(tree: xr.DataTree) -> Symmetry:
 def summaries_of(tree: xr.DataTree, most: int = MOST) -> Summaries:
     """Summaries of all sites of a result, at all draws: values (chain × draw, F)."""
     found = tree["posterior"].to_dataset()
+    found = found.drop_vars([name for name, value in found.data_vars.items() if DERIVED in value.attrs])  # follow from sites
     size = found.sizes["chain"] * found.sizes["draw"]
     parts = []
     for name, site in found.data_vars.items():

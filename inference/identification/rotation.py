@@ -141,7 +141,7 @@ def identify_rotations(
     else:
         found = _matched(standard, simple(standard, criterion), pivot)
         moves = found.moves
-    sites = _turned(sites, symmetry, dims, moves)
+    sites = turned_sites(sites, symmetry, dims, moves)
     return Identification(sites, "rotation", moves, found.confidence, _doubts(found), 0.0)
 
 
@@ -151,7 +151,7 @@ def oriented(
     """Points (S, ...) of all sites with ordered factors, in the varimax rotation of the standardised loadings if it is free."""
     standard = np.asarray(sites[vectors(symmetry, dims, sites)], dtype=np.float64) / np.reshape(scale, (-1, 1))
     turns = _as_they_are(standard) if isinstance(symmetry, Reflection) else simple(standard)
-    return _turned(sites, symmetry, dims, ordered(standard, turns))
+    return turned_sites(sites, symmetry, dims, ordered(standard, turns))
 
 
 def _as_they_are(standard: np.ndarray) -> np.ndarray:
@@ -159,7 +159,7 @@ def _as_they_are(standard: np.ndarray) -> np.ndarray:
     return np.tile(np.eye(standard.shape[-1]), (len(standard), 1, 1))
 
 
-def _turned(
+def turned_sites(
     sites: Mapping[str, np.ndarray], symmetry: Rotation | Reflection, dims: Mapping[str, tuple[str, ...]], moves: np.ndarray
 ) -> dict[str, np.ndarray]:
     def turned(value: np.ndarray, names: tuple[str, ...]) -> np.ndarray:

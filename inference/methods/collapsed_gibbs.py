@@ -1,9 +1,10 @@
 """Collapsed Gibbs sampling (document 002, errata E13; Griffiths and Steyvers 2004): parameters integrated out.
 
-Latents are drawn one by one from p(z_i | z without it, x). Every kept state gives a draw of the parameters from p(θ | x, z), so
-that the draws belong to the same posterior as those of all other methods. Chains run on threads, one per core, and each depends
-only on the seed and its number. The functionals include the trace of log p(x, z). A large R-hat of it shows that chains
-disagree. A small one does not show that they agree, because several modes may have the same height.
+For topic models, and for mixtures, where a sweep ends with a split-merge move (`models.mixtures.collapsed`). Latents are drawn
+one by one from p(z_i | z without it, x). Every kept state gives a draw of the parameters from p(θ | x, z), so that the draws
+belong to the same posterior as those of all other methods. Chains run on threads, one per core, and each depends only on the
+seed and its number. The functionals include the trace of log p(x, z). A large R-hat of it shows that chains disagree. A small
+one does not show that they agree, because several modes may have the same height.
 """
 
 import time
@@ -17,6 +18,7 @@ import numpy as np
 
 from inference.engine.driver import num_cores
 from inference.engine.fixed_point import require_algebra, require_proper, require_single_rows
+from inference.engine.initialise import finite_latents
 from inference.engine.task import Draws, Kind, Takes, Task, timing
 from inference.runtime.loop import Chunk, begun, in_chunks
 from inference.runtime.progress import figure
@@ -62,6 +64,10 @@ def run(task: Task, options: Options) -> Draws:
     algebra = require_algebra(task, TAKES.refuses)
     require_single_rows(task, algebra)
     assert algebra.structure.collapsed is not None
+    if algebra.latent.enumerable and not finite_latents(algebra, task.hyper, task.prior, task.rows):
+        raise ZooError(
+            f"{task.model.name}: collapsed_gibbs needs rows without missing cells under this covariance; use gibbs or nuts"
+        )
     if options.learn != "none" and carried(task.rows).allowed_states is not None:
         raise ZooError(
             f"learn={options.learn} takes labels, by which rows are not allowed some groups, for chance, and would learn that "
@@ -76,8 +82,12 @@ def run(task: Task, options: Options) -> Draws:
     threads = min(num_cores(), options.num_chains)
     build: Callable[..., Sampler] = algebra.structure.collapsed.sampler
     if options.integrate == "local":
+        if algebra.structure.collapsed.by_rows is None:
+            raise ZooError(f"{task.model.name} has no parameters of single rows; leave integrate=local out")
         build = partial(algebra.structure.collapsed.by_rows, num_threads=max(1, num_cores() // threads))
     sampler = build(hyper, rows)
+    if options.learn != "none" and sampler.learnt is None:
+        raise ZooError(f"{task.model.name}: its hyperparameters are not learnt; leave learn={options.learn} out")
     chains = stacked([sampler.start(seed, chain, started) for chain in range(options.num_chains)])
     nothing = {name: np.zeros_like(value) for name, value in hyper.items()}
     with ThreadPoolExecutor(threads) as pool:
@@ -131,6 +141,7 @@ def _warm_up(
         chains = list(pool.map(lambda chain: sampler.advance(chain, sweeps), apart(warm.chains)))
         log_joint = np.array([sampler.log_joint(chain) for chain in chains])
         if learning and done + sweeps >= SETTLING * options.num_warmup:
+            assert sampler.learnt is not None
             hyper, chains = sampler.learnt(chains, options.learn == "asymmetric")
             second = done + sweeps >= (1 + SETTLING) / 2 * options.num_warmup
             logs = {name: total + second * np.log(hyper[name]) for name, total in warm.logs.items()}

@@ -17,6 +17,7 @@ from inference.engine.fixed_point import require_algebra, require_proper, requir
 from inference.engine.initialise import start_points
 from inference.engine.sweep import Verbs, sweep
 from inference.engine.task import Draws, Kind, Takes, Task
+from inference.identification.random_labels import drawn_labelings, require_symmetry
 from inference.runtime.progress import Watch
 from models.algebra import at_sample, log_prior
 from models.base import Algebra, Pytree, Stats
@@ -26,11 +27,15 @@ METHOD = Verbs(parameters=at_sample, latents="sample")
 
 
 class Options(NamedTuple):
-    """``num_chains`` chains of ``num_warmup`` sweeps dropped and ``num_samples`` kept."""
+    """``num_chains`` chains of ``num_warmup`` sweeps dropped and ``num_samples`` kept.
+
+    ``permute_components`` gives every draw a random labelling (`inference.identification.random_labels`).
+    """
 
     num_warmup: int = 1000
     num_samples: int = 1000
     num_chains: int = 4
+    permute_components: bool = False
 
 
 def step(algebra: Algebra, arrays: tuple[Any, ...], key: Array, T: Stats) -> tuple[Stats, Pytree, Array]:
@@ -50,6 +55,8 @@ def run(task: Task, options: Options) -> Draws:
     algebra = require_algebra(task, TAKES.refuses)
     require_proper(task)
     require_single_rows(task, algebra)
+    if options.permute_components:
+        require_symmetry(task.model)
     arrays = (task.hyper, task.prior, task.rows)
     state = start_points(task, algebra, options.num_chains)
     key = jax.random.fold_in(task.key, 1)
@@ -57,6 +64,8 @@ def run(task: Task, options: Options) -> Draws:
     if run.records is None:
         return Draws(Kind.CHAINS, {}, {}, timing, run.interrupted)
     sites, at_draws, _ = run.records
+    if options.permute_components:
+        sites = drawn_labelings(task, sites)
     return Draws(Kind.CHAINS, sites, {}, timing, run.interrupted, log_prior=at_draws)
 
 

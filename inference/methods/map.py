@@ -12,15 +12,20 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from jax import Array
+from numpyro import distributions as dist
 from numpyro import infer, optim
 
 from inference.engine.initialise import num_starts, start_sites
-from inference.engine.program import constrain, constrain_starts, transforms, unconstrain_chains
-from inference.engine.quasi_newton import minimise
+from inference.engine.program import constrain, constrain_starts, innermost, latent_sites, transforms, unconstrain_chains
+from inference.engine.quasi_newton import Minima, minimise, value_at
 from inference.engine.sweep import local_step
 from inference.engine.task import Points, Task, kinds, timing
 from models.algebra import add, at_mode
 from models.base import Algebra, Hyper, Iteration, Pytree, Sites, Stats
+
+FALLEN = 5.0  # e-folds by which a positive number has fallen below its start, from where it may be on its way to 0
+FURTHER = (0.0, 2.0, 4.0)  # e-folds further, at which the log density is looked at
+MOST_LOOKED_AT = 20  # positive numbers of a start that have fallen
 
 
 class Options(NamedTuple):
@@ -71,12 +76,13 @@ def run(task: Task, options: Options) -> Points:
     ends = [_end(task, {name: leaf[s] for name, leaf in sites.items()}, value) for s, value in enumerate(minima.values)]
     on_host = {name: np.asarray(value) for name, value in sites.items()}
     later = [after for _, after in ends if after is not None]
+    endless = _endless(task, program, (task.hyper, rows, supports), starts, minima)
     return Points(
         sites=on_host,
         objective=-minima.trace,
         iterations=minima.iterations,
         converged=minima.converged,
-        failure=[why for why, _ in ends],
+        failure=[why or without for (why, _), without in zip(ends, endless, strict=True)],
         timing=timing(minima.run_seconds, minima.compile_seconds),
         interrupted=minima.interrupted,
         last=Iteration(on_host, jax.tree.map(lambda *leaves: np.stack(leaves), *later)) if len(later) == len(ends) else None,
@@ -101,6 +107,44 @@ def _end(task: Task, sites: Sites, value: float) -> tuple[str | None, Sites | No
     nu, after = _iterated(algebra, task.hyper, task.prior, sites, task.condensed)
     reasons = (family.why_no_mode(nu[name]) for name, family in algebra.families)
     return why or next(filter(None, reasons), None), jax.tree.map(np.asarray, after)
+
+
+def _endless(task: Task, program: Program, arrays: tuple[Any, ...], starts: Pytree, minima: Minima) -> list[str | None]:
+    """For each start of a program why it has no mode: the log density grows as long as a scale falls towards 0.
+
+    So does that of a centred hierarchy, where all effects are equal. An optimiser stops there by rounding, and elsewhere from
+    every start. From there on the log density still grows by equal steps, while at a mode it falls, or is flat.
+    """
+    if task.model.algebra is not None:  # families say themselves where they have no mode
+        return [None] * len(minima.values)
+    positive = (dist.constraints.positive, dist.constraints.nonnegative)
+    sites = latent_sites(task.model.spec, task.hyper, task.condensed)
+    names = [name for name, site in sites.items() if innermost(site.support) in positive]
+    found: list[str | None] = []
+    for s in range(len(minima.values)):
+        point = {name: leaf[s] for name, leaf in minima.points.items()}
+        fallen = [
+            (name, place)
+            for name in names
+            for place in np.argwhere(np.asarray(point[name]) < np.asarray(starts[name][s]) - FALLEN).tolist()
+        ]
+        grows = [name for name, place in fallen[:MOST_LOOKED_AT] if _grows(program, arrays, point, name, tuple(place))]
+        found.append(_without_mode(", ".join(dict.fromkeys(grows))) if grows else None)
+    return found
+
+
+def _grows(program: Program, arrays: tuple[Any, ...], point: Pytree, name: str, place: tuple[int, ...]) -> bool:
+    """Whether the log density rises by a nat or more as one number falls by 2 e-folds, and by as much in the next 2."""
+    moved = [point | {name: point[name].at[place].add(-step)} for step in FURTHER]
+    near, middle, far = (-value_at(loss, program, arrays, each) for each in moved)
+    return bool(middle - near >= 1 and far - middle >= 0.9 * (middle - near) and np.isfinite(far))
+
+
+def _without_mode(names: str) -> str:
+    return (
+        f"the log density grows without bound as {names} → 0, so that it has no mode. Use method=nuts, write the program "
+        f"non-centred, or give {names} a prior without density at 0, such as a LogNormal"
+    )
 
 
 @partial(jax.jit, static_argnames=("algebra",))

@@ -20,6 +20,7 @@ from inference.engine.fixed_point import require_proper
 from inference.engine.initialise import start_sites
 from inference.engine.program import constrain_draws, potential, transforms, unconstrain_chains
 from inference.engine.task import Draws, Kind, Task
+from inference.identification.random_labels import drawn_labelings, require_symmetry
 from inference.runtime.programs import kept
 from inference.runtime.progress import Watch
 from models.base import Pytree
@@ -31,13 +32,17 @@ DENSE = 64  # dimensions up to which the mass matrix is dense
 
 
 class Options(NamedTuple):
-    """``num_chains`` chains of ``num_warmup`` adaptive iterations dropped and ``num_samples`` kept."""
+    """``num_chains`` chains of ``num_warmup`` adaptive iterations dropped and ``num_samples`` kept.
+
+    ``permute_components`` gives every draw a random labelling (`inference.identification.random_labels`).
+    """
 
     num_warmup: int = 1000
     num_samples: int = 1000
     num_chains: int = 4
     target_accept: float = 0.8
     max_tree_depth: int = 10
+    permute_components: bool = False
 
 
 class Kernel(NamedTuple):
@@ -139,6 +144,8 @@ def step(kernel: Kernel, arrays: tuple[Pytree, Pytree], key: Array, state: Pytre
 def run(task: Task, options: Options) -> Draws:
     """Draws of every site from every chain, with the kernel's statistics."""
     require_proper(task)
+    if options.permute_components:
+        require_symmetry(task.model)
     arrays = (task.hyper, task.condensed)
     kernel = Kernel(task.model.spec, options.num_warmup, options.target_accept, options.max_tree_depth)
     task.reporter.phase("starting chains", None)
@@ -153,9 +160,11 @@ def run(task: Task, options: Options) -> Draws:
     if run.records is None:
         return Draws(Kind.CHAINS, {}, {}, timing, interrupted=True)
     records = dict(run.records)
-    sites = constrain_draws(supports, records.pop("z"))
+    sites = jax.tree.map(np.asarray, constrain_draws(supports, records.pop("z")))
     records.pop("potential")
-    return Draws(Kind.CHAINS, jax.tree.map(np.asarray, sites), records, timing, run.interrupted)
+    if options.permute_components:
+        sites = drawn_labelings(task, sites)
+    return Draws(Kind.CHAINS, sites, records, timing, run.interrupted)
 
 
 def _words(record: Pytree) -> str:

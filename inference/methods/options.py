@@ -10,7 +10,7 @@ from inference.methods import METHODS
 from models.errors import ZooError, did_you_mean
 
 SHARED = {"seed": 0, "precision": 64, "progress": False, "predictive": False}  # options of every method, with their defaults
-
+NUM_DRAWS = 200  # of every missing cell, and of topic proportions, by default
 
 RANGES = {
     "num_warmup": (0, np.inf),
@@ -33,9 +33,13 @@ def check_seed(seed: Any) -> None:
 
 def method_module(method: str) -> Any:
     """The module of a method; a `ZooError` that lists them where there is none."""
-    if not isinstance(method, str) or method not in METHODS:
-        near = did_you_mean(method, METHODS) if isinstance(method, str) else ""
-        raise ZooError(f"method={method!r} is not one of {', '.join(METHODS)}{near}")
+    if not isinstance(method, str):
+        raise ZooError(
+            f"method: {type(method).__name__} is not one of {', '.join(METHODS)}; the order is fit(model, data, method), and "
+            "several arrays for a program are a tuple: fit(program, (x, y), method)"
+        )
+    if method not in METHODS:
+        raise ZooError(f"method={method!r} is not one of {', '.join(METHODS)}{did_you_mean(method, METHODS)}")
     return import_module(METHODS[method])
 
 
@@ -57,15 +61,27 @@ def checked_options(method: str, module: Any, options: Mapping[str, Any], of_mod
             if value not in choices[name]:
                 raise ZooError(f"{name}={value!r} is not one of {', '.join(choices[name])}")
             continue
-        default = module.Options._field_defaults[name]
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if isinstance(default, int) and not whole:
-            instead = f": write {value:.0f}" if isinstance(value, float) and value.is_integer() and 0 < value < 1e9 else ""
-            raise ZooError(f"{name} must be a whole number, got {value!r}{instead}")
-        low, high = RANGES.get(name, (1, np.inf))
-        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high or value == np.inf:
-            raise ZooError(f"{name} must be at least {low}{'' if np.isinf(high) else f' and at most {high}'}, got {value!r}")
+        check_value(name, value, module.Options._field_defaults[name])
     return module.Options(**options)
+
+
+def check_value(name: str, value: Any, default: float) -> None:
+    """A `ZooError` for a value of an option that is not of the kind of its default: true or false, or a number."""
+    if not isinstance(default, bool):
+        check_number(name, value, default)
+    elif not isinstance(value, bool):
+        raise ZooError(f"{name} must be true or false, got {value!r}")
+
+
+def check_number(name: str, value: Any, default: float) -> None:
+    """A `ZooError` for a value of an option that is no number, not whole as its default is, or out of its range."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if isinstance(default, int) and not whole:
+        instead = f": write {value:.0f}" if isinstance(value, float) and value.is_integer() and 0 < value < 1e9 else ""
+        raise ZooError(f"{name} must be a whole number, got {value!r}{instead}")
+    low, high = RANGES.get(name, (1, np.inf))
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high or value == np.inf:
+        raise ZooError(f"{name} must be at least {low}{'' if np.isinf(high) else f' and at most {high}'}, got {value!r}")
 
 
 def _hint(name: str, takes: Iterable[str], of_model: Iterable[str]) -> str:

@@ -233,25 +233,28 @@ def run(task: Task, options: Options) -> Draws:
     )
 
 
+def replicas(T: Stats, log_temperature: Any) -> Replicas:
+    """State of one chain whose replicas have ``T`` (R, …), from cold to hot, before its first sweep."""
+    size = len(log_temperature)
+    return Replicas(
+        T=T,
+        log_temperature=log_temperature,
+        sweeps=on_host(np.zeros((), np.int32)),
+        rejected=on_host(np.zeros(size - 1, log_temperature.dtype)),
+        proposed=on_host(np.zeros(size - 1, np.int32)),
+        walker=on_host(np.arange(size, dtype=np.int32)),
+        from_hottest=on_host(np.zeros(size, bool)),
+        round_trips=on_host(np.zeros((), np.int32)),
+    )
+
+
 def initial(task: Task, algebra: Algebra, options: Options) -> Replicas:
     """State of every chain (a leading axis): one start per replica, at temperatures in geometric progression."""
     chains, size = options.num_chains, options.num_temperatures
     T = start_points(task, algebra, chains * size)
     ladder = np.linspace(0.0, np.log(options.hottest), size).astype(jnp.result_type(float))
-
-    def alike(value: np.ndarray) -> Array:
-        return on_host(np.repeat(value[None], chains, axis=0))
-
-    return Replicas(
-        T=jax.tree.map(lambda leaf: leaf.reshape(size, chains, *leaf.shape[1:]).swapaxes(0, 1), T),
-        log_temperature=alike(ladder),
-        sweeps=alike(np.zeros((), np.int32)),
-        rejected=alike(np.zeros(size - 1, ladder.dtype)),
-        proposed=alike(np.zeros(size - 1, np.int32)),
-        walker=alike(np.arange(size, dtype=np.int32)),
-        from_hottest=alike(np.zeros(size, bool)),
-        round_trips=alike(np.zeros((), np.int32)),
-    )
+    alike = jax.tree.map(lambda leaf: on_host(np.repeat(leaf[None], chains, axis=0)), replicas((), ladder))
+    return alike._replace(T=jax.tree.map(lambda leaf: leaf.reshape(size, chains, *leaf.shape[1:]).swapaxes(0, 1), T))
 
 
 def exchange_rates(probability: np.ndarray) -> np.ndarray:

@@ -85,7 +85,7 @@ def show(model: Model | Callable[..., Any], data: Any = None) -> Diagram:
         return _of_program(model, data)
     if model.algebra is None and data is None:
         raise ZooError(f"{model.name} is a program, whose sites are known with its data only: give data")
-    rows: Pytree = simulated_rows(model) if data is None else data
+    rows: Pytree = jax.tree.map(_nothing, simulated_rows(model)) if data is None else data
     if data is not None and model.algebra is not None:
         rows = model.rows(data if isinstance(data, Data) else model.read(data))
     elif data is not None:
@@ -93,6 +93,11 @@ def show(model: Model | Callable[..., Any], data: Any = None) -> Diagram:
     local = () if model.algebra is None else model.algebra.structure.local
     found = _relations(model.name, model.spec, dict(model.hyper), rows)
     return _diagram(model.name, found, model.naming.dims, local, sized=data is not None)
+
+
+def _nothing(shape: jax.ShapeDtypeStruct) -> np.ndarray:
+    """Zeros in place of rows of which only shapes are known: a program may compute with its rows."""
+    return np.zeros(shape.shape, shape.dtype)
 
 
 def _of_program(function: Any, data: Any) -> Diagram:

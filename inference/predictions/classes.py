@@ -111,7 +111,11 @@ def _average(
     def at(sites: Sites) -> AtDraw:
         found = point(static, hyper, prior, rows, sites, block_size=BLOCK // group)
         if found["latents"] is None:
-            raise ZooError("this program hides its latents, so there are no component probabilities; use log_likelihood")
+            raise ZooError(
+                "predict: this program has no component probabilities, as it observes no mixture. fit(…, predictive=True) "
+                "draws what it observes, and at new data numpyro.infer.Predictive(program, draws, batch_ndims=2) does, "
+                "with draws = {name: value.values for name, value in tree['posterior'].items()}; log_likelihood has densities"
+            )
         return AtDraw(found["log_likelihood"], values=(found["latents"],))
 
     found = averaged(at, draws, fitted, group)

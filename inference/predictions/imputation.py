@@ -18,7 +18,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from inference.fitting.prepare import as_arrays, require_model, x64
-from inference.methods.options import check_seed
+from inference.methods.options import NUM_DRAWS, check_seed
 from inference.predictions.classes import require_possible
 from inference.results.averages import AtDraw, averaged
 from inference.results.draws import chosen_draws, draws_of, fitted_rows, log_weight, number_of
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 AT_A_POINT = "these draws are at one value of the parameters: they are too narrow for Rubin's rules; impute under a posterior"
 INTERVAL = (0.055, 0.945)  # 89 %, as ArviZ summarises
-NUM_DRAWS = 200  # of every missing cell, by default
 FEWEST, MOST = 8, 1024  # rows at a time, a power of 2, so that tables with other missing cells share a compilation
 NUMBERS = 2**24  # in the cells drawn at a time, or in the sites they are drawn from
 

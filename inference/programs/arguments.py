@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -30,7 +30,7 @@ def as_arguments(function: Callable[..., Any], data: Any, named: Mapping[str, An
     """
     known = inspect.signature(function)
     takes = ", ".join(known.parameters)
-    name = function.__name__
+    name = name_of(function)
     if unknown := [each for each in named if not takes_by_name(function, each)]:
         hint = did_you_mean(unknown[0], known.parameters)
         raise ZooError(f"the program {name} has no argument {unknown[0]!r}{hint}; it takes {takes}")
@@ -42,7 +42,17 @@ def as_arguments(function: Callable[..., Any], data: Any, named: Mapping[str, An
     try:
         return Arguments(known.bind(*(data if isinstance(data, tuple) else (data,)), **named).arguments)
     except TypeError as error:
-        raise ZooError(f"the program {name} takes the data {takes}: {error}") from error
+        first, *others = known.parameters or ("x",)
+        by_name = ", ".join(f"{each}=…" for each in others)
+        ways = f"; several arguments are a tuple, fit({name}, ({takes})), or follow by name, fit({name}, {first}, {by_name})"
+        listed = "; a list is one argument" if isinstance(data, list) else ""
+        raise ZooError(f"the program {name} takes the data {takes}: {error}{ways if others else ''}{listed}") from error
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """The name of a program: that of the function, also inside a `functools.partial`; of another callable that of its type."""
+    inner = function.func if isinstance(function, partial) else function
+    return str(getattr(inner, "__name__", type(inner).__name__))
 
 
 def takes_by_name(function: Callable[..., Any], name: str) -> bool:

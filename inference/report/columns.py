@@ -10,11 +10,13 @@ from rich.text import Text
 from models.data.column_kinds import LEFT_OUT, verdict
 from models.data.columns import categories_of, cells_of, notes_of
 from models.data.table import BOOLEAN, Data, Note, is_sparse
+from models.errors import in_shell
 from models.reading.repairs import SINCE
 
 REMEDIES = """\
 another kind: data.types.<column>=number|count|category|label|identifier|ignore
 another spelling of a missing cell: data.missing=[<spelling>,…]"""
+DATES = "{0}: dates are modelled as numbers, so that rows near in time are alike. If they only say when a row was measured: {1}"
 SHOWN = 40  # columns printed, besides those that are left out; report.html has all
 
 
@@ -52,6 +54,8 @@ def print_columns(data: Data, console: Console) -> None:
     console.print(table)
     if len(shown) < len(found):
         console.print(f"and {len(found) - len(shown)} more columns", highlight=False)
+    for note in (note for note in notes_of(data) if note.why == SINCE):
+        console.print(DATES.format(note.column, in_shell(f"data.types.{note.column}=ignore")), highlight=False, markup=False)
     console.print(REMEDIES, style="dim", highlight=False, markup=False)
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from inference.identification.invariants import symmetry_of
-from inference.results.tree import table_of
+from inference.results.tree import kept_columns, table_of
 from models.base import Permutation
 
 ASSIGNMENTS, CROSS_TABLE = "assignments.csv", "crosstab.csv"
@@ -58,14 +58,9 @@ def groups_of(tree: xr.DataTree, numbers: np.ndarray | None = None) -> Groups | 
     there = np.nonzero(decode.values >= 0)
     first = (np.arange(len(decode)) + 1 if numbers is None else numbers)[there[0]]
     places = {"sequence": first, "step": there[1] + 1} if len(there) > 1 else {"row": first}
-    places |= _kept(table_of(tree) if len(there) > 1 else decode)  # the rows of a table of sequences are their steps
+    places |= kept_columns(table_of(tree) if len(there) > 1 else decode)  # the rows of a table of sequences are their steps
     dim, probs = str(found.dims[-1]), found.values[there].astype(float)
     return Groups(dim, found.coords[dim].values, probs, decode.values[there], pd.DataFrame(places), _weights(tree, there))
-
-
-def _kept(source: xr.DataArray | xr.Dataset) -> dict[str, np.ndarray]:
-    """The columns of the table that the user keeps beside the rows."""
-    return {str(name): values.values for name, values in source.coords.items() if name != "row" and values.dims == ("row",)}
 
 
 def _weights(tree: xr.DataTree, there: tuple[np.ndarray, ...]) -> np.ndarray:
@@ -78,12 +73,15 @@ def _weights(tree: xr.DataTree, there: tuple[np.ndarray, ...]) -> np.ndarray:
 
 
 def assignments(groups: Groups) -> pd.DataFrame:
-    """One line for each row: its group and probability; the second best too, where there are three groups or more."""
+    """One line for each row: its group and probability; the second best too, where there are three groups or more.
+
+    The columns have the names of predictions (`inference.predictions.predict`): ``assignment``, ``probability``.
+    """
     order = np.argsort(-groups.probs, axis=1, kind="stable")
     best = np.take_along_axis(groups.probs, order, 1)
-    columns: dict[str, Any] = {groups.dim: groups.names[order[:, 0]], "probability": best[:, 0]}
+    columns: dict[str, Any] = {"assignment": groups.names[order[:, 0]], "probability": best[:, 0]}
     if len(groups.names) > 2:
-        columns |= {f"second_{groups.dim}": groups.names[order[:, 1]], "second_probability": best[:, 1]}
+        columns |= {"second_assignment": groups.names[order[:, 1]], "second_probability": best[:, 1]}
     return groups.places.assign(**columns)
 
 

@@ -8,6 +8,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from inference.report.columns import print_columns
+from models.errors import in_shell
 from models.inspection.advice import label_candidates, models_for, sequences_in
 from models.inspection.problem import Problem
 from models.inspection.table import Inspection
@@ -31,7 +32,7 @@ def print_inspection(found: Inspection, command: str, overrides: Shown, console:
         _item(Text.assemble((" ".join(fit.options), "bold"), f": {fit.why}{several if fit.number else ''}"), console, "· ")
     if (steps := sequences_in(found.data)) is not None:
         said = f": {steps.counter} counts the rows of each {steps.sequence}, so that they may be steps of sequences (model=hmm)"
-        _item(Text.assemble((f"data.sequence={steps.sequence}", "bold"), said), console, "· ")
+        _item(Text.assemble((in_shell(f"data.sequence={steps.sequence}"), "bold"), said), console, "· ")
     if candidates := label_candidates(found.data):
         some = ", ".join(candidates[:6])
         _item(Text(f"to predict a column ({some}), name it by data.label=<column>"), console, "· ")
@@ -53,7 +54,7 @@ def print_problems(found: Inspection, overrides: Shown, console: Console) -> Non
         if problem.advice:
             console.print(Padding(Text(problem.advice), (0, 0, 0, 5), expand=False))
         for override in options_of(problem, found.options, overrides):
-            console.print(Padding(Text(override, style="green"), (0, 0, 0, 5), expand=False))
+            console.print(Padding(Text(in_shell(override), style="green"), (0, 0, 0, 5), expand=False))
 
 
 def options_of(problem: Problem, together: Mapping[str, Any], overrides: Shown) -> list[str]:

@@ -32,14 +32,17 @@ from inference.markup.topic_panel import topic_panel
 from inference.predictions.clustering import SURE
 from inference.report.columns import lines
 from inference.report.groups import ASSIGNMENTS, CROSS_TABLE, assignments, cross_table, groups_of, is_stepwise
-from inference.report.numbers import format_number, in_print
+from inference.report.numbers import format_number, in_cells, in_print
 from inference.report.reading import Reading, functionals_title, site_of
 from inference.report.remarks import uncertain
 from inference.results.table import data_of
 from inference.results.tree import table_of
 from inference.runtime.files import drawn, write, write_table
 from inference.topics.relevance import topic_map
+from inference.topics.shares import SHARES, topic_shares, typical_documents
+from inference.topics.shares import TITLE as TYPICAL_TITLE
 from inference.topics.summary import TITLE, topic_table
+from models.reading.files import CSV, Marks
 from models.rows.encoded import spread
 
 LISTED = 50  # uncertain rows on the page
@@ -70,7 +73,10 @@ CAPTIONS = {  # name of a picture's file -> what it shows
     "co_clustering": "How probable it is that two rows are in one group. It does not depend on the numbers of the groups.",
     "loadings": "How strongly each column goes with each factor.",
     "topics": "The words of each topic, and how much of the corpus it explains.",
-    "state_probs": "The probability of each state at every step.",
+    "state_probs": (
+        "The probability of each state at every step, and what was observed there. Of more than six sequences, six are drawn, "
+        "evenly spaced from the first to the last; of more than 150 steps, the first 150."
+    ),
     "transitions": "How probable each state is after each other one.",
     "emissions": "What each state emits.",
     "traces": "Functionals, draw by draw, in one colour for each chain. Chains that agree look alike.",
@@ -83,21 +89,26 @@ def write_summary(reading: Reading, path: Path) -> None:
     write_table(path, pd.concat(groups, names=["group", "name"]))
 
 
-def write_groups(tree: xr.DataTree, folder: Path, numbers: np.ndarray | None = None) -> list[Path]:
-    """Write ``assignments.csv`` and ``crosstab.csv``, those that the result has; returns their paths.
+def write_groups(tree: xr.DataTree, folder: Path, numbers: np.ndarray | None = None, marks: Marks = CSV) -> list[Path]:
+    """Write ``assignments.csv``, ``crosstab.csv`` and ``topic_shares.csv``, those that the result has; returns their paths.
 
-    ``numbers`` (N,) are those of the rows in the whole table, of which some may be held out. Neither is written where labels
-    are not to be trusted: probabilities averaged over draws then mix different components.
+    ``numbers`` (N,) are those of the rows in the whole table, of which some may be held out; ``marks`` are the table's. None is
+    written where labels are not to be trusted: probabilities averaged over draws then mix different components.
     """
     if not trusted(tree):
         return []
     groups, crossed, written = groups_of(tree, numbers), cross_table(tree), []
     if groups is not None:
-        write_table(folder / ASSIGNMENTS, assignments(groups), index=False, float_format="%.6g")
+        lines = in_cells(assignments(groups), marks.decimal)
+        write_table(folder / ASSIGNMENTS, lines, index=False, sep=marks.separator)
         written.append(folder / ASSIGNMENTS)
     if crossed is not None:
-        write_table(folder / CROSS_TABLE, crossed)
+        write_table(folder / CROSS_TABLE, crossed, sep=marks.separator)
         written.append(folder / CROSS_TABLE)
+    shares = topic_shares(tree, numbers)
+    if shares is not None:
+        write_table(folder / SHARES, in_cells(shares, marks.decimal), index=False, sep=marks.separator)
+        written.append(folder / SHARES)
     return written
 
 
@@ -108,21 +119,26 @@ def write_report(
     config: str,
     pictures: Sequence[Path] = (),
     compared: Sequence[Compared] = (),
+    numbers: np.ndarray | None = None,
 ) -> None:
     """Write ``report.html``: verdict, groups, pictures, tables; diagnostics and settings folded below; a glossary.
 
-    The page is one file and needs nothing from elsewhere. It is whole without scripts, which sort tables and pick out groups.
+    ``numbers`` are those of `write_groups`. The page is one file and needs nothing from elsewhere. It is whole without scripts,
+    which sort tables and pick out groups.
     """
-    top = paragraph(reading.verdict, f"verdict {'doubt' if reading.diagnosis.problems else 'sound'}")
+    doubted = reading.diagnosis.problems or reading.diagnosis.interrupted
+    top = paragraph(reading.verdict, f"verdict {'doubt' if doubted else 'sound'}")
     top += bullets(reading.diagnosis.problems, "problems")
     own, functionals = in_print(reading.own), in_print(reading.diagnosis.functionals)
     crossed, topics, panel = reading.crossed, topic_table(tree), topic_panel(topic_map(tree))
     checks = [file for file in pictures if file.stem in CRITICISM]
+    typical = typical_documents(tree, numbers) if trusted(tree) else None
     by_label = "" if crossed is None else f"Rows by {crossed.index.name} and label"
     sections = [
         Section(f"Groups of {'steps' if is_stepwise(tree) else tree.attrs['row'] + 's'}", _groups(tree, reading)),
         Section(by_label, _plain(crossed, "rows by group and label")),
         Section(TITLE.capitalize(), _plain(topics, TITLE)),
+        Section(TYPICAL_TITLE.capitalize(), _plain(typical, TYPICAL_TITLE)),
         Section("Map of the topics", panel.body),
         Section("Pictures", "".join(_picture(file, reading.title) for file in pictures if file not in checks)),
         Section("Does the model fit?", _criticism(compared, checks, reading.title) or _unchecked(pictures, topics)),
@@ -146,7 +162,7 @@ def _groups(tree: xr.DataTree, reading: Reading) -> str:
         return ""
     found = []
     for group in reading.groups:
-        sure = group.interval is not None and not reading.diagnosis.problems
+        sure = group.interval is not None and not reading.diagnosis.problems and not reading.diagnosis.interrupted
         between = " ({:.1%} to {:.1%})".format(*group.interval) if sure and group.interval is not None else ""
         share = f"{group.share:.1%}{between} of the {unit}"
         found.append(Card(f"{groups.dim} {group.name}", places[group.name], share, group.share, group.traits))
@@ -191,7 +207,7 @@ def _details(tree: xr.DataTree, config: str) -> str:
     return detail + columns + folded("Reproduce this", again + preformatted(config))
 
 
-def _plain(frame: pd.DataFrame | None, label: str, words: Sequence[str] = ("words", "what sets it apart")) -> str:
+def _plain(frame: pd.DataFrame | None, label: str, words: Sequence[str] = ("words", "documents", "what sets it apart")) -> str:
     """A table with numbers as they are printed; "" without rows."""
     if frame is None or frame.empty:
         return ""

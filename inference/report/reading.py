@@ -58,8 +58,11 @@ def _own(tree: xr.DataTree, parameters: pd.DataFrame) -> pd.DataFrame:
 def _verdict(tree: xr.DataTree, diagnosis: Diagnosis) -> str:
     """Whether the result can be trusted, as far as diagnostics tell, and by what figures."""
     number = len(diagnosis.problems)
+    failed = f"{number} diagnostic{'s' if number > 1 else ''} failed"
+    if diagnosis.interrupted:
+        return diagnosis.interrupted + (f"; {failed} so far:" if number else "")
     if number:
-        return f"{number} diagnostic{'s' if number > 1 else ''} failed; do not trust this result before you have read why:"
+        return f"{failed}; do not trust this result before you have read why:"
     table, kind = diagnosis.functionals, kind_of(tree)
     if kind is Kind.CHAINS and table["r_hat"].notna().any():
         chains, draws = (tree["posterior"].sizes[dim] for dim in ("chain", "draw"))

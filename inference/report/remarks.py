@@ -6,6 +6,7 @@ import xarray as xr
 from inference.diagnostics.checks import raw_rhat, trusted
 from inference.diagnostics.occupancy import in_words, occupied
 from inference.diagnostics.starts import describe_starts
+from inference.diagnostics.unfinished import LEFT_OUT
 from inference.predictions.clustering import SURE, uncertain_rows
 from inference.predictions.score import OF_SEQUENCES
 from inference.report.groups import agreement, is_stepwise
@@ -38,11 +39,11 @@ def remarks(tree: xr.DataTree) -> list[str]:
     relabelled = "sample_stats" in tree and "permutation" in tree["sample_stats"]
     one = " (one labelling of the components)" if relabelled else ""
     if not trusted(tree):
-        what = plural_dim(tree)
-        shown = "are means over draws that may mix different ones" if sites_of_topics(tree) else "are not printed"
+        what, of_topics = plural_dim(tree), bool(sites_of_topics(tree))
+        shown = "are means over draws that may mix different ones" if of_topics else "are not printed"
         doubts.append(
             f"therefore the parameters of single {what} {shown}; summary.csv has them all the same, and there is no "
-            "assignments.csv"
+            f"{'topic_shares' if of_topics else 'assignments'}.csv"
         )
     evidence = [
         f"log evidence by {name}: {tree.attrs[key]:.2f}{one}"
@@ -52,7 +53,7 @@ def remarks(tree: xr.DataTree) -> list[str]:
     if "log_evidence" in tree.attrs:
         evidence.append(f"log evidence {tree.attrs['log_evidence']:.4f} (exact); the draws are independent")
     number = occupied(tree)
-    held = []
+    held = [f"left out, because the run was interrupted: {tree.attrs[LEFT_OUT]}"] if tree.attrs.get(LEFT_OUT) else []
     if number is not None and number.iloc[-1] < 1:
         held.append(f"number of {holders(tree)}, with its posterior probability: {in_words(number)}")
     if "imputed_cells" in tree.attrs:

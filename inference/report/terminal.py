@@ -1,7 +1,8 @@
 """What a run prints, for a terminal of 80 columns: the verdict and the groups first, then parameters, then functionals."""
 
 import textwrap
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 import xarray as xr
@@ -9,13 +10,15 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from inference.report.groups import LABELS_SHOWN
+from inference.report.groups import LABELS_SHOWN, is_stepwise
 from inference.report.numbers import in_print
 from inference.report.reading import Reading, functionals_title, site_of
 from inference.report.traits import Group
 from inference.topics.summary import TITLE, topic_lines
 
 SHOWN = 24  # parameters printed; all are in summary.csv
+FEW = 8  # of them
+OF_PAIRS = ("co_clustering", "co_occurrence")  # functionals of some pairs of rows, steps or documents
 MOST_GROUPS = 20  # printed
 WIDTH = 80
 
@@ -29,7 +32,8 @@ def print_result(tree: xr.DataTree, reading: Reading, console: Console) -> None:
     title, shown = _fitting(tree, reading.own)
     if not shown.empty:
         _print_table(console, title, shown)
-    _print_table(console, functionals_title(tree), reading.diagnosis.functionals)
+    hidden, functionals = _without_pairs(reading.diagnosis.functionals)
+    _print_table(console, functionals_title(tree) + hidden, functionals)
     for line in reading.remarks:
         console.print(hanging("· ", line), highlight=False, markup=False)
 
@@ -37,7 +41,8 @@ def print_result(tree: xr.DataTree, reading: Reading, console: Console) -> None:
 def print_verdict(reading: Reading, console: Console) -> None:
     """Print what was fitted, and whether it can be trusted: all that a sweep prints of each run."""
     console.print(Text(reading.title, style="bold"), highlight=False)
-    console.print(reading.verdict, style="bold red" if reading.diagnosis.problems else "green", highlight=False, markup=False)
+    style = "bold red" if reading.diagnosis.problems else "yellow" if reading.diagnosis.interrupted else "green"
+    console.print(reading.verdict, style=style, highlight=False, markup=False)
     for problem in reading.diagnosis.problems:
         console.print(hanging("! ", problem), style="bold red", highlight=False, markup=False)
 
@@ -47,7 +52,8 @@ def print_groups(tree: xr.DataTree, groups: Sequence[Group], console: Console) -
     if len(groups) < 2:
         return
     apart = ", and what sets them apart" if any(group.traits for group in groups) else ""
-    console.print(f"groups: share of the {tree.attrs['row']}s{apart}", style="bold", highlight=False, markup=False)
+    unit = "step" if is_stepwise(tree) else tree.attrs["row"]
+    console.print(f"groups: share of the {unit}s{apart}", style="bold", highlight=False, markup=False)
     widest = max(len(group.name) for group in groups)
     for group in groups[:MOST_GROUPS]:
         start = f"{group.name:<{widest}}  {group.share:>4.0%}  "
@@ -85,14 +91,39 @@ def _print_cross_table(console: Console, found: pd.DataFrame | None) -> None:
 
 
 def _fitting(tree: xr.DataTree, table: pd.DataFrame) -> tuple[str, pd.DataFrame]:
-    """(title, rows shown): as many whole sites as fit, the smallest first; summary.csv has all."""
-    site = [site_of(label) for label in table.index]
-    sizes = pd.Series(site).value_counts(sort=False)
-    fitting = sizes.sort_values(kind="stable").cumsum() <= SHOWN
-    shown = table[[bool(fitting[name]) for name in site]]
-    hidden = ", ".join(f"{name} ({sizes[name]} entries)" for name in sizes.index if not fitting[name])
+    """(title, rows shown): as many whole sites as fit, the smallest first; summary.csv has all.
+
+    Where these are few, the first entries of the next site follow: the means of many groups, beside their shares.
+    """
+    site = pd.Series([site_of(label) for label in table.index], dtype=str)
+    sizes = site.value_counts(sort=False)
+    ordered = sizes.sort_values(kind="stable")
+    fitting = ordered.where(ordered.cumsum() <= SHOWN, 0)
+    taken = {str(name): int(number) for name, number in fitting.items()}
+    hidden = [name for name, number in taken.items() if not number]
+    if hidden and sum(taken.values()) < FEW:
+        taken[hidden[0]] = SHOWN - sum(taken.values())
+    shown = table[[number < taken[name] for name, number in zip(site, site.groupby(site).cumcount(), strict=True)]]
     title = "relabelled parameters" if "posterior_raw" in tree else "parameters"
-    return title + (f"; in summary.csv: {hidden}" if hidden else ""), shown
+    return title + _elsewhere({name: sizes[name] - taken[name] for name in map(str, sizes.index)}, taken), shown
+
+
+def _elsewhere(left: Mapping[str, int], taken: Mapping[str, int]) -> str:
+    """What a title says of the entries that are not printed."""
+    hidden = [
+        f"{name} ({number}{' more' if taken[name] else ''} {'entry' if number == 1 else 'entries'})"
+        for name, number in left.items()
+        if number
+    ]
+    return f"; in summary.csv: {', '.join(hidden)}" if hidden else ""
+
+
+def _without_pairs(table: pd.DataFrame) -> tuple[str, pd.DataFrame]:
+    """(what the title says, rows shown): without some pairs of rows, which only tell whether chains agree, if others remain."""
+    of_pairs = [label for label in table.index if site_of(label) in OF_PAIRS]
+    if len(of_pairs) == len(table):
+        return "", table
+    return _elsewhere(Counter(map(site_of, of_pairs)), Counter()), table.drop(index=of_pairs)
 
 
 def _print_table(console: Console, title: str, frame: pd.DataFrame) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from models.data.table import chosen_at_random
+from models.reading.files import CSV, Marks, marks_of
 
 CHECKS = "checks.svg"  # posterior predictive checks of columns
 WORD_CHECKS = "word_checks.svg"  # and of topics
@@ -46,10 +47,17 @@ def write_views(
             print_verdict(reading, screen) if brief else print_result(tree, reading, screen)
     summary, report = folder / "summary.csv", folder / "report.html"
     write_summary(reading, summary)
-    groups = write_groups(tree, folder, numbers_in_table(tree))
+    numbers = numbers_in_table(tree)
+    groups = write_groups(tree, folder, numbers, marks_of_run(config))
     pictures, compared = draw_pictures(model, tree, observed, folder) if config["pictures"] else ([], [])
-    write_report(tree, reading, report, text, pictures, compared)
+    write_report(tree, reading, report, text, pictures, compared, numbers)
     return [summary, *groups, *pictures, report]
+
+
+def marks_of_run(config: Mapping[str, Any]) -> Marks:
+    """The marks of the table of a run, with which what is said of its rows is written, too."""
+    said = config["data"]
+    return marks_of(said["path"], said) if said["name"] == "file" else CSV
 
 
 def numbers_in_table(tree: xr.DataTree) -> np.ndarray | None:
@@ -76,7 +84,8 @@ def draw_pictures(model: Model, tree: xr.DataTree, data: Any, folder: Path) -> t
     from inference.plots.components import draw_profile, plot_loadings, profile
     from inference.plots.pairs import draw_pairs, has_pairs
     from inference.plots.predictive_checks import draw_checks
-    from inference.plots.sequences import plot_emissions, plot_states, plot_transitions
+    from inference.plots.sequences import plot_emissions, plot_transitions
+    from inference.plots.states_over_time import plot_states, some_sequences
     from inference.plots.topics import plot_topics
     from inference.topics.access import has_topics
     from models.algebra import is_sequential
@@ -86,7 +95,7 @@ def draw_pictures(model: Model, tree: xr.DataTree, data: Any, folder: Path) -> t
     sequential = is_sequential(model)
     columns = [] if sequential or model.abilities.profile is None else profile(model, tree)
     possible: list[tuple[str, bool, Callable[[Path], Any]]] = [
-        ("state_probs", sequential, lambda path: plot_states(model, tree, data, path)),
+        ("state_probs", sequential, lambda path: plot_states(model, tree, data, path, some_sequences(model, data))),
         ("transitions", sequential, lambda path: plot_transitions(model, tree, path)),
         ("emissions", sequential, lambda path: plot_emissions(model, tree, path)),
         ("pairs", has_pairs(tree, columns), lambda path: draw_pairs(model, tree, columns, path)),

@@ -12,7 +12,8 @@ import numpy as np
 import xarray as xr
 from numpyro import distributions as dist
 
-from inference.engine.program import prior_trace
+from inference.programs.arguments import Arguments
+from inference.programs.running import prior_trace
 from models.base import Hyper, Model, Pytree
 
 DRAWS = ("chain", "draw")
@@ -82,6 +83,16 @@ def arguments_of(tree: xr.DataTree) -> dict[str, np.ndarray]:
     constant, observed = (tree[group].to_dataset() for group in ("constant_data", "observed_data"))
     found = {str(name): np.asarray(value) for name, value in constant.data_vars.items()}
     return found | {str(name): np.asarray(observed[name]) for name in np.atleast_1d(constant.attrs.get("observed", []))}
+
+
+def program_data(tree: xr.DataTree) -> Any:
+    """The data of the program of a result, in the form in which `arguments` named them: one array, a tuple, or by name."""
+    found = arguments_of(tree)
+    if list(found) == ["data"]:
+        return found["data"]
+    if set(found) == {str(place) for place in range(len(found))}:
+        return tuple(found[str(place)] for place in range(len(found)))
+    return Arguments(found)
 
 
 def arguments(data: Any) -> dict[str, Any]:

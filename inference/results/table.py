@@ -8,11 +8,11 @@ import numpy as np
 import xarray as xr
 from scipy import sparse
 
-from inference.results.tree import table_of
+from inference.results.tree import KEPT, TABLE, table_of
 from models.base import Data, Model, ZooError
 from models.data.columns import Layout, as_typed
 from models.data.documents import Sequences
-from models.data.table import Note, is_sparse
+from models.data.table import SEQUENCE_NAME, Note, is_sparse
 
 CELLS = ("x", "token", "count")  # variables of a table with what stands in its cells
 
@@ -60,14 +60,22 @@ def observed_data(data: Data, like: Layout | None = None) -> xr.Dataset:
 
 
 def beside(data: Data) -> dict[str, Any]:
-    """The columns that the user keeps beside the rows, as coordinates of the rows."""
-    return {name: (("row",), cells) for name, cells in data.beside}
+    """The columns that the user keeps beside the rows, as coordinates of the rows that say so by an attribute."""
+    return {name: (("row",), cells, {KEPT: 1}) for name, cells in data.beside}
 
 
 def named_rows(groups: dict[str, xr.Dataset], data: Data) -> dict[str, xr.Dataset]:
-    """Groups of a result, in which the kept columns stand beside whatever there is of each row of the table."""
-    kept = beside(data) if data.starts is None else {}  # otherwise the rows of a table are steps
-    return {name: group.assign_coords(kept) if kept and "row" in group.sizes else group for name, group in groups.items()}
+    """Groups of a result, in which the kept columns stand beside whatever there is of each row of the table.
+
+    The rows of a table of sequences are steps; of such a table the names of the sequences stand beside what there is of each
+    sequence. Parameters of single documents have no such coordinate: ArviZ cannot summarise them with one.
+    """
+    kept = beside(data)
+    if data.starts is not None:
+        first = data.starts[:-1]
+        kept = {name: (dims, cells[first], said) for name, (dims, cells, said) in kept.items() if name == SEQUENCE_NAME}
+    named = [name for name, group in groups.items() if kept and "row" in group.sizes and name not in TABLE]
+    return {name: group.assign_coords(kept) if name in named else group for name, group in groups.items()}
 
 
 def in_two(model: Model, table: xr.Dataset, labels_observed: bool) -> tuple[xr.Dataset, xr.Dataset]:

@@ -17,6 +17,8 @@ from models.base import Model, ZooError
 from models.errors import exists
 
 ROOT = ("schema", "model", "method", "exit_status")  # attributes that every result has
+TABLE = ("observed_data", "constant_data")  # groups that hold the table
+KEPT = "kept"  # attribute of a column of the table that the user keeps beside the rows
 SCHEMA = 3  # of the groups and their dimensions; a file with another is refused
 RECORDED = ("bayes-model-zoo", "numpyro", "jax", "jaxlib", "arviz-base", "arviz-stats", "numpy", "scipy")
 
@@ -55,8 +57,13 @@ def values(tree: xr.DataTree, group: str, name: str) -> np.ndarray:
 
 def table_of(tree: xr.DataTree) -> xr.Dataset:
     """The table of a result: ``observed_data``, merged with the rest of the table in ``constant_data``."""
-    found = [tree[group].to_dataset() for group in ("observed_data", "constant_data") if group in tree.children]
+    found = [tree[group].to_dataset() for group in TABLE if group in tree.children]
     return xr.merge(found, combine_attrs="override", compat="override", join="outer") if found else xr.Dataset()
+
+
+def kept_columns(source: xr.DataArray | xr.Dataset) -> dict[str, np.ndarray]:
+    """The columns of the table that the user keeps beside the rows."""
+    return {str(name): values.values for name, values in source.coords.items() if name != "row" and values.dims == ("row",)}
 
 
 def environment() -> dict[str, Any]:
@@ -90,9 +97,9 @@ def save(tree: xr.DataTree, path: str | Path) -> None:
 
 
 def _with_coordinates(tree: xr.DataTree) -> xr.DataTree:
-    """Kept columns whose names have a space, of which netCDF makes variables, as coordinates of the rows again."""
+    """Kept columns as coordinates of the rows again: netCDF makes variables of those whose names have a space."""
     for node in tree.subtree:
-        found = [name for name, value in node.data_vars.items() if " " in str(name) and value.dims == ("row",)]
+        found = [name for name, value in node.data_vars.items() if KEPT in value.attrs]
         if found:
             node.dataset = node.to_dataset(inherit=False).set_coords(found)
     return tree

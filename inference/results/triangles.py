@@ -13,6 +13,7 @@ import xarray as xr
 from numpyro import distributions as dist
 
 from inference.engine.program import innermost, latent_sites
+from inference.programs.derived import DERIVED
 from models.base import Hyper, Pytree, ZooError
 
 SYMMETRIC = (
@@ -76,15 +77,16 @@ def whole_group(tree: xr.DataTree, group: str) -> xr.Dataset:
 
 def sites_of(tree: xr.DataTree, group: str) -> dict[str, np.ndarray]:
     """Site -> array in the shape of the program, after the dimensions chain and draw if there are draws."""
-    return {str(name): np.asarray(value) for name, value in whole_group(tree, group).data_vars.items()}
+    found = whole_group(tree, group).data_vars
+    return {str(name): np.asarray(value) for name, value in found.items() if DERIVED not in value.attrs}
 
 
 def full_matrices(tree: xr.DataTree, group: str = "posterior") -> xr.Dataset:
     """The draws of a result with symmetric matrices whole, in the shape that the sites of the program have.
 
     Results store the lower triangle of a symmetric matrix, so that every entry is summarised once: ``precision`` of a Gaussian
-    mixture has the dimensions (chain, draw, component, feature_pair). Here it is (chain, draw, component, feature, feature_).
-    Raises `ZooError` for a group that the result has not.
+    mixture has the dimensions ``(chain, draw, component, feature_pair)``. Here it is
+    ``(chain, draw, component, feature, feature_)``. Raises `ZooError` for a group that the result has not.
 
     >>> data = load_data("iris")
     >>> tree = fit(MODELS["gmm"](data, num_components=2), data, "gibbs")

@@ -4,6 +4,7 @@ import io
 import time
 import warnings
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,15 @@ def restore(path: Path, state: Pytree, record: Pytree, total: int, size: int = 1
     kept = [leaf[:, : -(-total // size)] for leaf in records if leaf is not None]
     parts = [jax.tree.unflatten(jax.tree.structure(record), kept)] if kept and steps else []
     return finished, seconds, jax.tree.unflatten(jax.tree.structure(state), found), parts
+
+
+def steps_finished(folder: Path) -> dict[str, int]:
+    """Phase -> steps finished, by the checkpoints in a folder; without those that are damaged."""
+    found = {}
+    for path in folder.glob(CHECKPOINTS):
+        with suppress(ZooError):  # whoever goes on from it says what is wrong
+            found[path.stem.split("-")[1]] = _count(path, _arrays(path))
+    return found
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from models.errors import ZooError, did_you_mean
+from models.errors import ZooError, also_called, did_you_mean
 
 CONF = Path(__file__).parents[1] / "conf"
 GROUPS = ("model", "method", "data")
@@ -64,6 +64,16 @@ def entry_defaults(group: str, name: str) -> dict[str, Any]:
     return {key: value for key, value in _entry(group, name).items() if key not in NOT_OPTIONS}
 
 
+def default_data_of(model: str) -> str:
+    """The data set that a model runs on where none is named; raises `ZooError` for an unknown model.
+
+    >>> default_data_of("gmm")
+    'iris'
+    """
+    entry_keys("model", model)
+    return str(_entry("model", model)["default_data"])
+
+
 def options_of() -> dict[str, list[str]]:
     """Section of the help page -> names of its options; options that all data sets share are listed once."""
     found = {"every run": list(run_options())}
@@ -84,7 +94,7 @@ def chosen_entries(pairs: Mapping[str, str]) -> dict[str, str]:
         if value not in known:
             raise ZooError(f"{group}={value} is not one of {', '.join(known)}{did_you_mean(value, list(known))}")
     if "data" not in chosen:
-        chosen["data"] = str(_entry("model", chosen.get("model", "gmm"))["default_data"])
+        chosen["data"] = default_data_of(chosen.get("model", "gmm"))
     return chosen
 
 
@@ -125,9 +135,10 @@ def require_key(config: Mapping[str, Any], key: str, chosen: Mapping[str, str]) 
 
 
 def _in_a_group(config: Mapping[str, Any], part: str, path: list[str]) -> str:
-    """A hint for the option of a group without the group's name: ``num_components=3`` for ``model.num_components=3``."""
-    groups = [group for group in ("model", "data") if part in config[group]]
-    return f" (did you mean {groups[0]}.{part}?)" if groups and not path else ""
+    """A hint for the option of a group without its name: ``num_components=3``, or ``k=3``, for ``model.num_components=3``."""
+    groups = {group: [part] if part in config[group] else also_called(part, config[group]) for group in ("model", "data")}
+    found = [f"{group}.{names[0]}" for group, names in groups.items() if names]
+    return f" (did you mean {found[0]}?)" if found and not path and not also_called(part, config) else ""
 
 
 def _entry(group: str, name: str) -> dict[str, Any]:

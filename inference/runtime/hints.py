@@ -1,7 +1,9 @@
-"""How to go on with a run that stopped: the arguments to type."""
+"""How to go on with a run that stopped: how far it had come, and the arguments to type."""
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from inference.runtime.configuration import read_configuration
 from inference.runtime.files import CHECKPOINTS, CONFIG, RESULTS
@@ -9,12 +11,33 @@ from models.errors import ZooError
 
 
 def hint(folder: Path) -> str:
-    """How to go on with an unfinished run of the command line, or with a `fit` in Python, which has no configuration."""
+    """How to go on with an unfinished run of the command line, or with a `fit` in Python, which has no configuration.
+
+    A fit goes on from its checkpoints. Without them, `resume=` writes what is missing in the folder.
+    """
     if not (folder / CONFIG).is_file():
         return f"fit with the same arguments, folder={str(folder)!r} among them, goes on from there"
     program = _program(folder)
     typed = [f"resume={folder}", *([] if program is None else [f"model={program}"])]
-    return f"{shlex.join(typed)} goes on from there"
+    does = "goes on from there" if any(folder.glob(CHECKPOINTS)) else "writes what is missing"
+    return f"{shlex.join(typed)} {does}"
+
+
+def come_so_far(folder: Path, config: Mapping[str, Any]) -> str:
+    """How far the sampler of a run had come, by its checkpoints; "" where there are none that can be read.
+
+    >>> come_so_far(Path("runs/x"), {"num_warmup": 1000, "num_samples": 1000})
+    '137 of 1000 draws per chain'
+    """
+    if not any(folder.glob(CHECKPOINTS)):
+        return ""
+    from inference.runtime.checkpoints import steps_finished
+
+    steps = steps_finished(folder)
+    if "sampling" in steps:
+        number = steps["sampling"] // config.get("thin", 1)
+        return f"{number} of {config['num_samples']} draws per chain"
+    return f"{steps['warmup']} of {config['num_warmup']} steps of the warm-up" if "warmup" in steps else ""
 
 
 def can_go_on(folder: Path) -> bool:

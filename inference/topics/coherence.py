@@ -15,6 +15,7 @@ import xarray as xr
 from scipy import sparse
 
 from inference.identification.relabel import doubts_labels
+from inference.results.table import data_of
 from inference.topics.access import (
     Topics,
     counts_elsewhere,
@@ -27,7 +28,7 @@ from inference.topics.access import (
     topics_of,
 )
 from inference.topics.stability import disagreement
-from models.base import Model, Sites, ZooError
+from models.base import Data, Model, Sites, ZooError
 from models.data.arguments import require_whole
 from models.reading.load import as_data
 
@@ -77,7 +78,12 @@ def top_words(model: Model, source: xr.DataTree | Sites, num_words: int = 10) ->
 
 
 def coherence(
-    model: Model, source: xr.DataTree | Sites, data: Any, measure: str = "u_mass", num_words: int = 10, reference: Any = None
+    model: Model,
+    source: xr.DataTree | Sites,
+    data: Any = None,
+    measure: str = "u_mass",
+    num_words: int = 10,
+    reference: Any = None,
 ) -> pd.DataFrame:
     """Coherence of topics: how often their most probable words occur in the same documents.
 
@@ -91,9 +97,9 @@ def coherence(
       occur together. A pair that is in every document counts 0.
 
     Each document counts once. Lau et al. use windows of about ten words instead, so their values differ. Documents are counted
-    in ``data``, or in ``reference``: anything that `models.load_data` reads, such as a larger corpus. A pair with a word that
-    is in no document is left out; a topic without pairs has NaN. Raises `ZooError` for an unknown ``measure``, a model without
-    topics, a result of another model, or data that is not a corpus.
+    in ``data``, by default those of the fit, or in ``reference``: anything that `models.load_data` reads, such as a larger
+    corpus. A pair with a word that is in no document is left out; a topic without pairs has NaN. Raises `ZooError` for an
+    unknown ``measure``, a model without topics, a result of another model, or data that is not a corpus.
 
     >>> data = load_data([["sun", "sea"], ["sea", "sand", "sun"], ["tax", "bank"], ["bank", "tax", "tax"]])
     >>> model = MODELS["latent_dirichlet"](data, num_topics=2)
@@ -104,10 +110,18 @@ def coherence(
         raise ZooError(f"measure={measure!r} is not one of {', '.join(MEASURES)}")
     require_whole("num_words", num_words, 2)
     topics = topics_of(model, source)
+    if data is None and reference is None:
+        data = _documents_of(source)
     counts = counts_of(model, data) if reference is None else counts_elsewhere(as_data(reference), topics.words)
     value, pairs = coherences(most_probable(topics.word_probs.mean(0), num_words), counts, measure)
     frame = pd.DataFrame({"topic": topics.names, "coherence": value, "pairs": pairs})
     return with_doubts(frame, source)
+
+
+def _documents_of(source: xr.DataTree | Sites) -> Data:
+    if not isinstance(source, xr.DataTree):
+        raise ZooError("coherence of a dict of sites needs the documents: coherence(model, sites, data)")
+    return data_of(source)
 
 
 def coherences(places: np.ndarray, counts: sparse.csr_array, measure: str) -> tuple[np.ndarray, np.ndarray]:

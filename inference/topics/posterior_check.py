@@ -25,6 +25,9 @@ from models.data.arguments import require_whole
 from models.rows.encoded import spread
 
 AMONG = 50  # most probable words per topic that are checked one by one
+LEAST = (
+    5  # expected tokens of a word in a topic, from which it is listed: of fewer, chance decides whether they share a document
+)
 
 
 class Information(NamedTuple):
@@ -90,8 +93,9 @@ def topic_check(
     - ``topics``, one row per topic: ``tokens``; ``information``: mean MI of the data, in nats; ``replicated``: mean MI of the
       replicated words; ``deviance``: mean difference of the two, in standard deviations of this difference over the draws;
       ``p_value``: the share of draws in which the replicated MI is at least that of the data
-    - ``words``, for each topic the ``num_words`` words that deviate most, among its `AMONG` most probable ones: ``topic``,
-      ``rank``, ``word``, ``tokens``, ``information`` (IMI), ``replicated``, ``deviance``
+    - ``words``, for each topic the ``num_words`` words that deviate most, among those of its `AMONG` most probable ones of
+      which it has at least `LEAST` expected tokens: ``topic``, ``rank``, ``word``, ``tokens``, ``information`` (IMI),
+      ``replicated``, ``deviance``
 
     The p-values are posterior predictive: under a true model they are not uniform but closer to ½, because the data were used
     to fit it. A small p-value speaks against the model; a large one says little. Words come in bursts, so most topics of real
@@ -159,15 +163,19 @@ def _by_word(looked: Looked, number: int) -> pd.DataFrame:
     topics, among, seen, again = looked
     mean, other, apart = mean_there(seen.word), mean_there(again.word), deviance(seen.word, again.word)
     tokens = seen.tokens.mean(0)
-    rows = []
-    for k, name in enumerate(topics.names):
-        known = np.flatnonzero(np.isfinite(apart[k]))
-        order = known[np.argsort(-apart[k, known], kind="stable")][:number]
-        rows += [
-            (name, rank, topics.words[among[k, v]], tokens[k, v], mean[k, v], other[k, v], apart[k, v])
-            for rank, v in enumerate(order, start=1)
-        ]
+    rows = [
+        (name, rank, topics.words[among[k, v]], tokens[k, v], mean[k, v], other[k, v], apart[k, v])
+        for k, name in enumerate(topics.names)
+        for rank, v in enumerate(most_deviant(looked, k, number), start=1)
+    ]
     return pd.DataFrame(rows, columns=["topic", "rank", "word", "tokens", "information", "replicated", "deviance"])
+
+
+def most_deviant(looked: Looked, topic: int, number: int) -> np.ndarray:
+    """Places, among the words looked at, of the ``number`` words of a topic that deviate most, of `LEAST` tokens or more."""
+    apart = deviance(looked.seen.word[:, topic], looked.again.word[:, topic])
+    known = np.flatnonzero(np.isfinite(apart) & (looked.seen.tokens[:, topic].mean(0) >= LEAST))
+    return known[np.argsort(-apart[known], kind="stable")][:number]
 
 
 def mean_there(each: np.ndarray) -> np.ndarray:

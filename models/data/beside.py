@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from models.data.columns import categories_of, cells_of
-from models.data.table import BOOLEAN, Data, ZooError, is_sparse, is_table, keep_columns
+from models.data.table import BOOLEAN, SEQUENCE_NAME, Data, ZooError, is_sparse, is_table, keep_columns
 
 EXACT = 2**53  # whole numbers up to here are floats without loss
 TAKEN = {"row", "column", "chain", "draw", "class", "component", "state", "factor", "topic", "start", "read", "note", "level"}
-TAKEN |= {"probability", *(f"second_{name}" for name in ("class", "component", "state", "probability"))}  # of assignments
-OF_STEPS = {"sequence", "step"}  # taken where rows are steps
+TAKEN |= {"assignment", "probability", "second_assignment", "second_probability"}  # of assignments
+OF_STEPS = {"sequence", "step", SEQUENCE_NAME}  # taken where rows are steps
 
 
 def weighted(data: Data, column: str) -> Data:
@@ -34,17 +34,21 @@ def weighted(data: Data, column: str) -> Data:
 def with_kept(data: Data, columns: list[str], known: Mapping[str, Any]) -> Data:
     """Keep columns that are not modelled beside the rows; raises `ZooError` for a name that none can hold.
 
-    ``known`` has the cells of columns that the table no longer has, such as names of sequences.
+    ``known`` has the cells of columns that the table no longer has. Those of `SEQUENCE_NAME` are there only if the column that
+    names the sequences is kept.
     """
     columns = list(dict.fromkeys(columns))
     taken = TAKEN if data.starts is None else TAKEN | OF_STEPS
     for column in columns:
         if column in taken or "/" in column or not column:
             raise ZooError(f"keep: a result cannot hold a column named {column!r}; rename the column in the table")
-    found = [(column, known[column] if column in known else cells_of(data, column)) for column in columns]
+    named = [SEQUENCE_NAME] if SEQUENCE_NAME in known else []
+    known = dict(data.beside) | dict(known)
+    found = [(column, known[column] if column in known else cells_of(data, column)) for column in [*named, *columns]]
     if absent := [column for column, cells in found if cells is None]:
         raise ZooError(f"{data.name} has no column {absent[0]!r} to keep; its columns are {', '.join(data.columns)}")
-    return data._replace(beside=tuple((column, _plain(cells)) for column, cells in found))
+    before = [(column, cells) for column, cells in data.beside if column not in dict(found)]
+    return data._replace(beside=(*before, *((column, _plain(cells)) for column, cells in found)))
 
 
 def _plain(cells: Any) -> np.ndarray:

@@ -41,7 +41,8 @@ def empty_groups(data: Data, size: int) -> list[str]:
     number = data.num_rows if data.weight is None else int((data.weight > 0).sum())
     if size <= number or not unlabelled(data):
         return []
-    return [f"{size} groups and {number} rows: {size - number} groups or more have no row, and come from the prior alone"]
+    empty = f"{size - number} groups or more have no row, and come from the prior alone"
+    return [f"{size} groups and {number} rows: {empty}; ask for fewer groups"]
 
 
 def unlabelled(data: Data) -> bool:

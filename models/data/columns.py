@@ -14,7 +14,7 @@ from models.data.column_kinds import LEFT_OUT, TYPES, Verdict, verdict
 from models.data.documents import Sequences
 from models.data.missing_spellings import number_of
 from models.data.table import BOOLEAN, Data, Note, ZooError, is_sparse, is_table, keep_columns
-from models.errors import did_you_mean
+from models.errors import did_you_mean, in_shell
 
 FEWEST_PAIRS = 5  # of successive steps, from which a column may be seen to number them
 COUNTS = "it changes by the same amount at every step of every sequence"
@@ -112,10 +112,14 @@ def typed(data: Data) -> Data:
     found = {d: verdict(data.columns[d], data.x[:, d], levels[d]) for d in open_places}
     for d, one in found.items():
         if one.kind == "date":
+            column = data.columns[d]
+            as_dates, ignored, as_levels = (
+                in_shell(f"data.{option}")
+                for option in (f"dates.{column}=ymd", f"types.{column}=ignore", f"types.{column}=category")
+            )
             raise ZooError(
-                f"{data.name}: column {data.columns[d]!r} holds dates ({one.why}); read them as numbers by "
-                f"data.dates.{data.columns[d]}=ymd, dmy or mdy, or say data.types.{data.columns[d]}=ignore or "
-                f"data.types.{data.columns[d]}=category"
+                f"{data.name}: column {column!r} holds dates ({one.why}); read them as numbers by {as_dates}, dmy or mdy, or "
+                f"say {ignored} or {as_levels}"
             )
     out = {data.columns[d]: one for d, one in found.items() if one.kind in LEFT_OUT}
     kept = {d: one for d, one in found.items() if one.kind not in LEFT_OUT}
@@ -133,7 +137,7 @@ def doubted_identifiers(data: Data) -> list[str]:
     if data.starts is not None:
         return [
             f"column {column!r} may only number the steps ({COUNTS}), but the model takes it as a number: leave it out by "
-            f"data.types.{column}=ignore, or say data.types.{column}=number"
+            f"{in_shell(f'data.types.{column}=ignore')}, or say {in_shell(f'data.types.{column}=number')}"
             for column in step_counters(data)
         ]
     kinds = data.kinds or ("",) * len(data.columns)
@@ -143,7 +147,8 @@ def doubted_identifiers(data: Data) -> list[str]:
             continue
         found = verdict(column, data.x[:, place], ())
         if found.kind == "identifier":
-            remedy = f"leave it out by data.types.{column}=identifier, or say data.types.{column}=number"
+            leave, take = (in_shell(f"data.types.{column}={kind}") for kind in ("identifier", "number"))
+            remedy = f"leave it out by {leave}, or say {take}"
             doubts.append(
                 f"column {column!r} may only name the rows ({found.why}), but the model takes it as a number: {remedy}"
             )

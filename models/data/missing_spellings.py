@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from models.data.table import BOOLEAN, ZooError
-from models.errors import did_you_mean
+from models.errors import did_you_mean, in_shell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -232,7 +232,7 @@ def _refuse_slips(words: Words, slips: np.ndarray, numbers: np.ndarray, title: s
     bad, good = words.cells(slips).sum(), words.cells(numbers).sum()
     written = np.array([any(form.fullmatch(word) for form, _ in WRITTEN) for word in words.names]) & slips
     marked = words.cells(written).sum()
-    as_levels = f"data.types.{name}=category"
+    as_levels = in_shell(f"data.types.{name}=category")
     if marked >= NEARLY * bad and marked + good >= NEARLY * (bad + good):
         row = int(np.flatnonzero(words.cells(written))[0])
         word = words.names[words.places[row]]
@@ -246,7 +246,7 @@ def _refuse_slips(words: Words, slips: np.ndarray, numbers: np.ndarray, title: s
         word = words.names[words.places[row]]
         raise ZooError(
             f"{title}: column {name!r}, row {row + 1}: {word!r} is not a number; correct the cell, or declare it missing "
-            f"(data.missing=[{word}]) or the column categorical ({as_levels})"
+            f"({in_shell(f'data.missing=[{word}]')}) or the column categorical ({as_levels})"
         )
 
 
@@ -275,12 +275,12 @@ def _refuse_others(column: pd.Series[Any], title: str) -> None:
     """Raise `ZooError` for dates, complex numbers, and cells with several values."""
     import pandas as pd
 
-    leave = f"leave the column out (data.types.{column.name}=ignore)"
+    leave = f"leave the column out ({in_shell(f'data.types.{column.name}=ignore')})"
     what = pd.api.types.infer_dtype(column, skipna=True)
     if what in ("datetime64", "datetime", "date", "timedelta64", "timedelta", "time", "period", "interval"):
         raise ZooError(
             f"{title}: column {column.name!r} holds dates or times; turn them into numbers (dates by "
-            f"data.dates.{column.name}=ymd), or {leave}"
+            f"{in_shell(f'data.dates.{column.name}=ymd')}), or {leave}"
         )
     if what == "complex":
         raise ZooError(f"{title}: column {column.name!r} holds complex numbers; make one column per part, or {leave}")

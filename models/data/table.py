@@ -10,7 +10,9 @@ from scipy import sparse
 
 from models.data.representation import data_html, data_text
 from models.errors import ZooError as ZooError
+from models.errors import in_shell
 
+SEQUENCE_NAME = "sequence_name"  # the column of `Data.beside` that names the sequences, if the table does
 ROWLESS = "there is nothing to report row by row; give new rows, centred at the mean"
 
 
@@ -21,7 +23,7 @@ class Note(NamedTuple):
     kind: str  # number, count, category or label; or, if left out of x: identifier, constant, empty or ignored
     why: str  # the reason, in words
     spelled: tuple[tuple[str, int], ...] = ()  # how missing cells were written, and how often
-    cells: np.ndarray | None = None  # (N,): names, numbers or None, for a column that was left out
+    cells: np.ndarray | None = None  # (N,): names, numbers or None, for a column left out, or of names of sequences
 
     def __repr__(self) -> str:
         """Without the cells: a column that was left out, such as names of patients, is not for every log."""
@@ -202,7 +204,7 @@ def require_filled(data: Data) -> None:
         where = "no row has" if data.weight is None else "no row with a weight above 0 has"
         raise ZooError(
             f"{data.name}: {where} a value in column {empty[0]!r}, so nothing can be learned about it; leave it out with "
-            f"data.types.{empty[0]}=ignore"
+            f"{in_shell(f'data.types.{empty[0]}=ignore')}"
         )
 
 

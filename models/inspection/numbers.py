@@ -5,6 +5,7 @@ from collections import Counter
 import numpy as np
 
 from models.data.missing_spellings import Style
+from models.errors import in_shell
 from models.inspection.problem import Problem, Remedy, Written, in_words
 from models.reading.dates import ORDERS, days
 from models.reading.repairs import SINCE, is_missing, parsed
@@ -57,6 +58,7 @@ def _dates(column: Written) -> list[Problem] | None:
     how = f"read them as {SINCE}, {ORDERS[best]}"
     if equal and not same:
         how += f"; {', '.join(f'{order} ({ORDERS[order]})' for order in equal)} fits as well: which one is right?"
+    how += f"; if they only say when a row was measured, leave them out instead ({in_shell(f'data.types.{name}=ignore')})"
     found = [Problem(f"dates: {column.examples}", (Remedy("dates", best, name),), how, name)]
     other = column.of(any_order & ~fits[best])
     if other.total:
@@ -109,9 +111,8 @@ def _slips(column: Written, wrong: np.ndarray, what: str = "a number") -> list[P
         return []
     name = column.column
     limits = [word for word in slips.words if word[0] in "<>≤≥"]
-    advice = (
-        f"count {'it' if slips.total == 1 else 'them'} as missing, {CORRECT}, or take the column as data.types.{name}=category"
-    )
+    as_levels = in_shell(f"data.types.{name}=category")
+    advice = f"count {'it' if slips.total == 1 else 'them'} as missing, {CORRECT}, or take the column as {as_levels}"
     if limits:
         advice += "; limits of detection are not missing at random, so the estimates will be biased"
     said = f"{in_words(slips.total, verb='is')} not {what}: {slips.examples}"

@@ -46,10 +46,11 @@ class Written(NamedTuple):
 
     @property
     def examples(self) -> str:
-        """The first words with their rows, and how many more there are."""
+        """The first words with their rows, and how many other words there are; each may be in several rows."""
         first = np.argsort(self.rows, kind="stable")[:SHOWN]
         listed = ", ".join(f"'{_short(self.words[place])}' (row {self.rows[place] + 1})" for place in first)
-        return listed + (f" and {len(self.words) - SHOWN} more" if len(self.words) > SHOWN else "")
+        others = len(self.words) - SHOWN
+        return listed + (f" and {in_words(others, 'more spelling')}" if others > 0 else "")
 
 
 def _short(word: str) -> str:

@@ -13,7 +13,7 @@ from models.data.column_kinds import CAMEL, LEFT_OUT, TELLING, verdict
 from models.data.columns import COUNTS, checked_types, step_counters, typed
 from models.data.missing_spellings import ParsedColumn, Style, read_cells, style_of
 from models.data.table import BOOLEAN, Data, ZooError
-from models.errors import did_you_mean
+from models.errors import did_you_mean, in_shell
 from models.inspection.levels import level_problems
 from models.inspection.marks import mark_problems
 from models.inspection.numbers import number_problems, stand_ins
@@ -179,7 +179,7 @@ def _of_words(text: Written, style: Style, name: str, options: Mapping[str, Any]
             return found
     if kind == "" and _are_texts(text):
         what = f"texts: {text.examples}"
-        advice = f"leave it out; or model its words alone by data.text={name}"
+        advice = f"leave it out; or model its words alone by {in_shell(f'data.text={name}')}"
         return [Problem(what, (Remedy("types", "ignore", name),), advice, name)]
     return level_problems(text)
 
@@ -224,7 +224,7 @@ def _left_out(raw: Raw, cells: Mapping[str, ParsedColumn], options: Mapping[str,
             kind = "identifier" if judged.kind == "identifier" else "ignore"
             advice = "leave it out"
             if kind == "identifier":
-                advice += f"; data.keep=[{name}] also puts it beside each row's result"
+                advice += f"; {in_shell(f'data.keep=[{name}]')} also puts it beside each row's result"
             what = f"{WHY[judged.kind]} ({judged.why})"
             found.append(Problem(what, (Remedy("types", kind, name),), advice, name))
     return found
@@ -245,7 +245,7 @@ def _group_names(
         numbered = len(shapes) == 1 and all(re.search(r"\d\d", level) for level in one.levels)
         if each <= FEW_EACH and (numbered or TELLING.fullmatch(name.strip()) or CAMEL.fullmatch(name.strip())):
             what = f"it may name groups of rows: {len(one.levels)} names, each in {each:.2g} rows, such as {one.levels[0]}"
-            advice = f"leave it out; where its rows are steps in time, data.sequence={name}"
+            advice = f"leave it out; where its rows are steps in time, {in_shell(f'data.sequence={name}')}"
             found.append(Problem(what, (Remedy("types", "identifier", name),), advice, name))
     return found
 

@@ -49,6 +49,7 @@ from models.emissions.block import Emission
 from models.families.user_prior import check_hyper, given_numbers
 from models.latents.categorical import restrict
 from models.mixtures.cells import completed, expected, explained, observed
+from models.mixtures.collapsed import with_collapsed
 from models.mixtures.weights import Weights
 from models.rows.encoded import Rows, pairs, probe_rows
 from models.rows.masks import partly_observed
@@ -106,6 +107,8 @@ def structure(emission: Emission, shape: Shape) -> Parts:
             predictive=partial(predictive, emission, shape) if has_predictive(emission, shape.weights) else None,
         ),
     )
+    if shape.exchangeable:
+        algebra = with_collapsed(algebra, shape.size, partial(proper_prior, emission, shape))
     return Parts(
         algebra,
         partial(program, emission, shape),
@@ -151,16 +154,8 @@ def model(
         algebra=static.algebra,
         hyper=hyper,
         prior=pseudo_statistics(hyper, static.algebra, emission, shape, data, rows),
-        reading=Reading(
-            rows=rows,
-            layout=layout,
-            translation=translation(emission),
-        ),
-        summaries=Summaries(
-            functionals=static.functionals,
-            probe_rows=probe_rows,
-            warnings=warnings,
-        ),
+        reading=Reading(rows=rows, layout=layout, translation=translation(emission)),
+        summaries=Summaries(functionals=static.functionals, probe_rows=probe_rows, warnings=warnings),
         symmetry=Permutation(shape.block) if symmetric else None,
         abilities=Abilities(
             simulate=partial(simulate, emission, shape),
@@ -251,12 +246,17 @@ def hyperparameters(data: Data, emission: Emission, shape: Shape, prior: Any) ->
     return check_hyper(hyper, shapes, emission.prior.bounds(columns)) | constants
 
 
+def proper_prior(emission: Emission, shape: Shape, hyper: Hyper) -> dict[str, Stats]:
+    """The pseudo-statistics of numbers for a prior."""
+    return shape.weights.prior.nu(hyper, shape.size) | {shape.block: emission.prior.nu(hyper, shape.size)}
+
+
 def pseudo_statistics(
     hyper: Hyper, algebra: Algebra, emission: Emission, shape: Shape, data: Data, rows: Callable[[Any], Rows]
 ) -> dict[str, Stats]:
     """The prior as pseudo-statistics, of the weights and of the emission's block; flat: nu = 0."""
     if shape.proper:
-        return shape.weights.prior.nu(hyper, shape.size) | {shape.block: emission.prior.nu(hyper, shape.size)}
+        return proper_prior(emission, shape, hyper)
     with jax.enable_x64(True):
         x = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape[1:]), leaf.dtype), rows(data).x)
         z = jax.ShapeDtypeStruct((1, shape.size), np.float64)

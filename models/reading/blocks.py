@@ -12,8 +12,9 @@ import numpy as np
 from models.data.columns import Layout, as_typed, categories_of
 from models.data.documents import Sequences
 from models.data.missing_spellings import style_of
-from models.data.table import Data, ZooError, is_sparse, is_table, take
+from models.data.table import SEQUENCE_NAME, Data, ZooError, is_sparse, is_table, take
 from models.errors import did_you_mean
+from models.reading.corpus_files import FILE
 from models.reading.files import frames, is_text, require_file
 from models.reading.load import load_data
 from models.reading.readers import Wanted, is_named, of_frame
@@ -64,9 +65,11 @@ def read_blocks(
     """
     given = {name: value for name, value in options.items() if value is not None}
     if is_named(source) or "format" in given:
-        if keep:
-            raise ZooError(f"data.keep: {source} has no columns to keep; leave data.keep out")
-        yield from _slices(_in_memory(source, fitted, layout, given), size)
+        if set(keep) - {FILE}:
+            raise ZooError(
+                f"data.keep: {source} has no columns to keep; of a folder of texts data.keep=[{FILE}] keeps the names"
+            )
+        yield from _slices(_in_memory(source, fitted, layout, given, {*keep, *keep_if_there}), size)
         return
     require_file(Path(source))
     require_texts(source, fitted, given)
@@ -84,6 +87,8 @@ def read_blocks(
         with counted_from(first):
             data = _of_frame(frame.reset_index(drop=True), source, style, like, wanted, given)
         beside = _beside(frame, [*keep, *(name for name in keep_if_there if name in frame)], source)
+        if given.get("sequence") in {*keep, *keep_if_there}:
+            beside = {SEQUENCE_NAME: _beside(frame, [given["sequence"]], source)[given["sequence"]]} | beside
         yield Block(data, first, beside)
         first += len(frame)
     if not first:
@@ -145,10 +150,11 @@ def _of_frame(
     return as_typed(data, like)
 
 
-def _in_memory(source: str, fitted: Data, layout: Layout | None, given: Mapping[str, Any]) -> Data:
-    """A corpus, or a named data set."""
+def _in_memory(source: str, fitted: Data, layout: Layout | None, given: Mapping[str, Any], keep: set[str]) -> Data:
+    """A corpus, with the names of its files if they are kept, or a named data set."""
     taken = {"threshold"} if is_named(source) else set(given)
-    data = load_data(source, **{name: value for name, value in given.items() if name in taken})
+    files = [FILE] if FILE in keep and Path(source).is_dir() else None
+    data = load_data(source, keep=files, **{name: value for name, value in given.items() if name in taken})
     if is_table(data) and not is_sparse(data.x) and is_table(fitted) and not is_sparse(fitted.x):
         data = as_typed(data, layout_of(fitted, layout))
     return data
@@ -161,7 +167,8 @@ def _slices(data: Data, size: int | None) -> Iterator[Block]:
     while first < data.num_rows:
         wanted = data.num_rows if size is None else min(first + size, data.num_rows)
         last = int(edges[np.searchsorted(edges, wanted)])
-        yield Block(take(data, np.arange(first, last)), first)
+        part = take(data, np.arange(first, last))
+        yield Block(part, first, {name: cells.astype(str).tolist() for name, cells in part.beside})
         first = last
 
 

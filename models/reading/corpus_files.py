@@ -22,6 +22,7 @@ from scipy import sparse
 from models.data.table import Data, ZooError
 from models.errors import exists
 
+FILE = "file"  # the column with the names of a folder's files, for those who keep it
 FORMATS = ("lda_c", "uci", "texts")
 OPTIONS = {"lda_c": ("vocabulary",), "uci": ("vocabulary",), "texts": ("min_documents", "stop_words")}
 HEADER = ("D, the number of documents", "W, the number of words", "NNZ, the number of lines that follow")
@@ -46,6 +47,7 @@ class WordCounts(NamedTuple):
 def read_corpus(source: Any, format: str, options: Mapping[str, Any], name: str | None = None) -> Data:
     """Read a file, or a folder of texts, as word counts (M, V); empty documents are kept.
 
+    Documents of a folder have the names of their files beside them, as a kept column named `FILE`.
     ``options``: for lda_c and uci ``vocabulary``, a file with one word per line (default: a file next to ``source``); for texts
     ``min_documents`` and ``stop_words`` (`models.datasets.corpora.bags_of_texts`). Raises `ZooError` naming file and line.
     """
@@ -61,7 +63,11 @@ def read_corpus(source: Any, format: str, options: Mapping[str, Any], name: str 
     if format == "texts":
         from models.datasets.corpora import bags_of_texts
 
-        return bags_of_texts(list(_texts(path)), title, **given)
+        if not path.is_dir():
+            return bags_of_texts([line for line in _lines(path) if line.strip()], title, **given)
+        files = _files(path)
+        names = np.array([file.relative_to(path).as_posix() for file in files], dtype=str)
+        return bags_of_texts(["".join(_lines(file)) for file in files], title, **given)._replace(beside=((FILE, names),))
     if path.is_dir():
         raise ZooError(f"{path} is a folder: format={format} reads one file")
     words = _vocabulary(path, given.get("vocabulary"))
@@ -213,15 +219,12 @@ def _beside(path: Path) -> Path:
 # Texts
 
 
-def _texts(path: Path) -> Iterator[str]:
-    """The files of a folder and its subfolders, sorted by name; or the non-empty lines of a file."""
-    if not path.is_dir():
-        yield from (line for line in _lines(path) if line.strip())
-        return
+def _files(path: Path) -> list[Path]:
+    """The files of a folder and its subfolders, sorted by name."""
     files = sorted(file for file in path.rglob("*") if file.is_file() and not _hidden(file.relative_to(path)))
     if not files:
         raise ZooError(f"{path} holds no files: format=texts reads a folder of texts, or a file with one text per line")
-    yield from ("".join(_lines(file)) for file in files)
+    return files
 
 
 def _hidden(path: Path) -> bool:

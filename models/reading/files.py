@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from models.data.missing_spellings import MARKS, Style
+from models.data.missing_spellings import MARKS, Style, style_of
 from models.errors import ZooError, did_you_mean, exists
 
 if TYPE_CHECKING:
@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 SHOWN = 80  # characters of a path in a message
 SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 PARQUET, ARROW, TABBED = (".parquet", ".pq"), (".arrow", ".feather", ".ipc", ".arrows"), (".tsv", ".tab")
+
+
+def _files_beside(path: Path) -> list[str]:
+    """Names of the files in the folder of a path; none where the folder cannot be read."""
+    try:
+        return [file.name for file in path.parent.iterdir() if file.is_file()]
+    except OSError:
+        return []
 
 
 def is_text(path: Path) -> bool:
@@ -47,8 +55,8 @@ def require_file(path: Path) -> None:
     if exists(path) and path.is_dir():
         raise ZooError(f"{path} is a folder: data.format=texts reads each of its files as a document")
     if not (exists(path) and path.is_file()):
-        shown = str(path) if len(str(path)) <= SHOWN else f"{str(path)[:SHOWN]}…"
-        near = did_you_mean(shown, DATASETS)
+        shown = str(path) if len(str(path)) <= SHOWN else f"…{str(path)[-SHOWN:]}"  # its end says which file
+        near = did_you_mean(shown, DATASETS) or did_you_mean(path.name, _files_beside(path))
         raise ZooError(
             f"data: {shown!r} is neither a file nor a named data set{near} "
             f"({', '.join(DATASETS)}); in Python, give texts as a list"
@@ -125,11 +133,39 @@ def if_several(name: str, separator: str) -> str:
     return f"one column, {name!r}: if these are several columns, use data.separator={separator}"
 
 
+def separator_of(path: Path, style: Style) -> str:
+    """The mark between the cells of a text file: what the user said, or by the ending of its name."""
+    return style.separator or ("\t" if path.suffix in TABBED else ",")
+
+
+class Marks(NamedTuple):
+    """The marks of a table in a text file: between its cells, and in its numbers."""
+
+    separator: str = ","
+    decimal: str = "."
+
+
+CSV = Marks()
+
+
+def marks_of(source: Any, said: Mapping[str, Any]) -> Marks:
+    """The marks of the table that ``source`` names, read with the options ``said``; those of CSV where it is no text file.
+
+    >>> marks_of("table.csv", {"separator": "semicolon", "decimal": "comma"})
+    Marks(separator=';', decimal=',')
+    """
+    path = Path(str(source))
+    if not is_text(path) or said.get("format") is not None:
+        return CSV
+    style = style_of({name: said[name] for name in ("separator", "decimal") if said.get(name) is not None}, plain=True)
+    return Marks(separator_of(path, style), style.decimal)
+
+
 def text_options(path: Path, style: Style, as_text: Collection[str]) -> dict[str, Any]:
     """How pandas reads a text file: options of `pandas.read_csv`. Raises `ZooError` for a header that cannot be meant."""
     import pandas as pd
 
-    separator = style.separator or ("\t" if path.suffix in TABBED else ",")
+    separator = separator_of(path, style)
     # The header is read separately, as pandas renames a second "x" to "x.1".
     header = pd.read_csv(path, sep=separator, skipinitialspace=True, header=None, nrows=1, dtype=str, encoding=style.encoding)
     names = [str(name) for name in header.iloc[0] if not pd.isna(name)]

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from models.data.columns import cells_of
 from models.data.table import Data, ZooError, is_sparse, is_table, keep_columns
 
 
@@ -30,7 +31,13 @@ def in_sequences(data: Data, column: str | None) -> Data:
     kept = keep_columns(data, [d for d in range(len(data.columns)) if d != place])
     if not kept.columns:
         raise ZooError(f"{data.name} has no other column than {column!r}, which names the sequences")
-    return kept._replace(starts=np.append(edges, data.num_rows))
+    return kept._replace(starts=np.append(edges, data.num_rows), notes=tuple(n for n in data.notes if n.column != column))
+
+
+def names_of_sequences(data: Data, column: str) -> np.ndarray | None:
+    """(N,): the name of every row's sequence as the table gives it, not as a level; None if there is no such column."""
+    given = next((note.cells for note in data.notes if note.column == column), None)
+    return cells_of(data, column) if given is None else given
 
 
 def _level_name(data: Data, place: int, code: int) -> str:

@@ -11,13 +11,23 @@ from scipy import sparse
 
 from models.data.arguments import checked_weight, column_name, column_names, require_flag, require_texts
 from models.data.beside import weighted, with_kept
-from models.data.columns import Layout, as_label, as_typed, cells_of, checked_types, with_types
+from models.data.columns import Layout, as_label, as_typed, checked_types, with_types
 from models.data.covariance_matrix import of_covariance
 from models.data.labels import with_labels
-from models.data.table import Data, ZooError, first_cell, is_sparse, is_table, keep_columns, refuse_categories, require_rows
+from models.data.table import (
+    SEQUENCE_NAME,
+    Data,
+    ZooError,
+    first_cell,
+    is_sparse,
+    is_table,
+    keep_columns,
+    refuse_categories,
+    require_rows,
+)
 from models.errors import did_you_mean
 from models.reading.arrays import as_sequences, is_symbols, starts_of, symbols, with_starts
-from models.reading.grouping import in_sequences
+from models.reading.grouping import in_sequences, names_of_sequences
 from models.reading.readers import Wanted, generate, is_named, read
 from models.reading.repairs import Repairs, checked_repairs
 
@@ -62,7 +72,7 @@ def load_data(
         weight: One non-negative number per row, or the column that holds them.
         name: Name for messages and results.
         types: Column -> number, count, category, label, or to drop it: identifier, ignore.
-        sequence: Column that says to which sequence a row belongs, for models of time (`models.reading.grouping`).
+        sequence: Column that names the sequence of a row, for models of time (`models.reading.grouping`); results hold it.
         lengths: The lengths of sequences that follow each other in one table or array; they sum to its number of rows.
         keep: Columns, such as identifiers, that are not modelled, and that results hold beside their rows.
         units: Column -> the unit of its numbers: ``{"weight": "kg"}`` (`models.reading.repairs`, also for the next two).
@@ -107,16 +117,22 @@ def load_data(
         data, starts, lengths = symbols(source, starts, name or "sequences"), None, None
     else:
         asked = None if columns is None else [*columns, *aside, *(column for column in beside if column not in columns)]
-        data = _read(source, Wanted(label, asked, text, unit, name, types, repairs=repairs), options)
+        wanted = Wanted(label, asked, text, unit, name, types, repairs=repairs, sequence=sequence, keep=tuple(beside))
+        data = _read(source, wanted, options)
+        data = data._replace(beside=tuple((column, cells) for column, cells in data.beside if column in beside))
         if is_table(data):  # the label and dropped columns have been handled
             columns, types = None, {column: kind for column, kind in types.items() if column in data.columns}
         label = None
+    if not is_table(data):  # columns of a table of texts that are kept beside them
+        types = {column: kind for column, kind in types.items() if column not in dict(data.beside)}
     data = with_types(data, types, repairs.reasons)
-    names = {} if sequence is None or sequence not in beside else {sequence: _as_given(cells_of(data, sequence))}
+    known = {} if sequence is None else {sequence: names_of_sequences(data, sequence)}
+    if sequence in beside:  # names may be those of patients: results hold none unless asked
+        known[SEQUENCE_NAME] = known[sequence]
     data = in_sequences(data, sequence)
     if starts is not None or lengths is not None:
         data = with_starts(data, starts_of(lengths, data.num_rows) if starts is None else starts)
-    data = with_kept(data if weights is None else weighted(data, weights), beside, names)
+    data = with_kept(data if weights is None else weighted(data, weights), beside, known)
     data = _select(data, label, columns, drop_constant)
     if data.x.shape[0] == 0:
         raise ZooError(f"{data.name} has no rows")
@@ -126,13 +142,6 @@ def load_data(
         require_rows(data, "threshold, labels, weight and categories need rows")
     data = with_labels(_binarised(data, threshold), labels)
     return data._replace(name=name or data.name, weight=checked_weight(None if weights is not None else weight, data))
-
-
-def _as_given(names: np.ndarray | None) -> np.ndarray | None:
-    """Names of sequences, which are read as words; whole numbers if all are."""
-    if names is None or not all(isinstance(name, str) and name.isdecimal() and str(int(name)) == name for name in names):
-        return names
-    return np.array([int(name) for name in names])
 
 
 def _kinds(types: Any, repairs: Repairs, beside: list[str]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,10 +13,10 @@ from models.data.column_kinds import LEFT_OUT
 from models.data.columns import categories_of, cells_of, notes_of
 from models.data.documents import Sequences, documents, tokenise
 from models.data.labels import label_column, labelled
-from models.data.missing_spellings import ParsedColumn, Style, read_cells, style_of
+from models.data.missing_spellings import MARKS, ParsedColumn, Style, read_cells, style_of
 from models.data.table import Data, Note, ZooError, is_sparse
 from models.errors import did_you_mean
-from models.reading.files import RARE_IN_NAMES, if_several, is_text, other_separator, read_file
+from models.reading.files import RARE_IN_NAMES, if_several, is_text, other_separator, read_file, separator_of
 from models.reading.repairs import Repairs, repaired
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ class Wanted(NamedTuple):
     format: str | None = None
     corpus: Mapping[str, Any] = {}  # options of a format
     repairs: Repairs = Repairs()
+    sequence: str | None = None
+    keep: tuple[str, ...] = ()
 
     @property
     def as_text(self) -> set[str]:
@@ -105,7 +107,8 @@ def _corpus(source: Any, wanted: Wanted, options: Mapping[str, Any]) -> Data:
     if wanted.unit is not None:
         words = "words are what the tokeniser of texts finds" if wanted.format == "texts" else "its words are those of the file"
         raise ZooError(f"unit={wanted.unit} does not go with format={wanted.format}: {words}")
-    asked = {"label": wanted.label, "columns": wanted.columns, "text": wanted.text, "types": wanted.types or None, **options}
+    types = {column: kind for column, kind in (wanted.types or {}).items() if column not in wanted.keep}
+    asked = {"label": wanted.label, "columns": wanted.columns, "text": wanted.text, "types": types or None, **options}
     if given := [name for name, value in asked.items() if value is not None]:
         raise ZooError(
             f"{given[0]} does not go with format={wanted.format}, which has no such columns; labels= takes one per document"
@@ -140,6 +143,19 @@ def read_table(source: Any, wanted: Wanted, options: Mapping[str, Any]) -> Data:
     return of_frame(*source_frame(source, wanted, options), wanted)
 
 
+def _columns_there(names: list[str], asked: Sequence[str], title: str, style: Style) -> str:
+    """Which columns a table has instead of one that is absent; of a single one, that another separator may divide it.
+
+    The separator is right where the single column is one of those asked for, and where the mark in its name is the separator.
+    """
+    path = Path(title)
+    if is_text(path) and path.suffix and not set(names) & set(asked):
+        marks = [word for word in (*RARE_IN_NAMES, "comma") if MARKS[word] != separator_of(path, style)]
+        if other := other_separator(names, marks):
+            return f"it has {if_several(names[0], other)}"
+    return f"its columns are {', '.join(names)}"
+
+
 def of_frame(frame: pd.DataFrame, title: str, style: Style, wanted: Wanted) -> Data:
     """Read the cells of a DataFrame, written as ``style`` says; ``title`` names the table in messages."""
     frame = frame.rename(columns=str)
@@ -148,17 +164,15 @@ def of_frame(frame: pd.DataFrame, title: str, style: Style, wanted: Wanted) -> D
         raise ZooError(f"{title} has several columns named {twice[0]!r}: rename them")
     label, text, types = wanted.label, wanted.text, wanted.types
     chosen = wanted.columns
-    for name in [label, text, *(chosen or []), *types, *wanted.repairs.columns]:
-        if name is not None and name not in frame.columns:
-            near = did_you_mean(name, frame.columns)
-            names = list(frame.columns)
-            other = other_separator(names, (*RARE_IN_NAMES, "comma")) if is_text(Path(title)) and Path(title).suffix else ""
-            there = f"it has {if_several(names[0], other)}" if other else f"its columns are {', '.join(names)}"
-            raise ZooError(f"{title} has no column {name!r}{near}; {there}")
+    asked = [name for name in (label, text, *(chosen or []), *types, *wanted.repairs.columns) if name is not None]
+    if absent := [name for name in asked if name not in frame.columns]:
+        there = _columns_there(list(frame.columns), asked, title, style)
+        raise ZooError(f"{title} has no column {absent[0]!r}{did_you_mean(absent[0], frame.columns)}; {there}")
     left_out = [c for c in wanted.repairs.columns if types.get(c) in ("identifier", "ignore")]
     frame = repaired(frame, wanted.repairs.without(left_out), style, title)
     if text is not None:
         data = _documents(_tokens(frame[text], title, wanted.unit or "word"), title)
+        data = data._replace(beside=tuple((c, _filled(frame[c])) for c in wanted.keep if c in frame))
         return data if label is None else labelled(data, frame[label], style)
     real = [c for c in (frame.columns if chosen is None else chosen) if c != label]
     if not real:
@@ -168,6 +182,7 @@ def of_frame(frame: pd.DataFrame, title: str, style: Style, wanted: Wanted) -> D
     x = np.column_stack([cells.values for cells in read.values()]) if read else np.zeros((len(frame), 0))
     categories = tuple(cells.levels for cells in read.values())
     notes = [_note(c, frame[c], c == label, aside.get(c), read.get(c)) for c in frame.columns if c in real or c == label]
+    notes = [note._replace(cells=_filled(frame[note.column])) if note.column == wanted.sequence else note for note in notes]
     data = Data(title, x, tuple(read), categories=categories if any(categories) else (), notes=tuple(notes))
     return data if label is None else labelled(data, frame[label], style)
 
@@ -178,8 +193,12 @@ def _note(name: str, column: pd.Series[Any], is_label: bool, left_out: str | Non
         return Note(name, "category" if cells.levels else "number", "", cells.spelled)
     if is_label:
         return Note(name, "label", "named by you")
-    filled = column.astype(object).where(column.notna(), None).to_numpy(dtype=object)
-    return Note(name, "identifier" if left_out == "identifier" else "ignored", "by data.types", cells=filled)
+    return Note(name, "identifier" if left_out == "identifier" else "ignored", "by data.types", cells=_filled(column))
+
+
+def _filled(column: pd.Series[Any]) -> np.ndarray:
+    """The cells as they were given, None for an empty one."""
+    return np.asarray(column.astype(object).where(column.notna(), None).to_numpy(dtype=object))
 
 
 def _tokens(column: pd.Series[Any], title: str, unit: str) -> list[list[str]]:
@@ -273,9 +292,11 @@ def _frame_of_array(source: Any) -> pd.DataFrame:
     try:
         array = np.asarray(source, dtype=np.float64)
     except (TypeError, ValueError) as error:
+        listed = isinstance(source, list | tuple | np.ndarray)
+        why = f": {error}" if listed else "; functions of inference take (model, result, data), in this order"
         raise ZooError(
             "data: expected the name of a data set, a file, a DataFrame, numbers or a list of texts, not "
-            f"{type(source).__name__}: {error}"
+            f"{type(source).__name__}{why}"
         ) from error
     if array.ndim == 1:
         array = array[:, None]

@@ -75,6 +75,7 @@ def test_a_refused_run_says_everything_at_once(messy, capsys):
         ([], "takes one file, got none"),
         (["a.csv", "b.csv"], "takes one file, got a.csv, b.csv"),
         (["iris"], "there is no file 'iris'"),
+        (["tests"], "model=latent_dirichlet method=cavi data=tests \\ data.format=texts"),
         (["TABLE", "data.labl=sex"], "did you mean data.label"),
         (["TABLE", "data.label=nothing", "data.separator=semicolon"], "has no column 'nothing'"),
         (["TABLE", "data.merge.sex=F"], "does not have the form data.merge.<column>={"),

@@ -1,5 +1,6 @@
 """Options that are read without Hydra mean what they mean to Hydra, and refusing one loads nothing heavy."""
 
+import os
 import random
 import subprocess
 import sys
@@ -126,3 +127,44 @@ def test_a_refused_table_loads_no_jax(tmp_path, arguments):
     assert done.stdout.rstrip().endswith("[]")
     assert "column 'size', row 2: '2.5 kg' is not a number" in done.stderr
     assert "loading" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "words"),
+    [
+        ("run", ["model=gmm", "model.num_components=two"], "num_components must be a whole number"),
+        ("run", ["-m", "model.num_components=2,two"], "num_components must be a whole number"),
+        ("run", ["num_samples=0"], "num_samples must be at least 1"),
+        ("run", ["seed=-1"], "seed must be a whole number"),
+        ("run", ["pictures=no_thanks"], "pictures must be true or false"),
+        ("predict", ["run=nowhere", "data=a.csv"], "out= is missing"),
+        ("predict", ["run=nowhere", "data=a.csv", "out=b.csv"], "there is no such folder"),
+        ("report", ["run=nowhere"], "there is no such folder"),
+    ],
+)
+def test_a_refused_value_is_the_only_word(tmp_path, command, arguments, words):
+    """Without JAX, and before a table is said to be read."""
+    code = (
+        "import sys\n"
+        "from inference.cli import main\n"
+        f"code = main.guarded(main.{command}_main, {arguments!r})\n"
+        "print(code, [name for name in ('jax', 'numpyro', 'xarray', 'arviz_base') if name in sys.modules])"
+    )
+    options = {
+        "capture_output": True,
+        "text": True,
+        "check": True,
+        "cwd": tmp_path,
+        "env": os.environ | {"PYTHONPATH": str(ROOT)},
+    }
+    done = subprocess.run([sys.executable, "-c", code], **options)
+    assert done.stdout == "2 []\n"
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_whole_numbers_of_models_are_counts():
+    """What the shell refuses before a model is imported: those options of models whose defaults are whole."""
+    found = {name for model in choices("model") for name, value in entry_defaults("model", model).items() if type(value) is int}
+    assert found == {"num_components", "num_factors", "num_states", "num_topics"}

@@ -1,5 +1,6 @@
 """What a finished run says of new rows, from the shell: the numbers of Python, whatever the blocks; or nothing at all."""
 
+import inspect
 import shutil
 
 import numpy as np
@@ -11,7 +12,8 @@ from inference import impute, log_likelihood, predict
 from inference.cli.execute import all_rows
 from inference.cli.fitted_run import finished_config, fitted_run
 from inference.cli.main import guarded, predict_main, report_main, run_main
-from inference.cli.predicting import with_kept
+from inference.cli.predicting import NUM_DRAWS, with_kept
+from inference.predictions.predict import without_cells
 from inference.results import load
 from inference.results.table import data_of
 from inference.results.triangles import sites_of
@@ -48,17 +50,17 @@ def test_the_numbers_are_those_of_python(run):
     tree, new = load(run / "mine"), str(run / "new.csv")
     model = MODELS["mixed_mixture"](data_of(tree), num_components=2)
     found = predict(model, tree, new)
-    np.testing.assert_allclose(lines[["probs[0]", "probs[1]"]], found["probs"], rtol=1e-9)
+    np.testing.assert_allclose(lines[["probs[0]", "probs[1]"]], found["probs"], rtol=1e-5)
     np.testing.assert_array_equal(lines["assignment"], found["assignment"])
     np.testing.assert_array_equal(lines["row"], np.arange(1, 41))
     sites = sites_of(tree, "point_estimate")
-    np.testing.assert_allclose(lines["log_density"], log_likelihood(model, sites, model.read(new)), rtol=1e-9)
+    np.testing.assert_allclose(lines["log_density"], log_likelihood(model, sites, model.read(new)), rtol=1e-5)
     imputed = impute(model, tree, new)
     np.testing.assert_array_equal(cells["row"], imputed["cell_row"] + 1)
     np.testing.assert_array_equal(cells["column"], imputed["cell_column"])
     for (_, cell), n in zip(cells.iterrows(), range(len(cells)), strict=True):
         level = str(imputed["imputed_level"].values[n])
-        assert cell["imputed"] == level or np.isclose(float(cell["imputed"]), _best(imputed, n), rtol=1e-9)
+        assert cell["imputed"] == level or np.isclose(float(cell["imputed"]), _best(imputed, n), rtol=1e-5)
         low, high = np.quantile(imputed["imputed"].values[:, n], (0.055, 0.945))
         assert np.isnan(cell["sd"]) if level else np.allclose([cell["eti89_lb"], cell["eti89_ub"]], [low, high])
     assert len(cells) > 10
@@ -74,7 +76,7 @@ def test_blocks_do_not_matter(run):
     assert predicted(run, "block=20", out="parts.csv") == 0
     for kind in ("", ".imputed"):
         whole, parts = (pd.read_csv(run / f"{name}{kind}.csv") for name in ("scored", "parts"))
-        pd.testing.assert_frame_equal(whole, parts, rtol=1e-9)
+        pd.testing.assert_frame_equal(whole, parts, rtol=1e-5)
 
 
 @pytest.mark.slow
@@ -85,7 +87,7 @@ def test_columns_of_the_new_table_stand_beside_their_rows(run):
     new = pd.read_csv(run / "new.csv")
     assert found.columns.tolist()[:3] == ["row", "note", "planet"]
     pd.testing.assert_series_equal(found["planet"], new["planet"])
-    pd.testing.assert_frame_equal(found.drop(columns=["note", "planet"]), plain, rtol=1e-9)
+    pd.testing.assert_frame_equal(found.drop(columns=["note", "planet"]), plain, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["row", "log_density"])
@@ -123,7 +125,7 @@ def test_the_report_is_made_again(run, tmp_path, capsys):
 @pytest.mark.slow
 def test_assignments_are_the_result(run):
     latent, found = load(run / "mine")["latent"], pd.read_csv(run / "mine" / "assignments.csv")
-    np.testing.assert_array_equal(found["component"], latent["decode"])
+    np.testing.assert_array_equal(found["assignment"], latent["decode"])
     np.testing.assert_allclose(found["probability"], latent["responsibilities"].values.max(1), rtol=1e-5)
     kept = chosen_at_random(60, 12, 0)  # the rows held out
     np.testing.assert_array_equal(found["row"], 1 + np.flatnonzero(~kept))
@@ -186,6 +188,11 @@ def test_arguments_are_checked_first(tmp_path, monkeypatch, capsys, given, words
     assert guarded(predict_main, given) == 2
     assert words in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new.csv", "old.csv"]
+
+
+def test_as_many_draws_as_in_python():
+    """`NUM_DRAWS` is written down where no JAX is loaded."""
+    assert all(inspect.signature(call).parameters["num_draws"].default == NUM_DRAWS for call in (impute, without_cells))
 
 
 def test_a_program_predicts_from_python(tmp_path, monkeypatch, capsys):

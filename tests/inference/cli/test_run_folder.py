@@ -15,8 +15,9 @@ from inference.cli.main import compare_main, guarded, run_main
 from inference.cli.run_folder import _is_unfinished, finished_result, held, resumed
 from inference.results import load, save
 from inference.results.tree import SCHEMA
+from inference.runtime import checkpoints
 from inference.runtime import files as store
-from inference.runtime.hints import hint
+from inference.runtime.hints import come_so_far, hint
 from models import ZooError
 
 PROGRAM = (
@@ -290,6 +291,21 @@ def test_hints_can_be_typed(tmp_path):
     folder.mkdir()
     assert hint(folder).startswith(f"fit with the same arguments, folder='{tmp_path}/a b'")
     store.write(folder / "config.yaml", b"model: {name: gmm}\n", seal=True)
-    assert hint(folder).startswith(f"'resume={tmp_path}/a b' goes on")
+    assert hint(folder) == f"'resume={tmp_path}/a b' writes what is missing"
+    (folder / "checkpoint-sampling-abc.npz").touch()
+    assert hint(folder) == f"'resume={tmp_path}/a b' goes on from there"
     store.write(folder / "config.yaml", b"model: {name: program, path: 'my file.py:f'}\n", seal=True)
     assert hint(folder).startswith(f"'resume={tmp_path}/a b' 'model=my file.py:f' goes on")
+
+
+def test_how_far_a_sampler_had_come(tmp_path):
+    """In draws of those asked for, once it draws; a damaged checkpoint says nothing, and a folder without one neither."""
+    asked = {"num_warmup": 50, "num_samples": 100}
+    assert come_so_far(tmp_path, asked) == ""
+    (tmp_path / "checkpoint-warmup-abc.npz").write_bytes(b"no checkpoint")
+    assert come_so_far(tmp_path, asked) == ""
+    checkpoints.store(tmp_path / "checkpoint-warmup-abc.npz", 50, 1.0, np.zeros(2), [])
+    assert come_so_far(tmp_path, asked) == "50 of 50 steps of the warm-up"
+    checkpoints.store(tmp_path / "checkpoint-sampling-abc.npz", 12, 1.0, np.zeros(2), [])
+    assert come_so_far(tmp_path, asked) == "12 of 100 draws per chain"
+    assert come_so_far(tmp_path, asked | {"thin": 4}) == "3 of 100 draws per chain"

@@ -14,6 +14,7 @@ from inference import compare, fit, predict
 from inference.cli.comparing import print_comparison
 from inference.cli.execute import held_out_rows
 from inference.cli.main import compare_main
+from inference.comparison.table import Comparison
 from inference.results import load
 from models import MODELS, Data, Model, ZooError, load_data
 from models.data import take
@@ -217,3 +218,13 @@ def test_log_joints_of_programs_with_other_constants_do_not_compare():
     assert compare({"one": trees["2.0"], "again": trees["2.0"]}).one_model
     with pytest.raises(ZooError, match="point estimate without a posterior sd"):
         compare({"one": trees["2.0"]}, reference="one")
+
+
+def test_a_comparison_is_shown_in_80_columns():
+    """However many figures there are, and however long the notes: every figure is shown."""
+    columns = [f"a long figure {number}" for number in range(14)]
+    table = pd.DataFrame(np.arange(28.0).reshape(2, 14), index=["gibbs", "nuts"], columns=columns)
+    text = repr(Comparison(table, pd.DataFrame(), None, True, True, ("a note of many words " * 10,)))
+    assert max(map(len, text.splitlines())) <= 80
+    assert all(column in text for column in columns)
+    assert text.count("note") == 10

@@ -130,7 +130,7 @@ def mcmc_of_program() -> MCMC:
 
 @pytest.mark.slow
 def test_an_mcmc_of_numpyro_is_a_result():
-    """Of a user's program: draws as they are, the log joint by hand, divergences kept, deterministic sites left out."""
+    """Of a user's program: draws as they are, the log joint by hand, divergences kept, what it computes computed anew."""
     x = X[:, 0]
     found = as_result(mean_of_rows, x, mcmc_of_program(), "numpyro")
     mean = np.asarray(mcmc_of_program().get_samples(group_by_chain=True)["mean"])
@@ -138,8 +138,20 @@ def test_an_mcmc_of_numpyro_is_a_result():
     by_hand = dist.Normal(0.0, 10.0).log_prob(mean) + dist.Normal(mean[..., None], 1.0).log_prob(x).sum(-1)
     assert near(found["functionals"]["log_joint"], by_hand, rtol=1e-10)
     assert {"diverging", "n_steps"} <= set(found["sample_stats"].data_vars)
-    assert set(found["posterior"].data_vars) == {"mean"}
+    assert near(found["posterior"]["twice"], 2 * mean)
     assert "not_sites" not in found.attrs
+
+
+@pytest.mark.slow
+def test_a_fit_of_a_program_supplies_the_data_of_an_mcmc():
+    """The MCMC holds the program. Another one of the same name has other densities at the draws, and is not taken for it."""
+    x, mcmc = X[:, 0], mcmc_of_program()
+    wanted = compare({"mcmc": mcmc}, model=mean_of_rows, data=x).table["log joint"]["mcmc"]
+    for tree in (fit(mean_of_rows, x, "map", **SHORT["map"]), as_result(mean_of_rows, x, mcmc)):
+        assert near(compare({"fit": tree, "mcmc": mcmc}).table["log joint"]["mcmc"], wanted, rtol=1e-12)
+        tree["functionals"]["log_joint"] = tree["functionals"]["log_joint"] + 1
+        with pytest.raises(ZooError, match="give model= and data="):
+            compare({"fit": tree, "mcmc": mcmc})
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from inference.criticism import words
 from inference.criticism.words import ALL, has_word_checks, number_of_tokens, word_checks
 from inference.plots.predictive_checks import draw_checks
 from inference.topics.access import Topics
-from inference.topics.posterior_check import Information, Looked
+from inference.topics.posterior_check import LEAST, Information, Looked
 from models import MODELS, load_data
 from models.data.documents import documents
 
@@ -32,14 +32,16 @@ def test_every_statistic_has_the_figures_of_topic_check():
 
 
 def test_draws_without_tokens_of_a_topic_do_not_count(monkeypatch):
-    """A topic is left out only where no draw has tokens of it, a word where fewer than half of the draws have it."""
+    """A topic is left out only where no draw has tokens of it, a word where it has too few of them."""
 
     def looked(*_):
         topic = np.array([[0.2, np.nan, np.nan], [0.4, np.nan, 0.1], [0.6, np.nan, 0.3]])
         word = np.full((3, 3, 2), np.nan)
         word[:, 0, 0] = [1.0, np.nan, 2.0]
-        word[0, 0, 1] = 5.0
-        seen = Information(topic, np.ones((3, 3)), word, np.ones((3, 3, 2)))
+        word[:2, 0, 1] = [5.0, 7.0]
+        tokens = np.full((3, 3, 2), float(LEAST))
+        tokens[2, 0, 1] = LEAST - 1  # the mean is below
+        seen = Information(topic, np.ones((3, 3)), word, tokens)
         again = seen._replace(
             topic=topic - np.array([[0.1], [-0.1], [0.1]]), word=word / np.array([2.0, 1.0, 3.0])[:, None, None]
         )

@@ -18,6 +18,7 @@ from inference.diagnostics.checks import diagnose, problems_of, raw_rhat
 from inference.diagnostics.verdicts import VERDICTS, Finding, judged, largest_rhat, verdict_on
 from inference.engine.task import Kind, kind_of
 from inference.identification.invariants import distances, invariant
+from inference.report.reading import _verdict
 from models.base import Permutation, Reflection, Rotation
 
 
@@ -83,7 +84,7 @@ def test_either_side_of_every_threshold(diagnostic):
     found = diagnose(bad)
     assert found.exit_status >= verdict_on(diagnostic).exit
     said = re.compile(re.sub(r"\\{.*?\\}", ".*", re.escape(verdict_on(diagnostic).sentence)))
-    assert any(said.fullmatch(line) for line in (*found.problems, *found.remarks))
+    assert any(said.fullmatch(line) for line in (*found.problems, *found.remarks, found.interrupted))
 
 
 def test_every_line_of_the_table_has_both_sides():
@@ -263,3 +264,17 @@ def test_an_approximation_of_one_of_two_modes(method):
     assert tree.attrs["exit_status"] == 3
     assert "another mode" in tree.attrs["problems"]
     assert "Pareto" not in tree.attrs["problems"]
+
+
+def test_an_interruption_is_no_failed_diagnostic():
+    """It is said first, with how far the run had come; what failed besides is counted, and nothing is said of max_iter."""
+    asked = {"options": json.dumps({"num_samples": 1000}), "interrupted": 1}
+    found = diagnose(drawn(normal(), **asked))
+    assert (found.problems, found.exit_status) == ([], 130)
+    assert found.interrupted == "interrupted after 500 of 1000 draws per chain"
+    mixed = drawn(shifted(0.18), **asked)
+    assert _verdict(mixed, diagnose(mixed)) == "interrupted after 1000 of 1000 draws per chain; 1 diagnostic failed so far:"
+    search = optimised([0.0], converged=False, iterations=6)
+    assert failed(search) == {"gradient"}
+    search.attrs["interrupted"] = 1
+    assert failed(search) == {"interrupted"}

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -15,8 +16,8 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from inference.cli.run_folder import resumed
-from inference.engine.driver import drive, one_blas_thread
-from inference.runtime.progress import Silent
+from inference.engine.driver import drive, one_blas_thread, sample
+from inference.runtime.progress import SILENT, Silent
 from models import ZooError
 
 
@@ -39,6 +40,14 @@ def test_records_are_a_plain_loop():
     naive = [[float(jax.random.normal(jax.random.fold_in(key, i))) for i in range(5)] for key in keys]
     assert found.shape == (3, 300)
     np.testing.assert_allclose(found[:, :5], np.cumsum(naive, axis=1), rtol=1e-12)
+
+
+def test_draws_go_on_where_the_warm_up_ended():
+    """Three steps that are dropped and four that are kept are the last four of seven, with the same random numbers."""
+    task = SimpleNamespace(reporter=Silent(), checkpoint=lambda name: None)
+    state = (jnp.zeros(3), jnp.zeros(3, int))
+    drawn, _ = sample(walk, 10**9, (), jax.random.PRNGKey(0), state, 3, 4, task, SILENT)
+    np.testing.assert_array_equal(drawn.records, run(7).records[:, 3:])
 
 
 def test_stops_when_all_chains_are_done():

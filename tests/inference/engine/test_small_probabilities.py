@@ -124,6 +124,7 @@ def test_log_priors_of_what_has_underflowed_are_left_out():
     assert f"draws of {', '.join(name for name in (TOPIC, WORD) if name in lost)} are too small" in tree.attrs["warnings"]
 
 
+@pytest.mark.slow
 def test_draws_are_identified_again_by_finite_densities():
     """What is stored is enough to find the draw of the highest density, which the others are compared with."""
     tree = fitted("gibbs")

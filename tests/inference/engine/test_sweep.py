@@ -29,6 +29,7 @@ from sklearn.mixture import GaussianMixture
 import inference.engine.sweep
 from inference import fit
 from inference.engine.sweep import block_map, block_sum
+from inference.methods import gibbs
 from models.algebra import add
 
 X = two_groups(40)
@@ -74,6 +75,16 @@ def test_blocks_draw_with_keys_of_their_own(monkeypatch):
     sums = [np.asarray(block_sum(draw, jax.random.PRNGKey(0), jnp.zeros(size))) for size in (8, 12)]
     second_block = sums[1] - sums[0]
     assert not np.allclose(second_block, sums[0] / 2)
+
+
+def test_a_sweep_uses_no_key_twice():
+    """Latents and every block of parameters have keys of their own: JAX raises where one is used again."""
+    model = build(X, "diag")
+    rows = model.rows(table(X))
+    T = model.algebra.natural(model.hyper, random_sites("diag", 2, X))
+    with jax.debug_key_reuse(True):
+        after = jax.jit(partial(gibbs.step, model.algebra, (model.hyper, model.prior, rows)))(jax.random.key(0), T)[0]
+    assert set(after) == set(T)
 
 
 def test_many_blocks_are_one_fit():

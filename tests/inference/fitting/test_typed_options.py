@@ -9,7 +9,9 @@ from IPython.core.completer import IPCompleter, provisionalcompleter
 
 from inference import METHODS, fit
 from inference.fitting.options import Every, Shared
+from inference.methods import own_kernel
 from inference.methods.options import SHARED
+from inference.methods.own_kernel import MarkovKernel
 from models import MODELS
 
 OVERLOADS = get_overloads(fit)
@@ -33,12 +35,13 @@ def options_by_method():
         hints = get_type_hints(one)
         (options,) = get_args(hints["options"])
         own = {name: kind for name, kind in get_type_hints(options).items() if name not in Shared.__annotations__}
-        found |= dict.fromkeys(get_args(hints["method"]) or [str], own)
+        found |= dict.fromkeys(get_args(hints["method"]) or [hints["method"]], own)
     return found
 
 
 def test_every_method_has_its_own_options_and_types():
     declared = options_by_method()
+    assert declared.pop(MarkovKernel) == get_type_hints(own_kernel.Options)
     every = declared.pop(str)
     assert set(declared) == set(METHODS)
     assert every == {name: kind for options in declared.values() for name, kind in options.items()}

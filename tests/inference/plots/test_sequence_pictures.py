@@ -12,10 +12,12 @@ from inference import fit, plot_emissions, plot_profile, plot_states, plot_trans
 from inference.cli.main import run_main
 from inference.identification.relabel import OVERLAP
 from inference.markup.palette import colour
-from inference.plots.sequences import MOST_LINES, MOST_NODES, MOST_STEPS, MOST_SYMBOLS
+from inference.plots.sequences import MOST_NODES, MOST_SYMBOLS
 from inference.plots.state_diagram import HALF, RADIUS, least
+from inference.plots.states_over_time import MOST_LINES, MOST_SEQUENCES, MOST_STEPS, some_sequences
 from inference.results.draws import draws_of
 from models import MODELS, Data, ZooError, load_data
+from models.data.table import SEQUENCE_NAME
 from models.datasets.sequences import TAGS, grammar
 
 RNG = np.random.default_rng(0)
@@ -58,6 +60,22 @@ def test_lines_are_the_probabilities_of_the_states(tmp_path):
     assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == list(TAGS)
     assert f"sequence {HIDDEN + 1} of 12" in figure.get_suptitle()
     assert imread(tmp_path / "states.png").std() > 0
+
+
+@pytest.mark.slow
+def test_several_sequences_stand_one_under_the_other_with_their_names():
+    """Whatever else is drawn with it, a sequence has its own lines; the names are those that the table has."""
+    names = np.repeat([f"text {number:02}" for number in range(12)], np.diff(TAGGER.starts))
+    named = TAGGER._replace(beside=((SEQUENCE_NAME, names),))
+    chosen = some_sequences(tagger(), named)
+    assert (chosen[0], chosen[-1], len(chosen)) == (0, 11, MOST_SEQUENCES)
+    figure = plot_states(tagger(), SITES, named, sequence=chosen)
+    found, length = predict(tagger(), SITES, TAGGER)["probs"].values, np.diff(TAGGER.starts)
+    assert [part.get_suptitle() for part in figure.subfigs] == [f"sequence text {n:02} ({n + 1} of 12)" for n in chosen]
+    assert "6 of 12 sequences" in figure.get_suptitle()
+    for part, number in zip(figure.subfigs, chosen, strict=True):
+        np.testing.assert_allclose(lines(part.get_axes()[0]), found[number, : length[number]], atol=1e-12)
+    assert "sequence text 03 (4 of 12)" in plot_states(tagger(), SITES, named, sequence=3).get_suptitle()
 
 
 @pytest.mark.slow
@@ -269,6 +287,8 @@ def test_titles_warn_where_labels_are_not_to_be_trusted():
     ("options", "words"),
     [
         ({"sequence": 12}, "tagger has 12, counted from 0"),
+        ({"sequence": [0, 12]}, "sequence=12: tagger has 12, counted from 0"),
+        ({"sequence": []}, "name at least one sequence"),
         ({"sequence": -1}, "sequence must be a whole number of at least 0"),
         ({"first": 99}, "first=99: sequence 0 has 4 steps"),
         ({"num_steps": 0}, "num_steps must be a whole number above 0"),

@@ -6,6 +6,8 @@ import pytest
 import xarray as xr
 
 from inference.report.groups import assignments, cross_table, groups_of, largest_first
+from inference.report.page import write_groups
+from models.reading.files import CSV, Marks, marks_of
 
 PROBS = np.array([[0.1, 0.2, 0.7], [0.3, 0.6, 0.1], [0.1, 0.1, 0.8], [0.25, 0.05, 0.7], [0.05, 0.9, 0.05]])
 LABEL = np.array([1, 0, 1, -1, 1])
@@ -23,17 +25,17 @@ def result(probs=PROBS, labels_observed=0, symmetry='{"kind": "Permutation", "di
 
 def test_every_row_has_its_group_and_the_second_best():
     found = assignments(groups_of(result()))
-    assert found.columns.tolist() == ["row", "component", "probability", "second_component", "second_probability"]
+    assert found.columns.tolist() == ["row", "assignment", "probability", "second_assignment", "second_probability"]
     assert found["row"].tolist() == [1, 2, 3, 4, 5]
-    assert found["component"].tolist() == [2, 1, 2, 2, 1]
-    assert found["second_component"].tolist() == [1, 0, 0, 0, 0]
+    assert found["assignment"].tolist() == [2, 1, 2, 2, 1]
+    assert found["second_assignment"].tolist() == [1, 0, 0, 0, 0]
     assert found["probability"].tolist() == PROBS.max(1).tolist()
     assert found["second_probability"].tolist() == np.sort(PROBS, axis=1)[:, 1].tolist()
 
 
 def test_two_groups_have_no_second_best():
     found = assignments(groups_of(result(PROBS[:, 1:] / PROBS[:, 1:].sum(1, keepdims=True))))
-    assert found.columns.tolist() == ["row", "component", "probability"]
+    assert found.columns.tolist() == ["row", "assignment", "probability"]
 
 
 def test_rows_keep_the_numbers_of_the_whole_table():
@@ -53,7 +55,7 @@ def test_steps_are_those_within_their_sequence():
     found = assignments(groups_of(tree))
     assert found["sequence"].tolist() == [1, 2, 2, 2]
     assert found["step"].tolist() == [1, 1, 2, 3]
-    assert found["state"].tolist() == ["dry", "dry", "wet", "dry"]
+    assert found["assignment"].tolist() == ["dry", "dry", "wet", "dry"]
 
 
 def test_labels_are_counted_by_group_the_largest_first():
@@ -98,5 +100,17 @@ def test_columns_that_are_kept_stand_in_the_assignments():
     names = ["ann", "bob", "cid", "dan", "eve"]
     tree["latent"] = xr.DataTree(tree["latent"].to_dataset().assign_coords(id=("row", names)))
     found = assignments(groups_of(tree))
-    assert found.columns.tolist()[:3] == ["row", "id", "component"]
+    assert found.columns.tolist()[:3] == ["row", "id", "assignment"]
     assert found["id"].tolist() == names
+
+
+def test_tables_beside_the_users_have_their_marks(tmp_path):
+    """What is said of the rows of a table opens where the table opens: the same separator and decimal mark, six digits."""
+    found = result()
+    for marks, said in ((CSV, {}), (Marks(";", ","), {"separator": "semicolon", "decimal": "comma"})):
+        assert marks_of("table.csv", said) == marks
+        (path, *_) = write_groups(found, tmp_path, marks=marks)
+        read = pd.read_csv(path, sep=marks.separator, decimal=marks.decimal)
+        np.testing.assert_allclose(read["probability"], found["latent"]["responsibilities"].values.max(1), rtol=1e-5)
+    assert marks_of("table.tsv", {}) == Marks("\t")
+    assert marks_of("table.parquet", {"separator": None}) == marks_of("notes", {"format": "texts"}) == CSV

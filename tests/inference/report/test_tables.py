@@ -1,11 +1,16 @@
 """Tables in print: digits by Monte Carlo error, names in one piece, 80 columns."""
 
+import re
+from collections import Counter
+
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
-from inference.report.numbers import format_number, in_print
-from inference.report.terminal import WIDTH, hanging, table_lines
+from inference.report.numbers import format_number, in_cells, in_print
+from inference.report.reading import site_of
+from inference.report.terminal import SHOWN, WIDTH, _fitting, _without_pairs, hanging, table_lines
 
 COLUMNS = ["mean", "sd", "eti89_lb", "eti89_ub", "ess_bulk", "r_hat", "mcse_mean"]
 
@@ -53,3 +58,47 @@ def test_hanging_lines_keep_all_words():
     lines = hanging("· ", text).split("\n")
     assert " ".join(line[2:] for line in lines) == text
     assert all(len(line) <= WIDTH for line in lines)
+
+
+def test_fractions_have_six_digits_and_no_fewer_than_a_decimal():
+    frame = pd.DataFrame({"row": [1, 2], "x": [2 / 3, np.nan], "y": [-123456.789, 12345678.91], "z": [1e-18, 1e300]})
+    cells = in_cells(frame, ",")
+    assert in_cells(pd.DataFrame({"imputed": [1 / 3, "a.b", 7]}, dtype=object), ",")["imputed"].tolist() == [
+        "0,333333",
+        "a.b",
+        7,
+    ]
+    assert cells.values.tolist() == [[1, "0,666667", "-123456,8", "1e-18"], [2, "", "12345678,9", "1e+300"]]
+    assert cells["row"].tolist() == [1, 2]
+
+
+def entries(**sizes):
+    return pd.DataFrame({"value": 1.0}, index=[f"{name}[{i}]" for name, size in sizes.items() for i in range(size)])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "shown", "said"),
+    [
+        ({"mean": 8, "precision": 20, "probs": 2}, {"mean": 8, "probs": 2}, "precision (20 entries)"),
+        ({"mean": 20, "precision": 50, "probs": 5}, {"mean": 19, "probs": 5}, "mean (1 more entry), precision (50 entries)"),
+        ({"mean": 300}, {"mean": SHOWN}, "mean (276 more entries)"),
+        ({"mean": 4, "probs": 2}, {"mean": 4, "probs": 2}, ""),
+        ({}, {}, ""),
+    ],
+)
+def test_leading_parameters_are_printed_and_the_others_counted(sizes, shown, said):
+    """Never more than `SHOWN`, never none where there are some; what is printed and what is said to be elsewhere is all."""
+    title, table = _fitting(xr.DataTree(), entries(**sizes))
+    assert dict(Counter(map(site_of, table.index))) == shown
+    assert title == "parameters" + (f"; in summary.csv: {said}" if said else "")
+    assert sum(shown.values()) + sum(map(int, re.findall(r"\((\d+) ", title))) == sum(sizes.values())
+
+
+def test_pairs_of_rows_are_printed_only_where_nothing_else_is():
+    table = entries(log_joint=1, co_clustering=4, correlation=2)
+    title, shown = _without_pairs(table)
+    assert title == "; in summary.csv: co_clustering (4 entries)"
+    assert list(map(site_of, shown.index)) == ["log_joint", "correlation", "correlation"]
+    alone = entries(co_occurrence=3)
+    assert _without_pairs(alone)[1] is alone
+    assert _without_pairs(entries(log_joint=1))[0] == ""

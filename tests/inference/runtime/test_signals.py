@@ -55,7 +55,7 @@ def test_a_signal_during_evaluation_ends_a_sweep(tmp_path, capsys, main):
     assert guarded(main, [*flags, *QUICK[:-2], "method=em", f"out={tmp_path}"]) == 130
     said = capsys.readouterr().err
     (folder,) = (path.parent for path in tmp_path.rglob("results.nc"))
-    assert f"interrupted; resume={folder} goes on from there" in said
+    assert f"interrupted; resume={folder} writes what is missing" in said
     assert not load(folder).attrs["interrupted"]
     assert guarded(run_main, [f"resume={folder}", "progress=false"]) == 0
 
@@ -64,6 +64,15 @@ def test_a_signal_during_evaluation_ends_a_sweep(tmp_path, capsys, main):
 def test_a_signal_during_evaluation_ends_a_loop():
     with pytest.raises(KeyboardInterrupt):
         fit(build(X, "diag"), table(X), method="em", **SHORT["em"])
+
+
+@pytest.mark.usefixtures("_stopped_late")
+def test_a_signal_during_evaluation_leaves_out_what_takes_long():
+    """Data are not drawn any more, and the result says so; it holds all that is computed by then."""
+    tree = fit(build(X, "diag"), table(X), method="em", predictive=True, **SHORT["em"])
+    assert (tree.attrs["interrupted"], tree.attrs["left_out"]) == (1, "predictive")
+    assert not {"prior", "posterior_predictive"} & set(tree.children)
+    assert {"point_estimate", "functionals", "latent"} <= set(tree.children)
 
 
 def test_one_signal_that_comes_twice_is_one():
@@ -175,7 +184,7 @@ def test_an_interrupt_under_another_exception_is_one(tmp_path, monkeypatch, caps
 
     monkeypatch.setattr("inference.cli.execute.write_views", views)
     assert guarded(run_main, [*QUICK, f"out={tmp_path / 'run'}"]) == 130
-    assert f"interrupted; resume={tmp_path / 'run'} goes on from there" in capsys.readouterr().err
+    assert f"interrupted; resume={tmp_path / 'run'} writes what is missing" in capsys.readouterr().err
     assert not (tmp_path / "run" / "error.log").exists()
 
 

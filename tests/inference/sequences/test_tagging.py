@@ -73,6 +73,7 @@ def test_labels_of_documents_are_no_states():
         score(*tagger(), text)
 
 
+@pytest.mark.slow
 def test_questions_about_rows_one_by_one_are_refused():
     with pytest.raises(ZooError, match="those of tagger follow each other"):
         learning_curve({"hmm": lambda data: MODELS["hmm"](data, 5, labelled=True)}, TAGGER, [20], seeds=[0], num_starts=1)

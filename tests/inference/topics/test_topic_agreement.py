@@ -17,6 +17,7 @@ from six_documents import (
 )
 
 from inference import (
+    coherence,
     fit,
     topic_stability,
 )
@@ -113,6 +114,7 @@ def test_several_results_are_compared():
         str(seed): fit(model(), DATA, "em", seed=seed, num_starts=1, max_iter=50, tol=0, progress=False) for seed in range(2)
     }
     found = topic_stability(model(), points)
+    assert coherence(model(), points["0"]).equals(coherence(model(), points["0"], DATA))  # the documents of the fit
     both = [tree["point_estimate"]["word_probs"].values for tree in points.values()]
     best = max(range(2), key=lambda n: float(points[str(n)]["functionals"]["log_joint"]))
     wanted = [np.minimum(a, b).sum() for a, b in zip(both[best], matched_to(both[best], both[1 - best]), strict=True)]

@@ -25,7 +25,7 @@ from inference import (
     topic_check,
 )
 from inference.topics.access import Drawn, topic_sampler, topics_of
-from inference.topics.posterior_check import information, replicated
+from inference.topics.posterior_check import Information, Looked, deviance, information, most_deviant, replicated
 from inference.topics.relevance import jensen_shannon, scaled
 from models import MODELS
 from models.data.documents import documents
@@ -134,6 +134,18 @@ def test_the_check_passes_the_model_and_fails_bursts():
     assert (check.words.groupby("topic")["deviance"].apply(lambda own: own.is_monotonic_decreasing)).all()
     again = topic_check(MODELS["latent_dirichlet"](data, num_topics=2), truth, data, num_draws=50)
     pd.testing.assert_frame_equal(check.topics, again.topics)
+
+
+def test_words_with_next_to_no_tokens_are_not_listed():
+    """A word in one document of one draw in a hundred deviates as much as one likes; one with tokens in every draw leads."""
+    rng, draws = np.random.default_rng(3), 100
+    word, tokens = np.full((draws, 1, 2), np.nan), np.zeros((draws, 1, 2))
+    word[:, 0, 0], tokens[:, 0, 0] = 1.0, 40.0
+    word[:2, 0, 1], tokens[:2, 0, 1] = 3.0, 1.0  # 0.02 expected tokens
+    seen = Information(np.ones((draws, 1)), np.full((draws, 1), 1e3), word, tokens)
+    looked = Looked(None, np.array([[0, 1]]), seen, seen._replace(word=word - rng.normal(0.5, [0.2, 1e-3], (draws, 1, 2))))
+    assert deviance(looked.seen.word, looked.again.word)[0].argmax() == 1
+    assert most_deviant(looked, 0, 5).tolist() == [0]
 
 
 # ---------------------------------------------------------------------------------------------------------------------

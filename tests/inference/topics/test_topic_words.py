@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from six_documents import COUNTS, DATA, WORDS, K, M, V, drawn, flat, model, near, result, sites
 
-from inference.topics.coherence import topic_diagnostics, word_topics
-from models import MODELS, load_data
+from inference.topics.coherence import coherence, topic_diagnostics, word_topics
+from models import MODELS, ZooError, load_data
 
 
 @pytest.mark.filterwarnings("error")
@@ -37,3 +37,8 @@ def test_a_word_that_no_topic_has_in_some_draws():
         each.append(weight / weight.sum())
     assert near(found["probability"], np.mean(each, axis=0))
     assert near(found["sd"], np.std(each, axis=0, ddof=1))
+
+
+def test_coherence_without_documents():
+    with pytest.raises(ZooError, match="dict of sites needs the documents"):
+        coherence(model(), sites())

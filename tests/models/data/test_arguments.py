@@ -95,7 +95,7 @@ def test_columns_that_are_numbers_have_their_names():
     ("options", "words"),
     [
         ({"method": ["em"]}, "is not one of em, hard_em"),
-        ({"method": None}, "method=None is not one of em"),
+        ({"method": None}, "NoneType is not one of em"),
         ({"precision": [64]}, "is not one of 64, 32"),
         ({"precision": "64"}, "precision='64' is not one of 64, 32"),
         ({"start": X}, "start: expected a dict of arrays by site, got ndarray"),

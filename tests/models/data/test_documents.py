@@ -60,7 +60,7 @@ def test_no_model_is_built_on_nothing(name):
 
 MISTAKES = {
     "one text": (lambda: load_data("one bare text"), ["'one bare text'", "neither a file nor", "give texts as a list"]),
-    "a long text": (lambda: load_data("gold " * 3000), ["…'", "give texts as a list"]),
+    "a long text": (lambda: load_data("gold " * 3000), ["'…", "give texts as a list"]),
     "no rows": (lambda: load_data([]), ["no rows"]),
     "a text among lists": (lambda: load_data(["a text", ["a"]]), ["row 1", "list of tokens", "str", "correct the row"]),
     "nothing among lists": (lambda: load_data([["a"], None]), ["row 2", "list of tokens", "NoneType"]),

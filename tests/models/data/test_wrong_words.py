@@ -44,6 +44,8 @@ WRONG = {
     "of the model": (fitted(num_components=3), "(the model takes it: MODELS[…](data, num_components=…))"),
     "method": (fitted("EM"), "laplace, advi, nuts (did you mean em?)"),
     "model": (lambda: MODELS["gmmm"], "'gmmm' (did you mean gmm?)"),
+    "model of two names": (lambda: MODELS["LDA"], "'LDA' (did you mean latent_dirichlet or linear_discriminant?)"),
+    "model with a hyphen": (lambda: MODELS["k-means"], "'k-means' (did you mean gmm?)"),
     "data set": (lambda: load_data("irs"), "(did you mean iris?)"),
     "of a data set": (lambda: load_data("blobs", n_samples=9), "'n_samples' of data set blobs (did you mean num_rows?)"),
     "of a table": (lambda: load_data(FRAME, lable="species"), "'lable' (did you mean label?)"),
@@ -68,8 +70,10 @@ def test_a_word_that_is_like_no_other_gets_no_guess():
     assert "it takes num_components, covariance" in str(raised.value)
 
 
-def test_synonyms_lead_to_options_that_there_are():
-    assert {name for names in SYNONYMS.values() for name in names} <= KNOWN
+def test_synonyms_lead_to_names_that_there_are():
+    assert {name for names in SYNONYMS.values() for name in names} <= KNOWN | set(MODELS) | set(METHODS)
+    assert not set(SYNONYMS) & {*MODELS, *METHODS}
+    assert all(word == word.lower() for word in SYNONYMS)
     assert not set(SYNONYMS) & {option for build in (MODELS["gmm"], fit) for option in options_of(build)} - {"num_components"}
 
 
@@ -85,3 +89,12 @@ def test_build_functions_show_their_own_signature(name):
 def test_dir_lists_the_public_names_only(module):
     assert dir(module) == sorted(module.__all__)
     assert all(hasattr(module, name) for name in module.__all__)
+
+
+def test_a_file_beside_is_meant(tmp_path):
+    (tmp_path / "survey.csv").write_text("x\n1\n")
+    with pytest.raises(ZooError, match=r"surveys.csv' is neither a file .*\(did you mean survey.csv\?\)"):
+        load_data(tmp_path / "surveys.csv")
+    with pytest.raises(ZooError) as raised:
+        load_data(tmp_path / "nowhere" / "surveys.csv")
+    assert "did you mean" not in str(raised.value)

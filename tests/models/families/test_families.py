@@ -15,7 +15,7 @@ from two_stage import assert_standard_normal, of_means
 from models.algebra import inner
 from models.base import Family
 from models.factors.linear_regression import RegressionStats, regression
-from models.families.conjugate import GaussianStats, dirichlet, normal_gamma, normal_wishart
+from models.families.conjugate import GammaStats, GaussianStats, dirichlet, gamma, joint, normal_gamma, normal_wishart
 from models.families.degrees_of_freedom import TailStats, degrees_of_freedom
 from models.families.normal_mean import MeanStats, normal_mean
 
@@ -53,6 +53,7 @@ def regression_nu(batch: tuple[int, ...], groups: int, size: int, seed: int = 1)
     return RegressionStats(*(jnp.asarray(leaf) for leaf in leaves))
 
 
+RATES = GammaStats(jnp.array([2.5, 0.4]), jnp.array([1.5, 3.0]))
 CASES = {
     "dirichlet": Case(dirichlet, jnp.array([[1.5, 4.0, 2.2], [3.0, 0.7, 6.0]])),
     "diag": Case(normal_gamma, gaussian_nu((2, 3), 1, 1, matrix=False)),
@@ -63,6 +64,7 @@ CASES = {
     "shared_noise": Case(regression, regression_nu((), 3, 2)),
     "tails": Case(degrees_of_freedom, TailStats(*map(jnp.array, ([7.5, 0.0], [-2.0, -0.2], [1.0, 1.0])))),
     "unit": Case(normal_mean, MeanStats(jnp.array([2.0, 5.5]), jnp.array([[1.0, -2.0, 0.5], [4.0, 0.0, 3.0]]))),
+    "rates": Case(joint({"one": gamma, "other": gamma}), {"one": RATES, "other": RATES}),  # independent, though equal
 }
 REGRESSIONS = {"regressions", "shared_noise"}
 every_family = pytest.mark.parametrize("name", CASES)
@@ -117,6 +119,8 @@ def coordinates(name: str, T: Any) -> tuple[Any, ...]:
         return (T.total,)
     if name == "tails":
         return (2 * T.half,)
+    if name == "rates":
+        return tuple(-part.exposure for part in T.values())
     precision = -2 * T.square
     if name in {"diag", "spherical", *REGRESSIONS}:
         return T.total / precision[..., None, None], precision
@@ -127,6 +131,8 @@ def textbook(name: str, *theta: Any) -> Any:
     """T(θ) as the design's table has it, from coordinates."""
     if name == "dirichlet":
         return jnp.log(theta[0])
+    if name == "rates":
+        return {part: GammaStats(jnp.log(rate), -rate) for part, rate in zip(("one", "other"), theta, strict=True)}
     mean = theta[0]
     if name == "tails":
         half = theta[0] / 2

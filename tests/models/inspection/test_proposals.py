@@ -1,11 +1,16 @@
 """What inspection proposes for levels, marks in numbers, and tables of steps, case by case."""
 
+from io import StringIO
+
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 
+from inference.report.columns import print_columns
 from models import load_data
 from models.data.columns import doubted_identifiers, typed
+from models.errors import in_shell
 from models.inspection.advice import sequences_in
 from models.inspection.levels import level_problems, variants
 from models.inspection.problem import Remedy, Written
@@ -97,3 +102,18 @@ def test_rows_that_look_like_steps_are_sequences():
     assert sequences_in(typed(load_data(frame.iloc[[*range(8, 24), *range(4)]]))) == ("machine", "minute")
     assert sequences_in(typed(load_data(frame.iloc[[*range(4), *range(8, 24), *range(4, 8)]]))) is None
     assert sequences_in(typed(load_data(frame, sequence="machine"))) is None
+
+
+@pytest.mark.parametrize("name", ["interview date", "visit"])
+def test_dates_may_only_say_when_a_row_was_measured(name):
+    """The proposal reads them as numbers, and says how to leave them out; once they are read, the list of columns says it."""
+    frame = pd.DataFrame({name: [f"2024-03-{day:02}" for day in range(1, 13)], "x": [0.5 * row for row in range(12)]})
+    found = inspect_table(frame)
+    (problem,) = (one for one in found.problems if one.column == name)
+    argument = in_shell(f"data.types.{name}=ignore")
+    assert argument in problem.advice
+    assert load_data(frame, **found.options | {"types": {name: "ignore"}}).columns == ("x",)
+    for columns, doubted in ((found.data, True), (load_data(frame, types={name: "ignore"}), False)):
+        screen = Console(width=200, file=StringIO())
+        print_columns(columns, screen)
+        assert (argument in screen.file.getvalue()) == doubted

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cell_predictive import NUMBERS, cell_predictive
+from errata_columns import document_variance, doubled_variance, printed_means, right_variance
 from identities import climbed
 from naive import near, table
 from naive_mixed import WHOLE, X, build, log_local, random_sites, survey
@@ -31,21 +32,6 @@ def one_column(x: np.ndarray, prior: str = "flat_mean") -> tuple[float, float, f
     found = climbed(model, data, start, 1, 0.0)
     a, b = float(model.hyper["dof"]) / 2, float(model.hyper["scatter"][0]) / 2
     return float(found.sites["mean"][0, 0, 0]), float(1 / found.sites["precision"][0, 0, 0]), a, b
-
-
-def right_variance(x: np.ndarray, a: float, b: float) -> float:
-    """E18: [2b + N (<x²> − <x>²)] / (N + 2a − 1)."""
-    return (2 * b + len(x) * x.var()) / (len(x) + 2 * a - 1)
-
-
-def document_variance(x: np.ndarray, a: float, b: float) -> float:
-    """E18, as printed: [b + N <x²>] / (2a − 1 + N) − <x>²."""
-    return (b + len(x) * (x**2).mean()) / (2 * a - 1 + len(x)) - x.mean() ** 2
-
-
-def doubled_variance(x: np.ndarray, a: float, b: float) -> float:
-    """E18 with 2b for b alone: still wrong."""
-    return (2 * b + len(x) * (x**2).mean()) / (2 * a - 1 + len(x)) - x.mean() ** 2
 
 
 def column(mean: float) -> np.ndarray:
@@ -77,7 +63,9 @@ def test_missing_cells_do_not_count_as_zeros():
     """E19: of N(5, 1) with 40 % missing the mean is that of the cells that are there; a sum over all rows would make it 3."""
     x = column(5.0)
     assert one_column(x)[0] == pytest.approx(np.nanmean(x), rel=1e-9)
-    assert np.nansum(x) / len(x) < 3.5
+    planted = one_column(np.nan_to_num(x))[0]  # zeros that count as cells
+    assert planted == pytest.approx(printed_means(x, np.ones((60, 1)))[0], rel=1e-9)
+    assert planted < 3.5
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -70,35 +70,46 @@ def test_a_kept_column_may_have_a_space_in_its_name(tmp_path, recwarn):
 
 @pytest.mark.slow
 def test_names_of_sequences_are_kept_beside_their_steps(tmp_path):
-    """If they are asked for, also by the name of the column of sequences; on disk and in the table of assignments."""
+    """Also by the name of their column, if that is asked for; on disk, in the table of assignments, beside each sequence."""
     frame = FRAME.assign(machine=["n1", "n1", "n1", "n2", "n3", "n3"])[["machine", "id", "x"]]
     data = load_data(frame, sequence="machine", keep=["id", "machine"])
     assert data.columns == ("x",)
-    assert {name: cells.tolist() for name, cells in data.beside} == {name: frame[name].tolist() for name in ("id", "machine")}
+    wanted = {name: frame[name].tolist() for name in ("id", "machine")} | {"sequence_name": frame["machine"].tolist()}
+    assert {name: cells.tolist() for name, cells in data.beside} == wanted
     model = MODELS["hmm"](data, num_states=2, emission="gaussian", boundary=False)
     save(fit(model, data, "em", max_iter=2, num_starts=1), tmp_path / "results.nc")
-    groups = groups_of(load(tmp_path / "results.nc"))
-    listed = assignments(groups)
-    assert listed["machine"].tolist() == frame["machine"].tolist()
+    back = load(tmp_path / "results.nc")
+    assert back["latent"].coords["sequence_name"].values.tolist() == ["n1", "n2", "n3"]
+    assert {name: cells.tolist() for name, cells in data_of(back).beside} == wanted
+    listed = assignments(groups_of(back))
+    assert listed["machine"].tolist() == listed["sequence_name"].tolist() == frame["machine"].tolist()
     assert listed["id"].tolist() == frame["id"].tolist()
     assert listed["sequence"].tolist() == [1, 1, 1, 2, 3, 3]
-    assert load_data(frame, sequence="machine", types={"id": "identifier"}).beside == ()
+    assert load_data(frame, sequence="machine", types={"id": "identifier"}).beside == ()  # names may be those of patients
 
 
-@pytest.mark.parametrize("name", ["probability", "second_state", "sequence", "step"])
+@pytest.mark.parametrize("name", ["assignment", "probability", "second_assignment", "sequence", "step", "sequence_name"])
 def test_kept_columns_have_no_name_of_assignments(name):
     """A table of assignments would lose one of the two; only where rows are steps are these numbered by sequence and step."""
     frame = FRAME.assign(**{name: FRAME["id"]})[["id", name, "x"]]
     with pytest.raises(ZooError, match=f"cannot hold a column named '{name}'"):
         load_data(frame, sequence="id", keep=[name])
-    if name in ("sequence", "step"):
+    if name in ("sequence", "step", "sequence_name"):
         assert load_data(frame, keep=[name, "id"]).columns == ("x",)
 
 
-def test_numbers_of_sequences_are_kept_as_numbers():
-    frame = FRAME.assign(machine=[7, 7, 7, 2, 10, 10])[["machine", "x"]]
-    ((name, cells),) = load_data(frame, sequence="machine", keep=["machine", "machine"]).beside
-    assert (name, cells.tolist(), cells.dtype.kind) == ("machine", [7, 7, 7, 2, 10, 10], "i")
+@pytest.mark.parametrize(
+    ("names", "kind"), [([7, 7, 7, 2, 10, 10], "i"), (["10", "10", "7", "7", "2", "2"], "U"), (["007"] * 3 + ["7"] * 3, "U")]
+)
+def test_names_of_sequences_stay_as_they_are_given(names, kind, tmp_path):
+    """Numbers stay numbers, and texts of digits stay texts; a text file has texts alone."""
+    frame = FRAME.assign(machine=names)[["machine", "x"]]
+    found = dict(load_data(frame, sequence="machine", keep=["machine", "machine"]).beside)
+    assert set(found) == {"sequence_name", "machine"}
+    assert all((cells.tolist(), cells.dtype.kind) == (names, kind) for cells in found.values())
+    frame.to_csv(tmp_path / "steps.csv", index=False)
+    found = dict(load_data(str(tmp_path / "steps.csv"), sequence="machine", keep=["machine"]).beside)
+    assert all(cells.tolist() == list(map(str, names)) for cells in found.values())
 
 
 def test_weights_are_a_column(tmp_path):

@@ -116,6 +116,7 @@ def without_resampling(words, beta, alpha, particles):
     return start.sum() * (same * both + (1 - same) * second * third)
 
 
+@pytest.mark.slow
 def test_resampling_is_needed():
     """One particle is unbiased; the mean of two is not, nor is the limit of many; ours has the right mean."""
     beta, alpha, words = np.array([[0.9, 0.1], [0.1, 0.9]]), np.array([0.1, 0.1]), (0, 1, 0)

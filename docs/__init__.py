@@ -1,0 +1,1 @@
+"""The documentation: pages, and in `docs.site` what builds the site of them. ``python -m docs`` builds it."""

@@ -1,0 +1,113 @@
+"""A certificate: what was checked of a model under a method, every figure, and what to run to get the same figures again."""
+
+import json
+import math
+from importlib.metadata import version
+from pathlib import Path
+from platform import python_version
+from typing import Any, NamedTuple
+
+from inference.certificates.checks.figure import CONTROL, Check, Figure
+from inference.runtime.files import read, write
+from models.errors import ZooError
+
+SCHEMA = 1  # of the file
+BIAS = "bias"  # name of the check that measures an approximation
+VERSIONS = ("numpyro", "jax", "jaxlib", "numpy", "scipy", "numba", "llvmlite", "arviz-stats", "xarray")
+
+
+class Certificate(NamedTuple):
+    """All checks of one cell."""
+
+    model: str
+    method: str
+    claim: str  # what passing means: exact, mode or approximate
+    budget: str
+    seed: int
+    code: str  # hash of the code that the cell runs (`inference.certificates.fingerprint`)
+    versions: dict[str, str]
+    checks: tuple[Check, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check passed."""
+        return all(check.passed for check in self.checks)
+
+    @property
+    def verdict(self) -> str:
+        """The claim, ``fails``, or ``inconclusive`` where all that is wrong is that the mutant was not rejected."""
+        if all(check.passed for check in self.checks if check.name != CONTROL):
+            return self.claim if self.passed else "inconclusive"
+        return "fails"
+
+    @property
+    def false_alarm(self) -> float | None:
+        """Probability at most that a right cell fails; None: not known."""
+        known = [check.false_alarm for check in self.checks if check.false_alarm is not None]
+        return sum(known) if len(known) == len(self.checks) else None
+
+    @property
+    def coverage(self) -> float | None:
+        """Of an approximation: how often its 90 % intervals hold the truth, for the worst statistic; None: it is none."""
+        shares = [
+            figure.value for check in self.checks if check.name == BIAS for figure in check.figures if figure.unit == "share"
+        ]
+        return min(shares, default=None)
+
+    @property
+    def command(self) -> str:
+        """What prints the same figures again."""
+        options = f"model={self.model} method={self.method} budget={self.budget} seed={self.seed} again=true"
+        return f"python -m inference.certify {options}"
+
+
+def versions() -> dict[str, str]:
+    """Python and the packages that figures depend on."""
+    return {"python": python_version()} | {name: version(name) for name in VERSIONS}
+
+
+def write_certificate(certificate: Certificate, path: Path) -> None:
+    """Write a certificate as JSON."""
+    write(path, as_json(certificate).encode())
+
+
+def as_json(certificate: Certificate) -> str:
+    """A certificate as a text."""
+    checks = [
+        check._asdict() | {"figures": [{k: _plain(v) for k, v in figure._asdict().items()} for figure in check.figures]}
+        for check in certificate.checks
+    ]
+    found = {
+        "schema": SCHEMA,
+        "verdict": certificate.verdict,
+        "false_alarm": certificate.false_alarm,
+        "command": certificate.command,
+    }
+    text = json.dumps(found | certificate._asdict() | {"checks": checks}, indent=1, allow_nan=False)
+    return f"{text}\n"
+
+
+def read_certificate(path: Path) -> Certificate:
+    """Read a certificate; raises `ZooError` for a file that is none."""
+    try:
+        found: dict[str, Any] = json.loads(read(path))
+        if found["schema"] != SCHEMA:
+            raise ZooError(f"{path} has schema {found['schema']}, and this version reads {SCHEMA}: certify again")
+        checks = [
+            Check(**{name: check[name] for name in Check._fields} | {"figures": tuple(_figure(f) for f in check["figures"])})
+            for check in found["checks"]
+        ]
+        return Certificate(**{name: found[name] for name in Certificate._fields} | {"checks": tuple(checks)})
+    except (KeyError, TypeError, ValueError) as error:
+        raise ZooError(f"{path} is no certificate: {error}") from error
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no infinities and no NaN: they are written as words."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _figure(found: dict[str, Any]) -> Figure:
+    again = found["again"]
+    numbers = {"value": float(found["value"]), "limit": float(found["limit"]), "again": None if again is None else float(again)}
+    return Figure(**(found | numbers))

@@ -1,0 +1,188 @@
+"""Methods that set every latent to one value: is the point of `hard_em` a fixed point, and is a step of `stochastic_em` right?
+
+The oracle lists all assignments z of a small table, and has argmax p(θ, x, z) for each in closed form. At the point of
+`hard_em` the most probable assignment must have this very mode. A step of `stochastic_em` from θ₀ draws z from p(z | x, θ₀) and
+goes to its mode, so that statistics of a step have exact means: sums over all z. Where few steps reach an assignment that
+matters, means of steps are not normal. So how often right steps would fail is simulated from the law that the sum has, and
+statistics that fail too often are left out.
+
+The loop of `fit` around the steps is not checked. Its point is the best that it has visited, which may be where it started, so
+that nothing but its density is known.
+"""
+
+import time
+from collections.abc import Mapping
+
+import jax
+import numpy as np
+from scipy.special import softmax
+
+from inference.certificates.checks.cases import built, small_table, stacked_rows
+from inference.certificates.checks.figure import CONTROL, Check, Figure, worst
+from inference.certificates.checks.kernel_law import rejection, summary
+from inference.certificates.checks.parity import ROUNDING
+from inference.certificates.checks.ranks import MOST, POWER, TIMES, Deviations, large_stage, two_stages
+from inference.certificates.oracles.oracle import Oracle, Sites, Tables
+from inference.engine.sweep import Verbs, sweep
+from inference.engine.task import Takes
+from inference.fitting.fit import fit
+from inference.methods import hard_em, stochastic_em
+from inference.results.triangles import sites_of
+from models.base import Model
+
+ASSIGNING: dict[str, Takes] = {"hard_em": hard_em.TAKES, "stochastic_em": stochastic_em.TAKES}
+EQUAL = 1e-9  # nats by which assignments may differ that count as equally probable
+SIMULATED = 4_000  # means of right steps
+BLOCK = 250  # of them at a time
+OFTEN = 1e-5  # probability with which a statistic of right steps may fail
+SAME = 1e-8  # relative difference of modes that are equal: `fit` stops when the density gains nothing
+
+
+def fixed_point(oracle: Oracle, seed: int, mutated: bool = False) -> Figure:
+    """How far the point of `hard_em` on a small table is from the mode given the assignment that is most probable at it."""
+    latents, table = oracle.enumeration, small_table(oracle, seed)
+    assert latents is not None
+    sites = _point("hard_em", oracle, table, seed, mutated)[0]
+    z = latents.assignments(table)
+    heights = latents.complete(_repeated(sites, len(z)), table, z)
+    likely = z[heights > heights.max() - EQUAL]
+    distance = distances(latents.mode(table, likely), sites)
+    return Figure("from the mode given the most probable assignment", float(distance.min()), SAME, "relative")
+
+
+def density(method: str, oracle: Oracle, seed: int) -> Figure:
+    """How far the log density that a method reports of its point is from the oracle's."""
+    table = small_table(oracle, seed)
+    sites, reported = _point(method, oracle, table, seed, False)
+    wanted = float((oracle.log_prior(sites) + oracle.log_likelihood(sites, table))[0])
+    return Figure("reported density beside the oracle's", abs(reported - wanted) / (1 + abs(wanted)), ROUNDING, "relative")
+
+
+def _point(method: str, oracle: Oracle, table: Tables, seed: int, mutated: bool) -> tuple[dict[str, np.ndarray], float]:
+    """The sites (1, …) where a method ends, and the log density that it reports."""
+    tree = fit(built(oracle, mutated), oracle.table(table, 0), method, seed=seed)
+    sites = {name: np.asarray(value)[None] for name, value in sites_of(tree, "point_estimate").items()}
+    return sites, float(tree["functionals"]["log_joint"])
+
+
+def _repeated(values: Mapping[str, np.ndarray], number: int) -> dict[str, np.ndarray]:
+    return {name: np.broadcast_to(value, (number, *value.shape[1:])) for name, value in values.items()}
+
+
+def distances(modes: Sites, sites: Sites) -> np.ndarray:
+    """(A,): the largest difference of any entry, beside the size of its site."""
+    each = [
+        np.abs(value - sites[name]).reshape(len(value), -1).max(1) / np.abs(sites[name]).max() for name, value in modes.items()
+    ]
+    return np.max(each, axis=0)
+
+
+class Steps:
+    """Steps of a method from parameters that the prior draws, on a small table, against the sum over all assignments."""
+
+    def __init__(self, verbs: Verbs, oracle: Oracle, seed: int, steps: int, mutated: bool = False) -> None:
+        self.verbs, self.oracle, self.steps = verbs, oracle, steps
+        self.model: Model = built(oracle, mutated)
+        self.wanted: dict[str, tuple[float, float]] = {}  # mean and standard deviation of statistics of a step
+        while not self.wanted:  # another table where one assignment is all but certain
+            self.table = small_table(oracle, seed)
+            self.start = oracle.draw_parameters(np.random.default_rng(seed), 1)
+            self.wanted, self.false_alarm = self._wanted(seed)
+            seed += 1
+
+    def _wanted(self, seed: int) -> tuple[dict[str, tuple[float, float]], float]:
+        """Mean and standard deviation of every statistic that seldom fails, and how often one of them does, at most."""
+        latents = self.oracle.enumeration
+        assert latents is not None
+        z = latents.assignments(self.table)
+        probs = softmax(latents.complete(_repeated(self.start, len(z)), self.table, z))
+        statistics = self._statistics(latents.mode(self.table, z))
+        values = np.stack(list(statistics.values()), axis=1)  # (A, statistics)
+        mean = probs @ values
+        spread = np.sqrt(probs @ (values - mean) ** 2)
+        rates = failing(probs, values, self.steps, np.random.default_rng(seed))
+        kept = [place for place, rate in enumerate(rates) if rate <= OFTEN]
+        names = list(statistics)
+        return {names[place]: (float(mean[place]), float(spread[place])) for place in kept}, float(rates[kept].sum())
+
+    def _statistics(self, sites: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return self.oracle.statistics(sites, _repeated(self.table, len(next(iter(sites.values())))))
+
+    def __call__(self, seed: int, times: int) -> Deviations:
+        """Deviations of the mean of every statistic over ``times`` the steps."""
+        algebra, hyper, prior = self.model.algebra, dict(self.model.hyper), dict(self.model.prior)
+        assert algebra is not None
+        rows = jax.tree.map(lambda leaf: leaf[0], stacked_rows(self.model, [self.oracle.table(self.table, 0)]))
+        T = algebra.natural(hyper, {name: value[0] for name, value in self.start.items()})
+        keys = jax.random.split(jax.random.PRNGKey(seed), self.steps * times)
+        step = jax.jit(jax.vmap(lambda key: algebra.sites(hyper, sweep(algebra, self.verbs, hyper, prior, key, T, rows)[0])))
+        found = self._statistics({name: np.asarray(value) for name, value in step(keys).items()})
+        deviations = {}
+        for name, (mean, spread) in self.wanted.items():
+            off = float(found[name].mean() - mean)
+            error = spread / np.sqrt(len(keys))
+            same = abs(off) <= SAME * (1 + abs(mean))
+            deviations[name] = 0.0 if same else off / error if error > 0 else float(np.copysign(np.inf, off))
+        return deviations
+
+
+def failing(probs: np.ndarray, values: np.ndarray, steps: int, rng: np.random.Generator) -> np.ndarray:
+    """(F,): how often statistics (A, F) of right steps are off at both looks with one sign, by simulation, at most.
+
+    ``probs`` (A,) are those of the assignments. Three more are counted than were seen: zero seen may be three with 95 %.
+    """
+    mean = probs @ values
+    spread = np.sqrt(probs @ (values - mean) ** 2)
+    found: np.ndarray = np.zeros(len(mean))
+    stages = [_beyond(probs, values - mean, spread, number, rng) for number in (steps, steps * TIMES)]
+    for first, again in zip(*stages, strict=True):
+        found += first * again
+    return np.where(spread > SAME * (1 + np.abs(mean)), found, 0.0)
+
+
+def _beyond(
+    probs: np.ndarray, away: np.ndarray, spread: np.ndarray, number: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Shares (F,) of means of ``number`` steps that are too high, and too low."""
+    counts = (rng.multinomial(number, probs / probs.sum(), BLOCK) for _ in range(SIMULATED // BLOCK))
+    means = np.concatenate([count @ away for count in counts]) / number
+    limit = MOST * spread / np.sqrt(number)
+    high, low = ((3 + (side * means > limit).sum(0)) / SIMULATED for side in (1, -1))
+    return high, low
+
+
+def fixed_check(oracle: Oracle, seed: int, tables: int) -> Check:
+    """Whether points of `hard_em` are fixed points, and the densities that it reports are right: the worst of some tables."""
+    clock = time.perf_counter()
+    seeds = [seed + 1_000 * table for table in range(tables)]
+    off = worst(fixed_point(oracle, one) for one in seeds)
+    figures = (off, worst(density("hard_em", oracle, one) for one in seeds))
+    says = f"of {tables} tables, points are {off.value:.0e} {off.name}; {SAME:.0e} is allowed"
+    return Check("fixed point", says, all(f.passed for f in figures), figures, 0.0, time.perf_counter() - clock)
+
+
+def fixed_control(oracle: Oracle, seed: int, tables: int) -> Check:
+    """Whether the point of a model whose prior is wrong is rejected."""
+    clock = time.perf_counter()
+    off = fixed_point(oracle, seed, mutated=True)
+    rejected = bool(np.isfinite(off.value)) and not off.passed
+    says = f"{oracle.mutant.what} is {'rejected' if rejected else 'NOT rejected'}: its point is {off.value:.0e} {off.name}"
+    return Check(CONTROL, says, rejected, (off,), 0.0, time.perf_counter() - clock)
+
+
+def step_check(oracle: Oracle, seed: int, steps: int) -> Check:
+    """Whether steps of `stochastic_em` have the exact means of all assignments, and its point the density that it reports."""
+    clock = time.perf_counter()
+    right = Steps(stochastic_em.METHOD.verbs, oracle, seed, steps)
+    figures = two_stages(right, seed)
+    says = f"{summary(figures)} of {steps:,} steps"
+    found = (*figures, density("stochastic_em", oracle, seed))
+    passed = all(figure.passed for figure in found)
+    return Check("random step", says, passed, found, right.false_alarm, time.perf_counter() - clock)
+
+
+def step_control(oracle: Oracle, seed: int, steps: int) -> Check:
+    """Whether steps of a model whose prior is wrong are rejected."""
+    clock = time.perf_counter()
+    figures = large_stage(Steps(stochastic_em.METHOD.verbs, oracle, seed, steps, mutated=True), seed)
+    return rejection(oracle, figures, time.perf_counter() - clock, POWER)

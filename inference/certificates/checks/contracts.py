@@ -1,0 +1,227 @@
+"""Does a model mind how its table is written? Offsets, orders, weights and missing cells, and the number of free parameters.
+
+A contract says that two cases are equal; a case is a table with a prior and parameters. Equal are the log joint of program and
+algebra, the log-likelihood of every row, and the parameters after one step of EM, which reads all sufficient statistics. The
+oracle declares the contracts of a model. The likelihood without a cell is compared with the oracle's, summed or integrated over
+the values of the cell.
+"""
+
+import time
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax import Array
+from numpyro import infer
+from scipy.special import logsumexp
+
+from inference.certificates.checks.cases import small_table
+from inference.certificates.checks.figure import CONTROL, Check, Figure, worst
+from inference.certificates.checks.predictions import distance
+from inference.certificates.oracles.contracts import Case, Missing
+from inference.certificates.oracles.oracle import Oracle, Tables, repeated
+from inference.engine.evaluate import Static, static_of
+from inference.engine.program import num_parameters
+from inference.engine.sweep import Verbs, rows_weight, sweep, weighted_sum
+from inference.fitting.prepare import as_arrays
+from inference.identification.symmetry import num_flat
+from inference.predictions.predict import log_likelihood
+from models import MODELS
+from models.algebra import at_mode, log_prior
+from models.base import Hyper, Model, Pytree, Sites, Stats
+from models.data.table import take
+
+ASIDE = 1e-3  # by which a row is moved too far for the control
+OFFSETS = (2.0**13, 2.0**20, 2.0**27)  # about 1e4, 1e6 and 1e8 times the spread of the columns
+SAME = 1e-9  # of 1 plus its size, where only the order of sums changes
+# A cell moved by c is rounded by ε c / 2, and a row's density changes by precision × distance, a few, of that. Sites after a
+# step are moved back before they are compared, so that a mean may be off by a few ε c and no more. What squares numbers before
+# it centres them is off by ε c², which for the largest offset is 8e6 times the limit.
+ROUNDING = 16 * float(np.finfo(float).eps)
+VERBS = Verbs(at_mode, "mean")
+
+
+class Found(NamedTuple):
+    """What is equal in equal cases."""
+
+    joint: np.ndarray  # (2,): log p(x, θ) of the program and of the algebra
+    rows: np.ndarray  # (N,): log p(x_n | θ)
+    after: Mapping[str, np.ndarray]  # sites after a step of EM
+
+
+def found_of(oracle: Oracle, case: Case) -> Found:
+    """All that is compared, of one case."""
+    model = MODELS[oracle.model](case.data, **case.options)
+    hyper, prior, rows, sites = as_arrays((dict(model.hyper), dict(model.prior), model.rows(case.data), dict(case.sites)))
+    joint, after = _step(static_of(model), hyper, prior, rows, sites)
+    return Found(
+        np.asarray(joint), log_likelihood(model, sites, case.data), {name: np.asarray(site) for name, site in after.items()}
+    )
+
+
+@partial(jax.jit, static_argnames=("static",))
+def _step(static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, sites: Sites) -> tuple[Array, Any]:
+    """Log joint of program and algebra, and the sites after a step."""
+    algebra = static.algebra
+    assert algebra is not None
+    T = algebra.natural(hyper, sites)
+    local = algebra.local_natural_parameters(T)(algebra.features(hyper, rows))
+    likelihood = weighted_sum(rows_weight(rows), algebra.latent.log_partition(local))
+    program = infer.util.log_density(static.spec, (hyper, rows), {"marginal": True}, sites)[0]
+    after = sweep(algebra, VERBS, hyper, prior, jax.random.PRNGKey(0), T, rows)[0]
+    return jax.numpy.stack([program, log_prior(algebra, prior, T) + likelihood]), algebra.sites(hyper, after)
+
+
+class Contracted:
+    """One case of a model, and how far equal cases are from it."""
+
+    def __init__(self, oracle: Oracle, seed: int) -> None:
+        self.oracle, self.contracts = oracle, oracle.contracts
+        self.table: Tables = small_table(oracle, seed)
+        sites = oracle.draw_parameters(np.random.default_rng(seed), 1)
+        self.case = Case(oracle.options, oracle.table(self.table, 0), {name: value[0] for name, value in sites.items()})
+        self.found = found_of(oracle, self.case)
+        self.size = self.case.data.num_rows
+
+    def figures(self) -> tuple[Figure, ...]:
+        """All contracts of the model."""
+        return (
+            self.parameters(self.contracts.free),
+            *self.offsets(),
+            self.columns(),
+            self.rows(),
+            *self.weights(),
+            *self.cells(),
+        )
+
+    def wrong(self) -> tuple[Figure, ...]:
+        """Cases that are not equal, one of every kind: each has what a model would say that breaks the contract."""
+        prior = self.beside(self.oracle.mutant.what, lambda case: case._replace(options=self.oracle.mutant.options), SAME)
+        backwards = off(found_of(self.oracle, self._turned(self.case)), self.found, self.found.after)
+        found = [prior, Figure("rows as they were before they were turned", backwards, SAME, "relative")]
+        if self.contracts.offset is not None:
+            found.append(self._nearly_moved(OFFSETS[-1]))
+        if not self.contracts.named:
+            found.append(self.beside("columns in another order, and nothing with them", self._table_alone, SAME))
+        if self.contracts.weighted:
+            ignored = off(self._weighted(), self.found, self.found.after)
+            found.append(Figure("weights ignored", ignored, SAME, "relative"))
+        zeros = ((f"cell {cell.column} as zero", self._without(cell, 0.0)) for cell in self.contracts.missing)
+        return (*found, *(Figure(name, value, SAME, "relative") for name, value in zeros))
+
+    def _nearly_moved(self, size: float) -> Figure:
+        """One row is `ASIDE` from where the offset takes it: that must show beside the rounding of the offset."""
+        assert self.contracts.offset is not None
+        moved = self.contracts.offset(self.case, size)
+        x = moved.data.x.copy()
+        x[0, x[0] != self.case.data.x[0]] += ASIDE
+        return self._moved_back(f"a row {ASIDE} aside", moved._replace(data=moved.data._replace(x=x)), size)
+
+    def _table_alone(self, case: Case) -> Case:
+        return case._replace(data=self.contracts.order(case).data)
+
+    def parameters(self, wanted: int) -> Figure:
+        model: Model = MODELS[self.oracle.model](self.case.data, **self.case.options)
+        free = num_parameters(model.spec, dict(model.hyper), model.rows(self.case.data)) - num_flat(model)
+        return Figure("number of free parameters", float(abs(free - wanted)), 0.0, "count")
+
+    def offsets(self) -> list[Figure]:
+        offset = self.contracts.offset
+        if offset is None:
+            return []
+
+        return [self._moved_back(f"offset of {size:.0e}", offset(self.case, size), size) for size in OFFSETS]
+
+    def _moved_back(self, name: str, moved: Case, size: float) -> Figure:
+        """How far a case that was moved is from this one, its sites after a step moved back."""
+        assert self.contracts.offset is not None
+        found = found_of(self.oracle, moved)
+        back = self.contracts.offset(moved._replace(sites=found.after), -size).sites
+        value = off(found._replace(after=back), self.found, self.found.after)
+        return Figure(name, value, SAME + ROUNDING * size, "relative")
+
+    def columns(self) -> Figure:
+        return self.beside("columns in another order", self.contracts.order, SAME)
+
+    def rows(self) -> Figure:
+        return self.beside("rows in another order", self._turned, SAME, np.arange(self.size)[::-1])
+
+    def _turned(self, case: Case) -> Case:
+        """The last row first."""
+        order = np.arange(self.size)[::-1]
+        sites = {name: value[order] if name in self.contracts.by_row else value for name, value in case.sites.items()}
+        return Case(case.options, take(case.data, order), sites)
+
+    def weights(self) -> list[Figure]:
+        """Rows with weights 1, 2, 3, 1, … beside rows that come as often."""
+        if not self.contracts.weighted:
+            return []
+        often = np.repeat(np.arange(self.size), self._weight())
+        weighted, copied = self._weighted(), found_of(self.oracle, self.case._replace(data=take(self.case.data, often)))
+        wanted = weighted._replace(rows=weighted.rows[often])
+        return [Figure("weights beside repeated rows", off(copied, wanted, weighted.after), SAME, "relative")]
+
+    def _weight(self) -> np.ndarray:
+        return 1 + np.arange(self.size) % 3
+
+    def _weighted(self) -> Found:
+        data = self.case.data._replace(weight=self._weight().astype(float))
+        return found_of(self.oracle, self.case._replace(data=data))
+
+    def cells(self) -> list[Figure]:
+        return [Figure(f"missing cell {cell.column}", self._without(cell), SAME, "relative") for cell in self.contracts.missing]
+
+    def _without(self, cell: Missing, left: float = np.nan) -> float:
+        """Log-likelihood of the table without a cell, beside the oracle's, summed over all values of the cell.
+
+        ``left`` is what stands in the cell: NaN if it is missing.
+        """
+        number = len(cell.values)
+        tables = repeated(self.table, number)
+        tables["x"] = tables["x"].copy()
+        tables["x"][:, cell.row, cell.column] = cell.values
+        sites = repeated({name: value[None] for name, value in self.case.sites.items()}, number)
+        wanted = logsumexp(self.oracle.log_likelihood(sites, tables)) + np.log(cell.step)
+        x = self.case.data.x.copy()
+        x[cell.row, cell.column] = left
+        data = self.case.data._replace(x=x)
+        model = MODELS[self.oracle.model](data, **self.case.options)
+        return distance(log_likelihood(model, self.case.sites, data).sum(), np.asarray(wanted))
+
+    def beside(self, name: str, change: Any, limit: float, order: np.ndarray | None = None) -> Figure:
+        """How far a changed case is from this one; sites after a step change as the sites do."""
+        found = found_of(self.oracle, change(self.case))
+        rows = self.found.rows if order is None else self.found.rows[order]
+        after = change(self.case._replace(sites=self.found.after)).sites
+        return Figure(name, off(found, self.found._replace(rows=rows), after), limit, "relative")
+
+
+def off(found: Found, wanted: Found, after: Mapping[str, np.ndarray]) -> float:
+    """The largest distance between two cases, infinite if one has a number that is none; ``after`` are the wanted sites."""
+    pairs = [(found.joint, wanted.joint), (found.rows, wanted.rows), *((found.after[name], after[name]) for name in after)]
+    return max(distance(one, other) if np.isfinite(other).all() else np.inf for one, other in pairs)
+
+
+def contracts_check(oracle: Oracle, seed: int) -> Check:
+    """Whether all contracts of the model hold."""
+    clock = time.perf_counter()
+    figures = Contracted(oracle, seed).figures()
+    most = worst(figures)
+    says = f"{len(figures)} contracts; {most.name}: {most.value:.0e} off, {most.limit:.0e} is allowed"
+    return Check("contracts", says, all(f.passed for f in figures), figures, 0.0, time.perf_counter() - clock)
+
+
+def contracts_control(oracle: Oracle, seed: int) -> Check:
+    """Whether cases that differ are rejected: another prior, and a case for every contract that it breaks.
+
+    The count of free parameters is compared with a number, and has no case.
+    """
+    clock = time.perf_counter()
+    case = Contracted(oracle, seed)
+    figures = case.wrong()
+    rejected = all(np.isfinite(figure.value) and not figure.passed for figure in figures)
+    names = ", ".join(figure.name for figure in figures)
+    says = f"{'rejected' if rejected else 'NOT all rejected'}: {names}"
+    return Check(CONTROL, says, rejected, figures, 0.0, time.perf_counter() - clock)

@@ -1,0 +1,129 @@
+"""The law of a kernel, tested without convergence (Gandy and Scott 2020, "Unit testing for MCMC").
+
+Parameters θ₀ from the prior and a table x from the model, given θ₀, have the joint law p(θ, x), and θ₀ is a draw of p(θ | x).
+A kernel that leaves p(θ | x) alone makes θ₃ of it in three steps, so that (θ₃, x) has the law of (θ₀, x): exactly, for any
+table and any number of steps. Statistics of both are compared by their ranks (`inference.certificates.checks.ranks`).
+
+A kernel that stands still has the right law, too. So the shares that stood still are figures of their own.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from inference.certificates.checks.cases import built
+from inference.certificates.checks.figure import CONTROL, Check, Figure
+from inference.certificates.checks.kernels import KernelOf, Ran
+from inference.certificates.checks.ranks import FALSE_ALARM, MOST, POWER, Deviations, deviations, large_stage, two_stages
+from inference.certificates.oracles.oracle import Oracle, Sites, Statistics, Tables
+from models.base import Model
+
+STEPS = 3
+STILL = 0.95  # share of replicates that may stay where they are
+
+
+Move = Callable[[Sites, Tables, int], Ran]  # (parameters (R, …), R tables, seed) -> the parameters after the steps
+
+
+class Pairs(NamedTuple):
+    """Parameters (R, …) before the steps with tables that were drawn given them, and statistics before and after."""
+
+    sites: Sites
+    tables: Tables
+    before: Statistics
+    after: Statistics
+
+
+class Law:
+    """Runs of a kernel on replicates that an oracle draws; remembers what stood still."""
+
+    def __init__(self, oracle: Oracle, move: Move, replicates: int, last_rows: int | None = None) -> None:
+        """``last_rows``: how many rows of each table the kernel is run on; None: all."""
+        self.oracle, self.move, self.replicates, self.last_rows = oracle, move, replicates, last_rows
+        self.still: dict[str, float] = {}
+
+    def __call__(self, seed: int, times: int) -> Deviations:
+        """Deviations of every statistic after the steps of ``times`` the replicates."""
+        pairs = self.pairs(seed, times)
+        return deviations(pairs.before, pairs.after)
+
+    def pairs(self, seed: int, times: int) -> Pairs:
+        """Statistics before and after the steps."""
+        rng = np.random.default_rng(seed)
+        sites = self.oracle.draw_parameters(rng, self.replicates * times)
+        drawn = self.oracle.draw_tables(rng, sites)
+        tables = drawn if self.last_rows is None else {name: value[:, -self.last_rows :] for name, value in drawn.items()}
+        moved, self.still = self.move(sites, tables, seed)
+        after = {name: moved[name] for name in sites}
+        found = Pairs(sites, tables, self.oracle.statistics(sites, tables), self.oracle.statistics(after, tables))
+        return self.with_latents(found, after, moved)
+
+    def with_latents(self, pairs: Pairs, after: Sites, moved: Sites) -> Pairs:
+        """With statistics of the latents that a kernel returns; kernels of the zoo return parameters alone."""
+        return pairs
+
+
+def law_of(oracle: Oracle, model: Model, kernel: KernelOf, replicates: int) -> Law:
+    """The law of the kernel of a method on a model of the zoo."""
+
+    def move(sites: Sites, tables: Tables, seed: int) -> Ran:
+        readable = [oracle.table(tables, replicate) for replicate in range(len(next(iter(sites.values()))))]
+        return kernel.kernel(model, sites, readable, seed, STEPS)
+
+    return Law(oracle, move, replicates, kernel.last_rows)
+
+
+def law_check(kernel: KernelOf, oracle: Oracle, seed: int, replicates: int) -> Check:
+    """Whether the kernel leaves the posterior alone, and moves."""
+    clock = time.perf_counter()
+    law = law_of(oracle, built(oracle), kernel, replicates)
+    return checked_law(law, seed, STEPS, clock)
+
+
+def checked_law(law: Law, seed: int, steps: int, clock: float) -> Check:
+    """Whether ``steps`` steps leave the law alone, and move; ``clock`` is the time at which the check began."""
+    figures = two_stages(law, seed)
+    still = tuple(Figure(f"share of {name} that stood still", value, STILL, "share") for name, value in law.still.items())
+    says = f"{summary(figures)}; {law.replicates:,} replicates, {steps} step{'s' * (steps > 1)}{_lazy(still)}"
+    passed = all(figure.passed for figure in (*figures, *still))
+    return Check("kernel law", says, passed, (*figures, *still), FALSE_ALARM * len(figures), time.perf_counter() - clock)
+
+
+def _lazy(still: Sequence[Figure]) -> str:
+    """What moves too little, in words."""
+    lazy = [figure for figure in still if not figure.passed]
+    return "".join(f"; {figure.name}: {figure.value:.0%}, so that it hardly moves" for figure in lazy)
+
+
+def law_control(kernel: KernelOf, oracle: Oracle, seed: int, replicates: int) -> Check:
+    """Whether the law of a kernel of a model whose prior is wrong is rejected."""
+    clock = time.perf_counter()
+    figures = large_stage(law_of(oracle, built(oracle, mutated=True), kernel, replicates), seed)
+    return rejection(oracle, figures, time.perf_counter() - clock, POWER)
+
+
+def summary(figures: Sequence[Figure]) -> str:
+    """How many deviations there are, and the largest, or those that failed."""
+    failed = sorted((figure for figure in figures if not figure.passed), key=lambda figure: -abs(figure.value))
+    if failed:
+        names = "; ".join(figure.name for figure in failed[:3])
+        return f"{len(failed)} of {len(figures)} statistics ({names}) deviate by more than {MOST} at both looks"
+    worst = max(figures, key=lambda figure: abs(figure.value))
+    return f"{len(figures)} statistics, the largest deviation {abs(worst.value):.1f} ({worst.name})"
+
+
+def rejection(oracle: Oracle, figures: Sequence[Figure], seconds: float, least: float = MOST) -> Check:
+    """Whether a figure of a mutant, seen by `large_stage`, deviates by more than ``least``. What is no number rejects nothing.
+
+    A certificate asks for `POWER`, so that the check itself, whose first look is smaller, would have seen the mutant.
+    """
+    beyond = [figure for figure in figures if math.isfinite(figure.value) and abs(figure.value) > least]
+    worst = max(beyond or figures, key=lambda figure: abs(figure.value))
+    answer = "rejected" if beyond else "NOT rejected"
+    says = f"{oracle.mutant.what} is {answer}: {worst.name} deviates by {abs(worst.value):.1f}"
+    if not beyond:
+        says = f"{says}, and must by {least:g}"
+    return Check(CONTROL, says, bool(beyond), tuple(figures), 0.0, seconds)

@@ -1,0 +1,145 @@
+"""Is the point of an optimiser a mode? The oracle's density, gradient and curvature at it, and the other optimisers.
+
+The check is of the whole method, through `fit`: starts, iterations, convergence and the objective that it reports.
+"""
+
+import time
+
+import numpy as np
+
+from inference.certificates.checks.cases import built
+from inference.certificates.checks.figure import CONTROL, Check, Figure, worst
+from inference.certificates.checks.parity import ROUNDING
+from inference.certificates.oracles.oracle import Oracle, Sites, Tables
+from inference.engine.task import ANY_MODEL, Takes
+from inference.fitting.fit import fit
+from inference.methods import em
+from inference.results.triangles import sites_of
+
+OPTIMISERS: dict[str, Takes] = {"em": em.TAKES, "map": ANY_MODEL}  # of log p(x, θ), and the models that they take
+STEP = 1e-4  # of central differences, beside the size of a site
+GAIN = 1e-6  # nats that may be missing
+FLAT = 1e-3  # curvature (nats per squared step of the size of a site) that rounding can make of none
+
+
+class Point:
+    """The best point of an optimiser on a table that the oracle draws, and the oracle's density around it."""
+
+    def __init__(self, oracle: Oracle, method: str, seed: int, mutated: bool = False) -> None:
+        rng = np.random.default_rng(seed)
+        self.oracle = oracle
+        self.tables: Tables = oracle.draw_tables(rng, oracle.draw_parameters(rng, 1))
+        tree = fit(built(oracle, mutated), oracle.table(self.tables, 0), method, seed=seed)
+        self.sites = {name: np.asarray(value)[None] for name, value in sites_of(tree, "point_estimate").items()}
+        self.reported = float(tree["functionals"]["log_joint"])
+
+    def density(self, sites: Sites) -> np.ndarray:
+        """(R,): log p(x, θ) of the oracle at R points."""
+        number = len(next(iter(sites.values())))
+        tables = {name: np.broadcast_to(value, (number, *value.shape[1:])) for name, value in self.tables.items()}
+        return self.oracle.log_prior(sites) + self.oracle.log_likelihood(sites, tables)
+
+    def slopes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Gradient (P,) and curvature (P, P) along all directions in which the sites can move, by central differences."""
+        basis = tangents(self.oracle, self.sites)
+        size = len(next(iter(basis.values())))
+        pairs = [(i, j) for i in range(size) for j in range(i + 1)]
+        axes = np.eye(size)
+        steps = np.array([a * axes[i] + b * axes[j] for i, j in pairs for a in (1, -1) for b in (1, -1)])
+        values = self._beside(basis, steps).reshape(-1, 2, 2)
+        mixed = (values[:, 0, 0] - values[:, 0, 1] - values[:, 1, 0] + values[:, 1, 1]) / (4 * STEP**2)
+        curvature = np.zeros((size, size))
+        for (i, j), value in zip(pairs, mixed, strict=True):
+            curvature[i, j] = curvature[j, i] = value
+        above, below = self._beside(basis, axes), self._beside(basis, -axes)
+        return (above - below) / (2 * STEP), curvature
+
+    def _beside(self, basis: Sites, steps: np.ndarray) -> np.ndarray:
+        """(R,): the density after R steps (R, P) along the directions of a basis."""
+        return self.density({name: site + STEP * np.tensordot(steps, basis[name], 1) for name, site in self.sites.items()})
+
+    def figures(self) -> tuple[Figure, Figure]:
+        """What a Newton step would gain, in nats, and the largest curvature: positive where some direction leads up."""
+        gradient, curvature = self.slopes()
+        values, vectors = np.linalg.eigh(curvature)
+        along = vectors.T @ gradient
+        gain = float((along**2 / (2 * np.maximum(-values, FLAT))).sum())
+        return (
+            Figure("what a Newton step would gain", gain, GAIN, "nats"),
+            Figure("curvature of the flattest direction, if it leads up", max(float(values.max()), 0.0), FLAT, "nats"),
+        )
+
+
+def tangents(oracle: Oracle, sites: Sites) -> dict[str, np.ndarray]:
+    """All directions in which sites (1, …) can move within their support, as large as their entries: site -> (P, …)."""
+    own = {name: _of_site(oracle, name, value[0]) for name, value in sites.items()}
+    size = sum(map(len, own.values()))
+    found, first = {}, 0
+    for name, directions in own.items():
+        found[name] = np.zeros((size, *directions.shape[1:]))
+        found[name][first : first + len(directions)] = directions
+        first += len(directions)
+    return found
+
+
+def _of_site(oracle: Oracle, name: str, value: np.ndarray) -> np.ndarray:
+    """Probabilities change one at a time against the others; a symmetric matrix by pairs of entries."""
+    places = list(np.ndindex(value.shape))
+    if name in oracle.simplices:
+        found = []
+        for place in places:
+            if place[-1] < value.shape[-1] - 1:
+                direction = np.zeros_like(value)
+                direction[place[:-1]] = -value[place] * value[place[:-1]]
+                direction[place] += value[place]
+                found.append(direction)
+        return np.array(found)
+    if name in oracle.symmetric:
+        places = [place for place in places if place[-2] >= place[-1]]
+    scale = float(np.abs(value).mean())
+    found = []
+    for place in places:
+        direction = np.zeros_like(value)
+        direction[place] = scale
+        if name in oracle.symmetric:
+            direction[(*place[:-2], place[-1], place[-2])] = scale
+        found.append(direction)
+    return np.array(found)
+
+
+def optimum_check(method: str, oracle: Oracle, seed: int, tables: int) -> Check:
+    """Whether the method reports the oracle's density, its point is a mode, and no optimiser gets higher: the worst table."""
+    clock = time.perf_counter()
+    algebra = built(oracle).algebra
+    assert algebra is not None
+    others = [name for name, takes in OPTIMISERS.items() if takes.refuses(algebra) is None]
+    found = []
+    for table in range(tables):
+        points = {name: Point(oracle, name, seed + 1_000 * table) for name in others}
+        heights = {name: float(point.density(point.sites)[0]) for name, point in points.items()}
+        own, height = points[method], heights[method]
+        difference = abs(own.reported - height) / (1 + abs(height))
+        found.append(
+            (
+                Figure("reported density beside the oracle's", difference, ROUNDING, "relative"),
+                *own.figures(),
+                Figure(f"below the best of {', '.join(others)}", max(heights.values()) - height, GAIN, "nats"),
+            )
+        )
+    figures = tuple(worst(column) for column in zip(*found, strict=True))
+    says = (
+        f"of {tables} tables, a Newton step would gain {figures[1].value:.0e} nats at most, and the best optimiser is "
+        f"{figures[3].value:.0e} higher; {GAIN:.0e} are allowed"
+    )
+    return Check("optimum", says, all(f.passed for f in figures), figures, None, time.perf_counter() - clock)
+
+
+def optimum_control(method: str, oracle: Oracle, seed: int, tables: int) -> Check:
+    """Whether the point of the mutant is rejected: it is no mode of the oracle's density."""
+    clock = time.perf_counter()
+    gain = Point(oracle, method, seed, mutated=True).figures()[0]
+    rejected = np.isfinite(gain.value) and not gain.passed
+    says = (
+        f"{oracle.mutant.what} is {'rejected' if rejected else 'NOT rejected'}: a Newton step would gain {gain.value:.0e} nats"
+    )
+    return Check(CONTROL, says, bool(rejected), (gain,), 0.0, time.perf_counter() - clock)

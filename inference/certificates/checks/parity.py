@@ -1,0 +1,53 @@
+"""One density, three times: of the NumPyro program, of the algebra, and of the oracle, at parameters that the prior draws."""
+
+import time
+from functools import partial
+
+import jax
+import numpy as np
+from jax import Array
+from numpyro import infer
+
+from inference.certificates.checks.cases import built, stacked_rows
+from inference.certificates.checks.figure import Check, Figure
+from inference.certificates.oracles.oracle import Oracle
+from inference.engine.sweep import rows_weight, weighted_sum
+from models.algebra import log_prior
+from models.base import Model, Pytree, Sites
+
+REPLICATES = 16
+ROUNDING = 1e-10  # relative difference of densities that are equal
+
+
+def parity_check(oracle: Oracle, seed: int) -> Check:
+    """Whether log p(x, θ) of program and algebra is the oracle's: the largest difference beside the size of the density."""
+    clock = time.perf_counter()
+    rng = np.random.default_rng(seed)
+    sites = oracle.draw_parameters(rng, REPLICATES)
+    tables = oracle.draw_tables(rng, sites)
+    wanted = oracle.log_prior(sites) + oracle.log_likelihood(sites, tables)
+    model = built(oracle)
+    readable = [oracle.table(tables, replicate) for replicate in range(REPLICATES)]
+    both = [stacked_rows(model, readable), stacked_rows(model, readable, condensed=True)]
+    found = jax.jit(jax.vmap(partial(_densities, model)))(sites, *both)
+    figures = tuple(
+        Figure(name, float(np.max(np.abs(np.asarray(value) - wanted) / (1 + np.abs(wanted)))), ROUNDING, "relative")
+        for name, value in found.items()
+    )
+    worst = max(figure.value for figure in figures)
+    says = f"program and algebra have the oracle's density, up to {worst:.0e} of itself; {ROUNDING:.0e} is allowed"
+    return Check("parity", says, all(f.passed for f in figures), figures, 0.0, time.perf_counter() - clock)
+
+
+def _densities(model: Model, sites: Sites, rows: Pytree, condensed: Pytree) -> dict[str, Array]:
+    """Log p(x, θ) of the marginal program, on all rows and on fewer in their place, and of the algebra."""
+    algebra, hyper = model.algebra, dict(model.hyper)
+    assert algebra is not None
+    T = algebra.natural(hyper, sites)
+    local = algebra.local_natural_parameters(T)(algebra.features(hyper, rows))
+    likelihood = weighted_sum(rows_weight(rows), algebra.latent.log_partition(local))
+    return {
+        "log density of the program": infer.util.log_density(model.spec, (hyper, rows), {"marginal": True}, sites)[0],
+        "the same on condensed rows": infer.util.log_density(model.spec, (hyper, condensed), {"marginal": True}, sites)[0],
+        "log density of the algebra": log_prior(algebra, dict(model.prior), T) + likelihood,
+    }

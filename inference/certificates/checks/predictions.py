@@ -1,0 +1,186 @@
+"""Is what a result says of rows right? Against weighted averages of naive formulas at the draws that the result stores.
+
+`fit` runs on a small table. Its group `latent` is compared with the average over all its draws. `predict` is asked about the
+fitted rows, which weight all draws alike. It is also asked about another table, whose rows weight draws by their density; where
+columns are numbers, one row is 4 standard deviations out. For that the result is cut to `FEW` draws, so that a wrong weight
+shows. A point is one draw. Whatever the draws are, the averages are exact: what remains is rounding.
+"""
+
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from inference.certificates.checks.cases import built, small_table
+from inference.certificates.checks.figure import CONTROL, Check, Figure, worst
+from inference.certificates.oracles.answers import Answers, averages, best_paths
+from inference.certificates.oracles.oracle import Answer, Oracle, Tables
+from inference.fitting.fit import fit
+from inference.predictions.predict import predict
+from inference.results.draws import draws_of
+from models.data.table import Data
+
+CHAINS = 4
+FEW = 5  # draws of each chain that predictions are averaged over
+BLOCK = 2_000  # draws whose answers are held at a time
+SAME = 1e-9  # of 1 plus its size: averages of a few numbers up to 1e3 at draws that both sides read from the result
+STORED = 1e-6  # the group `latent` is stored in single precision
+
+
+class Asking(NamedTuple):
+    """A method whose results are asked, and what `fit` is told beside the number of draws."""
+
+    method: str
+    draws: bool  # whether it has draws; else a point
+
+
+class Result:
+    """A fit of a table that the oracle draws, with another table of new rows."""
+
+    def __init__(self, asking: Asking, oracle: Oracle, seed: int, draws: int) -> None:
+        self.oracle, self.model = oracle, built(oracle)
+        self.table = small_table(oracle, seed)
+        other = small_table(oracle, seed + 1)
+        self.other: Tables = other if oracle.far is None else oracle.far(other)
+        self.tree = self._fitted(asking, seed, draws)
+        self.few = cut(self.tree, draws // FEW) if asking.draws else self.tree
+        self.answered = {name: self._predicted(name) for name in self._asked(asking.draws)}
+
+    def _fitted(self, asking: Asking, seed: int, draws: int) -> xr.DataTree:
+        """Draws; or a point after one step from parameters of the prior, because a mode may have all components alike."""
+        options: dict[str, Any] = {"num_samples": draws, "num_chains": CHAINS}
+        if not asking.draws:
+            begin = self.oracle.draw_parameters(np.random.default_rng(seed), 1)
+            options = {"start": {name: value[0] for name, value in begin.items()}, "max_iter": 1}
+        return fit(self.model, self.oracle.table(self.table, 0), asking.method, seed=seed, **options)
+
+    def _asked(self, draws: bool) -> dict[str, Tables]:
+        """Rows by name. Without a density of new rows in closed form, only the fitted ones are compared, and only at draws."""
+        sites = draws_of(self.model, self.few)
+        closed = self.oracle.answers(sites, self.table, False).log_density is not None
+        return ({"fitted": self.table} if closed or draws else {}) | ({"new": self.other} if closed else {})
+
+    def _rows(self, name: str) -> Tables:
+        return self.table if name == "fitted" else self.other
+
+    def _predicted(self, name: str) -> xr.Dataset:
+        return predict(self.model, self.few, self.oracle.table(self._rows(name), 0), num_draws=CHAINS * FEW)
+
+    def figures(self, answer: Answer) -> tuple[Figure, ...]:
+        """How far the result is from averages of ``answer``."""
+        figures = [self._latent(answer)]
+        sites = draws_of(self.model, self.few)
+        for name, found in self.answered.items():
+            table = self._rows(name)
+            answers = answer(sites, table, False)
+            fitted = name == "fitted" and "posterior" in self.few
+            off = compared(found, answers, fitted, self.oracle.table(table, 0))
+            figures += [Figure(f"{what} of {name} rows", value, SAME, "relative") for what, value in off.items()]
+        return tuple(figures)
+
+    def _latent(self, answer: Answer) -> Figure:
+        """The group `latent` beside the mean over all draws."""
+        sites = draws_of(self.model, self.tree)
+        number = len(next(iter(sites.values())))
+        total, undefined = np.zeros(()), False
+        for first in range(0, number, BLOCK):
+            some = {name: value[first : first + BLOCK] for name, value in sites.items()}
+            answers = answer(some, self.table, True)
+            size = len(next(iter(some.values())))
+            undefined = answers.reported in answers.undefined
+            total = total + size / number * averages(answers, True)[answers.reported]
+        found = self.tree["latent"].to_dataset()[self.model.naming.reports].values
+        return Figure("group latent", distance(found, total, undefined), STORED, "relative")
+
+
+def cut(tree: xr.DataTree, step: int) -> xr.DataTree:
+    """A result with every ``step``-th draw alone."""
+    found = tree.copy()
+    found["posterior"] = xr.DataTree(tree["posterior"].to_dataset().isel(draw=slice(None, None, step)))
+    return found
+
+
+def compared(found: xr.Dataset, answers: Answers, fitted: bool, data: Data) -> dict[str, float]:
+    """The distance of every variable of a prediction from the averages of what the draws say; infinite where one is absent."""
+    wanted = {name: value for name, value in averages(answers, fitted).items() if name not in answers.stored}
+    absent = [name for name in (*wanted, *_named(answers)) if name not in found]
+    if absent:
+        return dict.fromkeys(absent, np.inf)
+    off = {}
+    for name, value in wanted.items():
+        of_cells = name in answers.cells or name.removesuffix("_mean").removesuffix("_sd") in answers.uncertain_cells
+        here = at_cells(found, value, data) if of_cells else value
+        off[name] = distance(found[name].values, here, name in answers.undefined)
+    if "probs" in wanted:
+        off["assignment"] = shortfall(wanted["probs"], found["assignment"].values)
+    if answers.paths is not None:
+        best, shown = best_paths(answers, fitted, found["viterbi"].values)
+        off["most probable path"] = distance(shown, best)
+        off["probability of the most probable path"] = distance(found["viterbi_log_prob"].values, best)
+    return off
+
+
+def _named(answers: Answers) -> tuple[str, ...]:
+    """What a prediction must have beside averages: what is chosen by them, and which cells they are of."""
+    chosen = ("assignment",) if "probs" in answers.values else ()
+    cells = ("cell_row", "cell_column") if answers.cells or answers.uncertain_cells else ()
+    return (*chosen, *cells, *(("viterbi", "viterbi_log_prob") if answers.paths is not None else ()))
+
+
+def at_cells(found: xr.Dataset, wanted: np.ndarray, data: Data) -> np.ndarray:
+    """Entries of (N, D, …) at the missing cells that a prediction lists."""
+    columns = [data.columns.index(str(name)) for name in found["cell_column"].values]
+    return wanted[found["cell_row"].values, columns]
+
+
+def shortfall(probs: np.ndarray, chosen: np.ndarray) -> float:
+    """By how much the entries that were chosen are less probable than the most probable ones.
+
+    −1 stands for none, and must stand exactly where there are no probabilities; it is infinitely off elsewhere.
+    """
+    there = chosen >= 0
+    if chosen.shape != probs.shape[:-1] or (there == np.isnan(probs).any(-1)).any() or (chosen >= probs.shape[-1]).any():
+        return np.inf
+    own = np.take_along_axis(probs, np.maximum(chosen, 0)[..., None], axis=-1)[..., 0]
+    return float(np.max((probs.max(-1) - own)[there], initial=0.0))
+
+
+def distance(found: np.ndarray, wanted: np.ndarray, undefined: bool = False) -> float:
+    """The largest difference beside 1 plus the size; infinite where one is infinite or NaN and the other is not the same.
+
+    NaN equals NaN only if ``undefined``, which says that some entries do not exist; then there must be others.
+    """
+    if found.shape != wanted.shape:
+        return np.inf
+    finite = np.isfinite(wanted)
+    same = (found == wanted) | (undefined & np.isnan(found) & np.isnan(wanted))
+    if not (same | finite).all() or not np.isfinite(found[finite]).all() or (undefined and wanted.size and not finite.any()):
+        return np.inf
+    return float(np.max(np.abs(found[finite] - wanted[finite]) / (1 + np.abs(wanted[finite])), initial=0.0))
+
+
+def predictions_check(asking: Asking, oracle: Oracle, seed: int, draws: int) -> Check:
+    """Whether latents of fitted rows and predictions are averages over the draws."""
+    clock = time.perf_counter()
+    figures = Result(asking, oracle, seed, draws).figures(oracle.answers)
+    most = worst(figures)
+    off = f"{most.name}: {most.value:.0e} off, {most.limit:.0e} is allowed"
+    says = f"{len(figures)} comparisons with averages at the draws; {off}"
+    return Check("predictions", says, all(f.passed for f in figures), figures, 0.0, time.perf_counter() - clock)
+
+
+def predictions_control(asking: Asking, oracle: Oracle, seed: int, draws: int) -> Check:
+    """Whether averages of formulas that are wrong, as a document prints them, are rejected: all those of a model.
+
+    What is not finite rejects nothing, because it may be of another mistake.
+    """
+    clock = time.perf_counter()
+    result = Result(asking, oracle, seed, draws)
+    found, passed, figures = [], True, []
+    for slip in oracle.slips:
+        most = worst(figure for figure in result.figures(slip.answers) if np.isfinite(figure.value))
+        passed &= not most.passed
+        figures.append(most._replace(name=f"{slip.what}: {most.name}"))
+        found.append(f"{slip.what} is {'NOT rejected' if most.passed else 'rejected'} ({most.name}: {most.value:.1g} off)")
+    return Check(CONTROL, "; ".join(found), passed, tuple(figures), 0.0, time.perf_counter() - clock)

@@ -1,0 +1,90 @@
+"""The hash of the code that a certificate speaks for: the model's file, the method's, the oracle's, and all they import.
+
+Modules that a cell imports but never runs are left out. Checks hand a `Data` to the model, which `as_data` returns as it is:
+nothing reads files (`models.reading`), looks for mistakes in them (`models.inspection`) or loads named data sets
+(`models.datasets`). What a message says is none of a certificate's figures: `models.errors` holds messages alone, and an error
+ends a check. `inference.runtime` stays in: checkpoints, caches of programs and chunks of draws can change what comes out.
+
+A process runs the modules that it imported, whatever is done to their files since. So all files are read once, when this module
+is imported, and a hash is of that text; a cell whose files are others by now is not certified (`edited`).
+"""
+
+import ast
+import hashlib
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]  # the folder of `models` and `inference`
+CELL = "inference.certificates.cell"
+HERE, METHOD = "inference.certificates.", "inference.methods."  # checks list all methods, of which a cell has one
+UNUSED = ("models.reading.", "models.inspection.", "models.datasets.", "models.errors.")  # what no cell on a `Data` runs
+LISTS = frozenset({"models", "models.zoo", "inference", "inference.methods"})  # they name cells, and are not part of one
+
+
+# What every file said when this process began
+SOURCES: dict[Path, bytes] = {
+    path: path.read_bytes() for folder in ("models", "inference") for path in ROOT.glob(f"{folder}/**/*.py")
+}
+
+
+def fingerprint(roots: Iterable[str], build: str) -> str:
+    """Hash of the sources of modules and of all that they import; another one means that a certificate is stale.
+
+    ``build`` is how the model is made of its module, in words: the function, and the options that a preset fixes.
+    """
+    found = hashlib.sha256(build.encode())
+    for module in sorted(reached(roots)):
+        found.update(module.encode())
+        found.update(_source(module))
+    found.update(_source(CELL))  # how large checks are; what it imports are the checks of all methods
+    return found.hexdigest()[:16]
+
+
+def edited(roots: Iterable[str]) -> list[str]:
+    """The modules whose files are no longer what they were when this process began."""
+    return [module for module in sorted(reached(roots) | {CELL}) if _now(module) != _source(module)]
+
+
+def _now(module: str) -> bytes | None:
+    """What the file of a module says now; None if there is none any more."""
+    path = _path(module)
+    return None if path is None else path.read_bytes()
+
+
+def reached(modules: Iterable[str]) -> set[str]:
+    """The modules of `models` and `inference` that ``modules`` import, wherever in them, and they themselves, but `UNUSED`."""
+    found: set[str] = set()
+    waiting = list(modules)
+    while waiting:
+        module = waiting.pop()
+        if module not in found:
+            found.add(module)
+            names = {name for name in _imports(module) - found - LISTS if not f"{name}.".startswith(UNUSED)}
+            waiting += [name for name in names if not (module.startswith(HERE) and name.startswith(METHOD))]
+    return found
+
+
+def _source(module: str) -> bytes:
+    """What the file of a module said when this process began."""
+    path = _path(module)
+    assert path is not None, module
+    return SOURCES[path]
+
+
+def _path(module: str) -> Path | None:
+    """The file of a module or package of the zoo."""
+    path = ROOT.joinpath(*module.split("."))
+    return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)
+
+
+@cache
+def _imports(module: str) -> frozenset[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(_source(module))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    ours = {name for name in names if name.split(".")[0] in ("models", "inference")}
+    return frozenset(name for name in ours if _path(name) is not None)

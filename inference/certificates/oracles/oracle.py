@@ -1,0 +1,134 @@
+"""What a certificate knows of a model: a simulator, its density and statistics, in NumPy and SciPy.
+
+An oracle is written from the generative program in the docstring of the model's file, not from its code: it imports no
+formula of `models`. Arrays have the leading axis of R replicates: independent draws of parameters, each with a table.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import gammaln
+
+from inference.certificates.oracles.answers import Answers
+from inference.certificates.oracles.contracts import Contracts
+from inference.certificates.oracles.posterior import Enumeration, Posterior
+from models.data.table import Data
+
+Sites = Mapping[str, np.ndarray]  # NumPyro site name -> (R, …)
+Tables = Mapping[str, np.ndarray]  # what R tables hold: name -> (R, N, …)
+Statistics = dict[str, np.ndarray]  # name -> (R,)
+
+
+class Mutant(NamedTuple):
+    """A prior that is wrong on purpose: a certificate means something only if its checks reject this one."""
+
+    what: str  # in words
+    options: Mapping[str, Any]  # of build
+
+
+Answer = Callable[[Sites, Tables, bool], Answers]
+
+
+class Slip(NamedTuple):
+    """A formula for rows that is wrong on purpose, most of them as a document prints it (`docs/errata.md`)."""
+
+    what: str  # in words
+    answers: Answer
+
+
+class Oracle(NamedTuple):
+    """One model with numbers for its prior, and what it says about small tables."""
+
+    model: str  # name in `models.MODELS`
+    options: Mapping[str, Any]  # of build, with every number of the prior
+    draw_parameters: Callable[[np.random.Generator, int], dict[str, np.ndarray]]  # (generator, R) -> sites from the prior
+    draw_tables: Callable[[np.random.Generator, Sites], dict[str, np.ndarray]]  # (generator, sites) -> tables from the model
+    table: Callable[[Tables, int], Data]  # one of R tables as the zoo reads it
+    log_prior: Callable[[Sites], np.ndarray]  # (R,): log p(θ) in the coordinates of the sites
+    log_likelihood: Callable[[Sites, Tables], np.ndarray]  # (R,): log p(x | θ), latents summed out
+    functions: Callable[[Sites, Tables], Statistics]  # of parameters and table, that do not depend on labels of components
+    mutant: Mutant
+    # (sites (S, …), one table, whether its labels are known) -> what every draw says of every row
+    answers: Answer
+    contracts: Contracts
+    slips: tuple[Slip, ...]  # of `answers`, that a certificate must reject
+    posterior: Callable[[np.random.Generator, Tables, int], Posterior]  # (generator, one table, S) -> S draws given it
+    far: Callable[[Tables], dict[str, np.ndarray]] | None = None  # a table -> the same with a row 4 standard deviations out
+    enumeration: Enumeration | None = None  # of the latents, where they are assignments
+    simplices: tuple[str, ...] = ()  # sites that sum to 1 along the last axis
+    symmetric: tuple[str, ...] = ()  # sites of symmetric matrices
+    signs: tuple[str, ...] = ()  # sites whose columns may change their sign together, as loadings of a factor
+    # The latents of the rows, for samplers that draw them: their entry in drawn tables. None: none
+    latent: str | None = None
+    # The factors of p(x, z | θ), each by its name, as logs (R,): a slip in one of them must not hide behind the others
+    complete: Callable[[Sites, Tables], Statistics] | None = None
+    # `draw_tables` where nothing is enumerated, if those tables are too small to show a slip in the latents
+    draw_larger_tables: Callable[[np.random.Generator, Sites], dict[str, np.ndarray]] | None = None
+    known: Mapping[str, np.ndarray] = MappingProxyType({})  # arrays that all tables share, which kernels of one's own need
+
+    def log_complete(self, sites: Sites, tables: Tables) -> np.ndarray:
+        """(R,): log p(x, z | θ), the sum of `complete`; of oracles with latents alone."""
+        assert self.complete is not None
+        found: np.ndarray = np.sum(list(self.complete(sites, tables).values()), axis=0)
+        return found
+
+    def statistics(self, sites: Sites, tables: Tables) -> Statistics:
+        """What the laws of (θ, x) are compared by: `functions`, the log-likelihood, and summaries of every site."""
+        found = {"log likelihood": self.log_likelihood(sites, tables)} | self.functions(sites, tables)
+        for name, value in sites.items():
+            found |= site_statistics(name, value, name in self.simplices)
+        return found
+
+    def invariants(self, sites: Sites, tables: Tables) -> Statistics:
+        """`statistics` without those that a free sign changes: a result has one sign, and the posterior has both."""
+        signed = {f"{what} {name}" for name in self.signs for what in ("largest", "mean of")}
+        return {name: value for name, value in self.statistics(sites, tables).items() if name not in signed}
+
+
+def site_statistics(name: str, value: np.ndarray, is_simplex: bool) -> Statistics:
+    """Mean, mean square and largest entry of a site (R, …): none depends on the order of components.
+
+    The mean of probabilities says nothing; their product is in its place.
+    """
+    entries = value.reshape(len(value), -1)
+    if entries.shape[1] == 1:
+        return {name: entries[:, 0]}
+    found = {f"largest {name}": entries.max(1), f"mean square of {name}": (entries**2).mean(1)}
+    if is_simplex and entries.shape[1] == 2:  # one number decides all summaries
+        return {f"largest {name}": entries.max(1)}
+    if is_simplex:
+        return found | {f"log product of {name}": np.log(np.maximum(entries, 1e-300)).sum(1)}
+    return found | {f"mean of {name}": entries.mean(1)}
+
+
+def dirichlet(rng: np.random.Generator, concentration: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Draws (*shape, levels) of a Dirichlet; ``concentration`` (…, levels) has one vector for all, or one for each."""
+    gammas = rng.gamma(np.broadcast_to(concentration, (*shape, np.shape(concentration)[-1])))
+    return gammas / gammas.sum(-1, keepdims=True)
+
+
+def log_dirichlet(concentration: np.ndarray, probs: np.ndarray) -> np.ndarray:
+    """(R,): log density of vectors of probabilities (R, …, levels), summed over all of them."""
+    concentration = np.broadcast_to(concentration, probs.shape)
+    each = gammaln(concentration.sum(-1)) - gammaln(concentration).sum(-1) + ((concentration - 1) * np.log(probs)).sum(-1)
+    return each.reshape(len(probs), -1).sum(1)
+
+
+def total(values: ArrayLike) -> np.ndarray:
+    """(R, …) -> (R,): the sum of all entries."""
+    values = np.asarray(values)
+    return values.reshape(len(values), -1).sum(1)
+
+
+def chosen(rng: np.random.Generator, probs: np.ndarray) -> np.ndarray:
+    """A draw from each vector of probabilities along the last axis."""
+    below = rng.random(probs.shape[:-1])[..., None] > probs.cumsum(-1)
+    return np.minimum(below.sum(-1), probs.shape[-1] - 1)
+
+
+def repeated(table: Tables, number: int) -> dict[str, np.ndarray]:
+    """One table, ``number`` times."""
+    return {name: np.broadcast_to(value, (number, *value.shape[1:])) for name, value in table.items()}

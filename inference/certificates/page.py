@@ -1,0 +1,151 @@
+"""Certificates on the screen, as a picture, and all of a folder as a table."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from inference.certificates.cell import WAYS, code_of
+from inference.certificates.certificate import Certificate, read_certificate, versions
+from inference.certificates.checks.figure import CONTROL, Check
+from inference.certificates.checks.ranks import MOST
+from inference.markup.palette import COLOURS
+from models.errors import ZooError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+EDGE = 8.0  # deviations beyond this are drawn here
+
+
+def lines_of(certificate: Certificate) -> list[str]:
+    """The verdict, a line per check, and every figure that failed."""
+    alarm = f" (a right cell fails with probability {certificate.false_alarm:.0e} at most)" if certificate.false_alarm else ""
+    return [f"{certificate.model} {certificate.method}: {certificate.verdict}{alarm}", *check_lines(certificate.checks)]
+
+
+def check_lines(checks: Sequence[Check], most: int | None = None) -> list[str]:
+    """A line per check, and the figures that failed: ``most`` of each check, those that deviate most, or all."""
+    found = []
+    for check in checks:
+        found.append(f"  {'ok  ' if check.passed else 'FAIL'} {check.name}: {check.says}")
+        if not check.passed and check.name != CONTROL:
+            failed = [figure for figure in check.figures if not figure.passed]
+            if most is not None:
+                failed = sorted(failed, key=lambda figure: -abs(figure.value))[:most]
+            found += [f"       {figure.name}: {figure.value:.3g}{_again(figure.again)}" for figure in failed]
+    return found
+
+
+def _again(value: float | None) -> str:
+    return "" if value is None else f", and {value:.3g} when looked at again"
+
+
+def has_picture(certificate: Certificate) -> bool:
+    """Whether there are deviations to draw: those of draws, which are compared by ranks."""
+    return bool(_laws(certificate))
+
+
+def _laws(certificate: Certificate) -> list[tuple[Check, Check | None]]:
+    """Checks by deviations, each with that of the mutant, which comes after it."""
+    found: list[tuple[Check, Check | None]] = []
+    for check in certificate.checks:
+        if any(figure.unit == "deviation" for figure in check.figures):
+            if check.name == CONTROL:
+                found[-1] = (found[-1][0], check)
+            else:
+                found.append((check, None))
+    return found
+
+
+def picture(certificate: Certificate) -> "Figure":
+    """Deviations of all statistics, a panel for each check: those of the cell within the limits, some of its mutant beyond."""
+    from matplotlib.figure import Figure as Canvas
+
+    laws = _laws(certificate)
+    names = [[figure.name for figure in law.figures if figure.unit == "deviation"] for law, _ in laws]
+    heights = [0.6 + 0.19 * len(own) for own in names]
+    figure = Canvas(figsize=(7.5, sum(heights)), layout="constrained")
+    panels = figure.subplots(len(laws), squeeze=False, height_ratios=heights)[:, 0]
+    for axes, own, (law, control) in zip(panels, names, laws, strict=True):
+        _panel(axes, own, law, control)
+        axes.set_title(law.name, fontsize=9, loc="left")
+    panels[-1].set_xlabel(f"standard normal deviations; grey: up to {MOST}; beyond {EDGE:.0f} drawn at {EDGE:.0f}")
+    panels[0].legend(loc="lower right", bbox_to_anchor=(1, 1), fontsize=8, ncols=2, frameon=False)
+    figure.suptitle(f"{certificate.model} {certificate.method}: {certificate.verdict}", fontsize=10)
+    return figure
+
+
+def _panel(axes: "Axes", names: list[str], law: Check, control: Check | None) -> None:
+    height = np.arange(len(names))[::-1]
+    axes.axvspan(-MOST, MOST, color="0.93", zorder=0)
+    for check, colour, marker, label in ((law, COLOURS[0], "o", "cell"), (control, COLOURS[3], "x", "mutant")):
+        if check is not None:
+            axes.scatter(_deviations(check, names), height, color=colour, marker=marker, s=22, label=label, zorder=3)
+    axes.set_yticks(height, names, fontsize=7)
+    axes.set_ylim(-1, len(names))
+    axes.set_xlim(-EDGE - 0.5, EDGE + 0.5)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _deviations(check: Check, names: list[str]) -> np.ndarray:
+    values = {figure.name: figure.value for figure in check.figures}
+    return np.clip([values[name] for name in names], -EDGE, EDGE)
+
+
+def table_of(folder: Path, models: Sequence[str]) -> str:
+    """A Markdown page: the verdict of every certificate in a folder by model and method, and those of older code as stale."""
+    verdicts = {model: [_verdict(folder / f"{model}-{method}.json", model, method) for method in WAYS] for model in models}
+    lines = [f"| model | {' | '.join(f'`{method}`' for method in WAYS)} |", "|---" * (len(WAYS) + 1) + "|"]
+    lines += [f"| `{model}` | {' | '.join(row)} |" for model, row in verdicts.items()]
+    return "\n".join([INTRODUCTION, *lines, "", *_alarm_lines(folder, models), ""])
+
+
+def _alarm_lines(folder: Path, models: Sequence[str]) -> list[str]:
+    """How often one at least of all right cells fails, and the cells of which this is not known."""
+    found = [one for model in models for method in WAYS if (one := _readable(folder / f"{model}-{method}.json")) is not None]
+    rates = [one.false_alarm for one in found if one.false_alarm is not None]
+    if not found:
+        return []
+    says = (
+        f"If all {len(rates)} cells with a known rate are right, one of them fails with probability {sum(rates):.1g} at most."
+    )
+    unknown = [f"`{one.model}` `{one.method}`" for one in found if one.false_alarm is None]
+    return [says, *([f"No rate is known of {', '.join(unknown)}."] if unknown else [])]
+
+
+def _readable(path: Path) -> Certificate | None:
+    """A certificate, or None where there is none that can be read."""
+    try:
+        return read_certificate(path) if path.is_file() else None
+    except ZooError:
+        return None
+
+
+def _verdict(path: Path, model: str, method: str) -> str:
+    if not path.is_file():
+        return "–"
+    found = _readable(path)
+    if found is None:
+        return "unreadable"
+    stale = "" if (found.code, found.versions) == (code_of(model, method), versions()) else ", stale"
+    shown = path.with_suffix(".svg")
+    return f"[{found.verdict}]({(shown if shown.is_file() else path).name}){stale}"
+
+
+INTRODUCTION = """\
+# Certificates
+
+Each entry is the verdict of `python -m inference.certify`, with its figures; the JSON files have all of them.
+
+- *exact*: no deviation of the draws, or of the kernel, from the posterior was found, and that of a mutant was.
+- *mode*: the point of the method is a mode of the posterior, and that of a mutant is not.
+- *mode given assignments*: the point is the mode given latents that are the most probable at it, and that of a mutant is not.
+- *mode given random assignments*: a step draws latents and goes to the mode given them; no deviation of its law was found.
+- *approximate*: the draws are of something near the posterior; the JSON file has the size of the bias.
+- *inconclusive*: nothing was found, but the mutant passed, too.
+- *stale*: the code of the cell, or a package that it uses, has changed since.
+- –: the method does not take the model, or there is no certificate.
+"""

@@ -1,0 +1,150 @@
+"""A student's folder: story, stub, public tests, data and, if asked for, a notebook for nbgrader. And the key, elsewhere."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from inference.lab.grading import GRADE
+from inference.lab.labs import LABS, lab_of
+from inference.lab.notebook import notebook_of
+from inference.lab.parts.lab import Lab
+from inference.lab.stub import solution_text, stub_text
+from inference.runtime.files import write
+from models.errors import ZooError
+
+README, DATA, NOTEBOOK = "README.md", "data.npz", ".ipynb"
+
+
+def new_folder(lab: Lab, folder: Path, notebook: bool = False) -> list[Path]:
+    """Write the folder of a lab, with a notebook or with a Python file; returns its files, the page and the work first.
+
+    Raises `ZooError` where one of them is there already.
+    """
+    if notebook:
+        work = {f"{lab.name}.ipynb": json.dumps(notebook_of(lab), indent=1, ensure_ascii=False).encode()}
+    else:
+        work = {f"{lab.name}.py": stub_text(lab).encode(), f"test_{lab.name}.py": tests_of(lab).encode()}
+    return _written(folder, {README: page_of(lab, notebook).encode(), **work, DATA: _as_npz(lab)})
+
+
+def solution_folder(lab: Lab, folder: Path) -> list[Path]:
+    """Write the key of a lab. Raises `ZooError` for a student's folder, or where it is there already."""
+    if any((folder / name).exists() for name in (f"test_{lab.name}.py", f"{lab.name}{NOTEBOOK}")):
+        raise ZooError(f"{folder} is the folder of a student; give another one for the solution of {lab.name}")
+    return _written(folder, {f"{lab.name}.py": solution_text(lab).encode()})
+
+
+def _written(folder: Path, files: dict[str, bytes]) -> list[Path]:
+    there = [name for name in files if (folder / name).exists()]
+    if there:
+        raise ZooError(f"{folder / there[0]} is there already, and is not overwritten; give another folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ZooError(f"{folder} cannot be made: {error.strerror or error}") from error
+    for name, content in files.items():
+        write(folder / name, content)
+    return [folder / name for name in files]
+
+
+def _as_npz(lab: Lab) -> bytes:
+    buffer = io.BytesIO()
+    arrays: dict[str, Any] = dict(lab.data())
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+CHECKS = [
+    "python -m inference.lab check      # points, and what is wrong",
+    "pytest                             # the same as tests, and the examples",
+]
+IN_A_NOTEBOOK = [
+    "The cell below each function checks it: it says nothing, or what is wrong. `check` and `trace` are for Python files.",
+]
+
+
+def page_of(lab: Lab, notebook: bool = False) -> str:
+    """The README of a lab."""
+    rows = [f"| {part.name} | {part.points} | {_asks(part.name, part.functions)} |" for part in lab.parts]
+    arrays = [f"- `{name}`: shape {value.shape}" for name, value in lab.data().items()]
+    wants = "Repair" if lab.slips else "Write"
+    trace = ["python -m inference.lab trace      # every iteration as a picture"] if lab.process else []
+    return "\n".join(
+        [
+            f"# {lab.title}",
+            "",
+            lab.story.strip(),
+            "",
+            f"Time: about {lab.minutes} minutes.",
+            "",
+            "## The mathematics",
+            "",
+            lab.maths.strip(),
+            "",
+            f"## {wants} {lab.name}.{'ipynb' if notebook else 'py'}",
+            "",
+            "The docstring of each function has its formula, its shapes and an example. Use NumPy or plain loops.",
+            "",
+            "| part | points | what is graded |",
+            "|---|---|---|",
+            *rows,
+            "",
+            "## Check",
+            "",
+            *(IN_A_NOTEBOOK if notebook else ["```shell", *CHECKS, *trace, "```"]),
+            "",
+            "## Data",
+            "",
+            f'`numpy.load("{DATA}")` has',
+            "",
+            *arrays,
+            "",
+        ]
+    )
+
+
+def _asks(name: str, functions: tuple[str, ...]) -> str:
+    if functions == (name,):
+        return f"the function `{name}`"
+    return f"{' and '.join(f'`{function}`' for function in functions)} together"
+
+
+def tests_of(lab: Lab) -> str:
+    """The public tests: examples of the docstrings, and every part."""
+    tests = [
+        f"def test_{part.name}():\n    assert_right({', '.join([repr(lab.name), repr(part.name), *_of(lab, part.functions)])})"
+        for part in lab.parts
+    ]
+    head = f'"""Public tests of the lab {lab.name}: run pytest in this folder."""\n\nimport doctest\n\nimport {lab.name}\n'
+    examples = f"def test_examples():\n    assert not doctest.testmod({lab.name}).failed"
+    text = "\n\n\n".join([f"{head}\nfrom inference.lab import assert_right", examples, *tests])
+    return text.replace("'", '"') + "\n"
+
+
+def _of(lab: Lab, functions: tuple[str, ...]) -> list[str]:
+    return [f"{lab.name}.{function}" for function in functions]
+
+
+def submission_in(where: Path) -> tuple[Lab, Path]:
+    """The lab and the student's file of a folder, or of a file. Raises `ZooError` where there is none, or more than one."""
+    if where.suffix == NOTEBOOK:
+        raise ZooError(f"{where} is a notebook, which its own cells check; `check` and `trace` read Python files")
+    if where.is_file():
+        return lab_of(where.stem), where
+    if not where.is_dir():
+        raise ZooError(f"there is no folder {where}")
+    found = [name for name in LABS if (where / f"{name}.py").is_file()]
+    if len(found) != 1:
+        if any((where / f"{name}{NOTEBOOK}").is_file() for name in LABS) and not found:
+            raise ZooError(f"{where} has a notebook, which its own cells check; `check` and `trace` read Python files")
+        number = "no lab" if not found else f"several labs ({', '.join(found)})"
+        raise ZooError(f"{where} has {number}: give the folder that `python -m inference.lab new` wrote, or one file")
+    return lab_of(found[0]), where / f"{found[0]}.py"
+
+
+def grade_path(path: Path) -> Path:
+    """Where the grade of a file goes: beside it."""
+    return path.with_name(GRADE)

@@ -1,0 +1,153 @@
+"""Grades: of a file, part by part in processes of their own, and of one function in this process, for pytest and notebooks."""
+
+import hashlib
+import json
+import platform
+import textwrap
+from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from inference.lab.labs import lab_of
+from inference.lab.parts.calls import NOT_WRITTEN
+from inference.lab.parts.lab import Answer, Lab, Part, Result
+from inference.lab.submission import collected, read_alone
+from models.errors import ZooError, did_you_mean
+
+WIDTH = 80
+SECONDS = 20.0
+GRADE = "grade.json"
+
+
+class Grade(NamedTuple):
+    """All parts of one file."""
+
+    lab: str
+    results: tuple[Result, ...]
+    seed: int
+    problem: str | None = None  # why the file could not be read at all
+
+    @property
+    def points(self) -> float:
+        """What was won."""
+        return sum(result.points for result in self.results)
+
+    @property
+    def out_of(self) -> int:
+        """What could be won."""
+        return sum(result.out_of for result in self.results)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether all points were won."""
+        return all(result.is_full for result in self.results)
+
+
+def grade_of(lab: Lab, path: Path, seed: int = 0, seconds: float = SECONDS) -> Grade:
+    """The grade of a student's file. Raises `ZooError` where there is no such file."""
+    read = read_alone(lab, path, seconds)
+    if read.problem is not None:
+        return Grade(lab.name, tuple(Result(part.name, 0.0, part.points, ()) for part in lab.parts), seed, read.problem)
+    return Grade(lab.name, tuple(_results(lab, path, seed, seconds, read.missing)), seed)
+
+
+def _results(lab: Lab, path: Path, seed: int, seconds: float, missing: dict[str, str]) -> Iterator[Result]:
+    unwritten: set[str] = set()
+    for part in lab.parts:
+        lacking = [name for name in part.functions if name in missing]
+        waiting = [name for name in part.functions if name in unwritten]
+        if lacking:
+            text = missing[lacking[0]] if lacking[0] == part.name else f"needs {lacking[0]}, which is not in the file"
+            yield Result(part.name, 0.0, part.points, (text,))
+        elif waiting and part.name not in part.functions:
+            yield Result(part.name, 0.0, part.points, (f"needs {waiting[0]}, which {NOT_WRITTEN}",))
+        else:
+            result = judged(part, collected(lab, path, part.name, seed, seconds), seed)
+            if NOT_WRITTEN in result.messages:
+                unwritten |= set(part.functions)
+            yield result
+
+
+def judged(part: Part, answer: Answer, seed: int) -> Result:
+    """The result of an answer; of none, why there is none."""
+    if "all" in answer.notes:
+        return Result(part.name, 0.0, part.points, (str(answer.notes["all"]),))
+    return part.judge(answer, seed)
+
+
+def grade_here(lab: Lab, student: Any, seed: int = 0) -> Grade:
+    """The grade of functions that are at hand, in this process and without a time limit."""
+    return Grade(lab.name, tuple(judged(part, part.collect(student, seed), seed) for part in lab.parts), seed)
+
+
+def assert_right(lab: str, name: str, *functions: Callable[..., Any], seed: int = 0) -> None:
+    """Raise `AssertionError` with what the lab says of a part, unless it is right: for pytest and for cells of nbgrader.
+
+    ``functions`` are those that the part needs, of any names, in the order of the lab's page; most parts are of one function.
+    Raises `ZooError` for an unknown lab or part.
+
+    >>> import numpy as np
+    >>> assert_right("k_means", "distortion", lambda x, labels, centres: ((x - centres[labels]) ** 2).sum())
+    >>> assert_right("k_means", "distortion", lambda x, labels, centres: ((x - centres[labels]) ** 2).sum() / len(x))
+    Traceback (most recent call last):
+        ...
+    AssertionError: distortion: 0 of 3 points
+    `distortion` is the mean over the points; it should be their sum
+    """
+    __tracebackhide__ = True  # of pytest: the message is for students, this function is not
+    found = lab_of(lab)
+    known = [part.name for part in found.parts]
+    if name not in known:
+        raise ZooError(f"the lab {lab} has no part {name!r}{did_you_mean(name, known)}; its parts are {', '.join(known)}")
+    part = found.part(name)
+    if len(functions) != len(part.functions):
+        raise ZooError(f"the part {name} of {lab} needs {len(part.functions)} functions: {', '.join(part.functions)}")
+    result = judged(part, part.collect(SimpleNamespace(**dict(zip(part.functions, functions, strict=True))), seed), seed)
+    if not result.is_full:
+        raise AssertionError("\n".join([f"{name}: {in_points(result.points)} of {result.out_of} points", *result.messages]))
+
+
+def in_points(points: float) -> str:
+    """``3`` or ``2.5``."""
+    return f"{points:g}"
+
+
+def lines_of(grade: Grade) -> list[str]:
+    """The grade as text of 80 columns."""
+    lines = [f"{grade.lab}: {in_points(grade.points)} of {grade.out_of} points", ""]
+    longest = max(len(result.part) for result in grade.results)
+    for result in grade.results:
+        mark = "ok" if result.is_full else "--"
+        lines.append(f"  {mark}  {result.part:<{longest}}  {in_points(result.points):>4} of {result.out_of}")
+        for message in result.messages:
+            lines += textwrap.wrap(message, WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6, break_on_hyphens=False)
+    if grade.problem is not None:
+        lines += ["", *textwrap.wrap(grade.problem, WIDTH)]
+    return lines
+
+
+def as_json(grade: Grade, path: Path) -> bytes:
+    """The grade for a gradebook: parts, points, messages, versions, the seed, and the checksum of the file that was graded."""
+    content = {
+        "lab": grade.lab,
+        "file": path.name,
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "points": grade.points,
+        "out_of": grade.out_of,
+        "problem": grade.problem,
+        "parts": [
+            {"part": r.part, "points": r.points, "out_of": r.out_of, "messages": list(r.messages)} for r in grade.results
+        ],
+        "seed": grade.seed,
+        "versions": {name: _version(name) for name in ("bayes-model-zoo", "numpy")} | {"python": platform.python_version()},
+    }
+    return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,288 @@
+"""EM for a Gaussian mixture with missing cells."""
+
+import math
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from inference.lab.parts.lab import Case, Lab, Mistake, Process, State
+from inference.lab.parts.runs import Run
+from inference.lab.parts.values import Values
+
+STORY = """\
+A third of the cells in a table of irises got lost. Throwing away each row that lacks a cell would leave fewer
+than half of the flowers; writing zeros or column means into the holes would invent flowers that never grew. A
+probability model needs neither: it sums over what it does not know. You change EM for a mixture in two places,
+and at the end the model itself fills the holes.
+"""
+MATHS = """\
+A missing cell is one more unknown. Summed over all its values, its density is 1, so the factor of the cell
+disappears from p(x_n | z_n). In the expected log density of the M-step a missing cell contributes nothing, so
+the mean of column d in group k is a weighted mean over the rows *that have the cell*: its weight is N_kd,
+which differs from column to column. With one N_k for all columns, and zeros in the holes, a column near 5 that
+lacks 40% would be estimated near 3. The weights of the groups count all rows: each row is in some group.
+"""
+A, B = 2.0, 0.1
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Naive oracles
+
+
+def log_joint(x: Any, weights: Any, means: Any, variances: Any) -> Any:
+    """Cell by cell."""
+    found = np.zeros((len(x), len(weights)))
+    for n, row in enumerate(x):
+        for k, weight in enumerate(weights):
+            found[n, k] = math.log(weight)
+            for value, mean, variance in zip(row, means[k], variances[k], strict=True):
+                if not math.isnan(value):
+                    found[n, k] -= 0.5 * math.log(2 * math.pi * variance) + 0.5 * (value - mean) ** 2 / variance
+    return found
+
+
+def responsibilities(log_p: Any) -> Any:
+    """1 / Σ_j exp(log_p_j − log_p_k)."""
+    return np.array([[1 / sum(math.exp(min(other - own, 700)) for other in row) for own in row] for row in log_p])
+
+
+def m_step(x: Any, r: Any, a: Any, b: Any) -> Any:
+    """Group by group, column by column."""
+    shape = (r.shape[1], x.shape[1])
+    means, variances = np.zeros(shape), np.zeros(shape)
+    for k, d in np.ndindex(shape):
+        rows = [n for n in range(len(x)) if not math.isnan(x[n, d])]
+        count = sum(r[n, k] for n in rows)
+        means[k, d] = sum(r[n, k] * x[n, d] for n in rows) / count
+        variances[k, d] = (2 * b + sum(r[n, k] * (x[n, d] - means[k, d]) ** 2 for n in rows)) / (count + 2 * a - 2)
+    return np.array([sum(r[:, k]) / len(x) for k in range(shape[0])]), means, variances
+
+
+def impute(x: Any, r: Any, means: Any) -> Any:
+    """Cell by cell."""
+    found = x.copy()
+    for n, d in np.ndindex(x.shape):
+        if math.isnan(x[n, d]):
+            found[n, d] = sum(r[n, k] * means[k, d] for k in range(len(means)))
+    return found
+
+
+RIGHT = SimpleNamespace(log_joint=log_joint, responsibilities=responsibilities, m_step=m_step, impute=impute)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Cases and mistakes
+
+
+def _holed(rng: np.random.Generator, rows: int, columns: int) -> np.ndarray:
+    """Numbers near 5, a third of them missing; the first rows are whole."""
+    x = 5 + rng.normal(size=(rows, columns))
+    holes = rng.random((rows, columns)) < 0.35
+    holes[:3] = False
+    return np.where(holes, np.nan, x)
+
+
+def _joint_cases(rng: np.random.Generator) -> list[Case]:
+    given = {
+        "weights": rng.dirichlet(np.full(3, 3.0)),
+        "means": 5 + rng.normal(size=(3, 2)),
+        "variances": rng.gamma(3.0, 0.5, (3, 2)),
+    }
+    whole = _holed(rng, 3, 2)
+    return [Case("a third is missing", {"x": _holed(rng, 15, 2)} | given), Case("nothing is missing", {"x": whole} | given)]
+
+
+def _m_cases(rng: np.random.Generator) -> list[Case]:
+    numbers = {"a": 3.0, "b": 0.7}
+    return [
+        Case("a third is missing", {"x": _holed(rng, 24, 3), "r": rng.dirichlet(np.ones(2), 24)} | numbers),
+        Case("nothing is missing", {"x": 5 + rng.normal(size=(12, 2)), "r": rng.dirichlet(np.ones(3), 12)} | numbers),
+    ]
+
+
+def _impute_cases(rng: np.random.Generator) -> list[Case]:
+    means = 5 + rng.normal(size=(2, 3))
+    return [Case("a third is missing", {"x": _holed(rng, 12, 3), "r": rng.dirichlet(np.ones(2), 12), "means": means})]
+
+
+def _one_count(x: Any, r: Any) -> Any:
+    """N_k for every column."""
+    return np.tile(r.sum(0)[:, None], (1, x.shape[1]))
+
+
+def _whole_rows(x: Any, r: Any, *prior: Any) -> Any:
+    whole = ~np.isnan(x).any(1)
+    return r[whole].T @ x[whole] / r[whole].sum(0)[:, None]
+
+
+def _scatter(x: Any, r: Any) -> Any:
+    means = m_step(x, r, 2.0, 1.0)[1]
+    return np.nansum(r[:, :, None] * (x[:, None] - means) ** 2, axis=0)
+
+
+def _variances_about(means: Any, x: Any, r: Any, a: Any, b: Any) -> Any:
+    """The right variances beside the student's means."""
+    scatter = np.nansum(r[:, :, None] * (x[:, None] - means) ** 2, axis=0)
+    return (2 * b + scatter) / (r.T @ ~np.isnan(x) + 2 * a - 2)
+
+
+def _zero_scatter(x: Any, r: Any, a: Any, b: Any) -> Any:
+    """With zeros in the holes, and the means that these give."""
+    return m_step(np.nan_to_num(x), r, a, b)[2]
+
+
+JOINT = Values(
+    "log_joint",
+    6,
+    _joint_cases,
+    log_joint,
+    (
+        Mistake(
+            "`log_joint` has zeros in the holes: leave the factor of a missing cell out",
+            lambda x, *p: log_joint(np.nan_to_num(x), *p),
+        ),
+        Mistake(
+            "`log_joint` is NaN for rows with a missing cell: sum over the cells that are there",
+            lambda x, *p: log_joint(x, *p) + 0 * x.sum(1, keepdims=True),
+        ),
+        Mistake(
+            "`log_joint` has column means in the holes: leave the factor of a missing cell out",
+            lambda x, *p: log_joint(np.where(np.isnan(x), np.nanmean(x, 0), x), *p),
+        ),
+        Mistake(
+            "`log_joint` keeps −½ log(2π variance) of a missing cell: its whole factor is 1",
+            lambda x, w, m, v: log_joint(x, w, m, v) - 0.5 * np.isnan(x) @ np.log(2 * np.pi * v).T,
+        ),
+        Mistake(
+            "`log_joint` drops log weights_k in rows with a missing cell",
+            lambda x, w, m, v: log_joint(x, w, m, v) - np.isnan(x).any(1)[:, None] * np.log(w),
+        ),
+    ),
+    ("log p(z, x)",),
+)
+M_STEP = Values(
+    "m_step",
+    8,
+    _m_cases,
+    m_step,
+    (
+        Mistake(
+            "the means of `m_step` divide by one N_k for all columns: count the rows that have the cell",
+            lambda x, r, *p: r.T @ np.nan_to_num(x) / _one_count(x, r),
+            "means",
+        ),
+        Mistake("the means of `m_step` use whole rows only: a row counts in each column that it has", _whole_rows, "means"),
+        Mistake(
+            "means given responsibilities are right, but the variances of `m_step` divide by N_k: it is N_kd",
+            lambda x, r, a, b: (2 * b + _scatter(x, r)) / (_one_count(x, r) + 2 * a - 2),
+            "variances",
+        ),
+        Mistake("the variances of `m_step` have zeros in the holes", _zero_scatter, "variances"),
+        Mistake("the variances of `m_step` have b for 2b", lambda x, r, a, b: m_step(x, r, a, b / 2)[2], "variances"),
+        Mistake(
+            "the weights of `m_step` count whole rows only: a row with holes is in some group, too",
+            lambda x, r, *p: r[~np.isnan(x).any(1)].mean(0),
+            "weights",
+        ),
+    ),
+    ("weights", "means", "variances"),
+    follows={"variances": lambda found, x, r, a, b: _variances_about(found["means"], x, r, a, b)},
+)
+IMPUTE = Values(
+    "impute",
+    3,
+    _impute_cases,
+    impute,
+    (
+        Mistake(
+            "`impute` writes column means: take the means of the groups, by responsibility",
+            lambda x, r, m: np.where(np.isnan(x), np.nanmean(x, 0), x),
+        ),
+        Mistake(
+            "`impute` takes the mean of the most probable group: average over the groups",
+            lambda x, r, m: np.where(np.isnan(x), m[r.argmax(1)], x),
+        ),
+        Mistake("`impute` overwrites cells that are there", lambda x, r, m: r @ m),
+    ),
+    ("the table",),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The run
+
+
+def data() -> dict[str, np.ndarray]:
+    """Petal length and width of irises (cm), where a third of the cells is missing; and means to start from."""
+    from models.datasets.tables import iris
+
+    x = np.asarray(iris().x, dtype=float)[:, 2:]
+    start = x[[60, 100, 140]]
+    return {"x": np.where(np.random.default_rng(5).random(x.shape) < 0.33, np.nan, x), "start": start}
+
+
+def _start() -> State:
+    x, start = data().values()
+    return {"weights": np.full(3, 1 / 3), "means": start, "variances": np.tile(np.nanvar(x, 0), (3, 1))}
+
+
+def _advance(student: Any, state: State, iteration: int) -> State:
+    x = data()["x"]
+    r = responsibilities(student.log_joint(x, state["weights"], state["means"], state["variances"]))
+    weights, means, variances = student.m_step(x, r, A, B)
+    return {"weights": weights, "means": means, "variances": variances, "r": r}
+
+
+def _bound(state: State) -> float:
+    logs = log_joint(data()["x"], state["weights"], state["means"], state["variances"])
+    prior = (-(A - 1) * np.log(state["variances"]) - B / state["variances"]).sum()
+    return float(np.logaddexp.reduce(logs, 1).sum() + prior)
+
+
+def _e_step_mended(before: State, after: State) -> State:
+    logs = log_joint(data()["x"], before["weights"], before["means"], before["variances"])
+    return after | {"r": responsibilities(logs)}
+
+
+def _mended(field: str, before: State, after: State) -> State:
+    """Weights and means given the student's responsibilities; variances about the student's means."""
+    x, r = data()["x"], after["r"]
+    right = dict(zip(("weights", "means"), m_step(x, r, A, B), strict=False))
+    return after | {field: right[field] if field in right else _variances_about(after["means"], x, r, A, B)}
+
+
+def _panels(axes: Any, state: State) -> None:
+    from inference.lab.parts.panels import ellipses, scatter
+
+    x = data()["x"]
+    filled = impute(x, state["r"], state["means"]) if "r" in state else np.where(np.isnan(x), np.nanmean(x, 0), x)
+    scatter(axes, filled, state["r"].argmax(1) if "r" in state else None, state["means"])
+    ellipses(axes, state["means"], state["variances"])
+    axes.set(xlabel="petal length (cm), holes filled", ylabel="petal width (cm)")
+
+
+UPDATED = ("weights", "means", "variances")
+PROCESS = Process(
+    _start,
+    _advance,
+    30,
+    _bound,
+    "log posterior",
+    {"`log_joint`": _e_step_mended} | {f"the M-step of the {field}": partial(_mended, field) for field in UPDATED},
+    "`log_joint`",
+    {"the responsibilities sum to 1": lambda state: bool(np.allclose(state["r"].sum(1), 1, atol=1e-4))},
+    _panels,
+)
+LAB = Lab(
+    "em_missing",
+    "EM with missing cells",
+    60,
+    STORY,
+    MATHS,
+    (JOINT, M_STEP, IMPUTE, Run(("log_joint", "m_step"), 3, PROCESS, RIGHT)),
+    data,
+    given=("responsibilities",),
+    process=PROCESS,
+)

@@ -1,0 +1,339 @@
+"""Gibbs sampling for a mixture of Gaussians of unit variance."""
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from inference.lab.parts.calls import AnswerError
+from inference.lab.parts.draws import Draws
+from inference.lab.parts.kernel import Kernel
+from inference.lab.parts.lab import Case, Lab, Mistake, Process, State
+from inference.lab.parts.mixture_kernel import MixtureKernel
+from inference.lab.parts.values import Values
+
+STORY = """\
+EM gives one best answer. How sure are we of it? A Gibbs sampler draws from the posterior of the group means: it
+draws each unknown given all others, in turn, and the draws it passes through are as frequent as the posterior
+says. You write the two draws and put them together. The grader then starts your sampler at exact draws of the
+posterior, a few thousand times: a right sampler leaves them exact draws.
+"""
+MATHS = """\
+Given the means, the rows are independent and p(z_n = k | x_n, means) ∝ exp(−½ ‖x_n − means_k‖²), because all
+groups are equally probable and equally wide. Given z, the groups are independent: the prior is a normal
+density with precision `strength`, every row of the group adds precision 1, and means average by precision.
+
+Iterating the two leaves the posterior p(means, z | x) unchanged, because each of them does.
+"""
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Naive oracles
+
+
+def assignment_probs(x: Any, means: Any) -> Any:
+    """Row by row."""
+    found = []
+    for row in x:
+        logs = [-0.5 * sum((row - mean) ** 2) for mean in means]
+        found.append([1 / sum(math.exp(min(other - own, 700)) for other in logs) for own in logs])
+    return np.array(found)
+
+
+def draw_components(rng: Any, x: Any, means: Any) -> Any:
+    """One draw of NumPy's for each row."""
+    return np.array([rng.choice(len(means), p=probs / probs.sum()) for probs in assignment_probs(x, means)])
+
+
+def mean_conditional(x: Any, components: Any, location: Any, strength: Any, num_components: Any) -> Any:
+    """The prior counts as ``strength`` rows at ``location``."""
+    centres, precisions = [], []
+    for k in range(num_components):
+        rows = [row for row, z in zip(x, components, strict=True) if z == k]
+        precisions.append(strength + len(rows))
+        centres.append(sum(rows, strength * np.asarray(location)) / precisions[-1])
+    return np.array(centres), np.array(precisions)
+
+
+def draw_means(rng: Any, x: Any, components: Any, location: Any, strength: Any, num_components: Any) -> Any:
+    """One number after the other."""
+    centre, precision = mean_conditional(x, components, location, strength, num_components)
+    return np.array([[rng.normal(c, precision[k] ** -0.5) for c in centre[k]] for k in range(num_components)])
+
+
+def gibbs_step(rng: Any, x: Any, components: Any, means: Any, location: Any, strength: Any) -> Any:
+    """Components first."""
+    components = draw_components(rng, x, means)
+    return components, draw_means(rng, x, components, location, strength, len(means))
+
+
+RIGHT = SimpleNamespace(
+    assignment_probs=assignment_probs,
+    draw_components=draw_components,
+    mean_conditional=mean_conditional,
+    draw_means=draw_means,
+    gibbs_step=gibbs_step,
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Cases and mistakes
+
+
+def _prob_cases(rng: np.random.Generator) -> list[Case]:
+    x, means = rng.normal(size=(10, 2)), rng.normal(size=(3, 2))
+    return [Case("near", {"x": x, "means": means}), Case("densities too small for exp", {"x": x + 60, "means": means}, True)]
+
+
+def _component_cases(rng: np.random.Generator) -> list[Case]:
+    means = np.array([[-1.0, 0.0], [1.0, 0.5], [0.0, -1.2]])
+    return [Case("three groups", {"x": 0.7 * rng.normal(size=(5, 2)), "means": means})]
+
+
+def _conditional_cases(rng: np.random.Generator) -> list[Case]:
+    numbers = {"location": np.array([1.0, -2.0]), "strength": 0.6, "num_components": 3}
+    x = rng.normal(size=(9, 2))
+    return [
+        Case("three groups", {"x": x, "components": np.arange(9) % 3} | numbers),
+        Case("a group without rows", {"x": x, "components": 2 * (np.arange(9) % 2)} | numbers),
+    ]
+
+
+def _one_hot_counts(components: Any, num_components: int) -> Any:
+    return np.bincount(components, minlength=num_components)[:, None]
+
+
+def _sums(x: Any, components: Any, num_components: int) -> Any:
+    return np.eye(num_components)[components].T @ x
+
+
+def _components_by_one_number(rng: Any, x: Any, means: Any) -> Any:
+    return (rng.random() > assignment_probs(x, means).cumsum(1)[:, :-1]).sum(1)
+
+
+def _scaled_noise(power: float, rng: Any, x: Any, components: Any, location: Any, strength: Any, num_components: Any) -> Any:
+    centre, precision = mean_conditional(x, components, location, strength, num_components)
+    return centre + rng.normal(size=centre.shape) * precision[:, None] ** power
+
+
+def _exp_at_once(x: Any, means: Any) -> Any:
+    density = np.exp(-0.5 * ((x[:, None] - means) ** 2).sum(-1))
+    return density / density.sum(1, keepdims=True)
+
+
+def _no_half(x: Any, means: Any) -> Any:
+    return assignment_probs(np.sqrt(2) * x, np.sqrt(2) * means)
+
+
+def _same_noise(rng: Any, x: Any, components: Any, location: Any, strength: Any, num_components: Any) -> Any:
+    centre, precision = mean_conditional(x, components, location, strength, num_components)
+    return centre + rng.normal() / np.sqrt(precision)[:, None]
+
+
+PROBS = Values(
+    "assignment_probs",
+    3,
+    _prob_cases,
+    assignment_probs,
+    (
+        Mistake(
+            "`assignment_probs` is 0 / 0 where all densities are too small for exp: subtract the largest logarithm first",
+            _exp_at_once,
+        ),
+        Mistake("`assignment_probs` lacks the ½ in exp(−½ ‖x − mean‖²)", _no_half),
+        Mistake(
+            "`assignment_probs` has the distance in the exponent; square it",
+            lambda x, m: _softmax(-0.5 * np.linalg.norm(x[:, None] - m, axis=-1)),
+        ),
+        Mistake(
+            "`assignment_probs` favours the farthest mean: the exponent is negative",
+            lambda x, m: _softmax(0.5 * ((x[:, None] - m) ** 2).sum(-1)),
+        ),
+    ),
+    ("probabilities",),
+)
+
+
+def _softmax(logs: Any) -> Any:
+    scaled = np.exp(logs - logs.max(1, keepdims=True))
+    return scaled / scaled.sum(1, keepdims=True)
+
+
+COMPONENTS = Draws(
+    "draw_components",
+    3,
+    _component_cases,
+    draw_components,
+    (
+        Mistake(
+            "`draw_components` takes the most probable group: that is k-means; draw each row from its probabilities",
+            lambda rng, x, m: assignment_probs(x, m).argmax(1),
+        ),
+        Mistake(
+            "`draw_components` uses one random number for all rows: each row needs its own",
+            _components_by_one_number,
+        ),
+        Mistake(
+            "`draw_components` draws groups with equal probabilities: the rows say more",
+            lambda rng, x, m: rng.integers(len(m), size=len(x)),
+        ),
+        Mistake(
+            "`draw_components` counts groups from 1; they go from 0 to K − 1",
+            lambda rng, x, m: draw_components(rng, x, m) + 1,
+        ),
+    ),
+)
+CONDITIONAL = Values(
+    "mean_conditional",
+    5,
+    _conditional_cases,
+    mean_conditional,
+    (
+        Mistake(
+            "the centre of `mean_conditional` is the mean of the rows: the prior's strength · location is forgotten",
+            lambda x, z, location, s, k: _sums(x, z, k) / _one_hot_counts(z, k),
+            "centre",
+        ),
+        Mistake(
+            "the centre of `mean_conditional` lacks strength · location: the prior pulls to 0 and not to its location",
+            lambda x, z, location, s, k: _sums(x, z, k) / (s + _one_hot_counts(z, k)),
+            "centre",
+        ),
+        Mistake(
+            "the centre of `mean_conditional` takes the location once; it counts strength times",
+            lambda x, z, location, s, k: (location + _sums(x, z, k)) / (s + _one_hot_counts(z, k)),
+            "centre",
+        ),
+        Mistake(
+            "the precision of `mean_conditional` is the number of rows: the prior adds its strength",
+            lambda x, z, location, s, k: _one_hot_counts(z, k)[:, 0],
+            "precision",
+        ),
+        Mistake(
+            "the precision of `mean_conditional` counts all rows; count those of the group",
+            lambda x, z, location, s, k: np.full(k, s + len(x)),
+            "precision",
+        ),
+    ),
+    ("centre", "precision"),
+    follows={
+        "centre": lambda found, x, z, location, s, k: (s * location + _sums(x, z, k)) / found["precision"][:, None],
+    },
+)
+MEANS = Draws(
+    "draw_means",
+    3,
+    _conditional_cases,
+    draw_means,
+    (
+        Mistake(
+            "`draw_means` multiplies noise by 1 / precision, the variance; the standard deviation is its square root",
+            lambda *given: _scaled_noise(-1.0, *given),
+        ),
+        Mistake(
+            "`draw_means` multiplies noise by the square root of the precision; divide by it",
+            lambda *given: _scaled_noise(0.5, *given),
+        ),
+        Mistake(
+            "`draw_means` returns the centre: a sampler draws about it",
+            lambda rng, *given: mean_conditional(*given)[0],
+        ),
+        Mistake("`draw_means` uses one random number for all means: draw as many as there are numbers", _same_noise),
+    ),
+)
+
+
+def _step_cases(rng: np.random.Generator) -> list[Case]:
+    """Numbers of the prior that are not those of the certified model, and three groups."""
+    given = {"x": rng.normal(size=(5, 2)), "components": np.array([0, 0, 0, 1, 2]), "means": rng.normal(size=(3, 2))}
+    return [Case("three groups", given | {"location": np.array([1.0, -2.0]), "strength": 0.6})]
+
+
+def _pair_as_array(found: Any) -> Any:
+    """Components and means as one vector."""
+    if not isinstance(found, tuple | list) or len(found) != 2:
+        raise AnswerError("should return 2 values: components, means")
+    if np.shape(found[0]) != (5,) or np.shape(found[1]) != (3, 2):
+        shapes = f"{np.shape(found[0])} and {np.shape(found[1])}"
+        raise AnswerError(f"returns components and means of shapes {shapes}, and should return (5,) and (3, 2)")
+    return np.concatenate([np.ravel(each) for each in found])
+
+
+def _old_components(rng: Any, x: Any, components: Any, means: Any, location: Any, strength: Any) -> Any:
+    return draw_components(rng, x, means), draw_means(rng, x, components, location, strength, len(means))
+
+
+def _old_returned(rng: Any, x: Any, components: Any, means: Any, location: Any, strength: Any) -> Any:
+    return components, gibbs_step(rng, x, components, means, location, strength)[1]
+
+
+STEP = Draws(
+    "gibbs_step",
+    2,
+    _step_cases,
+    gibbs_step,
+    (
+        Mistake(
+            "`gibbs_step` ignores location and strength: it draws means as if they were 0 and 1",
+            lambda rng, x, z, means, location, strength: gibbs_step(rng, x, z, means, 0 * location, 1.0),
+        ),
+        Mistake(
+            "`gibbs_step` ignores location: the prior pulls to 0",
+            lambda rng, x, z, means, location, strength: gibbs_step(rng, x, z, means, 0 * location, strength),
+        ),
+        Mistake(
+            "`gibbs_step` ignores strength: it is taken to be 1",
+            lambda rng, x, z, means, location, strength: gibbs_step(rng, x, z, means, location, 1.0),
+        ),
+        Mistake("`gibbs_step` draws means given the components before the step; take the new ones", _old_components),
+        Mistake("`gibbs_step` returns the components before the step", _old_returned),
+    ),
+    packed=_pair_as_array,
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The run
+
+
+def data() -> dict[str, np.ndarray]:
+    """40 points about two means."""
+    rng = np.random.default_rng(4)
+    return {"x": np.array([[-1.5, 0.0], [1.5, 0.5]])[rng.integers(2, size=40)] + rng.normal(size=(40, 2))}
+
+
+def _start() -> State:
+    return {"means": np.array([[0.0, 2.0], [0.0, -2.0]]), "components": np.zeros(40)}
+
+
+def _advance(student: Any, state: State, iteration: int) -> State:
+    given = (data()["x"], state["components"].astype(int), state["means"], np.zeros(2), 1.0)
+    components, means = student.gibbs_step(np.random.default_rng(iteration), *given)
+    return {"means": means, "components": components}
+
+
+def _panels(axes: Any, state: State) -> None:
+    from inference.lab.parts.panels import scatter
+
+    scatter(axes, data()["x"], state["components"], state["means"])
+
+
+PROCESS = Process(_start, _advance, 24, panels=_panels, random=True)
+LAB = Lab(
+    "gibbs_gmm",
+    "A Gibbs sampler for a mixture",
+    75,
+    STORY,
+    MATHS,
+    (
+        PROBS,
+        COMPONENTS,
+        CONDITIONAL,
+        MEANS,
+        STEP,
+        Kernel(("gibbs_step", "draw_components", "draw_means"), 4, "gmm_simple", MixtureKernel, "posterior"),
+    ),
+    data,
+    process=PROCESS,
+)

@@ -1,0 +1,261 @@
+"""Viterbi: the most probable path, and how it differs from the most probable states."""
+
+import math
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+
+from inference.lab.labs.forward_backward import DIARY, model, sequences
+from inference.lab.labs.forward_backward import backward as log_backward
+from inference.lab.labs.forward_backward import data as diary
+from inference.lab.labs.forward_backward import forward as log_forward
+from inference.lab.parts.lab import Case, Lab, Mistake, Process, State
+from inference.lab.parts.values import Values
+
+STORY = """\
+Which weather explains a diary of ice creams best: not day by day, but as one story from the first day to the
+last? Viterbi's table finds the most probable path among 2³³ by keeping, for each day and each weather, only
+the best way to get there. It is the same recursion as forward, with a maximum for the sum, and it is just as
+easy to lose the first day or the end.
+"""
+MATHS = """\
+The joint probability of a path z and symbols x is
+
+    start(z_1) emit(z_1, x_1) · step(z_1, z_2) emit(z_2, x_2) · … · step(z_{T−1}, z_T) emit(z_T, x_T) · stop(z_T).
+
+The best path to (t + 1, j) comes from some state i at t, and its beginning must be the best path to (t, i): a
+better one would improve the whole. So one number and one pointer are enough for each (t, j). Taking the most
+probable state of each day instead makes fewer single errors, and its path may have probability 0.
+"""
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Naive oracles: all paths
+
+
+def log_joint(path: Any, x: Any, start: Any, step: Any, stop: Any, emit: Any) -> Any:
+    """Factor by factor."""
+    total = math.log(start[path[0]]) + math.log(stop[path[-1]])
+    total += sum(math.log(emit[state, symbol]) for state, symbol in zip(path, x, strict=True))
+    return total + sum(math.log(step[i, j]) for i, j in pairwise(path))
+
+
+def best_scores(x: Any, start: Any, step: Any, emit: Any) -> Any:
+    """Of short sequences the best of all paths to each entry; of long ones state by state."""
+    states = range(len(start))
+    scores, pointers = np.zeros((len(x), len(start))), np.zeros((len(x), len(start)), int)
+    scores[0] = [math.log(start[j] * emit[j, x[0]]) for j in states]
+    for t in range(1, len(x)):
+        for j in states:
+            ways = [scores[t - 1, i] + math.log(step[i, j]) for i in states]
+            pointers[t, j] = ways.index(max(ways))
+            scores[t, j] = max(ways) + math.log(emit[j, x[t]])
+    return scores, pointers
+
+
+def best_path(x: Any, start: Any, step: Any, stop: Any, emit: Any) -> Any:
+    """The best of all S^T paths; of long sequences by the table."""
+    if len(x) <= LISTED:
+        paths = product(range(len(start)), repeat=len(x))
+        return np.array(max(paths, key=lambda path: log_joint(path, x, start, step, stop, emit)))
+    return _path_with(True, True, x, start, step, stop, emit)
+
+
+def tags(alpha: Any, beta: Any) -> Any:
+    """Step by step."""
+    return np.array([max(range(len(a)), key=lambda i: a[i] + b[i]) for a, b in zip(alpha, beta, strict=True)])
+
+
+LISTED = 8
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Cases and mistakes
+
+
+def _joint_cases(rng: np.random.Generator) -> list[Case]:
+    return [
+        Case(f"{length} symbols", {"path": rng.integers(3, size=length), "x": rng.integers(4, size=length)} | model(rng, 3, 4))
+        for length in (1, 6)
+    ]
+
+
+def _path_cases(rng: np.random.Generator) -> list[Case]:
+    """Sequences on which slips change the path, and a long one."""
+    found: list[Case] = []
+    while len(found) < 3:
+        given = {"x": rng.integers(4, size=5)} | model(rng, 3, 4)
+        right = best_path(*given.values())
+        others = [_path_with(False, True, *given.values()), _path_with(True, False, *given.values()), _greedy(*given.values())]
+        if not any(np.array_equal(right, other) for other in others):
+            found.append(Case(f"five symbols, {len(found) + 1}", given))
+    return [
+        *found,
+        Case("900 symbols, whose probability underflows", {"x": rng.integers(4, size=900)} | model(rng, 2, 4), True),
+    ]
+
+
+def _tag_cases(rng: np.random.Generator) -> list[Case]:
+    found = []
+    for number in (1, 2):
+        x, (start, step, stop, emit) = rng.integers(4, size=30), model(rng, 3, 4).values()
+        given = {"alpha": log_forward(x, start, step, emit), "beta": log_backward(x, step, stop, emit)}
+        found.append(Case(f"30 symbols, {number}", given))
+    return found
+
+
+def _path_with(first: bool, stops: bool, x: Any, start: Any, step: Any, stop: Any, emit: Any) -> Any:
+    """Viterbi without the first emission, or without the end."""
+    scores = np.log(start) + (np.log(emit[:, x[0]]) if first else 0.0)
+    pointers = []
+    for symbol in x[1:]:
+        reached = scores[:, None] + np.log(step)
+        pointers.append(reached.argmax(0))
+        scores = reached.max(0) + np.log(emit[:, symbol])
+    path = [int((scores + (np.log(stop) if stops else 0.0)).argmax())]
+    for pointer in pointers[::-1]:
+        path.append(int(pointer[path[-1]]))
+    return np.array(path[::-1])
+
+
+def _greedy(x: Any, start: Any, step: Any, stop: Any, emit: Any) -> Any:
+    return best_scores(x, start, step, emit)[0].argmax(1)
+
+
+def _scores_with(first: bool, emits: int, x: Any, start: Any, step: Any, emit: Any) -> Any:
+    scores = [np.log(start) + (np.log(emit[:, x[0]]) if first else 0.0)]
+    for t in range(len(x) - 1):
+        scores.append((scores[-1][:, None] + np.log(step)).max(0) + np.log(emit[:, x[t + emits]]))
+    return np.array(scores)
+
+
+def _reached(pointers: Any, x: Any, start: Any, step: Any, emit: Any) -> Any:
+    """(T − 1, S): the log probabilities that pointers lead to. Two pointers may be equally good."""
+    if pointers[1:].min(initial=0) < 0:
+        raise IndexError("states go from 0 to S − 1")
+    scores = best_scores(x, start, step, emit)[0]
+    return np.array([scores[t - 1, pointers[t]] + np.log(step[pointers[t], range(len(start))]) for t in range(1, len(x))])
+
+
+def _pointers_of(scores: Any, x: Any, start: Any, step: Any, emit: Any) -> Any:
+    """The pointers that belong to the student's scores."""
+    first = np.zeros((1, len(start)), int)
+    return np.concatenate([first, [(scores[t - 1][:, None] + np.log(step)).argmax(0) for t in range(1, len(x))]])
+
+
+def _weight_of(path: Any, x: Any, start: Any, step: Any, stop: Any, emit: Any) -> Any:
+    """The log probability of a path; raises IndexError for states that do not exist."""
+    if path.min() < 0:
+        raise IndexError("states go from 0 to S − 1")
+    return np.array([log_joint(path, x, start, step, stop, emit)])
+
+
+def _products(x: Any, start: Any, step: Any, emit: Any) -> Any:
+    scores = [start * emit[:, x[0]]]
+    for symbol in x[1:]:
+        scores.append((scores[-1][:, None] * step).max(0) * emit[:, symbol])
+    return np.log(scores)
+
+
+def _joint_without(what: str, path: Any, x: Any, start: Any, step: Any, stop: Any, emit: Any) -> Any:
+    parts = {"start": start[path[0]], "stop": stop[path[-1]], "first": emit[path[0], x[0]]}
+    return log_joint(path, x, start, step, stop, emit) - math.log(parts[what])
+
+
+JOINT = Values(
+    "log_joint",
+    4,
+    _joint_cases,
+    log_joint,
+    (
+        Mistake("`log_joint` forgets that the sequence stops", lambda *given: _joint_without("stop", *given)),
+        Mistake("`log_joint` forgets where the path starts", lambda *given: _joint_without("start", *given)),
+        Mistake("`log_joint` leaves out the emission of the first symbol", lambda *given: _joint_without("first", *given)),
+    ),
+    ("log p(path, x)",),
+)
+SCORES = Values(
+    "best_scores",
+    6,
+    lambda rng: sequences(rng, "start", "step", "emit"),
+    best_scores,
+    (
+        Mistake("`best_scores` leaves out the first emission", lambda *given: _scores_with(False, 1, *given), "scores"),
+        Mistake("`best_scores` emits x_t where x_{t+1} belongs", lambda *given: _scores_with(True, 0, *given), "scores"),
+        Mistake("`best_scores` sums over the states before, as forward does; take the maximum", log_forward, "scores"),
+        Mistake("`best_scores` multiplies probabilities, which underflow: add logarithms", _products, "scores"),
+        Mistake(
+            "the pointers of `best_scores` are one row early: row t says where the path to t came from",
+            lambda *given: np.roll(best_scores(*given)[1], -1, 0),
+            "pointers",
+        ),
+        Mistake(
+            "the pointers of `best_scores` count states from 1; they go from 0 to S − 1",
+            lambda *given: best_scores(*given)[1] + 1,
+            "pointers",
+        ),
+    ),
+    ("scores", "pointers"),
+    {"pointers": lambda pointers, given: _reached(pointers, *given.values())},
+    {"pointers": lambda found, *given: _pointers_of(found["scores"], *given)},
+)
+PATH = Values(
+    "best_path",
+    7,
+    _path_cases,
+    best_path,
+    (
+        Mistake(
+            "`best_path` does not see the first symbol: its emission is missing", lambda *given: _path_with(False, True, *given)
+        ),
+        Mistake(
+            "`best_path` forgets that the sequence stops: add log stop to the last scores",
+            lambda *given: _path_with(True, False, *given),
+        ),
+        Mistake("`best_path` takes the best score of each step; go back along the pointers from the last one", _greedy),
+        Mistake("`best_path` counts states from 1; they go from 0 to S − 1", lambda *given: best_path(*given) + 1),
+        Mistake("`best_path` is backwards: you have collected it from its end", lambda *given: best_path(*given)[::-1]),
+    ),
+    ("path",),
+    {"path": lambda path, given: _weight_of(path, *given.values())},  # two paths may be equally good
+)
+TAGS = Values(
+    "tags",
+    3,
+    _tag_cases,
+    tags,
+    (
+        Mistake("`tags` uses α alone: later symbols count, too", lambda alpha, beta: alpha.argmax(1)),
+        Mistake("`tags` uses β alone: earlier symbols count, too", lambda alpha, beta: beta.argmax(1)),
+        Mistake("`tags` multiplies logarithms: add them", lambda alpha, beta: (alpha * beta).argmax(1)),
+    ),
+    ("states",),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The run: day after day
+
+
+def data() -> dict[str, np.ndarray]:
+    """The diary: ice creams less one on each day (`x`), and probabilities of a model of the weather."""
+    return diary()
+
+
+def _advance(student: Any, state: State, iteration: int) -> State:
+    x = data()["x"]
+    path = np.full(len(x), np.nan)
+    path[: iteration + 1] = student.best_path(x[: iteration + 1], *DIARY.values())
+    return {"path": path}
+
+
+def _panels(axes: Any, state: State) -> None:
+    from inference.lab.parts.panels import steps
+
+    steps(axes, state["path"], ("cold", "hot"))
+    axes.set(xlabel="day")
+
+
+PROCESS = Process(lambda: {"path": np.full(33, np.nan)}, _advance, 33, panels=_panels)
+LAB = Lab("viterbi", "Viterbi's most probable path", 50, STORY, MATHS, (JOINT, SCORES, PATH, TAGS), data, process=PROCESS)

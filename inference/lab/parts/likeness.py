@@ -1,0 +1,107 @@
+"""Numbers beside the right ones: are they close, and if not, what are they instead?"""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import permutations
+
+import numpy as np
+
+# Single precision has 6e-8 a number. Sums of a hundred squares about a mean lose two digits, a variance by <x²> − <x>² another
+# one or two; a logarithm of −1000 is known to 6e-5, and its exp to as much. Wrong formulas of the labs are off by more
+# (tests/inference/lab).
+RELATIVE, ABSOLUTE = 3e-4, 1e-4
+MOST_PERMUTED = 6
+
+Pair = tuple[np.ndarray, np.ndarray]  # what was found, and what is wanted
+
+
+def close(found: np.ndarray, wanted: np.ndarray) -> bool:
+    """Whether two arrays of one shape agree to about four digits; NaN agrees with NaN.
+
+    >>> close(np.array([1.0, 2.0]), np.array([1.00001, 2.0])), close(np.array([1.0]), np.array([1.01]))
+    (True, False)
+    """
+    if found.shape != wanted.shape:
+        return False
+    finite = np.abs(wanted[np.isfinite(wanted)])
+    size = float(finite.max()) if finite.size else 1.0
+    return bool(np.allclose(found, wanted, RELATIVE, ABSOLUTE * size, equal_nan=True))
+
+
+def description(pairs: Sequence[Pair]) -> str | None:
+    """What the found values are, where they are all one thing: transposed, the inverse, twice as large. None: nothing known."""
+    with np.errstate(all="ignore"):
+        return next((text for text in _descriptions(pairs) if text is not None), None)
+
+
+def _descriptions(pairs: Sequence[Pair]) -> Iterable[str | None]:
+    found = [pair[0] for pair in pairs]
+    if all(each.size and np.isnan(each).all() for each in found):
+        yield "is NaN"
+    if any(each.shape != pair[1].shape for each, pair in zip(found, pairs, strict=True)):
+        yield _shapes(pairs)
+        return
+    for text, transform in TRANSFORMS.items():
+        if all(close(transform(each), wanted) for each, wanted in pairs):
+            yield text
+    if all(_same_in_another_order(*pair) for pair in pairs):
+        yield "has the right rows in another order"
+    flat = [np.concatenate([np.ravel(pair[place]).astype(float) for pair in pairs]) for place in (0, 1)]
+    if len(flat[0]) > 1 and np.ptp(flat[1]) > 0:
+        if (factor := _constant(flat[0] / flat[1])) is not None:
+            yield f"is {factor:.4g} times what it should be, in every entry"
+        if (offset := _constant(flat[0] - flat[1], float(np.abs(flat[1]).max()))) is not None:
+            yield f"is what it should be plus {offset:.4g}, in every entry"
+
+
+def _normalised(found: np.ndarray) -> np.ndarray:
+    """Rows that sum to 1."""
+    return found / found.sum(-1, keepdims=True) if found.ndim else found
+
+
+TRANSFORMS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "has the wrong sign": lambda found: -found,
+    "is the logarithm of what is asked for": np.exp,
+    "is what is asked for without its logarithm": np.log,
+    "is the inverse of what is asked for (a precision for a variance, or the other way round?)": lambda found: 1 / found,
+    "is the square root of what is asked for (a standard deviation for a variance?)": np.square,
+    "is the square of what is asked for (a variance for a standard deviation?)": np.sqrt,
+    "is one minus what is asked for": lambda found: 1 - found,
+    "is right but for its scale: divide every row by its sum": _normalised,
+    "has its last axis backwards": lambda found: np.flip(found, found.ndim - 1) if found.ndim else found,
+    "has its first axis backwards": lambda found: np.flip(found, 0) if found.ndim else found,
+}
+
+
+def _shapes(pairs: Sequence[Pair]) -> str:
+    found, wanted = next(pair for pair in pairs if pair[0].shape != pair[1].shape)
+    text = f"has shape {found.shape}, and should have {wanted.shape}"
+    if all(pair[0].ndim > 1 and close(pair[0].T, pair[1]) for pair in pairs):
+        return f"{text}: it is the transpose of what is asked for"
+    return text
+
+
+def _constant(values: np.ndarray, scale: float | None = None) -> float | None:
+    """The one number that all finite values are; None where they differ, or where there is none."""
+    kept = values[np.isfinite(values)]
+    if len(kept) < max(2, len(values) // 2):
+        return None
+    middle = float(np.median(kept))
+    slack = 2e-4 * (abs(middle) if scale is None else scale)
+    return middle if middle and np.abs(kept - middle).max() < slack < abs(middle) else None
+
+
+def _same_in_another_order(found: np.ndarray, wanted: np.ndarray) -> bool:
+    if not found.ndim or not 1 < len(found) <= MOST_PERMUTED:
+        return False
+    return any(close(found[list(order)], wanted) for order in permutations(range(len(found))))
+
+
+def where(found: np.ndarray, wanted: np.ndarray) -> str:
+    """``entry [3, 1] is 0.31 and should be 0.42``: where two arrays of one shape are furthest apart."""
+    with np.errstate(all="ignore"):
+        distance = np.asarray(np.abs(found.astype(float) - wanted))
+    both = np.isnan(found) & np.isnan(wanted) | (found == wanted)
+    distance = np.where(both, 0.0, np.where(np.isnan(distance), np.inf, distance))
+    place = np.unravel_index(int(distance.argmax()), distance.shape)
+    entry = f"entry {[int(index) for index in place]}" if place else "it"
+    return f"{entry} is {found[place]:.4g} and should be {wanted[place]:.4g}"

@@ -1,0 +1,221 @@
+"""A Markov kernel of one's own, run by `inference.fit`: chains, progress and a result like those of the zoo's samplers.
+
+Nothing here asks whether the kernel is right; `inference.certify` does.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from inference.engine.driver import CHUNK_SECONDS, sample
+from inference.engine.sites import checked_sites, sites_of_model
+from inference.engine.task import Draws, Kind, Task, timing
+from inference.methods import METHODS
+from inference.methods.kernel_mistakes import explained, of_start, of_step
+from inference.methods.options import method_module
+from inference.runtime.loop import Chunk, Progress, in_chunks
+from inference.runtime.progress import SILENT
+from models.base import Pytree
+from models.data.documents import Sequences
+from models.data.table import Data
+from models.errors import ZooError, did_you_mean
+
+HIDDEN = -1  # label of a row that has none
+DRAWS = ("chain", "draw")
+PADDING = 0  # symbol after the end of a sequence
+
+Table = Mapping[str, Any]  # name -> array: what a kernel sees of the data
+
+
+@runtime_checkable
+class MarkovKernel(Protocol):
+    """A kernel that starts where it likes. ``key`` is a JAX key, or a `numpy.random.Generator` if it is not compiled."""
+
+    def init(self, key: Any, data: Table) -> Any:
+        """Some state."""
+
+    def step(self, key: Any, state: Any, data: Table) -> tuple[Any, Mapping[str, Any]]:
+        """One step: the new state, and its parameters by site. What else it names, such as latents, is left out."""
+
+
+class Options(NamedTuple):
+    """``num_chains`` chains of ``num_warmup`` steps dropped and ``num_samples`` kept.
+
+    ``compiled`` says that the kernel is JAX code. Chains then run side by side in one program.
+    """
+
+    num_warmup: int = 1000
+    num_samples: int = 1000
+    num_chains: int = 4
+    compiled: bool = True
+
+
+class OwnMethod:
+    """What `inference.fit` runs in place of a method of the zoo: it has the `Options` and the ``run`` of a method's module."""
+
+    def __init__(self, kernel: MarkovKernel) -> None:
+        self.kernel, self.name, self.Options = kernel, type(kernel).__name__, Options
+
+    def run(self, task: Task, options: Options) -> Draws:
+        """Draws of every site from every chain; raises `ZooError` for a kernel that returns something else."""
+        data, chains = table_of(task), _OnDevice if options.compiled else _OnHost
+        task.reporter.phase(f"starting {self.name}", None)
+        with explained(self.name, "chains", options.compiled):
+            records, clock, interrupted = chains(self, data, task, options).draws()
+        if records is None:
+            return Draws(Kind.CHAINS, {}, {}, clock, interrupted)
+        found = checked_sites(task.model, records, task.rows, f"draws of {self.name}", lead=DRAWS)
+        return Draws(Kind.CHAINS, {name: found[name] for name in sorted(found)}, {}, clock, interrupted)
+
+    def begun(self, key: Any, data: Table) -> Any:
+        """A state of one chain."""
+        return of_start(self.name, "init", self.kernel.init(key, data))
+
+    def stepped(self, key: Any, state: Any, data: Table, sites: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """The next state of one chain, and its parameters; raises `ZooError` for what is no pair, or lacks a site."""
+        following, found = of_step(self.name, self.kernel.step(key, state, data))
+        if lacking := [name for name in sites if name not in found]:
+            names = list(map(str, found))
+            hint = did_you_mean(lacking[0], names)
+            raise ZooError(f"a {self.name} returns {', '.join(names)}, and lacks {', '.join(lacking)}{hint}")
+        return following, {name: found[name] for name in sites}
+
+
+def named_method(method: Any, **refused: Any) -> tuple[str, Any]:
+    """(the name of a method, its module); of a kernel of one's own the name of its class, and an `OwnMethod`.
+
+    Raises `ZooError` for what is neither, and for a kernel with an option of ``refused``, which it cannot have.
+    """
+    if not isinstance(method, MarkovKernel):
+        return method, method_module(method)
+    name = type(method).__name__
+    if isinstance(method, type):
+        raise ZooError(f"method: {method.__name__} is a class; give an object of it: {method.__name__}(…)")
+    if isinstance(method, tuple):  # as an algorithm of blackjax, whose init and step take other arguments
+        raise ZooError(
+            f"method: a {name} has functions of its own form; wrap it in a class with init(key, data), step(key, state, data)"
+        )
+    if name in METHODS:
+        raise ZooError(f"method: a class called {name} would go by the name of a method of the zoo; call it something else")
+    for option, value in refused.items():
+        if value is not None:
+            raise ZooError(
+                f"{option}= is for methods of the zoo; a kernel of one's own has its init, and leaves no checkpoints"
+            )
+    return name, OwnMethod(method)
+
+
+def table_of(task: Task) -> dict[str, np.ndarray]:
+    """What a kernel sees of the data, by name.
+
+    ``x`` is the table (rows, columns), with NaN for a missing cell; or sequences (sequences, steps), padded at the end. Then
+    ``length`` is the number of steps of each. ``label`` has −1 for a row without one; ``weight`` is there if rows have weights.
+    Raises `ZooError` for a program of the user's, whose data have no names here.
+    """
+    if not isinstance(task.table, Data):
+        raise ZooError(
+            "method: a kernel of one's own runs on models of the zoo. For a NumPyro program make the draws yourself, and give "
+            "them to inference.as_result"
+        )
+    data = task.table
+    x = data.x if isinstance(data.x, Sequences | np.ndarray) else data.x.toarray()
+    found = {"x": x}
+    if isinstance(x, Sequences):
+        found = {"x": _padded(x), "length": x.lengths}
+    elif data.starts is not None:
+        found |= {"start": data.starts}
+    label = np.full(data.num_rows, HIDDEN) if data.labels is None else data.labels
+    weight = {} if data.weight is None else {"weight": data.weight}
+    return found | {"label": np.asarray(label)} | weight
+
+
+def _padded(sequences: Sequences) -> np.ndarray:
+    """Sequences as rows (sequences, steps of the longest)."""
+    found = np.full((len(sequences.lengths), max(sequences.lengths, default=0)), PADDING, sequences.tokens.dtype)
+    found[np.arange(found.shape[1]) < sequences.lengths[:, None]] = sequences.tokens
+    return found
+
+
+class _OnDevice:
+    """Chains of a kernel in JAX. An object of every run, so that nothing is used again that was compiled for another."""
+
+    def __init__(self, method: OwnMethod, data: Table, task: Task, options: Options) -> None:
+        self.method, self.task, self.options = method, task, options
+        self.sites = sites_of_model(task.model, task.rows)
+        self.arrays = {name: jnp.asarray(value, float if value.dtype.kind == "f" else None) for name, value in data.items()}
+
+    def draws(self) -> tuple[dict[str, np.ndarray] | None, dict[str, float], bool]:
+        """(parameters (chain, draw, …) or None before the first, seconds by phase, whether Ctrl-C ended the run)."""
+        begin, going = jax.random.split(self.task.key)
+        keys = jax.random.split(begin, self.options.num_chains)
+        state = jax.jit(jax.vmap(lambda key: self.method.begun(key, self.arrays)))(keys)
+        self._require_steady(keys[0], jax.tree.map(lambda leaf: leaf[0], state))
+        number = (self.options.num_warmup, self.options.num_samples)
+        run, clock = sample(_step, self, self.arrays, going, state, *number, self.task, SILENT)
+        return run.records, clock, run.interrupted
+
+    def _require_steady(self, key: Array, state: Pytree) -> None:
+        """A `ZooError` for a step whose state has another structure, other shapes or types than the state it was given."""
+        given = jax.eval_shape(lambda state: state, state)
+        found = jax.eval_shape(lambda key, state: self.method.stepped(key, state, self.arrays, self.sites), key, state)[0]
+        told = f"the state of a {self.method.name} changes in a step: "
+        before, after = (str(jax.tree.structure(each)) for each in (given, found))
+        if before != after:
+            raise ZooError(f"{told}its structure is {before} before, and {after} after")
+        for (path, old), new in zip(jax.tree.leaves_with_path(given), jax.tree.leaves(found), strict=True):
+            if (old.shape, old.dtype) != (new.shape, new.dtype):
+                where = f"state{jax.tree_util.keystr(path)}"
+                raise ZooError(f"{told}{where} is {old.dtype} {old.shape} before, and {new.dtype} {new.shape} after")
+
+
+def _step(run: _OnDevice, arrays: Table, key: Array, state: Pytree) -> tuple[Pytree, dict[str, Any], Array]:
+    following, sites = run.method.stepped(key, state, arrays, run.sites)
+    return following, sites, jnp.zeros((), bool)
+
+
+class _OnHost:
+    """Chains of a kernel in NumPy, one after the other."""
+
+    def __init__(self, method: OwnMethod, data: Table, task: Task, options: Options) -> None:
+        self.method, self.task, self.options = method, task, options
+        self.sites = sites_of_model(task.model, task.rows)
+        self.data = read_only(data)
+
+    def draws(self) -> tuple[dict[str, np.ndarray] | None, dict[str, float], bool]:
+        """As of `_OnDevice`."""
+        number, reporter = self.options.num_chains, self.task.reporter
+        streams = np.random.SeedSequence(np.asarray(self.task.key).tolist()).spawn(number)
+        chains = [(rng, self.method.begun(rng, self.data)) for rng in map(np.random.default_rng, streams)]
+        reporter.phase("warm-up", self.options.num_warmup)
+        warm, stopped = in_chunks(self._chunk, Progress(0, 0.0, chains, []), self.options.num_warmup, reporter, keep=False)
+        if stopped:
+            return None, timing(0.0, 0.0, warm.seconds), True
+        reporter.phase("sampling", self.options.num_samples)
+        run, stopped = in_chunks(self._chunk, Progress(0, 0.0, warm.state, []), self.options.num_samples, reporter)
+        return run.records(), timing(run.seconds, 0.0, warm.seconds), stopped
+
+    def _chunk(self, chains: list[Any], finished: int, most: int) -> Chunk:
+        """Steps of all chains for as long as nobody has to hear of them."""
+        clock, taken = time.perf_counter(), 0
+        kept: list[list[dict[str, np.ndarray]]] = [[] for _ in chains]
+        while taken < most and (taken == 0 or time.perf_counter() - clock < CHUNK_SECONDS):
+            for place, (rng, state) in enumerate(chains):
+                state, sites = self.method.stepped(rng, state, self.data, self.sites)
+                chains[place] = (rng, state)
+                kept[place].append({name: np.array(value) for name, value in sites.items()})  # a kernel may write in place
+            taken += 1
+        records = {name: np.array([[each[name] for each in chain] for chain in kept]) for name in self.sites}
+        return Chunk(chains, records, taken, time.perf_counter() - clock, "")
+
+
+def read_only(arrays: Table) -> dict[str, np.ndarray]:
+    """Views that raise an error when somebody writes into them."""
+    found = {name: np.asarray(value).view() for name, value in arrays.items()}
+    for value in found.values():
+        value.flags.writeable = False
+    return found

@@ -1,0 +1,25 @@
+"""A file of the user's with the name of one of the zoo's packages, which Python imports in its place."""
+
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from pathlib import Path
+
+
+def require_own(name: str, found: ModuleSpec | None, folder: Path) -> None:
+    """An `ImportError` of one line where the package ``name`` that Python finds is not the one in ``folder``.
+
+    Python looks in the folder of a notebook or script first. A file ``models.py`` there hides the zoo's package of this name.
+    """
+    own = folder / name / "__init__.py"
+    if found is None or found.origin is None or Path(found.origin).resolve() != own.resolve():
+        place = "no file" if found is None or found.origin is None else found.origin
+        raise ImportError(
+            f"the zoo needs its own package {name!r}, and Python finds {place} in its place: rename that file, or start "
+            "Python in another folder",
+            name="inference",  # so that `python -m inference.run` prints this line alone
+        )
+
+
+def require_models() -> None:
+    """An `ImportError` where ``import models`` does not bring the zoo's package."""
+    require_own("models", find_spec("models"), Path(__file__).parents[2])

@@ -1,0 +1,163 @@
+"""`inference.certify`: is a method of the zoo right, or a kernel of one's own?"""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from numpyro import infer
+
+from inference.certificates import cell
+from inference.certificates.certificate import Certificate
+from inference.certificates.checks.figure import Check, Figure
+from inference.certificates.checks.kernel_law import STEPS
+from inference.certificates.oracles import ORACLES
+from inference.fitting.fit import fit
+from inference.fitting.prepare import x64
+from inference.methods.own_kernel import MarkovKernel
+from inference.results.triangles import sites_of
+from inference.samplers.draws import DrawsReport, check_draws
+from inference.samplers.kernels import GradientKernel, OwnKernel, Runner, Sampler, oracle_at_bench
+from inference.samplers.report import SamplerReport, Settings
+from inference.samplers.target import Target, target
+from inference.samplers.trial import Say, Trial
+from models.base import Model
+from models.errors import ZooError, did_you_mean
+
+CHAINS = 4
+
+
+class Length(NamedTuple):
+    """How many steps of each chain are left out, and how many kept."""
+
+    num_warmup: int
+    num_samples: int
+
+
+LENGTHS = {"quick": Length(500, 2_000), "full": Length(2_000, 8_000)}  # of chains, by budget
+SIZES = {"quick": 2_500, "full": 10_000}  # replicates, by budget
+
+
+def certify(
+    sampler: str | Sampler | MarkovKernel | GradientKernel,
+    model: str = "gmm",
+    budget: str = "quick",
+    seed: int = 0,
+    say: Say | None = None,
+    *,
+    compiled: bool = True,
+    steps: int = STEPS,
+    require: str | Sequence[str] = (),
+) -> Certificate | SamplerReport:
+    """Is a method of the zoo right on a model, or a kernel of one's own?
+
+    A name of a method gives the `Certificate` that ``python -m inference.certify`` writes. A kernel gives a `SamplerReport`,
+    which prints itself: an object with ``start(key, data, sites)`` and ``step(key, state, data) -> (state, sites)``
+    (`inference.samplers.kernels.Sampler`), or `inference.blackjax_kernel` and `inference.numpyro_kernel`. It must sample the
+    posterior of `inference.target(model)`, whose prior has numbers of its own. ``compiled=False`` is for a kernel in NumPy;
+    its ``key`` is a `numpy.random.Generator`. ``steps`` are run from an exact draw of the posterior, 2,500 times
+    (``budget="full"``: 10,000 times). Parameters and table must then have the law that they had before (Gandy and Scott 2020).
+
+    A kernel with ``init(key, data)`` in place of ``start`` cannot be started at a draw of the posterior. Four chains of it are
+    then compared with draws of a method that has a certificate (`inference.check_draws`). That tests less, and presumes that
+    the chains converge.
+
+    Kernels with ``blocks`` are also checked block by block, and those with ``log_conditionals`` by ratios of densities (Grosse
+    and Duvenaud 2014). If a check fails, hints say which block it is, or which number of the prior would explain it. Notes say
+    what was not checked. ``require="path"`` (or several names) makes it an error if the kernel does not return the latents.
+    ``say=print`` prints a line at every step.
+
+    Raises `ZooError` for unknown names, for a kernel whose parameters have other names or shapes than the model's sites, or
+    which returns something else than a pair (state, sites), and for one that writes into ``data``.
+
+    >>> certify("gibbs", model="gmm_simple").verdict
+    'exact'
+    >>> from numpyro import infer
+    >>> kernel = numpyro_kernel(lambda potential: infer.NUTS(potential_fn=potential, step_size=0.3, max_tree_depth=4))
+    >>> certify(kernel, model="gmm_simple").verdict
+    'exact'
+    """
+    if isinstance(sampler, str):
+        if not compiled or steps != STEPS or require:
+            raise ZooError("compiled=, steps= and require= are for kernels of your own, not for methods of the zoo")
+        return cell.certify(sampler, model, budget, seed, say)
+    _require_kernel(sampler)
+    _require_model(model)
+    cell.require_settings(budget, seed)
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise ZooError(f"steps must be a whole number from 1, got {steps!r}")
+    tell, name = say or (lambda line: None), _name(sampler)
+    if not isinstance(sampler, GradientKernel | Sampler):
+        if require:
+            raise ZooError(
+                f"require= is for kernels with start(key, data, sites); a {name} has init, and its latents are not seen"
+            )
+        clock = time.perf_counter()
+        found = check_chains(sampler, target(model), LENGTHS[budget], seed, compiled, tell)
+        check = _chains_check(found, time.perf_counter() - clock)
+        settings = Settings(budget, seed, None, None)
+        return SamplerReport(model, name, (check,), found.hints, (NO_LATENTS,), settings, found.verdict)
+    runner: Runner = sampler if isinstance(sampler, GradientKernel) else OwnKernel(sampler, compiled)
+    asked = (require,) if isinstance(require, str) else tuple(require)
+    trial = Trial(name, oracle_at_bench(model), runner, SIZES[budget], seed, steps, asked, tell)
+    with x64(64):
+        checks, hints, notes = trial.checked()
+    settings = Settings(budget, seed, trial.replicates, steps)
+    return SamplerReport(model, name, tuple(checks), tuple(hints), tuple(notes), settings)
+
+
+NO_LATENTS = "chains are compared by parameters alone, and on one table: start(key, data, sites) in place of init tests more"
+
+
+def _require_kernel(sampler: Any) -> None:
+    """Raise `ZooError` for what is no kernel."""
+    if isinstance(sampler, type):
+        raise ZooError(f"{sampler.__name__} is a class; certify an object of it: {sampler.__name__}(…)")
+    if isinstance(sampler, infer.mcmc.MCMCKernel) or hasattr(sampler, "_fields"):
+        raise ZooError("kernels of NumPyro and blackjax are wrapped: inference.numpyro_kernel(…), inference.blackjax_kernel(…)")
+    if not isinstance(sampler, GradientKernel | Sampler | MarkovKernel):
+        raise ZooError(
+            f"a {type(sampler).__name__} is no kernel: it needs start(key, data, sites) -> state, or init(key, data) -> state, "
+            "and step(key, state, data) -> (state, sites); inference.blackjax_kernel and inference.numpyro_kernel wrap others"
+        )
+
+
+def _require_model(model: Any) -> None:
+    """Raise `ZooError` for what is not the name of a model with an oracle."""
+    if isinstance(model, Target | Model):
+        name = model.model.name if isinstance(model, Target) else model.name
+        raise ZooError(
+            f"model= is a name, such as model={name!r}: kernels are certified on tables that are drawn anew. Chains on a table "
+            "of your own are compared by inference.check_draws"
+        )
+    if not isinstance(model, str) or model not in ORACLES:
+        near = did_you_mean(model, ORACLES) if isinstance(model, str) else ""
+        raise ZooError(f"model={model!r} is not one of {', '.join(ORACLES)}{near}")
+
+
+def _name(sampler: Any) -> str:
+    return "kernel" if isinstance(sampler, GradientKernel) else type(sampler).__name__
+
+
+def _chains_check(found: DrawsReport, seconds: float) -> Check:
+    """The comparison of chains as a check."""
+    rows = found.table["deviation"]
+    figures = tuple(
+        Figure(f"{what} of {quantity}", float(value), found.limit, "deviation")
+        for (quantity, what), value in zip(rows.index, rows, strict=True)
+    )
+    return Check("chains", found.says, found.passed, figures, None, seconds)
+
+
+def check_chains(
+    kernel: MarkovKernel, posterior: Target, length: Length, seed: int, compiled: bool, say: Callable[[str], None]
+) -> DrawsReport:
+    """Four chains of ``kernel`` on the table of ``posterior``, beside draws of a method that has a certificate.
+
+    Raises `ZooError` for a kernel that does not return the sites of the model.
+    """
+    say(f"{CHAINS} chains of {sum(length):,} steps")
+    options = {"seed": seed, "num_chains": CHAINS, "compiled": compiled, **length._asdict()}
+    tree = fit(posterior.model, posterior.table, kernel, **options)
+    draws = sites_of(tree, "posterior" if posterior.model.symmetry is None else "posterior_raw")
+    say("reference")
+    return check_draws(posterior.model, posterior.table, draws, seed=seed, num_samples=length.num_samples)

@@ -1,0 +1,316 @@
+"""`inference.check_draws`: do draws that another sampler made have the posterior's means, spreads and quantiles?
+
+Both the draws and the reference are finite, so that every difference is measured in its own Monte Carlo standard error. What
+is compared is bounded, so that the error exists however heavy the tails are: the rank of a draw in the reference (for its
+mean), the distance of this rank from ½ (for its standard deviation), and whether it is beyond a quantile of the reference.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from scipy import stats
+
+from inference.certificates.checks.posterior import TAILS, bounded, deviations_of
+from inference.diagnostics.quantities import quantities_of
+from inference.engine.task import Kind, kind_of
+from inference.fitting.fit import fit
+from inference.fitting.foreign import as_result
+from inference.fitting.prepare import as_arrays, x64
+from inference.methods import exact, gibbs
+from inference.results.draws import draws_of
+from inference.results.triangles import sites_of
+from inference.samplers.hints import Priors, other_priors
+from models.base import Model
+from models.errors import ZooError
+
+SUMMARIES = {"mean": "", "sd": ", spread", "5% quantile": ", lower tail", "95% quantile": ", upper tail"}
+FALSE_ALARM = 1e-3  # of all comparisons together, if deviations were independent and normal
+ENOUGH = 400  # effective draws of every quantity, of both sides (Vehtari et al. 2021); with fewer, standard errors mislead
+APART = 1.01  # R-hat of chains that agree
+WORTH = 400  # weighted draws of a reference must be worth as many, or they say nothing
+SHOWN = 5
+GIVEN = "draws given by the user"
+UNCHECKED = f"{GIVEN}: not checked"
+
+
+@dataclass(frozen=True, repr=False)
+class DrawsReport:
+    """Quantities of draws beside those of a reference: a row for each, with deviations in standard errors."""
+
+    table: pd.DataFrame  # by quantity and summary: draws, reference, deviation
+    limit: float  # of a deviation
+    reference: str  # in words
+    doubts: tuple[str, ...]  # why nothing can be said
+    hints: tuple[str, ...]  # at what is wrong
+
+    @property
+    def verdict(self) -> str:
+        """``draws agree``, ``draws differ``, or ``inconclusive``: the chains of one side disagree, or are too short."""
+        if self.doubts:
+            return "inconclusive"
+        return "draws agree" if self.failed.empty else "draws differ"
+
+    @property
+    def passed(self) -> bool:
+        """Whether the draws agree with the reference."""
+        return self.verdict == "draws agree"
+
+    @property
+    def failed(self) -> pd.DataFrame:
+        """The rows beyond the limit, the largest deviation first."""
+        beyond = self.table[~(self.table["deviation"].abs() <= self.limit)]
+        return beyond.sort_values("deviation", key=lambda column: -column.abs().fillna(np.inf))
+
+    @property
+    def says(self) -> str:
+        """How many comparisons are within the limit."""
+        number = len(self.table)
+        within = f"{number - len(self.failed)} of {number} comparisons within {self.limit:.1f} standard errors"
+        return f"{within} of {self.reference}{''.join(f'; {doubt}' for doubt in self.doubts)}"
+
+    def marked(self, tree: xr.DataTree) -> xr.DataTree:
+        """The result of `inference.target` with this verdict in its attributes; draws that agree need no warning.
+
+        >>> posterior = target("gmm_simple")
+        >>> tree = posterior.result(sites=fit(posterior.model, posterior.table, "exact", seed=1))
+        >>> check_draws(posterior.model, posterior.table, tree).marked(tree).attrs["checked"]
+        'draws agree'
+        """
+        said = [line for line in str(tree.attrs.get("warnings", "")).split("\n") if line and not line.startswith(GIVEN)]
+        said += [] if self.passed else [f"{GIVEN}: {self.verdict}"]
+        return _with_attrs(tree, {"warnings": "\n".join(said), "checked": self.verdict})
+
+    def __repr__(self) -> str:
+        rows = [] if self.failed.empty else self.failed.head(SHOWN).round(3).to_string().splitlines()
+        hints = [f"  hint: {hint}" for hint in self.hints]
+        return "\n".join([f"{self.verdict}: {self.says}", *(f"  {row}" for row in rows), *hints])
+
+
+def check_draws(
+    model: Model | Any,
+    data: Any,
+    draws: Any,
+    reference: xr.DataTree | None = None,
+    *,
+    seed: int = 0,
+    num_samples: int = 2_000,
+    symmetry: Any = None,
+    dims: Mapping[str, tuple[str, ...]] | None = None,
+    coords: Mapping[str, list[Any]] | None = None,
+) -> DrawsReport:
+    """Compare draws of a sampler with a reference: means, standard deviations and quantiles of what no symmetry changes.
+
+    ``draws`` is what `inference.as_result` takes: arrays (chain, draw, …) by site, a DataTree, or an MCMC that has run.
+    ``reference`` is a result of `inference.fit`. Without one, it is four chains of ``num_samples`` draws of exact, gibbs or
+    nuts, the first that takes model and table; these have certificates (``python -m inference.certify``). ``model`` may be a
+    NumPyro function; ``symmetry``, ``dims`` and ``coords`` are then as in `inference.fit`.
+
+    The verdict is *inconclusive* where chains of either side disagree (R-hat above 1.01), or a quantity has fewer than 400
+    effective draws: then standard errors mislead. Else the largest of all deviations of right draws is beyond the limit in
+    about one of a thousand comparisons of two samples. Hints name the number of the prior that would explain a difference, or
+    the site that holds covariances, variances or standard deviations in place of precisions.
+
+    Raises `ZooError` for draws that are not of the sites of the model, that are those of the reference, or a reference that is
+    no draws of the posterior.
+
+    >>> posterior = target("gmm_simple")
+    >>> draws = fit(posterior.model, posterior.table, "exact", seed=1)
+    >>> check_draws(posterior.model, posterior.table, draws).verdict
+    'draws agree'
+    """
+    own = as_result(model, data, draws, "draws", kind="chains", symmetry=symmetry, dims=dims, coords=coords)
+    if reference is None:
+        naming = {"symmetry": symmetry, "dims": dims, "coords": coords}
+        reference = _reference(model, data, seed, num_samples, naming)
+    if kind_of(reference) not in (Kind.CHAINS, Kind.INDEPENDENT):
+        raise ZooError(
+            f"reference: a result of {reference.attrs['method']} is no draws of the posterior; use exact, gibbs or nuts"
+        )
+    found = _compared(own, reference)
+    if np.array_equal(found.one, found.other):
+        raise ZooError("draws: they are those of the reference, draw by draw; give another seed=")
+    words = f"{found.other.shape[0]} × {found.other.shape[1]} draws of {reference.attrs['method']}"
+    doubts = (*_doubts("your draws", found.one, found.names), *_doubts("the reference", found.other, found.names))
+    hints: list[str] = []
+    if not found.agrees:
+        naming = {"symmetry": symmetry, "dims": dims, "coords": coords}
+        hints += _other_scales(model, data, own, reference, naming)
+        hints += [] if doubts or hints else _other_priors(model, data, reference, found)
+    return DrawsReport(found.table, found.limit, words, doubts, tuple(hints))
+
+
+class Compared(NamedTuple):
+    """Quantities (chain, draw, Q) that draws and a reference both have, and their summaries."""
+
+    names: list[str]
+    one: np.ndarray
+    other: np.ndarray
+    table: pd.DataFrame
+    limit: float
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every deviation is within the limit."""
+        return bool((self.table["deviation"].abs() <= self.limit).all())
+
+
+def _compared(own: xr.DataTree, reference: xr.DataTree) -> Compared:
+    (mine, names), (theirs, others) = quantities_of(own), quantities_of(reference)
+    common = [name for name in others if name in set(names)]
+    one, other = (drawn[..., [list(known).index(n) for n in common]] for drawn, known in ((mine, names), (theirs, others)))
+    infinite = [name for name in others if name not in set(names)]  # at some draw
+    table = _table(one, other, common, infinite)
+    return Compared(common, one, other, table, float(stats.norm.isf(FALSE_ALARM / 2 / len(table))))
+
+
+def marked(tree: xr.DataTree) -> xr.DataTree:
+    """The same result, which says among its warnings that nobody has checked its draws."""
+    said = [line for line in str(tree.attrs.get("warnings", "")).split("\n") if line]
+    return _with_attrs(tree, {"warnings": "\n".join([*said, UNCHECKED]), "checked": "not checked"})
+
+
+def _with_attrs(tree: xr.DataTree, attrs: Mapping[str, str]) -> xr.DataTree:
+    found = tree.copy()
+    found.attrs.update(attrs)
+    return found
+
+
+def _reference(model: Any, data: Any, seed: int, num_samples: int, naming: Mapping[str, Any]) -> xr.DataTree:
+    """Draws of the first method that takes the model; ``exact`` also refuses tables with too many assignments.
+
+    Their seed is another one than that of `fit` with the same ``seed``: draws are not to be compared with themselves.
+    """
+    algebra = model.algebra if isinstance(model, Model) else None
+    own = int(np.random.SeedSequence([seed, num_samples]).generate_state(1)[0] // 2)
+    options: dict[str, Any] = {"seed": own, "num_samples": num_samples, "num_chains": 4}
+    if algebra is not None and exact.TAKES.refuses(algebra) is None:
+        with suppress(ZooError):
+            return fit(model, data, "exact", **options)
+    sweeps = algebra is not None and gibbs.TAKES.refuses(algebra) is None
+    return fit(model, data, "gibbs" if sweeps else "nuts", **options, **naming)
+
+
+def _table(one: np.ndarray, other: np.ndarray, names: list[str], infinite: list[str]) -> pd.DataFrame:
+    """Every summary of every quantity (chain, draw, Q); one that is infinite at some draw deviates by infinity."""
+    found = []
+    for place, name in enumerate(names):
+        mine, theirs = one[..., place], other[..., place]
+        deviations = _deviations(theirs, mine)
+        for summary, ending in SUMMARIES.items():
+            found.append((name, summary, _summarised(mine, summary), _summarised(theirs, summary), deviations[ending]))
+    found += [(name, "mean", np.nan, np.nan, np.inf) for name in infinite]
+    columns = ["quantity", "summary", "draws", "reference", "deviation"]
+    return pd.DataFrame(found, columns=columns).set_index(["quantity", "summary"])
+
+
+def _deviations(reference: np.ndarray, drawn: np.ndarray, weights: np.ndarray | None = None) -> dict[str, float]:
+    """Location, spread and both tails of draws (chain, draw), by ranks in a reference, which may have weights (S,).
+
+    Draws of the reference are thinned to as many as are independent.
+    """
+    flat = reference.reshape(-1)
+    step = max(1, round(flat.size / _effective(reference[..., None])[0])) if weights is None else 1
+    shares = np.full(flat[::step].size, step / flat.size) if weights is None else weights
+    shares = shares / shares.sum()
+    found = deviations_of(bounded("q", flat[::step], shares, drawn), shares)
+    return {name.removeprefix("q"): value for name, value in found.items()}
+
+
+def _summarised(drawn: np.ndarray, summary: str) -> float:
+    if summary == "mean":
+        return float(drawn.mean())
+    if summary == "sd":
+        return float(drawn.std(ddof=1))
+    return float(np.quantile(drawn, float(summary.split("%")[0]) / 100))
+
+
+def _effective(drawn: np.ndarray) -> np.ndarray:
+    """(Q,): effective draws of (chain, draw, Q), the smaller of bulk and tails; those that never move count in full."""
+    from arviz_stats.base import array_stats
+
+    lead: dict[str, Any] = {"chain_axis": 0, "draw_axis": 1}
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bulk = np.asarray(array_stats.ess(drawn, method="bulk", **lead))
+        tails = np.asarray(array_stats.ess(drawn, method="tail", prob=TAILS, **lead))
+    moving = drawn.std((0, 1)) > 0
+    return np.where(moving, np.fmin(bulk, tails), drawn.shape[0] * drawn.shape[1])
+
+
+def _doubts(whose: str, drawn: np.ndarray, names: list[str]) -> list[str]:
+    """Why draws (chain, draw, Q) say too little: their chains disagree, or are too short."""
+    from arviz_stats.base import array_stats
+
+    found = []
+    same = [f"{a + 1} and {b + 1}" for a, b in combinations(range(len(drawn)), 2) if np.array_equal(drawn[a], drawn[b])]
+    if same:
+        return [f"chains {', '.join(same)} of {whose} are identical: each chain needs a seed or key of its own"]
+    moving = drawn[..., drawn.std((0, 1)) > 0]
+    if len(drawn) > 1 and moving.shape[-1]:
+        rhat = float(np.nanmax(array_stats.rhat(moving, chain_axis=0, draw_axis=1)))
+        if rhat > APART:
+            found.append(f"chains of {whose} disagree (R-hat {rhat:.2f}): they are at several modes, or too short")
+    sizes = _effective(drawn)
+    worst = int(np.argmin(np.nan_to_num(sizes)))
+    if not sizes[worst] >= ENOUGH:
+        found.append(f"{whose} are worth {sizes[worst]:.0f} independent ones for {names[worst]}, and {ENOUGH} are needed")
+    return found
+
+
+def _other_scales(model: Any, data: Any, own: xr.DataTree, reference: xr.DataTree, naming: Mapping[str, Any]) -> list[str]:
+    """Whether the draws agree once a site is inverted: covariances in place of precisions, and the like."""
+    sites, found = sites_of(own, "posterior"), []
+    for name, value in sites.items():
+        for what, change in SPELLINGS.items():
+            if (changed := change(value)) is None:
+                continue
+            with suppress(ZooError):  # outside the support of the site
+                again = as_result(model, data, sites | {name: changed}, "draws", kind="chains", **naming)
+                if _compared(again, reference).agrees:
+                    found.append(f"the draws agree if {name} holds {what}, which the model does not")
+    return found
+
+
+def _inverted(power: float, matrices: bool, value: np.ndarray) -> np.ndarray | None:
+    """A power of positive numbers, or the inverse of positive definite matrices; None for other sites."""
+    square = value.ndim > 3 and value.shape[-1] == value.shape[-2] and np.allclose(value, np.swapaxes(value, -1, -2))
+    if matrices:
+        return np.linalg.inv(value) if square and (np.linalg.eigvalsh(value) > 0).all() else None
+    probabilities = value.ndim > 2 and value.shape[-1] > 1 and np.allclose(value.sum(-1), 1.0, atol=1e-4)
+    return None if square or probabilities or not (value > 0).all() else value**power
+
+
+SPELLINGS: dict[str, Callable[[np.ndarray], np.ndarray | None]] = {  # what draws may hold -> draws of a precision
+    "covariances in place of precisions": partial(_inverted, -1.0, True),
+    "variances in place of precisions": partial(_inverted, -1.0, False),
+    "standard deviations in place of precisions": partial(_inverted, -2.0, False),
+    "square roots": partial(_inverted, 2.0, False),
+}
+
+
+def _other_priors(model: Any, data: Any, reference: xr.DataTree, found: Compared) -> list[str]:
+    """Priors with one number changed under which the reference, reweighted, has the draws' location, spread and tails."""
+    if not isinstance(model, Model):
+        return []
+    with x64(64):
+        rows = as_arrays(model.rows(model.read(data)))
+        sites = {name: np.asarray(value) for name, value in draws_of(model, reference, rows).items()}
+        priors = Priors(model, rows)
+        ratios = [(prior.what, priors.log_ratio(prior.hyper, sites)) for prior in other_priors(priors.own)]
+    one, other, number = found.one, found.other, len(found.names)
+    step = max(1, round(other[..., 0].size / _effective(other).min()))  # as many as are independent
+    flat, fitting = other.reshape(-1, 1, number)[::step], []
+    for what, log_ratio in ratios:
+        weights = np.exp(log_ratio[::step] - log_ratio[::step].max())
+        if not (log_ratio.any() and weights.sum() ** 2 / (weights**2).sum() >= WORTH):
+            continue
+        deviations = [_deviations(flat[..., q], one[..., q], weights) for q in range(number)]
+        if all(np.all(np.abs(list(each.values())) <= found.limit) for each in deviations):
+            fitting.append(what)
+    return [f"the draws fit another prior: {' or '.join(fitting)}. Is that number wrong?"] if fitting else []

@@ -1,0 +1,126 @@
+"""What `inference.certify` says of a kernel: printed, and as JSON with every figure."""
+
+import json
+import math
+import textwrap
+from dataclasses import dataclass
+from typing import Any
+
+from inference.certificates.certificate import versions
+from inference.certificates.checks.figure import CONTROL, Check, Figure
+
+EXACT = "exact"
+SHOWN = 3  # figures of a check that failed
+WIDTH = 100  # columns of what is printed
+SCHEMA = 1  # of the JSON
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a kernel was checked: equal settings give equal figures."""
+
+    budget: str
+    seed: int
+    replicates: int | None  # None: chains were compared with a reference
+    steps: int | None
+
+
+@dataclass(frozen=True, repr=False)
+class SamplerReport:
+    """Whether a kernel is right: the checks with their figures, hints at what is wrong, notes on what was not checked."""
+
+    model: str
+    sampler: str
+    checks: tuple[Check, ...]
+    hints: tuple[str, ...]
+    notes: tuple[str, ...]
+    settings: Settings
+    claim: str = EXACT  # what passing means, or the verdict on draws
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check passed."""
+        return all(check.passed for check in self.checks)
+
+    @property
+    def verdict(self) -> str:
+        """The claim, ``fails``, or ``inconclusive`` where all that is wrong is that a planted error was not rejected.
+
+        Of chains: ``draws agree``, ``draws differ`` or ``inconclusive``.
+        """
+        if self.claim != EXACT:
+            return self.claim
+        if all(check.passed for check in self.checks if not check.name.startswith(CONTROL)):
+            return self.claim if self.passed else "inconclusive"
+        return "fails"
+
+    @property
+    def false_alarm(self) -> float:
+        """The probability at most that a right kernel fails."""
+        return sum(check.false_alarm or 0.0 for check in self.checks)
+
+    def to_json(self) -> str:
+        """The report as a text: verdict, settings, versions, hints, notes, and every check with every figure.
+
+        JSON has no NaN and no infinities: they are written as words.
+        """
+        found = {
+            "schema": SCHEMA,
+            "model": self.model,
+            "sampler": self.sampler,
+            "verdict": self.verdict,
+            "passed": self.passed,
+            "false_alarm": self.false_alarm,
+            **vars(self.settings),
+            "versions": versions(),
+            "hints": list(self.hints),
+            "notes": list(self.notes),
+            "checks": [_check_as_json(check) for check in self.checks],
+        }
+        return json.dumps(found, indent=1, allow_nan=False) + "\n"
+
+    def __repr__(self) -> str:
+        rate = f" (a right kernel fails with probability {self.false_alarm:.0e} at most)" if self.false_alarm else ""
+        lines = [f"{self.sampler} on {self.model}: {self.verdict}{rate}"]
+        for check in self.checks:
+            lines += _lines(check)
+        lines += [_wrapped(f"  hint: {hint}") for hint in self.hints]
+        lines += [_wrapped(f"  note: {note}") for note in self.notes]
+        return "\n".join(lines)
+
+
+def _lines(check: Check) -> list[str]:
+    """What a check says, and the figures that failed, those that deviate most."""
+    found = [_wrapped(f"  {'ok  ' if check.passed else 'FAIL'} {check.name}: {check.says}")]
+    if check.passed or check.name.startswith(CONTROL):
+        return found
+    failed = sorted((figure for figure in check.figures if not figure.passed), key=_size, reverse=True)
+    return found + [f"       {figure.name}: {_figure_in_words(figure)}" for figure in failed[:SHOWN]]
+
+
+def _size(figure: Figure) -> float:
+    return abs(figure.value) if math.isfinite(figure.value) else math.inf
+
+
+def _figure_in_words(figure: Figure) -> str:
+    again = "" if figure.again is None else f", and {number_in_words(figure.again)} when looked at again"
+    return f"{number_in_words(figure.value)}{again}"
+
+
+def number_in_words(value: float) -> str:
+    """Three digits; what is no number in words."""
+    return f"{value:.3g}" if math.isfinite(value) else "no finite number"
+
+
+def _wrapped(line: str) -> str:
+    return textwrap.fill(line, WIDTH, subsequent_indent=" " * 7, break_long_words=False, break_on_hyphens=False)
+
+
+def _check_as_json(check: Check) -> dict[str, Any]:
+    figures = [{name: _plain(value) for name, value in figure._asdict().items()} for figure in check.figures]
+    passed = [figure.passed for figure in check.figures]
+    return check._asdict() | {"figures": [each | {"passed": ok} for each, ok in zip(figures, passed, strict=True)]}
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

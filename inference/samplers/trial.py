@@ -1,0 +1,179 @@
+"""The checks of one kernel that starts at given parameters: its law, its blocks, its conditionals, and what they would miss."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from inference.certificates.checks.cases import built
+from inference.certificates.checks.figure import CONTROL, Check
+from inference.certificates.checks.kernel_law import checked_law, rejection, summary
+from inference.certificates.checks.kernels import Ran
+from inference.certificates.checks.ranks import FALSE_ALARM, MOST, TIMES, large_stage, two_stages
+from inference.certificates.oracles.oracle import Oracle, Sites, Tables
+from inference.samplers.conditionals import ratio_check
+from inference.samplers.hints import block_hints, law_under, number_notes, prior_hints, priors_of, site_hints, sites_of_block
+from inference.samplers.kernels import Blocked, Conditionals, OwnKernel, Runner, given_of, move_of, moved
+from inference.samplers.latents import KernelLaw, latent_control
+from models.errors import ZooError, did_you_mean
+
+Say = Callable[[str], None]
+LAW = "kernel law"
+
+
+class Found(NamedTuple):
+    """What was found: checks, hints at what is wrong, notes on what could not be seen."""
+
+    checks: list[Check]
+    hints: list[str]
+    notes: list[str]
+
+
+class Trial(NamedTuple):
+    """The checks of one kernel."""
+
+    name: str
+    oracle: Oracle
+    runner: Runner
+    replicates: int
+    seed: int
+    steps: int
+    require: tuple[str, ...]
+    say: Say
+
+    def checked(self) -> Found:
+        """The checks that apply; hints if one of them fails, and controls if none does."""
+        notes = self._notes(self._returned())
+        self.say(LAW)
+        law = KernelLaw(self.oracle, move_of(self.runner, self.oracle, self.steps), self.replicates)
+        checks, hints = [checked_law(law, self.seed + 1, self.steps, time.perf_counter())], []
+        if isinstance(self.runner, OwnKernel) and isinstance(self.runner.sampler, Conditionals):
+            self.say("conditionals")
+            check, found = ratio_check(self.runner.sampler, self.oracle, self.seed + 3)
+            checks.append(check)
+            hints += found
+        blocks, of_blocks = self._blocks()
+        checks += blocks
+        if all(check.passed for check in checks):
+            return Found([*checks, *self._controls()], hints, notes)
+        hints += of_blocks + self._hints(law, checks[0])
+        return Found(checks, hints, notes)
+
+    def _returned(self) -> set[str]:
+        """Names of the parameters and latents that the kernel returns; raises `ZooError` for what is not like the model's."""
+        rng = np.random.default_rng(0)
+        sites = self.oracle.draw_parameters(rng, 2)
+        returned = set(self.runner.run(self.oracle, sites, self.oracle.draw_tables(rng, sites), 0, 1))
+        known = [*sites, *([] if self.oracle.latent is None else [self.oracle.latent])]
+        for name in self.require:
+            if name not in known:
+                near = did_you_mean(name, known)
+                raise ZooError(f"require: {name!r} is not one of {', '.join(known)} of {self.oracle.model}{near}")
+            if name not in returned:
+                raise ZooError(f"a {self.name} does not return {name}, which require= asks for{self._near(name)}")
+        return returned
+
+    def _near(self, name: str) -> str:
+        """What a kernel may have called ``name``."""
+        others = self.runner.others if isinstance(self.runner, OwnKernel) else set()
+        near = did_you_mean(name, others).removeprefix(" (did you mean ").removesuffix("?)")
+        return f"; it returns {near}: is that {name}?" if near else ""
+
+    def _notes(self, returned: set[str]) -> list[str]:
+        """What the checks cannot see."""
+        if not isinstance(self.runner, OwnKernel):
+            return []  # kernels of a log density: latents are summed out, and the prior is that of the density
+        notes, latent = number_notes(built(self.oracle).hyper), self.oracle.latent
+        if latent is not None and latent not in returned:
+            notes.append(f"{latent} is not returned: the update of the latents was not checked{self._near(latent)}")
+        elif not isinstance(self.runner.sampler, Blocked):
+            notes.append("the kernel has no blocks: updates were checked together, which sees less than each alone")
+        return notes
+
+    def _blocks(self) -> tuple[list[Check], list[str]]:
+        """The check of every block of a kernel that has them, and hints."""
+        if (kernel := self._blocked()) is None:
+            return [], []
+        assert isinstance(kernel.sampler, Blocked)
+        checks, idle, hints = [], [], []
+        for number, name in enumerate(kernel.sampler.blocks):
+            self.say(f"block {name}")
+            check, law = self._block_check(kernel, name, self.seed + 4 + number)
+            checks.append(check)
+            if min(law.still.values()) == 1.0:
+                idle.append(name)
+            elif not check.passed:
+                hints += sites_of_block(name, self.oracle, law, check)
+        return checks, block_hints(checks, idle) + hints
+
+    def _blocked(self) -> OwnKernel | None:
+        """The kernel, if it has blocks; raises `ZooError` where its start does not keep what it is given."""
+        if not isinstance(self.runner, OwnKernel):
+            return None
+        has = {name: hasattr(self.runner.sampler, name) for name in ("blocks", "sites")}
+        if not all(has.values()):
+            if any(has.values()):
+                lacking, there = sorted(has, key=lambda name: has[name])
+                raise ZooError(f"a {self.name} has {there} and no {lacking}: blocks are checked with both, or with neither")
+            return None
+        rng = np.random.default_rng(1)
+        sites = self.oracle.draw_parameters(rng, 4)
+        tables = self.oracle.draw_tables(rng, sites)
+        given = given_of(self.oracle, sites, tables)
+        for name, value in self.runner.run_block(None, self.oracle, sites, tables, 0).items():
+            if not np.allclose(value, given[name], rtol=1e-5):
+                raise ZooError(
+                    f"a {self.name} does not keep the {name} that start gets: blocks are run alone, from exact draws of all "
+                    "parameters and latents. Let start keep them, or certify it without blocks"
+                )
+        return self.runner
+
+    def _block_check(self, kernel: OwnKernel, name: str, seed: int) -> tuple[Check, KernelLaw]:
+        """Whether one update of one block leaves the law alone, and changes anything."""
+        clock = time.perf_counter()
+
+        def move(sites: Sites, tables: Tables, seed: int) -> Ran:
+            return moved(self.oracle, sites, tables, kernel.run_block(name, self.oracle, sites, tables, seed))
+
+        law = KernelLaw(self.oracle, move, self.replicates)
+        figures = two_stages(law, seed)
+        idle = min(law.still.values()) == 1.0
+        says = f"{summary(figures)}; {self.replicates:,} replicates{'; it changes nothing' if idle else ''}"
+        passed = all(figure.passed for figure in figures) and not idle
+        seconds = time.perf_counter() - clock
+        return Check(f"block {name}", says, passed, figures, FALSE_ALARM * len(figures), seconds), law
+
+    def _hints(self, law: KernelLaw, check: Check) -> list[str]:
+        """What would explain that the law of the whole step was rejected."""
+        if law.faults:
+            return [f"{name} {fault}" for name, fault in law.faults.items()]
+        failed = {figure.name: figure.value for figure in check.figures if not figure.passed and figure.unit == "deviation"}
+        if not failed:
+            return []
+        found = prior_hints(self.oracle, law.move, self.replicates, self.seed + 2, self.say)
+        return found + site_hints(law.pairs(self.seed + 2, TIMES), failed)
+
+    def _controls(self) -> Sequence[Check]:
+        """Whether the same kernel is rejected for a wrong prior, and with wrong latents if it returns them."""
+        self.say(CONTROL)
+        clock, move = time.perf_counter(), move_of(self.runner, self.oracle, self.steps)
+        wrong = built(self.oracle, mutated=True).hyper
+        law = law_under(priors_of(self.oracle), wrong, self.oracle, move, self.replicates)
+        figures = large_stage(law, self.seed + 2)
+        check = rejection(self.oracle, figures, time.perf_counter() - clock)
+        if check.passed:
+            largest = max(abs(figure.value) for figure in figures if math.isfinite(figure.value))
+            seen = MOST * math.sqrt(TIMES) / largest
+            check = check._replace(
+                says=f"{check.says} at {TIMES} × {self.replicates:,} replicates; an error {seen:.1f} times as large would be "
+                "seen as often as not"
+            )
+        else:
+            check = check._replace(says=f"{check.says}: give more steps=")
+        latent = self.oracle.latent
+        if not isinstance(self.runner, OwnKernel) or latent is None or latent not in self._returned():
+            return [check]
+        self.say(f"{CONTROL} of {latent}")
+        return [check, latent_control(self.oracle, move, self.replicates, self.seed + 2)]

@@ -1,0 +1,9 @@
+"""The faults, as data: one file for each area."""
+
+from importlib import import_module
+
+from ..fault import Fault
+
+NAMES = ("families", "emissions", "chains", "models", "methods", "results", "topics")
+AREAS: dict[str, tuple[Fault, ...]] = {name: import_module(f"{__name__}.{name}").FAULTS for name in NAMES}
+FAULTS: tuple[Fault, ...] = tuple(fault for faults in AREAS.values() for fault in faults)

@@ -1,0 +1,52 @@
+"""What the farm reports: a line for every fault, and shares."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from .fault import Fault
+from .trial import TIERS, Outcome
+
+
+def line_of(outcome: Outcome) -> str:
+    """One outcome as a line."""
+    if outcome.caught:
+        return f"{outcome.name:<44} {outcome.tier:<12} {outcome.seconds:6.1f} s  {outcome.test}"
+    said = "equivalent" if outcome.equivalent else "SURVIVES"
+    return f"{outcome.name:<44} {said:<12} {outcome.seconds:6.1f} s  {outcome.tried} default tests were tried"
+
+
+def lines_of(outcomes: Sequence[Outcome], faults: Sequence[Fault]) -> list[str]:
+    """The summary: counts by kind and tier, the share that is caught, and survivors with their arguments."""
+    kind = {fault.name: fault.kind for fault in faults}
+    counts = Counter((kind[outcome.name], outcome.tier) for outcome in outcomes)
+    kinds = sorted({kind[outcome.name] for outcome in outcomes})
+    lines = ["", f"{'kind':<20}" + "".join(f"{tier:>13}" for tier in (*TIERS, "survive"))]
+    lines += [f"{name:<20}" + "".join(f"{counts[name, tier]:>13}" for tier in (*TIERS, "")) for name in kinds]
+    caught = sum(outcome.caught for outcome in outcomes)
+    shares = ", ".join(f"{sum(outcome.tier == tier for outcome in outcomes)} by {tier}" for tier in TIERS)
+    lines += ["", f"{caught} of {len(outcomes)} faults are caught ({caught / max(len(outcomes), 1):.1%}): {shares}"]
+    for outcome in outcomes:
+        if not outcome.caught:
+            lines.append(f"  {outcome.name}: {outcome.equivalent or 'survives, and nobody argued that it is equivalent'}")
+    return lines
+
+
+def unexplained(outcomes: Sequence[Outcome]) -> list[str]:
+    """Names of faults that survive, and are not argued to be equivalent."""
+    return [outcome.name for outcome in outcomes if not outcome.caught and not outcome.equivalent]
+
+
+def write_outcomes(path: Path, outcomes: Sequence[Outcome]) -> None:
+    """All outcomes as JSON; replaces the file in one step."""
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps([outcome.as_row() for outcome in outcomes], indent=1) + "\n", encoding="utf-8")
+    part.replace(path)
+
+
+def read_outcomes(path: Path) -> list[Outcome]:
+    """The outcomes of a run before; none without a file."""
+    if not path.exists():
+        return []
+    return [Outcome(**row) for row in json.loads(path.read_text(encoding="utf-8"))]

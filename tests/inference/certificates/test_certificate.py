@@ -1,0 +1,244 @@
+"""Certificates on disk and on the screen, the hash of their code, and the arguments of the command."""
+
+import json
+
+import pytest
+
+from inference.certificates import command, fingerprint
+from inference.certificates.cell import WAYS, cells, certify, code_of, require_cell
+from inference.certificates.certificate import Certificate, read_certificate, versions, write_certificate
+from inference.certificates.checks.figure import Check, Figure
+from inference.certificates.checks.ranks import MOST
+from inference.certificates.command import certify_main, parsed
+from inference.certificates.page import lines_of, picture, table_of
+from inference.cli.help import COMMANDS
+from models import MODELS, ZooError
+
+
+def made(*values):
+    """A certificate whose law has these deviations."""
+    figures = tuple(Figure(f"statistic {place}", value, MOST, "deviation", value) for place, value in enumerate(values))
+    passed = all(figure.passed for figure in figures)
+    law = Check("kernel law", "a sentence", passed, figures, 1e-6, 1.5)
+    control = Check("control", "a mutant is rejected", True, figures, 0.0, 1.5)
+    return Certificate("gmm", "gibbs", "exact", "quick", 0, "abc", versions(), (law, control))
+
+
+def test_a_certificate_survives_the_disk(tmp_path):
+    certificate = made(1.0, -2.0, 4.0)
+    write_certificate(certificate, tmp_path / "one.json")
+    assert read_certificate(tmp_path / "one.json") == certificate
+    assert json.loads((tmp_path / "one.json").read_text())["verdict"] == certificate.verdict == "fails"
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"schema": 1}', '{"schema": 99}', "[1]"])
+def test_what_is_no_certificate_is_refused(tmp_path, text):
+    (tmp_path / "one.json").write_text(text)
+    with pytest.raises(ZooError, match="certif"):
+        read_certificate(tmp_path / "one.json")
+
+
+def test_the_screen_names_every_figure_that_failed():
+    lines = "\n".join(lines_of(made(1.0, 4.25)))
+    assert "gmm gibbs: fails" in lines
+    assert "statistic 1: 4.25, and 4.25 when looked at again" in lines
+    assert "statistic 0" not in lines
+    assert "exact" in lines_of(made(1.0))[0]
+
+
+def test_the_picture_shows_every_statistic_once():
+    axes = picture(made(1.0, 4.0, 20.0)).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["statistic 0", "statistic 1", "statistic 2"]
+    assert len(axes.collections[0].get_offsets()) == 3
+
+
+def test_the_table_names_verdicts_and_stale_certificates(tmp_path):
+    """One of code as it is, one of older code, and a cell without any."""
+    write_certificate(made(1.0)._replace(code=code_of("gmm", "gibbs")), tmp_path / "gmm-gibbs.json")
+    write_certificate(made(1.0, 4.0)._replace(method="nuts"), tmp_path / "gmm-nuts.json")
+    rows = [line.split(" | ") for line in table_of(tmp_path, ["gmm"]).splitlines() if line.startswith("| `gmm`")]
+    others = ["–"] * (len(WAYS) - 5)
+    assert rows == [["| `gmm`", "[exact](gmm-gibbs.json)", "–", "–", "[fails](gmm-nuts.json), stale", *others, "– |"]]
+
+
+def test_the_table_sums_how_often_right_cells_fail(tmp_path):
+    """Of two cells of a rate of 1e-6 each; one without a rate is named."""
+    for method in ("gibbs", "nuts"):
+        write_certificate(made(1.0)._replace(method=method), tmp_path / f"gmm-{method}.json")
+    assert "If all 2 cells with a known rate are right, one of them fails with probability 2e-06 at most" in table_of(
+        tmp_path, ["gmm"]
+    )
+    certificate = made(1.0)._replace(method="em")
+    unknown = tuple(check._replace(false_alarm=None) for check in certificate.checks)
+    write_certificate(certificate._replace(checks=unknown), tmp_path / "gmm-em.json")
+    assert "No rate is known of `gmm` `em`." in table_of(tmp_path, ["gmm"])
+
+
+def test_the_hash_follows_the_code_of_the_cell_alone(monkeypatch):
+    """Another line in the model, the method or the oracle is another hash; one of another model is not."""
+    before = code_of("gmm", "gibbs")
+    source = fingerprint._source
+    for module, changes in [
+        ("models.gmm", True),
+        ("inference.methods.gibbs", True),
+        ("inference.engine.sweep", True),
+        ("inference.certificates.oracles.gaussians", True),
+        ("models.hmm", False),
+        ("inference.certificates.cell", True),
+        ("inference.certificates.checks.cases", True),
+        ("inference.certificates.checks.contracts", True),
+        ("inference.certificates.oracles.answers", True),
+        ("inference.predictions.classes", True),
+        ("inference.sequences.decoding", False),
+        ("inference.methods.em", False),
+        ("inference.certificates.checks.optimum", False),
+        ("models.topics.latent", False),
+    ]:
+        monkeypatch.setattr(fingerprint, "_source", lambda name, module=module: source(name) + b"\n#" * (name == module))
+        assert (code_of("gmm", "gibbs") != before) is changes, module
+
+
+def test_the_hash_knows_what_a_preset_fixes(monkeypatch):
+    """The list of models is no part of a cell; which function makes this one, and with which options, is."""
+    before = code_of("gmm_simple", "gibbs"), code_of("gmm", "gibbs")
+    preset = MODELS["gmm_simple"]
+    monkeypatch.setitem(MODELS, "gmm_simple", type(preset)(preset.func, **(preset.keywords | {"weights": "learned"})))
+    after = code_of("gmm_simple", "gibbs"), code_of("gmm", "gibbs")
+    assert (before[0] == after[0], before[1] == after[1]) == (False, True)
+
+
+@pytest.mark.parametrize("module", ["models/gmm.py", "inference/engine/sweep.py", "inference/certificates/cell.py"])
+def test_a_file_that_was_edited_since_the_process_began_is_not_certified(module, monkeypatch):
+    """Its hash stays that of the text that runs; files of other cells do not matter."""
+    before, path = code_of("gmm", "gibbs"), fingerprint.ROOT / module
+    text = path.read_bytes()
+    monkeypatch.setattr(fingerprint, "_now", lambda name: text + b"#" if fingerprint._path(name) == path else _text(name))
+    assert code_of("gmm", "gibbs") == before
+    with pytest.raises(ZooError, match=f"{module.removesuffix('.py').replace('/', '.')} was edited"):
+        certify("gibbs", model="gmm")
+
+
+def _text(module):
+    return fingerprint._path(module).read_bytes()
+
+
+def test_files_of_other_models_may_be_edited(monkeypatch):
+    monkeypatch.setattr(fingerprint, "_now", lambda name: b"#" if name == "models.hmm" else _text(name))
+    assert fingerprint.edited(["models.gmm", "inference.methods.gibbs"]) == []
+    assert fingerprint.edited(["models.hmm"]) == ["models.hmm"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "model= is missing"),
+        (["model=gmm"], "method= is missing"),
+        (["model=gm", "method=gibbs"], "did you mean gmm"),
+        (["model=gmm", "method=gibs"], "did you mean gibbs"),
+        (["model=hmm", "method=collapsed_gibbs"], "hmm has no certificate of collapsed_gibbs"),
+        (["model=gmm", "method=gibbs", "budget=huge"], "quick, full"),
+        (["model=gmm", "method=gibbs", "seed=-1"], "whole number"),
+        (["model=gmm", "method=gibbs", "draws=3"], "takes model, method, budget, seed, out, again"),
+        (["model=gmm", "method=gibbs", "budget"], "as key=value"),
+        (["model=gmm", "method=gibbs", "again=yes"], "true or false"),
+        (["changed", "minutes=soon"], "minutes must be a positive number, got 'soon'"),
+        (["changed", "minutes=0"], "minutes must be a positive number"),
+        (["model=gmm", "method=gibbs", "seed=99999999999"], "whole number"),
+        (["model=ppca", "method=all", "budget=none"], "quick, full"),
+    ],
+)
+def test_mistakes_in_the_arguments(arguments, said):
+    with pytest.raises(ZooError, match=said):
+        parsed(arguments)
+
+
+def test_changed_cells_are_those_whose_published_certificate_is_of_other_code(tmp_path, monkeypatch):
+    published = made(0.5)._replace(code=code_of("gmm", "gibbs"))
+    monkeypatch.setattr(command, "PUBLISHED", tmp_path)
+    write_certificate(published, tmp_path / "gmm-gibbs.json")
+    write_certificate(published._replace(method="nuts", code="other"), tmp_path / "gmm-nuts.json")
+    (tmp_path / "gmm-em.json").write_text("{")
+    found = parsed(["changed"]).cells
+    assert set(found) == {("gmm", "nuts"), ("gmm", "em")}
+    assert [code_of(*cell) for cell in found] == sorted(code_of(*cell) for cell in found)
+
+
+def test_no_cell_is_begun_when_the_time_is_over(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "num_cores", lambda: 1)
+    assert certify_main(["model=gmm", "method=all", "minutes=1e-9", f"out={tmp_path}"]) == 0
+    assert "cells were not certified: minutes= was over" in capsys.readouterr().out
+    assert not list(tmp_path.glob("*.json"))
+
+
+def test_an_error_in_one_cell_leaves_the_others(tmp_path, monkeypatch, capsys):
+    def certified(method, model, *settings):
+        if method == "em":
+            raise ValueError("no starts")
+        return made(0.5, 1.0, -0.5)._replace(model=model, method=method)
+
+    monkeypatch.setattr(command, "num_cores", lambda: 1)
+    monkeypatch.setattr(command, "certify", certified)
+    assert certify_main(["model=gmm", "method=all", f"out={tmp_path}"]) == 3
+    assert "gmm em: an error ended the checks: ValueError: no starts" in capsys.readouterr().out
+    of_gmm = {method for model, method in cells() if model == "gmm"}
+    assert {path.stem.removeprefix("gmm-") for path in tmp_path.glob("*.json")} == of_gmm - {"em"}
+
+
+def test_all_cells_are_asked_for_together():
+    everything = parsed(["all"]).cells
+    assert ("gmm", "gibbs") in everything
+    assert ("latent_dirichlet", "collapsed_gibbs") in everything
+    assert ("hmm", "map") in everything
+    assert ("hmm", "tempered_gibbs") not in everything
+    sampled = [model for model, _ in parsed(["model=all", "method=collapsed_gibbs"]).cells]
+    assert sampled == ["gmm", "gmm_simple", "mixed_mixture", "latent_dirichlet"]
+
+
+def test_examples_of_the_help_are_understood():
+    lines = [line.split() for line in COMMANDS["certify"].splitlines() if line.startswith("  python -m inference.certify")]
+    assert len(lines) == 2
+    for line in lines:
+        parsed(line[3:])
+
+
+def test_a_certificate_of_em_speaks_for_the_optimiser_that_it_is_compared_with(monkeypatch):
+    before, source = code_of("gmm", "em"), fingerprint._source
+    monkeypatch.setattr(fingerprint, "_source", lambda name: source(name) + b"\n#" * (name == "inference.methods.map"))
+    assert code_of("gmm", "em") != before
+
+
+def test_numbers_that_are_none_survive_the_disk(tmp_path):
+    certificate = made(float("inf"), 1.0)
+    write_certificate(certificate, tmp_path / "one.json")
+    assert "Infinity" not in (tmp_path / "one.json").read_text()
+    assert read_certificate(tmp_path / "one.json") == certificate
+
+
+def test_a_mutant_that_passes_makes_a_cell_inconclusive():
+    certificate = made(1.0)
+    law, control = certificate.checks
+    assert certificate._replace(checks=(law, control._replace(passed=False))).verdict == "inconclusive"
+    assert certificate._replace(checks=(law._replace(passed=False), control)).verdict == "fails"
+    assert certificate._replace(checks=(law._replace(false_alarm=None), control)).false_alarm is None
+
+
+def test_a_budget_is_one_of_two():
+    with pytest.raises(ZooError, match="quick, full"):
+        certify("gibbs", budget="some")
+    with pytest.raises(ZooError, match="whole number"):
+        certify("gibbs", seed=-1)
+    require_cell("hmm", "nuts")
+
+
+@pytest.mark.slow
+def test_the_command_writes_a_certificate_and_does_not_do_it_again(tmp_path, capsys):
+    arguments = ["model=gmm_simple", "method=gibbs", f"out={tmp_path}"]
+    assert certify_main(arguments) == 0
+    first = json.loads((tmp_path / "gmm_simple-gibbs.json").read_text())
+    assert first["verdict"] == "exact"
+    assert first["command"] == "python -m inference.certify model=gmm_simple method=gibbs budget=quick seed=0 again=true"
+    assert (tmp_path / "gmm_simple-gibbs.svg").read_text().startswith("<?xml")
+    capsys.readouterr()
+    assert certify_main(arguments) == 0
+    assert "as certified before" in capsys.readouterr().err
+    assert json.loads((tmp_path / "gmm_simple-gibbs.json").read_text()) == first

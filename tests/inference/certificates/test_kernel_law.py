@@ -1,0 +1,98 @@
+"""The law of a kernel: right kernels pass, a kernel that stands still and planted faults do not."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+import wrong_exchanges
+
+from inference.certificates.cell import oracle_of
+from inference.certificates.checks.cases import built
+from inference.certificates.checks.figure import Figure
+from inference.certificates.checks.kernel_law import law_check, law_control, law_of, rejection
+from inference.certificates.checks.kernels import KERNELS, KernelOf, ran
+from inference.certificates.checks.ranks import MOST, POWER
+from inference.engine.task import ANY_MODEL
+from inference.methods import tempered_gibbs
+
+NAME = "gmm_simple"
+
+
+@cache
+def oracle():
+    return oracle_of(NAME)
+
+
+def forgetful(model, sites, tables, seed, steps):
+    """The parameters of another replicate: the right law of θ, and a wrong one of (θ, x)."""
+    return ran(sites, {name: np.roll(value, 2, axis=0) for name, value in sites.items()})
+
+
+def still(model, sites, tables, seed, steps):
+    return ran(sites, sites)
+
+
+def test_a_kernel_that_forgets_the_table_is_rejected():
+    """Draws from the prior have the law of θ alone: only statistics of both θ and x can tell."""
+    check = law_check(KernelOf(forgetful, ANY_MODEL), oracle(), 1, 2_500)
+    failed = {figure.name for figure in check.figures if not figure.passed}
+    assert not check.passed
+    assert "log likelihood" in failed
+    assert not {name for name in failed if name.startswith(("mean of mean", "largest mean", "mean square"))}
+
+
+def test_a_kernel_that_stands_still_is_rejected():
+    check = law_check(KernelOf(still, ANY_MODEL), oracle(), 1, 100)
+    assert [figure.name for figure in check.figures if not figure.passed] == ["share of mean that stood still"]
+    assert not check.passed
+
+
+def test_gibbs_is_exact_and_its_mutant_is_not():
+    """Of one cell, the smallest; the command certifies all of them."""
+    assert law_check(KERNELS["gibbs"], oracle(), 1, 2_500).passed
+    assert law_control(KERNELS["gibbs"], oracle(), 1, 2_500).passed
+
+
+@pytest.mark.slow
+def test_temperatures_that_never_exchange_are_rejected(monkeypatch):
+    monkeypatch.setattr(tempered_gibbs, "acceptance", lambda temperature, energy: 0 * energy[1:])
+    check = law_check(KERNELS["tempered_gibbs"], oracle(), 1, 100)
+    assert "share of exchanges that stood still" in {figure.name for figure in check.figures if not figure.passed}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wrong", [wrong_exchanges.backwards, wrong_exchanges.always])
+def test_wrong_exchanges_of_temperatures_are_rejected(wrong, monkeypatch):
+    monkeypatch.setattr(tempered_gibbs, "acceptance", wrong)
+    assert not law_check(KERNELS["tempered_gibbs"], oracle_of("gmm"), 1, 2_500).passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", ["latent_dirichlet collapsed_gibbs", "hmm gibbs", "mixed_mixture nuts"])
+def test_kernels_of_all_kinds_are_exact(cell):
+    """A sampler on the host, sequences of all lengths, and NUTS; with as many replicates as the quick budget has."""
+    name, method = cell.split()
+    assert law_check(KERNELS[method], oracle_of(name), 1, 2_500).passed
+
+
+def test_equal_seeds_give_equal_figures():
+    law = law_of(oracle(), built(oracle()), KERNELS["gibbs"], 50)
+    assert law(3, 1) == law(3, 1) != law(4, 1)
+
+
+def test_a_site_that_stands_still_is_found_beside_one_that_moves():
+    """Also where it went to ℝᵈ and back, and lost its last digits."""
+    sites = {"mean": np.ones((4, 2)), "precision": np.arange(1.0, 5.0)}
+    found = ran(sites, {"mean": np.ones((4, 2)) + 1e-13, "precision": np.array([1.0, 3.0, 2.0, 5.0])}, latents=0.5)
+    assert found.still == {"latents": 0.5, "mean": 1.0, "precision": 0.25}
+
+
+def test_no_number_rejects_nothing():
+    def check(value, least=MOST):
+        return rejection(oracle(), [Figure("x", value, MOST, "deviation", value)], 0.0, least).passed
+
+    assert check(9.0)
+    assert not check(3.0)
+    assert not check(np.nan)
+    assert not check(np.inf)
+    assert (check(POWER - 0.1, POWER), check(-POWER - 0.1, POWER)) == (False, True)

@@ -1,0 +1,173 @@
+"""Runs along iterations: a bound that falls, the update to blame, and pictures of it; kernels by their certificate."""
+
+import io
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from two_stage import assert_standard_normal, of_means
+
+from inference.lab.labs import LABS, lab_of
+from inference.lab.labs import em_gmm as gmm
+from inference.lab.labs.metropolis_to_nuts import MEAN, ROOT, gradient, log_density, nuts_step
+from inference.lab.parts.draws import moment_name, moments
+from inference.lab.parts.likeness import description
+from inference.lab.parts.runs import states_of
+from inference.lab.stub import key_of
+from inference.lab.trace import animation, beside_the_right_one, first_difference, small_multiples, trace
+
+RUN = lab_of("em_gmm").part("run")
+
+
+def student(**functions):
+    return SimpleNamespace(**(vars(gmm.RIGHT) | functions))
+
+
+def said(**functions):
+    result = RUN.judge(RUN.collect(student(**functions), 0), 0)
+    assert result.points < result.out_of
+    return result.messages[0]
+
+
+def m_step_with(field, change):
+    def m_step(*given):
+        found = dict(zip(("weights", "means", "variances"), gmm.m_step(*given), strict=True))
+        return tuple((found | {field: change(found[field])}).values())
+
+    return m_step
+
+
+def test_the_update_that_makes_the_bound_fall_is_named():
+    message = said(m_step=m_step_with("variances", lambda v: 1 / (1 / v + 40)))
+    assert message.startswith("your responsibilities sum to 1, but the log posterior fell at iteration")
+    assert message.endswith("look at the M-step of the variances")
+
+
+def test_wrong_means_and_weights_are_named():
+    assert said(m_step=m_step_with("means", lambda m: m + 0.2)).endswith("look at the M-step of the means")
+    assert said(m_step=m_step_with("weights", lambda w: np.array([0.98, 0.01, 0.01]))).endswith(
+        "look at the M-step of the weights"
+    )
+
+
+def test_responsibilities_that_do_not_sum_to_one_are_named():
+    message = said(responsibilities=lambda log_p: 0.5 * gmm.responsibilities(log_p))
+    assert "it is not true that your responsibilities sum to 1" in message
+
+
+def test_a_bound_that_rises_to_another_place_wins_half():
+    result = RUN.judge(RUN.collect(student(m_step=m_step_with("means", lambda m: 0 * m + m.mean(0))), 0), 0)
+    assert result.points <= result.out_of / 2
+
+
+@pytest.mark.parametrize("field", ["weights", "means", "variances"])
+@pytest.mark.parametrize("change", [np.negative, lambda v: v * np.nan, lambda v: v[:2], lambda v: 0 * v, np.ravel])
+def test_no_run_breaks_the_grader(field, change):
+    result = RUN.judge(RUN.collect(student(m_step=m_step_with(field, change)), 0), 0)
+    assert all(result.messages)
+    if not (field == "weights" and change is np.ravel):  # they are a vector already
+        assert result.points < result.out_of
+        assert result.messages
+
+
+def test_an_iteration_that_stops_is_named():
+    assert said(m_step=lambda *given: 1 / 0).startswith("iteration 1 stops with ZeroDivisionError")
+    assert said(m_step=lambda *given: ("a", "b", "c")).startswith("iteration 1 stops with ValueError")
+    assert said(m_step=lambda *given: None).startswith("iteration 1 stops with TypeError")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda right: -right, "wrong sign"),
+        (lambda right: 1 / right, "inverse"),
+        (np.log, "logarithm"),
+        (np.sqrt, "square root"),
+        (lambda right: 3 * right, "3 times"),
+        (lambda right: right + 2, "plus 2"),
+        (lambda right: right.T, "transpose"),
+        (lambda right: right[[1, 2, 0, 3]], "another order"),
+        (lambda right: 0 * right + np.nan, "NaN"),
+    ],
+)
+def test_what_numbers_are_instead(change, words):
+    right = np.random.default_rng(0).uniform(0.2, 5.0, (4, 3))
+    assert words in description([(change(right), right)])
+    assert description([(right + np.random.default_rng(1).normal(size=right.shape), right)]) is None
+
+
+def test_moments_have_names():
+    draws = np.random.default_rng(0).normal(size=(1, 2, 3))
+    names = [moment_name(number, (2, 3)) for number in range(moments(draws).shape[1])]
+    assert len(set(names)) == 6 + 21
+    value = dict(zip(names, moments(draws)[0], strict=True))
+    assert value["the product of entries [0, 2] and [1, 1]"] == draws[0, 0, 2] * draws[0, 1, 1]
+    assert value["the square of entry [1, 0]"] == draws[0, 1, 0] ** 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in LABS if lab_of(name).process is not None])
+def test_pictures_of_a_run(name):
+    """Both rows and all frames are drawn; one frame an iteration."""
+    from PIL import Image
+
+    lab = lab_of(name)
+    states = states_of(key_of(lab), lab.process)
+    assert first_difference(states, states) is None
+    short = lab.process._replace(steps=3)
+    assert len(small_multiples(short, states[:4], states[:4]).axes) >= 6
+    with Image.open(io.BytesIO(animation(short, states[:4], states[:4]))) as picture:
+        assert picture.n_frames == 4
+
+
+@pytest.mark.slow
+def test_trace_writes_pictures_and_says_where_runs_part(tmp_path):
+    lab = lab_of("k_means")
+    path = tmp_path / "k_means.py"
+    path.write_text("from inference.lab.solutions.k_means import *\ndef move(x, labels, centres):\n    return centres + 1.0\n")
+    lines = trace(lab, path)
+    assert {file.name for file in tmp_path.iterdir()} >= {"trace.svg", "trace.gif"}
+    assert lines[-1] == "your run leaves the right one at iteration 1 (centres)"
+
+
+def test_the_naive_nuts_leaves_its_density_alone():
+    """Steps from exact draws are exact draws: means and products of coordinates, standardised, are standard normal."""
+
+    def deviations(seed, times):
+        rng, found = np.random.default_rng(seed), []
+        for _ in range(400 * times):
+            q = MEAN + ROOT @ rng.normal(size=2)
+            for _ in range(2):
+                q = nuts_step(rng, q, log_density, gradient, 0.6)
+            a, b = np.linalg.solve(ROOT, q - MEAN)
+            found.append([a, b, a * b, a * a, b * b])
+        return of_means(found, [0.0, 0.0, 0.0, 1.0, 1.0])
+
+    assert_standard_normal(deviations)
+
+
+@pytest.mark.slow  # a certificate
+def test_a_gibbs_sampler_is_certified():
+    lab = lab_of("gibbs_gmm")
+    part, key = lab.part("posterior"), key_of(lab)
+    assert part.judge(part.collect(key, 0), 0).is_full
+
+    def draw_means(rng, x, components, location, strength, num_components):
+        return key.draw_means(rng, x, components, location, 2 * strength, num_components)
+
+    def gibbs_step(rng, x, components, means, location, strength):
+        components = key.draw_components(rng, x, means)
+        return components, draw_means(rng, x, components, location, strength, len(means))
+
+    wrong = SimpleNamespace(**(vars(key) | {"draw_means": draw_means, "gibbs_step": gibbs_step}))
+    result = part.judge(part.collect(wrong, 0), 0)
+    assert result.points == 0
+    assert "the update of mean is wrong" in result.messages[0]
+    assert "strength × 2" in result.messages[1]
+
+
+def test_runs_of_samplers_are_not_blamed_for_their_random_numbers():
+    process = lab_of("gibbs_gmm").process
+    yours, right = [{"means": np.zeros(2)}], [{"means": np.ones(2)}]
+    assert "differ by chance" in beside_the_right_one(process, yours, right)
+    assert "leaves the right one at iteration 0" in beside_the_right_one(process._replace(random=False), yours, right)

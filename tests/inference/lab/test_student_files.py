@@ -1,0 +1,303 @@
+"""A student's file in a process of its own: what cannot be read, what does not end, what changes its inputs."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inference.cli.main import guarded
+from inference.lab.command import lab_main
+from inference.lab.folder import new_folder, solution_folder, submission_in
+from inference.lab.grading import assert_right, grade_of, judged
+from inference.lab.labs import LABS, lab_of
+from inference.lab.notebook import notebook_of
+from inference.lab.stub import solution_text
+from inference.lab.submission import collected, loaded, read_alone
+from models.errors import ZooError
+
+LAB = lab_of("k_means")
+RIGHT = solution_text(LAB)
+
+
+def graded(folder, text, **options):
+    path = folder / "k_means.py"
+    path.write_text(text, encoding="utf-8")
+    return grade_of(LAB, path, **options)
+
+
+def alone(folder, body, seed=0):
+    """The result of `distortion` alone, in this process."""
+    path = folder / "k_means.py"
+    path.write_text(replaced("distortion", body), encoding="utf-8")
+    part = LAB.part("distortion")
+    return part.judge(part.collect(loaded(path), seed), seed)
+
+
+def messages_of(grade, part):
+    return next(result.messages for result in grade.results if result.part == part)
+
+
+def replaced(function, body):
+    """The key with another body of one function."""
+    head, _, rest = RIGHT.partition(f"def {function}(")
+    signature, _, rest = rest.partition("\n")
+    tail = rest.partition("\n\n\ndef ")[2]
+    return f"{head}def {function}({signature}\n    {body}\n\n\n" + (f"def {tail}" if tail else "")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("def assign(x, centres)\n    pass\n", "k_means.py is no Python: line 1"),
+        ("import nothing_of_this_name\n", "cannot be imported, line 1: ModuleNotFoundError"),
+        ("raise SystemExit(3)\n", "cannot be imported, line 1: SystemExit"),
+        ("import os\nos._exit(5)\n", "ended the Python process (exit code 5)"),
+    ],
+)
+def test_a_file_that_cannot_be_read_gets_one_message(text, words, tmp_path):
+    grade = graded(tmp_path, text)
+    assert grade.points == 0
+    assert words in grade.problem
+
+
+@pytest.mark.slow
+def test_missing_functions_are_named(tmp_path):
+    grade = graded(tmp_path, RIGHT.replace("def distortion(", "def distorsion("))
+    assert "did you mean distorsion?" in messages_of(grade, "distortion")[0]
+    assert grade.points == grade.out_of - 3
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("return None", "returns nothing"),
+        ("return 1 / 0", "stops with ZeroDivisionError in line"),
+        ("x += 1; return ((x - centres[labels]) ** 2).sum()", "changes its argument x"),
+        ("return ((x - centres[labels]) ** 2).sum(1)", "has shape (50,), and should have ()"),
+        ("return float('nan')", "is NaN"),
+        ("return 'large'", "returns J as str"),
+        ("return 1.0, 2.0", "should have ()"),
+        ("return 2 * ((x - centres[labels]) ** 2).sum()", "is 2 times what it should be"),
+    ],
+)
+def test_answers_of_other_kinds_are_named(body, words, tmp_path):
+    result = alone(tmp_path, body)
+    assert words in result.messages[0]
+    assert result.points == 0
+
+
+@pytest.mark.slow  # it waits
+def test_a_function_that_does_not_end_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("inference.lab.submission.START", 3.0)
+    path = tmp_path / "k_means.py"
+    path.write_text(replaced("distortion", "while True: pass"), encoding="utf-8")
+    answer = collected(LAB, path, "distortion", 0, 0.5)
+    assert "takes more than 0.5 seconds" in judged(LAB.part("distortion"), answer, 0).messages[0]
+
+
+def test_hard_coded_answers_fail_under_another_seed(tmp_path):
+    arguments = [case.arguments for case in LAB.part("distortion").cases(np.random.default_rng(0))]
+    values = {len(given["x"]): float(LAB.part("distortion").oracle(*given.values())) for given in arguments}
+    body = f"return {values!r}[len(x)]"
+    assert alone(tmp_path, body).is_full
+    assert not alone(tmp_path, body, seed=1).is_full
+
+
+@pytest.mark.slow
+def test_new_check_and_solution_as_commands(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert lab_main(["new", "k_means"]) == 0
+    assert lab_main(["check", "k_means"]) == 3
+    assert "not written yet" in capsys.readouterr().out
+    assert lab_main(["solution", "k_means"]) == 0
+    (tmp_path / "k_means" / "k_means.py").write_text((tmp_path / "k_means_solution" / "k_means.py").read_text())
+    assert lab_main(["check", "k_means"]) == 0
+    grade = json.loads((tmp_path / "k_means" / "grade.json").read_text())
+    assert grade["points"] == grade["out_of"] == LAB.out_of
+    assert [part["part"] for part in grade["parts"]] == [part.name for part in LAB.parts]
+    assert max(len(line) for line in capsys.readouterr().out.splitlines()) <= 80
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nwe"], "did you mean new?"),
+        (["new", "k_mean"], "did you mean k_means?"),
+        (["new"], "usage"),
+        (["check", "nowhere"], "there is no folder nowhere"),
+        (["check", "."], "no lab"),
+        (["check", ".", "sed=1"], "did you mean seed?"),
+        (["trace", "ppca.py"], "no iterations"),
+        (["list", "all"], "usage"),
+    ],
+)
+def test_mistakes_in_the_arguments_are_one_message(arguments, words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    if "ppca.py" in arguments:
+        (tmp_path / "ppca.py").write_text("")
+    assert guarded(lab_main, arguments) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_nothing_is_overwritten_and_the_key_stays_out(tmp_path):
+    new_folder(LAB, tmp_path)
+    for write in (new_folder, solution_folder):
+        with pytest.raises(ZooError):
+            write(LAB, tmp_path)
+    assert not [path for path in tmp_path.iterdir() if "argmin" in path.read_text(errors="ignore")]
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_a_folder_of_every_lab(name, tmp_path):
+    lab = lab_of(name)
+    files = new_folder(lab, tmp_path / name)
+    assert len(files) == 4
+    assert submission_in(tmp_path / name) == (lab, tmp_path / name / f"{name}.py")
+    for file in files[:3]:
+        text = file.read_text()
+        assert max(map(len, text.splitlines())) <= 128
+        compile(text, file.name, "exec") if file.suffix == ".py" else None
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_a_notebook_has_the_tags_of_nbgrader(name):
+    nbformat = pytest.importorskip("nbformat")
+    lab = lab_of(name)
+    notebook = nbformat.from_dict(notebook_of(lab))
+    nbformat.validate(notebook)
+    tags = [cell.metadata.nbgrader for cell in notebook.cells]
+    assert sum(tag.get("points", 0) for tag in tags) == lab.out_of
+    assert {tag.grade_id for tag in tags if not tag.locked} == set(lab.functions)
+    assert {tag.grade_id for tag in tags if tag.solution} == (set() if lab.slips else set(lab.functions))
+    names: dict = {}
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and not cell.metadata.nbgrader.grade:
+            exec(cell.source, names)
+    assert set(lab.functions) <= set(names)
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_docstrings_survive_where_nbgrader_clears_solutions(name):
+    """It replaces what is between the marks, or a whole solution cell without marks."""
+    for cell in notebook_of(lab_of(name))["cells"]:
+        if cell["metadata"]["nbgrader"]["solution"]:
+            before, _, rest = cell["source"].partition("    ### BEGIN SOLUTION\n")
+            body, _, after = rest.partition("\n    ### END SOLUTION")
+            assert before.rstrip().endswith('"""')
+            assert body == "    raise NotImplementedError"
+            assert not after
+
+
+def test_a_notebook_stands_alone_and_is_not_read_as_python(tmp_path):
+    """With a stub beside it, `check` would grade the stub."""
+    files = new_folder(LAB, tmp_path / "notebooks", notebook=True)
+    assert [file.name for file in files] == ["README.md", "k_means.ipynb", "data.npz"]
+    assert "pytest" not in files[0].read_text()
+    for where in (files[1], files[1].parent):
+        with pytest.raises(ZooError, match="notebook, which its own cells check"):
+            submission_in(where)
+
+
+def commands_of(page):
+    text = (Path(__file__).parents[3] / "docs" / page).read_text(encoding="utf-8")
+    return [shlex.split(rest, comments=True) for rest in re.findall(r"^python -m inference\.lab(.*)$", text, re.MULTILINE)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["labs.md", "labs_instructor.md"])
+def test_commands_of_the_pages_run(page, tmp_path, monkeypatch):
+    """In order; `check` finds points missing, and `trace` functions that are not written."""
+    monkeypatch.chdir(tmp_path)
+    expected = {"list": 0, "new": 0, "check": 3, "trace": 2, "solution": 0}
+    commands = commands_of(page)
+    assert len(commands) >= 4
+    for arguments in commands:
+        assert guarded(lab_main, arguments) == expected[arguments[0]], arguments
+
+
+def test_the_page_lists_every_lab():
+    text = (Path(__file__).parents[3] / "docs" / "labs.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE) == list(LABS)
+
+
+def test_assert_right_is_for_parts_of_labs():
+    with pytest.raises(ZooError, match="did you mean move"):
+        assert_right("k_means", "mov", print)
+    with pytest.raises(ZooError, match="needs 2 functions"):
+        assert_right("k_means", "run", print)
+
+
+def stubbed(*functions):
+    """The key, where these functions are still those of the stub."""
+    text = RIGHT
+    for function in functions:
+        head, _, rest = text.partition(f"def {function}(")
+        signature, _, rest = rest.partition("\n")
+        tail = rest.partition("\n\n\ndef ")[2]
+        text = f"{head}def {function}({signature}\n    raise NotImplementedError\n" + (f"\n\ndef {tail}" if tail else "")
+    return text
+
+
+@pytest.mark.slow
+def test_a_function_that_is_not_written_costs_its_own_points_and_those_of_the_run(tmp_path):
+    grade = graded(tmp_path, stubbed("assign"))
+    assert messages_of(grade, "assign") == ("is not written yet",)
+    assert messages_of(grade, "run") == ("needs assign, which is not written yet",)
+    assert [result.is_full for result in grade.results] == [False, True, True, True, False]
+
+
+def test_a_function_that_calls_an_unwritten_one_says_which(tmp_path):
+    path = tmp_path / "k_means.py"
+    path.write_text(stubbed("assign"), encoding="utf-8")
+    part = LAB.part("k_means")
+    result = part.judge(part.collect(loaded(path), 0), 0)
+    assert result.messages == ("needs assign, which is not written yet",)
+
+
+FUTURE = "from __future__ import annotations\nimport dataclasses\n"
+RECORD = "\n\n@dataclasses.dataclass\nclass Record:\n    values: list[int]\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xef\xbb\xbf" + RIGHT.encode(),
+        (FUTURE + RIGHT + RECORD).encode(),
+        ("# -*- coding: latin-1 -*-\nNAME = 'é'\n" + RIGHT).encode("latin-1", "replace"),
+        (RIGHT + "\n\nimport os\nos.write(1, b'\\xff\\xfe'); os.write(2, b'\\xff'); print('σ² 🎲')\n").encode(),
+    ],
+    ids=["byte-order mark", "dataclass", "latin-1", "prints bytes"],
+)
+def test_unusual_files_are_read(content, tmp_path):
+    path = tmp_path / "k_means.py"
+    path.write_bytes(content)
+    read = read_alone(LAB, path, 10.0)
+    assert read.problem is None
+    assert not read.missing
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("import os\nos._exit(0)\n", "k_means.py ended the Python process (exit code 0)"),
+        ("import os\nos.write(2, b'\\xff\\xfe bad')\nos._exit(1)\n", "ended the Python process (exit code 1)"),
+        ("import helper\n", "helper.py, which k_means.py imports, is no Python: line 2"),
+        ("open('bytes.txt', encoding='utf-8').read()\n", "k_means.py cannot be imported, line 1: UnicodeDecodeError"),
+        ("eval('1 +')\n", "k_means.py cannot be imported, line 1: SyntaxError"),
+    ],
+)
+def test_the_file_that_is_to_blame_is_named(text, words, tmp_path):
+    (tmp_path / "helper.py").write_text("x = 1\ndef f(:\n")
+    (tmp_path / "bytes.txt").write_bytes(b"\xff")
+    path = tmp_path / "k_means.py"
+    path.write_text(text)
+    assert words in read_alone(LAB, path, 10.0).problem
+
+
+def test_a_file_in_no_known_encoding_is_no_text(tmp_path):
+    path = tmp_path / "k_means.py"
+    path.write_bytes(b"NAME = '\xff'\n")
+    assert read_alone(LAB, path, 10.0).problem == "k_means.py is no text in UTF-8"

@@ -1,0 +1,89 @@
+"""Kernels whose update of the latents is wrong are rejected, with blocks and without; right ones pass."""
+
+import pytest
+from own_latents import OwnForwardFilter, OwnMixture, WithoutBlocks
+
+from inference import certify, target
+from inference.samplers import trial
+from inference.samplers.kernels import OwnKernel, oracle_at_bench
+from models.errors import ZooError
+
+SLIPS = {
+    "hmm": (OwnForwardFilter, ["stop", "transposed"]),
+    "gmm": (OwnMixture, ["weights", "argmax"]),
+}
+WRONG = [(model, slip) for model, (_, slips) in SLIPS.items() for slip in slips]
+
+
+@pytest.fixture(autouse=True)
+def without_prior_hints(monkeypatch):
+    """They take most of the time, and are tested elsewhere."""
+    monkeypatch.setattr(trial, "prior_hints", lambda *_: [])
+
+
+def kernel(model, slip=None):
+    return SLIPS[model][0](target(model).prior, slip)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", SLIPS)
+def test_right_latents_are_exact(model):
+    found = certify(kernel(model), model, compiled=False, require=target(model).latents)
+    assert found.verdict == "exact", found
+    assert not found.notes
+    (control,) = [check for check in found.checks if check.name.startswith("control of")]
+    assert "would be seen as often as not" in control.says
+
+
+@pytest.mark.slow
+def test_a_path_that_forgets_the_stop_is_rejected_without_blocks():
+    """The stops are a statistic of their own: among all factors together the slip is lost."""
+    found = certify(WithoutBlocks(kernel("hmm", "stop")), "hmm", compiled=False)
+    assert found.verdict == "fails", found
+    assert "log probability of stops" in {figure.name for figure in found.checks[0].figures if not figure.passed}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("model", "slip"), WRONG)
+def test_a_wrong_block_of_latents_is_named(model, slip):
+    found = certify(kernel(model, slip), model, compiled=False)
+    (latent,) = target(model).latents
+    assert found.verdict == "fails", found
+    assert any(hint.startswith(f"the update of {latent} is wrong, given all others; no fault") for hint in found.hints)
+
+
+@pytest.mark.slow
+def test_latents_given_parameters_of_the_step_before_are_rejected():
+    """Each update alone is right, and the parameters have the right law; they and the latents together have not."""
+    found = certify(kernel("gmm", "stale"), "gmm", compiled=False)
+    assert [check.name for check in found.checks if not check.passed] == ["kernel law"], found
+
+
+@pytest.mark.slow
+def test_the_wrong_site_of_a_block_is_named():
+    found = certify(kernel("gmm", "spread"), "gmm", compiled=False)
+    assert any("block gaussians: statistics of mean" in hint and "look at mean first" in hint for hint in found.hints), found
+
+
+class Renames:
+    """Returns its path under another name."""
+
+    def __init__(self, sampler, name):
+        self.sampler, self.start, self.name = sampler, sampler.start, name
+
+    def step(self, rng, state, data):
+        state, _ = self.sampler.step(rng, state, data)
+        sites = {name: value for name, value in state.items() if name != "path"}
+        return state, sites | ({self.name: state["path"]} if self.name else {})
+
+
+@pytest.mark.parametrize(("name", "said"), [(None, ""), ("paths", "; it returns paths: is that path?")])
+def test_latents_that_are_not_returned_are_named(name, said):
+    sampler = OwnKernel(Renames(kernel("hmm"), name), compiled=False)
+    own = trial.Trial("Renames", oracle_at_bench("hmm"), sampler, 10, 0, 1, (), print)
+    notes = own._notes(own._returned())
+    assert f"path is not returned: the update of the latents was not checked{said}" in notes
+    with pytest.raises(ZooError, match="a Renames does not return path, which require= asks for"):
+        own._replace(require=("path",))._returned()
+    with pytest.raises(ZooError, match=r"require: 'pth' is not one of .* \(did you mean path"):
+        own._replace(require=("pth",))._returned()

@@ -1,0 +1,101 @@
+"""The site is built, with warnings as errors, and needs no network; its pages fit a small screen."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+LOADED = re.compile(r"<(?:script|img|link|iframe)\b[^>]*?\b(?:src|href)=[\"']([^\"']+)", re.IGNORECASE)
+NOT_LOADED = re.compile(r"<link\b[^>]*\brel=[\"'](?:canonical|search|next|prev|index|author)[\"'][^>]*>", re.IGNORECASE)
+SMALL = 400  # pixels
+LOOKED_AT = (
+    "index",
+    "models/gmm",
+    "methods/nuts",
+    "reference/results",
+    "reference/python_api",
+    "tutorials/gmm",
+    "shell",
+    "errata",
+)
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def html(tmp_path_factory):
+    pytest.importorskip("sphinx", reason="the group docs is not installed: uv sync --group docs")
+    out = tmp_path_factory.mktemp("site")
+    done = subprocess.run([sys.executable, "-m", "docs", f"out={out}"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return out / "html"
+
+
+def pages(html):
+    return [path for path in html.rglob("*.html") if "_static" not in path.parts]
+
+
+def test_every_page_is_there(html):
+    made = {path.relative_to(html).as_posix() for path in pages(html)}
+    assert {
+        "index.html",
+        "start/tour.html",
+        "models/gmm.html",
+        "methods/nuts.html",
+        "tutorials/gmm.html",
+        "search.html",
+    } <= made
+    assert (html / "_images").is_dir()
+
+
+def test_nothing_comes_from_the_network(html):
+    """Neither scripts nor styles nor pictures nor fonts; MathJax and its fonts are there."""
+    for path in pages(html):
+        loaded = LOADED.findall(NOT_LOADED.sub("", path.read_text(encoding="utf-8")))
+        assert not [target for target in loaded if target.startswith(("http:", "https:", "//"))], path
+    styles = [path.read_text(encoding="utf-8") for path in (html / "_static").rglob("*.css")]
+    assert not [found for text in styles for found in re.findall(r"url\([\"']?(?:https?:)?//[^)]*\)", text)]
+    assert "mathjax/tex-chtml-full.js" in (html / "tutorials" / "gmm.html").read_text(encoding="utf-8")
+    assert list((html / "_static" / "mathjax").rglob("MathJax_Math-Italic.woff"))
+
+
+def test_no_marker_is_left(html):
+    assert not [path for path in pages(html) if "<!-- generated" in path.read_text(encoding="utf-8")]
+
+
+def test_warnings_can_be_linked_to(html):
+    text = (html / "reference" / "results.html").read_text(encoding="utf-8")
+    assert 'id="warning-r-hat"' in text
+    assert 'id="warning-pareto-k-hat-of-rows"' in text
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
+@pytest.mark.parametrize("name", LOOKED_AT)
+def test_a_page_fits_a_small_screen(html, name, tmp_path):
+    probe = """<script>addEventListener('load', () => setTimeout(() => {
+      const inside = document.querySelector('iframe').contentDocument;
+      const scrolls = each => ['auto', 'scroll'].includes(inside.defaultView.getComputedStyle(each).overflowX);
+      const clipped = [...inside.querySelectorAll('.bd-article *')].filter(each => {
+        let above = each;
+        while (!above.matches('.bd-article') && !scrolls(above)) above = above.parentElement;
+        return above.matches('.bd-article') && each.getBoundingClientRect().right > inside.documentElement.clientWidth + 1;
+      });
+      const headings = inside.querySelectorAll('h1').length;
+      document.title = [inside.documentElement.scrollWidth, headings, clipped.length].join(' ');
+    }, 1500))</script>"""
+    frame = f'<iframe width={SMALL} height=900 style="border:0" src="file://{html / name}.html"></iframe>'
+    (tmp_path / "probe.html").write_text(f"<!doctype html><title></title>{frame}{probe}", encoding="utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--allow-file-access-from-files"]
+    options += [f"--user-data-dir={tmp_path / 'user'}", "--virtual-time-budget=6000", "--dump-dom"]
+    done = subprocess.run(
+        [str(CHROMIUM), *options, f"file://{tmp_path / 'probe.html'}"], capture_output=True, text=True, check=True, timeout=120
+    )
+    width, headings, clipped = map(int, re.search(r"<title>(\d+) (\d+) (\d+)</title>", done.stdout).groups())
+    assert width <= SMALL
+    assert headings == 1
+    assert clipped == 0  # nothing goes beyond the edge, but for what scrolls by itself

@@ -1,0 +1,182 @@
+"""The pages of the site, without building it: each model and method has one, and markers, links and warnings are known."""
+
+import doctest
+import re
+import tomllib
+from importlib import import_module
+from pathlib import Path, PurePosixPath
+
+import pytest
+import yaml
+
+from docs.__main__ import main
+from docs.site import reference, verdicts
+from docs.site.collect import PAGES, places_of
+from docs.site.contents import SECTIONS, contents, with_tree
+from docs.site.generate import MARKER, filled, generators
+from docs.site.links import LINK, site_links
+from docs.site.meanings import MEANINGS
+from docs.site.support import column_of, row_of
+from docs.site.tables import options_table
+from inference import EXPORTS, METHODS
+from inference.diagnostics.verdicts import VERDICTS
+from inference.identification.relabel import EMPTY, OVERLAP, UNTOLD
+from inference.runtime.entries import choices, entry_options, run_options
+from models import MODELS
+
+ROOT = Path(__file__).parents[2]
+PLACES = places_of(ROOT)
+TEXTS = {path: (ROOT / path).read_text(encoding="utf-8") for path in PLACES if path.suffix == ".md"}
+MOST_LINES = 60  # of a release in the changelog
+
+
+def page(path):
+    return TEXTS[PurePosixPath(path)]
+
+
+@pytest.mark.parametrize("name", ["contents", "links", "tables", "verdicts"])
+def test_examples_run(name):
+    found = doctest.testmod(import_module(f"docs.site.{name}"))
+    assert found.attempted
+    assert not found.failed
+
+
+@pytest.mark.parametrize(("kind", "names"), [("model", list(MODELS)), ("method", list(METHODS))])
+def test_every_model_and_method_has_a_page(kind, names):
+    """In the order of the code, each with what the code cannot say."""
+    index = page(f"docs/{kind}s/index.md")
+    assert re.findall(r"^\w+$", index.partition("{toctree}")[2], re.MULTILINE) == names
+    for name in names:
+        text = page(f"docs/{kind}s/{name}.md")
+        assert text.startswith(f"# {name}: ")
+        assert f"<!-- generated: {kind} {name} -->" in text
+        assert ("\n## When not to use it\n" if kind == "model" else "\n## When it misleads\n") in text
+        assert "**Data it takes.**" in text or kind == "method"
+        assert "\n## What it costs\n" in text or kind == "model"
+
+
+def test_the_guides_name_every_model_and_method():
+    models = set(re.findall(r"models/(\w+)\.md", page("docs/start/which_model.md")))
+    methods = set(re.findall(r"methods/(\w+)\.md", page("docs/start/which_method.md")))
+    assert models == set(MODELS) - {"gmm_simple"}  # which is for courses
+    assert methods - {"index"} == set(METHODS)
+
+
+def test_markers_are_known():
+    known = {*generators(), "contents"}
+    named = {name for text in TEXTS.values() for name, _ in MARKER.findall(text)}
+    assert named == known
+
+
+def test_a_marker_is_replaced_and_an_unknown_one_is_refused():
+    text = "a\n<!-- generated: one x -->\nb"
+    assert filled(text, Path(), {"one": lambda argument, folder: f"[{argument}]"}) == "a\n[x]\nb"
+    with pytest.raises(KeyError):
+        filled("<!-- generated: two -->", Path(), {})
+
+
+def test_links_of_pages_are_of_files():
+    """To a file of the repository; those to headings are for the build, which knows the anchors."""
+    broken = []
+    for path, text in TEXTS.items():
+        prose = re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL)
+        for found in LINK.finditer(prose):
+            made = path.name in PAGES or (path.parent == PurePosixPath("docs/models") and found["target"].endswith(".svg"))
+            if not made and not (ROOT / path.parent / found["target"]).exists():
+                broken.append((str(path), found["target"]))
+    assert not broken
+
+
+def test_a_folder_without_an_index_is_left_out(tmp_path):
+    (tmp_path / "docs" / "course").mkdir(parents=True)
+    (tmp_path / "docs" / "course" / "one.md").write_text("# One\n", encoding="utf-8")
+    pages = {PurePosixPath(name): PurePosixPath(place) for name, place in PAGES.items()}
+    assert places_of(tmp_path) == pages
+    (tmp_path / "docs" / "course" / "index.md").write_text("# Course\n", encoding="utf-8")
+    assert set(places_of(tmp_path).values()) - set(pages.values()) == {
+        PurePosixPath("course/one.md"),
+        PurePosixPath("course/index.md"),
+    }
+
+
+def test_links_become_links_between_pages():
+    """A page, an anchor, a notebook, a section of the README, a file that is no page, and what is no link."""
+    source = PurePosixPath("docs/how_to/resume.md")
+    said = {
+        "[a](../python.md#b)": "[a](../python.md#b)",
+        "[a](../../notebooks/gmm.ipynb)": "[a](../tutorials/gmm.ipynb)",
+        "[a](../../README.md#what-runs-with-what)": "[a](../methods/index.md#what-runs-with-what)",
+        "[a](../../CHANGELOG.md)": "[a](../project/changelog.md)",
+        "[a](../../models/base.py)": "a",
+        "MODELS[name](data)": "MODELS[name](data)",
+        "[a](https://numpy.org)": "[a](https://numpy.org)",
+    }
+    assert {text: site_links(text, source, ROOT, PLACES) for text in said} == said
+
+
+def test_every_warning_has_an_anchor():
+    anchors = [verdicts.anchor(verdict.diagnostic) for verdict in VERDICTS]
+    assert len(set(anchors)) == len(anchors)
+    assert all(f"({anchor})=" in verdicts.verdicts() for anchor in anchors)
+    linked = {anchor for text in TEXTS.values() for anchor in re.findall(r"results\.md#(warning-[\w-]+)", text)}
+    assert linked
+    assert linked <= set(anchors)
+
+
+def test_remarks_on_labels_are_said_as_in_the_code():
+    remarks = page("docs/reference/results.md").partition("## Remarks")[2]
+    assert not [words for words in (OVERLAP, EMPTY, UNTOLD) if words not in remarks]
+
+
+def test_the_reference_has_every_name_and_every_option():
+    text = reference.api()
+    assert not [name for name in EXPORTS if f":: inference.{name}\n" not in text]
+    assert {reference.room_of(module) for module in EXPORTS.values()} == set(reference.ROOMS)
+    options = reference.options()
+    assert not [name for name in entry_options("data", "file") if f"`data.{name}`" not in options]
+    assert not [name for name in choices("data") if f"`{name}`" not in options]
+
+
+def test_every_option_has_a_meaning():
+    """In the table of its method or of data; options of models have theirs in the docstring above the table."""
+    tables = {name: options_table("method", name) for name in METHODS} | {"run and data": reference.options()}
+    assert not [(name, line) for name, text in tables.items() for line in text.splitlines() if line.endswith("|  |")]
+    known = {option for name in METHODS for option in entry_options("method", name)}
+    assert set(MEANINGS) <= known | set(run_options()) | set(entry_options("data", "file"))
+    assert "&lt;column&gt;" in tables["run and data"]  # and no HTML
+
+
+def test_the_support_table_is_read():
+    assert all(row_of(name).keys() == METHODS.keys() for name in MODELS)
+    assert column_of("nuts") == dict.fromkeys([*MODELS, "your own program"], "yes")
+    assert row_of("hmm")["exact"] == "–"
+
+
+def test_contents_leave_out_what_is_not_there():
+    assert contents(["labs", "start/index"]).splitlines()[-3:] == ["Start <start/index>", "Labs <labs>", "```"]
+    assert {f"{path.with_suffix('')}" for path in PLACES.values()} >= set(SECTIONS) - {"course/index", "labs"}
+    assert with_tree("course/index", "{toctree}", ["course/a"]) == "{toctree}"
+    assert "/course/a" in with_tree("course/index", "", ["course/a", "course/index"])
+
+
+@pytest.mark.parametrize("arguments", [["speed=fast"], ["execute=perhaps"]])
+def test_a_wrong_argument_is_one_line(arguments, capsys):
+    assert main(arguments) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_releases():
+    """The newest one is that of the package, and each can be read at a glance."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    sections = re.split(r"^## ", page("CHANGELOG.md"), flags=re.MULTILINE)[1:]
+    named = [section for section in sections if not section.startswith("[Unreleased]")]
+    assert re.match(rf"\[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d\n", named[0])
+    assert all(len(section.splitlines()) <= MOST_LINES for section in sections)
+
+
+def test_the_citation_names_what_is_published():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert {"cff-version", "message", "title", "authors"} <= cited.keys()
+    assert cited["license"] == project["license"]
+    assert "version" not in cited  # it has one place
