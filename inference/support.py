@@ -1,4 +1,4 @@
-"""``python -m inference.support``: writes the tables of methods and models in the README, from the code."""
+"""``python -m inference.support``: writes the tables of methods and models in the README, and that of all certificates."""
 
 import re
 import sys
@@ -10,8 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inference.certificates.cell import code_of
+from inference.certificates.cell_page import page_of
 from inference.certificates.certificate import read_certificate
-from inference.certificates.command import PUBLISHED
+from inference.certificates.command import PUBLISHED, TABLE
+from inference.certificates.oracles import ORACLES
+from inference.certificates.page import table_of, verdict_words
 from inference.methods import METHODS
 from models.base import Model
 from models.data.documents import documents
@@ -66,7 +69,7 @@ def _with_verdict(cell: str, name: str, method: str) -> str:
     if cell == "–" or not path.is_file():
         return cell
     found = read_certificate(path)
-    words = found.verdict if found.coverage is None else f"{found.verdict} ({found.coverage:.0%} of 90%)"
+    words = verdict_words(found)
     if found.code != code_of(name, method):
         words += ", stale"
     return words if cell == "yes" else f"{words}, {cell}"
@@ -111,7 +114,16 @@ def in_readme(text: str) -> str:
     return re.sub(f"{BEGIN}.*?{END}", lambda _: f"{BEGIN}\n{support_table()}\n{END}", text, flags=re.DOTALL)
 
 
+def renew_certificates() -> None:
+    """Write the pages of the published certificates again, and the table that says which are stale."""
+    for path in PUBLISHED.glob("*.json"):
+        path.with_suffix(".md").write_text(page_of(read_certificate(path), path.stem), encoding="utf-8")
+    if PUBLISHED.is_dir():
+        (PUBLISHED / TABLE).write_text(table_of(PUBLISHED, list(ORACLES)), encoding="utf-8")
+
+
 if __name__ == "__main__":
+    renew_certificates()
     readme = ROOT / "README.md"
     readme.write_text(in_readme(readme.read_text(encoding="utf-8")), encoding="utf-8")
     sys.stdout.write(support_table() + "\n")

@@ -27,7 +27,8 @@ BELOW = {  # page -> pattern of the pages below it, unless it has a tree of its 
     "course/index": "course/*",
     "labs": "labs_*",
     "tutorials/index": "tutorials/*",
-    "certificates": "certificates/*",
+    "certificates": "certificates/index",
+    "certificates/index": "certificates/*",
 }
 
 

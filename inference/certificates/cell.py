@@ -200,7 +200,7 @@ def _modules(model: str, method: str) -> list[str]:
 
 def cells() -> list[tuple[str, str]]:
     """Every model with every method that there is a check of and that takes the model."""
-    return [(model, method) for model in ORACLES for method in WAYS if _refusal(model, method) is None]
+    return [(model, method) for model in ORACLES for method in WAYS if refusal(model, method) is None]
 
 
 def require_cell(model: str, method: str) -> None:
@@ -211,12 +211,12 @@ def require_cell(model: str, method: str) -> None:
         raise ZooError(f"method={method!r} is not one of {', '.join(METHODS)}{did_you_mean(method, METHODS)}")
     if method not in WAYS:
         raise ZooError(f"there is no check of method={method} yet; certificates are made for {', '.join(WAYS)}")
-    if (why := _refusal(model, method)) is not None:
+    if (why := refusal(model, method)) is not None:
         raise ZooError(f"{model} has no certificate of {method}: {why}")
 
 
-def _refusal(model: str, method: str) -> str | None:
-    """Why a method does not take a model, in words, or None."""
+def refusal(model: str, method: str) -> str | None:
+    """Why there is no certificate of a method on a model, in words, or None."""
     way = WAYS[method]
     if (why := way.takes.refuses(_algebra(model))) is not None:
         return why

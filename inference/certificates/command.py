@@ -14,12 +14,13 @@ from typing import NamedTuple
 import jax
 
 from inference.certificates.cell import WAYS, cells, certify, code_of, require_cell, require_settings
+from inference.certificates.cell_page import write_pages
 from inference.certificates.certificate import Certificate, read_certificate, versions, write_certificate
 from inference.certificates.fingerprint import ROOT
 from inference.certificates.oracles import ORACLES
-from inference.certificates.page import has_picture, lines_of, picture, table_of
+from inference.certificates.page import lines_of, table_of
 from inference.engine.driver import num_cores
-from inference.runtime.files import write, write_figure
+from inference.runtime.files import write
 from inference.runtime.progress import console
 from models.errors import ZooError, exists
 
@@ -202,6 +203,5 @@ def _certified(asked: Asked, model: str, method: str, path: Path) -> Certificate
     finally:
         jax.clear_caches()  # a worker certifies many cells, and would keep the programs of all in memory
     write_certificate(certificate, path)
-    if has_picture(certificate):
-        write_figure(path.with_suffix(".svg"), picture(certificate))
+    write_pages(certificate, path)
     return certificate

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from inference.certificates.cell import WAYS, code_of
+from inference.certificates.cell import WAYS, code_of, refusal
 from inference.certificates.certificate import Certificate, read_certificate, versions
 from inference.certificates.checks.figure import CONTROL, Check
 from inference.certificates.checks.ranks import MOST
@@ -100,7 +100,7 @@ def table_of(folder: Path, models: Sequence[str]) -> str:
     verdicts = {model: [_verdict(folder / f"{model}-{method}.json", model, method) for method in WAYS] for model in models}
     lines = [f"| model | {' | '.join(f'`{method}`' for method in WAYS)} |", "|---" * (len(WAYS) + 1) + "|"]
     lines += [f"| `{model}` | {' | '.join(row)} |" for model, row in verdicts.items()]
-    return "\n".join([INTRODUCTION, *lines, "", *_alarm_lines(folder, models), ""])
+    return "\n".join([INTRODUCTION, *lines, "", LEGEND, *_alarm_lines(folder, models), "", *_refusals(models)])
 
 
 def _alarm_lines(folder: Path, models: Sequence[str]) -> list[str]:
@@ -130,22 +130,54 @@ def _verdict(path: Path, model: str, method: str) -> str:
     found = _readable(path)
     if found is None:
         return "unreadable"
+    quick = ", quick" if found.budget == "quick" else ""
     stale = "" if (found.code, found.versions) == (code_of(model, method), versions()) else ", stale"
-    shown = path.with_suffix(".svg")
-    return f"[{found.verdict}]({(shown if shown.is_file() else path).name}){stale}"
+    shown = path.with_suffix(".md")
+    return f"[{verdict_words(found)}]({(shown if shown.is_file() else path).name}){quick}{stale}"
 
 
+def verdict_words(certificate: Certificate) -> str:
+    """The verdict; of an approximation with the share of its 90 % intervals that hold the truth, for the worst statistic."""
+    coverage = certificate.coverage
+    return certificate.verdict if coverage is None else f"{certificate.verdict} ({coverage:.0%} of 90%)"
+
+
+def _refusals(models: Sequence[str]) -> list[str]:
+    """Why cells have no certificate: a line for each reason of a method."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for model in models:
+        for method in WAYS:
+            if (why := refusal(model, method)) is not None:
+                found.setdefault((method, why), []).append(f"`{model}`")
+    lines = [
+        f"- `{method}` of {', '.join(refused)}: {why.removeprefix(f'{method} ')}." for (method, why), refused in found.items()
+    ]
+    return ["## Refused, and why", "", *lines, ""] if lines else []
+
+
+CLAIMS = {  # verdict -> what it means
+    "exact": "no deviation of the draws, or of the kernel, from the posterior was found, and that of a mutant was",
+    "mode": "the point of the method is a mode of the posterior, and that of a mutant is not",
+    "mode given assignments": "the point is the mode given latents that are the most probable at it; that of a mutant is not",
+    "mode given random assignments": "a step draws latents and goes to the mode given them; no deviation of its law was found",
+    "approximate": (
+        "the draws are of something near the posterior; in brackets is how often its 90 % intervals hold the truth, for the "
+        "statistic where they do so least"
+    ),
+    "inconclusive": "nothing wrong was found, but the mutant passed, too",
+    "fails": "a check has found a deviation, twice",
+}
 INTRODUCTION = """\
-# Certificates
+# All certificates
 
-Each entry is the verdict of `python -m inference.certify`, with its figures; the JSON files have all of them.
-
-- *exact*: no deviation of the draws, or of the kernel, from the posterior was found, and that of a mutant was.
-- *mode*: the point of the method is a mode of the posterior, and that of a mutant is not.
-- *mode given assignments*: the point is the mode given latents that are the most probable at it, and that of a mutant is not.
-- *mode given random assignments*: a step draws latents and goes to the mode given them; no deviation of its law was found.
-- *approximate*: the draws are of something near the posterior; the JSON file has the size of the bias.
-- *inconclusive*: nothing was found, but the mutant passed, too.
-- *stale*: the code of the cell, or a package that it uses, has changed since.
-- –: the method does not take the model, or there is no certificate.
+Each entry is a verdict of `python -m inference.certify`, and leads to a page with its figures; the JSON files have all of them.
+`docs/certificates.md` says what the checks are.
 """
+LEGEND = "\n".join(
+    [
+        *(f"- *{verdict}*: {meaning}." for verdict, meaning in CLAIMS.items()),
+        "- *quick*: with the smaller of the two budgets. *stale*: the code, or a package that it uses, has changed since.",
+        "- –: the method does not take the model, or there is no certificate yet.",
+        "",
+    ]
+)

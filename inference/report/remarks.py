@@ -12,6 +12,7 @@ from inference.predictions.score import OF_SEQUENCES
 from inference.report.groups import agreement, is_stepwise
 from inference.topics.summary import sites_of_topics, topics_agree
 
+LEAST = 0.5  # expected rows below which a component of a point estimate counts as empty
 FIRST = 5  # uncertain rows that a remark names
 SPELLED = {"perplexity": "perplexity (left to right)"}
 
@@ -74,7 +75,7 @@ def remarks(tree: xr.DataTree) -> list[str]:
         if "held_out_rows" in tree.attrs
         else []
     )
-    of_rows = (*held_out, agreement(tree), *held, _least_certain(tree), topics_agree(tree))
+    of_rows = (*held_out, agreement(tree), *held, _empty(tree), _least_certain(tree), topics_agree(tree))
     return [line for line in (*of_rows, describe_starts(tree), raw_rhat(tree), *bound, *evidence, *doubts) if line]
 
 
@@ -91,6 +92,15 @@ def _scored(tree: xr.DataTree) -> str:
     if tree.attrs.get("local_blocks") and tree.attrs["labels_observed"] and "label" in tree["held_out"]:
         return ", their labels ignored"
     return "" if labelled == tree.attrs["held_out_rows"] else f", {labelled} of them with a label"
+
+
+def _empty(tree: xr.DataTree) -> str:
+    """Components of a point estimate that hold no row; draws have the posterior of their number instead."""
+    if "point_estimate" not in tree or "responsibilities" not in tree.get("latent", ()) or not tree.attrs["exchangeable"]:
+        return ""
+    held = tree["latent"]["responsibilities"].sum("row").values
+    empty = int((held < LEAST).sum())
+    return f"{empty} of {len(held)} {plural_dim(tree)} hold less than {LEAST} rows each: the rows need fewer" if empty else ""
 
 
 def _least_certain(tree: xr.DataTree) -> str:

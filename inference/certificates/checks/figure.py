@@ -31,10 +31,13 @@ class Figure(NamedTuple):
 
 def worst(figures: Iterable[Figure]) -> Figure:
     """The figure that is furthest beyond its limit; one that is no number is beyond all."""
-    return max(figures, key=lambda figure: math.inf if math.isnan(figure.value) else _beside_limit(figure))
+    return max(figures, key=beside_limit)
 
 
-def _beside_limit(figure: Figure) -> float:
+def beside_limit(figure: Figure) -> float:
+    """How large a figure is beside its limit; infinite for what is no number."""
+    if math.isnan(figure.value):
+        return math.inf
     return abs(figure.value) / figure.limit if figure.limit else math.inf if figure.value else 0.0
 
 

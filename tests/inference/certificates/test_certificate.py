@@ -2,14 +2,17 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from inference.certificates import command, fingerprint
 from inference.certificates.cell import WAYS, cells, certify, code_of, require_cell
+from inference.certificates.cell_page import SHOWN, page_of, write_pages
 from inference.certificates.certificate import Certificate, read_certificate, versions, write_certificate
 from inference.certificates.checks.figure import Check, Figure
 from inference.certificates.checks.ranks import MOST
 from inference.certificates.command import certify_main, parsed
+from inference.certificates.oracles import ORACLES
 from inference.certificates.page import lines_of, picture, table_of
 from inference.cli.help import COMMANDS
 from models import MODELS, ZooError
@@ -58,7 +61,48 @@ def test_the_table_names_verdicts_and_stale_certificates(tmp_path):
     write_certificate(made(1.0, 4.0)._replace(method="nuts"), tmp_path / "gmm-nuts.json")
     rows = [line.split(" | ") for line in table_of(tmp_path, ["gmm"]).splitlines() if line.startswith("| `gmm`")]
     others = ["–"] * (len(WAYS) - 5)
-    assert rows == [["| `gmm`", "[exact](gmm-gibbs.json)", "–", "–", "[fails](gmm-nuts.json), stale", *others, "– |"]]
+    quick, stale = "[exact](gmm-gibbs.json), quick", "[fails](gmm-nuts.json), quick, stale"
+    assert rows == [["| `gmm`", quick, "–", "–", stale, *others, "– |"]]
+
+
+def test_the_table_says_why_cells_are_refused(tmp_path):
+    """Every cell is in the table of verdicts, or below it with a reason."""
+    refused = table_of(tmp_path, list(MODELS)).partition("## Refused, and why")[2].splitlines()
+    for method in WAYS:
+        here = [line for line in refused if line.startswith(f"- `{method}` of ")]
+        named = {model for model in MODELS for line in here if f"`{model}`" in line.partition(": ")[0]}
+        assert named == {model for model in MODELS if (model, method) not in cells()}
+
+
+def test_a_page_shows_the_figures_nearest_to_their_limits(tmp_path):
+    """All that fail come first; how many are left out is said; the picture is there."""
+    write_pages(made(4.5, *np.linspace(0, 3, 20)), tmp_path / "gmm-gibbs.json")
+    page = (tmp_path / "gmm-gibbs.md").read_text()
+    rows = [line.split(" | ")[0] for line in page.splitlines() if line.startswith("| statistic")]
+    assert rows == [f"| statistic {place}" for place in (0, *range(20, 20 - SHOWN + 1, -1))]
+    assert f"{21 - SHOWN} more figures are in `gmm-gibbs.json`" in page
+    assert "gmm by gibbs: fails" in page.splitlines()[0]
+    assert "again=true" in page
+    assert "(gmm-gibbs.svg)" in page
+    assert (tmp_path / "gmm-gibbs.svg").is_file()
+
+
+def test_the_page_of_an_approximation_has_the_size_of_its_bias():
+    figures = (Figure("share of mean in its 90% interval", 0.62, 1.0, "share"), Figure("shift of mean", 0.4, 1e300, "sd"))
+    bias = Check("bias", "a sentence", True, figures, 0.0, 1.5)
+    certificate = Certificate("gmm", "cavi", "approximate", "full", 0, "abc", versions(), (bias,))
+    page = page_of(certificate, "gmm-cavi")
+    assert "**approximate (62% of 90%)**" in page
+    assert "| share of mean in its 90% interval | 0.62 | share |" in page
+    assert "| shift of mean | 0.4 | sd |" in page
+
+
+@pytest.mark.skipif(not command.PUBLISHED.is_dir(), reason="no certificates are published")
+def test_published_pages_are_those_of_their_certificates():
+    """`python -m inference.support` renews the table, which says what is stale."""
+    assert (command.PUBLISHED / command.TABLE).read_text(encoding="utf-8") == table_of(command.PUBLISHED, list(ORACLES))
+    for path in command.PUBLISHED.glob("*.json"):
+        assert path.with_suffix(".md").read_text(encoding="utf-8") == page_of(read_certificate(path), path.stem)
 
 
 def test_the_table_sums_how_often_right_cells_fail(tmp_path):

@@ -7,6 +7,7 @@ import xarray as xr
 
 from inference.report.groups import assignments, cross_table, groups_of, largest_first
 from inference.report.page import write_groups
+from inference.report.remarks import remarks
 from models.reading.files import CSV, Marks, marks_of
 
 PROBS = np.array([[0.1, 0.2, 0.7], [0.3, 0.6, 0.1], [0.1, 0.1, 0.8], [0.25, 0.05, 0.7], [0.05, 0.9, 0.05]])
@@ -31,6 +32,17 @@ def test_every_row_has_its_group_and_the_second_best():
     assert found["second_assignment"].tolist() == [1, 0, 0, 0, 0]
     assert found["probability"].tolist() == PROBS.max(1).tolist()
     assert found["second_probability"].tolist() == np.sort(PROBS, axis=1)[:, 1].tolist()
+
+
+def test_components_that_hold_no_row_are_counted():
+    """Of four components of a point estimate, two have less than half a row together; draws say how many hold one."""
+    probs = np.column_stack([0.9 * PROBS, np.full((5, 1), 0.1)])
+    few = result(np.column_stack([probs[:, 1:3], np.full((5, 2), 0.05)]))
+    few.attrs |= {"exchangeable": "component", "warnings": "", "method": "em"}
+    assert "2 of 4 components hold less than 0.5 rows each" in "\n".join(remarks(few))
+    enough = result(probs)
+    enough.attrs |= few.attrs
+    assert "rows each" not in "\n".join(remarks(enough))
 
 
 def test_two_groups_have_no_second_best():

@@ -1,0 +1,79 @@
+"""The page of a certificate, in Markdown: the verdict, every check, its figures nearest to their limits, how to repeat it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from inference.certificates.certificate import BIAS, Certificate
+from inference.certificates.checks.figure import CONTROL, Check, Figure, beside_limit
+from inference.certificates.page import CLAIMS, has_picture, picture, verdict_words
+from inference.runtime.files import write, write_figure
+
+SHOWN = 8  # figures of a check; the JSON file has all
+
+
+def write_pages(certificate: Certificate, path: Path) -> None:
+    """Write the page of a certificate, and its picture if there are deviations to draw, beside its JSON file at ``path``."""
+    if has_picture(certificate):
+        write_figure(path.with_suffix(".svg"), picture(certificate))
+    write(path.with_suffix(".md"), page_of(certificate, path.stem).encode())
+
+
+def page_of(certificate: Certificate, stem: str) -> str:
+    """The page, for files that begin with ``stem``."""
+    parts = [f"# {certificate.model} by {certificate.method}: {certificate.verdict}", _summary(certificate, stem)]
+    if has_picture(certificate):
+        cell = f"{certificate.model} by {certificate.method}"
+        parts.append(f"![Deviations of every statistic of {cell}, and of a mutant]({stem}.svg)")
+    parts += [_section(check, stem) for check in certificate.checks]
+    parts.append(_repeat(certificate))
+    return "\n\n".join(parts) + "\n"
+
+
+def _summary(certificate: Certificate, stem: str) -> str:
+    rate = "How often a right cell fails is not known."
+    if certificate.false_alarm is not None:
+        rate = f"A right cell fails with probability {certificate.false_alarm:.1g} at most."
+    meaning = CLAIMS[certificate.verdict]
+    return (
+        f"**{verdict_words(certificate)}**: {meaning}. {rate} Budget: {certificate.budget}.\n\n"
+        f"What the checks are: `docs/certificates.md`. [All cells](index.md). Every figure: `{stem}.json`."
+    )
+
+
+def _section(check: Check, stem: str) -> str:
+    """One check: its answer, and the figures nearest to their limits or beyond."""
+    lines = [f"## {check.name.capitalize()}: {'passed' if check.passed else 'failed'}", "", f"{check.says}."]
+    if check.name == CONTROL or not check.figures:
+        return "\n".join(lines)
+    if check.name == BIAS:  # sizes, which have no limits
+        header = ["figure", "value", "in"]
+        rows = [[figure.name, _number(figure.value), figure.unit] for figure in check.figures]
+    else:
+        header = ["figure", "value", "limit", "again", "in"]
+        rows = [_compared(figure) for figure in sorted(check.figures, key=beside_limit, reverse=True)[:SHOWN]]
+    lines += ["", _row(header), "|---" * len(header) + "|", *(_row(row) for row in rows)]
+    if left := len(check.figures) - len(rows):
+        lines += ["", f"{left} more figures are in `{stem}.json`, all further from their limits."]
+    return "\n".join(lines)
+
+
+def _compared(figure: Figure) -> list[str]:
+    again = "" if figure.again is None else _number(figure.again)
+    return [figure.name, _number(figure.value), _number(figure.limit), again, figure.unit]
+
+
+def _row(entries: Sequence[str]) -> str:
+    return f"| {' | '.join(entry.replace('|', '\\|') for entry in entries)} |"
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}"
+
+
+def _repeat(certificate: Certificate) -> str:
+    packages = ", ".join(f"{name} {version}" for name, version in certificate.versions.items())
+    return (
+        "## The same figures again\n\n"
+        f"```shell\n{certificate.command}\n```\n\n"
+        f"Code `{certificate.code}`; {packages}. Other processors may round differently."
+    )
