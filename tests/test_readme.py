@@ -30,7 +30,12 @@ ALONE = [page for page in IN_FOLDERS if "```python" in page.read_text(encoding="
 OF_PAGES = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)  # which are one script
 TEXT = OF_PAGES + "\n" + "\n".join(page.read_text(encoding="utf-8") for page in IN_FOLDERS)
 COMMAND = re.compile(r"^(?:pip install uv && )?uv run python -m inference\.(\w+)(.*)$", re.MULTILINE)
-COMMANDS = [(module, shlex.split(rest, comments=True)) for module, rest in dict.fromkeys(COMMAND.findall(TEXT))]
+COMMANDS = [
+    (module, list(arguments))
+    for module, arguments in dict.fromkeys(
+        (module, tuple(shlex.split(rest, comments=True))) for module, rest in COMMAND.findall(TEXT)
+    )
+]
 SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SNIPPETS = SNIPPET.findall(OF_PAGES)
 DRAWS = {"num_warmup": 30, "num_samples": 20, "num_chains": 2}  # in the place of thousands
@@ -99,6 +104,13 @@ def write_corpus(folder):
     (folder / "docword.kos.txt").write_text(text)
     (folder / "docword.kos.txt.gz").write_bytes(gzip.compress(text.encode()))
     (folder / "vocab.kos.txt").write_text("\n".join(["apple", "pear", "plum", "bread", "milk", "tea"]) + "\n")
+
+
+def remove(path):
+    """A file or a folder, if it is there."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
 
 
 def interrupted_run(folder, monkeypatch):
@@ -170,6 +182,8 @@ def test_readme_commands_run(module, arguments, desk, monkeypatch, capsys):
     write_table(desk / "new.csv", missing=False)
     made = []  # stand-ins for the folders of finished runs
     for argument in arguments:
+        if argument.startswith(("out=", "resume=")):  # of another page's command
+            remove(desk / argument.partition("=")[2])
         if argument.startswith("resume="):
             interrupted_run(desk / argument.removeprefix("resume="), monkeypatch)
         elif argument.startswith("run=") and not (desk / argument.removeprefix("run=")).exists():
@@ -242,6 +256,8 @@ def test_readme_snippets_run(desk, monkeypatch):
     own: dict = {"more_texts": ["apple bread tea", "milk milk pear"], "x": np.random.default_rng(0).normal(size=(20, 2))}
     exec(compile(PROGRAM, "my_program.py", "exec"), own)
     own["my_numpyro_function"] = own["mixture"]
-    for snippet in SNIPPETS:
+    of_readme = len(SNIPPET.findall((ROOT / "README.md").read_text(encoding="utf-8")))
+    for place, snippet in enumerate(SNIPPETS):
         exec(compile(snippet, "README.md or docs", "exec"), own)
-    assert load_data("iris").num_rows == own["data"].num_rows
+        if place + 1 == of_readme:
+            assert load_data("iris").num_rows == own["data"].num_rows

@@ -90,7 +90,8 @@ def _acquired(path: Path, make: Callable[[], None] | None) -> int:
         except OSError as error:
             if make is None or not isinstance(error, FileNotFoundError) or path.parent.is_dir():
                 raise _not_written(path, error) from error
-            make()
+            with suppress(FileExistsError):  # another process has made it, and removed it, meanwhile
+                make()
             continue
         try:
             _take(file)
