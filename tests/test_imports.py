@@ -26,6 +26,17 @@ def test_numpyro_is_whole_whatever_is_imported_first(library, entrance):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
+def test_a_numpyro_that_the_user_has_half_loaded_is_completed():
+    """The first lines of many notebooks: ArviZ, then a part of NumPyro."""
+    code = "import arviz_stats; from numpyro.infer import MCMC; import numpyro; print(hasattr(numpyro.infer, 'hmc'))"
+    mend = "from inference.runtime.shadowed import complete_numpyro; complete_numpyro()"
+    used = "numpyro.infer.hmc.hmc, numpyro.infer.autoguide.AutoNormal, numpyro.infer.util.log_density"
+    done = subprocess.run([sys.executable, "-c", f"{code}; {mend}; {used}"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "False\n", "NumPyro is whole of itself by now, and nothing has to be completed"
+
+
 def half_loads(source):
     """Whether a text imports from a submodule of NumPyro before anything from NumPyro itself."""
     named = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom) and node.module]

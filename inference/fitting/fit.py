@@ -52,6 +52,7 @@ from inference.results.triangles import sites_of, symmetric_sites
 from inference.runtime.checkpoints import refuse_strangers
 from inference.runtime.lock import held_or_locked
 from inference.runtime.progress import Bar, Reporter, Silent
+from inference.runtime.shadowed import complete_numpyro
 from inference.runtime.signals import interruptible
 from models.algebra import row_name
 from models.base import Model, Rotation, ZooError
@@ -125,6 +126,7 @@ def fit(
     >>> tree["posterior"]["mean"].dims
     ('chain', 'draw', 'component', 'feature')
     """
+    complete_numpyro()
     method, module = named_method(method, start=start, folder=folder)
     options, named = _data_by_name(model, method, module, options)
     model, data = modelled(model, data, precision, symmetry, dims, coords, named)

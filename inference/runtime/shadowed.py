@@ -1,5 +1,6 @@
-"""A file of the user's with the name of one of the zoo's packages, which Python imports in its place."""
+"""Imports that go wrong outside the zoo: a file that hides one of its packages, and a NumPyro that is loaded by halves."""
 
+import sys
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,3 +24,15 @@ def require_own(name: str, found: ModuleSpec | None, folder: Path) -> None:
 def require_models() -> None:
     """An `ImportError` where ``import models`` does not bring the zoo's package."""
     require_own("models", find_spec("models"), Path(__file__).parents[2])
+
+
+def complete_numpyro() -> None:
+    """Give every loaded module of NumPyro to its package as an attribute, where it is missing.
+
+    ArviZ leaves a lazy ``numpyro`` behind. After ``from numpyro.infer import MCMC`` its modules are loaded, but
+    ``numpyro.infer.hmc`` is an `AttributeError`.
+    """
+    for name, module in list(sys.modules.items()):
+        parent, _, own = name.rpartition(".")
+        if name.startswith("numpyro.") and own not in vars(sys.modules[parent]):
+            setattr(sys.modules[parent], own, module)
