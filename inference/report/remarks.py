@@ -1,5 +1,6 @@
 """What to know before reading the numbers of a result, in sentences."""
 
+import numpy as np
 import pandas as pd
 import xarray as xr
 
@@ -96,9 +97,11 @@ def _scored(tree: xr.DataTree) -> str:
 
 def _empty(tree: xr.DataTree) -> str:
     """Components of a point estimate that hold no row; draws have the posterior of their number instead."""
-    if "point_estimate" not in tree or "responsibilities" not in tree.get("latent", ()) or not tree.attrs["exchangeable"]:
+    if "point_estimate" not in tree or "latent" not in tree or not tree.attrs["exchangeable"]:
         return ""
-    held = tree["latent"]["responsibilities"].sum("row").values
+    if "responsibilities" not in tree["latent"]:
+        return ""
+    held = np.asarray(tree["latent"]["responsibilities"]).sum(0)  # rows first, then components
     empty = int((held < LEAST).sum())
     return f"{empty} of {len(held)} {plural_dim(tree)} hold less than {LEAST} rows each: the rows need fewer" if empty else ""
 
