@@ -122,6 +122,8 @@ def _trace(places: list[str], options: Mapping[str, str]) -> int:
 
     _most(places, 0, 1, "trace [FOLDER|FILE]")
     lab, path = submission_in(Path(places[0] if places else "."))
+    if lab.process is not None:
+        _say(f"drawing the run of {lab.name}: this takes some seconds")
     for line in trace(lab, path):
         _say(line)
     return 0
@@ -137,3 +139,4 @@ def _solution(places: list[str], options: Mapping[str, str]) -> int:
 
 def _say(line: str) -> None:
     sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()

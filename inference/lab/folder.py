@@ -2,6 +2,7 @@
 
 import io
 import json
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from inference.lab.grading import GRADE
 from inference.lab.labs import LABS, lab_of
 from inference.lab.notebook import notebook_of
 from inference.lab.parts.lab import Lab
-from inference.lab.stub import solution_text, stub_text
+from inference.lab.stub import model_text, solution_text, stub_text
 from inference.runtime.files import write
 from models.errors import ZooError
 
@@ -84,6 +85,12 @@ def page_of(lab: Lab, notebook: bool = False) -> str:
             "",
             lab.maths.strip(),
             "",
+            "## The model",
+            "",
+            "```text",
+            model_text(lab),
+            "```",
+            "",
             f"## {wants} {lab.name}.{'ipynb' if notebook else 'py'}",
             "",
             "The docstring of each function has its formula, its shapes and an example. Use NumPy or plain loops.",
@@ -133,6 +140,8 @@ def submission_in(where: Path) -> tuple[Lab, Path]:
     if where.suffix == NOTEBOOK:
         raise ZooError(f"{where} is a notebook, which its own cells check; `check` and `trace` read Python files")
     if where.is_file():
+        if where.stem not in LABS:
+            raise ZooError(f"{where.name} is the file of no lab{_expected(where)}; the labs are {', '.join(LABS)}")
         return lab_of(where.stem), where
     if not where.is_dir():
         raise ZooError(f"there is no folder {where}")
@@ -140,9 +149,22 @@ def submission_in(where: Path) -> tuple[Lab, Path]:
     if len(found) != 1:
         if any((where / f"{name}{NOTEBOOK}").is_file() for name in LABS) and not found:
             raise ZooError(f"{where} has a notebook, which its own cells check; `check` and `trace` read Python files")
+        other = next((file for file in sorted(where.glob("*.py")) if _expected(file)), None)
+        if other is not None and not found:
+            raise ZooError(f"{where} has no file of a lab: {other.name} is there{_expected(other)}")
         number = "no lab" if not found else f"several labs ({', '.join(found)})"
         raise ZooError(f"{where} has {number}: give the folder that `python -m inference.lab new` wrote, or one file")
     return lab_of(found[0]), where / f"{found[0]}.py"
+
+
+def _expected(file: Path) -> str:
+    """``, and the file of the lab viterbi is viterbi.py: rename it``, where a file seems to be that of a lab."""
+    stem = file.stem.lower().replace("-", "_").replace(" ", "_")
+    if stem.startswith("test_"):
+        return ""
+    tested = [name for name in LABS if (file.parent / f"test_{name}.py").is_file()]
+    near = [name for name in LABS if name in stem] or tested or get_close_matches(stem, LABS, n=1)
+    return f", and the file of the lab {near[0]} is {near[0]}.py: rename it" if near and stem != near[0] else ""
 
 
 def grade_path(path: Path) -> Path:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from inference.lab.parts.lab import Lab, Part
-from inference.lab.stub import function_text, solution_text, stub_text
+from inference.lab.stub import function_text, model_text, solution_text, stub_text
 
 SCHEMA = 3  # of nbgrader's metadata
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"  # nbgrader clears what is between
@@ -13,6 +13,7 @@ UNWRITTEN = "    raise NotImplementedError"
 def notebook_of(lab: Lab) -> dict[str, Any]:
     """The notebook in Jupyter's format 4.5."""
     cells = [_text("story", f"# {lab.title}\n\n{lab.story.strip()}\n\n## The mathematics\n\n{lab.maths.strip()}")]
+    cells.append(_text("model", f"## The model\n\n```text\n{model_text(lab)}\n```"))
     cells.append(_code("imports", "import numpy as np\n\nfrom inference.lab import assert_right"))
     cells += [_code(name, function_text(solution_text(lab), name)) for name in lab.given]
     stub, written = stub_text(lab), set[str]()

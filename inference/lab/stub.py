@@ -28,6 +28,11 @@ def stub_text(lab: Lab) -> str:
     return cut(solution_text(lab), lab.functions, lab.given)
 
 
+def model_text(lab: Lab) -> str:
+    """The docstring of the student's file: what the symbols mean, for pages and notebooks."""
+    return ast.get_docstring(ast.parse(stub_text(lab))) or ""
+
+
 def function_text(source: str, name: str) -> str:
     """One function of a text."""
     node = next(each for each in ast.parse(source).body if isinstance(each, ast.FunctionDef) and each.name == name)

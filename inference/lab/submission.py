@@ -3,7 +3,10 @@
 import io
 import json
 import linecache
+import math
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,11 +21,19 @@ from inference.lab.parts.calls import SUBMISSION
 from inference.lab.parts.lab import Answer, Lab
 from models.errors import ZooError, did_you_mean
 
-START = 20.0  # seconds that Python and the imports of a student's file may take, beside those of the part
+START = 20.0  # seconds of computing that Python and the imports of a student's file may take, beside those of the part
+WAITING = 10.0  # times the computing time: a busy machine computes slowly, but what sleeps must end, too
+COMPUTING_TIME = "BAYES_MODEL_ZOO_LAB_SECONDS"  # the limit that the worker sets itself
+LARGEST = 16 * 2**20  # bytes of a file beside the student's that is copied
 CRASHED = "ended the Python process"
 TRACE = "trace"  # in the place of a part: the states of the run of the lab
 LOOP = "move what runs long into a function, or below `if __name__ == '__main__':`"
-TOO_LONG = "takes more than {:g} seconds: does a loop never end? (seconds= gives more time)"
+COMPUTES, SLEEPS = "computes", "sleeps"  # why a process was ended
+TOO_LONG = {
+    COMPUTES: "takes more than {:g} seconds of computing time: does a loop never end? (seconds= gives more time)",
+    SLEEPS: "has used less than {:g} seconds of computing time, but it does not end: does it wait for something? "
+    "(seconds= gives more time)",
+}
 LAST = 3  # lines of what a crashed process said
 
 
@@ -66,9 +77,9 @@ def collected(lab: Lab, path: Path, part: str, seed: int, seconds: float) -> Ans
     patience = seconds * (1 if part == TRACE else lab.part(part).patience)
     with tempfile.TemporaryDirectory(prefix="bayes-model-zoo-lab-") as folder:
         out = Path(folder) / "answer.npz"
-        said = _child([lab.name, str(path.resolve()), part, str(seed)], out, path, patience + START)
+        said = _child(lab, path, part, seed, out, patience + START)
         if said is not None:
-            return Answer({}, {"all": said if said.startswith(CRASHED) else TOO_LONG.format(patience)})
+            return Answer({}, {"all": said if said.startswith(CRASHED) else TOO_LONG[said].format(patience)})
         return from_bytes(out.read_bytes())
 
 
@@ -78,7 +89,7 @@ def read_alone(lab: Lab, path: Path, seconds: float) -> Read:
         raise ZooError(f"there is no file {path}")
     with tempfile.TemporaryDirectory(prefix="bayes-model-zoo-lab-") as folder:
         out = Path(folder) / "answer.npz"
-        said = _child([lab.name, str(path.resolve()), "", "0"], out, path, seconds + START)
+        said = _child(lab, path, "", 0, out, seconds + START)
         if said is not None:
             return Read(
                 {}, f"{path.name} {said}" if said.startswith(CRASHED) else f"importing {path.name} does not end: {LOOP}"
@@ -87,36 +98,73 @@ def read_alone(lab: Lab, path: Path, seconds: float) -> Read:
         return Read(notes.get("missing", {}), notes.get("problem"))
 
 
-def _child(arguments: list[str], out: Path, path: Path, seconds: float) -> str | None:
-    """Run the worker, which writes ``out``; what went wrong, or None. What the student's file prints is thrown away."""
-    command = [sys.executable, "-P", "-m", "inference.lab.worker", *arguments, str(out)]
-    with tempfile.TemporaryFile() as errors:  # no pipe: a process that the student's file starts may hold it open
+def _child(lab: Lab, path: Path, part: str, seed: int, out: Path, seconds: float) -> str | None:
+    """Run the worker on a copy, which writes ``out``; what went wrong, or None. What the student's file prints is thrown away.
+
+    ``seconds`` are of computing: another program that keeps the machine busy does not fail right code.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="bayes-model-zoo-lab-", ignore_cleanup_errors=True) as folder,
+        tempfile.TemporaryFile() as errors,  # no pipe: a process that the student's file starts may hold it open
+    ):
+        copy = copied(path.resolve(), Path(folder) / "work")
+        arguments = [lab.name, str(copy), part, str(seed), str(out)]
         try:
             done = subprocess.run(
-                command,
-                cwd=path.resolve().parent,
-                env=_environment(),
-                timeout=seconds,
+                [sys.executable, "-P", "-m", "inference.lab.worker", *arguments],
+                cwd=copy.parent,
+                env=_environment(seconds),
+                timeout=WAITING * seconds,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
             )
         except subprocess.TimeoutExpired:
-            return "time"
+            return SLEEPS
         errors.seek(0)
         said = errors.read().decode(errors="replace")
+    if done.returncode == -getattr(signal, "SIGXCPU", 0) != 0:
+        return COMPUTES
     if done.returncode or not out.is_file():
         last = " / ".join(said.strip().splitlines()[-LAST:])
         return f"{CRASHED} (exit code {done.returncode}){f': {last}' if last else ''}"
     return None
 
 
-def _environment() -> dict[str, str]:
-    """That of this process; pictures go nowhere, and Python's text is UTF-8 wherever it runs."""
+def copied(path: Path, folder: Path) -> Path:
+    """A copy of a student's file, with the files and packages beside it: whatever the code deletes, the work stays.
+
+    Large files and hidden ones are left out.
+    """
+    folder.mkdir()
+    for each in path.parent.iterdir():
+        if each == path or each.name.startswith("."):
+            continue
+        if each.is_file() and each.stat().st_size <= LARGEST:
+            shutil.copy(each, folder)
+        elif (each / "__init__.py").is_file():
+            shutil.copytree(each, folder / each.name)
+    return Path(shutil.copy(path, folder))
+
+
+def limit_computing() -> None:
+    """In the worker: the system ends this process when it has computed for too long. Where it cannot, time passes instead."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    limit = math.ceil(float(os.environ.get(COMPUTING_TIME, "inf")))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1))
+
+
+def _environment(seconds: float) -> dict[str, str]:
+    """That of this process; pictures go nowhere, Python's text is UTF-8, and one thread computes, so that times compare."""
     root = str(Path(__file__).parents[2])
     known = os.environ.get("PYTHONPATH")
     path = f"{root}{os.pathsep}{known}" if known else root
-    return os.environ | {"PYTHONPATH": path, "MPLBACKEND": "Agg", "PYTHONUTF8": "1"}
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    return os.environ | threads | {"PYTHONPATH": path, "MPLBACKEND": "Agg", "PYTHONUTF8": "1", COMPUTING_TIME: str(seconds)}
 
 
 def as_bytes(answer: Answer) -> bytes:

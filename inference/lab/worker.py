@@ -3,6 +3,7 @@
 Where PART is empty, the file is read and nothing more.
 """
 
+import ast
 import sys
 import traceback
 from pathlib import Path
@@ -13,12 +14,17 @@ from inference.lab.parts.calls import SUBMISSION
 from inference.lab.parts.lab import Answer, Lab
 from inference.lab.parts.runs import states_as_answer
 from inference.lab.stub import key_of, unwritten
-from inference.lab.submission import TRACE, as_bytes, loaded, missing_functions, text_of
+from inference.lab.submission import TRACE, as_bytes, limit_computing, loaded, missing_functions, text_of
 from inference.runtime.files import write
+
+LABS = "inference.lab"
+KEYS = f"{LABS}.solutions"
+OWN_WORK = "it has the answers; write the functions yourself"
 
 
 def work(lab: str, file: str, part: str, seed: str, out: str) -> None:
     """Collect, and write the answer."""
+    limit_computing()
     path = Path(file)
     sys.path.append(str(path.parent))  # last: a student's file must not hide a library
     try:
@@ -31,6 +37,9 @@ def work(lab: str, file: str, part: str, seed: str, out: str) -> None:
     except (Exception, SystemExit) as error:
         write(out, as_bytes(Answer({}, {"problem": in_words(error, path)})))
         return
+    if answers := imports_of_answers(text):
+        write(out, as_bytes(Answer({}, {"problem": f"{path.name} imports {answers[0]}: {OWN_WORK}"})))
+        return
     write(out, as_bytes(_answer(lab_of(lab), module, text, part, int(seed))))
 
 
@@ -41,6 +50,27 @@ def _answer(lab: Lab, module: ModuleType, text: str, part: str, seed: int) -> An
         return states_as_answer(module, lab.process)
     lend(lab, module, text, lab.part(part).functions)
     return lab.part(part).collect(module, seed)
+
+
+def imports_of_answers(text: str) -> list[str]:
+    """Modules of the labs that a student's file imports: all but `assert_right` has the answers, or leads to them.
+
+    >>> imports_of_answers("from inference.lab import assert_right; from inference.lab.solutions.viterbi import *")
+    ['inference.lab.solutions.viterbi']
+    """
+    found: list[str] = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names if alias.name.startswith(f"{LABS}.")]
+        elif isinstance(node, ast.ImportFrom) and node.module == LABS:
+            found += [f"{LABS}.{alias.name}" for alias in node.names if alias.name != "assert_right"]
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{LABS}."):
+            found.append(str(node.module))
+        elif isinstance(node, ast.ImportFrom) and node.module == "inference":
+            found += [LABS for alias in node.names if alias.name == "lab"]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith(KEYS):
+            found.append(node.value)  # for importlib
+    return found
 
 
 def lend(lab: Lab, module: ModuleType, text: str, graded: tuple[str, ...]) -> None:

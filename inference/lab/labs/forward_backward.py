@@ -11,8 +11,9 @@ from inference.lab.parts.lab import Case, Lab, Mistake, Process, State
 from inference.lab.parts.values import Values
 
 STORY = """\
-On 33 summer days a man wrote down how many ice creams he ate. How hot was it? The weather is a hidden state: it
-tends to stay, and on hot days there are more ice creams. There are 2³³ courses of the weather. Forward and
+On 33 summer days a man wrote down how many ice creams he ate. How hot was it? A symbol is the number of ice creams
+of a day less one: 0, 1 or 2. The weather is a hidden state: state 0 is cold, state 1 is hot. It tends to stay, and on
+hot days there are more ice creams. There are 2³³ courses of the weather. Forward and
 backward add up the probabilities of all of them in 33 steps. The diary also *ends*: the end is a part of the
 model, and whoever forgets it gets other weather on the last days.
 """
@@ -280,10 +281,10 @@ COUNTS = Values(
 # The run: symbol after symbol
 
 DIARY = {
-    "start": np.array([0.5, 0.5]),
-    "step": np.array([[0.8, 0.1], [0.1, 0.8]]),
-    "stop": np.array([0.1, 0.1]),
-    "emit": np.array([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]]),
+    "start": np.array([0.7, 0.3]),
+    "step": np.array([[0.6, 0.3], [0.2, 0.75]]),
+    "stop": np.array([0.1, 0.05]),
+    "emit": np.array([[0.5, 0.4, 0.1], [0.2, 0.3, 0.5]]),
 }
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from inference.lab.parts import mixture_slips as slips
 from inference.lab.parts.calls import AnswerError
 from inference.lab.parts.draws import Draws
 from inference.lab.parts.kernel import Kernel
@@ -15,14 +16,15 @@ from inference.lab.parts.values import Values
 
 STORY = """\
 EM gives one best answer. How sure are we of it? A Gibbs sampler draws from the posterior of the group means: it
-draws each unknown given all others, in turn, and the draws it passes through are as frequent as the posterior
-says. You write the two draws and put them together. The grader then starts your sampler at exact draws of the
-posterior, a few thousand times: a right sampler leaves them exact draws.
+draws each unknown given all others, in turn. In the long run it visits each value as often as the posterior says.
+You write the two draws and put them together. The grader then starts your sampler at exact draws of the posterior, a
+few thousand times. After the steps of a right sampler the draws still have that distribution.
 """
 MATHS = """\
 Given the means, the rows are independent and p(z_n = k | x_n, means) ∝ exp(−½ ‖x_n − means_k‖²), because all
 groups are equally probable and equally wide. Given z, the groups are independent: the prior is a normal
-density with precision `strength`, every row of the group adds precision 1, and means average by precision.
+density with precision `strength`, and every row of the group adds precision 1. The posterior mean is the average of
+prior location and rows, weighted by precision.
 
 Iterating the two leaves the posterior p(means, z | x) unchanged, because each of them does.
 """
@@ -97,38 +99,8 @@ def _conditional_cases(rng: np.random.Generator) -> list[Case]:
     return [
         Case("three groups", {"x": x, "components": np.arange(9) % 3} | numbers),
         Case("a group without rows", {"x": x, "components": 2 * (np.arange(9) % 2)} | numbers),
+        Case("no rows in the last group", {"x": x, "components": np.arange(9) % 2} | numbers),
     ]
-
-
-def _one_hot_counts(components: Any, num_components: int) -> Any:
-    return np.bincount(components, minlength=num_components)[:, None]
-
-
-def _sums(x: Any, components: Any, num_components: int) -> Any:
-    return np.eye(num_components)[components].T @ x
-
-
-def _components_by_one_number(rng: Any, x: Any, means: Any) -> Any:
-    return (rng.random() > assignment_probs(x, means).cumsum(1)[:, :-1]).sum(1)
-
-
-def _scaled_noise(power: float, rng: Any, x: Any, components: Any, location: Any, strength: Any, num_components: Any) -> Any:
-    centre, precision = mean_conditional(x, components, location, strength, num_components)
-    return centre + rng.normal(size=centre.shape) * precision[:, None] ** power
-
-
-def _exp_at_once(x: Any, means: Any) -> Any:
-    density = np.exp(-0.5 * ((x[:, None] - means) ** 2).sum(-1))
-    return density / density.sum(1, keepdims=True)
-
-
-def _no_half(x: Any, means: Any) -> Any:
-    return assignment_probs(np.sqrt(2) * x, np.sqrt(2) * means)
-
-
-def _same_noise(rng: Any, x: Any, components: Any, location: Any, strength: Any, num_components: Any) -> Any:
-    centre, precision = mean_conditional(x, components, location, strength, num_components)
-    return centre + rng.normal() / np.sqrt(precision)[:, None]
 
 
 PROBS = Values(
@@ -139,25 +111,22 @@ PROBS = Values(
     (
         Mistake(
             "`assignment_probs` is 0 / 0 where all densities are too small for exp: subtract the largest logarithm first",
-            _exp_at_once,
+            slips.exp_at_once,
         ),
-        Mistake("`assignment_probs` lacks the ½ in exp(−½ ‖x − mean‖²)", _no_half),
+        Mistake("`assignment_probs` lacks the ½ in exp(−½ ‖x − mean‖²)", slips.no_half),
         Mistake(
             "`assignment_probs` has the distance in the exponent; square it",
-            lambda x, m: _softmax(-0.5 * np.linalg.norm(x[:, None] - m, axis=-1)),
+            lambda x, m: slips.softmax(-0.5 * np.linalg.norm(x[:, None] - m, axis=-1)),
         ),
         Mistake(
             "`assignment_probs` favours the farthest mean: the exponent is negative",
-            lambda x, m: _softmax(0.5 * ((x[:, None] - m) ** 2).sum(-1)),
+            lambda x, m: slips.softmax(0.5 * ((x[:, None] - m) ** 2).sum(-1)),
         ),
+        Mistake("`assignment_probs` does not divide: every row should sum to 1", slips.density),
+        Mistake("`assignment_probs` makes columns sum to 1; every row should", slips.columns),
     ),
     ("probabilities",),
 )
-
-
-def _softmax(logs: Any) -> Any:
-    scaled = np.exp(logs - logs.max(1, keepdims=True))
-    return scaled / scaled.sum(1, keepdims=True)
 
 
 COMPONENTS = Draws(
@@ -172,7 +141,7 @@ COMPONENTS = Draws(
         ),
         Mistake(
             "`draw_components` uses one random number for all rows: each row needs its own",
-            _components_by_one_number,
+            slips.components_by_one_number,
         ),
         Mistake(
             "`draw_components` draws groups with equal probabilities: the rows say more",
@@ -192,22 +161,57 @@ CONDITIONAL = Values(
     (
         Mistake(
             "the centre of `mean_conditional` is the mean of the rows: the prior's strength · location is forgotten",
-            lambda x, z, location, s, k: _sums(x, z, k) / _one_hot_counts(z, k),
+            lambda x, z, location, s, k: slips.sums(x, z, k) / slips.counts(z, k),
             "centre",
         ),
         Mistake(
             "the centre of `mean_conditional` lacks strength · location: the prior pulls to 0 and not to its location",
-            lambda x, z, location, s, k: _sums(x, z, k) / (s + _one_hot_counts(z, k)),
+            lambda x, z, location, s, k: slips.sums(x, z, k) / (s + slips.counts(z, k)),
             "centre",
         ),
         Mistake(
             "the centre of `mean_conditional` takes the location once; it counts strength times",
-            lambda x, z, location, s, k: (location + _sums(x, z, k)) / (s + _one_hot_counts(z, k)),
+            lambda x, z, location, s, k: (location + slips.sums(x, z, k)) / (s + slips.counts(z, k)),
             "centre",
         ),
         Mistake(
+            "the centre of `mean_conditional` reads strength as a variance; it is a precision",
+            lambda x, z, location, s, k: slips.centre(x, z, location, 1 / s, k),
+            "centre",
+        ),
+        Mistake(
+            "the centre of `mean_conditional` has the mean of the rows in the place of their sum",
+            slips.centre_of_mean,
+            "centre",
+        ),
+        Mistake(
+            "the centre of `mean_conditional` is a sum: divide by the precision",
+            lambda *given: slips.centre(*given) * slips.precision(*given)[:, None],
+            "centre",
+        ),
+        Mistake(
+            "the centre of `mean_conditional` leaves out last groups without rows: they have their prior",
+            slips.cut_off(slips.centre),
+            "centre",
+        ),
+        Mistake(
+            "the precision of `mean_conditional` leaves out last groups without rows: count them as 0 (minlength)",
+            slips.cut_off(slips.precision),
+            "precision",
+        ),
+        Mistake(
+            "the precision of `mean_conditional` adds 1 / strength; strength is a precision already",
+            lambda x, z, location, s, k: slips.precision(x, z, location, 1 / s, k),
+            "precision",
+        ),
+        Mistake(
+            "the precision of `mean_conditional` is a standard deviation: return strength + n_k",
+            lambda *given: slips.precision(*given) ** -0.5,
+            "precision",
+        ),
+        Mistake(
             "the precision of `mean_conditional` is the number of rows: the prior adds its strength",
-            lambda x, z, location, s, k: _one_hot_counts(z, k)[:, 0],
+            lambda x, z, location, s, k: slips.counts(z, k)[:, 0],
             "precision",
         ),
         Mistake(
@@ -218,7 +222,7 @@ CONDITIONAL = Values(
     ),
     ("centre", "precision"),
     follows={
-        "centre": lambda found, x, z, location, s, k: (s * location + _sums(x, z, k)) / found["precision"][:, None],
+        "centre": lambda found, x, z, location, s, k: (s * location + slips.sums(x, z, k)) / found["precision"][:, None],
     },
 )
 MEANS = Draws(
@@ -229,17 +233,17 @@ MEANS = Draws(
     (
         Mistake(
             "`draw_means` multiplies noise by 1 / precision, the variance; the standard deviation is its square root",
-            lambda *given: _scaled_noise(-1.0, *given),
+            lambda *given: slips.scaled_noise(-1.0, *given),
         ),
         Mistake(
             "`draw_means` multiplies noise by the square root of the precision; divide by it",
-            lambda *given: _scaled_noise(0.5, *given),
+            lambda *given: slips.scaled_noise(0.5, *given),
         ),
         Mistake(
             "`draw_means` returns the centre: a sampler draws about it",
             lambda rng, *given: mean_conditional(*given)[0],
         ),
-        Mistake("`draw_means` uses one random number for all means: draw as many as there are numbers", _same_noise),
+        Mistake("`draw_means` uses one random number for all means: draw as many as there are numbers", slips.same_noise),
     ),
 )
 
@@ -290,6 +294,7 @@ STEP = Draws(
         Mistake("`gibbs_step` returns the components before the step", _old_returned),
     ),
     packed=_pair_as_array,
+    entries=(*(f"components[{n}]" for n in range(5)), *(f"means[{k}, {d}]" for k in range(3) for d in range(2))),
 )
 
 

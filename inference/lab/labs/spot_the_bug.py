@@ -9,63 +9,10 @@ from typing import Any
 import numpy as np
 
 from inference.lab.labs import forward_backward as chains
+from inference.lab.parts.bugs import SLIPS
 from inference.lab.parts.lab import Case, Lab, Mistake, slipped
 from inference.lab.parts.values import Values
 from inference.lab.solutions import spot_the_bug as key
-
-# A line of the key, and what stands in its place in the student's file
-SLIPS = (
-    (
-        '"""Ten formulas of latent variable models, each as it should be."""',
-        '"""Ten formulas of latent variable models. Docstrings are right; each body has a bug, or two."""',
-    ),
-    (
-        "    return (present + a - 1) / (present + absent + a + b - 2)",
-        "    return (present + a - 1) / (present + absent + a - 1)",
-    ),
-    (
-        "    spam = spam_share * np.prod(np.where(x, p_spam, 1 - p_spam))\n"
-        "    ham = (1 - spam_share) * np.prod(np.where(x, p_ham, 1 - p_ham))",
-        "    spam = np.prod(spam_share * np.where(x, p_spam, 1 - p_spam))\n"
-        "    ham = np.prod((1 - spam_share) * np.where(x, p_ham, 1 - p_ham))",
-    ),
-    (
-        "    return -0.5 * np.linalg.slogdet(covariance)[1] - 0.5 * away @ np.linalg.solve(covariance, away)",
-        "    return -0.5 * np.linalg.slogdet(covariance)[1] + away @ np.linalg.solve(covariance, away)",
-    ),
-    (
-        "    return -0.5 * (forms[1] - forms[0]) + np.log(share_1 / (1 - share_1))",
-        "    return 0.5 * (forms[1] - forms[0]) + np.log(share_1 / (1 - share_1))",
-    ),
-    (
-        "    return (2 * b + len(x) * x.var()) / (len(x) + 2 * a - 1)",
-        "    return (b + len(x) * (x**2).mean()) / (2 * a - 1 + len(x)) - x.mean() ** 2",
-    ),
-    (
-        "    there = ~np.isnan(x)\n    return r[there].T @ x[there] / r[there].sum(0)",
-        "    return r.T @ np.nan_to_num(x) / r.sum(0)",
-    ),
-    (
-        "        alpha.append((alpha[t] @ step) * emit[:, x[t + 1]])",
-        "        alpha.append((alpha[t] @ step) * emit[:, x[t]])",
-    ),
-    (
-        "        counts += alpha[t][:, None] * step * emit[:, x[t + 1]] * beta[t + 1]",
-        "        counts += alpha[t][None, :] * step * emit[:, x[t + 1]] * beta[t + 1]",
-    ),
-    (
-        "    scores, pointers = start * emit[:, x[0]], []",
-        "    scores, pointers = start, []",
-    ),
-    (
-        "    path = [int((scores * stop).argmax())]",
-        "    path = [int(scores.argmax())]",
-    ),
-    (
-        "    return np.linalg.solve(W.T @ W + variance * np.eye(W.shape[1]), W.T @ (x - mean).T).T",
-        "    return np.linalg.solve(W.T @ W, W.T @ (x - mean).T).T",
-    ),
-)
 
 
 @cache
@@ -85,8 +32,8 @@ to T − 1.
 """
 MATHS = """\
 Nothing beyond the other labs. Laws that find bugs: what sums to 1, what cannot change when the data are shifted,
-scaled or reordered, what must hold for one observation or none, and brute force: on a tiny case you can add up all
-paths, or look for a maximum on a grid. Some bugs hide behind innocent data: try values far from 0, and more
+scaled or reordered, what must hold for one observation, or for no observations, and brute force: on a tiny case you can
+add up all paths, or look for a maximum on a grid. Some bugs hide behind innocent data: try values far from 0, and more
 than one of everything.
 """
 
@@ -181,8 +128,10 @@ def _beta(rng: np.random.Generator) -> list[Case]:
 
 
 def _spam(rng: np.random.Generator) -> list[Case]:
+    """Words that are there, and words that are not."""
     p_spam, p_ham = rng.uniform(0.2, 0.8, (2, 4))
-    return [Case("four words", {"x": rng.integers(2, size=4), "spam_share": 0.3, "p_spam": p_spam, "p_ham": p_ham})]
+    x = rng.permutation(np.array([0, 0, 1, 1]))
+    return [Case("four words, two of them absent", {"x": x, "spam_share": 0.3, "p_spam": p_spam, "p_ham": p_ham})]
 
 
 def _gaussians(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -275,6 +224,10 @@ PARTS = (
             "`spam_probability` has no share of spam any more; it enters once",
             lambda x, share, *p: spam_probability(x, 0.5, *p),
         ),
+        Mistake(
+            "`spam_probability` leaves out the words that are absent: each has probability 1 − p",
+            lambda x, share, *p: spam_probability(np.ones(x.sum()), share, *(each[x == 1] for each in p)),
+        ),
     ),
     _part(
         "class_log_density",
@@ -284,8 +237,28 @@ PARTS = (
             "`class_log_density` has the sign right now; the ½ of the quadratic form is missing",
             lambda x, m, c: 2 * class_log_density(x, m, c) + 0.5 * np.linalg.slogdet(c)[1],
         ),
+        Mistake(
+            "`class_log_density` has the ½ now; the quadratic form should be subtracted",
+            lambda x, m, c: -class_log_density(x, m, c) - np.linalg.slogdet(c)[1],
+        ),
+        Mistake(
+            "`class_log_density` has no determinant any more: −½ log |covariance| belongs to it",
+            lambda x, m, c: class_log_density(x, m, c) + 0.5 * np.linalg.slogdet(c)[1],
+        ),
     ),
-    _part("log_odds_intercept", _intercept, "which class is it at a point in the middle between the means?"),
+    _part(
+        "log_odds_intercept",
+        _intercept,
+        "which class is it at a point in the middle between the means?",
+        Mistake(
+            "`log_odds_intercept` has the sign right now; the ½ of the quadratic forms is missing",
+            lambda a, b, c, s: 2 * log_odds_intercept(a, b, c, 0.5) + math.log(s / (1 - s)),
+        ),
+        Mistake(
+            "`log_odds_intercept` has no shares of the classes any more: their log odds belong to it",
+            lambda a, b, c, s: log_odds_intercept(a, b, c, 0.5),
+        ),
+    ),
     _part(
         "map_variance",
         _variance,
@@ -307,7 +280,15 @@ PARTS = (
             lambda x, r: r.T @ np.where(np.isnan(x), np.nanmean(x), x) / r.sum(0),
         ),
     ),
-    _part("forward", _forward, "which symbol does the last row see?"),
+    _part(
+        "forward",
+        _forward,
+        "which symbol does the last row see?",
+        Mistake(
+            "`forward` steps backwards now: step[i, j] has the old state first",
+            lambda x, start, step, emit: forward(x, start, step.T, emit),
+        ),
+    ),
     _part("transition_counts", _counts, "do the counts of T symbols sum to T − 1?"),
     _part(
         "viterbi",

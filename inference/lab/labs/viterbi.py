@@ -15,18 +15,20 @@ from inference.lab.parts.values import Values
 
 STORY = """\
 Which weather explains a diary of ice creams best: not day by day, but as one story from the first day to the
-last? Viterbi's table finds the most probable path among 2³³ by keeping, for each day and each weather, only
-the best way to get there. It is the same recursion as forward, with a maximum for the sum, and it is just as
-easy to lose the first day or the end.
+last? A symbol is the number of ice creams of a day less one: 0, 1 or 2. State 0 is cold weather, state 1 is hot.
+Viterbi's table finds the most probable path among 2³³. For each day and each weather it keeps only the best way
+to get there. It is the same recursion as forward, with a maximum for the sum, and the usual mistakes are the same:
+forgetting the first emission or the stop.
 """
 MATHS = """\
 The joint probability of a path z and symbols x is
 
     start(z_1) emit(z_1, x_1) · step(z_1, z_2) emit(z_2, x_2) · … · step(z_{T−1}, z_T) emit(z_T, x_T) · stop(z_T).
 
-The best path to (t + 1, j) comes from some state i at t, and its beginning must be the best path to (t, i): a
-better one would improve the whole. So one number and one pointer are enough for each (t, j). Taking the most
-probable state of each day instead makes fewer single errors, and its path may have probability 0.
+The best path to state j at time t + 1 comes from some state i at time t. Its beginning must be the best path to
+state i at time t: a better one would improve the whole. So one number and one pointer are enough for each time and
+state. Taking the most probable state of each day instead makes fewer single errors, and its path may have
+probability 0.
 """
 
 
@@ -75,10 +77,14 @@ LISTED = 8
 
 
 def _joint_cases(rng: np.random.Generator) -> list[Case]:
-    return [
-        Case(f"{length} symbols", {"path": rng.integers(3, size=length), "x": rng.integers(4, size=length)} | model(rng, 3, 4))
-        for length in (1, 6)
-    ]
+    """Both paths of several symbols end where they do not start."""
+    found = []
+    for name, length in (("1 symbol", 1), ("6 symbols", 6), (LONG, 900)):
+        path = rng.integers(3, size=length)
+        path[0] = (path[-1] + (length > 1)) % 3
+        given = {"path": path, "x": rng.integers(4, size=length)} | model(rng, 3, 4)
+        found.append(Case(name, given, name == LONG))
+    return found
 
 
 def _path_cases(rng: np.random.Generator) -> list[Case]:
@@ -86,23 +92,38 @@ def _path_cases(rng: np.random.Generator) -> list[Case]:
     found: list[Case] = []
     while len(found) < 3:
         given = {"x": rng.integers(4, size=5)} | model(rng, 3, 4)
-        right = best_path(*given.values())
-        others = [_path_with(False, True, *given.values()), _path_with(True, False, *given.values()), _greedy(*given.values())]
+        right = _path_with(True, True, *given.values())
+        others = [_path_with(False, True, *given.values()), _path_with(True, False, *given.values())]
+        others += [_greedy(*given.values()), _decoded(*given.values())]
         if not any(np.array_equal(right, other) for other in others):
             found.append(Case(f"five symbols, {len(found) + 1}", given))
     return [
         *found,
-        Case("900 symbols, whose probability underflows", {"x": rng.integers(4, size=900)} | model(rng, 2, 4), True),
+        Case(LONG, {"x": rng.integers(4, size=900)} | model(rng, 2, 4), True),
     ]
 
 
 def _tag_cases(rng: np.random.Generator) -> list[Case]:
-    found = []
-    for number in (1, 2):
-        x, (start, step, stop, emit) = rng.integers(4, size=30), model(rng, 3, 4).values()
-        given = {"alpha": log_forward(x, start, step, emit), "beta": log_backward(x, step, stop, emit)}
-        found.append(Case(f"30 symbols, {number}", given))
+    """Sequences whose best states are clearly the best, also in single precision."""
+    found: list[Case] = []
+    for name, length in (("30 symbols, 1", 30), ("30 symbols, 2", 30), (LONG, 900)):
+        while True:
+            x, (start, step, stop, emit) = rng.integers(4, size=length), model(rng, 3, 4).values()
+            given = {"alpha": log_forward(x, start, step, emit), "beta": log_backward(x, step, stop, emit)}
+            best = np.sort(given["alpha"] + given["beta"], axis=1)
+            if (best[:, -1] - best[:, -2]).min() > CLEAR:
+                break
+        found.append(Case(name, given, name == LONG))
     return found
+
+
+CLEAR = 1e-3
+LONG = "900 symbols, whose probability underflows"
+
+
+def _decoded(x: Any, start: Any, step: Any, stop: Any, emit: Any) -> Any:
+    """The most probable state of each day: posterior decoding."""
+    return tags(log_forward(x, start, step, emit), log_backward(x, step, stop, emit))
 
 
 def _path_with(first: bool, stops: bool, x: Any, start: Any, step: Any, stop: Any, emit: Any) -> Any:
@@ -151,11 +172,39 @@ def _weight_of(path: Any, x: Any, start: Any, step: Any, stop: Any, emit: Any) -
     return np.array([log_joint(path, x, start, step, stop, emit)])
 
 
+def _transposed(x: Any, start: Any, step: Any, emit: Any) -> Any:
+    return best_scores(x, start, step.T, emit)
+
+
 def _products(x: Any, start: Any, step: Any, emit: Any) -> Any:
     scores = [start * emit[:, x[0]]]
     for symbol in x[1:]:
         scores.append((scores[-1][:, None] * step).max(0) * emit[:, symbol])
     return np.log(scores)
+
+
+def _pointer_in_words(found: Any, right: Any, given: Any) -> str:
+    """``pointer [2, 1] names state 0, which gives -8.049; state 2 gives -7.201``."""
+    gaps = _reached(right, **given) - _reached(found, **given)
+    t, j = np.unravel_index(int(gaps.argmax()), gaps.shape)
+    own, best = _reached(found, **given)[t, j], _reached(right, **given)[t, j]
+    named = f"pointer [{t + 1}, {j}] names state {found[t + 1, j]}, which gives {own:.3f}"
+    return f"{named}; state {right[t + 1, j]} gives {best:.3f}"
+
+
+def _path_in_words(found: Any, right: Any, given: Any) -> str:
+    """``your path has log probability -16.02; the best has -13.82``."""
+    own, best = _weight_of(found, **given)[0], _weight_of(right, **given)[0]
+    return f"your path has log probability {own:.2f}; the best has {best:.2f}"
+
+
+def _joint_product(path: Any, x: Any, start: Any, step: Any, stop: Any, emit: Any) -> Any:
+    moves = np.prod([step[i, j] for i, j in pairwise(path)])
+    return np.log(start[path[0]] * moves * np.prod([emit[i, w] for i, w in zip(path, x, strict=True)]) * stop[path[-1]])
+
+
+def _joint_transposed(path: Any, x: Any, start: Any, step: Any, stop: Any, emit: Any) -> Any:
+    return log_joint(path, x, start, step.T, stop, emit)
 
 
 def _joint_without(what: str, path: Any, x: Any, start: Any, step: Any, stop: Any, emit: Any) -> Any:
@@ -172,6 +221,14 @@ JOINT = Values(
         Mistake("`log_joint` forgets that the sequence stops", lambda *given: _joint_without("stop", *given)),
         Mistake("`log_joint` forgets where the path starts", lambda *given: _joint_without("start", *given)),
         Mistake("`log_joint` leaves out the emission of the first symbol", lambda *given: _joint_without("first", *given)),
+        Mistake("`log_joint` steps backwards: step[i, j] has the old state first", _joint_transposed),
+        Mistake(
+            "`log_joint` stops at the first state of the path; it stops at the last",
+            lambda path, x, start, step, stop, emit: (
+                _joint_without("stop", path, x, start, step, stop, emit) + math.log(stop[path[0]])
+            ),
+        ),
+        Mistake("`log_joint` takes the logarithm of a product, which underflows: add logarithms", _joint_product),
     ),
     ("log p(path, x)",),
 )
@@ -186,6 +243,26 @@ SCORES = Values(
         Mistake("`best_scores` sums over the states before, as forward does; take the maximum", log_forward, "scores"),
         Mistake("`best_scores` multiplies probabilities, which underflow: add logarithms", _products, "scores"),
         Mistake(
+            "`best_scores` steps backwards: step[i, j] has the old state first (step, not its transpose)",
+            lambda *given: _transposed(*given)[0],
+            "scores",
+        ),
+        Mistake(
+            "`best_scores` forgets where the path starts",
+            lambda x, start, step, emit: best_scores(x, np.ones(len(start)), step, emit)[0],
+            "scores",
+        ),
+        Mistake(
+            "`best_scores` returns probabilities; their logarithms are asked for",
+            lambda *given: np.exp(best_scores(*given)[0]),
+            "scores",
+        ),
+        Mistake(
+            "the pointers of `best_scores` step backwards, too: step[i, j] has the old state first",
+            lambda *given: _transposed(*given)[1],
+            "pointers",
+        ),
+        Mistake(
             "the pointers of `best_scores` are one row early: row t says where the path to t came from",
             lambda *given: np.roll(best_scores(*given)[1], -1, 0),
             "pointers",
@@ -199,6 +276,7 @@ SCORES = Values(
     ("scores", "pointers"),
     {"pointers": lambda pointers, given: _reached(pointers, *given.values())},
     {"pointers": lambda found, *given: _pointers_of(found["scores"], *given)},
+    {"pointers": _pointer_in_words},
 )
 PATH = Values(
     "best_path",
@@ -214,11 +292,13 @@ PATH = Values(
             lambda *given: _path_with(True, False, *given),
         ),
         Mistake("`best_path` takes the best score of each step; go back along the pointers from the last one", _greedy),
+        Mistake("`best_path` takes the most probable state of each step; the most probable path is asked for", _decoded),
         Mistake("`best_path` counts states from 1; they go from 0 to S − 1", lambda *given: best_path(*given) + 1),
         Mistake("`best_path` is backwards: you have collected it from its end", lambda *given: best_path(*given)[::-1]),
     ),
     ("path",),
     {"path": lambda path, given: _weight_of(path, *given.values())},  # two paths may be equally good
+    told={"path": _path_in_words},
 )
 TAGS = Values(
     "tags",
@@ -229,6 +309,10 @@ TAGS = Values(
         Mistake("`tags` uses α alone: later symbols count, too", lambda alpha, beta: alpha.argmax(1)),
         Mistake("`tags` uses β alone: earlier symbols count, too", lambda alpha, beta: beta.argmax(1)),
         Mistake("`tags` multiplies logarithms: add them", lambda alpha, beta: (alpha * beta).argmax(1)),
+        Mistake(
+            "`tags` multiplies probabilities, which underflow: add their logarithms",
+            lambda alpha, beta: (np.exp(alpha) * np.exp(beta)).argmax(1),
+        ),
     ),
     ("states",),
 )

@@ -1,4 +1,4 @@
-"""A function that draws: its draws are compared with those of an exact sampler, by means, squares and products."""
+"""A function that draws: its draws are compared with those of an exact sampler, by means, variances and covariances."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,6 +14,8 @@ TIMES = 2  # as many draws of the exact sampler
 # A right sampler with other random numbers exceeds 5.5 standard errors about once in 26 million; a part has a hundred.
 LIMIT = 5.5
 MOST_PAIRED = 8
+REPEATED = 6  # draws that are drawn twice: whole numbers may agree by chance
+OTHER_NUMBERS = "does not draw from `rng` alone: from one state of the generator, two calls give different draws"
 
 
 def moments(draws: np.ndarray) -> np.ndarray:
@@ -23,19 +25,42 @@ def moments(draws: np.ndarray) -> np.ndarray:
     return np.concatenate([flat, flat[:, first] * flat[:, second]], axis=1)
 
 
-def moment_name(number: int, shape: tuple[int, ...]) -> str:
-    """What a column of `moments` is, for draws of a shape.
+def entries_of(shape: tuple[int, ...]) -> tuple[str, ...]:
+    """What the numbers of a draw are called.
 
-    >>> moment_name(1, (2,)), moment_name(2, (2,)), moment_name(3, (2,))
-    ('entry [1]', 'the square of entry [0]', 'the product of entries [0] and [1]')
+    >>> entries_of((2,)), entries_of(())
+    (('entry [0]', 'entry [1]'), ('the draw',))
     """
-    places = [[int(index) for index in place] for place in np.ndindex(shape)]
-    if number < len(places):
-        return f"entry {places[number]}"
-    first, second = (int(index[number - len(places)]) for index in np.triu_indices(min(len(places), MOST_PAIRED)))
+    return tuple(f"entry {[int(index) for index in place]}" if place else "the draw" for place in np.ndindex(shape))
+
+
+def in_words(number: int, entries: tuple[str, ...], found: float, wanted: float) -> str:
+    """What is wrong with a column of `moments`.
+
+    >>> in_words(0, ("means[0]", "means[1]"), 1.0, 0.0)
+    'means[0] is 1 on average and should be 0'
+    >>> in_words(2, ("means[0]", "means[1]"), 1.0, 0.5)
+    'the variance of means[0] is 1 and should be 0.5'
+    """
+    if number < len(entries):
+        return f"{entries[number]} is {found:.3g} on average and should be {wanted:.3g}"
+    pairs = np.triu_indices(min(len(entries), MOST_PAIRED))
+    first, second = (entries[index[number - len(entries)]] for index in pairs)
     if first == second:
-        return f"the square of entry {places[first]}"
-    return f"the product of entries {places[first]} and {places[second]}"
+        return f"the variance of {first} is {found:.3g} and should be {wanted:.3g}"
+    if first.startswith("entry "):
+        first, second = first.replace("entry", "entries"), second.removeprefix("entry ")
+    return f"the covariance of {first} and {second} is {found:.3g} and should be {wanted:.3g}"
+
+
+def together(number: int, entries: tuple[str, ...]) -> str:
+    """What is wrong where two numbers should be independent.
+
+    >>> together(3, ("entry [0]", "entry [1]"))
+    'entries [0] and [1] vary together: draw noise for each of them'
+    """
+    said = in_words(number, entries, 0.0, 0.0).removeprefix("the covariance of ").partition(" is ")[0]
+    return f"{said} vary together: draw noise for each of them"
 
 
 class Draws(NamedTuple):
@@ -49,6 +74,7 @@ class Draws(NamedTuple):
     patience: float = 3.0
     number: int = DRAWS  # of the student's draws of every case
     packed: Callable[[Any], Any] = np.asarray  # what one call returns -> one array; raises `AnswerError` for what is not right
+    entries: tuple[str, ...] = ()  # names of the numbers of that array, where places in it say little
 
     @property
     def name(self) -> str:
@@ -66,7 +92,10 @@ class Draws(NamedTuple):
         notes: dict[str, Any] = {}
         for place, case in enumerate(self.cases(np.random.default_rng(seed))):
             try:
-                arrays[str(place)] = _drawn(getattr(student, self.function), case, self.number, seed + 1, self)
+                function = getattr(student, self.function)
+                draws = _drawn(function, case, self.number, seed + 1, self)
+                _require_rng(function, case, self)
+                arrays[str(place)] = draws
             except AnswerError as error:
                 notes[str(place)] = str(error)
         return Answer(arrays, notes)
@@ -126,16 +155,20 @@ def _compared(draws: np.ndarray, sampler: Callable[..., Any], case: Case, seed: 
         gap = found.mean(0) - right.mean(0)
         error = np.sqrt(found.var(0) / len(found) + right.var(0) / len(right))
         deviation = np.abs(np.where(np.abs(gap) < 1e-9, 0.0, np.nan_to_num(gap / error, nan=np.inf)))
-    worst = int(deviation.argmax())
-    entries = centre.size
-    about = "" if worst < entries else "about the right mean, "
-    shift = float(np.ravel(centre)[worst]) if worst < entries else 0.0
-    return _Compared(
-        float(deviation[worst]),
-        f"the draws are from another distribution: {about}{moment_name(worst, draws.shape[1:])} is "
-        f"{found[:, worst].mean() + shift:.3g} on average and should be {right[:, worst].mean() + shift:.3g} "
-        f"({deviation[worst]:.0f} standard errors away)",
-    )
+    worst = _worst_of(deviation, centre.size)
+    shift = float(np.ravel(centre)[worst]) if worst < centre.size else 0.0
+    entries = part.entries or entries_of(draws.shape[1:])
+    said = in_words(worst, entries, found[:, worst].mean() + shift, right[:, worst].mean() + shift)
+    if said.startswith("the covariance") and abs(right[:, worst].mean()) < LIMIT * right[:, worst].std() / len(right) ** 0.5:
+        said = together(worst, entries)
+    away = f"({deviation[worst]:.0f} standard errors away)"
+    return _Compared(float(deviation.max()), f"the draws are from another distribution: {said} {away}")
+
+
+def _worst_of(deviation: np.ndarray, entries: int) -> int:
+    """The moment to name: a mean that is wrong makes squares wrong, too, and a variance products."""
+    means = deviation[:entries]
+    return int(means.argmax()) if means.max(initial=0.0) >= LIMIT else int(deviation.argmax())
 
 
 def _drawn(sampler: Callable[..., Any], case: Case, number: int, seed: int, part: Draws) -> np.ndarray:
@@ -147,3 +180,10 @@ def _drawn(sampler: Callable[..., Any], case: Case, number: int, seed: int, part
         return None if any(each is None for each in found) else np.stack([part.packed(each) for each in found])
 
     return called(draws, case.arguments, ("draw",), part.function)["draw"]
+
+
+def _require_rng(sampler: Callable[..., Any], case: Case, part: Draws) -> None:
+    """Raise `AnswerError` for a sampler that takes random numbers from elsewhere."""
+    first, second = ([_drawn(sampler, case, 1, seed, part) for seed in range(REPEATED)] for _ in range(2))
+    if not np.array_equal(first, second, equal_nan=True):
+        raise AnswerError(OTHER_NUMBERS)

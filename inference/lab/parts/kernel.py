@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from inference.lab.parts.calls import in_a_line, not_written
+from inference.lab.parts.calls import AnswerError, in_a_line, not_written
 from inference.lab.parts.lab import Answer, Result
 
 UNDECIDED = "inconclusive"
@@ -29,8 +29,8 @@ class Kernel(NamedTuple):
                 report = self._certified(student, seed + 1)
         except NotImplementedError as error:
             return Answer({}, {"verdict": "fails", "hints": [not_written(error, self.name)]})
-        except ZooError as error:
-            return Answer({}, {"verdict": "fails", "hints": [str(error)]})
+        except (AnswerError, ZooError) as error:
+            return Answer({}, {"verdict": "fails", "hints": [self._in_words(error)]})
         except (Exception, SystemExit) as error:  # whatever the student's functions raise
             return Answer({}, {"verdict": "fails", "hints": [f"stops with {in_a_line(error)}"]})
         hints = [hint for hint in report.hints if "standard deviation" not in hint]
@@ -40,6 +40,10 @@ class Kernel(NamedTuple):
         from inference.samplers.certification import certify
 
         return certify(self.made(student), model=self.model, seed=seed, compiled=False)
+
+    def _in_words(self, error: Exception) -> str:
+        """What is wrong, without names that no student has seen."""
+        return str(error).replace(getattr(self.made, "__name__", self.name), "the sampler")
 
     def judge(self, answer: Answer, seed: int) -> Result:
         """Exact or not, and which update is to blame. Half of the points where nothing is wrong, but nothing is decided."""

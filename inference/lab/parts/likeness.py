@@ -61,7 +61,7 @@ def _normalised(found: np.ndarray) -> np.ndarray:
 TRANSFORMS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "has the wrong sign": lambda found: -found,
     "is the logarithm of what is asked for": np.exp,
-    "is what is asked for without its logarithm": np.log,
+    "is wrong: you return a probability; its logarithm is asked for": np.log,
     "is the inverse of what is asked for (a precision for a variance, or the other way round?)": lambda found: 1 / found,
     "is the square root of what is asked for (a standard deviation for a variance?)": np.square,
     "is the square of what is asked for (a variance for a standard deviation?)": np.sqrt,
@@ -76,7 +76,7 @@ def _shapes(pairs: Sequence[Pair]) -> str:
     found, wanted = next(pair for pair in pairs if pair[0].shape != pair[1].shape)
     text = f"has shape {found.shape}, and should have {wanted.shape}"
     if all(pair[0].ndim > 1 and close(pair[0].T, pair[1]) for pair in pairs):
-        return f"{text}: it is the transpose of what is asked for"
+        return f"{text}: return the transpose"
     return text
 
 
@@ -94,6 +94,22 @@ def _same_in_another_order(found: np.ndarray, wanted: np.ndarray) -> bool:
     if not found.ndim or not 1 < len(found) <= MOST_PERMUTED:
         return False
     return any(close(found[list(order)], wanted) for order in permutations(range(len(found))))
+
+
+def agreeing(name: str, text: str) -> str:
+    """Subject and predicate.
+
+    >>> agreeing("the scores", "is 2 times what it should be"), agreeing("the bias", "is wrong")
+    ('the scores are 2 times what they should be', 'the bias is wrong')
+    """
+    if name.removeprefix("the ") in SINGULAR or not name.endswith("s"):
+        return f"{name} {text}"
+    verb, _, rest = text.partition(" ")
+    return f"{name} {PLURAL.get(verb, verb)} {rest.replace('it should be', 'they should be')}"
+
+
+SINGULAR = ("bias",)
+PLURAL = {"is": "are", "has": "have"}
 
 
 def where(found: np.ndarray, wanted: np.ndarray) -> str:

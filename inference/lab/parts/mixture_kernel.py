@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from inference.lab.parts.calls import AnswerError
+
 
 class MixtureKernel:
     """The student's functions as `inference.certify` takes a kernel of ``gmm_simple``."""
@@ -21,7 +23,12 @@ class MixtureKernel:
     def step(self, rng: Any, state: Any, data: Any) -> Any:
         """One iteration."""
         found = self.student.gibbs_step(rng, data["x"], state["component"], state["mean"], self.location, self.strength)
-        after = {"component": np.asarray(found[0]), "mean": np.asarray(found[1])}
+        if not isinstance(found, tuple | list) or len(found) != 2:
+            raise AnswerError("`gibbs_step` should return 2 values: components, means")
+        after = {
+            "component": shaped("gibbs_step", found[0], state["component"]),
+            "mean": shaped("gibbs_step", found[1], state["mean"]),
+        }
         return after, after
 
     def sites(self, state: Any) -> Any:
@@ -30,9 +37,19 @@ class MixtureKernel:
 
     def components(self, rng: Any, state: Any, data: Any) -> Any:
         """The first half."""
-        return state | {"component": np.asarray(self.student.draw_components(rng, data["x"], state["mean"]))}
+        found = self.student.draw_components(rng, data["x"], state["mean"])
+        return state | {"component": shaped("draw_components", found, state["component"])}
 
     def means(self, rng: Any, state: Any, data: Any) -> Any:
         """The second half."""
         given = (data["x"], state["component"], self.location, self.strength, 2)
-        return state | {"mean": np.asarray(self.student.draw_means(rng, *given))}
+        return state | {"mean": shaped("draw_means", self.student.draw_means(rng, *given), state["mean"])}
+
+
+def shaped(function: str, value: Any, before: Any) -> Any:
+    """A value as an array; raises `AnswerError` where its shape is not that of the value before."""
+    found = np.asarray(value)
+    if found.shape == np.shape(before):
+        return found
+    empty = ": is a group without rows left out?" if function != "draw_components" else ""
+    raise AnswerError(f"`{function}` returns shape {found.shape}, and should return {np.shape(before)}{empty}")

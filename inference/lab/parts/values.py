@@ -8,7 +8,7 @@ import numpy as np
 
 from inference.lab.parts.calls import AnswerError, as_fields, called
 from inference.lab.parts.lab import Answer, Case, Mistake, Result
-from inference.lab.parts.likeness import Pair, close, description, where
+from inference.lab.parts.likeness import Pair, agreeing, close, description, where
 
 MOST_MESSAGES = 3
 MOST_TRIES = 20  # draws of cases
@@ -29,6 +29,8 @@ class Values(NamedTuple):
     # field -> (all returned values by field, *arguments) -> what this field should be beside the student's other fields,
     # as variances about the student's own means: who has the means wrong does not lose the variances, too
     follows: Mapping[str, Callable[..., Any]] = {}
+    # field -> (found, right, arguments of the case) -> what is wrong, where entries of what is compared would mean nothing
+    told: Mapping[str, Callable[[np.ndarray, np.ndarray, Mapping[str, Any]], str]] = {}
     patience: float = 1.0
 
     @property
@@ -127,6 +129,7 @@ class _Field:
         self.oracle = [as_fields(part.oracle(*case.arguments.values()), part.returns) for case in self.cases]
         found = [{name: answer.arrays[f"{place}/{name}"] for name in part.returns} for place, _ in held]
         pairs = [self._beside_the_rest(*each) for each in zip(found, self.oracle, self.cases, strict=True)]
+        self.returned = [each[field] for each in found]
         self.found, self.wanted = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
         self.right = [close(*pair) for pair in pairs]
         ordinary = all(right for right, case in zip(self.right, self.cases, strict=True) if not case.extreme)
@@ -158,11 +161,26 @@ class _Field:
             return [known[0].says]
         pairs: list[Pair] = [(f, w) for f, w, r in zip(self.found, self.wanted, self.right, strict=True) if not r]
         cases = [case.name for case, right in zip(self.cases, self.right, strict=True) if not right]
-        name = f"{self.field} " if self.field[:4] == "the " or len(self.part.returns) > 1 else f"the {self.field} "
+        name = self.field if self.field[:4] == "the " or len(self.part.returns) > 1 else f"the {self.field}"
         on = "" if not any(self.right) else f" (case: {cases[0]})"
+        if (told := self._told()) is not None:
+            return [f"{told} (case: {cases[0]})"]
         if (text := description(pairs)) is not None:
-            return [f"{name}{text}{on}"]
-        return [f"{name}is wrong: {where(*pairs[0])} (case: {cases[0]})"]
+            return [f"{agreeing(name, text)}{on}"]
+        return [f"{agreeing(name, 'is wrong')}: {where(*pairs[0])} (case: {cases[0]})"]
+
+    def _told(self) -> str | None:
+        """What the part says of the first wrong value; None where it says nothing, or where the value makes no sense."""
+        if self.field not in self.part.told:
+            return None
+        place = self.right.index(False)
+        found, right = self.returned[place], self.oracle[place][self.field]
+        if found.shape != right.shape or not np.isfinite(found).all() or (found != np.round(found)).any():
+            return None
+        try:
+            return self.part.told[self.field](found.astype(int), right, self.cases[place].arguments)
+        except IndexError:  # of states that do not exist
+            return None
 
     def _is(self, mistake: Mistake) -> bool:
         """Whether the values are those of the mistake on all cases."""

@@ -7,6 +7,8 @@ import numpy as np
 def smoothed_probability(present, absent, a, b):
     """The mode of p after ``present`` and ``absent`` observations, under a Beta(a, b) prior of p.
 
+    It is where p^(present + a − 1) (1 − p)^(absent + b − 1) is largest.
+
     >>> np.allclose(smoothed_probability(2, 0, 2.0, 2.0), 0.75, atol=0.001)
     True
     """
@@ -40,6 +42,8 @@ def class_log_density(x, mean, covariance):
 
 def log_odds_intercept(mean_0, mean_1, covariance, share_1):
     """Two Gaussian classes of one covariance: the log odds of class 1 are slope · x + intercept. This is the intercept.
+
+    The log odds at x are log [ share_1 Normal(x; mean_1, covariance) ] − log [ (1 − share_1) Normal(x; mean_0, covariance) ].
 
     >>> np.allclose(log_odds_intercept(np.array([0.0]), np.array([2.0]), np.array([[1.0]]), 0.5), -2.0, atol=0.001)
     True
@@ -100,6 +104,8 @@ def transition_counts(x, alpha, beta, step, emit):
 
 def viterbi(x, start, step, stop, emit):
     """The most probable path of states, (T,): it starts, emits every symbol of x, and stops.
+
+    It has the largest start(z_1) emit(z_1, x_1) · Π_t step(z_t, z_{t+1}) emit(z_{t+1}, x_{t+1}) · stop(z_T).
 
     >>> emit = np.array([[0.9, 0.1], [0.1, 0.9]])
     >>> found = viterbi(np.array([0, 1]), np.array([0.5, 0.5]), np.full((2, 2), 0.25), np.array([0.5, 0.5]), emit)

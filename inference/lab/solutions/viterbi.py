@@ -26,9 +26,9 @@ def best_scores(x, start, step, emit):
 
         score_1(j)     = log start_j + log emit[j, x_1]
         score_{t+1}(j) = max_i [ score_t(i) + log step_ij ] + log emit[j, x_{t+1}]
-        pointer_{t+1}(j) = the i that has this maximum (of two the first); pointer_1 is all 0
+        pointer_{t+1}(j) = the i that has this maximum (of two either)
 
-    Returns (scores (T, S), pointers (T, S) of whole numbers).
+    Returns (scores (T, S), pointers (T, S) of whole numbers). The first row of pointers is never used: it can be all 0.
 
     >>> one = np.array([0.5, 0.5])
     >>> found = best_scores(np.array([0, 0]), one, np.array([[0.8, 0.1], [0.1, 0.8]]), np.array([[1.0, 0.0], [0.5, 0.5]]))[1]

@@ -10,10 +10,10 @@ from two_stage import assert_standard_normal, of_means
 from inference.lab.labs import LABS, lab_of
 from inference.lab.labs import em_gmm as gmm
 from inference.lab.labs.metropolis_to_nuts import MEAN, ROOT, gradient, log_density, nuts_step
-from inference.lab.parts.draws import moment_name, moments
+from inference.lab.parts.draws import entries_of, in_words, moments, together
 from inference.lab.parts.likeness import description
 from inference.lab.parts.runs import states_of
-from inference.lab.stub import key_of
+from inference.lab.stub import key_of, solution_text
 from inference.lab.trace import animation, beside_the_right_one, first_difference, small_multiples, trace
 
 RUN = lab_of("em_gmm").part("run")
@@ -98,11 +98,14 @@ def test_what_numbers_are_instead(change, words):
 
 def test_moments_have_names():
     draws = np.random.default_rng(0).normal(size=(1, 2, 3))
-    names = [moment_name(number, (2, 3)) for number in range(moments(draws).shape[1])]
+    names = [in_words(number, entries_of((2, 3)), 1.0, 0.5) for number in range(moments(draws).shape[1])]
     assert len(set(names)) == 6 + 21
     value = dict(zip(names, moments(draws)[0], strict=True))
-    assert value["the product of entries [0, 2] and [1, 1]"] == draws[0, 0, 2] * draws[0, 1, 1]
-    assert value["the square of entry [1, 0]"] == draws[0, 1, 0] ** 2
+    covariance = "the covariance of entries [0, 2] and [1, 1] is 1 and should be 0.5"
+    assert value[covariance] == draws[0, 0, 2] * draws[0, 1, 1]
+    assert value["the variance of entry [1, 0] is 1 and should be 0.5"] == draws[0, 1, 0] ** 2
+    said = together(names.index(covariance), entries_of((2, 3)))
+    assert said == "entries [0, 2] and [1, 1] vary together: draw noise for each of them"
 
 
 @pytest.mark.slow
@@ -124,7 +127,7 @@ def test_pictures_of_a_run(name):
 def test_trace_writes_pictures_and_says_where_runs_part(tmp_path):
     lab = lab_of("k_means")
     path = tmp_path / "k_means.py"
-    path.write_text("from inference.lab.solutions.k_means import *\ndef move(x, labels, centres):\n    return centres + 1.0\n")
+    path.write_text(f"{solution_text(lab)}\n\ndef move(x, labels, centres):\n    return centres + 1.0\n")
     lines = trace(lab, path)
     assert {file.name for file in tmp_path.iterdir()} >= {"trace.svg", "trace.gif"}
     assert lines[-1] == "your run leaves the right one at iteration 1 (centres)"
@@ -171,3 +174,25 @@ def test_runs_of_samplers_are_not_blamed_for_their_random_numbers():
     yours, right = [{"means": np.zeros(2)}], [{"means": np.ones(2)}]
     assert "differ by chance" in beside_the_right_one(process, yours, right)
     assert "leaves the right one at iteration 0" in beside_the_right_one(process._replace(random=False), yours, right)
+
+
+def without(name, given):
+    """The student's arguments where one of them is forgotten, or transposed."""
+    changed = {"step": np.transpose, "start": np.ones_like, "stop": np.ones_like}
+    return {key: changed[key](value) if key == name else value for key, value in given.items()}
+
+
+@pytest.mark.parametrize("name", ["step", "start", "stop"])
+@pytest.mark.parametrize("lab", ["viterbi", "forward_backward"])
+def test_the_diary_shows_a_transposed_step_and_a_lost_start_or_stop(lab, name):
+    lab = lab_of(lab)
+    key, names = key_of(lab), {"best_path": ("start", "step", "stop", "emit"), "forward": ("start", "step", "emit")}
+    names["backward"] = ("step", "stop", "emit")
+
+    def with_slip(function):
+        return lambda x, *given: vars(key)[function](x, *without(name, dict(zip(names[function], given, strict=True))).values())
+
+    slips = {function: with_slip(function) for function in names if function in vars(key)}
+    yours, right = states_of(SimpleNamespace(**(vars(key) | slips)), lab.process), states_of(key, lab.process)
+    assert "leaves the right one" in beside_the_right_one(lab.process, yours, right)
+    assert "`check` has harder cases" in beside_the_right_one(lab.process, right, right)

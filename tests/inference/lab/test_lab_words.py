@@ -1,0 +1,175 @@
+"""What students read: subject and verb, paths and pointers, names of draws; and wrong functions that once won points."""
+
+import math
+from itertools import pairwise
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from inference.lab.labs import lab_of
+from inference.lab.parts.kernel import Kernel
+from inference.lab.parts.likeness import agreeing, description
+from inference.lab.parts.mixture_kernel import MixtureKernel
+from inference.lab.stub import key_of
+from models.errors import ZooError
+
+VITERBI, GIBBS = key_of(lab_of("viterbi")), key_of(lab_of("gibbs_gmm"))
+
+
+def result_of(lab, part, function, seed=0):
+    found = lab_of(lab).part(part)
+    student = SimpleNamespace(**(vars(key_of(lab_of(lab))) | {part: function}))
+    return found.judge(found.collect(student, seed), seed)
+
+
+def test_verbs_agree_with_plurals():
+    assert agreeing("the states", "has shape (3,), and should have (5,)") == "the states have shape (3,), and should have (5,)"
+    assert agreeing("bias", "is wrong") == "bias is wrong"
+    result = result_of("gibbs_gmm", "assignment_probs", lambda x, means: 0.3 + GIBBS.assignment_probs(x, means) ** 3)
+    assert result.messages[0].startswith("the probabilities are wrong: entry [")
+
+
+def test_a_probability_for_a_logarithm_is_named():
+    right = np.array([-1.0, -2.5])
+    assert description([(np.exp(right), right)]) == "is wrong: you return a probability; its logarithm is asked for"
+
+
+def test_a_path_is_compared_with_the_best_one_in_words():
+    result = result_of("viterbi", "best_path", lambda x, *model: np.zeros(len(x), int))
+    words = result.messages[0].split()
+    assert result.messages[0].startswith("your path has log probability -")
+    assert float(words[5].rstrip(";")) < float(words[9])
+    assert words[6:9] == ["the", "best", "has"]
+
+
+def test_a_pointer_is_compared_with_the_best_one_in_words():
+    def best_scores(*given):
+        scores, pointers = VITERBI.best_scores(*given)
+        pointers[2, 1] = (pointers[2, 1] + 1) % scores.shape[1]
+        return scores, pointers
+
+    message = result_of("viterbi", "best_scores", best_scores).messages[0]
+    assert message.startswith("pointer [2, 1] names state ")
+    assert " which gives -" in message
+    assert "; state " in message
+
+
+def test_the_first_row_of_pointers_and_ties_are_free():
+    def best_scores(*given):
+        scores, pointers = VITERBI.best_scores(*given)
+        pointers[0] = -1
+        return scores, pointers
+
+    assert result_of("viterbi", "best_scores", best_scores).is_full
+    assert "all 0 " not in VITERBI.best_scores.__doc__.partition("Returns")[0]
+
+
+def joint_by_products(path, x, start, step, stop, emit):
+    found = start[path[0]] * stop[path[-1]] * math.prod(emit[i, w] for i, w in zip(path, x, strict=True))
+    return np.log(found * math.prod(step[i, j] for i, j in pairwise(path)))
+
+
+def tags_by_products(alpha, beta):
+    return (np.exp(alpha) * np.exp(beta)).argmax(1)
+
+
+@pytest.mark.parametrize(("part", "function"), [("log_joint", joint_by_products), ("tags", tags_by_products)])
+def test_probabilities_that_underflow_lose_points(part, function):
+    result = result_of("viterbi", part, function)
+    assert 0 < result.points < result.out_of
+    assert "underflow" in result.messages[0]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_cases_of_spam_have_words_that_are_absent(seed):
+    for case in lab_of("spot_the_bug").part("spam_probability").drawn(seed):
+        assert set(case.arguments["x"]) == {0, 1}
+
+
+def present_words_alone(x, share, p_spam, p_ham):
+    spam, ham = share * np.prod(p_spam**x), (1 - share) * np.prod(p_ham**x)
+    return spam / (spam + ham)
+
+
+def test_words_that_are_absent_count():
+    result = result_of("spot_the_bug", "spam_probability", present_words_alone)
+    assert result.points == 0
+    assert "leaves out the words that are absent" in result.messages[0]
+
+
+def cut_conditional(x, components, location, strength, num_components):
+    counts = np.bincount(components)
+    sums = np.array([x[components == k].sum(0) for k in range(len(counts))])
+    return (strength * location + sums) / (strength + counts)[:, None], strength + counts
+
+
+def test_a_last_group_without_rows_counts():
+    result = result_of("gibbs_gmm", "mean_conditional", cut_conditional)
+    assert result.points < result.out_of
+    assert all("leaves out last groups without rows" in message for message in result.messages)
+
+
+def draw_means_of_too_few(rng, *given):
+    centre, precision = cut_conditional(*given)
+    return rng.normal(centre, precision[:, None] ** -0.5)
+
+
+def test_a_certificate_names_functions_of_the_student(monkeypatch):
+    """And no class of the grader."""
+    student = SimpleNamespace(**(vars(GIBBS) | {"draw_means": draw_means_of_too_few}))
+    kernel = MixtureKernel(student)
+    state = {"component": np.zeros(4, int), "mean": np.zeros((2, 2))}
+
+    def certify(*given, **options):
+        return kernel.means(np.random.default_rng(0), state, {"x": np.ones((4, 2))})
+
+    monkeypatch.setattr(Kernel, "_certified", certify)
+    part = lab_of("gibbs_gmm").part("posterior")
+    assert part.judge(part.collect(student, 0), 0).messages == (
+        "`draw_means` returns shape (1, 2), and should return (2, 2): is a group without rows left out?",
+    )
+
+
+def test_names_of_the_grader_are_not_said(monkeypatch):
+    def certify(*given, **options):
+        raise ZooError("MixtureKernel.step gives another shape")
+
+    monkeypatch.setattr(Kernel, "_certified", certify)
+    part = Kernel(("gibbs_step",), 4, "gmm_simple", MixtureKernel)
+    assert part.judge(part.collect(GIBBS, 0), 0).messages == ("the sampler.step gives another shape",)
+
+
+def test_random_numbers_from_elsewhere_are_named():
+    def draw_components(rng, x, means):
+        return (np.random.random(len(x))[:, None] > GIBBS.assignment_probs(x, means).cumsum(1)[:, :-1]).sum(1)  # noqa: NPY002
+
+    result = result_of("gibbs_gmm", "draw_components", draw_components)
+    assert result.points == 0
+    assert result.messages[0].startswith("does not draw from `rng` alone")
+
+
+@pytest.mark.parametrize(
+    ("spread", "words"),
+    [
+        (lambda rng, shape: 1.5 * rng.normal(size=shape), "the variance of entry ["),
+        (lambda rng, shape: rng.normal(size=(shape[0], 1)), "vary together: draw noise for each of them"),
+    ],
+)
+def test_moments_are_variances_and_covariances(spread, words):
+    def draw_means(rng, *given):
+        centre, precision = GIBBS.mean_conditional(*given)
+        return centre + spread(rng, centre.shape) / np.sqrt(precision)[:, None]
+
+    result = result_of("gibbs_gmm", "draw_means", draw_means)
+    assert words in result.messages[0]
+    assert "square" not in result.messages[0]
+    assert "product" not in result.messages[0]
+
+
+def test_draws_of_a_gibbs_step_have_names():
+    def gibbs_step(rng, *given):
+        components, means = GIBBS.gibbs_step(rng, *given)
+        return components, means + np.array([[0.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
+
+    assert " means[1, 1] is " in result_of("gibbs_gmm", "gibbs_step", gibbs_step).messages[0]
