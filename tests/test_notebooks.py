@@ -163,6 +163,7 @@ def test_no_document_is_cited_that_readers_do_not_have(path):
 
 
 BEFORE_RELEASE = {
+    "compare_everything",
     "factor_analysis",
     "generative_vs_discriminative",
     "hmm",
