@@ -1,7 +1,8 @@
 """The law of a kernel together with the latents that it draws, factor by factor of their density.
 
 Parameters that are drawn rightly given the latents hide much of a slip in the latents. So each factor of p(x, z | θ), such as
-the probability of the first states or that of the stops, is a statistic of its own.
+the probability of the first states or that of the stops, is a statistic of its own. Noise that two blocks of a kernel share
+hides from all sums over latents. So what a single latent points at is compared, too.
 """
 
 import time
@@ -37,12 +38,17 @@ class KernelLaw(Law):
         latent = self.oracle.latent
         if latent is None or latent not in moved:
             return pairs
-        before = factors(self.oracle, pairs.sites, pairs.tables)
-        drawn = factors(self.oracle, after, {**pairs.tables, latent: moved[latent]})
+        before = of_latents(self.oracle, pairs.sites, pairs.tables)
+        drawn = of_latents(self.oracle, after, {**pairs.tables, latent: moved[latent]})
         for name, values in before.items():
             if np.ptp(values) > 0:  # not so of equal probabilities of all components
                 pairs.before[name], pairs.after[name] = values, drawn[name]
         return pairs
+
+
+def of_latents(oracle: Oracle, sites: Sites, tables: Tables) -> Statistics:
+    """The `factors`, and what one latent points at."""
+    return factors(oracle, sites, tables) | ({} if oracle.pointed is None else oracle.pointed(sites, tables))
 
 
 def factors(oracle: Oracle, sites: Sites, tables: Tables) -> Statistics:

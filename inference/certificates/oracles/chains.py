@@ -27,6 +27,7 @@ from inference.certificates.oracles.oracle import (
     chosen,
     dirichlet,
     log_dirichlet,
+    pointed_at,
     total,
 )
 from inference.certificates.oracles.posterior import Enumeration, enumerated
@@ -104,6 +105,7 @@ def markov_naive_bayes() -> Oracle:
         table=_document_table,
         slip=WrongJoint("every token as if it came first (E4)", _all_first),
         contracts=Contracts(1 + 2 * (2 + 3 * 2), reordered((2, 0, 1), {"initial_probs": (-1,), "transition_probs": (-2, -1)})),
+        axes={"initial_probs": 1, "transition_probs": 1},
         conjugate=together(
             [
                 dirichlet_block("initial_probs", np.full(VOCABULARY, INITIAL), _first_counts),
@@ -343,5 +345,6 @@ def hmm() -> Oracle:
         simplices=("start_probs", "transition_probs", "emission_probs"),
         latent="path",
         complete=_factors,
+        pointed=pointed_at("path", 0, {"start_probs": 1, "transition_probs": 1, "emission_probs": 1}),
         draw_larger_tables=partial(_draw_sequences, MANY),
     )

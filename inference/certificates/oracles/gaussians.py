@@ -114,6 +114,7 @@ def _components(size: int, tied: bool, block: str, free: int) -> Components:
             moved("mean", (*prior, "location"), (0, 1)),
             (real_cell(0, 0), real_cell(5, 1)),
         ),
+        {"mean": 1} if tied else {"mean": 1, "precision": 1},
         gaussian_block(Wishart(LOCATION, STRENGTH, DOF, SCATTER, tied)),
         symmetric=("precision",),
         far=far_row,
@@ -158,6 +159,7 @@ def gmm_simple() -> Oracle:
         ),
         draw=lambda rng, replicates: {"mean": rng.normal(size=(replicates, 2, 2))},
         log_prior=lambda sites: stats.norm.logpdf(sites["mean"]).sum((1, 2)),
+        axes={"mean": 1},
         conjugate=standard_normal_block("mean"),
     )
     options = {"num_components": 2, "prior": {"component": {}}}

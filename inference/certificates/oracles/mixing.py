@@ -26,6 +26,7 @@ from inference.certificates.oracles.oracle import (
     chosen,
     dirichlet,
     log_dirichlet,
+    pointed_at,
     repeated,
     total,
 )
@@ -61,6 +62,7 @@ class Components(NamedTuple):
     table: Callable[[np.ndarray, Mapping[str, Any]], Data]  # (x (N, …), what a label column adds) -> a table
     slip: WrongJoint
     contracts: Contracts
+    axes: Mapping[str, int]  # its sites that differ between components, with the axis that runs over these
     conjugate: Conjugate  # its closed forms given the components, of x (N, …)
     simplices: tuple[str, ...] = ()
     symmetric: tuple[str, ...] = ()
@@ -151,6 +153,7 @@ def mixture_oracle(model: str, weights: Weights, parts: Components, options: Map
         return component_answers(found, None if parts.cells is None else parts.cells(sites))
 
     latents = enumeration_of(weights, parts.conjugate, joint)
+    axes = dict(parts.axes) if weights.site is None else {weights.site: 1, **parts.axes}
     return Oracle(
         model=model,
         options=options,
@@ -171,6 +174,7 @@ def mixture_oracle(model: str, weights: Weights, parts: Components, options: Map
         symmetric=parts.symmetric,
         latent="component",
         complete=complete,
+        pointed=pointed_at("component", int(weights.labelled.argmin()), axes),
     )
 
 

@@ -65,6 +65,8 @@ class Oracle(NamedTuple):
     latent: str | None = None
     # The factors of p(x, z | θ), each by its name, as logs (R,): a slip in one of them must not hide behind the others
     complete: Callable[[Sites, Tables], Statistics] | None = None
+    # What one latent points at: noise that two blocks of a kernel share shows there, where sums over all latents hide it
+    pointed: Callable[[Sites, Tables], Statistics] | None = None
     # `draw_tables` where nothing is enumerated, if those tables are too small to show a slip in the latents
     draw_larger_tables: Callable[[np.random.Generator, Sites], dict[str, np.ndarray]] | None = None
     known: Mapping[str, np.ndarray] = MappingProxyType({})  # arrays that all tables share, which kernels of one's own need
@@ -102,6 +104,23 @@ def site_statistics(name: str, value: np.ndarray, is_simplex: bool) -> Statistic
     if is_simplex:
         return found | {f"log product of {name}": np.log(np.maximum(entries, 1e-300)).sum(1)}
     return found | {f"mean of {name}": entries.mean(1)}
+
+
+def pointed_at(latent: str, place: int, axes: Mapping[str, int]) -> Callable[[Sites, Tables], Statistics]:
+    """Statistics of the parameters that one entry of a discrete latent points at: the first of their entries minus the last.
+
+    ``place`` is the entry among those of all rows. ``axes`` names the sites, with the axis that runs over the latent's values.
+    """
+
+    def found(sites: Sites, tables: Tables) -> Statistics:
+        code = tables[latent].reshape(len(tables[latent]), -1)[:, place]
+        statistics = {}
+        for name, axis in axes.items():
+            own = np.moveaxis(sites[name], axis, 1)[np.arange(len(code)), code].reshape(len(code), -1)
+            statistics[f"{name} at {latent} {place}"] = own[:, 0] if own.shape[1] == 1 else own[:, 0] - own[:, -1]
+        return statistics
+
+    return found
 
 
 def dirichlet(rng: np.random.Generator, concentration: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

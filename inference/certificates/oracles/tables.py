@@ -83,6 +83,7 @@ def naive_bayes() -> Oracle:
             lambda log_probs, sites, x: COLUMNS * log_probs + densities(sites, x),
         ),
         contracts=Contracts(1 + 2 * COLUMNS, reordered((2, 0, 1), {"feature_probs": (-1,)})),
+        axes={"feature_probs": 1},
         conjugate=beta_block("feature_probs", a, b),
     )
 
@@ -121,6 +122,7 @@ def poisson_naive_bayes() -> Oracle:
         contracts=Contracts(
             1 + 2 * COLUMNS, reordered((2, 0, 1), {"rate": (-1,)}), missing=(counted_cell(0, 0, MOST), counted_cell(5, 1, MOST))
         ),
+        axes={"rate": 1},
         conjugate=poisson_block("rate", shape, inverse_scale),
         far=far_counts,
     )
@@ -266,6 +268,7 @@ def mixed_mixture() -> Oracle:
             (real_cell(0, 0), counted_cell(0, 1, LEVELS - 1), counted_cell(5, 2, MOST)),
             named=True,
         ),
+        {"mean": 1, "precision": 1, "probs_kind": 1, "rate": 1},
         _mixed_blocks(),
         ("probs_kind",),
         far=_far_mixed,
@@ -333,6 +336,7 @@ def annotators() -> Oracle:
             reordered((0, 2, 1), {}, {("raters",): (0,)}),  # columns of two raters, who still come in the same order
             missing=(counted_cell(0, 0, 1), counted_cell(5, 1, 1)),
         ),
+        axes={"confusion": 2},
         conjugate=dirichlet_block("confusion", concentration, counts),
         simplices=("confusion",),
     )

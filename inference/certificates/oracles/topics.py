@@ -27,6 +27,7 @@ from inference.certificates.oracles.oracle import (
     chosen,
     dirichlet,
     log_dirichlet,
+    pointed_at,
     total,
 )
 from inference.certificates.oracles.posterior import Enumeration, enumerated
@@ -176,4 +177,5 @@ def latent_dirichlet() -> Oracle:
         simplices=("topic_probs", "word_probs"),
         latent="topic",
         complete=_factors,
+        pointed=pointed_at("topic", 0, {"word_probs": 1}),
     )
