@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from inference.certificates.cell import code_of
+from inference.certificates.cell import is_stale
 from inference.certificates.cell_page import page_of
 from inference.certificates.certificate import read_certificate
 from inference.certificates.command import PUBLISHED, TABLE
@@ -70,7 +70,7 @@ def _with_verdict(cell: str, name: str, method: str) -> str:
         return cell
     found = read_certificate(path)
     words = verdict_words(found)
-    if found.code != code_of(name, method):
+    if is_stale(found):
         words += ", stale"
     return words if cell == "yes" else f"{words}, {cell}"
 

@@ -2,7 +2,7 @@
 
 import re
 
-from inference.diagnostics.verdicts import FINISHED, VERDICTS, Verdict
+from inference.diagnostics.verdicts import FINISHED, VERDICTS, Verdict, anchor
 from inference.engine.task import Kind
 
 KINDS = {
@@ -26,12 +26,3 @@ def section(verdict: Verdict) -> str:
     message = re.sub(r"\{(\w+)(?::[^}]*)?\}", r"‹\1›", verdict.sentence)
     facts = f"It concerns {kinds}, and appears where the figure is {verdict.fails} {limit}. {code}"
     return f"({anchor(verdict.diagnostic)})=\n### {verdict.diagnostic}\n\n> {message}\n\n{facts}"
-
-
-def anchor(diagnostic: str) -> str:
-    """The anchor of a diagnostic.
-
-    >>> anchor("R-hat")
-    'warning-r-hat'
-    """
-    return "warning-" + re.sub(r"[^a-z0-9]+", "-", diagnostic.lower()).strip("-")

@@ -18,7 +18,7 @@ from inference.certificates.checks.calibration import (
 )
 from inference.certificates.checks.cases import built
 from inference.certificates.checks.contracts import contracts_check, contracts_control
-from inference.certificates.checks.figure import CONTROL, Check
+from inference.certificates.checks.figure import CONTROL, Check, timed
 from inference.certificates.checks.kernel_law import law_check, law_control
 from inference.certificates.checks.kernels import KERNELS, KernelOf
 from inference.certificates.checks.optimum import OPTIMISERS, optimum_check, optimum_control
@@ -147,7 +147,7 @@ def certify(method: str, model: str = "gmm", budget: str = "quick", seed: int = 
     with x64(64):
         for name, check in checks:
             tell(f"{model} {method}: {name}")
-            found.append(check())
+            found.append(timed(check))
     _require_unedited(model, method)
     return Certificate(model, method, way.claim, budget, seed, code_of(model, method), versions(), tuple(found))
 
@@ -186,6 +186,16 @@ def code_of(model: str, method: str) -> str:
     build = MODELS[model]  # presets of one function differ in what they fix alone
     made = f"{build.func.__module__}.{build.func.__qualname__} {build.args} {sorted(build.keywords.items())}"
     return fingerprint(_modules(model, method), made)
+
+
+def is_stale(certificate: Certificate) -> bool:
+    """Whether a certificate is of other code than this process runs. Of other packages it is not stale, but made again."""
+    return certificate.code != code_of(certificate.model, certificate.method)
+
+
+def is_current(certificate: Certificate) -> bool:
+    """Whether a certificate is of the code and the packages that this process runs."""
+    return not is_stale(certificate) and certificate.versions == versions()
 
 
 def _modules(model: str, method: str) -> list[str]:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from inference.certificates.certificate import BIAS, Certificate
-from inference.certificates.checks.figure import CONTROL, Check, Figure, beside_limit
+from inference.certificates.certificate import Certificate
+from inference.certificates.checks.figure import Check, Figure, beside_limit
 from inference.certificates.page import CLAIMS, has_picture, picture, verdict_words
 from inference.runtime.files import write, write_figure
 
@@ -43,9 +43,9 @@ def _summary(certificate: Certificate, stem: str) -> str:
 def _section(check: Check, stem: str) -> str:
     """One check: its answer, and the figures nearest to their limits or beyond."""
     lines = [f"## {check.name.capitalize()}: {'passed' if check.passed else 'failed'}", "", f"{check.says}."]
-    if check.name == CONTROL or not check.figures:
+    if check.kind == "control" or not check.figures:
         return "\n".join(lines)
-    if check.name == BIAS:  # sizes, which have no limits
+    if check.kind == "bias":  # sizes, which have no limits
         header = ["figure", "value", "in"]
         rows = [[figure.name, _number(figure.value), figure.unit] for figure in check.figures]
     else:

@@ -2,17 +2,17 @@
 
 import json
 import math
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
 from typing import Any, NamedTuple
 
-from inference.certificates.checks.figure import CONTROL, Check, Figure
+from inference.certificates.checks.figure import Check, Figure, false_alarm_of, verdict_of
 from inference.runtime.files import read, write
 from models.errors import ZooError
 
 SCHEMA = 1  # of the file
-BIAS = "bias"  # name of the check that measures an approximation
 VERSIONS = ("numpyro", "jax", "jaxlib", "numpy", "scipy", "numba", "llvmlite", "arviz-stats", "xarray")
 
 
@@ -36,21 +36,18 @@ class Certificate(NamedTuple):
     @property
     def verdict(self) -> str:
         """The claim, ``fails``, or ``inconclusive`` where all that is wrong is that the mutant was not rejected."""
-        if all(check.passed for check in self.checks if check.name != CONTROL):
-            return self.claim if self.passed else "inconclusive"
-        return "fails"
+        return verdict_of(self.checks, self.claim)
 
     @property
     def false_alarm(self) -> float | None:
         """Probability at most that a right cell fails; None: not known."""
-        known = [check.false_alarm for check in self.checks if check.false_alarm is not None]
-        return sum(known) if len(known) == len(self.checks) else None
+        return false_alarm_of(self.checks)
 
     @property
     def coverage(self) -> float | None:
         """Of an approximation: how often its 90 % intervals hold the truth, for the worst statistic; None: it is none."""
         shares = [
-            figure.value for check in self.checks if check.name == BIAS for figure in check.figures if figure.unit == "share"
+            figure.value for check in self.checks if check.kind == "bias" for figure in check.figures if figure.unit == "share"
         ]
         return min(shares, default=None)
 
@@ -73,17 +70,14 @@ def write_certificate(certificate: Certificate, path: Path) -> None:
 
 def as_json(certificate: Certificate) -> str:
     """A certificate as a text."""
-    checks = [
-        check._asdict() | {"figures": [{k: _plain(v) for k, v in figure._asdict().items()} for figure in check.figures]}
-        for check in certificate.checks
-    ]
     found = {
         "schema": SCHEMA,
         "verdict": certificate.verdict,
         "false_alarm": certificate.false_alarm,
         "command": certificate.command,
     }
-    text = json.dumps(found | certificate._asdict() | {"checks": checks}, indent=1, allow_nan=False)
+    checks = {"checks": checks_as_json(certificate.checks)}
+    text = json.dumps(found | certificate._asdict() | checks, indent=1, allow_nan=False)
     return f"{text}\n"
 
 
@@ -102,12 +96,20 @@ def read_certificate(path: Path) -> Certificate:
         raise ZooError(f"{path} is no certificate: {error}") from error
 
 
+def checks_as_json(checks: Sequence[Check]) -> list[dict[str, Any]]:
+    """Every check with every figure."""
+    return [check._asdict() | {"figures": [_figure_as_json(figure) for figure in check.figures]} for check in checks]
+
+
+def _figure_as_json(figure: Figure) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in figure._asdict().items()} | {"passed": figure.passed}
+
+
 def _plain(value: Any) -> Any:
     """JSON has no infinities and no NaN: they are written as words."""
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _figure(found: dict[str, Any]) -> Figure:
-    again = found["again"]
-    numbers = {"value": float(found["value"]), "limit": float(found["limit"]), "again": None if again is None else float(again)}
-    return Figure(**(found | numbers))
+    again = None if found["again"] is None else float(found["again"])
+    return Figure(found["name"], float(found["value"]), float(found["limit"]), found["unit"], again)

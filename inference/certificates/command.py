@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import jax
 
-from inference.certificates.cell import WAYS, cells, certify, code_of, require_cell, require_settings
+from inference.certificates.cell import WAYS, cells, certify, code_of, is_current, require_cell, require_settings
 from inference.certificates.cell_page import write_pages
-from inference.certificates.certificate import Certificate, read_certificate, versions, write_certificate
+from inference.certificates.certificate import Certificate, read_certificate, write_certificate
 from inference.certificates.fingerprint import ROOT
 from inference.certificates.oracles import ORACLES
 from inference.certificates.page import lines_of, table_of
@@ -94,6 +94,8 @@ def parsed(arguments: Sequence[str]) -> Asked:
     require_settings(budget, int(seed) if seed.isdecimal() else seed)
     cells = _chosen(given["model"], given["method"])
     if "changed" in arguments:
+        if not any(exists(PUBLISHED / f"{model}-{method}.json") for model, method in cells):
+            tell(f"no certificate of these cells is in {PUBLISHED}: there is nothing to compare with")
         cells = _changed(cells)
     out = Path(given.get("out", "certificates"))
     return Asked(cells, budget, int(seed), out, again == "true", time.time() + _seconds(given.get("minutes")))
@@ -116,11 +118,10 @@ def _changed(cells: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
     Their order is that of the hashes of their code: where time is short, every change has others looked at.
     """
-    codes = {cell: code_of(*cell) for cell in cells}
-    return sorted((cell for cell in cells if not _holds(*cell, codes[cell])), key=lambda cell: codes[cell])
+    return sorted((cell for cell in cells if not _holds(*cell)), key=lambda cell: code_of(*cell))
 
 
-def _holds(model: str, method: str, code: str) -> bool:
+def _holds(model: str, method: str) -> bool:
     """Whether the published certificate of a cell, if there is one, passed for this code and the packages of now."""
     path = PUBLISHED / f"{model}-{method}.json"
     if not exists(path):
@@ -129,7 +130,7 @@ def _holds(model: str, method: str, code: str) -> bool:
         found = read_certificate(path)
     except ZooError:
         return False
-    return found.passed and (found.code, found.versions) == (code, versions())
+    return found.passed and is_current(found)
 
 
 def _chosen(model: str, method: str) -> list[tuple[str, str]]:
@@ -187,8 +188,8 @@ def _made(asked: Asked, model: str, method: str, path: Path) -> Certificate | No
     except ZooError as error:
         tell(f"{error}; it is made again")
         return None
-    here = (asked.budget, asked.seed, code_of(model, method), versions())
-    return found if (found.budget, found.seed, found.code, found.versions) == here and found.passed else None
+    same = (found.budget, found.seed) == (asked.budget, asked.seed) and is_current(found)
+    return found if same and found.passed else None
 
 
 def _certified(asked: Asked, model: str, method: str, path: Path) -> Certificate | Without:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from inference.certificates.cell import WAYS, code_of, refusal
-from inference.certificates.certificate import Certificate, read_certificate, versions
-from inference.certificates.checks.figure import CONTROL, Check
+from inference.certificates.cell import WAYS, is_stale, refusal
+from inference.certificates.certificate import Certificate, read_certificate
+from inference.certificates.checks.figure import Check
 from inference.certificates.checks.ranks import MOST
 from inference.markup.palette import COLOURS
 from models.errors import ZooError
@@ -31,7 +31,7 @@ def check_lines(checks: Sequence[Check], most: int | None = None) -> list[str]:
     found = []
     for check in checks:
         found.append(f"  {'ok  ' if check.passed else 'FAIL'} {check.name}: {check.says}")
-        if not check.passed and check.name != CONTROL:
+        if not check.passed and check.kind != "control":
             failed = [figure for figure in check.figures if not figure.passed]
             if most is not None:
                 failed = sorted(failed, key=lambda figure: -abs(figure.value))[:most]
@@ -40,7 +40,7 @@ def check_lines(checks: Sequence[Check], most: int | None = None) -> list[str]:
 
 
 def _again(value: float | None) -> str:
-    return "" if value is None else f", and {value:.3g} when looked at again"
+    return "" if value is None else f", and {value:.3g} when rerun"
 
 
 def has_picture(certificate: Certificate) -> bool:
@@ -53,7 +53,7 @@ def _laws(certificate: Certificate) -> list[tuple[Check, Check | None]]:
     found: list[tuple[Check, Check | None]] = []
     for check in certificate.checks:
         if any(figure.unit == "deviation" for figure in check.figures):
-            if check.name == CONTROL:
+            if check.kind == "control":
                 found[-1] = (found[-1][0], check)
             else:
                 found.append((check, None))
@@ -131,7 +131,7 @@ def _verdict(path: Path, model: str, method: str) -> str:
     if found is None:
         return "unreadable"
     quick = ", quick" if found.budget == "quick" else ""
-    stale = "" if (found.code, found.versions) == (code_of(model, method), versions()) else ", stale"
+    stale = ", stale" if is_stale(found) else ""
     shown = path.with_suffix(".md")
     return f"[{verdict_words(found)}]({(shown if shown.is_file() else path).name}){quick}{stale}"
 
@@ -176,7 +176,7 @@ Each entry is a verdict of `python -m inference.certify`, and leads to a page wi
 LEGEND = "\n".join(
     [
         *(f"- *{verdict}*: {meaning}." for verdict, meaning in CLAIMS.items()),
-        "- *quick*: with the smaller of the two budgets. *stale*: the code, or a package that it uses, has changed since.",
+        "- *quick*: with the smaller of the two budgets. *stale*: the code has changed since.",
         "- –: the method does not take the model, or there is no certificate yet.",
         "",
     ]

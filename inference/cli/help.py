@@ -66,8 +66,8 @@ results. For a user's own program, model= names it again.
   python -m inference.report run=runs/mine pictures=true
 """,
     "certify": """\
-usage: python -m inference.certify model=NAME|all method=NAME|all
-           [option=value ...]
+usage: python -m inference.certify [all|changed] [model=NAME|all]
+           [method=NAME|all] [option=value ...]
 
 Check a method on a model against a naive implementation of the model: are
 draws of the posterior, is the point a mode, how far off is an approximation?
@@ -77,9 +77,32 @@ Write a certificate with every figure. Exit code 3: a check failed.
   seed=0            of simulated tables and of the method
   out=certificates  folder of the certificates
   again=false       true: also where a certificate is there already
+  minutes=...       begin no further cell after so many minutes
+
+changed: the cells whose certificate in docs/certificates is of other code.
 
   python -m inference.certify model=gmm method=gibbs
   python -m inference.certify all budget=full
+""",
+    "lab": """\
+usage: python -m inference.lab list
+       python -m inference.lab new NAME [FOLDER] [notebook=true]
+       python -m inference.lab check [FOLDER|FILE] [seed=0] [seconds=20]
+       python -m inference.lab trace [FOLDER|FILE]
+       python -m inference.lab solution NAME [FOLDER]
+
+Labs that grade themselves. `list` names them. `new` writes a folder: a page
+to read, a file to complete, public tests, data. `check` grades the file, says
+what is wrong and writes grade.json; exit code 0: all points, 3: not all.
+`trace` draws every iteration of yours beside the right one (trace.svg,
+trace.gif). `solution` writes the instructor's key into another folder.
+
+  notebook=false    true: a notebook for nbgrader in the place of the file
+  seed=0            of the cases that are drawn
+  seconds=20        of computing that one part may take
+
+  python -m inference.lab new em_gmm
+  python -m inference.lab check em_gmm
 """,
     "list": """\
 usage: python -m inference.list [model] [method] [data]

@@ -12,9 +12,10 @@ import xarray as xr
 
 from inference.comparison.criteria import criteria
 from inference.comparison.foreign import as_results
-from inference.diagnostics.checks import STILL, summarise
+from inference.diagnostics.checks import STILL
 from inference.diagnostics.importance import FEWEST, log_weights
 from inference.diagnostics.left_out import rows_left_out, weight_of_rows
+from inference.diagnostics.summaries import summarise
 from inference.diagnostics.verdicts import Finding, judged, verdict_on
 from inference.engine.task import Kind, kind_of
 from inference.predictions.score import mean_and_error

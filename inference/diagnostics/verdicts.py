@@ -28,6 +28,7 @@ probability (1 − k / n)^n: 25 to 37 % for k = 1, at most 14 % for k = 2. A mod
 height.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -69,12 +70,24 @@ class Verdict(NamedTuple):
     exit: int = FAILED
 
 
+EXPLAINED = "docs/reference/results.md"  # every verdict, under an `anchor`
+
+
 class Problem(NamedTuple):
     """A failed verdict, or a remark if ``exit`` is 0."""
 
     diagnostic: str
     sentence: str
     exit: int
+
+
+def anchor(diagnostic: str) -> str:
+    """The anchor of a diagnostic in `EXPLAINED`.
+
+    >>> anchor("R-hat")
+    'warning-r-hat'
+    """
+    return "warning-" + re.sub(r"[^a-z0-9]+", "-", diagnostic.lower()).strip("-")
 
 
 def largest_rhat(found: Finding) -> np.ndarray:

@@ -19,7 +19,6 @@ from models.base import Model, Permutation, ZooError
 from models.data.arguments import require_whole
 from models.rows.encoded import spread
 
-ITERATIONS, TOLERANCE = 2000, 1e-10  # of EM, as by default
 APART = 1.0  # posterior standard deviations beyond which two optima are different modes
 
 
@@ -63,7 +62,8 @@ def modes_of_points(
 
     ``draws`` say how far apart two optima are, in standard deviations.
     """
-    found = climb_from(task, em.METHOD, as_arrays(dict(points)), ITERATIONS, TOLERANCE, em.TAKES)
+    options = em.Options()
+    found = climb_from(task, em.METHOD, as_arrays(dict(points)), options.max_iter, options.tol, em.TAKES)
     last = np.array([trace[np.isfinite(trace)][-1] if np.isfinite(trace).any() else -np.inf for trace in found.objective])
     left = found.converged & np.isfinite(last)
     mode = np.full(len(last), NOWHERE)

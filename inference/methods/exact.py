@@ -50,6 +50,10 @@ TAKES = Takes(
 )
 
 
+class NotSummableError(ZooError):
+    """The latents of these rows cannot be summed over: they are continuous, or have too many assignments."""
+
+
 class Options(NamedTuple):
     """``num_chains`` × ``num_samples`` independent draws."""
 
@@ -73,7 +77,7 @@ def run(task: Task, options: Options) -> Draws | Points:
     algebra = require_algebra(task, TAKES.refuses)
     require_proper(task)
     if not finite_latents(algebra, task.hyper, task.prior, task.rows):
-        raise ZooError(f"{task.model.name}: {CONTINUOUS}")
+        raise NotSummableError(f"{task.model.name}: {CONTINUOUS}")
     require_single_rows(task, algebra)
     task.reporter.phase("summing over the latents", None)
     clock = time.perf_counter()
@@ -146,7 +150,7 @@ def _open_rows(rows: Pytree, allowed_states: np.ndarray) -> tuple[Pytree, np.nda
     several = np.flatnonzero((choices > 1) & (weight > 0))  # rows of weight 0 need no sum
     bits = float(np.log2(choices[several]).sum())
     if bits > np.log2(MOST):
-        raise ZooError(
+        raise NotSummableError(
             f"method=exact sums over all assignments of the {len(several)} rows without a label: there are 2^{bits:.0f}, and "
             f"at most 2^{np.log2(MOST):.0f} can be summed. Give labels or fewer rows, or use gibbs or nuts"
         )

@@ -22,7 +22,7 @@ from inference.runtime.loop import Chunk, Progress, in_chunks
 from inference.runtime.progress import SILENT
 from models.base import Pytree
 from models.data.documents import Sequences
-from models.data.table import Data
+from models.data.table import Data, is_sparse
 from models.errors import ZooError, did_you_mean
 
 HIDDEN = -1  # label of a row that has none
@@ -81,7 +81,8 @@ class OwnMethod:
         following, found = of_step(self.name, self.kernel.step(key, state, data))
         if lacking := [name for name in sites if name not in found]:
             names = list(map(str, found))
-            hint = did_you_mean(lacking[0], names)
+            unknown = next((name for name in names if name not in sites), "")
+            hint = did_you_mean(unknown, lacking)
             raise ZooError(f"a {self.name} returns {', '.join(names)}, and lacks {', '.join(lacking)}{hint}")
         return following, {name: found[name] for name in sites}
 
@@ -123,7 +124,7 @@ def table_of(task: Task) -> dict[str, np.ndarray]:
             "them to inference.as_result"
         )
     data = task.table
-    x = data.x if isinstance(data.x, Sequences | np.ndarray) else data.x.toarray()
+    x = data.x.toarray() if is_sparse(data.x) else data.x
     found = {"x": x}
     if isinstance(x, Sequences):
         found = {"x": _padded(x), "length": x.lengths}

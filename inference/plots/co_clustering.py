@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from inference.diagnostics.checks import trusted
+from inference.diagnostics.summaries import trusted
 from inference.markup.palette import colour
 from inference.plots.components import component_names
 from inference.predictions.clustering import co_clustering

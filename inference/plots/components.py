@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import xarray as xr
 
-from inference.diagnostics.checks import trusted
+from inference.diagnostics.summaries import trusted
 from inference.fitting.prepare import require_model, x64
 from inference.identification.rotation import vectors
 from inference.identification.symmetry import column_scale

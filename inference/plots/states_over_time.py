@@ -123,7 +123,7 @@ def some_sequences(model: Model, data: Any) -> list[int]:
 
 def _chosen(whole: Data, sequence: int | Sequence[int]) -> list[int]:
     """The sequences that are asked for; raises `ZooError` for one that there is not."""
-    given: list[Any] = list(sequence) if isinstance(sequence, list | tuple) else [sequence]
+    given: list[Any] = [sequence] if np.ndim(sequence) == 0 else list(sequence)  # type: ignore[arg-type]
     total = len(steps_of(whole).starts) - 1
     if not given:
         raise ZooError("sequence=[]: name at least one sequence, counted from 0")

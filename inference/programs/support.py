@@ -10,7 +10,7 @@ from models.errors import ZooError
 
 BY_HAND = "sum it out, for example with MixtureSameFamily"
 PACKAGE = "funsor"
-INSTALL = "pip install 'bayes-model-zoo[enumerate]'"
+INSTALL = "install the extra 'enumerate', as docs/start/install.md says"
 
 
 def discrete_latents(trace: Mapping[str, Any]) -> dict[str, Any]:

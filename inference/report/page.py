@@ -11,7 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from inference.criticism.replications import Compared, as_table
-from inference.diagnostics.checks import trusted
+from inference.diagnostics.summaries import trusted
 from inference.markup.glossary import used
 from inference.markup.script import SCRIPT
 from inference.markup.style import STYLE
@@ -126,9 +126,9 @@ def write_report(
     ``numbers`` are those of `write_groups`. The page is one file and needs nothing from elsewhere. It is whole without scripts,
     which sort tables and pick out groups.
     """
-    doubted = reading.diagnosis.problems or reading.diagnosis.interrupted
-    top = paragraph(reading.verdict, f"verdict {'doubt' if doubted else 'sound'}")
-    top += bullets(reading.diagnosis.problems, "problems")
+    diagnosis = reading.diagnosis
+    top = paragraph(reading.verdict, f"verdict {'doubt' if diagnosis.doubted else 'sound'}")
+    top += bullets(diagnosis.problems, "problems") + (paragraph(diagnosis.explained) if diagnosis.explained else "")
     own, functionals = in_print(reading.own), in_print(reading.diagnosis.functionals)
     crossed, topics, panel = reading.crossed, topic_table(tree), topic_panel(topic_map(tree))
     checks = [file for file in pictures if file.stem in CRITICISM]
@@ -162,7 +162,7 @@ def _groups(tree: xr.DataTree, reading: Reading) -> str:
         return ""
     found = []
     for group in reading.groups:
-        sure = group.interval is not None and not reading.diagnosis.problems and not reading.diagnosis.interrupted
+        sure = group.interval is not None and not reading.diagnosis.doubted
         between = " ({:.1%} to {:.1%})".format(*group.interval) if sure and group.interval is not None else ""
         share = f"{group.share:.1%}{between} of the {unit}"
         found.append(Card(f"{groups.dim} {group.name}", places[group.name], share, group.share, group.traits))

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import pandas as pd
 import xarray as xr
 
-from inference.diagnostics.checks import Diagnosis, diagnose, summarise, trusted
+from inference.diagnostics.checks import Diagnosis, diagnose
+from inference.diagnostics.summaries import summarise, trusted
 from inference.engine.task import Kind, kind_of
 from inference.report.groups import cross_table, largest_first
 from inference.report.remarks import remarks

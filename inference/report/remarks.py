@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from inference.diagnostics.checks import raw_rhat, trusted
 from inference.diagnostics.occupancy import in_words, occupied
 from inference.diagnostics.starts import describe_starts
+from inference.diagnostics.summaries import raw_rhat, trusted
 from inference.diagnostics.unfinished import LEFT_OUT
 from inference.predictions.clustering import SURE, uncertain_rows
 from inference.predictions.score import OF_SEQUENCES
@@ -101,9 +101,11 @@ def _empty(tree: xr.DataTree) -> str:
         return ""
     if "responsibilities" not in tree["latent"]:
         return ""
-    held = np.asarray(tree["latent"]["responsibilities"]).sum(0)  # rows first, then components
-    empty = int((held < LEAST).sum())
-    return f"{empty} of {len(held)} {plural_dim(tree)} hold less than {LEAST} rows each: the rows need fewer" if empty else ""
+    shares = tree["latent"]["responsibilities"]
+    held = np.asarray(shares.sum([dim for dim in shares.dims if dim != tree.attrs["exchangeable"]]))
+    empty, what = int((held < LEAST).sum()), plural_dim(tree)
+    said = f"{empty} of {held.size} {what} are nearly empty (fewer than {LEAST} expected rows each): try fewer {what}"
+    return said if empty else ""
 
 
 def _least_certain(tree: xr.DataTree) -> str:

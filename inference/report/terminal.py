@@ -45,6 +45,8 @@ def print_verdict(reading: Reading, console: Console) -> None:
     console.print(reading.verdict, style=style, highlight=False, markup=False)
     for problem in reading.diagnosis.problems:
         console.print(hanging("! ", problem), style="bold red", highlight=False, markup=False)
+    if reading.diagnosis.explained:
+        console.print(hanging("  ", reading.diagnosis.explained), highlight=False, markup=False)
 
 
 def print_groups(tree: xr.DataTree, groups: Sequence[Group], console: Console) -> None:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
-from inference.diagnostics.checks import trusted
+from inference.diagnostics.summaries import trusted
 from inference.plots.components import INTERVAL
 from inference.report.groups import groups_of
 from inference.results.table import data_of

@@ -5,12 +5,11 @@ and b of a site, or of the latents, which are among the rest of a site. So an er
 it is.
 """
 
-import time
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from inference.certificates.checks.figure import Check, Figure
+from inference.certificates.checks.figure import Check, Figure, answer, worst
 from inference.certificates.oracles.oracle import Oracle, Sites, Tables
 from inference.samplers.hints import other_priors, priors_of
 from inference.samplers.kernels import Conditionals, data_of, entry_of, given_of
@@ -26,7 +25,6 @@ def ratio_check(kernel: Conditionals, oracle: Oracle, seed: int) -> tuple[Check,
 
     Raises `ZooError` for a conditional of something that is no site, and none of the latents.
     """
-    clock = time.perf_counter()
     rng = np.random.default_rng(seed)
     one, other = (oracle.draw_parameters(rng, PAIRS) for _ in range(2))
     here = Values(one, oracle.draw_tables(rng, one))
@@ -38,16 +36,14 @@ def ratio_check(kernel: Conditionals, oracle: Oracle, seed: int) -> tuple[Check,
         possible = np.isfinite(wanted)
         found = _values(log_conditional, oracle, there, possible) - _values(log_conditional, oracle, here, possible)
         off = np.where(possible, found - np.where(possible, wanted, 0.0), 0.0)
-        worst = float(np.max(np.abs(off) / (1 + np.abs(np.where(possible, wanted, 0.0)))))
-        figure = Figure(f"log ratios of the conditional of {name}", worst, ROUNDING, "relative")
+        largest = float(np.max(np.abs(off) / (1 + np.abs(np.where(possible, wanted, 0.0)))))
+        figure = Figure(f"log ratios of the conditional of {name}", largest, ROUNDING, "relative")
         figures.append(figure)
         if not figure.passed:
             hints.append(f"the conditional of {name} is not that of the joint density{_explained(oracle, here, there, off)}")
-    worst_of_all = max(figures, key=lambda figure: figure.value)
-    size = worst_of_all.value
+    size = worst(figures).value
     says = f"ratios of {len(figures)} conditionals beside those of the joint density: the largest difference is {size:.0e}"
-    passed = all(figure.passed for figure in figures)
-    return Check("conditionals", says, passed, tuple(figures), 0.0, time.perf_counter() - clock), hints
+    return answer("conditionals", says, figures, 0.0), hints
 
 
 class Values(NamedTuple):

@@ -191,7 +191,7 @@ def _reference(model: Any, data: Any, seed: int, num_samples: int, naming: Mappi
     own = int(np.random.SeedSequence([seed, num_samples]).generate_state(1)[0] // 2)
     options: dict[str, Any] = {"seed": own, "num_samples": num_samples, "num_chains": 4}
     if algebra is not None and exact.TAKES.refuses(algebra) is None:
-        with suppress(ZooError):
+        with suppress(exact.NotSummableError):
             return fit(model, data, "exact", **options)
     sweeps = algebra is not None and gibbs.TAKES.refuses(algebra) is None
     return fit(model, data, "gibbs" if sweeps else "nuts", **options, **naming)
@@ -270,7 +270,7 @@ def _other_scales(model: Any, data: Any, own: xr.DataTree, reference: xr.DataTre
         for what, change in SPELLINGS.items():
             if (changed := change(value)) is None:
                 continue
-            with suppress(ZooError):  # outside the support of the site
+            with suppress(exact.NotSummableError):  # outside the support of the site
                 again = as_result(model, data, sites | {name: changed}, "draws", kind="chains", **naming)
                 if _compared(again, reference).agrees:
                     found.append(f"the draws agree if {name} holds {what}, which the model does not")

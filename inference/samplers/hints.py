@@ -133,11 +133,10 @@ def _holds(law: KernelLaw, seed: int, times: int) -> bool:
     return bool(np.all(np.abs(list(law(seed, times).values())) <= MOST))
 
 
-def block_hints(checks: Sequence[Check], idle: Sequence[str]) -> list[str]:
+def block_hints(checks: Mapping[str, Check], idle: Sequence[str]) -> list[str]:
     """Which of the checked blocks are wrong, which do nothing, and which are right."""
-    names = {check.name.removeprefix("block "): check.passed for check in checks}
-    wrong = [name for name, passed in names.items() if not passed and name not in idle]
-    right = [name for name, passed in names.items() if passed]
+    wrong = [name for name, check in checks.items() if not check.passed and name not in idle]
+    right = [name for name, check in checks.items() if check.passed]
     others = f"; no fault was found in that of {', '.join(right)}" if right else ""
     found = [f"the update of {', '.join(wrong)} is wrong, given all others{others}"] if wrong else []
     return found + [f"block {name} changes nothing: does it return the new state?" for name in idle]

@@ -5,12 +5,10 @@ the probability of the first states or that of the stops, is a statistic of its 
 hides from all sums over latents. So what a single latent points at is compared, too.
 """
 
-import time
-
 import numpy as np
 
-from inference.certificates.checks.figure import CONTROL, Check, Figure
-from inference.certificates.checks.kernel_law import Law, Move, Pairs
+from inference.certificates.checks.figure import Check, Figure
+from inference.certificates.checks.kernel_law import Law, Move, Pairs, rejection
 from inference.certificates.checks.kernels import Ran
 from inference.certificates.checks.ranks import MOST, deviations
 from inference.certificates.oracles.oracle import Oracle, Sites, Statistics, Tables
@@ -70,7 +68,7 @@ def _fault(value: np.ndarray, is_simplex: bool) -> str | None:
 
 def latent_control(oracle: Oracle, move: Move, replicates: int, seed: int) -> Check:
     """Whether latents are rejected of which one in ten is that of another table."""
-    clock, name = time.perf_counter(), oracle.latent
+    name = oracle.latent
     assert name is not None
 
     def disturbed(sites: Sites, tables: Tables, seed: int) -> Ran:
@@ -82,14 +80,11 @@ def latent_control(oracle: Oracle, move: Move, replicates: int, seed: int) -> Ch
     every = deviations(pairs.before, pairs.after)
     found = {key: value for key, value in every.items() if key.removesuffix(", spread") in named}
     figures = tuple(Figure(key, value, MOST, "deviation", value) for key, value in found.items())
-    worst = max(figures, key=lambda figure: abs(figure.value))
-    rejected = not worst.passed
-    seen = f"; 1 in {max(1, round(abs(worst.value) / MOST / SHARE))} would be seen as often as not" if rejected else ""
-    says = (
-        f"1 in {1 / SHARE:.0f} entries of {name} from another table is {'' if rejected else 'NOT '}rejected: {worst.name} "
-        f"deviates by {abs(worst.value):.1f}{seen}"
-    )
-    return Check(f"{CONTROL} of {name}", says, rejected, figures, 0.0, time.perf_counter() - clock)
+    check = rejection(name, f"1 in {1 / SHARE:.0f} entries of {name} from another table", figures)
+    if not check.passed:
+        return check
+    largest = max(abs(figure.value) for figure in figures if figure.rejects)
+    return check._replace(says=f"{check.says}; 1 in {max(1, round(largest / MOST / SHARE))} would be seen as often as not")
 
 
 def _exchanged(oracle: Oracle, sites: Sites, tables: Tables, seed: int) -> np.ndarray:

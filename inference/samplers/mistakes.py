@@ -34,7 +34,8 @@ def require_like(kernel: str, oracle: Oracle, given: Sites, found: Sites, others
     wanted = [name for name in given if name != oracle.latent]
     if lacking := [name for name in wanted if name not in found]:
         returned = ", ".join([*found, *sorted(others)]) or "none of them"
-        near = did_you_mean(lacking[0], others)
+        unknown = next(iter([*sorted(others), *(name for name in found if name not in given)]), "")
+        near = did_you_mean(unknown, lacking)
         raise ZooError(f"a {kernel} returns {returned}, and the sites of {oracle.model} are {', '.join(wanted)}{near}")
     for name, value in found.items():
         if value.shape != given[name].shape:

@@ -4,10 +4,9 @@ import json
 import math
 import textwrap
 from dataclasses import dataclass
-from typing import Any
 
-from inference.certificates.certificate import versions
-from inference.certificates.checks.figure import CONTROL, Check, Figure
+from inference.certificates.certificate import checks_as_json, versions
+from inference.certificates.checks.figure import Check, Figure, beside_limit, false_alarm_of, verdict_of
 
 EXACT = "exact"
 SHOWN = 3  # figures of a check that failed
@@ -48,16 +47,12 @@ class SamplerReport:
 
         Of chains: ``draws agree``, ``draws differ`` or ``inconclusive``.
         """
-        if self.claim != EXACT:
-            return self.claim
-        if all(check.passed for check in self.checks if not check.name.startswith(CONTROL)):
-            return self.claim if self.passed else "inconclusive"
-        return "fails"
+        return verdict_of(self.checks, self.claim) if self.claim == EXACT else self.claim
 
     @property
-    def false_alarm(self) -> float:
-        """The probability at most that a right kernel fails."""
-        return sum(check.false_alarm or 0.0 for check in self.checks)
+    def false_alarm(self) -> float | None:
+        """The probability at most that a right kernel fails; None: not known."""
+        return false_alarm_of(self.checks)
 
     def to_json(self) -> str:
         """The report as a text: verdict, settings, versions, hints, notes, and every check with every figure.
@@ -75,7 +70,7 @@ class SamplerReport:
             "versions": versions(),
             "hints": list(self.hints),
             "notes": list(self.notes),
-            "checks": [_check_as_json(check) for check in self.checks],
+            "checks": checks_as_json(self.checks),
         }
         return json.dumps(found, indent=1, allow_nan=False) + "\n"
 
@@ -92,35 +87,21 @@ class SamplerReport:
 def _lines(check: Check) -> list[str]:
     """What a check says, and the figures that failed, those that deviate most."""
     found = [_wrapped(f"  {'ok  ' if check.passed else 'FAIL'} {check.name}: {check.says}")]
-    if check.passed or check.name.startswith(CONTROL):
+    if check.passed or check.kind == "control":
         return found
-    failed = sorted((figure for figure in check.figures if not figure.passed), key=_size, reverse=True)
+    failed = sorted((figure for figure in check.figures if not figure.passed), key=beside_limit, reverse=True)
     return found + [f"       {figure.name}: {_figure_in_words(figure)}" for figure in failed[:SHOWN]]
 
 
-def _size(figure: Figure) -> float:
-    return abs(figure.value) if math.isfinite(figure.value) else math.inf
-
-
 def _figure_in_words(figure: Figure) -> str:
-    again = "" if figure.again is None else f", and {number_in_words(figure.again)} when looked at again"
+    again = "" if figure.again is None else f", and {number_in_words(figure.again)} when rerun"
     return f"{number_in_words(figure.value)}{again}"
 
 
 def number_in_words(value: float) -> str:
-    """Three digits; what is no number in words."""
-    return f"{value:.3g}" if math.isfinite(value) else "no finite number"
+    """Three digits, or in words that it is NaN or infinite."""
+    return f"{value:.3g}" if math.isfinite(value) else "NaN or infinite"
 
 
 def _wrapped(line: str) -> str:
     return textwrap.fill(line, WIDTH, subsequent_indent=" " * 7, break_long_words=False, break_on_hyphens=False)
-
-
-def _check_as_json(check: Check) -> dict[str, Any]:
-    figures = [{name: _plain(value) for name, value in figure._asdict().items()} for figure in check.figures]
-    passed = [figure.passed for figure in check.figures]
-    return check._asdict() | {"figures": [each | {"passed": ok} for each, ok in zip(figures, passed, strict=True)]}
-
-
-def _plain(value: Any) -> Any:
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from inference.certificates.checks.cases import built
-from inference.certificates.checks.figure import CONTROL, Check
+from inference.certificates.checks.figure import CONTROL, Check, answer, timed
 from inference.certificates.checks.kernel_law import checked_law, rejection, summary
 from inference.certificates.checks.kernels import Ran
 from inference.certificates.checks.ranks import FALSE_ALARM, MOST, TIMES, large_stage, two_stages
@@ -48,11 +48,12 @@ class Trial(NamedTuple):
         notes = self._notes(self._returned())
         self.say(LAW)
         law = KernelLaw(self.oracle, move_of(self.runner, self.oracle, self.steps), self.replicates)
-        checks, hints = [checked_law(law, self.seed + 1, self.steps, time.perf_counter())], []
+        checks, hints = [timed(lambda: checked_law(law, self.seed + 1, self.steps))], []
         if isinstance(self.runner, OwnKernel) and isinstance(self.runner.sampler, Conditionals):
             self.say("conditionals")
+            clock = time.perf_counter()
             check, found = ratio_check(self.runner.sampler, self.oracle, self.seed + 3)
-            checks.append(check)
+            checks.append(check._replace(seconds=time.perf_counter() - clock))
             hints += found
         blocks, of_blocks = self._blocks()
         checks += blocks
@@ -97,16 +98,16 @@ class Trial(NamedTuple):
         if (kernel := self._blocked()) is None:
             return [], []
         assert isinstance(kernel.sampler, Blocked)
-        checks, idle, hints = [], [], []
+        checks, idle, hints = {}, [], []
         for number, name in enumerate(kernel.sampler.blocks):
             self.say(f"block {name}")
             check, law = self._block_check(kernel, name, self.seed + 4 + number)
-            checks.append(check)
+            checks[name] = check
             if min(law.still.values()) == 1.0:
                 idle.append(name)
             elif not check.passed:
                 hints += sites_of_block(name, self.oracle, law, check)
-        return checks, block_hints(checks, idle) + hints
+        return list(checks.values()), block_hints(checks, idle) + hints
 
     def _blocked(self) -> OwnKernel | None:
         """The kernel, if it has blocks; raises `ZooError` where its start does not keep what it is given."""
@@ -132,18 +133,17 @@ class Trial(NamedTuple):
 
     def _block_check(self, kernel: OwnKernel, name: str, seed: int) -> tuple[Check, KernelLaw]:
         """Whether one update of one block leaves the law alone, and changes anything."""
-        clock = time.perf_counter()
 
         def move(sites: Sites, tables: Tables, seed: int) -> Ran:
             return moved(self.oracle, sites, tables, kernel.run_block(name, self.oracle, sites, tables, seed))
 
         law = KernelLaw(self.oracle, move, self.replicates)
+        clock = time.perf_counter()
         figures = two_stages(law, seed)
         idle = min(law.still.values()) == 1.0
         says = f"{summary(figures)}; {self.replicates:,} replicates{'; it changes nothing' if idle else ''}"
-        passed = all(figure.passed for figure in figures) and not idle
-        seconds = time.perf_counter() - clock
-        return Check(f"block {name}", says, passed, figures, FALSE_ALARM * len(figures), seconds), law
+        check = answer(f"block {name}", says, figures, FALSE_ALARM * len(figures), "block")
+        return check._replace(passed=check.passed and not idle, seconds=time.perf_counter() - clock), law
 
     def _hints(self, law: KernelLaw, check: Check) -> list[str]:
         """What would explain that the law of the whole step was rejected."""
@@ -158,13 +158,12 @@ class Trial(NamedTuple):
     def _controls(self) -> Sequence[Check]:
         """Whether the same kernel is rejected for a wrong prior, and with wrong latents if it returns them."""
         self.say(CONTROL)
-        clock, move = time.perf_counter(), move_of(self.runner, self.oracle, self.steps)
+        move = move_of(self.runner, self.oracle, self.steps)
         wrong = built(self.oracle, mutated=True).hyper
         law = law_under(priors_of(self.oracle), wrong, self.oracle, move, self.replicates)
-        figures = large_stage(law, self.seed + 2)
-        check = rejection(self.oracle, figures, time.perf_counter() - clock)
+        check = timed(lambda: rejection(LAW, self.oracle.mutant.what, large_stage(law, self.seed + 2)))
         if check.passed:
-            largest = max(abs(figure.value) for figure in figures if math.isfinite(figure.value))
+            largest = max(abs(figure.value) for figure in check.figures if figure.rejects)
             seen = MOST * math.sqrt(TIMES) / largest
             check = check._replace(
                 says=f"{check.says} at {TIMES} × {self.replicates:,} replicates; an error {seen:.1f} times as large would be "
@@ -176,4 +175,4 @@ class Trial(NamedTuple):
         if not isinstance(self.runner, OwnKernel) or latent is None or latent not in self._returned():
             return [check]
         self.say(f"{CONTROL} of {latent}")
-        return [check, latent_control(self.oracle, move, self.replicates, self.seed + 2)]
+        return [check, timed(lambda: latent_control(self.oracle, move, self.replicates, self.seed + 2))]

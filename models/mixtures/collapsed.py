@@ -52,11 +52,15 @@ class Table(NamedTuple):
 def statistics_of(algebra: Algebra, size: int, table: Table, row: Array) -> tuple[Stats, Array]:
     """(statistics of one row in each of the K components, with a leading axis K; (K,): 0 where it is allowed, else −∞)."""
     one = jax.tree.map(lambda leaf: leaf[row][None], table.rows)
-    weight = jnp.ones(1) if one.weight is None else one.weight.astype(float)
     features = algebra.features(table.hyper, one)
-    stats = jax.vmap(lambda z: algebra.statistics(weight, z[None], features))(jnp.eye(size))
+    stats = jax.vmap(lambda z: algebra.statistics(weights(one, 1), z[None], features))(jnp.eye(size))
     allowed = jnp.ones(size, bool) if one.allowed_states is None else one.allowed_states[0]
     return stats, jnp.where(allowed, 0.0, -jnp.inf)
+
+
+def weights(rows: Rows, number: int) -> Array:
+    """(N,): how often each of ``number`` rows counts."""
+    return jnp.ones(number) if rows.weight is None else rows.weight.astype(float)
 
 
 def at(stats: Stats, component: Array) -> Stats:
@@ -77,7 +81,7 @@ def given_others(algebra: Algebra, nu: Stats, stats: Stats, allowed: Array) -> A
 
 def total(algebra: Algebra, size: int, table: Table, component: Array, counted: Array) -> Stats:
     """Prior + Σ_n statistics(x_n, z_n) over the rows that are ``counted`` (N,)."""
-    weight = jnp.ones(len(component)) if table.rows.weight is None else table.rows.weight.astype(float)
+    weight = weights(table.rows, len(component))
     features = algebra.features(table.hyper, table.rows)
     return add(table.prior, algebra.statistics(weight * counted, jax.nn.one_hot(component, size, dtype=float), features))
 
@@ -193,7 +197,7 @@ def log_joint(algebra: Algebra, size: int, table: Table, component: Array) -> Ar
     T = at_mean(algebra, jax.random.PRNGKey(0), table.prior)
     local = algebra.local_natural_parameters(T)(algebra.features(table.hyper, table.rows))
     energy = algebra.latent.energy(jax.nn.one_hot(component, size, dtype=float), local)
-    weight = jnp.ones(len(component)) if table.rows.weight is None else table.rows.weight.astype(float)
+    weight = weights(table.rows, len(component))
     without_parameters = (weight * energy).sum() - inner(T, less(nu, table.prior))
     return log_partition(algebra, nu) - log_partition(algebra, table.prior) + without_parameters
 

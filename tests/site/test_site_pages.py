@@ -34,7 +34,7 @@ def page(path):
     return TEXTS[PurePosixPath(path)]
 
 
-@pytest.mark.parametrize("name", ["contents", "links", "tables", "verdicts"])
+@pytest.mark.parametrize("name", ["contents", "links", "tables"])
 def test_examples_run(name):
     found = doctest.testmod(import_module(f"docs.site.{name}"))
     assert found.attempted

@@ -1,14 +1,16 @@
 """What a check finds: figures with limits, and an answer in words."""
 
 import math
-from collections.abc import Iterable
-from typing import NamedTuple
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, NamedTuple
 
-CONTROL = "control"  # name of the check that a mutant must not pass
+CONTROL = "control"
+Kind = Literal["check", "control", "bias", "block"]  # a control passes if it rejects a mutant; a bias is a measured size
 
 
 class Figure(NamedTuple):
-    """One comparison: how far it is off, how far it may be, and how far it was off when it was looked at again."""
+    """One comparison: how far it is off, how far it may be, and how far it was off when it was rerun."""
 
     name: str
     value: float
@@ -20,7 +22,7 @@ class Figure(NamedTuple):
     def passed(self) -> bool:
         """Whether it is within its limit at the first or second look, or off to different sides.
 
-        What is no number, or infinite, fails at the first look.
+        NaN and infinities fail at the first look.
         """
         if abs(self.value) <= self.limit:
             return True
@@ -28,14 +30,19 @@ class Figure(NamedTuple):
             return False
         return abs(self.again) <= self.limit or self.again * self.value < 0
 
+    @property
+    def rejects(self) -> bool:
+        """Whether it shows that a mutant is wrong. NaN and infinities do not: they may be of another mistake."""
+        return math.isfinite(self.value) and not self.passed
+
 
 def worst(figures: Iterable[Figure]) -> Figure:
-    """The figure that is furthest beyond its limit; one that is no number is beyond all."""
+    """The figure that is furthest beyond its limit; NaN is beyond all."""
     return max(figures, key=beside_limit)
 
 
 def beside_limit(figure: Figure) -> float:
-    """How large a figure is beside its limit; infinite for what is no number."""
+    """How large a figure is beside its limit; infinite for NaN."""
     if math.isnan(figure.value):
         return math.inf
     return abs(figure.value) / figure.limit if figure.limit else math.inf if figure.value else 0.0
@@ -49,4 +56,34 @@ class Check(NamedTuple):
     passed: bool
     figures: tuple[Figure, ...]
     false_alarm: float | None  # probability at most that a right cell fails; None: not known
-    seconds: float
+    kind: Kind = "check"
+    seconds: float = 0.0  # that it took (`timed`)
+
+
+def answer(name: str, says: str, figures: Sequence[Figure], false_alarm: float | None, kind: Kind = "check") -> Check:
+    """A check that passes if all its figures do."""
+    return Check(name, says, all(figure.passed for figure in figures), tuple(figures), false_alarm, kind)
+
+
+def control(of: str, says: str, rejected: bool, figures: Sequence[Figure]) -> Check:
+    """The control of the check ``of``, which passes if a mutant is rejected. A right cell cannot fail by it."""
+    return Check(f"{CONTROL} of the {of}", says, rejected, tuple(figures), 0.0, "control")
+
+
+def timed(check: Callable[[], Check]) -> Check:
+    """What ``check`` finds, with the seconds that it took."""
+    clock = time.perf_counter()
+    return check()._replace(seconds=time.perf_counter() - clock)
+
+
+def verdict_of(checks: Sequence[Check], claim: str) -> str:
+    """The claim, ``fails``, or ``inconclusive`` where all that is wrong is that a mutant was not rejected."""
+    if not all(check.passed for check in checks if check.kind != "control"):
+        return "fails"
+    return claim if all(check.passed for check in checks) else "inconclusive"
+
+
+def false_alarm_of(checks: Sequence[Check]) -> float | None:
+    """The probability at most that one of the checks fails by chance; None where that of one is not known."""
+    known = [check.false_alarm for check in checks if check.false_alarm is not None]
+    return sum(known) if len(known) == len(checks) else None

@@ -14,22 +14,19 @@ import numpy as np
 from scipy.special import logsumexp
 
 from inference.certificates.oracles.answers import Answers, Paths
-from inference.certificates.oracles.conjugate import dirichlet_block, together
-from inference.certificates.oracles.contracts import Contracts, reordered
-from inference.certificates.oracles.mixing import Components, Weights, WrongJoint, mixture_oracle, of_component, one_hot
-from inference.certificates.oracles.oracle import (
-    Mutant,
-    Oracle,
-    Sites,
-    Slip,
-    Statistics,
-    Tables,
+from inference.certificates.oracles.conjugate import (
     chosen,
+    counted,
     dirichlet,
+    dirichlet_block,
+    log_counts,
     log_dirichlet,
-    pointed_at,
-    total,
+    one_hot,
+    together,
 )
+from inference.certificates.oracles.contracts import Contracts, reordered
+from inference.certificates.oracles.mixing import TWO_CLASSES, Components, WrongJoint, mixture_oracle, of_component
+from inference.certificates.oracles.oracle import Oracle, Sites, Slip, Statistics, Tables, pointed_at, ten_percent
 from inference.certificates.oracles.posterior import Enumeration, enumerated
 from models.data.documents import joined
 from models.data.table import Data
@@ -39,7 +36,6 @@ from models.data.table import Data
 
 VOCABULARY, LENGTH = 3, 5
 INITIAL, TRANSITION = 1.5, 2.0
-LABELLED = np.array([True, True, True, True, False, False])
 
 
 def _draw_documents(rng: np.random.Generator, sites: Sites, z: np.ndarray) -> np.ndarray:
@@ -119,9 +115,8 @@ def markov_naive_bayes() -> Oracle:
         numbers = {"initial_concentration": INITIAL, "transition_concentration": transition}
         return {"prior": {"class_probs": {"concentration": 1.5}, "class": numbers}}
 
-    weights = Weights(2, "class_probs", 1.5, LABELLED)
-    wrong = Mutant(f"transition_concentration {1.1 * TRANSITION:.2g} for {TRANSITION:.2g}", options(1.1 * TRANSITION))
-    return mixture_oracle("markov_naive_bayes", weights, parts, options(TRANSITION), wrong)
+    wrong = ten_percent("transition_concentration", TRANSITION, options)
+    return mixture_oracle("markov_naive_bayes", TWO_CLASSES, parts, options(TRANSITION), wrong)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -132,7 +127,8 @@ MANY = 16  # sequences where nothing is enumerated: a slip at the end of a path 
 PADDED = frozenset({"probs", "step_log_density"})  # what has no entries after the end of a sequence
 PADDING = 0  # symbol and state after the end of a sequence
 START = np.full(STATES, 1.5)
-NEXT = np.array([[3.0, 2.0, 4.0], [2.0, 3.0, 4.0]])  # the last column is the boundary
+STOP = 4.0
+NEXT = np.array([[3.0, 2.0, STOP], [2.0, 3.0, STOP]])  # the last column is the boundary
 EMISSION = np.array([1.5, 2.0, 3.0])
 
 
@@ -223,20 +219,13 @@ def _path_counts(tables: Tables, z: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def _of_site(name: str, tables: Tables, z: np.ndarray) -> np.ndarray:
-    return _path_counts(tables, z)[name]
-
-
 def _complete(sites: Sites, tables: Tables, z: np.ndarray) -> np.ndarray:
     """(R,): log p(x, z | θ): a factor for every start, step, stop and symbol."""
-    counts = _path_counts(tables, z)
-    found: np.ndarray = np.sum([total(count * np.log(sites[name])) for name, count in counts.items()], axis=0)
-    return found
+    return log_counts(sites, _path_counts(tables, z))
 
 
 def _chain_enumeration() -> Enumeration:
-    prior = {"start_probs": START, "transition_probs": NEXT, "emission_probs": EMISSION}
-    blocks = together([dirichlet_block(name, value, partial(_of_site, name)) for name, value in prior.items()])
+    blocks = counted({"start_probs": START, "transition_probs": NEXT, "emission_probs": EMISSION}, _path_counts)
     return Enumeration(_number, _paths, blocks.log_marginal, blocks.draw, blocks.mode, _complete)
 
 
@@ -313,13 +302,13 @@ def hmm() -> Oracle:
 
     def options(stopping: float) -> dict[str, Any]:
         following = NEXT.copy()
-        following[:, STATES] *= stopping
+        following[:, STATES] = stopping
         chains = {"start_probs": {"concentration": START}, "transition_probs": {"concentration": following}}
         return {"num_states": STATES, "prior": chains | {"state": {"emission_concentration": EMISSION}}}
 
     return Oracle(
         model="hmm",
-        options=options(1.0),
+        options=options(STOP),
         draw_parameters=_draw_chain_parameters,
         draw_tables=partial(_draw_sequences, SEQUENCES),
         table=_chain_table,
@@ -330,7 +319,7 @@ def hmm() -> Oracle:
         ),
         log_likelihood=_forward,
         functions=_chain_functions,
-        mutant=Mutant("transition concentration 4.4 for 4 at the boundary", options(1.1)),
+        mutant=ten_percent("transition concentration", STOP, options, " at the boundary"),
         answers=_chain_answers,
         contracts=Contracts(
             (STATES - 1) + STATES * STATES + STATES * (SYMBOLS - 1),

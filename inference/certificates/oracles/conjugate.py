@@ -3,15 +3,61 @@
 Latents are weights (A, N, K): 1 where row n belongs to component k under assignment a, and 0 elsewhere. A block is one prior
 with what it generates. Posteriors are those of Gelman et al. (2013, "Bayesian Data Analysis", chapters 2 and 3); densities and
 modes are in the coordinates of the sites, as precision and probability.
+
+The helpers on arrays that all oracles share come first.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import gammaln, multigammaln
 
-from inference.certificates.oracles.oracle import total
+from inference.certificates.oracles.oracle import Sites, Tables
+
+
+def total(values: ArrayLike) -> np.ndarray:
+    """(R, …) -> (R,): the sum of all entries."""
+    values = np.asarray(values)
+    return values.reshape(len(values), -1).sum(1)
+
+
+def repeated(table: Tables, number: int) -> dict[str, np.ndarray]:
+    """One table, ``number`` times."""
+    return {name: np.broadcast_to(value, (number, *value.shape[1:])) for name, value in table.items()}
+
+
+def one_hot(codes: np.ndarray, size: int) -> np.ndarray:
+    """(…) -> (…, size)."""
+    return np.asarray(codes[..., None] == np.arange(size), dtype=float)
+
+
+def chosen(rng: np.random.Generator, probs: np.ndarray) -> np.ndarray:
+    """A draw from each vector of probabilities along the last axis."""
+    below = rng.random(probs.shape[:-1])[..., None] > probs.cumsum(-1)
+    return np.minimum(below.sum(-1), probs.shape[-1] - 1)
+
+
+def dirichlet(rng: np.random.Generator, concentration: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Draws (*shape, levels) of a Dirichlet; ``concentration`` (…, levels) has one vector for all, or one for each."""
+    gammas = rng.gamma(np.broadcast_to(concentration, (*shape, np.shape(concentration)[-1])))
+    return gammas / gammas.sum(-1, keepdims=True)
+
+
+def log_dirichlet(concentration: np.ndarray, probs: np.ndarray) -> np.ndarray:
+    """(R,): log density of vectors of probabilities (R, …, levels), summed over all of them."""
+    concentration = np.broadcast_to(concentration, probs.shape)
+    return total(((concentration - 1) * np.log(probs)).sum(-1) - _log_beta(concentration))
+
+
+def _log_beta(concentration: np.ndarray) -> np.ndarray:
+    return gammaln(concentration).sum(-1) - gammaln(concentration.sum(-1))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Blocks
 
 
 class Conjugate(NamedTuple):
@@ -45,8 +91,8 @@ def dirichlet_block(site: str, concentration: Any, counts: Callable[[Any, np.nda
         return total(_log_beta(posterior) - _log_beta(prior))
 
     def draw(rng: np.random.Generator, x: Any, weights: np.ndarray) -> dict[str, np.ndarray]:
-        gammas = rng.gamma(concentration + counts(x, weights))
-        return {site: gammas / gammas.sum(-1, keepdims=True)}
+        posterior = concentration + counts(x, weights)
+        return {site: dirichlet(rng, posterior, posterior.shape[:-1])}
 
     def mode(x: Any, weights: np.ndarray) -> dict[str, np.ndarray]:
         above = concentration + counts(x, weights) - 1
@@ -55,8 +101,19 @@ def dirichlet_block(site: str, concentration: Any, counts: Callable[[Any, np.nda
     return Conjugate(log_marginal, draw, mode)
 
 
-def _log_beta(concentration: np.ndarray) -> np.ndarray:
-    return gammaln(concentration).sum(-1) - gammaln(concentration.sum(-1))
+def counted(prior: Mapping[str, np.ndarray], counts: Callable[[Any, np.ndarray], Mapping[str, np.ndarray]]) -> Conjugate:
+    """A block for every site of ``prior``, by its concentration; ``counts(x, z)`` has the counts of all of them."""
+
+    def of_site(name: str, x: Any, z: np.ndarray) -> np.ndarray:
+        return counts(x, z)[name]
+
+    return together([dirichlet_block(name, value, partial(of_site, name)) for name, value in prior.items()])
+
+
+def log_counts(sites: Sites, counts: Mapping[str, np.ndarray]) -> np.ndarray:
+    """(R,): log probability of what was drawn, in its order, of which ``counts`` says how often each level was."""
+    found: np.ndarray = np.sum([total(count * np.log(sites[name])) for name, count in counts.items()], axis=0)
+    return found
 
 
 def beta_block(site: str, a: float, b: float) -> Conjugate:

@@ -14,9 +14,10 @@ import numpy as np
 from scipy import stats
 
 from inference.certificates.oracles.answers import Answers
+from inference.certificates.oracles.conjugate import total
 from inference.certificates.oracles.contracts import Contracts, moved, real_cell, reordered
 from inference.certificates.oracles.mixing import far_row
-from inference.certificates.oracles.oracle import Mutant, Oracle, Sites, Slip, Statistics, Tables, total
+from inference.certificates.oracles.oracle import Oracle, Sites, Slip, Statistics, Tables, ten_percent
 from inference.certificates.oracles.posterior import Posterior, weighted
 from models.data.table import Data
 
@@ -65,24 +66,22 @@ def _covariance(sites: Sites) -> np.ndarray:
     return np.einsum("rdl,rel->rde", sites["loading"], sites["loading"]) + noise
 
 
-def _log_likelihood(sites: Sites, tables: Tables) -> np.ndarray:
-    covariance = _covariance(sites)
-    away = tables["x"] - sites["mean"][:, None]
-    distance = np.einsum("rni,rij,rnj->r", away, np.linalg.inv(covariance), away)
-    return -0.5 * (distance + ROWS * (np.linalg.slogdet(covariance)[1] + COLUMNS * np.log(2 * np.pi)))
+def _densities(sites: Sites, x: np.ndarray) -> np.ndarray:
+    """(R, N): log p(x_n | θ)."""
+    covariance, away = _covariance(sites), x - sites["mean"][:, None]
+    distance = np.einsum("rni,rij,rnj->rn", away, np.linalg.inv(covariance), away)
+    return -0.5 * (distance + np.linalg.slogdet(covariance)[1][:, None] + COLUMNS * np.log(2 * np.pi))
 
 
 def _answers(sites: Sites, table: Tables, with_label: bool) -> Answers:
     """Scores and row are Normal together: with C the covariance of a row, E[z | x] = Wᵀ C⁻¹ (x − μ) and I − Wᵀ C⁻¹ W."""
-    covariance, loading = _covariance(sites), sites["loading"]
-    away = table["x"] - sites["mean"][:, None]
-    slope = np.einsum("rdl,rde->rle", loading, np.linalg.inv(covariance))
-    score = np.einsum("rle,rne->rnl", slope, away)
+    loading = sites["loading"]
+    slope = np.einsum("rdl,rde->rle", loading, np.linalg.inv(_covariance(sites)))
+    score = np.einsum("rle,rne->rnl", slope, table["x"] - sites["mean"][:, None])
     spread = 1 - np.einsum("rle,rel->rl", slope, loading)
-    distance = np.einsum("rni,rij,rnj->rn", away, np.linalg.inv(covariance), away)
-    rows = -0.5 * (distance + np.linalg.slogdet(covariance)[1][:, None] + COLUMNS * np.log(2 * np.pi))
     variance = np.broadcast_to(spread[:, None], score.shape)
     middle = sites["mean"][:, None] + np.einsum("rdl,rnl->rnd", loading, score)
+    rows = _densities(sites, table["x"])
     return Answers(rows, {"reconstruction": middle}, {"scores": (score, variance)}, reported="scores")
 
 
@@ -195,7 +194,7 @@ def _oracle(model: str, shared: bool) -> Oracle:
         draw_tables=_draw_tables,
         table=_table,
         log_prior=_log_prior,
-        log_likelihood=_log_likelihood,
+        log_likelihood=lambda sites, tables: _densities(sites, tables["x"]).sum(1),
         functions=_functions,
         answers=_answers,
         contracts=Contracts(
@@ -210,7 +209,7 @@ def _oracle(model: str, shared: bool) -> Oracle:
         far=far_row,
         posterior=partial(_posterior, shared),
         signs=("loading",),
-        mutant=Mutant(f"dof {1.1 * PRIOR['dof']:.2g} for {PRIOR['dof']:.2g}", options(1.1 * PRIOR["dof"])),
+        mutant=ten_percent("dof", PRIOR["dof"], options),
         latent="score",
         complete=_complete,
     )

@@ -5,8 +5,8 @@ precision ~ Wishart(dof, scatter⁻¹),  mean_k ~ Normal(location, (strength pre
 A `linear_discriminant` has one precision for all classes, `gmm_simple` the identity.
 """
 
-from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -22,12 +22,11 @@ from inference.certificates.oracles.mixing import (
     number_table,
     of_component,
 )
-from inference.certificates.oracles.oracle import Mutant, Oracle, Sites, Statistics
+from inference.certificates.oracles.oracle import Mutant, Oracle, Sites, Statistics, ten_percent
 
 LABELLED = np.array([True, True, True, False, False, False])
 LOCATION, STRENGTH, DOF = np.array([1.0, -0.5]), 0.4, 6.0
 SCATTER = np.array([[4.0, 1.0], [1.0, 3.0]])
-WRONG = 1.1 * DOF
 
 
 def _draw(size: int, tied: bool, rng: np.random.Generator, replicates: int) -> dict[str, np.ndarray]:
@@ -121,31 +120,28 @@ def _components(size: int, tied: bool, block: str, free: int) -> Components:
     )
 
 
-def _prior(block: str, name: str, dof: float = DOF) -> Mapping[str, object]:
+def _prior(block: str, name: str, dof: float) -> dict[str, Any]:
     numbers = {"location": LOCATION, "strength": STRENGTH, "dof": dof, "scatter": SCATTER}
     return {"prior": {block: {"concentration": 1.5}, name: numbers}}
 
 
-WRONG_DOF = f"dof {WRONG:.2g} for {DOF:.2g}"
-
-
 def gmm() -> Oracle:
     """Three components with full covariances."""
+
+    def options(dof: float) -> dict[str, Any]:
+        return {"num_components": 3, "covariance": "full"} | _prior("mixture_probs", "component", dof)
+
     weights = Weights(3, "mixture_probs", 1.5, np.zeros(6, bool))
-    sizes = {"num_components": 3, "covariance": "full"}
-    options, wrong = (sizes | dict(_prior("mixture_probs", "component", dof)) for dof in (DOF, WRONG))
-    return mixture_oracle(
-        "gmm", weights, _components(3, False, "component", free=2 + 3 * 2 + 3 * 3), options, Mutant(WRONG_DOF, wrong)
-    )
+    parts = _components(3, False, "component", free=2 + 3 * 2 + 3 * 3)
+    return mixture_oracle("gmm", weights, parts, options(DOF), ten_percent("dof", DOF, options))
 
 
 def linear_discriminant() -> Oracle:
     """Three classes that share a covariance; half of the labels are hidden."""
     weights = Weights(3, "class_probs", 1.5, LABELLED)
-    options, wrong = (_prior("class_probs", "class", dof) for dof in (DOF, WRONG))
-    return mixture_oracle(
-        "linear_discriminant", weights, _components(3, True, "class", free=2 + 3 * 2 + 3), options, Mutant(WRONG_DOF, wrong)
-    )
+    parts = _components(3, True, "class", free=2 + 3 * 2 + 3)
+    options = partial(_prior, "class_probs", "class")
+    return mixture_oracle("linear_discriminant", weights, parts, options(DOF), ten_percent("dof", DOF, options))
 
 
 def gmm_simple() -> Oracle:

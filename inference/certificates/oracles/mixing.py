@@ -14,22 +14,19 @@ import numpy as np
 from scipy.special import logsumexp
 
 from inference.certificates.oracles.answers import Answers
-from inference.certificates.oracles.conjugate import Conjugate, dirichlet_block, together
-from inference.certificates.oracles.contracts import Contracts
-from inference.certificates.oracles.oracle import (
-    Mutant,
-    Oracle,
-    Sites,
-    Slip,
-    Statistics,
-    Tables,
+from inference.certificates.oracles.conjugate import (
+    Conjugate,
     chosen,
     dirichlet,
+    dirichlet_block,
     log_dirichlet,
-    pointed_at,
+    one_hot,
     repeated,
+    together,
     total,
 )
+from inference.certificates.oracles.contracts import Contracts
+from inference.certificates.oracles.oracle import Mutant, Oracle, Sites, Slip, Statistics, Tables, pointed_at
 from inference.certificates.oracles.posterior import Enumeration, enumerated
 from models.data.table import Data
 
@@ -77,6 +74,9 @@ class Weights(NamedTuple):
     site: str | None
     concentration: float
     labelled: np.ndarray  # (N,): rows whose label is not hidden
+
+
+TWO_CLASSES = Weights(2, "class_probs", 1.5, np.array([True, True, True, True, False, False]))
 
 
 def mixture_oracle(model: str, weights: Weights, parts: Components, options: Mapping[str, Any], mutant: Mutant) -> Oracle:
@@ -242,11 +242,6 @@ def far_counts(table: Tables) -> dict[str, np.ndarray]:
     """The same of counts."""
     found = far_row(table)
     return {**found, "x": np.rint(found["x"])}
-
-
-def one_hot(codes: np.ndarray, size: int) -> np.ndarray:
-    """(…) -> (…, size)."""
-    return np.asarray(codes[..., None] == np.arange(size), dtype=float)
 
 
 def probs_of(weights: Weights, sites: Sites) -> np.ndarray:

@@ -9,8 +9,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.special import gammaln
 
 from inference.certificates.oracles.answers import Answers
 from inference.certificates.oracles.contracts import Contracts
@@ -27,6 +25,12 @@ class Mutant(NamedTuple):
 
     what: str  # in words
     options: Mapping[str, Any]  # of build
+
+
+def ten_percent(name: str, value: float, options: Callable[[float], Mapping[str, Any]], where: str = "") -> Mutant:
+    """A number of the prior 1.1 times as large, in words and as options; ``where`` is said after it."""
+    wrong = 1.1 * value
+    return Mutant(f"{name} {wrong:.2g} for {value:.2g}{where}", options(wrong))
 
 
 Answer = Callable[[Sites, Tables, bool], Answers]
@@ -121,33 +125,3 @@ def pointed_at(latent: str, place: int, axes: Mapping[str, int]) -> Callable[[Si
         return statistics
 
     return found
-
-
-def dirichlet(rng: np.random.Generator, concentration: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Draws (*shape, levels) of a Dirichlet; ``concentration`` (…, levels) has one vector for all, or one for each."""
-    gammas = rng.gamma(np.broadcast_to(concentration, (*shape, np.shape(concentration)[-1])))
-    return gammas / gammas.sum(-1, keepdims=True)
-
-
-def log_dirichlet(concentration: np.ndarray, probs: np.ndarray) -> np.ndarray:
-    """(R,): log density of vectors of probabilities (R, …, levels), summed over all of them."""
-    concentration = np.broadcast_to(concentration, probs.shape)
-    each = gammaln(concentration.sum(-1)) - gammaln(concentration).sum(-1) + ((concentration - 1) * np.log(probs)).sum(-1)
-    return each.reshape(len(probs), -1).sum(1)
-
-
-def total(values: ArrayLike) -> np.ndarray:
-    """(R, …) -> (R,): the sum of all entries."""
-    values = np.asarray(values)
-    return values.reshape(len(values), -1).sum(1)
-
-
-def chosen(rng: np.random.Generator, probs: np.ndarray) -> np.ndarray:
-    """A draw from each vector of probabilities along the last axis."""
-    below = rng.random(probs.shape[:-1])[..., None] > probs.cumsum(-1)
-    return np.minimum(below.sum(-1), probs.shape[-1] - 1)
-
-
-def repeated(table: Tables, number: int) -> dict[str, np.ndarray]:
-    """One table, ``number`` times."""
-    return {name: np.broadcast_to(value, (number, *value.shape[1:])) for name, value in table.items()}

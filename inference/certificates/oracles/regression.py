@@ -13,8 +13,9 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from inference.certificates.oracles.answers import Answers
+from inference.certificates.oracles.conjugate import total
 from inference.certificates.oracles.contracts import Contracts, moved, reordered
-from inference.certificates.oracles.oracle import Mutant, Oracle, Sites, Slip, Statistics, Tables, total
+from inference.certificates.oracles.oracle import Mutant, Oracle, Sites, Slip, Statistics, Tables
 from inference.certificates.oracles.posterior import Posterior, near_the_mode
 from models.data.table import Data
 
@@ -31,10 +32,15 @@ def _draw_parameters(rng: np.random.Generator, replicates: int) -> dict[str, np.
     }
 
 
+def _log_odds(sites: Sites) -> np.ndarray:
+    """(R, N, C): η, the log-odds of every class against the first."""
+    against = sites["intercept"][:, None] + np.einsum("nd,rcd->rnc", X - X.mean(0), sites["weight"])
+    return np.concatenate([np.zeros((*against.shape[:2], 1)), against], axis=-1)
+
+
 def _log_probs(sites: Sites) -> np.ndarray:
     """(R, N, C): log p(y_n = c)."""
-    against = sites["intercept"][:, None] + np.einsum("nd,rcd->rnc", X - X.mean(0), sites["weight"])
-    eta = np.concatenate([np.zeros((*against.shape[:2], 1)), against], axis=-1)
+    eta = _log_odds(sites)
     return eta - logsumexp(eta, axis=-1, keepdims=True)
 
 
@@ -53,9 +59,8 @@ def _without_intercept(sites: Sites, table: Tables, with_label: bool) -> Answers
 
 def _draw_tables(rng: np.random.Generator, sites: Sites) -> dict[str, np.ndarray]:
     """The class with the largest log-odds plus Gumbel noise: softmax probabilities without computing them."""
-    against = sites["intercept"][:, None] + np.einsum("nd,rcd->rnc", X - X.mean(0), sites["weight"])
-    heights = np.concatenate([np.zeros((*against.shape[:2], 1)), against], axis=-1)
-    return {"label": (heights + rng.gumbel(size=heights.shape)).argmax(-1)}
+    eta = _log_odds(sites)
+    return {"label": (eta + rng.gumbel(size=eta.shape)).argmax(-1)}
 
 
 def _log_likelihood(sites: Sites, tables: Tables) -> np.ndarray:

@@ -19,15 +19,21 @@ from inference.certificates.oracles.conjugate import (
     Conjugate,
     Wishart,
     beta_block,
+    chosen,
     columns,
+    dirichlet,
     dirichlet_block,
     gaussian_block,
+    log_dirichlet,
     observed,
+    one_hot,
     poisson_block,
     together,
+    total,
 )
 from inference.certificates.oracles.contracts import Contracts, counted_cell, moved, real_cell, reordered
 from inference.certificates.oracles.mixing import (
+    TWO_CLASSES,
     Cells,
     Components,
     Weights,
@@ -36,22 +42,10 @@ from inference.certificates.oracles.mixing import (
     mixture_oracle,
     number_table,
     of_component,
-    one_hot,
 )
-from inference.certificates.oracles.oracle import (
-    Mutant,
-    Oracle,
-    Sites,
-    Statistics,
-    Tables,
-    chosen,
-    dirichlet,
-    log_dirichlet,
-    total,
-)
+from inference.certificates.oracles.oracle import Oracle, Sites, Statistics, Tables, ten_percent
 from models.data.table import Data
 
-LABELLED = np.array([True, True, True, True, False, False])
 COLUMNS = 3
 MOST = 200  # counts beyond have no probability: rates are below 50
 
@@ -90,8 +84,7 @@ def naive_bayes() -> Oracle:
     def options(a: float) -> dict[str, Any]:
         return {"emission": "bernoulli", "prior": {"class_probs": {"concentration": 1.5}, "class": {"a": a, "b": b}}}
 
-    weights = Weights(2, "class_probs", 1.5, LABELLED)
-    return mixture_oracle("naive_bayes", weights, parts, options(a), Mutant(f"a {1.1 * a:.2g} for {a:.2g}", options(1.1 * a)))
+    return mixture_oracle("naive_bayes", TWO_CLASSES, parts, options(a), ten_percent("a", a, options))
 
 
 def poisson_naive_bayes() -> Oracle:
@@ -131,9 +124,7 @@ def poisson_naive_bayes() -> Oracle:
         numbers = {"shape": shape, "inverse_scale": inverse_scale}
         return {"prior": {"class_probs": {"concentration": 1.5}, "class": numbers}}
 
-    weights = Weights(2, "class_probs", 1.5, LABELLED)
-    wrong = Mutant(f"shape {1.1 * shape:.2g} for {shape:.2g}", options(1.1 * shape))
-    return mixture_oracle("poisson_naive_bayes", weights, parts, options(shape), wrong)
+    return mixture_oracle("poisson_naive_bayes", TWO_CLASSES, parts, options(shape), ten_percent("shape", shape, options))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -280,8 +271,8 @@ def mixed_mixture() -> Oracle:
         return {"num_components": 2, "prior": {"mixture_probs": {"concentration": 1.5}, "component": numbers}}
 
     weights = Weights(2, "mixture_probs", 1.5, np.zeros(6, bool))
-    wrong = Mutant(f"dof {1.1 * MIXED['dof']:.2g} for {MIXED['dof']:.2g}", options(1.1 * MIXED["dof"]))
-    return mixture_oracle("mixed_mixture", weights, parts, options(MIXED["dof"]), wrong)
+    dof = MIXED["dof"]
+    return mixture_oracle("mixed_mixture", weights, parts, options(dof), ten_percent("dof", dof, options))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -345,6 +336,5 @@ def annotators() -> Oracle:
         numbers = {"right_concentration": right, "wrong_concentration": WRONG}
         return {"raters": ["anna", "ben", "anna"], "prior": {"class_probs": {"concentration": 1.5}, "class": numbers}}
 
-    weights = Weights(2, "class_probs", 1.5, LABELLED)
-    wrong = Mutant(f"right_concentration {1.1 * RIGHT:.2g} for {RIGHT:.2g}", options(1.1 * RIGHT))
-    return mixture_oracle("annotators", weights, parts, options(RIGHT), wrong)._replace(known={"rater": RATERS})
+    wrong = ten_percent("right_concentration", RIGHT, options)
+    return mixture_oracle("annotators", TWO_CLASSES, parts, options(RIGHT), wrong)._replace(known={"rater": RATERS})

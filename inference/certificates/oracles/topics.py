@@ -14,22 +14,9 @@ import numpy as np
 from scipy.special import gammaln
 
 from inference.certificates.oracles.answers import Answers
-from inference.certificates.oracles.conjugate import dirichlet_block, together
+from inference.certificates.oracles.conjugate import chosen, counted, dirichlet, log_counts, log_dirichlet, one_hot, total
 from inference.certificates.oracles.contracts import Contracts, reordered
-from inference.certificates.oracles.mixing import one_hot
-from inference.certificates.oracles.oracle import (
-    Mutant,
-    Oracle,
-    Sites,
-    Slip,
-    Statistics,
-    Tables,
-    chosen,
-    dirichlet,
-    log_dirichlet,
-    pointed_at,
-    total,
-)
+from inference.certificates.oracles.oracle import Oracle, Sites, Slip, Statistics, Tables, pointed_at, ten_percent
 from inference.certificates.oracles.posterior import Enumeration, enumerated
 from models.data.documents import joined
 from models.data.table import Data
@@ -91,20 +78,14 @@ def _topic_counts(tables: Tables, z: np.ndarray) -> dict[str, np.ndarray]:
     return {"topic_probs": topic.sum(2), "word_probs": np.einsum("amtk,mtv->akv", topic, words)}
 
 
-def _of_site(name: str, tables: Tables, z: np.ndarray) -> np.ndarray:
-    return _topic_counts(tables, z)[name]
-
-
 def _complete(sites: Sites, tables: Tables, z: np.ndarray) -> np.ndarray:
     """(R,): log p(w, z | θ)."""
-    counts = _topic_counts(tables, z)
-    return _orders(tables) + np.sum([total(count * np.log(sites[name])) for name, count in counts.items()], axis=0)
+    return _orders(tables) + log_counts(sites, _topic_counts(tables, z))
 
 
 def _enumeration() -> Enumeration:
     """A topic for every token."""
-    prior = {"topic_probs": TOPIC, "word_probs": WORD}
-    blocks = together([dirichlet_block(name, value, partial(_of_site, name)) for name, value in prior.items()])
+    blocks = counted({"topic_probs": TOPIC, "word_probs": WORD}, _topic_counts)
     return Enumeration(
         lambda table: TOPICS ** (DOCUMENTS * TOKENS),
         lambda table: np.array(list(product(range(TOPICS), repeat=DOCUMENTS * TOKENS))),
@@ -163,7 +144,7 @@ def latent_dirichlet() -> Oracle:
         log_prior=lambda sites: log_dirichlet(TOPIC, sites["topic_probs"]) + log_dirichlet(WORD, sites["word_probs"]),
         log_likelihood=_log_likelihood,
         functions=_functions,
-        mutant=Mutant("word concentration 6.6 for 6 at the last word", options(1.1 * WORD[-1])),
+        mutant=ten_percent("word concentration", WORD[-1], options, " at the last word"),
         answers=_answers,
         contracts=Contracts(
             DOCUMENTS * (TOPICS - 1) + TOPICS * (WORDS - 1),

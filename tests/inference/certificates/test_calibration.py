@@ -5,11 +5,13 @@ import pytest
 from two_stage import assert_standard_normal
 
 from inference.certificates.cell import certify, oracle_of
+from inference.certificates.checks import calibration
 from inference.certificates.checks.calibration import (
     DRAWS,
     DrawsOf,
     _found,
     _shift,
+    _size,
     bias_check,
     calibration_check,
     rank_deviations,
@@ -66,6 +68,17 @@ def test_draws_that_are_all_the_true_value_are_not_off():
     assert _shift(_found(np.ones(2), np.zeros((2, DRAWS)), rng)) == -np.inf
 
 
+@pytest.mark.parametrize("width", [0.5, 1.0, 2.0])
+def test_the_spread_that_draws_need_is_that_of_the_posterior(width):
+    """Errors of the mean have the spread of the posterior: 1 / width standard deviations of the draws, wherever they lie."""
+    found = normal(1, width=width, shift=0.5, number=20_000)["x"]
+    assert _size(found) == pytest.approx(np.hypot(1 / width, 1 / np.sqrt(DRAWS)), rel=0.03)  # standard error 0.008
+
+
+def test_the_spread_of_draws_without_any_is_not_enough():
+    assert _size(_found(np.array([1.0, -1.0, 2.0]), np.zeros((3, DRAWS)), np.random.default_rng(0))) == np.inf
+
+
 class Normal:
     """Draws of the posterior of `gmm_simple` of no rows, which is the prior; wrong where it is narrower."""
 
@@ -94,6 +107,7 @@ def test_a_bias_is_measured():
     assert shares[0] == pytest.approx(0.9, abs=5 * np.sqrt(0.9 * 0.1 / 1_000))
     assert shares[1] == pytest.approx(0.59, abs=5 * np.sqrt(0.59 * 0.41 / 1_000) + 0.02)  # quantiles of 99 draws
     assert right.passed
+    assert [f.passed for f in right.figures if f.unit == "of narrow draws"] == [True]
     assert calibration_check(DrawsOf(Normal(1.0), ANY_MODEL), without_rows(), 0, 200).passed
     assert not calibration_check(DrawsOf(Normal(0.5), ANY_MODEL), without_rows(), 0, 200).passed
 
@@ -101,3 +115,12 @@ def test_a_bias_is_measured():
 @pytest.mark.slow
 def test_exact_is_calibrated():
     assert certify("exact", model="poisson_naive_bayes").verdict == "exact"
+
+
+def test_a_measure_that_would_not_see_narrow_draws_fails(monkeypatch):
+    """Draws that are ten times too wide: with half their spread they still hold every true value."""
+    found = normal(0, width=10.0)
+    monkeypatch.setattr(calibration, "calibrated", lambda *_: found)
+    check = bias_check(DrawsOf(Normal(1.0), ANY_MODEL), oracle_of("gmm_simple"), 0, REPLICATES)
+    assert [figure.unit for figure in check.figures if not figure.passed] == ["of narrow draws"]
+    assert not check.passed

@@ -9,7 +9,7 @@ from inference.certificates import command, fingerprint
 from inference.certificates.cell import WAYS, cells, certify, code_of, require_cell
 from inference.certificates.cell_page import SHOWN, page_of, write_pages
 from inference.certificates.certificate import Certificate, read_certificate, versions, write_certificate
-from inference.certificates.checks.figure import Check, Figure
+from inference.certificates.checks.figure import Check, Figure, control
 from inference.certificates.checks.ranks import MOST
 from inference.certificates.command import certify_main, parsed
 from inference.certificates.oracles import ORACLES
@@ -22,9 +22,9 @@ def made(*values):
     """A certificate whose law has these deviations."""
     figures = tuple(Figure(f"statistic {place}", value, MOST, "deviation", value) for place, value in enumerate(values))
     passed = all(figure.passed for figure in figures)
-    law = Check("kernel law", "a sentence", passed, figures, 1e-6, 1.5)
-    control = Check("control", "a mutant is rejected", True, figures, 0.0, 1.5)
-    return Certificate("gmm", "gibbs", "exact", "quick", 0, "abc", versions(), (law, control))
+    law = Check("kernel law", "a sentence", passed, figures, 1e-6, seconds=1.5)
+    mutant = control("kernel law", "a mutant is rejected", True, figures)
+    return Certificate("gmm", "gibbs", "exact", "quick", 0, "abc", versions(), (law, mutant))
 
 
 def test_a_certificate_survives_the_disk(tmp_path):
@@ -44,7 +44,7 @@ def test_what_is_no_certificate_is_refused(tmp_path, text):
 def test_the_screen_names_every_figure_that_failed():
     lines = "\n".join(lines_of(made(1.0, 4.25)))
     assert "gmm gibbs: fails" in lines
-    assert "statistic 1: 4.25, and 4.25 when looked at again" in lines
+    assert "statistic 1: 4.25, and 4.25 when rerun" in lines
     assert "statistic 0" not in lines
     assert "exact" in lines_of(made(1.0))[0]
 
@@ -89,7 +89,7 @@ def test_a_page_shows_the_figures_nearest_to_their_limits(tmp_path):
 
 def test_the_page_of_an_approximation_has_the_size_of_its_bias():
     figures = (Figure("share of mean in its 90% interval", 0.62, 1.0, "share"), Figure("shift of mean", 0.4, 1e300, "sd"))
-    bias = Check("bias", "a sentence", True, figures, 0.0, 1.5)
+    bias = Check("bias", "a sentence", True, figures, 0.0, "bias")
     certificate = Certificate("gmm", "cavi", "approximate", "full", 0, "abc", versions(), (bias,))
     page = page_of(certificate, "gmm-cavi")
     assert "**approximate (62% of 90%)**" in page

@@ -19,13 +19,10 @@ from inference.certificates.checks.posterior import (
     effective_size,
 )
 from inference.certificates.oracles import ORACLES
+from inference.certificates.oracles.conjugate import repeated
 from inference.certificates.oracles.posterior import Posterior
 
 LISTED = [name for name in ORACLES if oracle_of(name).enumeration is not None]
-
-
-def repeated(values, number):
-    return {name: np.broadcast_to(value, (number, *value.shape[1:])) for name, value in values.items()}
 
 
 @pytest.mark.parametrize("name", ORACLES)

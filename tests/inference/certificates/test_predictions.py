@@ -11,8 +11,8 @@ from inference.certificates.checks.cases import small_table
 from inference.certificates.checks.predictions import Asking, Result, at_cells, compared, distance, shortfall
 from inference.certificates.oracles import ORACLES
 from inference.certificates.oracles.answers import Answers, averages, best_paths
+from inference.certificates.oracles.conjugate import repeated
 from inference.certificates.oracles.mixing import WrongJoint
-from inference.certificates.oracles.oracle import repeated
 from inference.fitting.prepare import x64
 from models import MODELS
 

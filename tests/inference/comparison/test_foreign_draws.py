@@ -14,7 +14,7 @@ from numpyro import distributions as dist
 from numpyro.infer import MCMC, NUTS
 
 from inference import as_result, compare, fit, full_matrices, predict
-from inference.diagnostics.checks import summarise
+from inference.diagnostics.summaries import summarise
 from inference.report.reading import read
 from inference.results import load, save
 from inference.results.triangles import sites_of

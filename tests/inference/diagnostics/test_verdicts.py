@@ -14,7 +14,8 @@ from numpyro import distributions as dist
 from scipy import stats
 
 from inference import fit
-from inference.diagnostics.checks import diagnose, problems_of, raw_rhat
+from inference.diagnostics.checks import diagnose, problems_of
+from inference.diagnostics.summaries import raw_rhat
 from inference.diagnostics.verdicts import VERDICTS, Finding, judged, largest_rhat, verdict_on
 from inference.engine.task import Kind, kind_of
 from inference.identification.invariants import distances, invariant

@@ -102,7 +102,7 @@ def test_the_density_of_a_dirichlet_in_logarithms():
 @pytest.mark.parametrize("method", METHODS)
 def test_no_infinity_at_tiny_concentrations(method):
     """Functionals of all draws, among them such with probabilities of 0, are finite, and of chains their R-hat and ESS."""
-    from inference.diagnostics.checks import summarise
+    from inference.diagnostics.summaries import summarise
 
     tree = fitted(method)
     assert (tree["posterior"][TOPIC].values == 0).any()

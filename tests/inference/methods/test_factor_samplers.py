@@ -6,7 +6,7 @@ from geweke import CHAINS, geweke, hidden
 from two_stage import assert_standard_normal, in_blocks, of_distributions
 
 from inference import fit
-from inference.diagnostics.checks import summarise
+from inference.diagnostics.summaries import summarise
 from models import MODELS
 from models.data import Data
 

@@ -8,7 +8,7 @@ import xarray as xr
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.image import imread
 
-from inference.diagnostics.checks import summarise
+from inference.diagnostics.summaries import summarise
 from inference.plots import forest as module
 from inference.plots.forest import FAR, HIGH, WIDE, draw_forest, forest, plot_forest
 from models import ZooError

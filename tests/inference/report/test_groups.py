@@ -39,10 +39,12 @@ def test_components_that_hold_no_row_are_counted():
     probs = np.column_stack([0.9 * PROBS, np.full((5, 1), 0.1)])
     few = result(np.column_stack([probs[:, 1:3], np.full((5, 2), 0.05)]))
     few.attrs |= {"exchangeable": "component", "warnings": "", "method": "em"}
-    assert "2 of 4 components hold less than 0.5 rows each" in "\n".join(remarks(few))
+    assert "2 of 4 components are nearly empty (fewer than 0.5 expected rows each): try fewer components" in "\n".join(
+        remarks(few)
+    )
     enough = result(probs)
     enough.attrs |= few.attrs
-    assert "rows each" not in "\n".join(remarks(enough))
+    assert "nearly empty" not in "\n".join(remarks(enough))
 
 
 def test_two_groups_have_no_second_best():

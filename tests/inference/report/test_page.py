@@ -1,8 +1,6 @@
 """The page of a result: one file, headings in order, every picture described, every text escaped; the same in a browser."""
 
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -10,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from browser import in_browser, shown
 
 from inference.criticism.replications import Compared
 from inference.diagnostics.checks import Diagnosis
@@ -27,7 +26,6 @@ COMPARED = [  # a column that the model draws unlike the data, and one that it d
     Compared(LONG, np.ones(1), np.ones((9, 1)), ("level",), None, 0.005),
     Compared("b", np.ones(1), np.ones((9, 1)), ("level",), None, 0.5),
 ]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 def made(draws: bool):
@@ -166,7 +164,7 @@ def test_the_glossary_has_the_words_of_the_page():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+@in_browser
 @pytest.mark.parametrize("draws", [True, False, "topics"])
 def test_a_narrow_browser_shows_it_whole(tmp_path, draws):
     """400 pixels wide: nothing sticks out, no picture is missing, scripts run, and the console stays empty."""
@@ -199,22 +197,10 @@ def test_a_narrow_browser_shows_it_whole(tmp_path, draws):
     }</script>"""
     frame = f'<!doctype html><title></title><iframe width=400 height=900 style="border:0" srcdoc="{srcdoc}"></iframe>{probe}'
     (tmp_path / "probe.html").write_text(frame, encoding="utf-8")
-    options = [
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--enable-logging=stderr",
-        f"--user-data-dir={tmp_path / 'user'}",
-    ]
-    options += ["--virtual-time-budget=3000", "--dump-dom"]
-    done = subprocess.run(
-        [str(CHROMIUM), *options, f"file://{tmp_path / 'probe.html'}"], capture_output=True, text=True, check=True, timeout=120
-    )
-    found = dict(pair.split("=") for pair in re.search(r"<title>(.*?)</title>", done.stdout)[1].split())
+    document = shown(tmp_path / "probe.html", tmp_path / "user", "--virtual-time-budget=3000")
+    found = dict(pair.split("=") for pair in re.search(r"<title>(.*?)</title>", document)[1].split())
     assert int(found["width"]) <= 400
     assert int(found["missing"]) == 0
     assert int(found["buttons"]) >= 2  # one on every card, and in the headings of tables
     if draws == "topics":  # λ and the topic change the words, and a word the areas of the circles
         assert (found["listed"], found["changes"], found["kept"], found["back"]) == ("30", "5", "true", "true")
-    assert "CONSOLE" not in done.stderr

@@ -27,7 +27,7 @@ def report(sampler, monkeypatch, replicates=400, **options):
 
 def test_a_right_kernel_is_exact_and_rejected_for_a_wrong_prior(monkeypatch):
     found = report(OwnGibbs(target(NAME).prior), monkeypatch, replicates=1000)
-    names = ["kernel law", "block component", "block mean", CONTROL, f"{CONTROL} of component"]
+    names = ["kernel law", "block component", "block mean", f"{CONTROL} of the kernel law", f"{CONTROL} of the component"]
     assert [check.name for check in found.checks] == names
     assert found.verdict == "exact", found
     assert not found.hints
@@ -78,10 +78,10 @@ def test_a_kernel_that_stands_still_fails(monkeypatch):
     found = report(StandsStill(target(NAME).prior), monkeypatch, replicates=30).checks[0]
     assert not found.passed
     assert [figure.name for figure in found.figures if not figure.passed] == [
-        "share of mean that stood still",
-        "share of component that stood still",
+        "share of mean left unchanged",
+        "share of component left unchanged",
     ]
-    assert "share of mean that stood still: 100%, so that it hardly moves" in found.says
+    assert "share of mean left unchanged: 100%, so that it hardly moves" in found.says
 
 
 class HalfStill(OwnGibbs):
@@ -190,7 +190,7 @@ class Narrow(OwnGibbs):
 
 
 def test_what_is_no_kernel_is_refused(monkeypatch):
-    with pytest.raises(ZooError, match=r"a Lacking returns means, and the sites of gmm_simple are mean \(did you mean means"):
+    with pytest.raises(ZooError, match=r"a Lacking returns means, and the sites of gmm_simple are mean \(did you mean mean\?"):
         report(Lacking(target(NAME).prior), monkeypatch)
     with pytest.raises(ZooError, match=r"a Narrow returns mean of shape \(2, 1\), and it has \(2, 2\)"):
         report(Narrow(target(NAME).prior), monkeypatch)
