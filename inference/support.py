@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inference.certificates.cell import is_stale
-from inference.certificates.cell_page import page_of
+from inference.certificates.cell_page import write_pages
 from inference.certificates.certificate import read_certificate
 from inference.certificates.command import PUBLISHED, TABLE
 from inference.certificates.oracles import ORACLES
@@ -117,7 +117,7 @@ def in_readme(text: str) -> str:
 def renew_certificates() -> None:
     """Write the pages of the published certificates again, and the table that says which are stale."""
     for path in PUBLISHED.glob("*.json"):
-        path.with_suffix(".md").write_text(page_of(read_certificate(path), path.stem), encoding="utf-8")
+        write_pages(read_certificate(path), path, redraw=False)
     if PUBLISHED.is_dir():
         (PUBLISHED / TABLE).write_text(table_of(PUBLISHED, list(ORACLES)), encoding="utf-8")
 

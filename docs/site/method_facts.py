@@ -4,7 +4,7 @@ import inspect
 from importlib import import_module
 
 from docs.site.model_facts import as_markdown, in_short, without_examples
-from docs.site.support import cells, column_of, tables, updates_of
+from docs.site.support import cells, column_of, tables, updates_of, with_link
 from docs.site.tables import options_table, table
 from inference import METHODS
 from models import MODELS
@@ -33,12 +33,17 @@ def method_index() -> str:
 def support_tables() -> str:
     """Updates of the methods, and which methods run on which models."""
     linked = [["model", *(f"[`{method}`]({method}.md)" for method in METHODS)]]
-    rows = [[f"[`{model}`](../models/{model}.md)", *(cells()[model, method] for method in METHODS)] for model in MODELS]
+    rows = [[f"[`{model}`](../models/{model}.md)", *linked_cells(model)] for model in MODELS]
     return "\n\n".join([tables()[0], table(linked[0], rows)])
+
+
+def linked_cells(model: str) -> list[str]:
+    """The entries of a model for all methods; verdicts lead to their certificates."""
+    return [with_link(model, method, cells()[model, method]) for method in METHODS]
 
 
 def models_table(name: str) -> str:
     """Which models the method takes, or what their certificates say."""
     found = column_of(name)
-    rows = [[f"[`{model}`](../models/{model}.md)", found[model]] for model in MODELS]
+    rows = [[f"[`{model}`](../models/{model}.md)", with_link(model, name, found[model])] for model in MODELS]
     return table(["model", "runs, or the verdict of its certificate"], [*rows, ["your own program", found["your own program"]]])

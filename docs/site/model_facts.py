@@ -7,13 +7,16 @@ from pathlib import Path
 
 import numpy as np
 
-from docs.site.support import row_of
+from docs.site.support import row_of, with_link
 from docs.site.tables import options_table, plain, table
-from inference import METHODS, show
+from inference import METHODS, fit, show
 from inference.plots.plate_diagram import Diagram, Node
+from inference.report.page import CAPTIONS
+from inference.report.views import drawings
 from inference.runtime.entries import choices, default_data_of
 from models import MODELS, Model, load_data
 from models.base import Permutation, Reflection, Rotation
+from models.data.table import Data
 
 SYMMETRIES = {
     Permutation: "The likelihood does not change when the labels of `{dim}` are exchanged. Draws are relabelled, and summaries "
@@ -22,6 +25,7 @@ SYMMETRIES = {
     Reflection: "The likelihood does not change when the columns of the loadings along `{dim}` are exchanged or change their "
     "sign. Draws are matched.",
 }
+SHOWN = 2  # pictures of a model, the first that a run draws
 NO_SYMMETRY = "None: every parameter means the same in every draw."
 
 
@@ -42,10 +46,11 @@ def model_facts(name: str, folder: Path) -> str:
         f"## Default prior\n\nThe numbers are those {example}. Results keep them in the group `constant_data`.\n\n"
         f"{prior_table(model)}",
         f"## Symmetry\n\n{symmetry_of(model)}",
+        pictures(model, data, folder),
         f"## Methods\n\n{methods_table(name)}",
         f"## Run it\n\n```shell\nuv run python -m inference.run model={name} method={first_method(name)}\n```",
     ]
-    return "\n\n".join(parts)
+    return "\n\n".join(part for part in parts if part)
 
 
 def model_index() -> str:
@@ -128,10 +133,23 @@ def symmetry_of(model: Model) -> str:
     return SYMMETRIES[type(model.symmetry)].format(dim=model.symmetry.dim)
 
 
+def pictures(model: Model, data: Data, folder: Path) -> str:
+    """A section with the first pictures that a run on the example draws, which are written to ``folder``; empty without any."""
+    method = first_method(model.name)
+    tree = fit(model, data, method)
+    shown = []
+    for picture, draw in list(drawings(model, tree, data).items())[:SHOWN]:
+        file = f"{model.name}_{picture}.svg"
+        draw(folder / file)
+        shown.append(f"![{picture.replace('_', ' ')} of {model.name}]({file})\n\n{CAPTIONS[picture]}")
+    opening = f"## Pictures\n\nA run of `{method}` on the example draws these, among others."
+    return "\n\n".join([opening, *shown]) if shown else ""
+
+
 def methods_table(name: str) -> str:
     """Which methods take the model, or what their certificates say."""
     cells = row_of(name)
-    rows = [[f"[`{method}`](../methods/{method}.md)", cells[method]] for method in METHODS]
+    rows = [[f"[`{method}`](../methods/{method}.md)", with_link(name, method, cells[method])] for method in METHODS]
     return table(["method", "runs, or the verdict of its certificate"], rows)
 
 

@@ -4,6 +4,7 @@ import re
 from functools import cache
 from pathlib import Path
 
+from inference.certificates.command import PUBLISHED
 from inference.support import BEGIN, END
 
 ROOT = Path(__file__).parents[2]
@@ -37,6 +38,12 @@ def row_of(model: str) -> dict[str, str]:
 def column_of(method: str) -> dict[str, str]:
     """Model -> the entry for a method."""
     return {model: cell for (model, name), cell in cells().items() if name == method}
+
+
+def with_link(model: str, method: str, cell: str) -> str:
+    """An entry of the table, for a page one folder down; the verdict of a certificate leads to its page."""
+    page = f"{model}-{method}.md"
+    return f"[{cell}](../certificates/{page})" if (PUBLISHED / page).is_file() else cell
 
 
 def updates_of(method: str) -> tuple[str, str]:

@@ -11,10 +11,16 @@ from inference.runtime.files import write, write_figure
 SHOWN = 8  # figures of a check; the JSON file has all
 
 
-def write_pages(certificate: Certificate, path: Path) -> None:
-    """Write the page of a certificate, and its picture if there are deviations to draw, beside its JSON file at ``path``."""
-    if has_picture(certificate):
-        write_figure(path.with_suffix(".svg"), picture(certificate))
+def write_pages(certificate: Certificate, path: Path, redraw: bool = True) -> None:
+    """Write the page of a certificate, and its picture if there are deviations to draw, beside its JSON file at ``path``.
+
+    Without ``redraw`` a picture that is there stays.
+    """
+    from matplotlib import rc_context
+
+    if has_picture(certificate) and (redraw or not path.with_suffix(".svg").is_file()):
+        with rc_context({"svg.fonttype": "none"}):  # names of statistics as text: a third of the size
+            write_figure(path.with_suffix(".svg"), picture(certificate))
     write(path.with_suffix(".md"), page_of(certificate, path.stem).encode())
 
 

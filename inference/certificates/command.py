@@ -198,11 +198,11 @@ def _certified(asked: Asked, model: str, method: str, path: Path) -> Certificate
         return Without()
     try:
         certificate = certify(method, model, asked.budget, asked.seed, tell)
+        write_certificate(certificate, path)
+        write_pages(certificate, path)
     except Exception as error:  # of whatever kind: it is printed whole, named at the end, and makes the command fail
         tell(traceback.format_exc())
         return Without(f"{model} {method}: an error ended the checks: {type(error).__name__}: {error}")
     finally:
         jax.clear_caches()  # a worker certifies many cells, and would keep the programs of all in memory
-    write_certificate(certificate, path)
-    write_pages(certificate, path)
     return certificate

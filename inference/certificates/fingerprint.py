@@ -5,6 +5,8 @@ nothing reads files (`models.reading`), looks for mistakes in them (`models.insp
 (`models.datasets`). What a message says is none of a certificate's figures: `models.errors` holds messages alone, and an error
 ends a check. `inference.runtime` stays in: checkpoints, caches of programs and chunks of draws can change what comes out.
 
+The hash is of the syntax: comments, docstrings and the layout may change.
+
 A process runs the modules that it imported, whatever is done to their files since. So all files are read once, when this module
 is imported, and a hash is of that text; a cell whose files are others by now is not certified (`edited`).
 """
@@ -36,14 +38,22 @@ def fingerprint(roots: Iterable[str], build: str) -> str:
     found = hashlib.sha256(build.encode())
     for module in sorted(reached(roots)):
         found.update(module.encode())
-        found.update(_source(module))
-    found.update(_source(CELL))  # how large checks are; what it imports are the checks of all methods
+        found.update(syntax_of(_source(module)))
+    found.update(syntax_of(_source(CELL)))  # how large checks are; what it imports are the checks of all methods
     return found.hexdigest()[:16]
 
 
 def edited(roots: Iterable[str]) -> list[str]:
-    """The modules whose files are no longer what they were when this process began."""
-    return [module for module in sorted(reached(roots) | {CELL}) if _now(module) != _source(module)]
+    """The modules that do something else by now than when this process began."""
+    return [module for module in sorted(reached(roots) | {CELL}) if not _is_as_it_was(module)]
+
+
+def _is_as_it_was(module: str) -> bool:
+    now = _now(module)
+    try:
+        return now is not None and syntax_of(now) == syntax_of(_source(module))
+    except SyntaxError:  # in the middle of an edit
+        return False
 
 
 def _now(module: str) -> bytes | None:
@@ -70,6 +80,20 @@ def _source(module: str) -> bytes:
     path = _path(module)
     assert path is not None, module
     return SOURCES[path]
+
+
+@cache
+def syntax_of(source: bytes) -> bytes:
+    """What a module does: its syntax, without docstrings and comments.
+
+    >>> syntax_of(b"x = 1  # one") == syntax_of(b"x=1") != syntax_of(b"x = 2")
+    True
+    """
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:]
+    return ast.dump(tree).encode()
 
 
 def _path(module: str) -> Path | None:

@@ -1,6 +1,6 @@
-"""Which labelings and which modes chains have visited: tables and sentences. `inference.fitting.modes` finds the modes.
+"""Which labellings and which modes chains have visited: tables and sentences. `inference.fitting.modes` finds the modes.
 
-A *labeling* is one of the K! orders of the components, which are all the same posterior. A *mode* is what all draws have in
+A *labelling* is one of the K! orders of the components, which are all the same posterior. A *mode* is what all draws have in
 common from which EM climbs to the same optimum, whatever its labels. Weights of modes can be read off chains only if these
 cross between them: a chain that stays says nothing of the others.
 """
@@ -22,13 +22,13 @@ class Modes(NamedTuple):
     """What was found; printed, it is the sentences and the table.
 
     ``modes`` has a row for each mode, the highest first: ``log_joint`` at the mode, ``below`` (nats below the highest),
-    ``share`` of the draws looked at, and the share of those of every chain. ``labelings`` has a row for each chain:
+    ``share`` of the draws looked at, and the share of those of every chain. ``labellings`` has a row for each chain:
     ``visited``, ``of`` (K!), ``switches`` (successive draws with different labels) and ``draws``; None where there is nothing
     to permute. ``crossings`` counts, for each chain, successive draws looked at that belong to different modes.
     """
 
     modes: pd.DataFrame
-    labelings: pd.DataFrame | None
+    labellings: pd.DataFrame | None
     crossings: tuple[int, ...]
     sentences: tuple[str, ...]
 
@@ -58,18 +58,18 @@ def described_modes(
     index = pd.RangeIndex(1, len(height) + 1, name="mode")
     table = pd.DataFrame({"log_joint": height, "below": height.max(initial=-np.inf) - height, "share": share} | chains, index)
     crossings = tuple(int((own[1:] != own[:-1]).sum()) for own in mode)
-    labelings = None if moves is None else _labelings(moves)
+    labellings = None if moves is None else _labellings(moves)
     sentences = [_of_modes(mode, table, crossings, kind, remedy)]
     nowhere = float(np.mean(mode == NOWHERE))
     if nowhere:
         sentences.append(f"From {nowhere:.0%} of the draws EM climbs to no mode in the iterations that it has.")
-    if labelings is not None:
-        sentences.append(_of_labelings(labelings))
-    return Modes(table, labelings, crossings, tuple(sentences))
+    if labellings is not None:
+        sentences.append(_of_labellings(labellings))
+    return Modes(table, labellings, crossings, tuple(sentences))
 
 
-def _labelings(moves: np.ndarray) -> pd.DataFrame:
-    """For each chain, how many of the K! labelings its raw draws have, and how often successive draws differ."""
+def _labellings(moves: np.ndarray) -> pd.DataFrame:
+    """For each chain, how many of the K! labellings its raw draws have, and how often successive draws differ."""
     own = {
         "visited": [len(np.unique(each, axis=0)) for each in moves],
         "of": math.factorial(moves.shape[-1]),
@@ -79,13 +79,13 @@ def _labelings(moves: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame(own, pd.RangeIndex(len(moves), name="chain"))
 
 
-def _of_labelings(labelings: pd.DataFrame) -> str:
-    total, switches = int(labelings["of"].iloc[0]), int(labelings["switches"].sum())
-    low, high = int(labelings["visited"].min()), int(labelings["visited"].max())
+def _of_labellings(labellings: pd.DataFrame) -> str:
+    total, switches = int(labellings["of"].iloc[0]), int(labellings["switches"].sum())
+    low, high = int(labellings["visited"].min()), int(labellings["visited"].max())
     visited = f"{low}" if low == high else f"{low} to {high}"
-    each = "Every chain visits" if len(labelings) > 1 else "The chain visits"
-    said = f"{each} {visited} of the {total:,} labelings, and labels switch {switches:,} times."
-    return f"{said} All labelings are the same posterior, so that it does not matter which are visited."
+    each = "Every chain visits" if len(labellings) > 1 else "The chain visits"
+    said = f"{each} {visited} of the {total:,} labellings, and labels switch {switches:,} times."
+    return f"{said} All labellings are the same posterior, so that it does not matter which are visited."
 
 
 def _of_modes(mode: np.ndarray, table: pd.DataFrame, crossings: tuple[int, ...], kind: Kind, remedy: str) -> str:

@@ -23,7 +23,7 @@ APART = 1.0  # posterior standard deviations beyond which two optima are differe
 
 
 def modes(model: Model, tree: xr.DataTree, data: object, num_draws: int = 200) -> Modes:
-    """Which modes, and which of the K! labelings, the chains of a result have visited, and with what weight.
+    """Which modes, and which of the K! labellings, the chains of a result have visited, and with what weight.
 
     EM climbs from ``num_draws`` draws, evenly spread over all chains. Draws from which it reaches the same optimum, whatever
     the labels, belong to one mode (`inference.diagnostics.modes`). Optima are the same if no summary that is free of labels

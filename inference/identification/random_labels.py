@@ -1,17 +1,17 @@
 """The random permutation move: every draw in a random labelling (Frühwirth-Schnatter 2001, random permutation sampling).
 
-The posterior of a mixture is the same in all K! labelings, and a sampler may stay in one of them. A permutation drawn uniformly
-after every step leaves the posterior alone, so that the chain visits all labelings equally often:
+The posterior of a mixture is the same in all K! labellings, and a sampler may stay in one. A permutation drawn uniformly
+after every step leaves the posterior alone, so that the chain visits all labellings equally often:
 
     θ_t ~ kernel(θ_t | θ_{t−1}),    σ_t uniform,    the draw kept is σ_t θ_t
 
 Kernels do not look at the names of components: kernel(σ θ' | σ θ) = kernel(θ' | θ). A chain that goes on from σ_t θ_t
 therefore has the same law as one that goes on from θ_t, because a product of uniform permutations is uniform. Chains here go on
 from θ_t. Everything that a sampler remembers of its place stays right: the gradient of NUTS, its mass matrix, the replicas of
-tempering. A mass matrix that saw all K! labelings would fit none of them.
+tempering. A mass matrix that saw all K! labellings would fit none of them.
 
 Factors have a larger symmetry: a uniform rotation (Haar), or a uniform order with random signs.
-How this can mislead: it moves between labelings, and never between modes that are genuinely different.
+How this can mislead: it moves between labellings, and never between modes that are genuinely different.
 """
 
 from collections.abc import Mapping
@@ -41,13 +41,13 @@ def require_symmetry(model: Model) -> None:
         )
 
 
-def drawn_labelings(task: Task, draws: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """The draws (chain, draw, …) of a run in random labelings, by random numbers of their own."""
+def drawn_labellings(task: Task, draws: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The draws (chain, draw, …) of a run in random labellings, by random numbers of their own."""
     seed = int(jax.random.bits(jax.random.fold_in(task.key, 2)))
-    return in_random_labelings(draws, task.model.symmetry, task.model.naming.dims, seed)
+    return in_random_labellings(draws, task.model.symmetry, task.model.naming.dims, seed)
 
 
-def in_random_labelings(
+def in_random_labellings(
     draws: Mapping[str, Any], symmetry: Symmetry, dims: Mapping[str, tuple[str, ...]], seed: int
 ) -> dict[str, np.ndarray]:
     """Draws (chain, draw, …) of all sites, each moved by a random element of the symmetry: the same one for all its sites.

@@ -17,7 +17,7 @@ from inference.engine.fixed_point import require_algebra, require_proper, requir
 from inference.engine.initialise import start_points
 from inference.engine.sweep import Verbs, sweep
 from inference.engine.task import Draws, Kind, Takes, Task
-from inference.identification.random_labels import drawn_labelings, require_symmetry
+from inference.identification.random_labels import drawn_labellings, require_symmetry
 from inference.runtime.progress import Watch
 from models.algebra import at_sample, log_prior
 from models.base import Algebra, Pytree, Stats
@@ -65,7 +65,7 @@ def run(task: Task, options: Options) -> Draws:
         return Draws(Kind.CHAINS, {}, {}, timing, run.interrupted)
     sites, at_draws, _ = run.records
     if options.permute_components:
-        sites = drawn_labelings(task, sites)
+        sites = drawn_labellings(task, sites)
     return Draws(Kind.CHAINS, sites, {}, timing, run.interrupted, log_prior=at_draws)
 
 

@@ -20,7 +20,7 @@ from inference.engine.fixed_point import require_proper
 from inference.engine.initialise import start_sites
 from inference.engine.program import constrain_draws, potential, transforms, unconstrain_chains
 from inference.engine.task import Draws, Kind, Task
-from inference.identification.random_labels import drawn_labelings, require_symmetry
+from inference.identification.random_labels import drawn_labellings, require_symmetry
 from inference.runtime.programs import kept
 from inference.runtime.progress import Watch
 from models.base import Pytree
@@ -163,7 +163,7 @@ def run(task: Task, options: Options) -> Draws:
     sites = jax.tree.map(np.asarray, constrain_draws(supports, records.pop("z")))
     records.pop("potential")
     if options.permute_components:
-        sites = drawn_labelings(task, sites)
+        sites = drawn_labellings(task, sites)
     return Draws(Kind.CHAINS, sites, records, timing, run.interrupted)
 
 

@@ -69,21 +69,16 @@ def numbers_in_table(tree: xr.DataTree) -> np.ndarray | None:
     return 1 + np.flatnonzero(~chosen_at_random(total, held_out, int(tree.attrs["seed"])))
 
 
-def draw_pictures(model: Model, tree: xr.DataTree, data: Any, folder: Path) -> tuple[list[Path], list[Compared]]:
-    """(paths of the pictures that a model has, drawn here; statistics of the data and of draws from the model).
+def drawings(model: Model, tree: xr.DataTree, data: Any) -> dict[str, Callable[[Path], Any]]:
+    """Name -> a function that draws the picture to a file: the pictures of the fit that a model has, the most telling first.
 
     ``pairs.svg`` for rows with groups and numbers, ``profile.svg`` for columns, ``co_clustering.svg`` for exchangeable
-    components, ``loadings.svg`` for factors, ``topics.svg`` and ``word_checks.svg`` for topics; ``state_probs.svg``,
-    ``transitions.svg`` and ``emissions.svg`` for sequences; ``checks.svg`` for models that draw rows like those observed.
+    components, ``loadings.svg`` for factors, ``topics.svg`` for topics; ``state_probs.svg``,
+    ``transitions.svg`` and ``emissions.svg`` for sequences.
     """
-    from matplotlib import rc_context
-
-    from inference.criticism.replications import has_replications, replications
-    from inference.criticism.words import has_word_checks, word_checks
     from inference.plots.co_clustering import plot_co_clustering
     from inference.plots.components import draw_profile, plot_loadings, profile
     from inference.plots.pairs import draw_pairs, has_pairs
-    from inference.plots.predictive_checks import draw_checks
     from inference.plots.sequences import plot_emissions, plot_transitions
     from inference.plots.states_over_time import plot_states, some_sequences
     from inference.plots.topics import plot_topics
@@ -104,14 +99,27 @@ def draw_pictures(model: Model, tree: xr.DataTree, data: Any, folder: Path) -> t
         ("loadings", isinstance(model.symmetry, Rotation | Reflection), lambda path: plot_loadings(model, tree, path)),
         ("co_clustering", clusters and not sequential, lambda path: plot_co_clustering(model, tree, data, path)),
     ]
+    return {name: draw for name, wanted, draw in possible if wanted}
+
+
+def draw_pictures(model: Model, tree: xr.DataTree, data: Any, folder: Path) -> tuple[list[Path], list[Compared]]:
+    """(paths of the pictures that a model has, drawn here; statistics of the data and of draws from the model).
+
+    Beside the `drawings`, ``checks.svg`` for models that draw rows like those observed, and ``word_checks.svg`` for topics.
+    """
+    from matplotlib import rc_context
+
+    from inference.criticism.replications import has_replications, replications
+    from inference.criticism.words import has_word_checks, word_checks
+    from inference.plots.predictive_checks import draw_checks
+
     drawn = []
     compared = replications(model, tree, data) if has_replications(model, data) else []
     words = word_checks(model, tree, data) if has_word_checks(model, data) else []
     with rc_context({"text.parse_math": False}):  # a $ in the name of a column begins no formula
-        for name, wanted, draw in possible:
-            if wanted:
-                draw(folder / f"{name}.svg")
-                drawn.append(folder / f"{name}.svg")
+        for name, draw in drawings(model, tree, data).items():
+            draw(folder / f"{name}.svg")
+            drawn.append(folder / f"{name}.svg")
         for found, name in ((compared, CHECKS), (words, WORD_CHECKS)):
             if found:
                 draw_checks(model.name, found, folder / name)

@@ -28,7 +28,7 @@ class Figure(NamedTuple):
             return True
         if self.again is None or not math.isfinite(self.value):
             return False
-        return abs(self.again) <= self.limit or self.again * self.value < 0
+        return bool(abs(self.again) <= self.limit or self.again * self.value < 0)
 
     @property
     def rejects(self) -> bool:

@@ -18,7 +18,7 @@ from jax import Array
 from inference.certificates.checks.cases import stacked_rows
 from inference.engine.program import constrain, transforms, unconstrain
 from inference.engine.task import ANY_MODEL, Takes
-from inference.identification.random_labels import in_random_labelings
+from inference.identification.random_labels import in_random_labellings
 from inference.methods import collapsed_gibbs, gibbs, nuts, tempered_gibbs
 from models.base import Model, Pytree, Sites
 from models.data.table import Data
@@ -152,7 +152,7 @@ def permuted(kernel: Kernel) -> Kernel:
     def run(model: Model, sites: Sites, tables: Sequence[Data], seed: int, steps: int) -> Ran:
         after, still = kernel(model, sites, tables, seed, steps)
         single = {name: value[None] for name, value in after.items()}  # replicates are the draws of one chain
-        moved = in_random_labelings(single, model.symmetry, model.naming.dims, seed)
+        moved = in_random_labellings(single, model.symmetry, model.naming.dims, seed)
         return Ran({name: value[0] for name, value in moved.items()}, still)
 
     return run

@@ -17,6 +17,8 @@ from inference.certificates.page import lines_of, picture, table_of
 from inference.cli.help import COMMANDS
 from models import MODELS, ZooError
 
+EDIT = b"\nedited = 1"
+
 
 def made(*values):
     """A certificate whose law has these deviations."""
@@ -32,6 +34,15 @@ def test_a_certificate_survives_the_disk(tmp_path):
     write_certificate(certificate, tmp_path / "one.json")
     assert read_certificate(tmp_path / "one.json") == certificate
     assert json.loads((tmp_path / "one.json").read_text())["verdict"] == certificate.verdict == "fails"
+
+
+def test_figures_of_numpy_are_written(tmp_path):
+    """Checks compute in NumPy, whose booleans JSON does not know."""
+    figure = Figure("x", np.float64(9.0), np.float64(MOST), "deviation", np.float64(9.0))
+    certificate = made(1.0)
+    certificate = certificate._replace(checks=(control("kernel law", "a mutant", figure.rejects, [figure]),))
+    write_certificate(certificate, tmp_path / "one.json")
+    assert read_certificate(tmp_path / "one.json") == certificate
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"schema": 1}', '{"schema": 99}', "[1]"])
@@ -138,8 +149,18 @@ def test_the_hash_follows_the_code_of_the_cell_alone(monkeypatch):
         ("inference.certificates.checks.optimum", False),
         ("models.topics.latent", False),
     ]:
-        monkeypatch.setattr(fingerprint, "_source", lambda name, module=module: source(name) + b"\n#" * (name == module))
+        monkeypatch.setattr(fingerprint, "_source", lambda name, module=module: source(name) + EDIT * (name == module))
         assert (code_of("gmm", "gibbs") != before) is changes, module
+
+
+def test_the_hash_knows_no_comments(monkeypatch):
+    """Comments, docstrings and empty lines change nothing that runs."""
+    before, source = code_of("gmm", "gibbs"), fingerprint._source
+    without = fingerprint.syntax_of(b'"""One."""\nx = 1')
+    assert without == fingerprint.syntax_of(b"x = 1  # one")
+    assert fingerprint.syntax_of(b'def f():\n    """One."""\n    return 1') == fingerprint.syntax_of(b"def f():\n    return 1")
+    monkeypatch.setattr(fingerprint, "_source", lambda name: source(name) + b"\n# a comment\n")
+    assert code_of("gmm", "gibbs") == before
 
 
 def test_the_hash_knows_what_a_preset_fixes(monkeypatch):
@@ -156,7 +177,7 @@ def test_a_file_that_was_edited_since_the_process_began_is_not_certified(module,
     """Its hash stays that of the text that runs; files of other cells do not matter."""
     before, path = code_of("gmm", "gibbs"), fingerprint.ROOT / module
     text = path.read_bytes()
-    monkeypatch.setattr(fingerprint, "_now", lambda name: text + b"#" if fingerprint._path(name) == path else _text(name))
+    monkeypatch.setattr(fingerprint, "_now", lambda name: text + EDIT if fingerprint._path(name) == path else _text(name))
     assert code_of("gmm", "gibbs") == before
     with pytest.raises(ZooError, match=f"{module.removesuffix('.py').replace('/', '.')} was edited"):
         certify("gibbs", model="gmm")
@@ -167,7 +188,7 @@ def _text(module):
 
 
 def test_files_of_other_models_may_be_edited(monkeypatch):
-    monkeypatch.setattr(fingerprint, "_now", lambda name: b"#" if name == "models.hmm" else _text(name))
+    monkeypatch.setattr(fingerprint, "_now", lambda name: b"edited =" if name == "models.hmm" else _text(name))
     assert fingerprint.edited(["models.gmm", "inference.methods.gibbs"]) == []
     assert fingerprint.edited(["models.hmm"]) == ["models.hmm"]
 
@@ -247,7 +268,7 @@ def test_examples_of_the_help_are_understood():
 
 def test_a_certificate_of_em_speaks_for_the_optimiser_that_it_is_compared_with(monkeypatch):
     before, source = code_of("gmm", "em"), fingerprint._source
-    monkeypatch.setattr(fingerprint, "_source", lambda name: source(name) + b"\n#" * (name == "inference.methods.map"))
+    monkeypatch.setattr(fingerprint, "_source", lambda name: source(name) + EDIT * (name == "inference.methods.map"))
     assert code_of("gmm", "em") != before
 
 

@@ -1,4 +1,4 @@
-"""Sentences and tables of modes and labelings, from what draws have visited."""
+"""Sentences and tables of modes and labellings, from what draws have visited."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ def test_one_mode_accuses_nothing():
     assert found.sentences == (
         "One mode: all 10 draws that lead up to one reach log joint -312.40. A mode that no chain has visited is not seen.",
     )
-    assert found.labelings is None
+    assert found.labellings is None
     assert found.crossings == (0, 0)
 
 
@@ -53,10 +53,10 @@ def test_draws_that_lead_nowhere_are_counted_apart():
     assert described_modes(np.full((1, 2), NOWHERE), np.zeros(0), None).sentences[0].startswith("None of the 2 draws")
 
 
-def test_labelings_are_counted_by_chain():
+def test_labellings_are_counted_by_chain():
     moves = np.array([[ORDER, SWAPPED, SWAPPED, ORDER], [ORDER] * 4])
     found = described_modes(np.zeros((2, 4), int), HEIGHTS[:1], moves)
-    assert found.labelings is not None
-    assert found.labelings["visited"].tolist() == [2, 1]
-    assert found.labelings["switches"].tolist() == [2, 0]
-    assert found.sentences[1].startswith("Every chain visits 1 to 2 of the 2 labelings, and labels switch 2 times.")
+    assert found.labellings is not None
+    assert found.labellings["visited"].tolist() == [2, 1]
+    assert found.labellings["switches"].tolist() == [2, 0]
+    assert found.sentences[1].startswith("Every chain visits 1 to 2 of the 2 labellings, and labels switch 2 times.")

@@ -13,7 +13,7 @@ from inference.certificates.checks import kernels
 from inference.certificates.checks.kernel_law import law_check
 from inference.certificates.checks.kernels import PERMUTED
 from inference.identification import random_labels
-from inference.identification.random_labels import in_random_labelings, require_symmetry
+from inference.identification.random_labels import in_random_labellings, require_symmetry
 from inference.methods import gibbs, nuts
 from inference.methods.options import checked_options
 from inference.results.triangles import sites_of
@@ -38,7 +38,7 @@ def codes(size: int) -> dict[str, np.ndarray]:
 
 def test_every_permutation_is_equally_frequent_and_moves_all_sites():
     """Counts of the 3! orders are binomial; what has no component stays."""
-    moved = in_random_labelings(codes(3), Permutation("component"), DIMS, seed=1)
+    moved = in_random_labellings(codes(3), Permutation("component"), DIMS, seed=1)
     orders = moved["probs"].astype(int)
     np.testing.assert_array_equal(moved["mean"], orders[..., None] + [0.0, 10.0])
     assert (moved["shared"] == [5.0, 6.0]).all()
@@ -57,7 +57,7 @@ def test_an_interrupted_run_is_the_beginning_of_a_longer_one():
         (Rotation("factor"), FACTORS, {"loading": np.ones((2, 100, 3, 2))}),
         (Reflection("factor"), FACTORS, {"loading": np.ones((2, 100, 3, 2))}),
     ):
-        move = partial(in_random_labelings, symmetry=symmetry, dims=dims)
+        move = partial(in_random_labellings, symmetry=symmetry, dims=dims)
         short = move({name: value[:, :40] for name, value in draws.items()}, seed=3)
         for name, value in move(draws, seed=3).items():
             np.testing.assert_array_equal(short[name], value[:, :40])
@@ -71,7 +71,7 @@ def test_permutations_leave_the_density_alone(covariance):
     model = build(x, covariance, num_components=3)
     one = random_sites(covariance, 3, x)
     draws = {name: np.broadcast_to(value, (1, 12, *value.shape)) for name, value in one.items()}
-    moved = in_random_labelings(draws, model.symmetry, model.naming.dims, seed=0)
+    moved = in_random_labellings(draws, model.symmetry, model.naming.dims, seed=0)
 
     def density(sites, draw):
         at = {name: value[0, draw] for name, value in sites.items()}
@@ -89,9 +89,9 @@ def test_rotations_and_reflections_keep_what_is_invariant():
     loading = np.broadcast_to(rng.normal(size=(4, 3)), (1, DRAWN, 4, 3))
     draws = {"loading": loading, "strength": (loading**2).sum(2), "mean": loading[..., 0]}
     for symmetry in (Rotation("factor"), Reflection("factor")):
-        moved = in_random_labelings({"loading": loading}, symmetry, FACTORS, seed=1)["loading"]
+        moved = in_random_labellings({"loading": loading}, symmetry, FACTORS, seed=1)["loading"]
         np.testing.assert_allclose(moved @ np.swapaxes(moved, -1, -2), loading @ np.swapaxes(loading, -1, -2), atol=1e-12)
-    moved = in_random_labelings(draws, Reflection("factor"), FACTORS, seed=1)
+    moved = in_random_labellings(draws, Reflection("factor"), FACTORS, seed=1)
     np.testing.assert_allclose(moved["strength"], (moved["loading"] ** 2).sum(2), atol=1e-12)
     assert (moved["mean"] == draws["mean"]).all()
     turns = random_labels.random_rotations(rng, DRAWN, 3)
@@ -117,7 +117,7 @@ def test_neither_true_nor_false_is_refused():
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["gibbs", "nuts"])
 def test_raw_draws_are_permuted_and_relabelling_undoes_it(method):
-    """Draws of far groups in both labelings alike; relabelled ones are those of the run without the option."""
+    """Draws of far groups in both labellings alike; relabelled ones are those of the run without the option."""
     data = table(two_groups(24, gap=12.0)[np.arange(24) % 6 != 1])  # one group is larger
     model, options = build(data, "diag"), {"num_warmup": 200, "num_samples": 300, "num_chains": 2, "seed": 3}
     plain, permuted, again = (fit(model, data, method, permute_components=p, **options) for p in (False, True, True))
@@ -141,7 +141,7 @@ def test_permuted_kernels_have_the_right_law(cell):
 @pytest.mark.slow
 def test_a_move_that_forgets_a_site_is_rejected(monkeypatch):
     def forgetful(draws, symmetry, dims, seed):
-        return in_random_labelings(draws, symmetry, dims, seed) | {"mixture_probs": draws["mixture_probs"]}
+        return in_random_labellings(draws, symmetry, dims, seed) | {"mixture_probs": draws["mixture_probs"]}
 
-    monkeypatch.setattr(kernels, "in_random_labelings", forgetful)
+    monkeypatch.setattr(kernels, "in_random_labellings", forgetful)
     assert not law_check(PERMUTED["gibbs"], oracle_of("gmm"), 1, 2_500).passed

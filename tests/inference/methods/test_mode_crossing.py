@@ -86,11 +86,11 @@ def test_methods_that_stay_are_sure_of_the_wrong_mass(method, start):
 
 @pytest.mark.slow
 def test_permuted_labels_do_not_help_and_are_told_from_modes():
-    """Random labelings visit both orders at once, and never the other mode."""
+    """Random labellings visit both orders at once, and never the other mode."""
     options = {"seed": 1, "start": TOP_AND_BOTTOM, "permute_components": True} | STAYING["gibbs"]
     found = modes(model(), fit(model(), data(), "gibbs", **options), data())
     assert len(found.modes) == 1
-    assert (found.labelings["visited"] == 2).all()
+    assert (found.labellings["visited"] == 2).all()
 
 
 @pytest.mark.slow
