@@ -4,6 +4,7 @@ import re
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +33,15 @@ class Example(NamedTuple):
     rows: Any
 
 
+class Examples(NamedTuple):
+    """Small data on which a model shows what runs; None where it refuses them."""
+
+    two: Example  # classes
+    three: Example
+    unlabelled: Example | None
+    flat: Example | None  # under a flat prior
+
+
 def support_table() -> str:
     """Two Markdown tables: the verbs of each method, and which methods run on which model."""
     from models import MODELS
@@ -42,22 +52,28 @@ def support_table() -> str:
         lines.append(f"| `{method}` | {parameters} | {latents} |")
     lines += ["", f"| model | {' | '.join(f'`{method}`' for method in METHODS)} |", "|---" * (len(METHODS) + 1) + "|"]
     for name, build in MODELS.items():
-        examples = [_example(build, size) for size in (2, 3)] + _flat(build)
+        examples = Examples(_example(build, 2), _example(build, 3), _without_labels(build), _flat(build))
         found = [_with_verdict(_cell(path, examples), name, method) for method, path in METHODS.items()]
         lines.append(f"| `{name}` | {' | '.join(found)} |")
     own = " | ".join("yes" if _verbs(path) is None else "–" for path in METHODS.values())
     return "\n".join([*lines, f"| your own program | {own} |"])
 
 
-def _cell(path: str, examples: list[Example]) -> str:
+def _cell(path: str, examples: Examples) -> str:
     """The cell for one model and method: yes, no, or the condition under which the method runs."""
     module = import_module(path)
     if hasattr(module, "where"):
-        return next((found for found in (module.where(*example) for example in examples) if found), "–")
+        found = (module.where(*example) for example in (examples.two, examples.three, examples.flat) if example is not None)
+        return next((words for words in found if words), "–")
     if not hasattr(module, "TAKES"):  # a method on the program takes every model
         return "yes"
-    two, more = (module.TAKES.refuses(model.algebra) is None for model, _ in examples[:2])
-    return "yes" if two and more else "two classes" if two else "–"
+
+    def takes(example: Example | None) -> bool:
+        return example is not None and module.TAKES.refuses(example.model.algebra) is None
+
+    if takes(examples.two):
+        return "yes" if takes(examples.three) else "two classes"
+    return "without labels" if takes(examples.unlabelled) else "–"
 
 
 def _with_verdict(cell: str, name: str, method: str) -> str:
@@ -75,9 +91,9 @@ def _with_verdict(cell: str, name: str, method: str) -> str:
     return words if cell == "yes" else f"{words}, {cell}"
 
 
-def _example(build: Callable[..., Model], num_classes: int, **options: Any) -> Example:
-    """The model on a small table of zeros and ones with labels, or on documents if it needs those; and its rows."""
-    labels = [str(n % num_classes) for n in range(12)]
+def _example(build: Callable[..., Model], num_labels: int, **options: Any) -> Example:
+    """The model on a small table of zeros and ones with labels, or on documents if it needs those."""
+    labels = [str(n % num_labels) for n in range(12)] if num_labels else None
     rows = np.random.default_rng(0).integers(0, 2, (12, 6))
     data = load_data(rows, labels=labels)
     try:
@@ -88,12 +104,22 @@ def _example(build: Callable[..., Model], num_classes: int, **options: Any) -> E
     return Example(model, model.rows(data))
 
 
-def _flat(build: Callable[..., Model]) -> list[Example]:
+def _flat(build: Callable[..., Model]) -> Example | None:
     """The model under a flat prior, if it allows one."""
     try:
-        return [_example(build, 2, prior="flat")]
+        return _example(build, 2, prior="flat")
     except ZooError:
-        return []
+        return None
+
+
+def _without_labels(build: Callable[..., Model]) -> Example | None:
+    """The model of two classes on rows without labels, if it allows them."""
+    if "num_classes" not in signature(build).parameters:
+        return None
+    try:
+        return _example(build, 0, num_classes=2)
+    except ZooError:
+        return None
 
 
 def _verbs(path: str) -> tuple[str, str] | None:

@@ -60,7 +60,7 @@ ROOMS = [
     "inference",
 ]
 # They list the zoo, the methods and the labs
-GROWING = {"models", "inference/methods"}
+GROWING = {"models", "inference/methods", "inference/lab/labs", "inference/lab/solutions"}
 
 
 def module_of(path):

@@ -11,22 +11,8 @@ from inference.runtime.files import write
 from models.errors import ZooError, did_you_mean
 
 NOT_FULL = 3
-HELP = """\
-usage: python -m inference.lab list
-       python -m inference.lab new NAME [FOLDER] [notebook=true]
-       python -m inference.lab check [FOLDER|FILE] [seed=0] [seconds=20]
-       python -m inference.lab trace [FOLDER|FILE]
-       python -m inference.lab solution NAME [FOLDER]
-
-Labs that grade themselves. `new` writes a folder: a page to read, a file to
-complete, public tests, data. `check` grades the file, says what is wrong and
-writes grade.json; exit code 0: all points, 3: not all. `trace` draws every
-iteration of yours beside the right one (trace.svg, trace.gif). `solution`
-writes the instructor's key into another folder.
-
-  python -m inference.lab new em_gmm
-  python -m inference.lab check em_gmm
-"""
+MOST_SECONDS = 86_400  # a day
+MOST_SEED = 2**32 - 3  # parts also use the two seeds after it, and those of JAX have 32 bits
 OPTIONS: Mapping[str, Mapping[str, str]] = {
     "list": {},
     "new": {"notebook": "false"},
@@ -38,12 +24,12 @@ OPTIONS: Mapping[str, Mapping[str, str]] = {
 
 def lab_main(arguments: list[str]) -> int:
     """Run one command; returns its exit code. Raises `ZooError` for a mistake in the arguments."""
-    if not arguments or arguments[0] == "help":
-        _say(HELP.rstrip())
-        return 0 if arguments else 2
+    if not arguments:
+        raise ZooError(f"say what to do: {', '.join(OPTIONS)}; python -m inference.lab --help explains them")
     command, *rest = arguments
     if command not in OPTIONS:
-        raise ZooError(f"{command!r} is no command{did_you_mean(command, OPTIONS)}; they are {', '.join(OPTIONS)}")
+        known = f"they are {', '.join(OPTIONS)}, and --help explains them"
+        raise ZooError(f"{command!r} is no command{did_you_mean(command, OPTIONS)}; {known}")
     places = [argument for argument in rest if "=" not in argument]
     options = _options(command, [argument for argument in rest if "=" in argument])
     commands: Mapping[str, Callable[[list[str], Mapping[str, str]], int]] = {
@@ -58,14 +44,16 @@ def lab_main(arguments: list[str]) -> int:
 
 def _options(command: str, given: list[str]) -> Mapping[str, str]:
     known = OPTIONS[command]
-    found = dict(known)
+    found: dict[str, str] = {}
     for argument in given:
         name, value = argument.split("=", 1)
         if name not in known:
             there = f"it takes {', '.join(known)}" if known else "it takes none"
             raise ZooError(f"{name}= is no option of `{command}`{did_you_mean(name, known)}; {there}")
+        if name in found:
+            raise ZooError(f"{name}= is given twice: {found[name]} and {value}")
         found[name] = value
-    return found
+    return {**known, **found}
 
 
 def _most(places: list[str], least: int, most: int, usage: str) -> None:
@@ -98,7 +86,8 @@ def _new(places: list[str], options: Mapping[str, str]) -> int:
 def _check(places: list[str], options: Mapping[str, str]) -> int:
     _most(places, 0, 1, "check [FOLDER|FILE]")
     lab, path = submission_in(Path(places[0] if places else "."))
-    grade = grade_of(lab, path, _number(options, "seed", int), _number(options, "seconds", float))
+    seed, seconds = _number(options, "seed", int, MOST_SEED), _number(options, "seconds", float, MOST_SECONDS)
+    grade = grade_of(lab, path, seed, seconds)
     for line in lines_of(grade):
         _say(line)
     write(grade_path(path), as_json(grade, path))
@@ -107,13 +96,15 @@ def _check(places: list[str], options: Mapping[str, str]) -> int:
     return 0 if grade.is_full else NOT_FULL
 
 
-def _number[Number: (int, float)](options: Mapping[str, str], name: str, kind: Callable[[str], Number]) -> Number:
+def _number[Number: (int, float)](options: Mapping[str, str], name: str, kind: Callable[[str], Number], most: int) -> Number:
+    """An option as a number from 0 to ``most``; raises `ZooError` for anything else."""
     try:
         found = kind(options[name])
     except ValueError as error:
-        raise ZooError(f"{name}={options[name]} is no number") from error
-    if found < 0:
-        raise ZooError(f"{name}={options[name]} is below 0")
+        what = "whole number" if kind is int else "number"
+        raise ZooError(f"{name}={options[name]} is no {what}") from error
+    if not 0 <= found <= most:  # NaN neither
+        raise ZooError(f"{name}={options[name]} is not between 0 and {most}")
     return found
 
 
@@ -122,7 +113,7 @@ def _trace(places: list[str], options: Mapping[str, str]) -> int:
 
     _most(places, 0, 1, "trace [FOLDER|FILE]")
     lab, path = submission_in(Path(places[0] if places else "."))
-    if lab.process is not None:
+    if lab.iterations is not None:
         _say(f"drawing the run of {lab.name}: this takes some seconds")
     for line in trace(lab, path):
         _say(line)

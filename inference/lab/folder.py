@@ -72,7 +72,7 @@ def page_of(lab: Lab, notebook: bool = False) -> str:
     rows = [f"| {part.name} | {part.points} | {_asks(part.name, part.functions)} |" for part in lab.parts]
     arrays = [f"- `{name}`: shape {value.shape}" for name, value in lab.data().items()]
     wants = "Repair" if lab.slips else "Write"
-    trace = ["python -m inference.lab trace      # every iteration as a picture"] if lab.process else []
+    trace = ["python -m inference.lab trace      # every iteration as a picture"] if lab.iterations else []
     return "\n".join(
         [
             f"# {lab.title}",
@@ -109,6 +109,7 @@ def page_of(lab: Lab, notebook: bool = False) -> str:
             "",
             *arrays,
             "",
+            *([lab.afterwards.strip(), ""] if lab.afterwards else []),
         ]
     )
 

@@ -1,10 +1,9 @@
 """Grades: of a file, part by part in processes of their own, and of one function in this process, for pytest and notebooks."""
 
-import hashlib
 import json
 import platform
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 from inference.lab.labs import lab_of
 from inference.lab.parts.calls import NOT_WRITTEN
 from inference.lab.parts.lab import Answer, Lab, Part, Result
-from inference.lab.submission import collected, read_alone
+from inference.lab.submission import Read, collected, copy_of, read_alone
 from models.errors import ZooError, did_you_mean
 
 WIDTH = 80
@@ -27,7 +26,8 @@ class Grade(NamedTuple):
     lab: str
     results: tuple[Result, ...]
     seed: int
-    problem: str | None = None  # why the file could not be read at all
+    sha256: str  # of the file, as it was when it was copied
+    problem: str | None = None  # why it could not be read at all
 
     @property
     def points(self) -> float:
@@ -47,27 +47,28 @@ class Grade(NamedTuple):
 
 def grade_of(lab: Lab, path: Path, seed: int = 0, seconds: float = SECONDS) -> Grade:
     """The grade of a student's file. Raises `ZooError` where there is no such file."""
-    read = read_alone(lab, path, seconds)
-    if read.problem is not None:
-        return Grade(lab.name, tuple(Result(part.name, 0.0, part.points, ()) for part in lab.parts), seed, read.problem)
-    return Grade(lab.name, tuple(_results(lab, path, seed, seconds, read.missing)), seed)
+    with copy_of(path) as work:
+        read = read_alone(lab, work, seconds)
+        if read.problem is not None:
+            nothing = tuple(Result(part.name, 0.0, part.points, ()) for part in lab.parts)
+            return Grade(lab.name, nothing, seed, work.sha256, read.problem)
+        results = []
+        for part in lab.parts:
+            lacks = _lacks(part, read)
+            answer = collected(lab, work, part.name, seed, seconds) if lacks is None else Answer({}, {"all": lacks})
+            results.append(judged(part, answer, seed))
+        return Grade(lab.name, tuple(results), seed, work.sha256)
 
 
-def _results(lab: Lab, path: Path, seed: int, seconds: float, missing: dict[str, str]) -> Iterator[Result]:
-    unwritten: set[str] = set()
-    for part in lab.parts:
-        lacking = [name for name in part.functions if name in missing]
-        waiting = [name for name in part.functions if name in unwritten]
-        if lacking:
-            text = missing[lacking[0]] if lacking[0] == part.name else f"needs {lacking[0]}, which is not in the file"
-            yield Result(part.name, 0.0, part.points, (text,))
-        elif waiting and part.name not in part.functions:
-            yield Result(part.name, 0.0, part.points, (f"needs {waiting[0]}, which {NOT_WRITTEN}",))
-        else:
-            result = judged(part, collected(lab, path, part.name, seed, seconds), seed)
-            if NOT_WRITTEN in result.messages:
-                unwritten |= set(part.functions)
-            yield result
+def _lacks(part: Part, read: Read) -> str | None:
+    """Why a part cannot be run, because of a function that is not there or not written yet."""
+    for name in part.functions:
+        own = name == part.name
+        if name in read.missing:
+            return read.missing[name] if own else f"needs {name}, which is not in the file"
+        if name in read.unwritten:
+            return NOT_WRITTEN if own else f"needs {name}, which {NOT_WRITTEN}"
+    return None
 
 
 def judged(part: Part, answer: Answer, seed: int) -> Result:
@@ -75,11 +76,6 @@ def judged(part: Part, answer: Answer, seed: int) -> Result:
     if "all" in answer.notes:
         return Result(part.name, 0.0, part.points, (str(answer.notes["all"]),))
     return part.judge(answer, seed)
-
-
-def grade_here(lab: Lab, student: Any, seed: int = 0) -> Grade:
-    """The grade of functions that are at hand, in this process and without a time limit."""
-    return Grade(lab.name, tuple(judged(part, part.collect(student, seed), seed) for part in lab.parts), seed)
 
 
 def assert_right(lab: str, name: str, *functions: Callable[..., Any], seed: int = 0) -> None:
@@ -133,7 +129,7 @@ def as_json(grade: Grade, path: Path) -> bytes:
     content = {
         "lab": grade.lab,
         "file": path.name,
-        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "sha256": grade.sha256,
         "points": grade.points,
         "out_of": grade.out_of,
         "problem": grade.problem,

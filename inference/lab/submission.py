@@ -1,5 +1,6 @@
 """A student's file: its text as a namespace, and its parts collected in processes of their own, each under a time limit."""
 
+import hashlib
 import io
 import json
 import linecache
@@ -10,10 +11,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import decode_source
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -22,26 +25,84 @@ from inference.lab.parts.lab import Answer, Lab
 from models.errors import ZooError, did_you_mean
 
 START = 20.0  # seconds of computing that Python and the imports of a student's file may take, beside those of the part
-WAITING = 10.0  # times the computing time: a busy machine computes slowly, but what sleeps must end, too
+WAITING = 60.0  # seconds more by the clock: a busy machine computes slowly, but what sleeps must end, too
 COMPUTING_TIME = "BAYES_MODEL_ZOO_LAB_SECONDS"  # the limit that the worker sets itself
-LARGEST = 16 * 2**20  # bytes of a file beside the student's that is copied
-CRASHED = "ended the Python process"
+COPIED = (".py", ".npz", ".csv")  # files beside the student's that are copied
+LARGEST = 16 * 2**20  # bytes of one of them
 TRACE = "trace"  # in the place of a part: the states of the run of the lab
 LOOP = "move what runs long into a function, or below `if __name__ == '__main__':`"
-COMPUTES, SLEEPS = "computes", "sleeps"  # why a process was ended
-TOO_LONG = {
-    COMPUTES: "takes more than {:g} seconds of computing time: does a loop never end? (seconds= gives more time)",
-    SLEEPS: "has used less than {:g} seconds of computing time, but it does not end: does it wait for something? "
-    "(seconds= gives more time)",
-}
+WAITS = "it does not end: does it wait for something? (seconds= gives more time)"
+COMPUTES = "does a loop never end? (seconds= gives more time)"
+PREFIX = "bayes-model-zoo-lab-"
 LAST = 3  # lines of what a crashed process said
+State = dict[str, tuple[int, int]]  # of a folder: file -> (size, time of the last change)
+
+
+class Copy:
+    """A copy of a student's file, with the files and packages beside it, for all processes of a grade.
+
+    Whatever the code deletes, the work stays. It runs in a second copy, which is made again where the code has changed it.
+    """
+
+    def __init__(self, path: Path, folder: Path) -> None:
+        self.name, self._kept, self._work = path.name, folder / "kept", folder / "work"
+        self._kept.mkdir()
+        for file in _beside(path.resolve()):
+            target = self._kept / file.relative_to(path.resolve().parent)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, target)
+        copy = Path(shutil.copy(path, self._kept / path.name))
+        self.sha256 = hashlib.sha256(copy.read_bytes()).hexdigest()
+
+    def whole(self) -> Path:
+        """The file in a copy that no code has changed."""
+        if _state(self._work) != _state(self._kept):
+            shutil.rmtree(self._work, ignore_errors=True)
+            shutil.copytree(self._kept, self._work)  # with the times of the files
+        return self._work / self.name
+
+
+@contextmanager
+def copy_of(path: Path) -> Iterator[Copy]:
+    """A copy that is gone afterwards. Raises `ZooError` where there is no such file."""
+    if not path.is_file():
+        raise ZooError(f"there is no file {path}")
+    with tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as folder:
+        yield Copy(path, Path(folder))
+
+
+def _beside(path: Path) -> list[Path]:
+    """Files beside a file, and in packages beside it, that its code may read; no large and no hidden ones."""
+    packages = [each.parent for each in path.parent.glob("[!.]*/__init__.py")]
+    files = [*path.parent.iterdir(), *(file for package in packages for file in package.rglob("*"))]
+    return [file for file in files if file != path and _is_copied(file)]
+
+
+def _is_copied(file: Path) -> bool:
+    ours = file.suffix in COPIED and not file.name.startswith(".")
+    return ours and file.is_file() and file.stat().st_size <= LARGEST
+
+
+def _state(folder: Path) -> State:
+    """What shows that a folder has changed: its files with sizes and times. What Python has compiled counts for nothing."""
+    files = [file for file in folder.rglob("*") if file.is_file() and file.parent.name != "__pycache__"]
+    stats = {file: file.stat() for file in files}
+    return {str(file.relative_to(folder)): (stat.st_size, stat.st_mtime_ns) for file, stat in stats.items()}
 
 
 class Read(NamedTuple):
     """What a file has when it is read alone."""
 
     missing: dict[str, str]  # functions of the lab that are not there -> in words
+    unwritten: tuple[str, ...]  # functions that are still those of the stub
     problem: str | None  # why it cannot be read at all
+
+
+class Ended(NamedTuple):
+    """Why a process gave no answer."""
+
+    reason: Literal["crashes", "computes", "sleeps"]
+    said: str  # to the student, after the name of the function or file
 
 
 def text_of(path: Path) -> str:
@@ -72,79 +133,51 @@ def missing_functions(lab: Lab, module: object) -> dict[str, str]:
     }
 
 
-def collected(lab: Lab, path: Path, part: str, seed: int, seconds: float) -> Answer:
+def collected(lab: Lab, work: Copy, part: str, seed: int, seconds: float) -> Answer:
     """The answer of one part, from a process of its own."""
-    patience = seconds * (1 if part == TRACE else lab.part(part).patience)
-    with tempfile.TemporaryDirectory(prefix="bayes-model-zoo-lab-") as folder:
-        out = Path(folder) / "answer.npz"
-        said = _child(lab, path, part, seed, out, patience + START)
-        if said is not None:
-            return Answer({}, {"all": said if said.startswith(CRASHED) else TOO_LONG[said].format(patience)})
-        return from_bytes(out.read_bytes())
+    found = _child(lab, work, part, seed, seconds * (1 if part == TRACE else lab.part(part).patience))
+    return Answer({}, {"all": found.said}) if isinstance(found, Ended) else found
 
 
-def read_alone(lab: Lab, path: Path, seconds: float) -> Read:
+def read_alone(lab: Lab, work: Copy, seconds: float) -> Read:
     """Import the file and nothing more: is it Python, does it end, and which functions does it have?"""
-    if not path.is_file():
-        raise ZooError(f"there is no file {path}")
-    with tempfile.TemporaryDirectory(prefix="bayes-model-zoo-lab-") as folder:
-        out = Path(folder) / "answer.npz"
-        said = _child(lab, path, "", 0, out, seconds + START)
-        if said is not None:
-            return Read(
-                {}, f"{path.name} {said}" if said.startswith(CRASHED) else f"importing {path.name} does not end: {LOOP}"
-            )
-        notes = from_bytes(out.read_bytes()).notes
-        return Read(notes.get("missing", {}), notes.get("problem"))
+    found = _child(lab, work, "", 0, seconds)
+    if isinstance(found, Ended):
+        name = work.name
+        said = f"{name} {found.said}" if found.reason == "crashes" else f"importing {name} does not end: {LOOP}"
+        return Read({}, (), said)
+    return Read(found.notes.get("missing", {}), tuple(found.notes.get("unwritten", ())), found.notes.get("problem"))
 
 
-def _child(lab: Lab, path: Path, part: str, seed: int, out: Path, seconds: float) -> str | None:
-    """Run the worker on a copy, which writes ``out``; what went wrong, or None. What the student's file prints is thrown away.
+def _child(lab: Lab, work: Copy, part: str, seed: int, patience: float) -> Answer | Ended:
+    """What the worker answers on a copy, or why it does not. What the student's file prints is thrown away.
 
-    ``seconds`` are of computing: another program that keeps the machine busy does not fail right code.
+    ``patience`` in seconds of computing: another program that keeps the machine busy does not fail right code.
     """
     with (
-        tempfile.TemporaryDirectory(prefix="bayes-model-zoo-lab-", ignore_cleanup_errors=True) as folder,
+        tempfile.TemporaryDirectory(prefix=PREFIX) as folder,
         tempfile.TemporaryFile() as errors,  # no pipe: a process that the student's file starts may hold it open
     ):
-        copy = copied(path.resolve(), Path(folder) / "work")
-        arguments = [lab.name, str(copy), part, str(seed), str(out)]
+        path, out = work.whole(), Path(folder) / "answer.npz"
         try:
             done = subprocess.run(
-                [sys.executable, "-P", "-m", "inference.lab.worker", *arguments],
-                cwd=copy.parent,
-                env=_environment(seconds),
-                timeout=WAITING * seconds,
+                [sys.executable, "-P", "-m", "inference.lab.worker", lab.name, str(path), part, str(seed), str(out)],
+                cwd=path.parent,
+                env=_environment(patience + START),
+                timeout=patience + START + WAITING,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
             )
         except subprocess.TimeoutExpired:
-            return SLEEPS
-        errors.seek(0)
-        said = errors.read().decode(errors="replace")
-    if done.returncode == -getattr(signal, "SIGXCPU", 0) != 0:
-        return COMPUTES
-    if done.returncode or not out.is_file():
-        last = " / ".join(said.strip().splitlines()[-LAST:])
-        return f"{CRASHED} (exit code {done.returncode}){f': {last}' if last else ''}"
-    return None
-
-
-def copied(path: Path, folder: Path) -> Path:
-    """A copy of a student's file, with the files and packages beside it: whatever the code deletes, the work stays.
-
-    Large files and hidden ones are left out.
-    """
-    folder.mkdir()
-    for each in path.parent.iterdir():
-        if each == path or each.name.startswith("."):
-            continue
-        if each.is_file() and each.stat().st_size <= LARGEST:
-            shutil.copy(each, folder)
-        elif (each / "__init__.py").is_file():
-            shutil.copytree(each, folder / each.name)
-    return Path(shutil.copy(path, folder))
+            return Ended("sleeps", f"has used less than {patience:g} seconds of computing time, but {WAITS}")
+        if done.returncode == -getattr(signal, "SIGXCPU", 0) != 0:
+            return Ended("computes", f"takes more than {patience:g} seconds of computing time: {COMPUTES}")
+        if done.returncode or not out.is_file():
+            errors.seek(0)
+            last = " / ".join(errors.read().decode(errors="replace").strip().splitlines()[-LAST:])
+            return Ended("crashes", f"ended the Python process (exit code {done.returncode}){f': {last}' if last else ''}")
+        return from_bytes(out.read_bytes())
 
 
 def limit_computing() -> None:
@@ -153,7 +186,7 @@ def limit_computing() -> None:
         return
     import resource
 
-    limit = math.ceil(float(os.environ.get(COMPUTING_TIME, "inf")))
+    limit = math.ceil(float(os.environ[COMPUTING_TIME]))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1))
 

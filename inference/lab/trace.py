@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from inference.lab.labs import LABS, lab_of
-from inference.lab.parts.lab import Lab, Process, State
+from inference.lab.parts.lab import Iterations, Lab, State
 from inference.lab.parts.runs import states_from, states_of
 from inference.lab.stub import key_of
-from inference.lab.submission import TRACE, collected, read_alone
+from inference.lab.submission import TRACE, collected, copy_of, read_alone
 from inference.runtime.files import write, write_figure
 from models.errors import ZooError
 
@@ -26,33 +26,34 @@ SIZE = 2.4  # inches of a panel
 
 def trace(lab: Lab, path: Path, seconds: float = 60.0) -> list[str]:
     """Draw the run; returns what to say. Raises `ZooError` for a lab without a run, or functions that do not run."""
-    if lab.process is None:
-        those = ", ".join(name for name in LABS if lab_of(name).process is not None)
+    if lab.iterations is None:
+        those = ", ".join(name for name in LABS if lab_of(name).iterations is not None)
         raise ZooError(f"the lab {lab.name} has no iterations to trace; these have: {those}")
-    read = read_alone(lab, path, seconds)
-    if read.problem is not None:
-        raise ZooError(read.problem)
-    answer = collected(lab, path, TRACE, 0, seconds)
+    with copy_of(path) as work:
+        read = read_alone(lab, work, seconds)
+        if read.problem is not None:
+            raise ZooError(read.problem)
+        answer = collected(lab, work, TRACE, 0, seconds)
     if answer.notes:
         raise ZooError(f"your functions do not run: {next(iter(answer.notes.values()))}")
     yours = states_from(answer)
-    right = states_of(key_of(lab), lab.process)
+    right = states_of(key_of(lab), lab.iterations)
     try:
-        figure, frames = small_multiples(lab.process, yours, right), animation(lab.process, yours, right)
+        figure, frames = small_multiples(lab.iterations, yours, right), animation(lab.iterations, yours, right)
     except (ArithmeticError, LookupError, ValueError) as error:  # other shapes, or no numbers
         raise ZooError(f"your run cannot be drawn ({error}); `check` says what is wrong with its functions") from error
     write_figure(path.with_name(PICTURES[0]), figure)
     write(path.with_name(PICTURES[1]), frames)
     said = [f"wrote {path.with_name(name)}" for name in PICTURES]
-    return [*said, beside_the_right_one(lab.process, yours, right)]
+    return [*said, beside_the_right_one(lab.iterations, yours, right)]
 
 
-def beside_the_right_one(process: Process, yours: list[State], right: list[State]) -> str:
+def beside_the_right_one(iterations: Iterations, yours: list[State], right: list[State]) -> str:
     """Where two runs part. Of samplers that says nothing: they may use random numbers in another order."""
     first = first_difference(yours, right)
     if first is None:
         return "on these data your run is the same as the right one; `check` has harder cases"
-    if process.random:
+    if iterations.random:
         return "runs of samplers differ by chance: compare where they go, and let `check` say whether yours is right"
     return f"your run leaves the right one at {first}"
 
@@ -66,31 +67,31 @@ def first_difference(yours: list[State], right: list[State]) -> str | None:
     return None
 
 
-def small_multiples(process: Process, yours: list[State], right: list[State]) -> "Figure":
+def small_multiples(iterations: Iterations, yours: list[State], right: list[State]) -> "Figure":
     """Two rows, yours and the right one, at six iterations; below them the bound."""
     from matplotlib.figure import Figure
 
     chosen = np.unique(np.geomspace(1, len(yours), SHOWN).astype(int) - 1)
-    rows = 2 + (process.bound is not None)
+    rows = 2 + (iterations.bound is not None)
     figure = Figure(figsize=(SIZE * len(chosen), SIZE * rows), layout="constrained")
     grid = figure.add_gridspec(rows, len(chosen))
     for row, (name, states) in enumerate((("yours", yours), ("right", right))):
         for column, iteration in enumerate(chosen):
             axes = figure.add_subplot(grid[row, column])
-            _panel(axes, process, states[iteration], f"{name}: {'start' if not iteration else f'iteration {iteration}'}")
-    if process.bound is not None:
-        _bounds(figure.add_subplot(grid[2, :]), process, yours, right, len(yours) - 1)
+            _panel(axes, iterations, states[iteration], f"{name}: {'start' if not iteration else f'iteration {iteration}'}")
+    if iterations.bound is not None:
+        _bounds(figure.add_subplot(grid[2, :]), iterations, yours, right, len(yours) - 1)
     return figure
 
 
-def animation(process: Process, yours: list[State], right: list[State]) -> bytes:
+def animation(iterations: Iterations, yours: list[State], right: list[State]) -> bytes:
     """A GIF: both runs beside each other, one frame an iteration."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
 
     frames = []
     for iteration in np.unique(np.linspace(0, len(yours) - 1, MOST_FRAMES).astype(int)):
-        canvas = FigureCanvasAgg(_frame(process, yours, right, int(iteration)))
+        canvas = FigureCanvasAgg(_frame(iterations, yours, right, int(iteration)))
         canvas.draw()
         frames.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("P"))
     buffer = io.BytesIO()
@@ -98,33 +99,33 @@ def animation(process: Process, yours: list[State], right: list[State]) -> bytes
     return buffer.getvalue()
 
 
-def _frame(process: Process, yours: list[State], right: list[State], iteration: int) -> "Figure":
+def _frame(iterations: Iterations, yours: list[State], right: list[State], iteration: int) -> "Figure":
     from matplotlib.figure import Figure
 
-    columns = 2 + (process.bound is not None)
+    columns = 2 + (iterations.bound is not None)
     figure = Figure(figsize=(1.4 * SIZE * columns, 1.5 * SIZE), layout="constrained")
     axes = figure.subplots(1, columns)
     for place, (name, states) in enumerate((("yours", yours), ("right", right))):
-        _panel(axes[place], process, states[iteration], f"{name}: iteration {iteration}")
-    if process.bound is not None:
-        _bounds(axes[2], process, yours, right, iteration)
+        _panel(axes[place], iterations, states[iteration], f"{name}: iteration {iteration}")
+    if iterations.bound is not None:
+        _bounds(axes[2], iterations, yours, right, iteration)
     return figure
 
 
-def _panel(axes: Any, process: Process, state: State, title: str) -> None:
+def _panel(axes: Any, iterations: Iterations, state: State, title: str) -> None:
     axes.set_title(title, fontsize=9)
     axes.tick_params(labelsize=6)
-    assert process.panels is not None
-    process.panels(axes, state)
+    assert iterations.panels is not None
+    iterations.panels(axes, state)
     axes.xaxis.label.set_size(7)
     axes.yaxis.label.set_size(7)
 
 
-def _bounds(axes: Any, process: Process, yours: list[State], right: list[State], until: int) -> None:
+def _bounds(axes: Any, iterations: Iterations, yours: list[State], right: list[State], until: int) -> None:
     """The bound of both runs up to an iteration, on the axes of the whole runs."""
-    assert process.bound is not None
+    assert iterations.bound is not None
     with np.errstate(all="ignore"):
-        lines = [np.array([process.bound(state) for state in states[1:]]) for states in (yours, right)]
+        lines = [np.array([iterations.bound(state) for state in states[1:]]) for states in (yours, right)]
     for line, name, style in zip(lines, ("yours", "right"), ("o-", "x--"), strict=True):
         axes.plot(range(1, until + 1), line[:until], style, markersize=3, linewidth=1, label=name)
     axes.set_xlim(0, len(yours))
@@ -133,6 +134,6 @@ def _bounds(axes: Any, process: Process, yours: list[State], right: list[State],
         slack = 0.05 * max(float(np.ptp(finite)), 1e-9)
         axes.set_ylim(finite.min() - slack, finite.max() + slack)
     axes.set_xlabel("iteration", fontsize=7)
-    axes.set_title(process.bound_name, fontsize=9)
+    axes.set_title(iterations.bound_name, fontsize=9)
     axes.tick_params(labelsize=6)
     axes.legend(fontsize=7, frameon=False)

@@ -45,9 +45,9 @@ def work(lab: str, file: str, part: str, seed: str, out: str) -> None:
 
 def _answer(lab: Lab, module: ModuleType, text: str, part: str, seed: int) -> Answer:
     if not part:
-        return Answer({}, {"missing": missing_functions(lab, module)})
-    if part == TRACE and lab.process is not None:
-        return states_as_answer(module, lab.process)
+        return Answer({}, {"missing": missing_functions(lab, module), "unwritten": unwritten(text, lab.functions)})
+    if part == TRACE and lab.iterations is not None:
+        return states_as_answer(module, lab.iterations)
     lend(lab, module, text, lab.part(part).functions)
     return lab.part(part).collect(module, seed)
 

@@ -94,6 +94,7 @@ def test_statistics_are_the_gradient_and_count_cells():
         assert near(block["categories"][name], r.T @ (X[:, [d]] == np.arange(levels)), rtol=1e-11)
 
 
+@pytest.mark.slow
 def test_a_row_without_cells_tells_nothing():
     found = predict(build(), SITES, survey())
     assert near(found["probs"][0], SITES["mixture_probs"], atol=1e-13)

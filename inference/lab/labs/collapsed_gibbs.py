@@ -1,13 +1,12 @@
 """Collapsed Gibbs sampling for topics."""
 
 import math
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from inference.lab.parts.draws import Draws
-from inference.lab.parts.lab import Case, Lab, Mistake, Process, State
+from inference.lab.parts.lab import Case, Iterations, Lab, Mistake, State, made_once
 from inference.lab.parts.values import Values
 
 STORY = """\
@@ -223,6 +222,7 @@ PROBS = Values(
         Mistake("`token_probs` has no prior: α and γ are missing", _no_prior),
     ),
     ("probabilities",),
+    plural=("probabilities",),
 )
 SWEEP = Draws(
     "sweep",
@@ -251,6 +251,7 @@ WORDS = Values(
         ),
     ),
     ("probabilities",),
+    plural=("probabilities",),
 )
 
 
@@ -258,20 +259,18 @@ WORDS = Values(
 # The run
 
 
-@cache
-def _bars() -> dict[str, np.ndarray]:
-    """Documents over a grid of 4 × 4 words, whose topics are two rows and two columns of the grid."""
+@made_once
+def data() -> dict[str, np.ndarray]:
+    """12 documents of 20 tokens: for each token its document and its word, a pixel of a grid of 4 × 4.
+
+    The topics are two rows and two columns of the grid.
+    """
     rng = np.random.default_rng(6)
     grid = np.arange(16).reshape(4, 4)
     topics = np.array([grid[0], grid[2], grid[:, 0], grid[:, 2]])
     shares = rng.dirichlet(np.full(4, 0.3), 12)
     words = [[rng.choice(topics[rng.choice(4, p=share)]) for _ in range(20)] for share in shares]
     return {"doc": np.repeat(np.arange(12), 20), "word": np.ravel(words)}
-
-
-def data() -> dict[str, np.ndarray]:
-    """12 documents of 20 tokens: for each token its document and its word, a pixel of a grid of 4 × 4."""
-    return dict(_bars())
 
 
 def _start() -> State:
@@ -291,7 +290,7 @@ def _panels(axes: Any, state: State) -> None:
     axes.set(xticks=[], yticks=[], xlabel="words of the four topics")
 
 
-PROCESS = Process(_start, _advance, 20, panels=_panels, random=True)
+ITERATIONS = Iterations(_start, _advance, 20, panels=_panels, random=True)
 LAB = Lab(
     "collapsed_gibbs",
     "Collapsed Gibbs sampling for topics",
@@ -300,5 +299,5 @@ LAB = Lab(
     MATHS,
     (COUNT, PROBS, SWEEP, WORDS),
     data,
-    process=PROCESS,
+    iterations=ITERATIONS,
 )

@@ -1,13 +1,13 @@
 """EM for a Gaussian mixture with diagonal covariances and a prior."""
 
-import math
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from inference.lab.parts.lab import Case, Lab, Mistake, Process, State
+from inference.lab.parts.lab import Case, Lab, Mistake, State, made_once
+from inference.lab.parts.mixture_em import Prior, iterations, log_joint, log_posterior, m_step, variances_about
+from inference.lab.parts.naive import exp_at_once, softmax
 from inference.lab.parts.runs import Run
 from inference.lab.parts.values import Values
 
@@ -28,53 +28,14 @@ precision λ has log density (a − 1) log λ − b λ and constants; a Dirichle
 (α − 1) Σ_k log weights_k. Set derivatives to zero (for the weights with a Lagrange multiplier), and the three
 formulas of `m_step` follow. The mean of a group has no prior: any value is as probable as any other.
 """
-ALPHA, A, B = 2.0, 2.0, 0.1
+PRIOR = Prior(2.0, 2.0, 0.1)
+
+
+RIGHT = SimpleNamespace(log_joint=log_joint, responsibilities=softmax, m_step=m_step, log_posterior=log_posterior)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Naive oracles: one number after the other
-
-
-def log_joint(x: Any, weights: Any, means: Any, variances: Any) -> Any:
-    """Row by row, column by column."""
-    found = np.zeros((len(x), len(weights)))
-    for n, row in enumerate(x):
-        for k, weight in enumerate(weights):
-            found[n, k] = math.log(weight)
-            for value, mean, variance in zip(row, means[k], variances[k], strict=True):
-                found[n, k] += -0.5 * math.log(2 * math.pi * variance) - 0.5 * (value - mean) ** 2 / variance
-    return found
-
-
-def responsibilities(log_p: Any) -> Any:
-    """1 / Σ_j exp(log_p_j − log_p_k)."""
-    return np.array([[1 / sum(math.exp(min(other - own, 700)) for other in row) for own in row] for row in log_p])
-
-
-def m_step(x: Any, r: Any, alpha: Any, a: Any, b: Any) -> Any:
-    """Group by group."""
-    size, groups = r.shape
-    weights, means, variances = [], [], []
-    for k in range(groups):
-        count = sum(r[:, k])
-        weights.append((count + alpha - 1) / (size + groups * (alpha - 1)))
-        mean = sum(r[n, k] * x[n] for n in range(size)) / count
-        scatter = sum(r[n, k] * (x[n] - mean) ** 2 for n in range(size))
-        means.append(mean)
-        variances.append((2 * b + scatter) / (count + 2 * a - 2))
-    return np.array(weights), np.array(means), np.array(variances)
-
-
-def log_posterior(x: Any, weights: Any, means: Any, variances: Any, alpha: Any, a: Any, b: Any) -> Any:
-    """Row by row, with the largest term taken out."""
-    total = 0.0
-    for row in log_joint(x, weights, means, variances):
-        total += max(row) + math.log(sum(math.exp(value - max(row)) for value in row))
-    total += (alpha - 1) * sum(math.log(weight) for weight in weights)
-    return total + sum((a - 1) * math.log(1 / v) - b / v for v in np.ravel(variances))
-
-
-RIGHT = SimpleNamespace(log_joint=log_joint, responsibilities=responsibilities, m_step=m_step, log_posterior=log_posterior)
+# Cases and mistakes; the naive oracles are in parts/mixture_em.py
 
 
 def _parameters(rng: np.random.Generator, groups: int, columns: int) -> dict[str, np.ndarray]:
@@ -120,10 +81,6 @@ def _quadratic(factor: float, x: Any, weights: Any, means: Any, variances: Any) 
     return np.log(weights) - 0.5 * np.log(2 * np.pi * variances).sum(-1) - factor * away.sum(-1)
 
 
-def _exp_at_once(log_p: Any) -> Any:
-    return np.exp(log_p) / np.exp(log_p).sum(1, keepdims=True)
-
-
 def _over_rows(log_p: Any) -> Any:
     scaled = np.exp(log_p - log_p.max())
     return scaled / scaled.sum(0)
@@ -131,12 +88,7 @@ def _over_rows(log_p: Any) -> Any:
 
 def _variances(x: Any, r: Any, top: float, bottom: float) -> Any:
     """(top + scatter) / (N_k + bottom)."""
-    return _about(r.T @ x / r.sum(0)[:, None], x, r, top, bottom)
-
-
-def _about(means: Any, x: Any, r: Any, top: float, bottom: float) -> Any:
-    """The same about given means."""
-    return (top + (r[:, :, None] * (x[:, None] - means) ** 2).sum(0)) / (r.sum(0)[:, None] + bottom)
+    return variances_about(r.T @ x / r.sum(0)[:, None], x, r, top, bottom)
 
 
 def _log_likelihood(x: Any, weights: Any, means: Any, variances: Any, *prior: Any) -> Any:
@@ -185,11 +137,11 @@ E_STEP = Values(
     "responsibilities",
     4,
     _responsibility_cases,
-    responsibilities,
+    softmax,
     (
         Mistake(
             "`responsibilities` is 0 / 0 where all densities are too small for exp: subtract the largest logarithm first",
-            _exp_at_once,
+            exp_at_once,
         ),
         Mistake("`responsibilities` makes columns sum to 1; the rows should: p(z_n = k | x_n) over k", _over_rows),
         Mistake(
@@ -202,6 +154,7 @@ E_STEP = Values(
         ),
     ),
     ("responsibilities",),
+    plural=("responsibilities",),
 )
 M_STEP = Values(
     "m_step",
@@ -251,7 +204,8 @@ M_STEP = Values(
         ),
     ),
     ("weights", "means", "variances"),
-    follows={"variances": lambda found, x, r, alpha, a, b: _about(found["means"], x, r, 2 * b, 2 * a - 2)},
+    follows={"variances": lambda found, x, r, alpha, a, b: variances_about(found["means"], x, r, 2 * b, 2 * a - 2)},
+    plural=("weights", "means", "variances"),
 )
 BOUND = Values(
     "log_posterior",
@@ -273,10 +227,11 @@ BOUND = Values(
             _variance_prior,
         ),
     ),
-    ("the log posterior",),
+    ("log posterior",),
 )
 
 
+@made_once
 def data() -> dict[str, np.ndarray]:
     """Petal length and width of 150 irises (cm), and three of them as means to start from."""
     from models.datasets.tables import iris
@@ -285,32 +240,11 @@ def data() -> dict[str, np.ndarray]:
     return {"x": x, "start": x[[60, 100, 140]]}
 
 
-def _start() -> State:
-    x, start = data().values()
-    return {"weights": np.full(3, 1 / 3), "means": start, "variances": np.tile(x.var(0), (3, 1))}
-
-
 def _advance(student: Any, state: State, iteration: int) -> State:
     x = data()["x"]
     r = student.responsibilities(student.log_joint(x, state["weights"], state["means"], state["variances"]))
-    weights, means, variances = student.m_step(x, r, ALPHA, A, B)
+    weights, means, variances = student.m_step(x, r, *PRIOR)
     return {"weights": weights, "means": means, "variances": variances, "r": r}
-
-
-def _bound(state: State) -> float:
-    return float(log_posterior(data()["x"], state["weights"], state["means"], state["variances"], ALPHA, A, B))
-
-
-def _e_step_mended(before: State, after: State) -> State:
-    logs = log_joint(data()["x"], before["weights"], before["means"], before["variances"])
-    return after | {"r": responsibilities(logs)}
-
-
-def _mended(field: str, before: State, after: State) -> State:
-    """Weights and means given the student's responsibilities; variances about the student's means."""
-    x, r = data()["x"], after["r"]
-    right = dict(zip(("weights", "means"), m_step(x, r, ALPHA, A, B), strict=False))
-    return after | {field: right[field] if field in right else _about(after["means"], x, r, 2 * B, 2 * A - 2)}
 
 
 def _panels(axes: Any, state: State) -> None:
@@ -321,25 +255,14 @@ def _panels(axes: Any, state: State) -> None:
     axes.set(xlabel="petal length (cm)", ylabel="petal width (cm)")
 
 
-UPDATED = ("weights", "means", "variances")
-PROCESS = Process(
-    _start,
-    _advance,
-    30,
-    _bound,
-    "log posterior",
-    {"the E-step": _e_step_mended} | {f"the M-step of the {field}": partial(_mended, field) for field in UPDATED},
-    "the E-step",
-    {"your responsibilities sum to 1": lambda state: bool(np.allclose(state["r"].sum(1), 1, atol=1e-4))},
-    _panels,
-)
+ITERATIONS = iterations(data, _advance, PRIOR, "the E-step", "your responsibilities sum to 1", _panels)
 LAB = Lab(
     "em_gmm",
     "EM for a Gaussian mixture",
     75,
     STORY,
     MATHS,
-    (JOINT, E_STEP, M_STEP, BOUND, Run(("log_joint", "responsibilities", "m_step"), 4, PROCESS, RIGHT)),
+    (JOINT, E_STEP, M_STEP, BOUND, Run(("log_joint", "responsibilities", "m_step"), 4, ITERATIONS, RIGHT)),
     data,
-    process=PROCESS,
+    iterations=ITERATIONS,
 )

@@ -1,13 +1,15 @@
 """EM for a Gaussian mixture with missing cells."""
 
 import math
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from inference.lab.parts.lab import Case, Lab, Mistake, Process, State
+from inference.lab.parts import mixture_em
+from inference.lab.parts.lab import Case, Lab, Mistake, State, made_once
+from inference.lab.parts.mixture_em import Prior, iterations, log_joint, variances_about
+from inference.lab.parts.naive import softmax
 from inference.lab.parts.runs import Run
 from inference.lab.parts.values import Values
 
@@ -24,40 +26,16 @@ the mean of column d in group k is a weighted mean over the rows *that have the 
 which differs from column to column. With one N_k for all columns, and zeros in the holes, a column near 5 that
 lacks 40% would be estimated near 3. The weights of the groups count all rows: each row is in some group.
 """
-A, B = 2.0, 0.1
+PRIOR = Prior(1.0, 2.0, 0.1)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Naive oracles
-
-
-def log_joint(x: Any, weights: Any, means: Any, variances: Any) -> Any:
-    """Cell by cell."""
-    found = np.zeros((len(x), len(weights)))
-    for n, row in enumerate(x):
-        for k, weight in enumerate(weights):
-            found[n, k] = math.log(weight)
-            for value, mean, variance in zip(row, means[k], variances[k], strict=True):
-                if not math.isnan(value):
-                    found[n, k] -= 0.5 * math.log(2 * math.pi * variance) + 0.5 * (value - mean) ** 2 / variance
-    return found
-
-
-def responsibilities(log_p: Any) -> Any:
-    """1 / Σ_j exp(log_p_j − log_p_k)."""
-    return np.array([[1 / sum(math.exp(min(other - own, 700)) for other in row) for own in row] for row in log_p])
+# Naive oracles, beside those of parts/mixture_em.py
 
 
 def m_step(x: Any, r: Any, a: Any, b: Any) -> Any:
-    """Group by group, column by column."""
-    shape = (r.shape[1], x.shape[1])
-    means, variances = np.zeros(shape), np.zeros(shape)
-    for k, d in np.ndindex(shape):
-        rows = [n for n in range(len(x)) if not math.isnan(x[n, d])]
-        count = sum(r[n, k] for n in rows)
-        means[k, d] = sum(r[n, k] * x[n, d] for n in rows) / count
-        variances[k, d] = (2 * b + sum(r[n, k] * (x[n, d] - means[k, d]) ** 2 for n in rows)) / (count + 2 * a - 2)
-    return np.array([sum(r[:, k]) / len(x) for k in range(shape[0])]), means, variances
+    """Without a prior of the weights."""
+    return mixture_em.m_step(x, r, 1.0, a, b)
 
 
 def impute(x: Any, r: Any, means: Any) -> Any:
@@ -69,7 +47,7 @@ def impute(x: Any, r: Any, means: Any) -> Any:
     return found
 
 
-RIGHT = SimpleNamespace(log_joint=log_joint, responsibilities=responsibilities, m_step=m_step, impute=impute)
+RIGHT = SimpleNamespace(log_joint=log_joint, responsibilities=softmax, m_step=m_step, impute=impute)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -120,12 +98,6 @@ def _whole_rows(x: Any, r: Any, *prior: Any) -> Any:
 def _scatter(x: Any, r: Any) -> Any:
     means = m_step(x, r, 2.0, 1.0)[1]
     return np.nansum(r[:, :, None] * (x[:, None] - means) ** 2, axis=0)
-
-
-def _variances_about(means: Any, x: Any, r: Any, a: Any, b: Any) -> Any:
-    """The right variances beside the student's means."""
-    scatter = np.nansum(r[:, :, None] * (x[:, None] - means) ** 2, axis=0)
-    return (2 * b + scatter) / (r.T @ ~np.isnan(x) + 2 * a - 2)
 
 
 def _zero_scatter(x: Any, r: Any, a: Any, b: Any) -> Any:
@@ -188,7 +160,8 @@ M_STEP = Values(
         ),
     ),
     ("weights", "means", "variances"),
-    follows={"variances": lambda found, x, r, a, b: _variances_about(found["means"], x, r, a, b)},
+    follows={"variances": lambda found, x, r, a, b: variances_about(found["means"], x, r, 2 * b, 2 * a - 2)},
+    plural=("weights", "means", "variances"),
 )
 IMPUTE = Values(
     "impute",
@@ -206,7 +179,7 @@ IMPUTE = Values(
         ),
         Mistake("`impute` overwrites cells that are there", lambda x, r, m: r @ m),
     ),
-    ("the table",),
+    ("table",),
 )
 
 
@@ -214,6 +187,7 @@ IMPUTE = Values(
 # The run
 
 
+@made_once
 def data() -> dict[str, np.ndarray]:
     """Petal length and width of irises (cm), where a third of the cells is missing; and means to start from."""
     from models.datasets.tables import iris
@@ -223,34 +197,11 @@ def data() -> dict[str, np.ndarray]:
     return {"x": np.where(np.random.default_rng(5).random(x.shape) < 0.33, np.nan, x), "start": start}
 
 
-def _start() -> State:
-    x, start = data().values()
-    return {"weights": np.full(3, 1 / 3), "means": start, "variances": np.tile(np.nanvar(x, 0), (3, 1))}
-
-
 def _advance(student: Any, state: State, iteration: int) -> State:
     x = data()["x"]
-    r = responsibilities(student.log_joint(x, state["weights"], state["means"], state["variances"]))
-    weights, means, variances = student.m_step(x, r, A, B)
+    r = softmax(student.log_joint(x, state["weights"], state["means"], state["variances"]))
+    weights, means, variances = student.m_step(x, r, PRIOR.a, PRIOR.b)
     return {"weights": weights, "means": means, "variances": variances, "r": r}
-
-
-def _bound(state: State) -> float:
-    logs = log_joint(data()["x"], state["weights"], state["means"], state["variances"])
-    prior = (-(A - 1) * np.log(state["variances"]) - B / state["variances"]).sum()
-    return float(np.logaddexp.reduce(logs, 1).sum() + prior)
-
-
-def _e_step_mended(before: State, after: State) -> State:
-    logs = log_joint(data()["x"], before["weights"], before["means"], before["variances"])
-    return after | {"r": responsibilities(logs)}
-
-
-def _mended(field: str, before: State, after: State) -> State:
-    """Weights and means given the student's responsibilities; variances about the student's means."""
-    x, r = data()["x"], after["r"]
-    right = dict(zip(("weights", "means"), m_step(x, r, A, B), strict=False))
-    return after | {field: right[field] if field in right else _variances_about(after["means"], x, r, A, B)}
 
 
 def _panels(axes: Any, state: State) -> None:
@@ -263,26 +214,15 @@ def _panels(axes: Any, state: State) -> None:
     axes.set(xlabel="petal length (cm), holes filled", ylabel="petal width (cm)")
 
 
-UPDATED = ("weights", "means", "variances")
-PROCESS = Process(
-    _start,
-    _advance,
-    30,
-    _bound,
-    "log posterior",
-    {"`log_joint`": _e_step_mended} | {f"the M-step of the {field}": partial(_mended, field) for field in UPDATED},
-    "`log_joint`",
-    {"the responsibilities sum to 1": lambda state: bool(np.allclose(state["r"].sum(1), 1, atol=1e-4))},
-    _panels,
-)
+ITERATIONS = iterations(data, _advance, PRIOR, "`log_joint`", "the responsibilities sum to 1", _panels)
 LAB = Lab(
     "em_missing",
     "EM with missing cells",
     60,
     STORY,
     MATHS,
-    (JOINT, M_STEP, IMPUTE, Run(("log_joint", "m_step"), 3, PROCESS, RIGHT)),
+    (JOINT, M_STEP, IMPUTE, Run(("log_joint", "m_step"), 3, ITERATIONS, RIGHT)),
     data,
     given=("responsibilities",),
-    process=PROCESS,
+    iterations=ITERATIONS,
 )

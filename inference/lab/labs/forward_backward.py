@@ -1,13 +1,13 @@
 """Forward and backward in a hidden Markov model with a boundary state."""
 
 import math
-from functools import cache
-from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 
-from inference.lab.parts.lab import Case, Lab, Mistake, Process, State
+from inference.lab.parts.chains import DAYS, WEATHER, backward, diary, forward, log_sum, sequences, transition_counts
+from inference.lab.parts.lab import Case, Iterations, Lab, Mistake, State
+from inference.lab.parts.naive import softmax
 from inference.lab.parts.values import Values
 
 STORY = """\
@@ -29,62 +29,7 @@ take the largest term out of each sum.
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Naive oracles: sums over all paths of short sequences; of long ones, probabilities that are rescaled at every step
-
-
-def _paths(number: int, length: int) -> Any:
-    return product(range(number), repeat=length)
-
-
-def log_sum(values: Any, axis: Any) -> Any:
-    """NumPy's own, two at a time."""
-    return np.logaddexp.reduce(values, axis)
-
-
-def _scaled(x: Any, start: Any, step: Any, emit: Any) -> Any:
-    """Probabilities that are rescaled at every step: (T, S) of scaled values, (T,) of the logarithms taken out."""
-    row, rows, out, total = start * emit[:, x[0]], [], [], 0.0
-    for t in range(len(x)):
-        if t:
-            row = np.array([sum(row[i] * step[i, j] for i in range(len(row))) for j in range(len(row))]) * emit[:, x[t]]
-        total += math.log(row.sum())
-        row = row / row.sum()
-        rows.append(row)
-        out.append(total)
-    return np.array(rows), np.array(out)
-
-
-def forward(x: Any, start: Any, step: Any, emit: Any) -> Any:
-    """Of short sequences the sum over all paths, else by rescaled probabilities."""
-    if len(x) > SHORT:
-        rows, out = _scaled(x, start, step, emit)
-        return np.log(rows) + out[:, None]
-    found = np.zeros((len(x), len(start)))
-    for t in range(len(x)):
-        for path in _paths(len(start), t + 1):
-            moves = math.prod(step[i, j] for i, j in pairwise(path))
-            found[t, path[-1]] += start[path[0]] * moves * math.prod(emit[i, w] for i, w in zip(path, x, strict=False))
-    return np.log(found)
-
-
-def backward(x: Any, step: Any, stop: Any, emit: Any) -> Any:
-    """The same from the end: of the reversed sequence with transposed steps, which starts at ``stop`` and emits later."""
-    if len(x) > SHORT:
-        rows, row, total = [], stop, 0.0
-        for t in range(len(x) - 1, -1, -1):
-            rows.append(np.log(row) + total)
-            row = step @ (emit[:, x[t]] * row)
-            total += math.log(row.sum())
-            row = row / row.sum()
-        return np.array(rows[::-1])
-    found = np.zeros((len(x), len(stop)))
-    for t in range(len(x)):
-        for path in _paths(len(stop), len(x) - t):
-            moves = math.prod(step[i, j] for i, j in pairwise(path))
-            found[t, path[0]] += (
-                moves * math.prod(emit[i, w] for i, w in zip(path[1:], x[t + 1 :], strict=True)) * stop[path[-1]]
-            )
-    return np.log(found)
+# Naive oracles, beside those of parts/chains.py
 
 
 def log_likelihood(alpha: Any, stop: Any) -> Any:
@@ -93,39 +38,12 @@ def log_likelihood(alpha: Any, stop: Any) -> Any:
 
 
 def state_probs(alpha: Any, beta: Any) -> Any:
-    """1 / Σ_j exp(value_j − value_i)."""
-    return np.array([[1 / sum(math.exp(min(o - own, 700)) for o in row) for own in row] for row in alpha + beta])
-
-
-def transition_counts(x: Any, alpha: Any, beta: Any, step: Any, emit: Any) -> Any:
-    """Step by step: the shares of all pairs of states, which sum to 1."""
-    counts = np.zeros(step.shape)
-    for t in range(len(x) - 1):
-        logs = alpha[t][:, None] + np.log(step) + np.log(emit[:, x[t + 1]]) + beta[t + 1]
-        counts += np.exp(logs - log_sum(np.ravel(logs), 0))
-    return counts
+    """Step by step."""
+    return softmax(alpha + beta)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Cases and mistakes
-
-SHORT = 6
-
-
-def model(rng: np.random.Generator, states: int, words: int) -> dict[str, np.ndarray]:
-    """Random probabilities."""
-    rows = rng.dirichlet(np.full(states + 1, 2.0), states)
-    emit = rng.dirichlet(np.full(words, 2.0), states)
-    return {"start": rng.dirichlet(np.full(states, 2.0)), "step": rows[:, :-1], "stop": rows[:, -1], "emit": emit}
-
-
-def sequences(rng: np.random.Generator, *names: str) -> list[Case]:
-    """A short sequence and one of 600 symbols."""
-    found = []
-    for words, states, length in (("five symbols", 3, 5), ("600 symbols, whose probability underflows", 2, 600)):
-        given = {"x": rng.integers(4, size=length)} | model(rng, states, 4)
-        found.append(Case(words, {name: given[name] for name in ("x", *names)}))
-    return found
 
 
 def _summed(rng: np.random.Generator, *names: str) -> list[Case]:
@@ -204,7 +122,7 @@ SUM = Values(
         Mistake("`log_sum` forgets to add the largest value again", lambda v, axis: log_sum(v, axis) - v.max(axis)),
         Mistake("`log_sum` adds the logarithms; it is the logarithm of a sum", lambda v, axis: v.sum(axis)),
     ),
-    ("the logarithm",),
+    ("logarithm",),
 )
 FORWARD = Values(
     "forward",
@@ -262,6 +180,7 @@ STATES = Values(
         Mistake("`state_probs` makes columns sum to 1; every step t should", lambda a, b: state_probs(a.T, b.T).T),
     ),
     ("probabilities",),
+    plural=("probabilities",),
 )
 COUNTS = Values(
     "transition_counts",
@@ -274,34 +193,16 @@ COUNTS = Values(
         Mistake("`transition_counts` is not divided by p(x): its sum should be T − 1", _counts_not_divided),
     ),
     ("counts",),
+    plural=("counts",),
 )
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The run: symbol after symbol
 
-DIARY = {
-    "start": np.array([0.7, 0.3]),
-    "step": np.array([[0.6, 0.3], [0.2, 0.75]]),
-    "stop": np.array([0.1, 0.05]),
-    "emit": np.array([[0.5, 0.4, 0.1], [0.2, 0.3, 0.5]]),
-}
-
-
-@cache
-def _days() -> np.ndarray:
-    from models.datasets.sequences import ice_cream
-
-    return np.asarray(ice_cream().x)[:, 0].astype(int)
-
-
-def data() -> dict[str, np.ndarray]:
-    """The diary: ice creams less one on each day (`x`), and probabilities of a model of the weather."""
-    return {"x": _days()} | DIARY
-
 
 def _advance(student: Any, state: State, iteration: int) -> State:
-    x, start, step, stop, emit = data().values()
+    x, start, step, stop, emit = diary().values()
     known = x[: iteration + 1]
     alpha, beta = student.forward(known, start, step, emit), student.backward(known, step, stop, emit)
     found = np.full((len(x), 2), np.nan)
@@ -312,11 +213,11 @@ def _advance(student: Any, state: State, iteration: int) -> State:
 def _panels(axes: Any, state: State) -> None:
     from inference.lab.parts.panels import shares
 
-    shares(axes, state["probs"], ("cold", "hot"))
+    shares(axes, state["probs"], WEATHER)
     axes.set(xlabel="day")
 
 
-PROCESS = Process(lambda: {"probs": np.full((len(_days()), 2), np.nan)}, _advance, 33, panels=_panels)
+ITERATIONS = Iterations(lambda: {"probs": np.full((DAYS, 2), np.nan)}, _advance, DAYS, panels=_panels)
 LAB = Lab(
     "forward_backward",
     "Forward and backward",
@@ -324,6 +225,6 @@ LAB = Lab(
     STORY,
     MATHS,
     (SUM, FORWARD, BACKWARD, TOTAL, STATES, COUNTS),
-    data,
-    process=PROCESS,
+    diary,
+    iterations=ITERATIONS,
 )

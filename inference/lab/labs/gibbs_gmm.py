@@ -1,17 +1,23 @@
 """Gibbs sampling for a mixture of Gaussians of unit variance."""
 
-import math
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from inference.lab.parts import mixture_slips as slips
+from inference.lab.parts import unit_mixture as slips
 from inference.lab.parts.calls import AnswerError
 from inference.lab.parts.draws import Draws
 from inference.lab.parts.kernel import Kernel
-from inference.lab.parts.lab import Case, Lab, Mistake, Process, State
-from inference.lab.parts.mixture_kernel import MixtureKernel
+from inference.lab.parts.lab import Case, Iterations, Lab, Mistake, State, made_once
+from inference.lab.parts.naive import softmax
+from inference.lab.parts.unit_mixture import (
+    MixtureKernel,
+    assignment_probs,
+    draw_components,
+    draw_means,
+    gibbs_step,
+    mean_conditional,
+)
 from inference.lab.parts.values import Values
 
 STORY = """\
@@ -30,57 +36,43 @@ Iterating the two leaves the posterior p(means, z | x) unchanged, because each o
 """
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Naive oracles
+AFTERWARDS = """\
+## Your step inside the zoo
+
+`inference.fit` runs any object that has `init` and `step`. So a small class makes a method of your `gibbs_step`, and
+`compare` puts it beside the zoo's own Gibbs sampler. (In the notebook `gibbs_step` is there, and need not be imported.)
+
+```python
+import numpy as np
+from gibbs_gmm import gibbs_step
+
+from inference import compare, fit
+from models import MODELS, load_data
 
 
-def assignment_probs(x: Any, means: Any) -> Any:
-    """Row by row."""
-    found = []
-    for row in x:
-        logs = [-0.5 * sum((row - mean) ** 2) for mean in means]
-        found.append([1 / sum(math.exp(min(other - own, 700)) for other in logs) for own in logs])
-    return np.array(found)
+class MyStep:
+    def init(self, rng, data):
+        return np.zeros(len(data["x"]), int), rng.normal(size=(2, 2))
+
+    def step(self, rng, state, data):
+        components, means = gibbs_step(rng, data["x"], *state, np.zeros(2), 1.0)
+        return (components, means), {"mean": means}
 
 
-def draw_components(rng: Any, x: Any, means: Any) -> Any:
-    """One draw of NumPy's for each row."""
-    return np.array([rng.choice(len(means), p=probs / probs.sum()) for probs in assignment_probs(x, means)])
+data = load_data(np.load("data.npz")["x"])
+prior = {"component": {"location": [0.0, 0.0], "strength": 1.0}}
+model = MODELS["gmm_simple"](data, num_components=2, prior=prior)
+mine = fit(model, data, MyStep(), compiled=False, num_warmup=200, num_samples=500)
+compared = compare({"mine": mine, "gibbs": fit(model, data, "gibbs", num_warmup=200, num_samples=500)})
+print(compared)
+```
 
-
-def mean_conditional(x: Any, components: Any, location: Any, strength: Any, num_components: Any) -> Any:
-    """The prior counts as ``strength`` rows at ``location``."""
-    centres, precisions = [], []
-    for k in range(num_components):
-        rows = [row for row, z in zip(x, components, strict=True) if z == k]
-        precisions.append(strength + len(rows))
-        centres.append(sum(rows, strength * np.asarray(location)) / precisions[-1])
-    return np.array(centres), np.array(precisions)
-
-
-def draw_means(rng: Any, x: Any, components: Any, location: Any, strength: Any, num_components: Any) -> Any:
-    """One number after the other."""
-    centre, precision = mean_conditional(x, components, location, strength, num_components)
-    return np.array([[rng.normal(c, precision[k] ** -0.5) for c in centre[k]] for k in range(num_components)])
-
-
-def gibbs_step(rng: Any, x: Any, components: Any, means: Any, location: Any, strength: Any) -> Any:
-    """Components first."""
-    components = draw_components(rng, x, means)
-    return components, draw_means(rng, x, components, location, strength, len(means))
-
-
-RIGHT = SimpleNamespace(
-    assignment_probs=assignment_probs,
-    draw_components=draw_components,
-    mean_conditional=mean_conditional,
-    draw_means=draw_means,
-    gibbs_step=gibbs_step,
-)
+Their log joint densities and their elpd agree, but for Monte Carlo errors.
+"""
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Cases and mistakes
+# Cases and mistakes; the naive oracles are in parts/unit_mixture.py
 
 
 def _prob_cases(rng: np.random.Generator) -> list[Case]:
@@ -111,21 +103,22 @@ PROBS = Values(
     (
         Mistake(
             "`assignment_probs` is 0 / 0 where all densities are too small for exp: subtract the largest logarithm first",
-            slips.exp_at_once,
+            slips.densities_at_once,
         ),
         Mistake("`assignment_probs` lacks the ½ in exp(−½ ‖x − mean‖²)", slips.no_half),
         Mistake(
             "`assignment_probs` has the distance in the exponent; square it",
-            lambda x, m: slips.softmax(-0.5 * np.linalg.norm(x[:, None] - m, axis=-1)),
+            lambda x, m: softmax(-0.5 * np.linalg.norm(x[:, None] - m, axis=-1)),
         ),
         Mistake(
             "`assignment_probs` favours the farthest mean: the exponent is negative",
-            lambda x, m: slips.softmax(0.5 * ((x[:, None] - m) ** 2).sum(-1)),
+            lambda x, m: softmax(0.5 * ((x[:, None] - m) ** 2).sum(-1)),
         ),
         Mistake("`assignment_probs` does not divide: every row should sum to 1", slips.density),
         Mistake("`assignment_probs` makes columns sum to 1; every row should", slips.columns),
     ),
     ("probabilities",),
+    plural=("probabilities",),
 )
 
 
@@ -302,6 +295,7 @@ STEP = Draws(
 # The run
 
 
+@made_once
 def data() -> dict[str, np.ndarray]:
     """40 points about two means."""
     rng = np.random.default_rng(4)
@@ -324,7 +318,7 @@ def _panels(axes: Any, state: State) -> None:
     scatter(axes, data()["x"], state["components"], state["means"])
 
 
-PROCESS = Process(_start, _advance, 24, panels=_panels, random=True)
+ITERATIONS = Iterations(_start, _advance, 24, panels=_panels, random=True)
 LAB = Lab(
     "gibbs_gmm",
     "A Gibbs sampler for a mixture",
@@ -340,5 +334,6 @@ LAB = Lab(
         Kernel(("gibbs_step", "draw_components", "draw_means"), 4, "gmm_simple", MixtureKernel, "posterior"),
     ),
     data,
-    process=PROCESS,
+    iterations=ITERATIONS,
+    afterwards=AFTERWARDS,
 )

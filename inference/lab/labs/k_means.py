@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from inference.lab.parts.lab import Case, Lab, Mistake, Process, State
+from inference.lab.parts.lab import Case, Iterations, Lab, Mistake, State, made_once
 from inference.lab.parts.runs import Run
 from inference.lab.parts.values import Values
 
@@ -19,7 +19,7 @@ MATHS = """\
 The distortion J = Σ_n ‖x_n − c(label_n)‖² depends on the labels and on the centres. `assign` makes it as
 small as it can be with the centres fixed; `move` with the labels fixed, because the mean of some points is
 the point with the smallest sum of squared distances to them. So J never rises, and as there are finitely
-many labelings, the run ends. It ends in a *local* minimum: another start may end lower.
+many labellings, the run ends. It ends in a *local* minimum: another start may end lower.
 """
 
 
@@ -149,6 +149,7 @@ ASSIGN = Values(
         Mistake("`assign` counts the centres from 1; labels go from 0 to K − 1", lambda x, c: assign(x, c) + 1),
     ),
     ("labels",),
+    plural=("labels",),
 )
 MOVE = Values(
     "move",
@@ -170,6 +171,7 @@ MOVE = Values(
         ),
     ),
     ("centres",),
+    plural=("centres",),
 )
 DISTORTION = Values(
     "distortion",
@@ -208,6 +210,7 @@ WHOLE = Values(
         ),
     ),
     ("centres", "labels"),
+    plural=("centres", "labels"),
 )
 
 
@@ -215,6 +218,7 @@ WHOLE = Values(
 # The run
 
 
+@made_once
 def data() -> dict[str, np.ndarray]:
     """120 visitors: weight (kg) and height (cm)."""
     from models.datasets.tables import martians
@@ -244,7 +248,7 @@ def _panels(axes: Any, state: State) -> None:
     axes.set(xlabel="weight (kg)", ylabel="height (cm)")
 
 
-PROCESS = Process(
+ITERATIONS = Iterations(
     _start,
     _advance,
     8,
@@ -264,7 +268,7 @@ LAB = Lab(
     40,
     STORY,
     MATHS,
-    (ASSIGN, MOVE, DISTORTION, WHOLE, Run(("assign", "move"), 3, PROCESS, RIGHT)),
+    (ASSIGN, MOVE, DISTORTION, WHOLE, Run(("assign", "move"), 3, ITERATIONS, RIGHT)),
     data,
-    process=PROCESS,
+    iterations=ITERATIONS,
 )

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from inference.lab.parts.lab import Case, Lab, Mistake
+from inference.lab.parts.lab import Case, Lab, Mistake, made_once
+from inference.lab.parts.naive import exp_at_once, softmax
 from inference.lab.parts.values import Values
 
 STORY = """\
@@ -52,12 +53,8 @@ def linear_form(probs: Any, means: Any, covariance: Any) -> Any:
 
 
 def predict(x: Any, weights: Any, bias: Any) -> Any:
-    """1 / Σ_j exp(score_j − score_c)."""
-    found = []
-    for row in x:
-        scores = [sum(row * weight) + b for weight, b in zip(weights, bias, strict=True)]
-        found.append([1 / sum(math.exp(min(other - own, 700)) for other in scores) for own in scores])
-    return np.array(found)
+    """Row by row."""
+    return softmax([[sum(row * weight) + b for weight, b in zip(weights, bias, strict=True)] for row in x])
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -114,11 +111,6 @@ def _no_inverse(x: Any, probs: Any, means: Any, covariance: Any) -> Any:
     return np.log(probs) - 0.5 * (constant + np.einsum("nci,ij,ncj->nc", away, covariance, away))
 
 
-def _exp_at_once(x: Any, weights: Any, bias: Any) -> Any:
-    density = np.exp(x @ weights.T + bias)
-    return density / density.sum(1, keepdims=True)
-
-
 def _columns(x: Any, weights: Any, bias: Any) -> Any:
     scores = x @ weights.T + bias
     scaled = np.exp(scores - scores.max(0))
@@ -164,6 +156,7 @@ ESTIMATE = Values(
     ),
     ("probs", "means", "covariance"),
     follows={"covariance": lambda found, x, y, c: (x - found["means"][y]).T @ (x - found["means"][y]) / len(x)},
+    plural=("probs", "means"),
 )
 JOINT = Values(
     "log_joint",
@@ -207,6 +200,7 @@ LINEAR = Values(
     ),
     ("weights", "bias"),
     follows={"bias": lambda found, p, m, c: np.log(p) - 0.5 * (m * found["weights"]).sum(1)},
+    plural=("weights",),
 )
 PREDICT = Values(
     "predict",
@@ -214,14 +208,19 @@ PREDICT = Values(
     _predict_cases,
     predict,
     (
-        Mistake("`predict` is infinity / infinity for large scores: subtract the largest of each row first", _exp_at_once),
+        Mistake(
+            "`predict` is infinity / infinity for large scores: subtract the largest of each row first",
+            lambda x, w, b: exp_at_once(x @ w.T + b),
+        ),
         Mistake("`predict` ignores the bias", lambda x, weights, bias: predict(x, weights, 0 * bias)),
         Mistake("`predict` makes columns sum to 1; rows should", _columns),
     ),
     ("probabilities",),
+    plural=("probabilities",),
 )
 
 
+@made_once
 def data() -> dict[str, np.ndarray]:
     """Weight (kg) and height (cm) of 200 visitors from Mars, and their kinds."""
     from models.datasets.tables import martians

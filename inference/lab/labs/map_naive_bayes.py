@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from inference.lab.parts.lab import Case, Lab, Mistake
+from inference.lab.parts.lab import Case, Lab, Mistake, made_once
+from inference.lab.parts.naive import exp_at_once, softmax
 from inference.lab.parts.values import Values
 
 STORY = """\
@@ -57,11 +58,6 @@ def log_joint(x: Any, class_probs: Any, feature_probs: Any) -> Any:
     return np.array(found)
 
 
-def posterior(log_p: Any) -> Any:
-    """1 / Σ_j exp(log_p_j − log_p_c)."""
-    return np.array([[1 / sum(math.exp(min(other - own, 700)) for other in row) for own in row] for row in log_p])
-
-
 def log_odds(class_probs: Any, feature_probs: Any) -> Any:
     """From the log joint of mails without words, and with one."""
     mails = np.concatenate([np.zeros((1, feature_probs.shape[1])), np.eye(feature_probs.shape[1])])
@@ -107,10 +103,6 @@ def _odds_cases(rng: np.random.Generator) -> list[Case]:
     return [Case(f"probabilities {number}", _probs(rng, 2)) for number in (1, 2)]
 
 
-def _exp_at_once(log_p: Any) -> Any:
-    return np.exp(log_p) / np.exp(log_p).sum(1, keepdims=True)
-
-
 def _with_log_priors(times: float, x: Any, class_probs: Any, feature_probs: Any) -> Any:
     """The log joint with ``times`` more log class probabilities."""
     return log_joint(x, class_probs, feature_probs) + times * np.log(class_probs)
@@ -135,6 +127,7 @@ COUNT = Values(
         Mistake("`count` counts words in its first result; count rows", lambda x, y, c: count(x, y, c)[1].sum(1), "n"),
     ),
     ("n", "ones"),
+    plural=("ones",),
 )
 ESTIMATE = Values(
     "estimate",
@@ -172,6 +165,7 @@ ESTIMATE = Values(
         ),
     ),
     ("class_probs", "feature_probs"),
+    plural=("class_probs", "feature_probs"),
 )
 JOINT = Values(
     "log_joint",
@@ -199,16 +193,17 @@ POSTERIOR = Values(
     "posterior",
     3,
     _posterior_cases,
-    posterior,
+    softmax,
     (
-        Mistake("`posterior` is 0 / 0 for long mails: subtract the largest log_p of each row before exp", _exp_at_once),
-        Mistake("`posterior` makes columns sum to 1; the rows should", lambda log_p: posterior(log_p.T).T),
+        Mistake("`posterior` is 0 / 0 for long mails: subtract the largest log_p of each row before exp", exp_at_once),
+        Mistake("`posterior` makes columns sum to 1; the rows should", lambda log_p: softmax(log_p.T).T),
         Mistake(
             "`posterior` gives all to the best class; share by probability",
             lambda log_p: np.eye(3)[log_p.argmax(1)],
         ),
     ),
     ("probabilities",),
+    plural=("probabilities",),
 )
 ODDS = Values(
     "log_odds",
@@ -238,9 +233,11 @@ ODDS = Values(
         ),
     ),
     ("bias", "weights"),
+    plural=("weights",),
 )
 
 
+@made_once
 def data() -> dict[str, np.ndarray]:
     """Mails: which words each has (`x`), whether it is spam (`y`), and the words."""
     from models.datasets.tables import spam

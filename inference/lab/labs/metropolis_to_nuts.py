@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from inference.lab.parts.draws import Draws
-from inference.lab.parts.lab import Case, Lab, Mistake, Process, State
+from inference.lab.parts.lab import Case, Iterations, Lab, Mistake, State, made_once
 from inference.lab.parts.values import Values
 
 STORY = """\
@@ -270,7 +270,7 @@ TURNING = Values(
         Mistake("`is_turning` is the other way round: a turn has a negative product", lambda *given: not is_turning(*given)),
         Mistake("`is_turning` wants both ends to turn; one is enough", _both_turn),
     ),
-    ("the answer",),
+    ("answer",),
 )
 NUTS = Draws(
     "nuts_step",
@@ -297,6 +297,7 @@ NUTS = Draws(
 )
 
 
+@made_once
 def data() -> dict[str, np.ndarray]:
     """The mean and the covariance of the Gaussian that is sampled."""
     return {"mean": MEAN, "covariance": ROOT @ ROOT.T}
@@ -335,7 +336,7 @@ def _panels(axes: Any, state: State) -> None:
     walks(axes, state, MEAN, ROOT)
 
 
-PROCESS = Process(_start, _advance, LENGTH, panels=_panels, random=True)
+ITERATIONS = Iterations(_start, _advance, LENGTH, panels=_panels, random=True)
 LAB = Lab(
     "metropolis_to_nuts",
     "From Metropolis to NUTS",
@@ -345,5 +346,5 @@ LAB = Lab(
     (METROPOLIS, LEAPFROG, HMC, TURNING, NUTS),
     data,
     given=("double",),
-    process=PROCESS,
+    iterations=ITERATIONS,
 )

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from inference.lab.parts.lab import Case, Lab, Mistake
+from inference.lab.parts.lab import Case, Lab, Mistake, made_once
+from inference.lab.parts.naive import factor_scores
 from inference.lab.parts.values import Values
 
 STORY = """\
@@ -46,11 +47,6 @@ def log_likelihood(x: Any, mean: Any, W: Any, variance: Any) -> Any:
     from scipy.stats import multivariate_normal
 
     return float(np.sum(multivariate_normal(mean, W @ W.T + variance * np.eye(len(W))).logpdf(x)))
-
-
-def scores(x: Any, mean: Any, W: Any, variance: Any) -> Any:
-    """By conditioning the joint Gaussian of z and x: Wᵀ (W Wᵀ + σ² I)⁻¹ (x − mean)."""
-    return (x - mean) @ np.linalg.inv(W @ W.T + variance * np.eye(len(W))) @ W
 
 
 def project(x: Any, mean: Any, W: Any) -> Any:
@@ -182,19 +178,22 @@ LIKELIHOOD = Values(
             lambda x, m, W, v: log_likelihood(x, m, W, v) + 0.5 * (len(x) - 1) * np.linalg.slogdet(W @ W.T + v * np.eye(5))[1],
         ),
     ),
-    ("the log-likelihood",),
+    ("log-likelihood",),
 )
 SCORES = Values(
     "scores",
     4,
     lambda rng: _given(rng, "mean", "W", "variance"),
-    scores,
+    factor_scores,
     (
-        Mistake("`scores` is least squares: M has σ² I, which pulls scores to 0", lambda x, m, W, v: scores(x, m, W, 1e-12)),
+        Mistake(
+            "`scores` is least squares: M has σ² I, which pulls scores to 0", lambda x, m, W, v: factor_scores(x, m, W, 1e-12)
+        ),
         Mistake("`scores` is Wᵀ (x − mean): divide by M", lambda x, m, W, v: (x - m) @ W),
-        Mistake("`scores` does not subtract the mean", lambda x, m, W, v: scores(x, 0 * m, W, v)),
+        Mistake("`scores` does not subtract the mean", lambda x, m, W, v: factor_scores(x, 0 * m, W, v)),
     ),
     ("scores",),
+    plural=("scores",),
 )
 PROJECT = Values(
     "project",
@@ -209,9 +208,11 @@ PROJECT = Values(
         Mistake("`project` does not subtract the mean first", lambda x, m, W: m + project(x, 0 * m, W)),
     ),
     ("points",),
+    plural=("points",),
 )
 
 
+@made_once
 def data() -> dict[str, np.ndarray]:
     """13 measurements of 178 wines, each in units of its standard deviation, and their cultivars."""
     from models.datasets.tables import wine

@@ -3,16 +3,16 @@
 import math
 from functools import cache
 from inspect import getsource
-from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 
-from inference.lab.labs import forward_backward as chains
-from inference.lab.parts.bugs import SLIPS
-from inference.lab.parts.lab import Case, Lab, Mistake, slipped
+from inference.lab.parts import chains
+from inference.lab.parts.lab import Case, Lab, Mistake, made_once, slipped
+from inference.lab.parts.naive import factor_scores
 from inference.lab.parts.values import Values
 from inference.lab.solutions import spot_the_bug as key
+from inference.lab.solutions.bugs import SLIPS
 
 
 @cache
@@ -101,21 +101,6 @@ def transition_counts(x: Any, alpha: Any, beta: Any, step: Any, emit: Any) -> An
     return chains.transition_counts(x, np.log(alpha), np.log(beta), step, emit)
 
 
-def viterbi(x: Any, start: Any, step: Any, stop: Any, emit: Any) -> Any:
-    """The best of all paths."""
-
-    def probability(path: Any) -> Any:
-        moves = math.prod(step[i, j] for i, j in pairwise(path))
-        return start[path[0]] * moves * stop[path[-1]] * math.prod(emit[i, w] for i, w in zip(path, x, strict=True))
-
-    return np.array(max(product(range(len(start)), repeat=len(x)), key=probability))
-
-
-def explained_scores(x: Any, mean: Any, W: Any, variance: Any) -> Any:
-    """By conditioning the joint Gaussian of z and x."""
-    return (x - mean) @ np.linalg.inv(W @ W.T + variance * np.eye(len(W))) @ W
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # Cases
 
@@ -180,7 +165,7 @@ def _paths(rng: np.random.Generator) -> list[Case]:
     while len(found) < 3:
         given = {"x": rng.integers(4, size=5)} | chains.model(rng, 3, 4)
         wrong = [broken(*given.values()), _half_repaired(True, *given.values()), _half_repaired(False, *given.values())]
-        if len({tuple(path) for path in [viterbi(*given.values()), *wrong]}) == 4:
+        if len({tuple(path) for path in [chains.best_of_all(*given.values()), *wrong]}) == 4:
             found.append(Case(f"five symbols, {len(found) + 1}", given))
     return found
 
@@ -194,7 +179,7 @@ def _half_repaired(first: bool, x: Any, start: Any, step: Any, stop: Any, emit: 
     """Viterbi with the first emission and no end, or with the end alone."""
     if first:
         return _broken()["viterbi"](x, start * emit[:, x[0]], step, stop, emit)
-    return viterbi(x, start / emit[:, x[0]], step, stop, emit)
+    return chains.best_of_all(x, start / emit[:, x[0]], step, stop, emit)
 
 
 def _still(name: str, where: str) -> Mistake:
@@ -202,13 +187,14 @@ def _still(name: str, where: str) -> Mistake:
     return Mistake(f"`{name}` still has its bug: {where}", lambda *given: _broken()[name](*given))
 
 
-def _part(name: str, cases: Any, where: str, *others: Mistake) -> Values:
-    return Values(name, 2, cases, globals()[name], (_still(name, where), *others))
+def _part(name: str, oracle: Any, cases: Any, where: str, *others: Mistake) -> Values:
+    return Values(name, 2, cases, oracle, (_still(name, where), *others))
 
 
 PARTS = (
     _part(
         "smoothed_probability",
+        smoothed_probability,
         _beta,
         "what does it say of a word that was present every time?",
         Mistake(
@@ -218,6 +204,7 @@ PARTS = (
     ),
     _part(
         "spam_probability",
+        spam_probability,
         _spam,
         "how often does the share of spam enter, for ten words?",
         Mistake(
@@ -231,6 +218,7 @@ PARTS = (
     ),
     _part(
         "class_log_density",
+        class_log_density,
         _density,
         "is the density largest at the mean?",
         Mistake(
@@ -248,6 +236,7 @@ PARTS = (
     ),
     _part(
         "log_odds_intercept",
+        log_odds_intercept,
         _intercept,
         "which class is it at a point in the middle between the means?",
         Mistake(
@@ -261,6 +250,7 @@ PARTS = (
     ),
     _part(
         "map_variance",
+        map_variance,
         _variance,
         "shift all x by 100, and look at the variance",
         Mistake(
@@ -273,6 +263,7 @@ PARTS = (
     ),
     _part(
         "group_means",
+        group_means,
         _means,
         "x near 5, half of it missing: is a mean near 2.5 plausible?",
         Mistake(
@@ -282,6 +273,7 @@ PARTS = (
     ),
     _part(
         "forward",
+        forward,
         _forward,
         "which symbol does the last row see?",
         Mistake(
@@ -289,18 +281,20 @@ PARTS = (
             lambda x, start, step, emit: forward(x, start, step.T, emit),
         ),
     ),
-    _part("transition_counts", _counts, "do the counts of T symbols sum to T − 1?"),
+    _part("transition_counts", transition_counts, _counts, "do the counts of T symbols sum to T − 1?"),
     _part(
         "viterbi",
+        chains.best_of_all,
         _paths,
         "change the first symbol of x: does the path know of it? And of stop?",
         Mistake("`viterbi` sees the first symbol now; but it does not stop", lambda *given: _half_repaired(True, *given)),
         Mistake("`viterbi` stops now; but it does not see the first symbol", lambda *given: _half_repaired(False, *given)),
     ),
-    _part("explained_scores", _scores, "with very much noise, what do you know of z?"),
+    _part("explained_scores", factor_scores, _scores, "with very much noise, what do you know of z?"),
 )
 
 
+@made_once
 def data() -> dict[str, np.ndarray]:
     """Twelve numbers near 0, and the same near 100: for `map_variance`."""
     x = np.random.default_rng(0).normal(size=12)

@@ -1,16 +1,15 @@
 """Viterbi: the most probable path, and how it differs from the most probable states."""
 
 import math
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from inference.lab.labs.forward_backward import DIARY, model, sequences
-from inference.lab.labs.forward_backward import backward as log_backward
-from inference.lab.labs.forward_backward import data as diary
-from inference.lab.labs.forward_backward import forward as log_forward
-from inference.lab.parts.lab import Case, Lab, Mistake, Process, State
+from inference.lab.parts.chains import DAYS, WEATHER, best_of_all, best_to_each, diary, model, sequences
+from inference.lab.parts.chains import backward as log_backward
+from inference.lab.parts.chains import forward as log_forward
+from inference.lab.parts.lab import Case, Iterations, Lab, Mistake, State
 from inference.lab.parts.values import Values
 
 STORY = """\
@@ -33,7 +32,7 @@ probability 0.
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Naive oracles: all paths
+# Naive oracles: all paths, see parts/chains.py
 
 
 def log_joint(path: Any, x: Any, start: Any, step: Any, stop: Any, emit: Any) -> Any:
@@ -45,6 +44,11 @@ def log_joint(path: Any, x: Any, start: Any, step: Any, stop: Any, emit: Any) ->
 
 def best_scores(x: Any, start: Any, step: Any, emit: Any) -> Any:
     """Of short sequences the best of all paths to each entry; of long ones state by state."""
+    return (best_to_each if len(x) <= LISTED else _best_by_state)(x, start, step, emit)
+
+
+def _best_by_state(x: Any, start: Any, step: Any, emit: Any) -> Any:
+    """By the table, one entry after the other."""
     states = range(len(start))
     scores, pointers = np.zeros((len(x), len(start))), np.zeros((len(x), len(start)), int)
     scores[0] = [math.log(start[j] * emit[j, x[0]]) for j in states]
@@ -59,8 +63,7 @@ def best_scores(x: Any, start: Any, step: Any, emit: Any) -> Any:
 def best_path(x: Any, start: Any, step: Any, stop: Any, emit: Any) -> Any:
     """The best of all S^T paths; of long sequences by the table."""
     if len(x) <= LISTED:
-        paths = product(range(len(start)), repeat=len(x))
-        return np.array(max(paths, key=lambda path: log_joint(path, x, start, step, stop, emit)))
+        return best_of_all(x, start, step, stop, emit)
     return _path_with(True, True, x, start, step, stop, emit)
 
 
@@ -141,7 +144,7 @@ def _path_with(first: bool, stops: bool, x: Any, start: Any, step: Any, stop: An
 
 
 def _greedy(x: Any, start: Any, step: Any, stop: Any, emit: Any) -> Any:
-    return best_scores(x, start, step, emit)[0].argmax(1)
+    return _scores_with(True, 1, x, start, step, emit).argmax(1)
 
 
 def _scores_with(first: bool, emits: int, x: Any, start: Any, step: Any, emit: Any) -> Any:
@@ -277,6 +280,7 @@ SCORES = Values(
     {"pointers": lambda pointers, given: _reached(pointers, *given.values())},
     {"pointers": lambda found, *given: _pointers_of(found["scores"], *given)},
     {"pointers": _pointer_in_words},
+    plural=("scores", "pointers"),
 )
 PATH = Values(
     "best_path",
@@ -315,6 +319,7 @@ TAGS = Values(
         ),
     ),
     ("states",),
+    plural=("states",),
 )
 
 
@@ -322,24 +327,21 @@ TAGS = Values(
 # The run: day after day
 
 
-def data() -> dict[str, np.ndarray]:
-    """The diary: ice creams less one on each day (`x`), and probabilities of a model of the weather."""
-    return diary()
-
-
 def _advance(student: Any, state: State, iteration: int) -> State:
-    x = data()["x"]
+    x, *given = diary().values()
     path = np.full(len(x), np.nan)
-    path[: iteration + 1] = student.best_path(x[: iteration + 1], *DIARY.values())
+    path[: iteration + 1] = student.best_path(x[: iteration + 1], *given)
     return {"path": path}
 
 
 def _panels(axes: Any, state: State) -> None:
     from inference.lab.parts.panels import steps
 
-    steps(axes, state["path"], ("cold", "hot"))
+    steps(axes, state["path"], WEATHER)
     axes.set(xlabel="day")
 
 
-PROCESS = Process(lambda: {"path": np.full(33, np.nan)}, _advance, 33, panels=_panels)
-LAB = Lab("viterbi", "Viterbi's most probable path", 50, STORY, MATHS, (JOINT, SCORES, PATH, TAGS), data, process=PROCESS)
+ITERATIONS = Iterations(lambda: {"path": np.full(DAYS, np.nan)}, _advance, DAYS, panels=_panels)
+LAB = Lab(
+    "viterbi", "Viterbi's most probable path", 50, STORY, MATHS, (JOINT, SCORES, PATH, TAGS), diary, iterations=ITERATIONS
+)

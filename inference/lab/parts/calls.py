@@ -53,7 +53,7 @@ def as_fields(value: Any, fields: tuple[str, ...]) -> dict[str, np.ndarray]:
     if value is None:
         raise AnswerError("returns nothing: is its return statement missing?")
     if len(fields) == 1:
-        return {fields[0]: _as_array(value, fields[0])}
+        return {fields[0]: _as_array(value, "")}
     if not isinstance(value, tuple | list) or len(value) != len(fields):
         number = f"{len(value)} values" if isinstance(value, tuple | list) else "one value"
         raise AnswerError(f"returns {number}, and should return {len(fields)}: {', '.join(fields)}")
@@ -61,12 +61,14 @@ def as_fields(value: Any, fields: tuple[str, ...]) -> dict[str, np.ndarray]:
 
 
 def _as_array(value: Any, name: str) -> np.ndarray:
+    """``name``: of one of several values; "" for the only one."""
+    returns = f"returns {name} as" if name else "returns"
     try:
         found = np.asarray(value)
     except (ValueError, TypeError) as error:
-        raise AnswerError(f"returns {name} as something that is no array of numbers: {type(value).__name__}") from error
+        raise AnswerError(f"{returns} something that is no array of numbers: {type(value).__name__}") from error
     if found.dtype.kind not in "biuf":
-        raise AnswerError(f"returns {name} as {type(value).__name__} of {found.dtype}, and it should be numbers")
+        raise AnswerError(f"{returns} {type(value).__name__} of {found.dtype}, and it should be numbers")
     return found.astype(float) if found.dtype.kind == "f" else found.astype(int)
 
 

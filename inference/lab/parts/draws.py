@@ -1,7 +1,7 @@
 """A function that draws: its draws are compared with those of an exact sampler, by means, variances and covariances."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -25,42 +25,69 @@ def moments(draws: np.ndarray) -> np.ndarray:
     return np.concatenate([flat, flat[:, first] * flat[:, second]], axis=1)
 
 
-def entries_of(shape: tuple[int, ...]) -> tuple[str, ...]:
-    """What the numbers of a draw are called.
+class Entries(NamedTuple):
+    """What the numbers of a draw are called, alone and in pairs."""
 
-    >>> entries_of((2,)), entries_of(())
-    (('entry [0]', 'entry [1]'), ('the draw',))
+    names: tuple[str, ...]
+    one: str = ""  # before the name of one
+    both: str = ""  # before the names of two
+
+
+def entries_of(shape: tuple[int, ...]) -> Entries:
+    """Those of an array are called by their places.
+
+    >>> entries_of((2,)), entries_of(()).names
+    (Entries(names=('[0]', '[1]'), one='entry ', both='entries '), ('the draw',))
     """
-    return tuple(f"entry {[int(index) for index in place]}" if place else "the draw" for place in np.ndindex(shape))
+    if not shape:
+        return Entries(("the draw",))
+    return Entries(tuple(str([int(index) for index in place]) for place in np.ndindex(shape)), "entry ", "entries ")
 
 
-def in_words(number: int, entries: tuple[str, ...], found: float, wanted: float) -> str:
-    """What is wrong with a column of `moments`.
+class Moment(NamedTuple):
+    """One column of `moments`."""
 
-    >>> in_words(0, ("means[0]", "means[1]"), 1.0, 0.0)
+    kind: Literal["mean", "variance", "covariance"]
+    of: str  # the number, or the two of a covariance
+
+
+def moment_of(number: int, entries: Entries) -> Moment:
+    """The column of this number.
+
+    >>> moment_of(1, entries_of((2,))), moment_of(2, entries_of((2,))).kind
+    (Moment(kind='mean', of='entry [1]'), 'variance')
+    >>> moment_of(3, entries_of((2,)))
+    Moment(kind='covariance', of='entries [0] and [1]')
+    """
+    if number < len(entries.names):
+        return Moment("mean", f"{entries.one}{entries.names[number]}")
+    pairs = np.triu_indices(min(len(entries.names), MOST_PAIRED))
+    first, second = (entries.names[index[number - len(entries.names)]] for index in pairs)
+    if first == second:
+        return Moment("variance", f"{entries.one}{first}")
+    return Moment("covariance", f"{entries.both}{first} and {second}")
+
+
+def in_words(moment: Moment, found: float, wanted: float) -> str:
+    """What is wrong with a moment.
+
+    >>> in_words(Moment("mean", "means[0]"), 1.0, 0.0)
     'means[0] is 1 on average and should be 0'
-    >>> in_words(2, ("means[0]", "means[1]"), 1.0, 0.5)
+    >>> in_words(Moment("variance", "means[0]"), 1.0, 0.5)
     'the variance of means[0] is 1 and should be 0.5'
     """
-    if number < len(entries):
-        return f"{entries[number]} is {found:.3g} on average and should be {wanted:.3g}"
-    pairs = np.triu_indices(min(len(entries), MOST_PAIRED))
-    first, second = (entries[index[number - len(entries)]] for index in pairs)
-    if first == second:
-        return f"the variance of {first} is {found:.3g} and should be {wanted:.3g}"
-    if first.startswith("entry "):
-        first, second = first.replace("entry", "entries"), second.removeprefix("entry ")
-    return f"the covariance of {first} and {second} is {found:.3g} and should be {wanted:.3g}"
+    if moment.kind == "mean":
+        return f"{moment.of} is {found:.3g} on average and should be {wanted:.3g}"
+    return f"the {moment.kind} of {moment.of} is {found:.3g} and should be {wanted:.3g}"
 
 
-def together(number: int, entries: tuple[str, ...]) -> str:
+def together(moment: Moment) -> str:
     """What is wrong where two numbers should be independent.
 
-    >>> together(3, ("entry [0]", "entry [1]"))
+    >>> together(moment_of(3, entries_of((2,))))
     'entries [0] and [1] vary together: draw noise for each of them'
     """
-    said = in_words(number, entries, 0.0, 0.0).removeprefix("the covariance of ").partition(" is ")[0]
-    return f"{said} vary together: draw noise for each of them"
+    return f"{moment.of} vary together: draw noise for each of them"
 
 
 class Draws(NamedTuple):
@@ -157,10 +184,12 @@ def _compared(draws: np.ndarray, sampler: Callable[..., Any], case: Case, seed: 
         deviation = np.abs(np.where(np.abs(gap) < 1e-9, 0.0, np.nan_to_num(gap / error, nan=np.inf)))
     worst = _worst_of(deviation, centre.size)
     shift = float(np.ravel(centre)[worst]) if worst < centre.size else 0.0
-    entries = part.entries or entries_of(draws.shape[1:])
-    said = in_words(worst, entries, found[:, worst].mean() + shift, right[:, worst].mean() + shift)
-    if said.startswith("the covariance") and abs(right[:, worst].mean()) < LIMIT * right[:, worst].std() / len(right) ** 0.5:
-        said = together(worst, entries)
+    moment = moment_of(worst, Entries(part.entries) if part.entries else entries_of(draws.shape[1:]))
+    is_zero = abs(right[:, worst].mean()) < LIMIT * right[:, worst].std() / len(right) ** 0.5
+    if moment.kind == "covariance" and is_zero:
+        said = together(moment)
+    else:
+        said = in_words(moment, found[:, worst].mean() + shift, right[:, worst].mean() + shift)
     away = f"({deviation[worst]:.0f} standard errors away)"
     return _Compared(float(deviation.max()), f"the draws are from another distribution: {said} {away}")
 

@@ -33,8 +33,7 @@ class Kernel(NamedTuple):
             return Answer({}, {"verdict": "fails", "hints": [self._in_words(error)]})
         except (Exception, SystemExit) as error:  # whatever the student's functions raise
             return Answer({}, {"verdict": "fails", "hints": [f"stops with {in_a_line(error)}"]})
-        hints = [hint for hint in report.hints if "standard deviation" not in hint]
-        return Answer({}, {"verdict": report.verdict, "still": stood_still(report), "hints": hints})
+        return Answer({}, {"verdict": report.verdict, "still": stood_still(report), "hints": list(report.hints)})
 
     def _certified(self, student: Any, seed: int) -> Any:
         from inference.samplers.certification import certify
@@ -56,8 +55,8 @@ class Kernel(NamedTuple):
 
 
 NOT_DECIDED = (
-    "nothing is wrong as far as the grader sees, but with a wrong prior it sees nothing wrong, either: does each step move all "
-    "parameters? More replicates decide, as in inference.certify(…, budget='full')"
+    "The certificate is inconclusive: it would not have noticed a wrong prior either. Does every step update all parameters? "
+    "`budget='full'` takes more replicates."
 )
 UNEXPLAINED = "the sampler does not leave the posterior alone: draws that were exact are not exact after a few steps"
 
@@ -66,6 +65,6 @@ def stood_still(report: Any) -> list[str]:
     """``mean does not move in 100% of the runs``: what a kernel that stands still leaves alone for a bad reason."""
     shares = [figure for check in report.checks for figure in check.figures if figure.unit == "share" and not figure.passed]
     return [
-        f"the sampler hardly moves: the {figure.name} is {figure.value:.0%} of the runs; each step should draw it anew"
+        f"the sampler hardly moves: the {figure.name} is {figure.value:.0%} of the runs; each step should update it"
         for figure in shares
     ]

@@ -1,6 +1,8 @@
 """What a lab is made of: parts with points, the mistakes that each part knows, and what passes between student and grader."""
 
 from collections.abc import Callable, Mapping
+from functools import cache, wraps
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -76,7 +78,21 @@ class Part(Protocol):
         """Points and messages for the answer that ``collect`` gave under the same seed."""
 
 
-class Process(NamedTuple):
+def made_once(data: Callable[[], Mapping[str, np.ndarray]]) -> Callable[[], Mapping[str, np.ndarray]]:
+    """The data of a lab, made at the first call. Nobody can write into them: every iteration sees the same."""
+
+    @cache
+    @wraps(data)
+    def held() -> Mapping[str, np.ndarray]:
+        found = {name: np.array(value) for name, value in data().items()}
+        for value in found.values():
+            value.setflags(write=False)
+        return MappingProxyType(found)
+
+    return held
+
+
+class Iterations(NamedTuple):
     """Functions of a lab put together to a run, one iteration after the other."""
 
     start: Callable[[], State]
@@ -105,7 +121,8 @@ class Lab(NamedTuple):
     parts: tuple[Part, ...]
     data: Callable[[], Mapping[str, np.ndarray]]
     given: tuple[str, ...] = ()  # functions of the solution that the stub has whole
-    process: Process | None = None  # what `trace` draws
+    iterations: Iterations | None = None  # what `trace` draws
+    afterwards: str = ""  # Markdown: what can be done with the finished functions
     # (a line of the key, what stands in its place): the stub is then the key with these slips, to be repaired
     slips: Slips = ()
 

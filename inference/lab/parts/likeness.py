@@ -15,7 +15,9 @@ Pair = tuple[np.ndarray, np.ndarray]  # what was found, and what is wanted
 
 
 def close(found: np.ndarray, wanted: np.ndarray) -> bool:
-    """Whether two arrays of one shape agree to about four digits; NaN agrees with NaN.
+    """Whether two arrays of one shape agree to 3 parts in 10,000 of the value, plus 1 in 10,000 of the largest entry.
+
+    NaN agrees with NaN.
 
     >>> close(np.array([1.0, 2.0]), np.array([1.00001, 2.0])), close(np.array([1.0]), np.array([1.01]))
     (True, False)
@@ -96,19 +98,18 @@ def _same_in_another_order(found: np.ndarray, wanted: np.ndarray) -> bool:
     return any(close(found[list(order)], wanted) for order in permutations(range(len(found))))
 
 
-def agreeing(name: str, text: str) -> str:
-    """Subject and predicate.
+def agreeing(name: str, text: str, plural: bool) -> str:
+    """Subject and predicate, which is given in the singular.
 
-    >>> agreeing("the scores", "is 2 times what it should be"), agreeing("the bias", "is wrong")
-    ('the scores are 2 times what they should be', 'the bias is wrong')
+    >>> agreeing("the data", "is 2 times what it should be", True), agreeing("the bias", "is wrong", False)
+    ('the data are 2 times what they should be', 'the bias is wrong')
     """
-    if name.removeprefix("the ") in SINGULAR or not name.endswith("s"):
+    if not plural:
         return f"{name} {text}"
     verb, _, rest = text.partition(" ")
     return f"{name} {PLURAL.get(verb, verb)} {rest.replace('it should be', 'they should be')}"
 
 
-SINGULAR = ("bias",)
 PLURAL = {"is": "are", "has": "have"}
 
 

@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inference.lab.parts.calls import AnswerError, called
-from inference.lab.parts.lab import Answer, Process, Result, State
+from inference.lab.parts.lab import Answer, Iterations, Result, State
 from inference.lab.parts.likeness import close
 
 SLACK = 1e-6  # of the largest bound: single precision rounds sums of a hundred terms by less
+ENDS = 3e-6  # of the bound at the end: runs in single precision are off by 1e-7, those that never update the weights by 7e-6
 
 
 class Run(NamedTuple):
@@ -17,44 +18,46 @@ class Run(NamedTuple):
 
     functions: tuple[str, ...]
     points: int
-    process: Process
+    iterations: Iterations
     right: Any  # a namespace of naive functions under the same names
     name: str = "run"
     patience: float = 1.0
 
     def collect(self, student: Any, seed: int) -> Answer:
         """The state after every iteration."""
-        return states_as_answer(student, self.process)
+        return states_as_answer(student, self.iterations)
 
     def judge(self, answer: Answer, seed: int) -> Result:
         """Says at which iteration the bound fell, and which update made it fall."""
         if answer.notes:
             return Result(self.name, 0.0, self.points, (str(answer.notes["run"]),))
-        states, right = states_from(answer), states_of(self.right, self.process)
+        states, right = states_from(answer), states_of(self.right, self.iterations)
         if (said := _shapes(states[1], right[1])) is not None:
             return Result(self.name, 0.0, self.points, (said,))
-        bounds = np.array([_bound(self.process, state) for state in states[1:]])
-        wanted = _bound(self.process, right[-1])
+        bounds = np.array([_bound(self.iterations, state) for state in states[1:]])
+        wanted = _bound(self.iterations, right[-1])
         fallen = _first_fall(bounds)
-        ends = bool(np.isfinite(bounds[-1]) and abs(bounds[-1] - wanted) <= 1e-4 * max(1.0, abs(wanted)))
+        ends = bool(np.isfinite(bounds[-1]) and abs(bounds[-1] - wanted) <= ENDS * max(1.0, abs(wanted)))
         points = self.points / 2 * ((fallen is None) + ends)
         if fallen is not None:
-            return Result(self.name, points, self.points, (_fall(self.process, states, bounds, fallen),))
-        return Result(self.name, points, self.points, () if ends else (_elsewhere(self.process, states, bounds[-1], wanted),))
+            return Result(self.name, points, self.points, (_fall(self.iterations, states, bounds, fallen),))
+        return Result(
+            self.name, points, self.points, () if ends else (_elsewhere(self.iterations, states, bounds[-1], wanted),)
+        )
 
 
-def states_of(student: Any, process: Process) -> list[State]:
+def states_of(student: Any, iterations: Iterations) -> list[State]:
     """The start, and the state after every iteration. Raises `AnswerError` for an iteration that fails."""
-    states = [process.start()]
-    for iteration in range(process.steps):
-        states.append(_next(student, process, copy.deepcopy(states[-1]), iteration))
+    states = [iterations.start()]
+    for iteration in range(iterations.steps):
+        states.append(_next(student, iterations, copy.deepcopy(states[-1]), iteration))
     return states
 
 
-def states_as_answer(student: Any, process: Process) -> Answer:
+def states_as_answer(student: Any, iterations: Iterations) -> Answer:
     """The states of a run as what crosses from the student's process."""
     try:
-        states = states_of(student, process)
+        states = states_of(student, iterations)
     except AnswerError as error:
         return Answer({}, {"run": str(error)})
     return Answer({f"{place}/{name}": value for place, state in enumerate(states) for name, value in state.items()}, {})
@@ -69,11 +72,11 @@ def states_from(answer: Answer) -> list[State]:
     return [states[place] for place in sorted(states)]
 
 
-def _next(student: Any, process: Process, state: State, iteration: int) -> State:
+def _next(student: Any, iterations: Iterations, state: State, iteration: int) -> State:
     found: State = {}
 
     def advance() -> float:
-        after = process.advance(student, state, iteration)
+        after = iterations.advance(student, state, iteration)
         found.update({name: np.asarray(value, dtype=float) for name, value in after.items()})
         return 0.0
 
@@ -92,23 +95,23 @@ def _shapes(found: State, right: State) -> str | None:
     return None
 
 
-def _bound(process: Process, state: State) -> float:
+def _bound(iterations: Iterations, state: State) -> float:
     """The bound of a state; NaN where it has none, as for a negative variance."""
-    assert process.bound is not None
+    assert iterations.bound is not None
     try:
         with np.errstate(all="ignore"):
-            return float(process.bound(state))
+            return float(iterations.bound(state))
     except (ArithmeticError, LookupError, ValueError):  # of math.log, of an index that is no group
         return np.nan
 
 
-def _wrong_updates(process: Process, before: State, after: State) -> dict[str, State]:
+def _wrong_updates(iterations: Iterations, before: State, after: State) -> dict[str, State]:
     """Updates that are not as they should be, given what the student has: name -> the state with this one mended.
 
     They come in the order of dependence. What cannot be computed from what the student has is left out.
     """
     found = {}
-    for name, mend in process.updates.items():
+    for name, mend in iterations.updates.items():
         try:
             with np.errstate(all="ignore"):
                 mended = mend(before, after)
@@ -127,37 +130,36 @@ def _first_fall(bounds: np.ndarray) -> int | None:
     return int(fell.argmax()) + 1 if fell.any() else None
 
 
-def _fall(process: Process, states: list[State], bounds: np.ndarray, fallen: int) -> str:
+def _fall(iterations: Iterations, states: list[State], bounds: np.ndarray, fallen: int) -> str:
     """``your responsibilities sum to 1, but the log posterior fell at iteration 3 (…): look at the M-step of the means``."""
     before, after = states[fallen], states[fallen + 1]
     least = bounds[fallen - 1] if fallen else -np.inf
-    wrong = _wrong_updates(process, before, after)
-    cures = [name for name, mended in wrong.items() if (bound := _bound(process, mended)) >= least - SLACK * abs(bound)]
-    culprits = [name for name in wrong if name == process.first] or cures or list(wrong)
+    wrong = _wrong_updates(iterations, before, after)
+    cures = [name for name, mended in wrong.items() if (bound := _bound(iterations, mended)) >= least - SLACK * abs(bound)]
+    culprits = [name for name in wrong if name == iterations.first] or cures or list(wrong)
     if np.isfinite(bounds[fallen]):
-        fell = f"the {process.bound_name} fell at iteration {fallen + 1} (from {least:.6g} by {least - bounds[fallen]:.2g})"
+        fell = f"the {iterations.bound_name} fell at iteration {fallen + 1} (from {least:.6g} by {least - bounds[fallen]:.2g})"
     else:
-        fell = f"the {process.bound_name} is no number after iteration {fallen + 1}"
-    return _with_laws(process, after, fallen + 1, fell + (f": look at {culprits[0]}" if culprits else ""))
+        fell = f"the {iterations.bound_name} is no number after iteration {fallen + 1}"
+    return _with_laws(iterations, after, fallen + 1, fell + (f": look at {culprits[0]}" if culprits else ""))
 
 
-def _elsewhere(process: Process, states: list[State], found: float, wanted: float) -> str:
+def _elsewhere(iterations: Iterations, states: list[State], found: float, wanted: float) -> str:
     """A bound that never falls, and ends where it should not: which update is the first that is not as it should be?"""
     steps = len(states) - 1
-    text = (
-        f"the {process.bound_name} never falls, but is {found:.6g} after {steps} iterations; the right steps reach {wanted:.6g}"
-    )
+    reached = f"{found:.6g} after {steps} iterations; the right steps reach {wanted:.6g}"
+    text = f"the {iterations.bound_name} never falls, but is {reached}"
     for iteration in range(steps):
         before, after = states[iteration : iteration + 2]
-        for name in _wrong_updates(process, before, after):
-            return _with_laws(process, after, iteration + 1, f"{text}: look at {name}")
+        for name in _wrong_updates(iterations, before, after):
+            return _with_laws(iterations, after, iteration + 1, f"{text}: look at {name}")
     return text
 
 
-def _with_laws(process: Process, state: State, iteration: int, text: str) -> str:
+def _with_laws(iterations: Iterations, state: State, iteration: int, text: str) -> str:
     """The text after what holds of a state, or what does not."""
     with np.errstate(all="ignore"):
-        broken = [law for law, holds in process.laws.items() if not holds(state)]
+        broken = [law for law, holds in iterations.laws.items() if not holds(state)]
     if broken:
         return f"after iteration {iteration} it is not true that {broken[0]}, and {text}"
-    return f"{next(iter(process.laws))}, but {text}" if process.laws else text
+    return f"{next(iter(iterations.laws))}, but {text}" if iterations.laws else text

@@ -23,7 +23,7 @@ class Values(NamedTuple):
     cases: Callable[[np.random.Generator], list[Case]]
     oracle: Callable[..., Any]
     mistakes: tuple[Mistake, ...] = ()
-    returns: tuple[str, ...] = ("the result",)
+    returns: tuple[str, ...] = ("result",)
     # field -> (value, arguments of the case) -> what is compared, as W -> W Wᵀ where W is known up to a rotation
     compared: Mapping[str, Callable[[np.ndarray, Mapping[str, Any]], np.ndarray]] = {}
     # field -> (all returned values by field, *arguments) -> what this field should be beside the student's other fields,
@@ -32,6 +32,7 @@ class Values(NamedTuple):
     # field -> (found, right, arguments of the case) -> what is wrong, where entries of what is compared would mean nothing
     told: Mapping[str, Callable[[np.ndarray, np.ndarray, Mapping[str, Any]], str]] = {}
     patience: float = 1.0
+    plural: tuple[str, ...] = ()  # returned values whose names are plurals
 
     @property
     def name(self) -> str:
@@ -161,13 +162,17 @@ class _Field:
             return [known[0].says]
         pairs: list[Pair] = [(f, w) for f, w, r in zip(self.found, self.wanted, self.right, strict=True) if not r]
         cases = [case.name for case, right in zip(self.cases, self.right, strict=True) if not right]
-        name = self.field if self.field[:4] == "the " or len(self.part.returns) > 1 else f"the {self.field}"
         on = "" if not any(self.right) else f" (case: {cases[0]})"
         if (told := self._told()) is not None:
             return [f"{told} (case: {cases[0]})"]
         if (text := description(pairs)) is not None:
-            return [f"{agreeing(name, text)}{on}"]
-        return [f"{agreeing(name, 'is wrong')}: {where(*pairs[0])} (case: {cases[0]})"]
+            return [f"{self._subject(text)}{on}"]
+        return [f"{self._subject('is wrong')}: {where(*pairs[0])} (case: {cases[0]})"]
+
+    def _subject(self, text: str) -> str:
+        """The name of the value, before what is said of it."""
+        name = self.field if len(self.part.returns) > 1 else f"the {self.field}"
+        return agreeing(name, text, self.field in self.part.plural)
 
     def _told(self) -> str | None:
         """What the part says of the first wrong value; None where it says nothing, or where the value makes no sense."""

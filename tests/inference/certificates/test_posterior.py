@@ -124,6 +124,7 @@ def test_a_reference_of_a_few_heavy_draws_is_rejected():
     assert sorted(figure.passed for figure in pipeline.worst.values()) == [False, False, True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["factor_analysis", "ppca", "logistic_regression"])
 def test_references_by_importance_have_enough_draws(name):
     """On tables where draws of the scores from their prior leave about 50 of 200,000."""

@@ -276,6 +276,7 @@ def test_compare_across_models(tmp_path, capsys, monkeypatch):
         compare(trees, reference="gmm")
 
 
+@pytest.mark.slow
 def test_priors_by_name_on_the_command_line(tmp_path):
     """``beta(2,2)`` is a name, not a function of Hydra's grammar."""
     out = tmp_path / "run"

@@ -59,6 +59,7 @@ def agree(found: xr.DataTree, wanted: xr.DataTree) -> None:
         assert near(left, right, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["dict", "tree"])
 def test_our_own_draws_come_back(form):
     """Relabelled as those of a fit, with the same log joints, functionals and diagnostics."""

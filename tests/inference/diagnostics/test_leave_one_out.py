@@ -304,6 +304,7 @@ def test_rows_that_do_not_fail_are_not_refitted_by_default():
     assert refit_rows(model, data, tree)["refits"].sizes["row"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "message"),
     [

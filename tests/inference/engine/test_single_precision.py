@@ -67,7 +67,7 @@ CASES = {
     "factors": (holed, "factor_analysis", {"num_factors": 1}),
     "states": (steps, "hmm", {"emission": "gaussian"}),
 }
-QUICK = ("factors", "logistic")
+QUICK = ("logistic",)
 MOVES = ("mean",)
 
 
@@ -137,6 +137,7 @@ def apart(gap):
     return MODELS["gmm"](data, num_components=2, covariance="full", prior=prior), data, start
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gap", [3.0, 500.0])
 def test_what_a_run_cannot_see_fails(gap):
     """Two groups 500 widths apart: no origin helps, and the log joint of the run is far off; near groups pass.
@@ -192,6 +193,7 @@ def normal(x):
     numpyro.sample("x", dist.Normal(mean, scale).expand((x.shape[0],)).to_event(1), obs=x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [float, np.int64])
 def test_a_users_program_is_refused_where_digits_are_lost(kind):
     """Its rows cannot be moved: 1e8 away it says which column, how far and what to do; 100 away it is fitted."""

@@ -1,6 +1,9 @@
 """A student's process: limits of computing and of waiting, a copy to work on, and files that import the answers."""
 
+import hashlib
 import json
+import shutil
+import subprocess
 
 import pytest
 
@@ -11,7 +14,7 @@ from inference.lab.grading import grade_of
 from inference.lab.labs import LABS, lab_of
 from inference.lab.notebook import notebook_of
 from inference.lab.stub import model_text, solution_text
-from inference.lab.submission import collected, copied, read_alone
+from inference.lab.submission import collected, copy_of, read_alone
 from models.errors import ZooError
 
 LAB = lab_of("k_means")
@@ -22,7 +25,13 @@ SLOW = "\n\nimport time\n{}\n\ndef distortion(x, labels, centres):\n    {}\n    
 def answer(folder, seconds, before="", body="pass"):
     path = folder / "k_means.py"
     path.write_text(RIGHT + SLOW.format(before, body), encoding="utf-8")
-    return collected(LAB, path, "distortion", 0, seconds)
+    with copy_of(path) as work:
+        return collected(LAB, work, "distortion", 0, seconds)
+
+
+def read(path):
+    with copy_of(path) as work:
+        return read_alone(LAB, work, 10.0)
 
 
 @pytest.mark.slow  # it waits
@@ -42,7 +51,7 @@ def test_right_code_on_a_busy_machine_passes(tmp_path, monkeypatch):
 )
 def test_the_message_says_which_limit_it_was(body, words, tmp_path, monkeypatch):
     monkeypatch.setattr("inference.lab.submission.START", 1.0)
-    monkeypatch.setattr("inference.lab.submission.WAITING", 100.0 if "while" in body else 5.0)
+    monkeypatch.setattr("inference.lab.submission.WAITING", 100.0 if "while" in body else 1.0)
     assert answer(tmp_path, 1.0, body=body).notes["all"].startswith(words)
 
 
@@ -63,19 +72,95 @@ def test_a_file_that_deletes_its_folder_is_graded(tmp_path, monkeypatch, capsys)
 def test_a_file_that_deletes_its_folder_leaves_it_there(tmp_path):
     path = tmp_path / "k_means.py"
     path.write_text(DELETES + RIGHT, encoding="utf-8")
-    assert read_alone(LAB, path, 10.0).problem is None
+    assert read(path).problem is None
     assert path.is_file()
 
 
-def test_a_copy_has_helpers_and_packages(tmp_path):
-    folder = tmp_path / "work"
-    (folder / "helpers").mkdir(parents=True)
-    (folder / "pictures").mkdir()
-    for name in ("viterbi.py", "tools.py", ".secret", "helpers/__init__.py", "pictures/large.bin"):
-        (folder / name).write_text("x = 1\n")
-    copy = copied(folder / "viterbi.py", tmp_path / "copy")
-    assert copy == tmp_path / "copy" / "viterbi.py"
-    assert {path.name for path in copy.parent.iterdir()} == {"viterbi.py", "tools.py", "helpers"}
+COPIED = {
+    "viterbi.py",
+    "tools.py",
+    "data.npz",
+    "table.csv",
+    "helpers/__init__.py",
+    "helpers/deep/more.py",
+    "helpers/deep/x.csv",
+}
+LEFT = {
+    ".secret.py",
+    "film.gif",
+    "notes.txt",
+    "large.npz",
+    "helpers/film.gif",
+    "pictures/picture.py",
+    "helpers/__pycache__/old.pyc",
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("inference.lab.submission.LARGEST", 10)
+    for name in COPIED | LEFT:
+        path = tmp_path / "folder" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x" * (11 if "large" in name else 10))
+    return tmp_path / "folder"
+
+
+def files_in(folder):
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_copy_has_helpers_data_and_packages(folder):
+    """And neither pictures, nor large files, nor hidden ones, nor folders that are no package."""
+    with copy_of(folder / "viterbi.py") as work:
+        assert work.whole().name == "viterbi.py"
+        assert set(files_in(work.whole().parent)) == COPIED
+    assert not work.whole.__self__._kept.exists()
+
+
+CHANGES = {
+    "deletes all": lambda folder: shutil.rmtree(folder),
+    "deletes one": lambda folder: (folder / "tools.py").unlink(),
+    "adds one": lambda folder: (folder / "numpy.py").write_text("x = 1"),
+    "writes into one": lambda folder: (folder / "helpers" / "__init__.py").write_text("y" * 10),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_the_code_changes_is_copied_again_and_nothing_else_is(change, folder):
+    with copy_of(folder / "viterbi.py") as work:
+        first = work.whole().stat().st_ino, files_in(work.whole().parent)
+        assert (work.whole().stat().st_ino, files_in(work.whole().parent)) == first
+        CHANGES[change](work.whole().parent)
+        assert files_in(work.whole().parent) == first[1]
+
+
+def test_the_folder_is_read_once(folder):
+    """A grade is of one version of the file, also where the student goes on writing."""
+    with copy_of(folder / "viterbi.py") as work:
+        (folder / "viterbi.py").write_text("later")
+        shutil.rmtree(folder / "helpers")
+        assert files_in(work.whole().parent) == dict.fromkeys(COPIED, 10 * "x")
+        assert work.sha256 == hashlib.sha256(10 * b"x").hexdigest()
+
+
+@pytest.mark.parametrize("part", ["", "distortion", "run"])
+def test_what_sleeps_ends_a_fixed_time_after_its_limit(part, tmp_path, monkeypatch):
+    """Also for the seconds that an instructor gives."""
+    limits = []
+
+    def run(arguments, timeout, **options):
+        limits.append(timeout - float(options["env"]["BAYES_MODEL_ZOO_LAB_SECONDS"]))
+        raise subprocess.TimeoutExpired(arguments, timeout)
+
+    monkeypatch.setattr("subprocess.run", run)
+    path = tmp_path / "k_means.py"
+    path.write_text(RIGHT, encoding="utf-8")
+    for seconds in (1.0, 500.0):
+        with copy_of(path) as work:
+            said = collected(LAB, work, part, 0, seconds).notes["all"] if part else read_alone(LAB, work, seconds).problem
+        assert "does not end" in said
+    assert limits == [60.0, 60.0]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +185,7 @@ def test_a_file_that_imports_the_answers_wins_nothing(line, tmp_path):
 def test_assert_right_may_be_imported(tmp_path):
     path = tmp_path / "k_means.py"
     path.write_text(f"from inference.lab import assert_right\n{RIGHT}", encoding="utf-8")
-    assert read_alone(LAB, path, 10.0).problem is None
+    assert read(path).problem is None
 
 
 def test_a_file_of_another_name_is_told_the_name(tmp_path):
@@ -122,8 +207,14 @@ def test_pages_and_notebooks_say_what_the_model_is(name, tmp_path):
 
 def test_trace_says_first_what_it_does(tmp_path, monkeypatch, capsys):
     """The pictures take seconds."""
-    path = tmp_path / "viterbi.py"
+    path, before = tmp_path / "viterbi.py", []
     path.write_text("x = 1\n")
-    monkeypatch.setattr("inference.lab.trace.trace", lambda lab, path: [capsys.readouterr().out])
-    lab_main(["trace", str(path)])
-    assert "drawing the run of viterbi: this takes some seconds" in capsys.readouterr().out
+
+    def trace(lab, path):
+        before.append(capsys.readouterr().out)
+        return ["drawn"]
+
+    monkeypatch.setattr("inference.lab.trace.trace", trace)
+    assert lab_main(["trace", str(path)]) == 0
+    assert before == ["drawing the run of viterbi: this takes some seconds\n"]
+    assert capsys.readouterr().out == "drawn\n"

@@ -7,10 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from inference.lab.labs import lab_of
+from inference.lab.labs import LABS, lab_of
 from inference.lab.parts.kernel import Kernel
+from inference.lab.parts.lab import Case
 from inference.lab.parts.likeness import agreeing, description
-from inference.lab.parts.mixture_kernel import MixtureKernel
+from inference.lab.parts.unit_mixture import MixtureKernel
+from inference.lab.parts.values import Values
 from inference.lab.stub import key_of
 from models.errors import ZooError
 
@@ -24,10 +26,33 @@ def result_of(lab, part, function, seed=0):
 
 
 def test_verbs_agree_with_plurals():
-    assert agreeing("the states", "has shape (3,), and should have (5,)") == "the states have shape (3,), and should have (5,)"
-    assert agreeing("bias", "is wrong") == "bias is wrong"
+    shape = "has shape (3,), and should have (5,)"
+    assert agreeing("the states", shape, True) == "the states have shape (3,), and should have (5,)"
+    assert agreeing("bias", "is wrong", False) == "bias is wrong"
     result = result_of("gibbs_gmm", "assignment_probs", lambda x, means: 0.3 + GIBBS.assignment_probs(x, means) ** 3)
     assert result.messages[0].startswith("the probabilities are wrong: entry [")
+
+
+SINGULAR = {"bias"}  # that end in s
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_plurals_are_declared(name):
+    """Of English names: those that end in s, with exceptions."""
+    parts = [part for part in lab_of(name).parts if isinstance(part, Values)]
+    for part in parts:
+        assert set(part.plural) == {field for field in part.returns if field.endswith("s") and field not in SINGULAR}
+        assert not [field for field in part.returns if field.startswith("the ")]
+
+
+@pytest.mark.parametrize(("plural", "said"), [((), "the data is twice"), (("data",), "the data are twice")])
+def test_the_declaration_decides_and_not_the_letter(plural, said, monkeypatch):
+    part = Values(
+        "f", 1, lambda rng: [Case("one", {"x": 1.0})], lambda x: np.array([1.0, 2.0]), returns=("data",), plural=plural
+    )
+    monkeypatch.setattr("inference.lab.parts.values.description", lambda pairs: "is twice")
+    answer = part.collect(SimpleNamespace(f=lambda x: [2.0, 4.0]), 0)
+    assert part.judge(answer, 0).messages == (said,)
 
 
 def test_a_probability_for_a_logarithm_is_named():

@@ -2,20 +2,25 @@
 
 import json
 import re
+import runpy
 import shlex
+import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
+from inference.cli.help import COMMANDS
 from inference.cli.main import guarded
-from inference.lab.command import lab_main
+from inference.lab import submission
+from inference.lab.command import OPTIONS, lab_main
 from inference.lab.folder import new_folder, solution_folder, submission_in
 from inference.lab.grading import assert_right, grade_of, judged
 from inference.lab.labs import LABS, lab_of
 from inference.lab.notebook import notebook_of
 from inference.lab.stub import solution_text
-from inference.lab.submission import collected, loaded, read_alone
+from inference.lab.submission import Read, collected, copy_of, loaded, read_alone
 from models.errors import ZooError
 
 LAB = lab_of("k_means")
@@ -34,6 +39,11 @@ def alone(folder, body, seed=0):
     path.write_text(replaced("distortion", body), encoding="utf-8")
     part = LAB.part("distortion")
     return part.judge(part.collect(loaded(path), seed), seed)
+
+
+def read(path):
+    with copy_of(path) as work:
+        return read_alone(LAB, work, 10.0)
 
 
 def messages_of(grade, part):
@@ -78,7 +88,7 @@ def test_missing_functions_are_named(tmp_path):
         ("x += 1; return ((x - centres[labels]) ** 2).sum()", "changes its argument x"),
         ("return ((x - centres[labels]) ** 2).sum(1)", "has shape (50,), and should have ()"),
         ("return float('nan')", "is NaN"),
-        ("return 'large'", "returns J as str"),
+        ("return 'large'", "returns str of <U5, and it should be numbers"),
         ("return 1.0, 2.0", "should have ()"),
         ("return 2 * ((x - centres[labels]) ** 2).sum()", "is 2 times what it should be"),
     ],
@@ -94,7 +104,8 @@ def test_a_function_that_does_not_end_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("inference.lab.submission.START", 3.0)
     path = tmp_path / "k_means.py"
     path.write_text(replaced("distortion", "while True: pass"), encoding="utf-8")
-    answer = collected(LAB, path, "distortion", 0, 0.5)
+    with copy_of(path) as work:
+        answer = collected(LAB, work, "distortion", 0, 0.5)
     assert "takes more than 0.5 seconds" in judged(LAB.part("distortion"), answer, 0).messages[0]
 
 
@@ -132,6 +143,9 @@ def test_new_check_and_solution_as_commands(tmp_path, monkeypatch, capsys):
         (["check", ".", "sed=1"], "did you mean seed?"),
         (["trace", "ppca.py"], "no iterations"),
         (["list", "all"], "usage"),
+        ([], "say what to do: list, new"),
+        (["help"], "--help explains them"),
+        (["check", ".", "seed=1", "seed=2"], "seed= is given twice: 1 and 2"),
     ],
 )
 def test_mistakes_in_the_arguments_are_one_message(arguments, words, tmp_path, monkeypatch, capsys):
@@ -140,6 +154,38 @@ def test_mistakes_in_the_arguments_are_one_message(arguments, words, tmp_path, m
         (tmp_path / "ppca.py").write_text("")
     assert guarded(lab_main, arguments) == 2
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "-1", "1e30", "", "many", "1e400"])
+@pytest.mark.parametrize("name", ["seconds", "seed"])
+def test_numbers_that_are_no_limit_are_refused(name, value, tmp_path, capsys):
+    """NaN is below nothing, and the system has no limit that is infinite."""
+    path = tmp_path / "k_means.py"
+    path.write_text(RIGHT, encoding="utf-8")
+    assert guarded(lab_main, ["check", str(path), f"{name}={value}"]) == 2
+    assert f"{name}={value} is " in capsys.readouterr().err
+    assert not path.with_name("grade.json").exists()
+
+
+@pytest.mark.parametrize("arguments", [[], *([name] for name in OPTIONS), ["new", "k_means"], ["check", "nowhere", "seed=1"]])
+def test_help_after_any_command_is_help(arguments, tmp_path, monkeypatch, capsys):
+    """As `python -m inference.lab` runs it: the usage, and no file."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("inference.cli.main.gc", Mock())  # this process keeps its own collector
+    for asked in ("--help", "-h"):
+        monkeypatch.setattr("sys.argv", ["inference.lab", *arguments, asked])
+        with pytest.raises(SystemExit) as end:
+            runpy.run_module("inference.lab", run_name="__main__")
+        assert end.value.code == 0
+        assert capsys.readouterr().out == COMMANDS["lab"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_help_has_every_command_and_option():
+    text = COMMANDS["lab"]
+    assert re.findall(r"python -m inference\.lab (\w+)", text.partition("\n\n")[0]) == list(OPTIONS)
+    for options in OPTIONS.values():
+        assert not [name for name, default in options.items() if f"\n  {name}={default} " not in text]
 
 
 def test_nothing_is_overwritten_and_the_key_stays_out(tmp_path):
@@ -274,9 +320,7 @@ RECORD = "\n\n@dataclasses.dataclass\nclass Record:\n    values: list[int]\n"
 def test_unusual_files_are_read(content, tmp_path):
     path = tmp_path / "k_means.py"
     path.write_bytes(content)
-    read = read_alone(LAB, path, 10.0)
-    assert read.problem is None
-    assert not read.missing
+    assert read(path) == Read({}, (), None)
 
 
 @pytest.mark.parametrize(
@@ -285,19 +329,76 @@ def test_unusual_files_are_read(content, tmp_path):
         ("import os\nos._exit(0)\n", "k_means.py ended the Python process (exit code 0)"),
         ("import os\nos.write(2, b'\\xff\\xfe bad')\nos._exit(1)\n", "ended the Python process (exit code 1)"),
         ("import helper\n", "helper.py, which k_means.py imports, is no Python: line 2"),
-        ("open('bytes.txt', encoding='utf-8').read()\n", "k_means.py cannot be imported, line 1: UnicodeDecodeError"),
+        ("open('bytes.csv', encoding='utf-8').read()\n", "k_means.py cannot be imported, line 1: UnicodeDecodeError"),
         ("eval('1 +')\n", "k_means.py cannot be imported, line 1: SyntaxError"),
     ],
 )
 def test_the_file_that_is_to_blame_is_named(text, words, tmp_path):
     (tmp_path / "helper.py").write_text("x = 1\ndef f(:\n")
-    (tmp_path / "bytes.txt").write_bytes(b"\xff")
+    (tmp_path / "bytes.csv").write_bytes(b"\xff")
     path = tmp_path / "k_means.py"
     path.write_text(text)
-    assert words in read_alone(LAB, path, 10.0).problem
+    assert words in read(path).problem
 
 
 def test_a_file_in_no_known_encoding_is_no_text(tmp_path):
     path = tmp_path / "k_means.py"
     path.write_bytes(b"NAME = '\xff'\n")
-    assert read_alone(LAB, path, 10.0).problem == "k_means.py is no text in UTF-8"
+    assert read(path).problem == "k_means.py is no text in UTF-8"
+
+
+def test_the_page_shows_what_check_prints(tmp_path, monkeypatch, capsys):
+    """For the work that the page names: the key with b for 2b, where `log_posterior` is not written."""
+    text = (Path(__file__).parents[3] / "docs" / "labs.md").read_text(encoding="utf-8")
+    key = solution_text(lab_of("em_gmm"))
+    assert key.count("2 * b") == 1
+    head, _, rest = key.replace("2 * b", "b").partition("def log_posterior(")
+    signature = rest.partition("\n")[0]
+    monkeypatch.chdir(tmp_path)
+    Path("em_gmm.py").write_text(f"{head}def log_posterior({signature}\n    raise NotImplementedError\n", encoding="utf-8")
+    assert lab_main(["check", "em_gmm.py"]) == 3
+    printed = capsys.readouterr().out.partition("\n\ngrade in ")[0]
+    assert re.findall(r"```text\n(.*?)\n```", text, re.DOTALL) == [printed]
+
+
+SD = 2**0.5  # of a log density of four parameters that are nearly normal: half of a χ² with four degrees of freedom
+MOST = 5.0  # standard errors: a right page fails once in two million
+
+
+@pytest.mark.slow  # it compiles a sampler of the zoo
+def test_the_finished_step_runs_inside_the_zoo(tmp_path, monkeypatch):
+    """The code on the page of gibbs_gmm, beside a file with all functions."""
+    lab = lab_of("gibbs_gmm")
+    page = new_folder(lab, tmp_path)[0].read_text(encoding="utf-8")
+    (tmp_path / "gibbs_gmm.py").write_text(solution_text(lab), encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "gibbs_gmm", raising=False)
+    names = {"__name__": "page"}
+    exec(compile(code, "README.md", "exec"), names)
+    found = names["compared"].table
+    error = SD * np.sqrt((1 / found["ESS"]).sum())
+    assert abs(found["log joint"]["mine"] - found["log joint"]["gibbs"]) < MOST * error
+
+
+def test_a_stub_is_graded_by_one_process(tmp_path, monkeypatch):
+    """Functions that are not written are known from reading the file; no process runs them."""
+    asked = []
+    child = submission._child
+    monkeypatch.setattr(submission, "_child", lambda *given: asked.append(given[2]) or child(*given))
+    new_folder(LAB, tmp_path)
+    grade = grade_of(LAB, tmp_path / "k_means.py")
+    assert asked == [""]
+    assert [result.messages for result in grade.results][:4] == [("is not written yet",)] * 4
+    assert grade.results[4].messages == ("needs assign, which is not written yet",)
+    assert grade.points == 0
+
+
+@pytest.mark.slow  # whole grades
+@pytest.mark.parametrize("said", ["is not written yet", "ended the Python process"])
+def test_what_a_student_says_does_not_steer_the_grader(said, tmp_path):
+    """Words of the grader in an error of the student: the other functions are still run."""
+    result = graded(tmp_path, replaced("distortion", f"raise ValueError({said!r})"))
+    assert messages_of(result, "distortion")[0].startswith("stops with ValueError")
+    assert [each.is_full for each in result.results] == [True, True, False, True, True]

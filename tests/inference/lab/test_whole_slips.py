@@ -160,7 +160,7 @@ def test_a_run_blames_the_update_that_is_wrong_and_not_what_follows_from_it():
 
 def test_a_run_blames_the_first_of_two_wrong_updates():
     def responsibilities(log_p):
-        return gmm.responsibilities(0.3 * log_p)
+        return gmm.RIGHT.responsibilities(0.3 * log_p)
 
     assert run_of("em_gmm", gmm.RIGHT, responsibilities=responsibilities, m_step=shifted_means).endswith("look at the E-step")
 
@@ -233,14 +233,21 @@ def kernel_result(monkeypatch, *reports):
 
 
 def test_a_sampler_that_stands_still_is_told_so(monkeypatch):
-    still = SimpleNamespace(name="share of mean that stood still", unit="share", value=1.0, passed=False)
+    still = SimpleNamespace(name="share of mean left unchanged", unit="share", value=1.0, passed=False)
     result = kernel_result(monkeypatch, report("fails", still))
     assert result.points == 0
-    assert "the sampler hardly moves: the share of mean that stood still is 100% of the runs" in result.messages[0]
+    assert "the sampler hardly moves: the share of mean left unchanged is 100% of the runs" in result.messages[0]
 
 
 def test_where_nothing_is_decided_another_seed_is_tried(monkeypatch):
     assert kernel_result(monkeypatch, report("inconclusive"), report("exact")).is_full
     undecided = kernel_result(monkeypatch, report("inconclusive"), report("inconclusive"))
     assert undecided.points == 2
-    assert "nothing is wrong as far as the grader sees" in undecided.messages[0]
+    assert undecided.messages[0].startswith("The certificate is inconclusive: it would not have noticed a wrong prior either.")
+
+
+def test_hints_reach_the_student_whatever_they_say(monkeypatch):
+    """In the order of the certificate: which block, which prior, and then where parameters went."""
+    hints = ("the update of mean is wrong", "strength as a square root: a standard deviation?", "third", "fourth")
+    found = SimpleNamespace(verdict="fails", hints=hints, checks=[])
+    assert kernel_result(monkeypatch, found).messages == hints[:3]

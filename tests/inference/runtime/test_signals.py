@@ -47,6 +47,7 @@ def _stopped_late(monkeypatch):
     monkeypatch.setattr(fitting, "evaluated", evaluated)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_stopped_late")
 @pytest.mark.parametrize("main", [run_main, compare_main])
 def test_a_signal_during_evaluation_ends_a_sweep(tmp_path, capsys, main):
