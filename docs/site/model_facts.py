@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ SYMMETRIES = {
     Reflection: "The likelihood does not change when the columns of the loadings along `{dim}` are exchanged or change their "
     "sign. Draws are matched.",
 }
+DOCUMENT, ERRATA = re.compile(r"\bdocuments? (\d{3})\b", re.IGNORECASE), "../errata.md"  # what the zoo is made after
 SHOWN = 2  # pictures of a model, the first that a run draws
 NO_SYMMETRY = "None: every parameter means the same in every draw."
 
@@ -72,10 +74,20 @@ def options_of(name: str) -> str:
 
 
 def as_markdown(docstring: str) -> str:
-    """A docstring in Markdown: code in single backticks, programs as blocks of text."""
-    text = re.sub(r"``([^`]+)``", r"`\1`", docstring)
+    """A docstring in Markdown: code in single backticks, programs as blocks of text, and documents lead to the errata."""
+    text = DOCUMENT.sub(
+        lambda found: f"[{found[0]}]({ERRATA}#{documents()[found[1]]})", re.sub(r"``([^`]+)``", r"`\1`", docstring)
+    )
     blocks = re.split(r"\n{2,}", text)
     return "\n\n".join(fenced(block) if block.startswith("    ") else block for block in blocks)
+
+
+@cache
+def documents() -> dict[str, str]:
+    """Number of a source document -> the anchor of its section in the errata."""
+    text = Path(__file__).parents[1].joinpath("errata.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## (Document (\d{3}): .*)$", text, re.MULTILINE)
+    return {number: re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading, number in headings}
 
 
 def fenced(block: str) -> str:

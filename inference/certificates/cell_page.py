@@ -8,6 +8,7 @@ from inference.certificates.checks.figure import Check, Figure, beside_limit
 from inference.certificates.page import CLAIMS, has_picture, picture, verdict_words
 from inference.runtime.files import write, write_figure
 
+ABOUT = "`docs/certificates.md`"
 SHOWN = 8  # figures of a check; the JSON file has all
 
 
@@ -21,12 +22,18 @@ def write_pages(certificate: Certificate, path: Path, redraw: bool = True) -> No
     if has_picture(certificate) and (redraw or not path.with_suffix(".svg").is_file()):
         with rc_context({"svg.fonttype": "none"}):  # names of statistics as text: a third of the size
             write_figure(path.with_suffix(".svg"), picture(certificate))
-    write(path.with_suffix(".md"), page_of(certificate, path.stem).encode())
+    write(path.with_suffix(".md"), page_of(certificate, path.stem, about_of(path)).encode())
 
 
-def page_of(certificate: Certificate, stem: str) -> str:
-    """The page, for files that begin with ``stem``."""
-    parts = [f"# {certificate.model} by {certificate.method}: {certificate.verdict}", _summary(certificate, stem)]
+def about_of(path: Path) -> str:
+    """The page that says what the checks are: a link where certificates stand in the folder below it."""
+    is_published = path.resolve().parent.parent.joinpath("certificates.md").is_file()
+    return "[certificates](../certificates.md)" if is_published else ABOUT
+
+
+def page_of(certificate: Certificate, stem: str, about: str = ABOUT) -> str:
+    """The page, for files that begin with ``stem``; ``about`` names the page that says what the checks are."""
+    parts = [f"# {certificate.model} by {certificate.method}: {certificate.verdict}", _summary(certificate, stem, about)]
     if has_picture(certificate):
         cell = f"{certificate.model} by {certificate.method}"
         parts.append(f"![Deviations of every statistic of {cell}, and of a mutant]({stem}.svg)")
@@ -35,14 +42,14 @@ def page_of(certificate: Certificate, stem: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _summary(certificate: Certificate, stem: str) -> str:
+def _summary(certificate: Certificate, stem: str, about: str) -> str:
     rate = "How often a right cell fails is not known."
     if certificate.false_alarm is not None:
         rate = f"A right cell fails with probability {certificate.false_alarm:.1g} at most."
     meaning = CLAIMS[certificate.verdict]
     return (
         f"**{verdict_words(certificate)}**: {meaning}. {rate} Budget: {certificate.budget}.\n\n"
-        f"What the checks are: `docs/certificates.md`. [All cells](index.md). Every figure: `{stem}.json`."
+        f"What the checks are: {about}. [All cells](index.md). Every figure: `{stem}.json`."
     )
 
 

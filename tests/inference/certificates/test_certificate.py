@@ -7,7 +7,7 @@ import pytest
 
 from inference.certificates import command, fingerprint
 from inference.certificates.cell import WAYS, cells, certify, code_of, require_cell
-from inference.certificates.cell_page import SHOWN, page_of, write_pages
+from inference.certificates.cell_page import SHOWN, about_of, page_of, write_pages
 from inference.certificates.certificate import Certificate, read_certificate, versions, write_certificate
 from inference.certificates.checks.figure import Check, Figure, control
 from inference.certificates.checks.ranks import MOST
@@ -113,7 +113,7 @@ def test_published_pages_are_those_of_their_certificates():
     """`python -m inference.support` renews the table, which says what is stale."""
     assert (command.PUBLISHED / command.TABLE).read_text(encoding="utf-8") == table_of(command.PUBLISHED, list(ORACLES))
     for path in command.PUBLISHED.glob("*.json"):
-        assert path.with_suffix(".md").read_text(encoding="utf-8") == page_of(read_certificate(path), path.stem)
+        assert path.with_suffix(".md").read_text(encoding="utf-8") == page_of(read_certificate(path), path.stem, about_of(path))
 
 
 def test_the_table_sums_how_often_right_cells_fail(tmp_path):
