@@ -1,5 +1,6 @@
 """``python -m benchmarks <model> [part ...]``: print the ratios of a model's benchmark, and which targets they meet.
 
+Where other work has kept the machine busy, the figures are printed without a verdict.
 Exit code 0 when all parts ran, whatever the ratios; 1 when peer and zoo disagreed somewhere; 2 for a wrong argument.
 """
 
@@ -8,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 
 from benchmarks import classifiers, factor_analysis, gmm, hmm, latent_dirichlet, mixed_mixture
-from benchmarks.measure import Target, print_header, print_targets
+from benchmarks.measure import Target, print_header, print_targets, watched
 
 # model -> part -> a function that measures, prints and returns the targets
 BENCHMARKS: Mapping[str, Mapping[str, Callable[[], list[Target]]]] = {
@@ -33,8 +34,8 @@ def main(arguments: list[str]) -> int:
         if part not in known:
             parser.error(f"{chosen.model} has no part {part!r}; its parts are {', '.join(known)}")
     print_header()
-    targets = [target for part in chosen.parts or known for target in known[part]()]
-    print_targets(targets)
+    targets, load = watched(lambda: [target for part in chosen.parts or known for target in known[part]()])
+    print_targets(targets, load)
     return 0 if all(target.agreed for target in targets) else 1
 
 

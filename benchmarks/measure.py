@@ -8,11 +8,17 @@ from importlib.metadata import version
 from typing import NamedTuple
 
 import numpy as np
+import psutil
 from rich.console import Console
 from rich.table import Table
 
 PACKAGES = ("jax", "numpyro", "numpy", "scikit-learn", "pymc", "nutpie", "arviz-stats")
 CONSOLE = Console(width=80, highlight=False)
+MOST_LOAD = 1.5  # above it no verdict is printed
+BUSY = (
+    f"No verdict above a load of {MOST_LOAD}: other work shares the cores. Threads of a matrix library that wait for each "
+    "other slow the peer more than the zoo."
+)
 
 
 class Target(NamedTuple):
@@ -29,6 +35,42 @@ class Target(NamedTuple):
     def met(self) -> bool:
         """Whether the value is on the right side of the bound."""
         return self.agreed and (self.value >= self.bound if self.at_least else self.value <= self.bound)
+
+
+class Load(NamedTuple):
+    """How busy the machine was with other work: no measurement of a busy machine decides about a target."""
+
+    before: float  # load average of the minute before
+    beside: float  # cores that other processes used meanwhile, on average
+
+    @property
+    def quiet(self) -> bool:
+        """Whether ratios can be trusted.
+
+        >>> Load(before=0.3, beside=0.1).quiet, Load(before=0.3, beside=1.8).quiet
+        (True, False)
+        """
+        return max(self) <= MOST_LOAD
+
+    def __str__(self) -> str:
+        return f"load average before {self.before:.1f}; other processes used {self.beside:.1f} cores meanwhile"
+
+
+def watched[T](run: Callable[[], T]) -> tuple[T, Load]:
+    """What ``run`` returns, and how busy the machine was with other work."""
+    before, clock, own = os.getloadavg()[0], time.perf_counter(), _own_seconds()
+    psutil.cpu_percent()  # the next call says what was busy since this one
+    result = run()
+    busy = psutil.cpu_percent() / 100 * (psutil.cpu_count() or 1)
+    others = busy - (_own_seconds() - own) / (time.perf_counter() - clock)
+    return result, Load(before, max(0.0, others))
+
+
+def _own_seconds() -> float:
+    """Seconds that this process and its children have worked, those that have ended among them."""
+    own = psutil.Process()
+    alive = [child.cpu_times() for child in own.children(recursive=True)]
+    return float(sum(own.cpu_times()[:4]) + sum(sum(times[:4]) for times in alive))
 
 
 def interleave[T](runs: Mapping[str, Callable[[int], T]], repeats: int) -> dict[str, list[T]]:
@@ -64,10 +106,6 @@ def print_header() -> None:
     python = platform.python_version()
     CONSOLE.print(f"{time.strftime('%Y-%m-%d %H:%M')} · {platform.machine()}, {cores} cores · Python {python}")
     CONSOLE.print(" · ".join(f"{package} {version(package)}" for package in PACKAGES))
-    load = os.getloadavg()[0]
-    if load > 0.5:
-        busy = f"load average {load:.1f}: other work shares the cores, so do not trust the ratios."
-        CONSOLE.print(f"{busy} Threads of a matrix library that wait for each other slow the peer more than the zoo.")
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], note: str = "") -> None:
@@ -83,13 +121,27 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
         CONSOLE.print(note, style="dim")
 
 
-def print_targets(targets: Sequence[Target]) -> None:
-    """Every target: the value measured, the bound, met or missed."""
+def print_targets(targets: Sequence[Target], load: Load) -> None:
+    """Every target: the value measured, the bound, met or missed; no verdict where the machine was busy."""
+    CONSOLE.print(f"\n{load}")
     if not targets:
         return
     rows = []
     for target in targets:
         bound = f"{'≥' if target.at_least else '≤'} {target.bound:g} {target.unit}"
-        verdict = "met" if target.met else "missed" if target.agreed else "answers differ"
-        rows.append((target.name, f"{target.value:.2f} {target.unit}", bound, verdict))
-    print_table("Targets", ("target", "measured", "wanted", ""), rows)
+        rows.append((target.name, f"{target.value:.2f} {target.unit}", bound, verdict(target, load)))
+    print_table("Targets", ("target", "measured", "wanted", ""), rows, note="" if load.quiet else BUSY)
+
+
+def verdict(target: Target, load: Load) -> str:
+    """Whether a target is met, in words.
+
+    >>> faster = Target("speed", value=3.0, bound=2.0)
+    >>> verdict(faster, Load(0.0, 0.0)), verdict(faster, Load(4.0, 0.0)), verdict(faster._replace(agreed=False), Load(0.0, 0.0))
+    ('met', 'no verdict', 'answers differ')
+    """
+    if not target.agreed:
+        return "answers differ"
+    if not load.quiet:
+        return "no verdict"
+    return "met" if target.met else "missed"

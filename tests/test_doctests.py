@@ -30,7 +30,8 @@ EXPORTS = {  # modules that define the public names
     "models.reading.units",
     "models.zoo",
 }
-MODULES = sorted(EXPORTS | {build.__module__ for build in BUILDS})
+WITH_EXAMPLES = {"benchmarks.measure"}  # others whose examples run
+MODULES = sorted(EXPORTS | WITH_EXAMPLES | {build.__module__ for build in BUILDS})
 
 
 @pytest.mark.parametrize("name", MODULES)
