@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from inference.certificates.certificate import Certificate
+from inference.certificates.certificate import Certificate, at_most
 from inference.certificates.checks.figure import Check, Figure, beside_limit
 from inference.certificates.page import CLAIMS, has_picture, picture, verdict_words
 from inference.runtime.files import write, write_figure
@@ -45,7 +45,7 @@ def page_of(certificate: Certificate, stem: str, about: str = ABOUT) -> str:
 def _summary(certificate: Certificate, stem: str, about: str) -> str:
     rate = "How often a right cell fails is not known."
     if certificate.false_alarm is not None:
-        rate = f"A right cell fails with probability {certificate.false_alarm:.1g} at most."
+        rate = f"A right cell fails with probability {at_most(certificate.false_alarm)} at most."
     meaning = CLAIMS[certificate.verdict]
     return (
         f"**{verdict_words(certificate)}**: {meaning}. {rate} Budget: {certificate.budget}.\n\n"

@@ -58,6 +58,18 @@ class Certificate(NamedTuple):
         return f"python -m inference.certify {options}"
 
 
+def at_most(probability: float) -> str:
+    """A bound with one digit, rounded up.
+
+    >>> at_most(1.24e-5), at_most(1e-6), at_most(0.0)
+    ('2e-05', '1e-06', '0e+00')
+    """
+    if not probability:
+        return f"{probability:.0e}"
+    unit = 10.0 ** math.floor(math.log10(probability))
+    return f"{math.ceil(probability / unit * (1 - 1e-9)) * unit:.0e}"
+
+
 def versions() -> dict[str, str]:
     """Python and the packages that figures depend on."""
     return {"python": python_version()} | {name: version(name) for name in VERSIONS}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from inference.certificates.cell import WAYS, is_stale, refusal
-from inference.certificates.certificate import Certificate, read_certificate
+from inference.certificates.certificate import Certificate, at_most, read_certificate
 from inference.certificates.checks.figure import Check
 from inference.certificates.checks.ranks import MOST
 from inference.markup.palette import COLOURS
@@ -22,7 +22,8 @@ EDGE = 8.0  # deviations beyond this are drawn here
 
 def lines_of(certificate: Certificate) -> list[str]:
     """The verdict, a line per check, and every figure that failed."""
-    alarm = f" (a right cell fails with probability {certificate.false_alarm:.0e} at most)" if certificate.false_alarm else ""
+    rate = certificate.false_alarm
+    alarm = f" (a right cell fails with probability {at_most(rate)} at most)" if rate else ""
     return [f"{certificate.model} {certificate.method}: {certificate.verdict}{alarm}", *check_lines(certificate.checks)]
 
 
@@ -109,9 +110,7 @@ def _alarm_lines(folder: Path, models: Sequence[str]) -> list[str]:
     rates = [one.false_alarm for one in found if one.false_alarm is not None]
     if not found:
         return []
-    says = (
-        f"If all {len(rates)} cells with a known rate are right, one of them fails with probability {sum(rates):.1g} at most."
-    )
+    says = f"If all {len(rates)} cells with a known rate are right, one fails with probability {at_most(sum(rates))} at most."
     unknown = [f"`{one.model}` `{one.method}`" for one in found if one.false_alarm is None]
     return [says, *([f"No rate is known of {', '.join(unknown)}."] if unknown else [])]
 
@@ -165,7 +164,7 @@ CLAIMS = {  # verdict -> what it means
         "statistic where they do so least"
     ),
     "inconclusive": "nothing wrong was found, but the mutant passed, too",
-    "fails": "a check has found a deviation, twice",
+    "fails": "a check has found a deviation: where chance plays a part, twice",
 }
 INTRODUCTION = """\
 # All certificates

@@ -79,7 +79,8 @@ Write a certificate with every figure. Exit code 3: a check failed.
   again=false       true: also where a certificate is there already
   minutes=...       begin no further cell after so many minutes
 
-changed: the cells whose certificate in docs/certificates is of other code.
+changed: the cells whose certificate in docs/certificates is of other code or
+packages, or did not pass.
 
   python -m inference.certify model=gmm method=gibbs
   python -m inference.certify all budget=full

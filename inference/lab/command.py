@@ -11,6 +11,7 @@ from inference.runtime.files import write
 from models.errors import ZooError, did_you_mean
 
 NOT_FULL = 3
+UNREADABLE = 2  # as for a mistake in the command: there is nothing to grade
 MOST_SECONDS = 86_400  # a day
 MOST_SEED = 2**32 - 3  # parts also use the two seeds after it, and those of JAX have 32 bits
 OPTIONS: Mapping[str, Mapping[str, str]] = {
@@ -93,6 +94,8 @@ def _check(places: list[str], options: Mapping[str, str]) -> int:
     write(grade_path(path), as_json(grade, path))
     _say("")
     _say(f"grade in {grade_path(path)}")
+    if grade.problem is not None:
+        return UNREADABLE
     return 0 if grade.is_full else NOT_FULL
 
 

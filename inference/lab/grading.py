@@ -49,15 +49,25 @@ def grade_of(lab: Lab, path: Path, seed: int = 0, seconds: float = SECONDS) -> G
     """The grade of a student's file. Raises `ZooError` where there is no such file."""
     with copy_of(path) as work:
         read = read_alone(lab, work, seconds)
-        if read.problem is not None:
+        if (problem := _problem(lab, path, read)) is not None:
             nothing = tuple(Result(part.name, 0.0, part.points, ()) for part in lab.parts)
-            return Grade(lab.name, nothing, seed, work.sha256, read.problem)
+            return Grade(lab.name, nothing, seed, work.sha256, problem)
         results = []
         for part in lab.parts:
             lacks = _lacks(part, read)
             answer = collected(lab, work, part.name, seed, seconds) if lacks is None else Answer({}, {"all": lacks})
             results.append(judged(part, answer, seed))
         return Grade(lab.name, tuple(results), seed, work.sha256)
+
+
+def _problem(lab: Lab, path: Path, read: Read) -> str | None:
+    """Why nothing of a file can be graded; None where something can."""
+    if read.problem is not None or set(read.missing) < set(lab.functions):
+        return read.problem
+    near = [text for text in read.missing.values() if "did you mean" in text]
+    if near:
+        return None  # functions of other names: each is told its own
+    return f"{path.name} has none of the functions of the lab: {', '.join(lab.functions)}"
 
 
 def _lacks(part: Part, read: Read) -> str | None:
@@ -113,14 +123,14 @@ def in_points(points: float) -> str:
 def lines_of(grade: Grade) -> list[str]:
     """The grade as text of 80 columns."""
     lines = [f"{grade.lab}: {in_points(grade.points)} of {grade.out_of} points", ""]
+    if grade.problem is not None:
+        return [*lines, *textwrap.wrap(grade.problem, WIDTH)]
     longest = max(len(result.part) for result in grade.results)
     for result in grade.results:
         mark = "ok" if result.is_full else "--"
         lines.append(f"  {mark}  {result.part:<{longest}}  {in_points(result.points):>4} of {result.out_of}")
         for message in result.messages:
             lines += textwrap.wrap(message, WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6, break_on_hyphens=False)
-    if grade.problem is not None:
-        lines += ["", *textwrap.wrap(grade.problem, WIDTH)]
     return lines
 
 

@@ -31,7 +31,7 @@ COPIED = (".py", ".npz", ".csv")  # files beside the student's that are copied
 LARGEST = 16 * 2**20  # bytes of one of them
 TRACE = "trace"  # in the place of a part: the states of the run of the lab
 LOOP = "move what runs long into a function, or below `if __name__ == '__main__':`"
-WAITS = "it does not end: does it wait for something? (seconds= gives more time)"
+WAITS = "does a loop never end, or does it wait for something? (seconds= gives more time)"
 COMPUTES = "does a loop never end? (seconds= gives more time)"
 PREFIX = "bayes-model-zoo-lab-"
 LAST = 3  # lines of what a crashed process said
@@ -170,7 +170,7 @@ def _child(lab: Lab, work: Copy, part: str, seed: int, patience: float) -> Answe
                 stderr=errors,
             )
         except subprocess.TimeoutExpired:
-            return Ended("sleeps", f"has used less than {patience:g} seconds of computing time, but {WAITS}")
+            return Ended("sleeps", f"does not end within {patience + START + WAITING:g} seconds by the clock: {WAITS}")
         if done.returncode == -getattr(signal, "SIGXCPU", 0) != 0:
             return Ended("computes", f"takes more than {patience:g} seconds of computing time: {COMPUTES}")
         if done.returncode or not out.is_file():

@@ -270,7 +270,7 @@ def _other_scales(model: Any, data: Any, own: xr.DataTree, reference: xr.DataTre
         for what, change in SPELLINGS.items():
             if (changed := change(value)) is None:
                 continue
-            with suppress(exact.NotSummableError):  # outside the support of the site
+            with suppress(ZooError):  # outside the support of the site
                 again = as_result(model, data, sites | {name: changed}, "draws", kind="chains", **naming)
                 if _compared(again, reference).agrees:
                     found.append(f"the draws agree if {name} holds {what}, which the model does not")

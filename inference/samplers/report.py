@@ -5,7 +5,7 @@ import math
 import textwrap
 from dataclasses import dataclass
 
-from inference.certificates.certificate import checks_as_json, versions
+from inference.certificates.certificate import at_most, checks_as_json, versions
 from inference.certificates.checks.figure import Check, Figure, beside_limit, false_alarm_of, verdict_of
 
 EXACT = "exact"
@@ -75,7 +75,7 @@ class SamplerReport:
         return json.dumps(found, indent=1, allow_nan=False) + "\n"
 
     def __repr__(self) -> str:
-        rate = f" (a right kernel fails with probability {self.false_alarm:.0e} at most)" if self.false_alarm else ""
+        rate = f" (a right kernel fails with probability {at_most(self.false_alarm)} at most)" if self.false_alarm else ""
         lines = [f"{self.sampler} on {self.model}: {self.verdict}{rate}"]
         for check in self.checks:
             lines += _lines(check)

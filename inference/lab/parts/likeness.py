@@ -42,33 +42,55 @@ def _descriptions(pairs: Sequence[Pair]) -> Iterable[str | None]:
     if any(each.shape != pair[1].shape for each, pair in zip(found, pairs, strict=True)):
         yield _shapes(pairs)
         return
-    for text, transform in TRANSFORMS.items():
+    for text, transform in _transforms(pairs).items():
         if all(close(transform(each), wanted) for each, wanted in pairs):
             yield text
+    if all(_cut(*pair) for pair in pairs):
+        yield "has whole numbers only: does an array of dtype int cut the fractions off?"
     if all(_same_in_another_order(*pair) for pair in pairs):
         yield "has the right rows in another order"
     flat = [np.concatenate([np.ravel(pair[place]).astype(float) for pair in pairs]) for place in (0, 1)]
-    if len(flat[0]) > 1 and np.ptp(flat[1]) > 0:
-        if (factor := _constant(flat[0] / flat[1])) is not None:
-            yield f"is {factor:.4g} times what it should be, in every entry"
-        if (offset := _constant(flat[0] - flat[1], float(np.abs(flat[1]).max()))) is not None:
-            yield f"is what it should be plus {offset:.4g}, in every entry"
+    finite = np.isfinite(flat[1])
+    if not np.array_equal(flat[0][~finite], flat[1][~finite], equal_nan=True) or not np.isfinite(flat[0][finite]).all():
+        return  # some entries are wrong in another way than by a factor
+    found, wanted = flat[0][finite], flat[1][finite]
+    if len(found) > 1 and np.ptp(wanted) > 0:
+        every = ", in every entry" if any(pair[1].ndim for pair in pairs) else ""
+        if (factor := _constant(found / wanted)) is not None:
+            yield f"is {factor:.4g} times what it should be{every}"
+        if (offset := _constant(found - wanted, float(np.abs(wanted).max()))) is not None:
+            yield f"is what it should be plus {offset:.4g}{every}"
 
 
-def _normalised(found: np.ndarray) -> np.ndarray:
-    """Rows that sum to 1."""
-    return found / found.sum(-1, keepdims=True) if found.ndim else found
+def _transforms(pairs: Sequence[Pair]) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
+    """What can be asked of these values. Labels and paths are no logarithms: of whole numbers, log 1 = 0 says nothing."""
+    if any(wanted.dtype.kind == "f" for _, wanted in pairs):
+        return TRANSFORMS | ORDERS
+    return ORDERS if sum(wanted.size for _, wanted in pairs) > 1 else {}
+
+
+def _cut(found: np.ndarray, wanted: np.ndarray) -> bool:
+    """Whether whole numbers stand in an array that should have fractions."""
+    return wanted.size > 1 and found.dtype.kind == "i" and bool((wanted != np.round(wanted)).any())
+
+
+def _normalised(found: np.ndarray, axes: int) -> np.ndarray:
+    """Sums of 1 along the last axis; NaN for another number of axes than asked for."""
+    return found / found.sum(-1, keepdims=True) if found.ndim == axes else np.full(found.shape, np.nan)
 
 
 TRANSFORMS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "has the wrong sign": lambda found: -found,
     "is the logarithm of what is asked for": np.exp,
     "is wrong: you return a probability; its logarithm is asked for": np.log,
     "is the inverse of what is asked for (a precision for a variance, or the other way round?)": lambda found: 1 / found,
     "is the square root of what is asked for (a standard deviation for a variance?)": np.square,
     "is the square of what is asked for (a variance for a standard deviation?)": np.sqrt,
+    "is right but for the scale: divide by the sum": lambda found: _normalised(found, 1),
+    "is right but for the scale: divide every row by its sum": lambda found: _normalised(found, 2),
+}
+ORDERS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "has the wrong sign": lambda found: -found,
     "is one minus what is asked for": lambda found: 1 - found,
-    "is right but for its scale: divide every row by its sum": _normalised,
     "has its last axis backwards": lambda found: np.flip(found, found.ndim - 1) if found.ndim else found,
     "has its first axis backwards": lambda found: np.flip(found, 0) if found.ndim else found,
 }
@@ -76,9 +98,13 @@ TRANSFORMS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 def _shapes(pairs: Sequence[Pair]) -> str:
     found, wanted = next(pair for pair in pairs if pair[0].shape != pair[1].shape)
+    if not wanted.ndim:
+        return f"has shape {found.shape}; return one number, not an array"
     text = f"has shape {found.shape}, and should have {wanted.shape}"
     if all(pair[0].ndim > 1 and close(pair[0].T, pair[1]) for pair in pairs):
         return f"{text}: return the transpose"
+    if all(pair[0].ndim == 2 and pair[0].shape == pair[1].T.shape for pair in pairs):
+        return f"{text}: is it the transpose?"
     return text
 
 

@@ -37,8 +37,11 @@ def matrix(axes: Any, values: np.ndarray) -> None:
 def shares(axes: Any, values: np.ndarray, names: tuple[str, ...]) -> None:
     """Probabilities (T, S) that sum to 1 at every step, stacked; nothing where they are NaN."""
     known = ~np.isnan(values[:, 0])
-    axes.stackplot(np.arange(len(values))[known], values[known].T, colors=[colour(k) for k in range(len(names))], labels=names)
-    axes.set_xlim(0, len(values) - 1)
+    places, below = np.arange(len(values))[known], np.zeros(known.sum())
+    for k, name in enumerate(names):  # bars, because an area above one step has no width
+        axes.bar(places, values[known, k], 1.0, below, color=colour(k), label=name)
+        below = below + values[known, k]
+    axes.set_xlim(-0.5, len(values) - 0.5)
     axes.set_ylim(0, 1)
     axes.legend(fontsize=6, loc="lower right")
 

@@ -152,14 +152,14 @@ def _elsewhere(iterations: Iterations, states: list[State], found: float, wanted
     for iteration in range(steps):
         before, after = states[iteration : iteration + 2]
         for name in _wrong_updates(iterations, before, after):
-            return _with_laws(iterations, after, iteration + 1, f"{text}: look at {name}")
+            return _with_laws(iterations, after, iteration + 1, f"{text}: look at {name}", "and")
     return text
 
 
-def _with_laws(iterations: Iterations, state: State, iteration: int, text: str) -> str:
-    """The text after what holds of a state, or what does not."""
+def _with_laws(iterations: Iterations, state: State, iteration: int, text: str, joined: str = "but") -> str:
+    """The text after what holds of a state, or what does not. ``joined``: by this word to what holds."""
     with np.errstate(all="ignore"):
         broken = [law for law, holds in iterations.laws.items() if not holds(state)]
     if broken:
         return f"after iteration {iteration} it is not true that {broken[0]}, and {text}"
-    return f"{next(iter(iterations.laws))}, but {text}" if iterations.laws else text
+    return f"{next(iter(iterations.laws))}, {joined} {text}" if iterations.laws else text

@@ -1,7 +1,7 @@
 """A function that returns numbers: compared with a naive oracle on several cases, and with what known mistakes would give."""
 
-from collections.abc import Callable, Mapping
-from itertools import combinations
+from collections.abc import Callable, Iterable, Mapping
+from itertools import combinations, permutations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,15 +99,34 @@ class Values(NamedTuple):
     def judge(self, answer: Answer, seed: int) -> Result:
         """Points for every value that is right on every case, and what the wrong ones are."""
         cases = self.drawn(seed)
-        won, messages = 0.0, []
-        for field in self.returns:
-            judged = _Field(self, field, cases, answer)
-            won += judged.share / len(self.returns)
-            messages += judged.messages()
+        judged = [_Field(self, field, cases, answer) for field in self.returns]
+        won = sum(field.share for field in judged) / len(self.returns)
+        order = self._order_of(cases, answer) if won < 1 - 1e-9 else None
+        messages = [order] if order is not None else [text for field in judged for text in field.messages()]
         stopped = {text: cases[int(place)].name for place, text in answer.notes.items()}
         raised = [f"{text}{_on(case, stopped, cases, answer.notes)}" for text, case in stopped.items()]
         points = self.points if won > 1 - 1e-9 else half_points(self.points * won)
         return Result(self.name, points, self.points, tuple([*raised, *messages][:MOST_MESSAGES]))
+
+
+    def _order_of(self, cases: list[Case], answer: Answer) -> str | None:
+        """The order in which the values are returned, where they are right in another one than asked for."""
+        if answer.notes or len(self.returns) == 1:
+            return None
+        right = [as_fields(self.oracle(*case.arguments.values()), self.returns) for case in cases]
+
+        def are_right(order: tuple[str, ...]) -> bool:
+            """Whether the values are right if they are those of these fields."""
+            return all(
+                close(*self.pair(name, answer.arrays[f"{place}/{returned}"], right[place][name], case))
+                for place, case in enumerate(cases)
+                for returned, name in zip(self.returns, order, strict=True)
+            )
+
+        for order in permutations(self.returns):
+            if order != self.returns and are_right(order):
+                return f"`{self.function}` returns {', '.join(order)}; the order should be {', '.join(self.returns)}"
+        return None
 
 
 def _on(case: str, stopped: Mapping[str, str], cases: list[Case], notes: Mapping[str, Any]) -> str:
@@ -157,17 +176,39 @@ class _Field:
         """Nothing where all is right; else the one sentence that says most."""
         if all(self.right):
             return []
-        known = [mistake for mistake in self.part.mistakes_of(self.field) if self._is(mistake)]
-        if known:
-            return [known[0].says]
-        pairs: list[Pair] = [(f, w) for f, w, r in zip(self.found, self.wanted, self.right, strict=True) if not r]
-        cases = [case.name for case, right in zip(self.cases, self.right, strict=True) if not right]
-        on = "" if not any(self.right) else f" (case: {cases[0]})"
+        wrong = [place for place, right in enumerate(self.right) if not right]
+        if (known := self._known(wrong)) is not None:
+            return [known]
+        case = f" (case: {self.cases[wrong[0]].name})"
         if (told := self._told()) is not None:
-            return [f"{told} (case: {cases[0]})"]
-        if (text := description(pairs)) is not None:
-            return [f"{self._subject(text)}{on}"]
-        return [f"{self._subject('is wrong')}: {where(*pairs[0])} (case: {cases[0]})"]
+            return [f"{told}{case}"]
+        if (text := self._described(wrong)) is not None:
+            return [f"{self._subject(text)}{case if any(self.right) else ''}"]
+        return [f"{self._subject('is wrong')}: {where(*self._pair(wrong[0]))}{case}"]
+
+    def _pair(self, place: int) -> Pair:
+        """What was found in a case, and what was wanted."""
+        return self.found[place], self.wanted[place]
+
+    def _ordinary(self, places: Iterable[int]) -> list[int]:
+        """Those of the cases whose numbers are not extreme."""
+        return [place for place in places if not self.cases[place].extreme]
+
+    def _known(self, wrong: list[int]) -> str | None:
+        """The mistake whose values these are on all cases. Else on ordinary ones: where it underflows, the rest shows it."""
+        ordinary = self._ordinary(range(len(self.cases))) if self._ordinary(wrong) else []
+        for places in (list(range(len(self.cases))), ordinary):
+            for mistake in self.part.mistakes_of(self.field) if places else ():
+                if self._is(mistake, places):
+                    return mistake.says
+        return None
+
+    def _described(self, wrong: list[int]) -> str | None:
+        """What the wrong values are on all cases, or on ordinary ones."""
+        for places in (wrong, self._ordinary(wrong)):
+            if places and (text := description([self._pair(place) for place in places])) is not None:
+                return text
+        return None
 
     def _subject(self, text: str) -> str:
         """The name of the value, before what is said of it."""
@@ -187,8 +228,10 @@ class _Field:
         except IndexError:  # of states that do not exist
             return None
 
-    def _is(self, mistake: Mistake) -> bool:
-        """Whether the values are those of the mistake on all cases."""
-        each = zip(self.found, self.oracle, self.cases, strict=True)
-        wrong = [(found, self.part.by_mistake(mistake, self.field, right[self.field], case)) for found, right, case in each]
-        return all(close(*pair) for pair in wrong)
+    def _is(self, mistake: Mistake, places: list[int]) -> bool:
+        """Whether the values are those of the mistake on these cases."""
+        for place in places:
+            right = self.oracle[place][self.field]
+            if not close(self.found[place], self.part.by_mistake(mistake, self.field, right, self.cases[place])):
+                return False
+        return True

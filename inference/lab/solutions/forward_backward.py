@@ -3,7 +3,8 @@
 
 start[i]: the probability that a sequence starts in state i;  step[i, j]: that j follows i;  stop[i]: that the
 sequence ends after i;  emit[i, w]: that state i emits symbol w. Each row of step, with its stop, sums to 1.
-Everything is in logarithms, because the probability of a long sequence is too small for a computer.
+These are probabilities. α, β and the likelihood are logarithms, because the probability of a long sequence is too small
+for a computer.
 """
 
 import numpy as np

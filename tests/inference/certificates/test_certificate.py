@@ -8,7 +8,7 @@ import pytest
 from inference.certificates import command, fingerprint
 from inference.certificates.cell import WAYS, cells, certify, code_of, require_cell
 from inference.certificates.cell_page import SHOWN, about_of, page_of, write_pages
-from inference.certificates.certificate import Certificate, read_certificate, versions, write_certificate
+from inference.certificates.certificate import Certificate, at_most, read_certificate, versions, write_certificate
 from inference.certificates.checks.figure import Check, Figure, control
 from inference.certificates.checks.ranks import MOST
 from inference.certificates.command import certify_main, parsed
@@ -27,6 +27,13 @@ def made(*values):
     law = Check("kernel law", "a sentence", passed, figures, 1e-6, seconds=1.5)
     mutant = control("kernel law", "a mutant is rejected", True, figures)
     return Certificate("gmm", "gibbs", "exact", "quick", 0, "abc", versions(), (law, mutant))
+
+
+@pytest.mark.parametrize("probability", [1.24e-5, 6.49e-6, 9.6e-6, 1e-6, 2e-5, 3.1e-4, 0.7, 0.0])
+def test_a_bound_is_rounded_up(probability):
+    """Whoever reads "at most" must be able to rely on it."""
+    shown = float(at_most(probability))
+    assert probability * (1 - 1e-9) <= shown <= 2 * probability
 
 
 def test_a_certificate_survives_the_disk(tmp_path):

@@ -7,7 +7,7 @@ from scipy import stats
 from inference import check_draws, fit, full_matrices, target
 from inference.results.triangles import sites_of
 from inference.samplers.draws import _table
-from models import MODELS
+from models import MODELS, load_data
 from models.errors import ZooError
 
 pytestmark = pytest.mark.slow
@@ -81,6 +81,17 @@ def test_covariances_in_place_of_precisions_are_named(covariance, what, change):
     assert check_draws(model, rows, sites, other).passed
     found = check_draws(model, rows, sites | {"precision": change(sites["precision"])}, other)
     assert f"the draws agree if precision holds {what}, which the model does not" in found.hints, found
+
+
+def test_wrong_draws_that_no_other_scale_explains_are_reported():
+    """Each site is tried on other scales; on most of them its draws are outside the support of a probability."""
+    rows = load_data(np.array([[0, 1], [1, 1], [1, 0], [0, 0], [1, 1], [0, 1]]), labels=["a", "b", "a", "b", "b", "a"])
+    model = MODELS["naive_bayes"](rows, emission="bernoulli")
+    one, other = (fit(model, rows, "exact", seed=seed, num_samples=500, num_chains=4) for seed in (1, 2))
+    sites = {name: value.values for name, value in one.posterior.data_vars.items()}
+    assert check_draws(model, rows, sites, other).passed
+    found = check_draws(model, rows, sites | {"feature_probs": sites["feature_probs"] ** 3}, other)
+    assert found.verdict == "draws differ"
 
 
 def test_too_few_draws_are_refused(reference):
