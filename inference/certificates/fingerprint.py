@@ -13,14 +13,17 @@ is imported, and a hash is of that text; a cell whose files are others by now is
 
 import ast
 import hashlib
+import sys
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]  # the folder of `models` and `inference`
 CELL = "inference.certificates.cell"
 HERE, METHOD = "inference.certificates.", "inference.methods."  # checks list all methods, of which a cell has one
 UNUSED = ("models.reading.", "models.inspection.", "models.datasets.", "models.errors.")  # what no cell on a `Data` runs
+EMPTY: dict[str, Any] = {"show_empty": True} if sys.version_info >= (3, 13) else {}  # as every version before wrote it
 LISTS = frozenset({"models", "models.zoo", "inference", "inference.methods"})  # they name cells, and are not part of one
 
 
@@ -93,7 +96,9 @@ def syntax_of(source: bytes) -> bytes:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
             node.body = node.body[1:]
-    return ast.dump(tree).encode()
+        if isinstance(node, ast.JoinedStr):  # before Python 3.13 a nested one may end with an empty text
+            node.values = [part for part in node.values if not (isinstance(part, ast.Constant) and part.value == "")]
+    return ast.dump(tree, **EMPTY).encode()
 
 
 def _path(module: str) -> Path | None:

@@ -35,9 +35,9 @@ def trace(lab: Lab, path: Path, seconds: float = 60.0) -> list[str]:
             raise ZooError(read.problem)
         answer = collected(lab, work, TRACE, 0, seconds)
     if answer.notes:
-        said = str(next(iter(answer.notes.values())))
-        missing = [f"{name} {text}" for name, text in read.missing.items() if f"'{name}'" in said]
-        raise ZooError(f"your functions do not run: {missing[0] if missing else said}")
+        note = str(next(iter(answer.notes.values())))
+        missing = [f"{name} {text}" for name, text in read.missing.items() if f"'{name}'" in note]
+        raise ZooError(f"your functions do not run: {missing[0] if missing else note}")
     yours = states_from(answer)
     right = states_of(key_of(lab), lab.iterations)
     try:

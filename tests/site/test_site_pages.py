@@ -15,7 +15,7 @@ from docs.site.collect import PAGES, places_of
 from docs.site.contents import SECTIONS, contents, with_tree
 from docs.site.generate import MARKER, filled, generators
 from docs.site.links import LINK, site_links
-from docs.site.meanings import MEANINGS
+from docs.site.meanings import MEANINGS, OF_MODELS
 from docs.site.support import column_of, row_of
 from docs.site.tables import options_table
 from inference import EXPORTS, METHODS
@@ -138,10 +138,12 @@ def test_the_reference_has_every_name_and_every_option():
 
 
 def test_every_option_has_a_meaning():
-    """In the table of its method or of data; options of models have theirs in the docstring above the table."""
+    """In the table of its method, model or of data; a model's table may point at the docstring above it."""
     tables = {name: options_table("method", name) for name in METHODS} | {"run and data": reference.options()}
+    tables |= {name: options_table("model", name) for name in MODELS}
     assert not [(name, line) for name, text in tables.items() for line in text.splitlines() if line.endswith("|  |")]
     known = {option for name in METHODS for option in entry_options("method", name)}
+    assert set(OF_MODELS) <= {option for name in MODELS for option in entry_options("model", name)}
     assert set(MEANINGS) <= known | set(run_options()) | set(entry_options("data", "file"))
     assert "&lt;column&gt;" in tables["run and data"]  # and no HTML
 

@@ -52,8 +52,7 @@ class Law:
         """Statistics before and after the steps."""
         rng = np.random.default_rng(seed)
         sites = self.oracle.draw_parameters(rng, self.replicates * times)
-        drawn = self.oracle.draw_tables(rng, sites)
-        tables = drawn if self.last_rows is None else {name: value[:, -self.last_rows :] for name, value in drawn.items()}
+        tables = last_rows(self.oracle.draw_tables(rng, sites), self.last_rows)
         moved, self.still = self.move(sites, tables, seed)
         after = {name: moved[name] for name in sites}
         found = Pairs(sites, tables, self.oracle.statistics(sites, tables), self.oracle.statistics(after, tables))
@@ -62,6 +61,11 @@ class Law:
     def with_latents(self, pairs: Pairs, after: Sites, moved: Sites) -> Pairs:
         """With statistics of the latents that a kernel returns; kernels of the zoo return parameters alone."""
         return pairs
+
+
+def last_rows(tables: Tables, number: int | None) -> Tables:
+    """The last rows of every table; all of them for None."""
+    return tables if number is None else {name: value[:, -number:] for name, value in tables.items()}
 
 
 def law_of(oracle: Oracle, model: Model, kernel: KernelOf, replicates: int) -> Law:

@@ -88,19 +88,22 @@ def tempered_kernel(model: Model, sites: Sites, tables: Sequence[Data], seed: in
     others = {name: np.stack([value, np.roll(value, 1, 0), np.roll(value, 2, 0)], 1) for name, value in sites.items()}
     ladder = jnp.array([COLD, HOT, HOT])
 
-    def run(key: Array, sites: Sites, rows: Pytree) -> tuple[Sites, Array]:
+    def run(key: Array, sites: Sites, rows: Pytree) -> tuple[Sites, Array, Array]:
         state = tempered_gibbs.replicas(jax.vmap(partial(algebra.natural, hyper))(sites), ladder)
         arrays = (hyper, prior, rows, jnp.zeros((), jnp.int32))
 
-        def sweep(state: Pytree, key: Array) -> tuple[Pytree, Array]:
-            state, record, _ = tempered_gibbs.step(algebra, arrays, key, state)
-            return state, record.acceptance[0]  # of the cold replica with its neighbour
+        def sweep(state: Pytree, key: Array) -> tuple[Pytree, tuple[Array, Array]]:
+            following, record, _ = tempered_gibbs.step(algebra, arrays, key, state)
+            # Of the cold replica with its neighbour: the probability, and whether another state is there now
+            return following, (record.acceptance[0], following.walker[0] != state.walker[0])
 
-        state, acceptance = jax.lax.scan(sweep, state, jax.random.split(key, steps))
-        return algebra.sites(hyper, jax.tree.map(lambda leaf: leaf[0], state.T)), jnp.nanmean(acceptance)
+        state, (acceptance, arrived) = jax.lax.scan(sweep, state, jax.random.split(key, steps))
+        proposed = ~jnp.isnan(acceptance)
+        share = jnp.where(proposed, arrived, False).sum() / proposed.sum()
+        return algebra.sites(hyper, jax.tree.map(lambda leaf: leaf[0], state.T)), jnp.nanmean(acceptance), share
 
-    after, accepted = _side_by_side(run, others, stacked_rows(model, tables), seed)
-    return ran(sites, after, exchanges=1 - float(accepted.mean()))
+    after, accepted, arrived = _side_by_side(run, others, stacked_rows(model, tables), seed)
+    return ran(sites, after, exchanges=1 - float(accepted.mean()), states=1 - float(arrived.mean()))
 
 
 def nuts_kernel(model: Model, sites: Sites, tables: Sequence[Data], seed: int, steps: int) -> Ran:

@@ -132,7 +132,10 @@ def mixture_oracle(model: str, weights: Weights, parts: Components, options: Map
         if not with_labels or weights.site is None:
             return found
         first = sites[weights.site][:, 0]  # with labels, components have names
-        share = (tables["label"][:, weights.labelled] == 0).mean(1)
+        told = tables["label"] != HIDDEN  # nowhere, where a kernel runs on the last rows alone
+        if not told.any():
+            return found | {"first class": first}
+        share = (tables["label"] == 0).sum(1) / told.sum(1)
         return found | {"first class": first, "first class times its share of labels": first * share}
 
     def shown(sites: Sites, table: Tables, with_label: bool) -> dict[str, np.ndarray]:

@@ -68,8 +68,12 @@ def _joint_cases(rng: np.random.Generator) -> list[Case]:
         "means": 5 + rng.normal(size=(3, 2)),
         "variances": rng.gamma(3.0, 0.5, (3, 2)),
     }
-    whole = _holed(rng, 3, 2)
-    return [Case("a third is missing", {"x": _holed(rng, 15, 2)} | given), Case("nothing is missing", {"x": whole} | given)]
+    empty = np.vstack([_holed(rng, 6, 2), np.full((1, 2), np.nan)])
+    return [
+        Case("a third is missing", {"x": _holed(rng, 15, 2)} | given),
+        Case("nothing is missing", {"x": _holed(rng, 3, 2)} | given),
+        Case("a row without cells", {"x": empty} | given),
+    ]
 
 
 def _m_cases(rng: np.random.Generator) -> list[Case]:
@@ -98,6 +102,12 @@ def _whole_rows(x: Any, r: Any, *prior: Any) -> Any:
 def _scatter(x: Any, r: Any) -> Any:
     means = m_step(x, r, 2.0, 1.0)[1]
     return np.nansum(r[:, :, None] * (x[:, None] - means) ** 2, axis=0)
+
+
+def _whole_squares(x: Any, weights: Any, means: Any, variances: Any) -> Any:
+    """The log joint with squares that are not halved."""
+    squares = np.nansum((x[:, None] - means) ** 2 / variances, axis=2)
+    return log_joint(x, weights, means, variances) - 0.5 * squares
 
 
 def _zero_scatter(x: Any, r: Any, a: Any, b: Any) -> Any:
@@ -131,6 +141,27 @@ JOINT = Values(
             "`log_joint` drops log weights_k in rows with a missing cell",
             lambda x, w, m, v: log_joint(x, w, m, v) - np.isnan(x).any(1)[:, None] * np.log(w),
         ),
+        Mistake(
+            "`log_joint` is NaN for a row without cells: its density is 1, and log weights_k remains",
+            lambda x, *p: np.where(np.isnan(x).all(1)[:, None], np.nan, log_joint(x, *p)),
+        ),
+        Mistake("`log_joint` leaves out log weights_k", lambda x, w, m, v: log_joint(x, np.ones_like(w), m, v)),
+        Mistake(
+            "`log_joint` adds weights_k; add their logarithms",
+            lambda x, w, m, v: log_joint(x, np.exp(w), m, v),
+        ),
+        Mistake(
+            "`log_joint` leaves out −½ log 2π of each cell that is there",
+            lambda x, *p: log_joint(x, *p) + 0.5 * np.log(2 * np.pi) * (~np.isnan(x)).sum(1)[:, None],
+        ),
+        Mistake(
+            "`log_joint` takes the variances for standard deviations: do not square them",
+            lambda x, w, m, v: log_joint(x, w, m, v**2),
+        ),
+        Mistake(
+            "`log_joint` lacks the ½ of the squares",
+            _whole_squares,
+        ),
     ),
     ("log p(z, x)",),
 )
@@ -152,6 +183,21 @@ M_STEP = Values(
             "variances",
         ),
         Mistake("the variances of `m_step` have zeros in the holes", _zero_scatter, "variances"),
+        Mistake(
+            "the variances of `m_step` have no prior: add 2b to the sum, and 2a − 2 to N_kd",
+            lambda x, r, a, b: m_step(x, r, 1.0, 0.0)[2],
+            "variances",
+        ),
+        Mistake(
+            "the variances of `m_step` count all rows: divide by N_kd + 2a − 2",
+            lambda x, r, a, b: (2 * b + _scatter(x, r)) / (len(x) + 2 * a - 2),
+            "variances",
+        ),
+        Mistake(
+            "the variances of `m_step` use whole rows only: a row counts in each column that it has",
+            lambda x, r, *p: m_step(x[~np.isnan(x).any(1)], r[~np.isnan(x).any(1)], *p)[2],
+            "variances",
+        ),
         Mistake("the variances of `m_step` have b for 2b", lambda x, r, a, b: m_step(x, r, a, b / 2)[2], "variances"),
         Mistake(
             "the weights of `m_step` count whole rows only: a row with holes is in some group, too",
@@ -178,6 +224,11 @@ IMPUTE = Values(
             lambda x, r, m: np.where(np.isnan(x), m[r.argmax(1)], x),
         ),
         Mistake("`impute` overwrites cells that are there", lambda x, r, m: r @ m),
+        Mistake("`impute` writes zeros: take the means of the groups", lambda x, r, m: np.nan_to_num(x)),
+        Mistake(
+            "`impute` averages the means of the groups evenly: weight them by responsibility",
+            lambda x, r, m: np.where(np.isnan(x), m.mean(0), x),
+        ),
     ),
     ("table",),
 )

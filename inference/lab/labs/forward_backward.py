@@ -52,7 +52,7 @@ def _summed(rng: np.random.Generator, *names: str) -> list[Case]:
     for case in sequences(rng, "start", "step", "stop", "emit"):
         x, start, step, stop, emit = case.arguments.values()
         given = dict(case.arguments) | {"alpha": forward(x, start, step, emit), "beta": backward(x, step, stop, emit)}
-        found.append(Case(case.name, {name: given[name] for name in names}))
+        found.append(case._replace(arguments={name: given[name] for name in names}))
     return found
 
 
@@ -74,6 +74,13 @@ def _forward_with(first: bool, emits: int, x: Any, start: Any, step: Any, emit: 
     return np.array(alpha)
 
 
+def _forward_over_new(x: Any, start: Any, step: Any, emit: Any) -> Any:
+    alpha = [np.log(start) + np.log(emit[:, x[0]])]
+    for symbol in x[1:]:
+        alpha.append(log_sum(alpha[-1][:, None] + np.log(step), 1) + np.log(emit[:, symbol]))
+    return np.array(alpha)
+
+
 def _transposed(x: Any, start: Any, step: Any, emit: Any) -> Any:
     return _forward_with(True, 1, x, start, step.T, emit)
 
@@ -92,6 +99,13 @@ def _backward_with(ends: bool, emits: int, x: Any, step: Any, stop: Any, emit: A
     return np.array(beta[::-1])
 
 
+def _later_probabilities(x: Any, step: Any, stop: Any, emit: Any) -> Any:
+    beta = [stop]
+    for symbol in x[:0:-1]:
+        beta.append(step @ (emit[:, symbol] * beta[-1]))
+    return np.log(np.array(beta[::-1]))
+
+
 def _counts_of_the_next(x: Any, alpha: Any, beta: Any, step: Any, emit: Any) -> Any:
     total, counts = log_sum(alpha[-1] + beta[-1], 0), np.zeros(step.shape)
     for t in range(len(x) - 1):
@@ -103,6 +117,14 @@ def _counts_without_emission(x: Any, alpha: Any, beta: Any, step: Any, emit: Any
     total, counts = log_sum(alpha[-1] + beta[-1], 0), np.zeros(step.shape)
     for t in range(len(x) - 1):
         counts += np.exp(alpha[t][:, None] + np.log(step) + beta[t + 1] - total)
+    return counts
+
+
+def _counts_with(steps: int, later: int, x: Any, alpha: Any, beta: Any, step: Any, emit: Any) -> Any:
+    """Counts of so many steps, with β of ``later`` steps after t (1 is right)."""
+    total, counts = log_sum(alpha[-1] + beta[-1], 0), np.zeros(step.shape)
+    for t in range(steps):
+        counts += np.exp(alpha[t][:, None] + np.log(step) + np.log(emit[:, x[t + 1]]) + beta[t + later] - total)
     return counts
 
 
@@ -121,6 +143,11 @@ SUM = Values(
         ),
         Mistake("`log_sum` forgets to add the largest value again", lambda v, axis: log_sum(v, axis) - v.max(axis)),
         Mistake("`log_sum` adds the logarithms; it is the logarithm of a sum", lambda v, axis: v.sum(axis)),
+        Mistake("`log_sum` returns the largest value alone", lambda v, axis: v.max(axis)),
+        Mistake(
+            "`log_sum` is NaN where all values are −infinity: −∞ − (−∞) is no number, so take out 0 there",
+            lambda v, axis: v.max(axis) + log_sum(v - v.max(axis, keepdims=True), axis),
+        ),
     ),
     ("logarithm",),
 )
@@ -136,6 +163,15 @@ FORWARD = Values(
         Mistake("`forward` leaves out the emission of the first symbol", lambda *given: _forward_with(False, 1, *given)),
         Mistake("`forward` steps backwards: Σ_i α_t(i) step_ij has the old state first (step, not its transpose)", _transposed),
         Mistake("`forward` underflows on long sequences: use log_sum instead of the logarithm at the end", _probabilities),
+        Mistake("`forward` sums over the new state j; sum over the old state i", _forward_over_new),
+        Mistake(
+            "`forward` makes every row sum to 1: α_t also has the probability of the symbols so far",
+            lambda *given: (found := forward(*given)) - log_sum(found, 1)[:, None],
+        ),
+        Mistake(
+            "`forward` takes start, step and emit for logarithms: they are probabilities",
+            lambda x, start, step, emit: _forward_with(True, 1, x, np.exp(start), np.exp(step), np.exp(emit)),
+        ),
     ),
     ("log α",),
 )
@@ -150,6 +186,17 @@ BACKWARD = Values(
         Mistake(
             "`backward` steps from j to i: β_t(i) sums step_ij over j",
             lambda x, step, stop, emit: _backward_with(True, 1, x, step.T, stop, emit),
+        ),
+        Mistake(
+            "`backward` underflows on long sequences: use log_sum instead of the logarithm at the end", _later_probabilities
+        ),
+        Mistake(
+            "`backward` also emits x_t: β_t has the symbols after t alone",
+            lambda x, step, stop, emit: backward(x, step, stop, emit) + np.log(emit[:, x]).T,
+        ),
+        Mistake(
+            "`backward` takes step, stop and emit for logarithms: they are probabilities",
+            lambda x, step, stop, emit: _backward_with(True, 1, x, np.exp(step), np.exp(stop), np.exp(emit)),
         ),
     ),
     ("log β",),
@@ -166,6 +213,8 @@ TOTAL = Values(
             "`log_likelihood` sums over all t; only α_T and the stop are needed",
             lambda a, stop: log_sum(np.ravel(a + np.log(stop)), 0),
         ),
+        Mistake("`log_likelihood` takes the first row of α; take the last", lambda a, stop: log_sum(a[0] + np.log(stop), 0)),
+        Mistake("`log_likelihood` adds stop to log α; add its logarithm", lambda a, stop: log_sum(a[-1] + stop, 0)),
     ),
     ("log p(x)",),
 )
@@ -178,6 +227,11 @@ STATES = Values(
         Mistake("`state_probs` uses α alone: that is filtering; β knows the later symbols", lambda a, b: state_probs(a, 0 * b)),
         Mistake("`state_probs` uses β alone", lambda a, b: state_probs(0 * a, b)),
         Mistake("`state_probs` makes columns sum to 1; every step t should", lambda a, b: state_probs(a.T, b.T).T),
+        Mistake("`state_probs` is not divided by p(x): every row should sum to 1", lambda a, b: np.exp(a + b)),
+        Mistake(
+            "`state_probs` divides 0 by 0 on long sequences: take the largest out before exp",
+            lambda a, b: np.exp(a + b) / np.exp(a + b).sum(1, keepdims=True),
+        ),
     ),
     ("probabilities",),
     plural=("probabilities",),
@@ -191,6 +245,22 @@ COUNTS = Values(
         Mistake("`transition_counts` takes α_t of the next state j; it is α_t(i)", _counts_of_the_next),
         Mistake("`transition_counts` leaves out the emission of x_{t+1}", _counts_without_emission),
         Mistake("`transition_counts` is not divided by p(x): its sum should be T − 1", _counts_not_divided),
+        Mistake(
+            "`transition_counts` steps from j to i: use step, not its transpose",
+            lambda x, a, b, step, emit: _counts_with(len(x) - 1, 1, x, a, b, step.T, emit),
+        ),
+        Mistake(
+            "`transition_counts` takes β_t; it is β_{t+1}, of what comes after the step",
+            lambda x, *given: _counts_with(len(x) - 1, 0, x, *given),
+        ),
+        Mistake(
+            "`transition_counts` leaves out the last step: there are T − 1",
+            lambda x, *given: _counts_with(len(x) - 2, 1, x, *given),
+        ),
+        Mistake(
+            "`transition_counts` makes every row sum to 1: counts are asked for, not probabilities",
+            lambda *given: (found := transition_counts(*given)) / found.sum(1, keepdims=True),
+        ),
     ),
     ("counts",),
     plural=("counts",),

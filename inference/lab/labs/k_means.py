@@ -147,6 +147,10 @@ ASSIGN = Values(
             lambda x, c: ((x[:, None, 0] - c[:, 0]) ** 2).argmin(1),
         ),
         Mistake("`assign` counts the centres from 1; labels go from 0 to K − 1", lambda x, c: assign(x, c) + 1),
+        Mistake(
+            "`assign` takes the last of two centres at the same distance: take the first",
+            lambda x, c: len(c) - 1 - assign(x, c[::-1]),
+        ),
     ),
     ("labels",),
     plural=("labels",),
@@ -187,6 +191,10 @@ DISTORTION = Values(
         Mistake(
             "`distortion` looks for the nearest centre; it should take the centre that the labels say",
             lambda x, z, c: distortion(x, assign(x, c), c),
+        ),
+        Mistake(
+            "`distortion` adds the distances to all centres; a point counts only the one to its own",
+            lambda x, z, c: ((x[:, None] - c) ** 2).sum(),
         ),
     ),
     ("J",),

@@ -117,6 +117,12 @@ def _columns(x: Any, weights: Any, bias: Any) -> Any:
     return scaled / scaled.sum(0)
 
 
+def _columns_after_rows(x: Any, weights: Any, bias: Any) -> Any:
+    scores = x @ weights.T + bias
+    scaled = np.exp(scores - scores.max(1, keepdims=True))
+    return scaled / scaled.sum(0)
+
+
 ESTIMATE = Values(
     "estimate",
     6,
@@ -153,6 +159,16 @@ ESTIMATE = Values(
             lambda x, y, classes: np.full(classes, 1 / classes),
             "probs",
         ),
+        Mistake(
+            "the covariance of `estimate` is a sum over the rows: divide it by N",
+            lambda x, y, classes: estimate(x, y, classes)[2] * len(x),
+            "covariance",
+        ),
+        Mistake(
+            "the covariance of `estimate` has variances alone: columns vary together, too",
+            lambda x, y, classes: np.diag(np.diag(estimate(x, y, classes)[2])),
+            "covariance",
+        ),
     ),
     ("probs", "means", "covariance"),
     follows={"covariance": lambda found, x, y, c: (x - found["means"][y]).T @ (x - found["means"][y]) / len(x)},
@@ -175,6 +191,19 @@ JOINT = Values(
             "`log_joint` leaves out −½ log det(covariance)",
             lambda x, p, m, covariance: log_joint(x, p, m, covariance) + 0.5 * np.linalg.slogdet(covariance)[1],
         ),
+        Mistake(
+            "`log_joint` lacks the ½ of log det(covariance)",
+            lambda x, p, m, covariance: log_joint(x, p, m, covariance) - 0.5 * np.linalg.slogdet(covariance)[1],
+        ),
+        Mistake(
+            "`log_joint` has ½ log 2π once; it belongs to each of the D columns",
+            lambda x, *rest: log_joint(x, *rest) + 0.5 * (x.shape[1] - 1) * np.log(2 * np.pi),
+        ),
+        Mistake("`log_joint` adds probs; add their logarithms", lambda x, p, *rest: log_joint(x, np.exp(p), *rest)),
+        Mistake(
+            "`log_joint` is log p(y = c | x_n): do not divide by the sum over the classes",
+            lambda *given: log_joint(*given) - np.logaddexp.reduce(log_joint(*given), axis=1)[:, None],
+        ),
     ),
     ("log p(y, x)",),
 )
@@ -196,6 +225,16 @@ LINEAR = Values(
             "bias",
         ),
         Mistake("the bias of `linear_form` lacks the ½", lambda p, m, c: 2 * linear_form(p, m, c)[1] - np.log(p), "bias"),
+        Mistake(
+            "the bias of `linear_form` has probs; it should have log probs",
+            lambda p, m, c: linear_form(np.exp(p), m, c)[1],
+            "bias",
+        ),
+        Mistake(
+            "the bias of `linear_form` has means · means; it should have means · weights",
+            lambda p, m, c: np.log(p) - 0.5 * (m * m).sum(1),
+            "bias",
+        ),
         Mistake("the bias of `linear_form` is log probs alone", lambda p, m, c: np.log(p), "bias"),
     ),
     ("weights", "bias"),
@@ -214,6 +253,11 @@ PREDICT = Values(
         ),
         Mistake("`predict` ignores the bias", lambda x, weights, bias: predict(x, weights, 0 * bias)),
         Mistake("`predict` makes columns sum to 1; rows should", _columns),
+        Mistake("`predict` divides by the sum of each column; divide by the sum of each row", _columns_after_rows),
+        Mistake(
+            "`predict` takes the sigmoid of each score: that is for two classes; divide by the sum over all",
+            lambda x, w, b: 1 / (1 + np.exp(-(x @ w.T + b))),
+        ),
     ),
     ("probabilities",),
     plural=("probabilities",),

@@ -157,6 +157,26 @@ FIT = Values(
         Mistake(
             "σ² of `fit_ppca` is the smallest eigenvalue; take the mean of those left out", lambda c, q: _eigen(c)[0][-1], "σ²"
         ),
+        Mistake(
+            "σ² of `fit_ppca` is the largest eigenvalue left out; take the mean of all that are",
+            lambda c, q: _eigen(c)[0][q],
+            "σ²",
+        ),
+        Mistake(
+            "σ² of `fit_ppca` is the mean of the largest eigenvalues: eigh returns them in rising order",
+            lambda c, q: np.linalg.eigh(c)[0][q:].mean(),
+            "σ²",
+        ),
+        Mistake(
+            "σ² of `fit_ppca` skips the largest eigenvalue left out: one index off",
+            lambda c, q: _eigen(c)[0][q + 1 :].mean(),
+            "σ²",
+        ),
+        Mistake(
+            "W of `fit_ppca` has roots of negative numbers: λ − σ² needs the largest eigenvalues, and eigh returns them last",
+            lambda c, q: np.full((len(c), q), np.nan),
+            "W",
+        ),
     ),
     ("W", "σ²"),
     {"W": lambda W, given: W @ W.T},
@@ -177,6 +197,15 @@ LIKELIHOOD = Values(
             "`log_likelihood` adds log det C once; it belongs to every row",
             lambda x, m, W, v: log_likelihood(x, m, W, v) + 0.5 * (len(x) - 1) * np.linalg.slogdet(W @ W.T + v * np.eye(5))[1],
         ),
+        Mistake(
+            "`log_likelihood` adds D log 2π + log det C once; both belong to every row",
+            lambda x, m, W, v: log_likelihood(x, m, W, v) - (len(x) - 1) * log_likelihood(m[None], m, W, v),
+        ),
+        Mistake(
+            "`log_likelihood` is the mean over the rows; it should be their sum",
+            lambda x, m, W, v: log_likelihood(x, m, W, v) / len(x),
+        ),
+        Mistake("`log_likelihood` lacks the ½ of the whole sum", lambda *given: 2 * log_likelihood(*given)),
     ),
     ("log-likelihood",),
 )
@@ -187,7 +216,12 @@ SCORES = Values(
     factor_scores,
     (
         Mistake(
-            "`scores` is least squares: M has σ² I, which pulls scores to 0", lambda x, m, W, v: factor_scores(x, m, W, 1e-12)
+            "`scores` is least squares: M has σ² I, which pulls scores to 0",
+            lambda x, m, W, v: np.linalg.solve(W.T @ W, W.T @ (x - m).T).T,
+        ),
+        Mistake(
+            "`scores` adds σ² to every entry of M; add it to the diagonal, σ² I",
+            lambda x, m, W, v: np.linalg.solve(W.T @ W + v, W.T @ (x - m).T).T,
         ),
         Mistake("`scores` is Wᵀ (x − mean): divide by M", lambda x, m, W, v: (x - m) @ W),
         Mistake("`scores` does not subtract the mean", lambda x, m, W, v: factor_scores(x, 0 * m, W, v)),

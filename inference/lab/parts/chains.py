@@ -115,7 +115,7 @@ def sequences(rng: np.random.Generator, *names: str) -> list[Case]:
     found = []
     for words, states, length in (("five symbols", 3, 5), ("600 symbols, whose probability underflows", 2, 600)):
         given = {"x": rng.integers(4, size=length)} | model(rng, states, 4)
-        found.append(Case(words, {name: given[name] for name in ("x", *names)}))
+        found.append(Case(words, {name: given[name] for name in ("x", *names)}, extreme=length > SHORT))
     return found
 
 

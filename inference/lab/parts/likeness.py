@@ -53,12 +53,12 @@ def _descriptions(pairs: Sequence[Pair]) -> Iterable[str | None]:
     finite = np.isfinite(flat[1])
     if not np.array_equal(flat[0][~finite], flat[1][~finite], equal_nan=True) or not np.isfinite(flat[0][finite]).all():
         return  # some entries are wrong in another way than by a factor
-    found, wanted = flat[0][finite], flat[1][finite]
-    if len(found) > 1 and np.ptp(wanted) > 0:
+    values, right = flat[0][finite], flat[1][finite]
+    if len(values) > 1 and np.ptp(right) > 0:
         every = ", in every entry" if any(pair[1].ndim for pair in pairs) else ""
-        if (factor := _constant(found / wanted)) is not None:
+        if (factor := _constant(values / right)) is not None:
             yield f"is {factor:.4g} times what it should be{every}"
-        if (offset := _constant(found - wanted, float(np.abs(wanted).max()))) is not None:
+        if (offset := _constant(values - right, float(np.abs(right).max()))) is not None:
             yield f"is what it should be plus {offset:.4g}{every}"
 
 

@@ -36,11 +36,9 @@ def matrix(axes: Any, values: np.ndarray) -> None:
 
 def shares(axes: Any, values: np.ndarray, names: tuple[str, ...]) -> None:
     """Probabilities (T, S) that sum to 1 at every step, stacked; nothing where they are NaN."""
-    known = ~np.isnan(values[:, 0])
-    places, below = np.arange(len(values))[known], np.zeros(known.sum())
+    heights = np.nan_to_num(values)
     for k, name in enumerate(names):  # bars, because an area above one step has no width
-        axes.bar(places, values[known, k], 1.0, below, color=colour(k), label=name)
-        below = below + values[known, k]
+        axes.bar(range(len(values)), heights[:, k], 1.0, heights[:, :k].sum(1), color=colour(k), label=name)
     axes.set_xlim(-0.5, len(values) - 0.5)
     axes.set_ylim(0, 1)
     axes.legend(fontsize=6, loc="lower right")

@@ -108,7 +108,6 @@ class Values(NamedTuple):
         points = self.points if won > 1 - 1e-9 else half_points(self.points * won)
         return Result(self.name, points, self.points, tuple([*raised, *messages][:MOST_MESSAGES]))
 
-
     def _order_of(self, cases: list[Case], answer: Answer) -> str | None:
         """The order in which the values are returned, where they are right in another one than asked for."""
         if answer.notes or len(self.returns) == 1:

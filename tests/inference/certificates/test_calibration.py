@@ -124,3 +124,11 @@ def test_a_measure_that_would_not_see_narrow_draws_fails(monkeypatch):
     check = bias_check(DrawsOf(Normal(1.0), ANY_MODEL), oracle_of("gmm_simple"), 0, REPLICATES)
     assert [figure.unit for figure in check.figures if not figure.passed] == ["of narrow draws"]
     assert not check.passed
+
+
+def test_draws_that_are_too_narrow_as_they_are_do_not_stand_for_halved_ones(monkeypatch):
+    """Where halving does nothing, intervals that hold too little from the beginning show nothing."""
+    found = {name: each._replace(narrow_rank=each.rank) for name, each in normal(0, width=0.5).items()}
+    monkeypatch.setattr(calibration, "calibrated", lambda *_: found)
+    check = bias_check(DrawsOf(Normal(1.0), ANY_MODEL), oracle_of("gmm_simple"), 0, REPLICATES)
+    assert [figure.unit for figure in check.figures if not figure.passed] == ["of narrow draws"]

@@ -127,9 +127,7 @@ def test_the_table_sums_how_often_right_cells_fail(tmp_path):
     """Of two cells of a rate of 1e-6 each; one without a rate is named."""
     for method in ("gibbs", "nuts"):
         write_certificate(made(1.0)._replace(method=method), tmp_path / f"gmm-{method}.json")
-    assert "If all 2 cells with a known rate are right, one of them fails with probability 2e-06 at most" in table_of(
-        tmp_path, ["gmm"]
-    )
+    assert "If all 2 cells with a known rate are right, one fails with probability 2e-06 at most" in table_of(tmp_path, ["gmm"])
     certificate = made(1.0)._replace(method="em")
     unknown = tuple(check._replace(false_alarm=None) for check in certificate.checks)
     write_certificate(certificate._replace(checks=unknown), tmp_path / "gmm-em.json")

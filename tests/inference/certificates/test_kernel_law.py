@@ -61,6 +61,14 @@ def test_temperatures_that_never_exchange_are_rejected(monkeypatch):
 
 
 @pytest.mark.slow
+def test_states_that_never_change_places_are_rejected(monkeypatch):
+    """Accepted exchanges are reported, and none is made."""
+    monkeypatch.setattr(tempered_gibbs, "order_after", lambda accepted, *others: np.arange(3))
+    check = law_check(KERNELS["tempered_gibbs"], oracle(), 1, 100)
+    assert "share of states left unchanged" in {figure.name for figure in check.figures if not figure.passed}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [wrong_exchanges.backwards, wrong_exchanges.always])
 def test_wrong_exchanges_of_temperatures_are_rejected(wrong, monkeypatch):
     monkeypatch.setattr(tempered_gibbs, "acceptance", wrong)

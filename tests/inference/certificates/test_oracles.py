@@ -9,7 +9,9 @@ import pytest
 from scipy import stats
 from two_stage import assert_standard_normal, of_means
 
-from inference.certificates.cell import oracle_of
+from inference.certificates.cell import cells, oracle_of
+from inference.certificates.checks.kernel_law import last_rows
+from inference.certificates.checks.kernels import KERNELS
 from inference.certificates.oracles import ORACLES
 from inference.certificates.oracles.conjugate import dirichlet, log_dirichlet
 from models import MODELS
@@ -97,3 +99,14 @@ def test_dirichlet_draws_and_density_are_those_of_scipy():
     probs = dirichlet(np.random.default_rng(0), concentration, (3, 2))
     wanted = [sum(law.logpdf(vector) for law, vector in zip(laws, pair, strict=True)) for pair in probs]
     np.testing.assert_allclose(log_dirichlet(concentration, probs), wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "method"), [cell for cell in cells() if cell[1] in KERNELS])
+def test_statistics_are_of_the_rows_that_a_kernel_runs_on(name, method):
+    """Some kernels run on the last rows of a table alone, none of which has a label."""
+    oracle, rng = oracle_of(name), np.random.default_rng(0)
+    sites = oracle.draw_parameters(rng, 7)
+    tables = last_rows(oracle.draw_tables(rng, sites), KERNELS[method].last_rows)
+    statistics = oracle.statistics(sites, tables)
+    assert {value.shape for value in statistics.values()} == {(7,)}
+    assert all(np.isfinite(value).all() for value in statistics.values())

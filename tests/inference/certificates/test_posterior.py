@@ -6,7 +6,9 @@ from scipy import stats
 from two_stage import assert_standard_normal, of_means
 
 from inference.certificates.cell import certify, oracle_of
+from inference.certificates.checks import posterior
 from inference.certificates.checks.cases import small_table
+from inference.certificates.checks.figure import Figure
 from inference.certificates.checks.optimum import tangents
 from inference.certificates.checks.posterior import (
     LEAST,
@@ -16,7 +18,9 @@ from inference.certificates.checks.posterior import (
     as_normal,
     bounded,
     compared,
+    deviation,
     effective_size,
+    posterior_control,
 )
 from inference.certificates.oracles import ORACLES
 from inference.certificates.oracles.conjugate import repeated
@@ -92,6 +96,24 @@ def test_deviations_of_right_chains_are_standard_normal_and_narrow_ones_are_not(
     assert max(map(abs, right.values())) < 4.5  # one of 10⁵ normal deviations is beyond
     assert narrow["x, spread"] < -5
     assert compared("x", reference, weights / weights.sum(), weighted + 0.3)["x"] > 5
+
+
+def test_few_draws_in_a_tail_do_not_seem_to_be_far_too_few():
+    """Their own variance is small, because they are few. The error is that of the probability which the tail should have."""
+    reference, weights = (np.arange(1_000) < 50).astype(float), np.full(1_000, 1e-3)
+    drawn = np.zeros((4, 100))
+    drawn[:2, 50] = 1.0  # 2 of 400 draws are in the tail, and 20 should be
+    error = np.sqrt(0.05 * 0.95 / effective_size(drawn) + 0.05 * 0.95 / 1_000)
+    assert deviation(reference, weights, drawn) == pytest.approx((0.005 - 0.05) / error)
+
+
+def test_draws_are_not_rejected_by_the_evidence_beside_them(monkeypatch):
+    """The control asks whether draws of a wrong prior are noticed; another route to the evidence says nothing of it."""
+    figures = (Figure("mean of mean", 1.0, 3.5, "deviation", 1.0), Figure(posterior.INTEGRATED, 20.0, 3.5, "deviation", 20.0))
+    monkeypatch.setattr(posterior, "large_stage", lambda *_: figures)
+    found = posterior_control(Sampler("gibbs"), oracle_of("gmm_simple"), 0, 10)
+    assert not found.passed
+    assert found.figures == figures
 
 
 def remembering():

@@ -66,7 +66,7 @@ def test_a_bound_that_rises_to_another_place_wins_half(field):
     """A field that is never updated does not make the bound fall, but keeps it below what EM reaches."""
     result = RUN.judge(RUN.collect(student(m_step=with_fixed(field)), 0), 0)
     assert result.points == result.out_of / 2
-    assert "the log posterior never falls, but is -" in result.messages[0]
+    assert ", and the log posterior never falls, but is -" in result.messages[0]
     assert result.messages[0].endswith(f"look at the M-step of the {field}")
 
 

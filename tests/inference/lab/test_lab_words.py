@@ -11,6 +11,7 @@ from inference.lab.labs import LABS, lab_of
 from inference.lab.parts.kernel import Kernel
 from inference.lab.parts.lab import Case
 from inference.lab.parts.likeness import agreeing, description
+from inference.lab.parts.panels import shares
 from inference.lab.parts.unit_mixture import MixtureKernel
 from inference.lab.parts.values import Values
 from inference.lab.stub import key_of
@@ -198,3 +199,114 @@ def test_draws_of_a_gibbs_step_have_names():
         return components, means + np.array([[0.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
 
     assert " means[1, 1] is " in result_of("gibbs_gmm", "gibbs_step", gibbs_step).messages[0]
+
+
+def test_labels_are_no_logarithms():
+    """Of one centre taken for the other, log 1 = 0 says nothing."""
+
+    def last_of_ties(x, centres):
+        return [max(range(len(centres)), key=lambda k: (-((point - centres[k]) ** 2).sum(), k)) for point in x]
+
+    assert description([(np.array([1]), np.array([0]))]) is None
+    message = result_of("k_means", "assign", last_of_ties).messages[0]
+    assert message == "`assign` takes the last of two centres at the same distance: take the first"
+
+
+@pytest.mark.parametrize("broken", [np.nan, -np.inf])
+def test_a_value_that_is_wrong_elsewhere_is_not_once_what_it_should_be(broken):
+    right = np.array([1.0, 2.0, 3.0, -np.inf, 5.0])
+    found = np.where(right == 5, broken, right)
+    assert description([(found, right)]) is None
+    assert description([(2 * right, right)]) == "is 2 times what it should be, in every entry"
+
+
+def test_numbers_have_no_entries():
+    pairs = [(np.array(2 * value), np.array(value)) for value in (1.0, 3.0)]
+    assert description(pairs) == "is 2 times what it should be"
+
+
+def test_whole_numbers_for_fractions_are_named():
+    right = np.array([0.5, 1.7, 2.2])
+    said = description([(right.astype(int), right)])
+    assert said == "has whole numbers only: does an array of dtype int cut the fractions off?"
+
+
+@pytest.mark.parametrize(
+    ("found", "right", "said"),
+    [
+        (np.ones(1), np.array(1.0), "has shape (1,); return one number, not an array"),
+        (np.zeros((2, 5)), np.ones((5, 2)), "has shape (2, 5), and should have (5, 2): is it the transpose?"),
+        (np.array([2.0, 6.0]), np.array([0.25, 0.75]), "is right but for the scale: divide by the sum"),
+    ],
+)
+def test_shapes_and_scales_say_what_to_do(found, right, said):
+    assert description([(found, right)]) == said
+
+
+def test_values_in_another_order_are_named():
+    right = key_of(lab_of("em_missing")).m_step
+
+    def m_step(*given):
+        weights, means, variances = right(*given)
+        return means, variances, weights
+
+    assert result_of("em_missing", "m_step", m_step).messages == (
+        "`m_step` returns means, variances, weights; the order should be weights, means, variances",
+    )
+
+
+def forward_in_probabilities(x, start, step, emit):
+    alpha = [start * emit[:, x[0]]]
+    for symbol in x[1:]:
+        alpha.append(alpha[-1] @ step * emit[:, symbol])
+    return np.array(alpha)
+
+
+def forward_without_a_first_emission(x, start, step, emit):
+    found = forward_in_probabilities(x, start / emit[:, x[0]], step, emit)
+    with np.errstate(divide="ignore"):
+        return np.log(found)
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (forward_in_probabilities, "the log α is wrong: you return a probability; its logarithm is asked for"),
+        (forward_without_a_first_emission, "`forward` leaves out the emission of the first symbol"),
+    ],
+)
+def test_a_slip_is_named_although_the_long_sequence_underflows(function, said):
+    result = result_of("forward_backward", "forward", function)
+    assert result.points == 0
+    assert result.messages == (said,)
+
+
+def test_scores_without_noise_are_least_squares():
+    """Computed as students do, by a small matrix: of nearly no noise the large one has no stable inverse."""
+
+    def scores(x, mean, W, variance):
+        return np.linalg.solve(W.T @ W, W.T @ (x - mean).T).T
+
+    assert "is least squares" in result_of("ppca", "scores", scores).messages[0]
+
+
+def test_a_row_without_cells_has_density_one():
+    right = key_of(lab_of("em_missing")).log_joint
+
+    def log_joint(x, *given):
+        return np.where(np.isnan(x).all(1)[:, None], np.nan, right(x, *given))
+
+    result = result_of("em_missing", "log_joint", log_joint)
+    assert result.points < result.out_of
+    assert "NaN for a row without cells" in result.messages[0]
+
+
+def test_shares_of_one_step_can_be_seen():
+    from matplotlib.figure import Figure
+
+    axes = Figure().subplots()
+    shares(axes, np.array([[0.3, 0.7], [np.nan, np.nan]]), ("cold", "hot"))
+    seen = [(bar.get_width(), bar.get_y(), bar.get_height()) for bar in axes.patches if bar.get_height()]
+    assert seen == [(1.0, 0.0, 0.3), (1.0, 0.3, 0.7)]
+    legend = axes.get_legend()
+    assert len({patch.get_facecolor() for patch in legend.get_patches()}) == 2

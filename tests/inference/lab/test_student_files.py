@@ -86,10 +86,10 @@ def test_missing_functions_are_named(tmp_path):
         ("return None", "returns nothing"),
         ("return 1 / 0", "stops with ZeroDivisionError in line"),
         ("x += 1; return ((x - centres[labels]) ** 2).sum()", "changes its argument x"),
-        ("return ((x - centres[labels]) ** 2).sum(1)", "has shape (50,), and should have ()"),
+        ("return ((x - centres[labels]) ** 2).sum(1)", "has shape (50,); return one number"),
         ("return float('nan')", "is NaN"),
         ("return 'large'", "returns str of <U5, and it should be numbers"),
-        ("return 1.0, 2.0", "should have ()"),
+        ("return 1.0, 2.0", "has shape (2,); return one number"),
         ("return 2 * ((x - centres[labels]) ** 2).sum()", "is 2 times what it should be"),
     ],
 )
@@ -339,6 +339,26 @@ def test_the_file_that_is_to_blame_is_named(text, words, tmp_path):
     path = tmp_path / "k_means.py"
     path.write_text(text)
     assert words in read(path).problem
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("def assign(x, centres)\n", "k_means.py is no Python: line 1"),
+        ("", "k_means.py has none of the functions of the lab: assign, move, distortion, k_means"),
+    ],
+)
+def test_a_file_with_nothing_to_grade_gets_one_message(text, words, tmp_path, capsys):
+    path = tmp_path / "k_means.py"
+    path.write_text(text)
+    assert lab_main(["check", str(path)]) == 2
+    points, said, where = capsys.readouterr().out.strip().split("\n\n")
+    assert points == "k_means: 0 of 20 points"
+    assert " ".join(said.split()).startswith(words)
+    assert where.startswith("grade in ")
+    grade = json.loads((tmp_path / "grade.json").read_text())
+    assert grade["problem"].startswith(words)
+    assert grade["points"] == 0
 
 
 def test_a_file_in_no_known_encoding_is_no_text(tmp_path):
