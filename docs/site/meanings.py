@@ -29,3 +29,11 @@ MEANINGS = {
     "threshold": "numbers above it become 1, others 0",
     "test_fraction": "the share of the rows that is held out and predicted",
 }
+ABOVE = "see above"
+OF_MODELS = {  # other options of models are explained in the docstring above their table
+    "num_components": "the number of groups",
+    "num_factors": "the number of factors",
+    "num_states": "the number of hidden states",
+    "num_topics": "the number of topics",
+    "boundary": "true: a boundary state starts and stops sequences; false: their lengths are given",
+}

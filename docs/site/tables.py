@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from docs.site.meanings import MEANINGS
+from docs.site.meanings import ABOVE, MEANINGS, OF_MODELS
 from inference.runtime.entries import CONF, NOT_OPTIONS, entry_defaults
 
 
@@ -55,9 +55,10 @@ def options_in(defaults: Mapping[str, object], source: Path, prefix: str = "") -
     if not defaults:
         return "It has no options."
     said = said_of_options(source.read_text(encoding="utf-8"))
-    meanings = {option: said.get(option) or (MEANINGS.get(option, "") if prefix != "model." else "") for option in defaults}
     rows = [[f"`{prefix}{option}`", f"`{written(value)}`"] for option, value in defaults.items()]
-    if not any(meanings.values()):
+    shared = MEANINGS if prefix != "model." else dict.fromkeys(defaults, ABOVE) | OF_MODELS
+    meanings = {option: said.get(option) or shared.get(option, "") for option in defaults}
+    if all(meaning == ABOVE for meaning in meanings.values()):
         return table(["option", "default"], rows)
     return table(
         ["option", "default", "meaning"], [[*row, plain(said)] for row, said in zip(rows, meanings.values(), strict=True)]
@@ -65,12 +66,12 @@ def options_in(defaults: Mapping[str, object], source: Path, prefix: str = "") -
 
 
 def plain(text: str) -> str:
-    """A text whose angle brackets are no markup.
+    """A text whose angle brackets are no markup, and which may break behind bars.
 
-    >>> plain("data.types.<column>")
-    'data.types.&lt;column&gt;'
+    >>> plain("data.types.<column>=number|count")
+    'data.types.&lt;column&gt;=number|<wbr>count'
     """
-    return text.replace("<", "&lt;").replace(">", "&gt;")
+    return text.replace("<", "&lt;").replace(">", "&gt;").replace("|", "|<wbr>")
 
 
 def written(value: object) -> str:

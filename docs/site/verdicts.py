@@ -21,8 +21,10 @@ def verdicts() -> str:
 def section(verdict: Verdict) -> str:
     """One verdict, under its anchor."""
     limit = "a limit that depends on the size of the run" if callable(verdict.threshold) else f"{verdict.threshold:g}"
-    kinds = ", ".join(KINDS[kind] for kind in verdict.applies)
+    kinds = "every result" if set(verdict.applies) == set(Kind) else ", ".join(KINDS[kind] for kind in verdict.applies)
     code = "It is a remark: the exit code stays 0." if verdict.exit == FINISHED else f"The exit code is {verdict.exit}."
     message = re.sub(r"\{(\w+)(?::[^}]*)?\}", r"‹\1›", verdict.sentence)
-    facts = f"It concerns {kinds}, and appears where the figure is {verdict.fails} {limit}. {code}"
+    message = re.sub(r"›(?=[A-Z])|(?<=\w)‹", lambda found: {"›": "› ", "‹": " ‹"}[found[0]], message)
+    fails = "" if verdict.threshold == 0 else f" It fails if the number is {verdict.fails} {limit}."  # 0: there is one, or more
+    facts = f"It checks {kinds}.{fails} {code}"
     return f"({anchor(verdict.diagnostic)})=\n### {verdict.diagnostic}\n\n> {message}\n\n{facts}"
