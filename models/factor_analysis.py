@@ -132,6 +132,8 @@ def ppca(
 ) -> Model:
     """Build probabilistic PCA: `factor_analysis` with one noise variance for all columns, which must have comparable units.
 
+    ``prior`` and ``relevance`` are those of `factor_analysis`.
+
     Raises `ZooError` as `factor_analysis` does, and for ``num_factors`` of at least the number of columns.
 
     >>> ppca("iris", num_factors=2).naming.dims["loading"]

@@ -119,6 +119,7 @@ def build(
 
     ``data`` is documents, a table with a sequence column (``load_data(..., sequence=)``), or a table that is one sequence.
     ``emission`` is categorical, gaussian (with ``covariance`` full, tied, diag or spherical), poisson or bernoulli. With
+    ``boundary`` a boundary state starts and stops sequences; otherwise their lengths are given. With
     ``labelled`` the labels of the steps are their states; a step without a label is latent. ``prior`` is "default", "flat"
     (maximum likelihood), or numbers by block that replace defaults: ``{"start_probs": {"concentration": 1.1},
     "transition_probs": {"concentration": 1.1}, "state": {…}}``. Block "state" holds the prior of the emission; transitions

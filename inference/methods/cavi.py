@@ -1,8 +1,9 @@
 """Coordinate-ascent variational inference: mean-field variational Bayes, q(θ) q(z), each the best given the other.
 
-Both verbs are ``mean``: q(z) from E_q[T(θ)], q(θ) = nu from E_q[z]. The evidence lower bound (ELBO) never decreases. The
-result holds independent draws from q(θ). q is too narrow where components overlap, and it covers one labelling only. Pareto
-k-hat of the weights p(x, θ) / q(θ), latents summed out, says how well q fits (Yao, Vehtari, Simpson and Gelman 2018).
+Latents and parameters are both replaced by means: q(z) comes from E_q[T(θ)], and q(θ) = nu from E_q[z]. The evidence lower
+bound (ELBO) never decreases. The result holds independent draws from q(θ). q is too narrow where components overlap, and it
+covers one labelling only. Pareto k-hat of the weights p(x, θ) / q(θ), latents summed out, says how well q fits (Yao, Vehtari,
+Simpson and Gelman 2018).
 """
 
 from collections.abc import Mapping

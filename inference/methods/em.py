@@ -17,7 +17,10 @@ METHOD = FixedPoint(Verbs(parameters=at_mode, latents="mean"), criterion=log_joi
 
 
 class Options(NamedTuple):
-    """Stop when the log joint gains less than ``tol`` (N + what it has gained so far); ``tol=0`` runs exactly ``max_iter``."""
+    """Stop when the log joint gains less than ``tol`` (N + what it has gained so far).
+
+    ``tol=0`` runs all ``max_iter`` iterations.
+    """
 
     max_iter: int = 2000
     tol: float = 1e-10

@@ -145,7 +145,7 @@ def draw_columns(columns: list[Described], names: list[str], spread_of: str) -> 
     bar = "" if all(column.interval is None for column in columns) else " and its 89 % interval"
     if any(not columns[d].levels for d in shown):
         lines = any(column.sd is not None and column.sd.any() for column in columns)
-        line = f"; line: ± one standard deviation (Student-t: scale) of the {spread_of}" if lines else ""
+        line = f";\nline: ± one standard deviation (Student-t: scale) of the {spread_of}" if lines else ""
         figure.supxlabel(f"dot: expectation{bar}{line}", fontsize=9)
     return figure, f", {len(shown)} of {len(columns)} columns" if len(shown) < len(columns) else ""
 
