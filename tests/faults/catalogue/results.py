@@ -21,6 +21,7 @@ LAW = "inference/certificates/checks/kernel_law.py"
 RANKS = "inference/certificates/checks/ranks.py"
 CALIBRATION = "inference/certificates/checks/calibration.py"
 FIGURE = "inference/certificates/checks/figure.py"
+POSTERIOR = "inference/certificates/checks/posterior.py"
 
 FAULTS = (
     Fault(
@@ -298,7 +299,7 @@ FAULTS = (
     Fault(
         "certificate-deviation-once",
         FIGURE,
-        "return abs(self.again) <= self.limit or self.again * self.value < 0",
+        "return bool(abs(self.again) <= self.limit or self.again * self.value < 0)",
         "return True",
         "whatever is looked at again passes",
         "threshold",
@@ -330,9 +331,33 @@ FAULTS = (
     Fault(
         "certificate-stands-still",
         LAW,
-        "passed = all(figure.passed for figure in (*figures, *still))",
-        "passed = all(figure.passed for figure in figures)",
+        'return answer("kernel law", says, (*figures, *still), FALSE_ALARM * len(figures))',
+        'return answer("kernel law", says, figures, FALSE_ALARM * len(figures))',
         "a kernel that stands still passes",
         "threshold",
+    ),
+    Fault(
+        "certificate-half-of-nothing",
+        CALIBRATION,
+        "halved = min(_share(each.narrow_rank) / max(shares[name], 1 / replicates) for name, each in found.items())",
+        "halved = min(_share(each.narrow_rank) for each in found.values())",
+        "intervals that hold too little from the beginning count as halved ones that are noticed",
+        "formula",
+    ),
+    Fault(
+        "certificate-error-of-few-in-a-tail",
+        POSTERIOR,
+        "variance = max(float(drawn.var()), float(weights @ (reference - wanted) ** 2))",
+        "variance = float(drawn.var())",
+        "draws that are missing in a tail make its error smaller",
+        "formula",
+    ),
+    Fault(
+        "certificate-evidence-rejects-draws",
+        POSTERIOR,
+        "of_draws = [figure for figure in figures if figure.name != INTEGRATED]",
+        "of_draws = list(figures)",
+        "another route to the evidence counts as a rejection of the draws",
+        "mask",
     ),
 )
