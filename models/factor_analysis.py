@@ -132,9 +132,7 @@ def ppca(
 ) -> Model:
     """Build probabilistic PCA: `factor_analysis` with one noise variance for all columns, which must have comparable units.
 
-    ``prior`` and ``relevance`` are those of `factor_analysis`.
-
-    Raises `ZooError` as `factor_analysis` does, and for ``num_factors`` of at least the number of columns.
+    Options and errors are those of `factor_analysis`. Also raises `ZooError` for as many factors as columns, or more.
 
     >>> ppca("iris", num_factors=2).naming.dims["loading"]
     ('feature', 'factor')

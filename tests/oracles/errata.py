@@ -53,7 +53,8 @@ class Erratum(NamedTuple):
         """What the judge, the right formula and the printed one give, where the printed one is furthest off."""
         found = [np.ravel(np.asarray(each(**self.case()), dtype=float)) for each in (self.judge, self.right, self.printed)]
         distance = np.abs(found[2] - found[0])
-        place = int(np.where(np.isfinite(distance), distance, np.inf).argmax())
+        distance = np.where(np.isfinite(distance), distance, np.inf)
+        place = int(np.flatnonzero(distance >= distance.max() * (1 - 1e-9))[0])  # the first of equals, whatever their rounding
         judge, right, printed = (f"{values[place]:.4g}" for values in found)
         return judge, right, printed
 
