@@ -9,9 +9,9 @@ from faults.catalogue import AREAS, FAULTS
 from faults.fault import Fault, place_of, planted, reach_of
 from faults.nearest import in_order
 from faults.record import Recorded
-from faults.table import Outcome, lines_of, read_outcomes, unexplained, write_outcomes
-from faults.tree import ROOT, copied, environment, with_fault
-from faults.trial import first_failure, tried
+from faults.table import Outcome, last_outcomes, lines_of, read_outcomes, unexplained, write_outcomes
+from faults.tree import ROOT, copied, environment, with_fault, without_fault
+from faults.trial import failed_check, first_failure, tried
 
 SOURCE = '''"""A file."""
 LIMIT = 3
@@ -112,6 +112,32 @@ def test_outcomes_are_kept_and_survivors_named(tmp_path):
     assert "three: same" in said
 
 
+def test_a_survivor_meets_the_tiers_that_it_has_not_met():
+    survivor = Outcome("one", "", "", 1.0, 3, met=("default",))
+    assert survivor.is_final(["default"])
+    assert not survivor.is_final(["default", "slow"])
+    assert Outcome("one", "default", "a test", 1.0, 3).is_final(["slow"])
+
+
+def test_a_fault_is_taken_out_for_a_while(tmp_path):
+    """What fails without the fault, too, does not catch it."""
+    planned = FAULTS[0]
+    (tmp_path / planned.file).parent.mkdir(parents=True)
+    (tmp_path / planned.file).write_text((ROOT / planned.file).read_text("utf-8"), "utf-8")
+    with with_fault(tmp_path, planned):
+        assert planned.faulty in (tmp_path / planned.file).read_text("utf-8")
+        with without_fault(tmp_path, planned):
+            assert (tmp_path / planned.file).read_text("utf-8") == (ROOT / planned.file).read_text("utf-8")
+        assert planned.faulty in (tmp_path / planned.file).read_text("utf-8")
+
+
+def test_outcomes_of_other_faults_are_kept():
+    first, second = FAULTS[0].name, FAULTS[1].name
+    kept = [Outcome("gone", "default", "a test", 1.0, 3), Outcome(second, "", "", 1.0, 3), Outcome(first, "", "", 1.0, 3)]
+    caught = Outcome(second, "slow", "a test", 1.0, 3)
+    assert last_outcomes([*kept, caught]) == [kept[2], caught]
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Ten faults, each beside a default test that catches it
 
@@ -159,3 +185,25 @@ def test_the_copy_is_what_is_tested(tree, tmp_path):
     with with_fault(tree, loud):
         assert first_failure([test], "not slow", 300, tree, environment(tree, tmp_path)) == test
     assert not first_failure([test], "not slow", 300, tree, environment(tree, tmp_path))
+
+
+@pytest.mark.slow
+def test_the_certificate_rejects_a_fault_and_passes_without_it(tree, tmp_path):
+    (planned,) = (each for each in FAULTS if each.name == "prior-of-gibbs-ignored")
+    variables = environment(tree, tmp_path)
+    assert failed_check(("gmm_simple", "gibbs"), tree, variables) is None
+    with with_fault(tree, planned):
+        assert failed_check(("gmm_simple", "gibbs"), tree, variables) is not None
+
+
+@pytest.mark.slow
+def test_a_slow_test_that_fails_anyway_is_passed_over(tree, tmp_path):
+    file = tree / "tests/models/test_always.py"
+    file.write_text("import pytest\n\n@pytest.mark.slow\ndef test_it():\n    assert not 1\n", encoding="utf-8")
+    harmless = fault("import shlex", "import shlex  # nothing has changed", "models/errors.py")
+    record = [Recorded("tests/models/test_always.py::test_it", 1.0, {harmless.file: -1})]
+    try:
+        found = tried(harmless, tree, tmp_path, record, ("slow",))
+    finally:
+        file.unlink()
+    assert (found.tier, found.met) == ("", ("slow",))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from .catalogue import AREAS, FAULTS
 from .fault import Fault
 from .record import recorded
-from .table import line_of, lines_of, read_outcomes, unexplained, write_outcomes
+from .table import last_outcomes, line_of, lines_of, read_outcomes, unexplained, write_outcomes
 from .tree import ROOT, copied, environment
 from .trial import TIERS, Outcome, tried
 
@@ -87,12 +87,16 @@ def sample(faults: Sequence[Fault], number: int, seed: int) -> tuple[Fault, ...]
 
 
 def run(asked: Asked) -> list[Outcome]:
-    """Try all faults, on copies of the tree; faults that ``out`` has an outcome of are left alone, unless ``again``."""
+    """Try all faults, on copies of the tree.
+
+    Unless ``again``, faults that ``out`` knows to be caught are left alone. The others meet the tiers that they have not met.
+    """
     asked.cache.mkdir(parents=True, exist_ok=True)
     os.environ.update(environment(ROOT, asked.cache))  # JAX reads it when it is loaded
     names = {fault.name for fault in asked.faults}
     kept = read_outcomes(asked.out) if asked.out and not asked.again else []
-    outcomes = {outcome.name: outcome for outcome in kept if outcome.name in names and outcome.caught}
+    met = {outcome.name: outcome.met for outcome in kept}
+    outcomes = {outcome.name: outcome for outcome in kept if outcome.name in names and outcome.is_final(asked.tiers)}
     waiting = [fault for fault in asked.faults if fault.name not in outcomes]
     with TemporaryDirectory(prefix="faults-") as folder:
         trees: SimpleQueue[Path] = SimpleQueue()
@@ -104,7 +108,7 @@ def run(asked: Asked) -> list[Outcome]:
         def one(fault: Fault) -> Outcome:
             tree = trees.get()
             try:
-                return tried(fault, tree, asked.cache, record, asked.tiers)
+                return tried(fault, tree, asked.cache, record, asked.tiers, met.get(fault.name, ()))
             finally:
                 trees.put(tree)
 
@@ -114,7 +118,7 @@ def run(asked: Asked) -> list[Outcome]:
                 outcomes[outcome.name] = outcome
                 print(f"{len(outcomes):4d} of {len(asked.faults)}  {line_of(outcome)}", flush=True)
                 if asked.out:
-                    write_outcomes(asked.out, list(outcomes.values()))
+                    write_outcomes(asked.out, last_outcomes([*kept, *outcomes.values()]))
     return [outcomes[fault.name] for fault in asked.faults]
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from .recording import FOLDER
 from .tree import environment
 
+ALL_PASSED, SOME_FAILED = 0, 1  # exit codes of pytest
 INDEX = "index.json"  # test file -> its hash when it was recorded
 
 
@@ -48,7 +49,9 @@ def recorded(tree: Path, cache: Path, workers: int) -> list[Recorded]:
         command = [sys.executable, "-m", "pytest", "-p", "tests.faults.recording", "-n", str(workers), *changed]
         for path in folder.glob("*.jsonl"):
             _forget(path, set(changed))
-        subprocess.run(command, cwd=tree, env=environment(tree, cache) | {FOLDER: str(folder)}, check=False)
+        done = subprocess.run(command, cwd=tree, env=environment(tree, cache) | {FOLDER: str(folder)}, check=False)
+        if done.returncode not in (ALL_PASSED, SOME_FAILED):
+            raise RuntimeError(f"pytest ended with {done.returncode}: which tests run which lines is not known")
         index.write_text(json.dumps(now), encoding="utf-8")
     return [entry for entry in read(folder) if file_of(entry.test) in now]
 

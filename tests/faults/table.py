@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from .catalogue import FAULTS
 from .fault import Fault
 from .trial import TIERS, Outcome
 
@@ -38,6 +39,12 @@ def unexplained(outcomes: Sequence[Outcome]) -> list[str]:
     return [outcome.name for outcome in outcomes if not outcome.caught and not outcome.equivalent]
 
 
+def last_outcomes(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """The last outcome of every fault, in the order of the catalogue; those of faults that it no longer has are dropped."""
+    last = {outcome.name: outcome for outcome in outcomes}
+    return [last[fault.name] for fault in FAULTS if fault.name in last]
+
+
 def write_outcomes(path: Path, outcomes: Sequence[Outcome]) -> None:
     """All outcomes as JSON; replaces the file in one step."""
     part = path.with_suffix(".part")
@@ -49,4 +56,5 @@ def read_outcomes(path: Path) -> list[Outcome]:
     """The outcomes of a run before; none without a file."""
     if not path.exists():
         return []
-    return [Outcome(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
+    rows = json.loads(path.read_text(encoding="utf-8"))
+    return [Outcome(**{**row, "met": tuple(row["met"])}) for row in rows]

@@ -51,6 +51,18 @@ def with_fault(tree: Path, fault: Fault) -> Iterator[None]:
         file.write_text(source, encoding="utf-8")
 
 
+@contextmanager
+def without_fault(tree: Path, fault: Fault) -> Iterator[None]:
+    """Take a planted fault out for a while."""
+    file = tree / fault.file
+    faulty = file.read_text(encoding="utf-8")
+    file.write_text((ROOT / fault.file).read_text(encoding="utf-8"), encoding="utf-8")
+    try:
+        yield
+    finally:
+        file.write_text(faulty, encoding="utf-8")
+
+
 def environment(tree: Path, cache: Path) -> dict[str, str]:
     """That of a command in a copy: its modules come first, and what JAX compiles is shared by all faults."""
     shared = {

@@ -2,14 +2,16 @@
 
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cache as once
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from .fault import Fault
 from .nearest import cell_of, in_order, slow_files
 from .record import Recorded
-from .tree import NUMBA, ROOT, environment, with_fault
+from .tree import NUMBA, ROOT, environment, with_fault, without_fault
 from .warm import run_module
 
 TIERS = ("default", "certificate", "slow")
@@ -19,6 +21,7 @@ NEAREST = 8  # tests
 SLOW_FILES = 4  # the nearest test files, whose slow tests it meets
 ALONE = 60  # seconds of one test, after which it counts as one that never ends
 NOTHING_TO_RUN, FAILED_CHECK = 5, 3
+ENDLESS = "a test that does not end"
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class Outcome:
     seconds: float
     tried: int  # default tests that were chosen for it
     equivalent: str = ""
+    met: tuple[str, ...] = ()  # the tiers that did not catch it
 
     def as_row(self) -> dict[str, object]:
         return asdict(self)
@@ -39,9 +43,15 @@ class Outcome:
     def caught(self) -> bool:
         return bool(self.tier)
 
+    def is_final(self, tiers: Sequence[str]) -> bool:
+        """Whether these tiers would say nothing new."""
+        return self.caught or set(tiers) <= set(self.met)
 
-def tried(fault: Fault, tree: Path, cache: Path, record: list[Recorded], tiers: tuple[str, ...]) -> Outcome:
-    """Plant a fault in a copy of the tree, and run tests until one fails."""
+
+def tried(
+    fault: Fault, tree: Path, cache: Path, record: list[Recorded], tiers: Sequence[str], met: tuple[str, ...] = ()
+) -> Outcome:
+    """Plant a fault in a copy of the tree, and run the tests of each tier until one fails; not those of ``met``."""
     began = time.monotonic()
     source = (ROOT / fault.file).read_text(encoding="utf-8")
     chosen = in_order(fault, source, record, DEFAULT_WORK)
@@ -49,11 +59,12 @@ def tried(fault: Fault, tree: Path, cache: Path, record: list[Recorded], tiers: 
         variables = environment(tree, cache)
         if fault.file.startswith(NUMBA):
             variables["NUMBA_CACHE_DIR"] = own
-        for tier in tiers:
+        for tier in (tier for tier in tiers if tier not in met):
             caught_by = _STEPS[tier](fault, chosen, tree, variables)
             if caught_by:
-                return Outcome(fault.name, tier, caught_by, _since(began), len(chosen), fault.equivalent)
-    return Outcome(fault.name, "", "", _since(began), len(chosen), fault.equivalent)
+                return Outcome(fault.name, tier, caught_by, _since(began), len(chosen), fault.equivalent, met)
+            met += (tier,)
+    return Outcome(fault.name, "", "", _since(began), len(chosen), fault.equivalent, met)
 
 
 def _since(began: float) -> float:
@@ -69,31 +80,56 @@ def _default(fault: Fault, chosen: list[str], tree: Path, variables: dict[str, s
 
 
 def _slow(fault: Fault, chosen: list[str], tree: Path, variables: dict[str, str]) -> str:
-    files = slow_files(fault, tree, chosen, SLOW_FILES)
-    return first_failure(files, "slow", SECONDS["slow"], tree, variables) if files else ""
+    """The first slow test that fails with the fault, and passes without it."""
+    files, passed_over = slow_files(fault, tree, chosen, SLOW_FILES), list[str]()
+    while files and (found := first_failure(files, "slow", SECONDS["slow"], tree, variables, passed_over)):
+        if found in passed_over or found == ENDLESS:
+            return ""
+        with without_fault(tree, fault):
+            fails_anyway = first_failure([found], "slow", SECONDS["slow"], tree, variables)
+        if not fails_anyway:
+            return found
+        passed_over.append(found)
+    return ""
 
 
 def _certificate(fault: Fault, chosen: list[str], tree: Path, variables: dict[str, str]) -> str:
+    """The first check of the cell that fails with the fault; the cell must pass without it."""
     cell = cell_of(fault)
-    if cell is None:
+    if cell is None or (found := failed_check(cell, tree, variables)) is None:
         return ""
-    command = ["inference.certify", f"model={cell[0]}", f"method={cell[1]}", "again=true"]
-    with TemporaryDirectory() as out:
-        code, text = run_module([*command, f"out={out}"], SECONDS["certificate"], tree, variables)
-    failed = code == FAILED_CHECK or (code == 1 and "Traceback" in text)
-    return f"certificate of {cell[0]} {cell[1]}" if failed else ""
+    with without_fault(tree, fault):
+        _require_passes(cell, tree, tuple(sorted(variables.items())))
+    return f"certificate of {cell[0]} {cell[1]}: {found}"
+
+
+def failed_check(cell: tuple[str, str], tree: Path, variables: dict[str, str]) -> str | None:
+    """The first check of a cell that fails, in words, or None."""
+    code, text = run_module(["tests.faults.checks", *cell], SECONDS["certificate"], tree, variables)
+    if code == FAILED_CHECK:
+        return text.splitlines()[-1]
+    return "an error" if code == 1 and "Traceback" in text else None
+
+
+@once
+def _require_passes(cell: tuple[str, str], tree: Path, variables: tuple[tuple[str, str], ...]) -> None:
+    if (found := failed_check(cell, tree, dict(variables))) is not None:
+        raise RuntimeError(f"{cell[0]} {cell[1]} fails without a fault: {found}")
 
 
 _STEPS = {"default": _default, "certificate": _certificate, "slow": _slow}
 
 
-def first_failure(tests: list[str], tier: str, seconds: float, tree: Path, variables: dict[str, str]) -> str:
-    """The first test that fails, in words; empty if none does in time."""
+def first_failure(
+    tests: list[str], tier: str, seconds: float, tree: Path, variables: dict[str, str], passed_over: Sequence[str] = ()
+) -> str:
+    """The first test that fails, but for those passed over, in words; empty if none does in time."""
     with TemporaryDirectory() as own:
         listed = Path(own) / "tests"
         listed.write_text("\n".join(tests), encoding="utf-8")
         options = ["-x", "-q", "-rfE", "--tb=no", "-p", "no:xdist", "-p", "no:cacheprovider", "-o", "addopts=", "-m", tier]
         command = ["pytest", *options, f"--timeout={ALONE}", f"--basetemp={own}/work", f"@{listed}"]
+        command += [f"--deselect={test}" for test in passed_over]
         code, text = run_module(command, seconds, tree, variables)
     if code in (None, 0, NOTHING_TO_RUN):
         return ""
@@ -101,5 +137,5 @@ def first_failure(tests: list[str], tier: str, seconds: float, tree: Path, varia
     if found:
         return found[1]
     if "Timeout" in text:
-        return "a test that does not end"
+        return ENDLESS
     raise RuntimeError(f"pytest ended with {code}, and no test failed:\n{text[-2000:]}")
