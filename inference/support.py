@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from inference.certificates.cell import is_stale
+from inference.certificates.cell import WAYS
 from inference.certificates.cell_page import write_pages
 from inference.certificates.certificate import read_certificate
 from inference.certificates.command import PUBLISHED, TABLE
 from inference.certificates.oracles import ORACLES
-from inference.certificates.page import table_of, verdict_words
+from inference.certificates.page import CLAIMS, doubts, table_of, verdict_words
 from inference.methods import METHODS
 from models.base import Model
 from models.data.documents import documents
@@ -79,15 +79,13 @@ def _cell(path: str, examples: Examples) -> str:
 def _with_verdict(cell: str, name: str, method: str) -> str:
     """The cell with the verdict of its published certificate, if there is one: exact, mode, or approximate and how well.
 
-    A certificate of other code is stale.
+    It says where the certificate is of the smaller budget, or of other code. Raises `ZooError` for a file that is none.
     """
     path = PUBLISHED / f"{name}-{method}.json"
     if cell == "–" or not path.is_file():
         return cell
     found = read_certificate(path)
-    words = verdict_words(found)
-    if is_stale(found):
-        words += ", stale"
+    words = f"{verdict_words(found)}{doubts(found)}"
     return words if cell == "yes" else f"{words}, {cell}"
 
 
@@ -136,8 +134,14 @@ def _verbs(path: str) -> tuple[str, str] | None:
 
 
 def in_readme(text: str) -> str:
-    """The text of the README with renewed tables."""
-    return re.sub(f"{BEGIN}.*?{END}", lambda _: f"{BEGIN}\n{support_table()}\n{END}", text, flags=re.DOTALL)
+    """The text of the README with renewed tables, and what their verdicts mean."""
+    renewed = f"{BEGIN}\n{support_table()}\n\n{meanings()}\n{END}"
+    return re.sub(f"{BEGIN}.*?{END}", lambda _: renewed, text, flags=re.DOTALL)
+
+
+def meanings() -> str:
+    """A line for every verdict that a cell can have if its method is right."""
+    return "\n".join(f"- *{claim}*: {CLAIMS[claim]}." for claim in dict.fromkeys(way.claim for way in WAYS.values()))
 
 
 def renew_certificates() -> None:

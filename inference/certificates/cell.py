@@ -134,20 +134,21 @@ def certify(method: str, model: str = "gmm", budget: str = "quick", seed: int = 
     _require_unedited(model, method)
     tell, way, oracle = say or (lambda line: None), WAYS[method], oracle_of(model)
     checks: list[tuple[str, Callable[[], Check]]] = [
-        ("parity", partial(parity_check, oracle, seed)),
-        ("contracts", lambda: _contracts(model, seed)[0]),
-        (f"{CONTROL} of the contracts", lambda: _contracts(model, seed)[1]),
+        ("parity", partial(timed, partial(parity_check, oracle, seed))),
+        ("contracts", partial(_contracts, contracts_check, model, seed)),
+        (f"{CONTROL} of the contracts", partial(_contracts, contracts_control, model, seed)),
     ]
     for place, question in enumerate(way.questions):
         own, size = seed + 2 * place, question.sizes[budget]
-        checks.append((question.name, partial(question.check, oracle, own + 1, size)))
+        checks.append((question.name, partial(timed, partial(question.check, oracle, own + 1, size))))
         if question.control is not None:
-            checks.append((f"{CONTROL} of the {question.name}", partial(question.control, oracle, own + 2, size)))
+            control = partial(question.control, oracle, own + 2, size)
+            checks.append((f"{CONTROL} of the {question.name}", partial(timed, control)))
     found = []
     with x64(64):
         for name, check in checks:
             tell(f"{model} {method}: {name}")
-            found.append(timed(check))
+            found.append(check())
     _require_unedited(model, method)
     return Certificate(model, method, way.claim, budget, seed, code_of(model, method), versions(), tuple(found))
 
@@ -161,10 +162,9 @@ def _require_unedited(model: str, method: str) -> None:
 
 
 @cache
-def _contracts(model: str, seed: int) -> tuple[Check, Check]:
-    """The contracts of a model and their control: once in a process, as they are the same under every method."""
-    oracle = oracle_of(model)
-    return contracts_check(oracle, seed), contracts_control(oracle, seed)
+def _contracts(check: Callable[[Oracle, int], Check], model: str, seed: int) -> Check:
+    """The contracts of a model, or their control: once in a process, as they are the same under every method."""
+    return timed(partial(check, oracle_of(model), seed))
 
 
 def require_settings(budget: str, seed: int | str) -> None:

@@ -45,7 +45,8 @@ def page_of(certificate: Certificate, stem: str, about: str = ABOUT) -> str:
 def _summary(certificate: Certificate, stem: str, about: str) -> str:
     rate = "How often a right cell fails is not known."
     if certificate.false_alarm is not None:
-        rate = f"A right cell fails with probability {at_most(certificate.false_alarm)} at most."
+        bound = at_most(certificate.false_alarm)
+        rate = f"Deviations fail a right cell with probability {bound} at most; limits of sizes and shares are not counted."
     meaning = CLAIMS[certificate.verdict]
     return (
         f"**{verdict_words(certificate)}**: {meaning}. {rate} Budget: {certificate.budget}.\n\n"
@@ -66,7 +67,8 @@ def _section(check: Check, stem: str) -> str:
         rows = [_compared(figure) for figure in sorted(check.figures, key=beside_limit, reverse=True)[:SHOWN]]
     lines += ["", _row(header), "|---" * len(header) + "|", *(_row(row) for row in rows)]
     if left := len(check.figures) - len(rows):
-        lines += ["", f"{left} more figures are in `{stem}.json`, all further from their limits."]
+        more = "1 more figure is" if left == 1 else f"{left} more figures are"
+        lines += ["", f"{more} in `{stem}.json`, further from the limits."]
     return "\n".join(lines)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from platform import python_version
 from typing import Any, NamedTuple
 
-from inference.certificates.checks.figure import Check, Figure, false_alarm_of, verdict_of
+from inference.certificates.checks.figure import COVERAGE, Check, Figure, false_alarm_of, verdict_of
 from inference.runtime.files import read, write
 from models.errors import ZooError
 
@@ -40,16 +40,16 @@ class Certificate(NamedTuple):
 
     @property
     def false_alarm(self) -> float | None:
-        """Probability at most that a right cell fails; None: not known."""
+        """Probability at most with which deviations fail a right cell; None: not known. Limits of sizes do not count."""
         return false_alarm_of(self.checks)
 
     @property
     def coverage(self) -> float | None:
-        """Of an approximation: how often its 90 % intervals hold the truth, for the worst statistic; None: it is none."""
-        shares = [
-            figure.value for check in self.checks if check.kind == "bias" for figure in check.figures if figure.unit == "share"
-        ]
-        return min(shares, default=None)
+        """Of an approximation: how often its 90 % intervals hold the truth, for the worst statistic; None: it is none.
+
+        One half of the replicates says which statistic is the worst, the other half how often its intervals hold the truth.
+        """
+        return next((figure.value for check in self.checks for figure in check.figures if figure.unit == COVERAGE), None)
 
     @property
     def command(self) -> str:

@@ -116,7 +116,7 @@ def _changed(cells: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
     A cell without one claims nothing.
 
-    Their order is that of the hashes of their code: where time is short, every change has others looked at.
+    They come in the order of the hashes of their code. So where time is short, each change of code puts other cells first.
     """
     return sorted((cell for cell in cells if not _holds(*cell)), key=lambda cell: code_of(*cell))
 

@@ -23,7 +23,7 @@ EDGE = 8.0  # deviations beyond this are drawn here
 def lines_of(certificate: Certificate) -> list[str]:
     """The verdict, a line per check, and every figure that failed."""
     rate = certificate.false_alarm
-    alarm = f" (a right cell fails with probability {at_most(rate)} at most)" if rate else ""
+    alarm = f" (chance makes a right cell deviate as far as to fail with probability {at_most(rate)} at most)" if rate else ""
     return [f"{certificate.model} {certificate.method}: {certificate.verdict}{alarm}", *check_lines(certificate.checks)]
 
 
@@ -110,7 +110,10 @@ def _alarm_lines(folder: Path, models: Sequence[str]) -> list[str]:
     rates = [one.false_alarm for one in found if one.false_alarm is not None]
     if not found:
         return []
-    says = f"If all {len(rates)} cells with a known rate are right, one fails with probability {at_most(sum(rates))} at most."
+    says = (
+        f"If all {len(rates)} cells with a known rate are right, deviations fail at least one of them with probability "
+        f"{at_most(sum(rates))} at most. Limits of sizes and shares are not counted."
+    )
     unknown = [f"`{one.model}` `{one.method}`" for one in found if one.false_alarm is None]
     return [says, *([f"No rate is known of {', '.join(unknown)}."] if unknown else [])]
 
@@ -129,16 +132,20 @@ def _verdict(path: Path, model: str, method: str) -> str:
     found = _readable(path)
     if found is None:
         return "unreadable"
-    quick = ", quick" if found.budget == "quick" else ""
-    stale = ", stale" if is_stale(found) else ""
     shown = path.with_suffix(".md")
-    return f"[{verdict_words(found)}]({(shown if shown.is_file() else path).name}){quick}{stale}"
+    return f"[{verdict_words(found)}]({(shown if shown.is_file() else path).name}){doubts(found)}"
 
 
 def verdict_words(certificate: Certificate) -> str:
     """The verdict; of an approximation with the share of its 90 % intervals that hold the truth, for the worst statistic."""
     coverage = certificate.coverage
     return certificate.verdict if coverage is None else f"{certificate.verdict} ({coverage:.0%} of 90%)"
+
+
+def doubts(certificate: Certificate) -> str:
+    """What a table adds to a verdict: that it is of the smaller budget, or of other code."""
+    quick = ", quick" if certificate.budget == "quick" else ""
+    return f"{quick}{', stale' if is_stale(certificate) else ''}"
 
 
 def _refusals(models: Sequence[str]) -> list[str]:
@@ -155,13 +162,16 @@ def _refusals(models: Sequence[str]) -> list[str]:
 
 
 CLAIMS = {  # verdict -> what it means
-    "exact": "no deviation of the draws, or of the kernel, from the posterior was found, and that of a mutant was",
-    "mode": "the point of the method is a mode of the posterior, and that of a mutant is not",
-    "mode given assignments": "the point is the mode given latents that are the most probable at it; that of a mutant is not",
-    "mode given random assignments": "a step draws latents and goes to the mode given them; no deviation of its law was found",
+    "exact": "on small tables no deviation of the draws from the posterior was found, and that of a mutant was",
+    "mode": "on small tables the point is a local mode of the posterior, and that of a mutant is not",
+    "mode given assignments": "the point is the mode given the latents that are most probable at it; that of a mutant is not",
+    "mode given random assignments": (
+        "a step draws latents and goes to the mode given them; the means of many steps are those of a sum over all assignments"
+    ),
     "approximate": (
         "the draws are of something near the posterior; in brackets is how often its 90 % intervals hold the truth, for the "
-        "statistic where they do so least"
+        "statistic where they do so least: one half of the replicates says which that is, the other half how often (draws of "
+        "the posterior itself: 90 %, give or take 2.5)"
     ),
     "inconclusive": "nothing wrong was found, but the mutant passed, too",
     "fails": "a check has found a deviation: where chance plays a part, twice",

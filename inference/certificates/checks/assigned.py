@@ -15,6 +15,7 @@ from collections.abc import Mapping
 import jax
 import numpy as np
 from scipy.special import softmax
+from scipy.stats import chi2
 
 from inference.certificates.checks.cases import built, small_table, stacked_rows
 from inference.certificates.checks.figure import Check, Figure, answer, control, worst
@@ -80,14 +81,17 @@ class Steps:
         self.verbs, self.oracle, self.steps = verbs, oracle, steps
         self.model: Model = built(oracle, mutated)
         self.wanted: dict[str, tuple[float, float]] = {}  # mean and standard deviation of statistics of a step
-        while not self.wanted:  # another table where one assignment is all but certain
+        while not self.wanted:  # another table where one assignment is all but certain: steps from it are not random
             self.table = small_table(oracle, seed)
             self.start = oracle.draw_parameters(np.random.default_rng(seed), 1)
-            self.wanted, self.false_alarm = self._wanted(seed)
+            self.wanted, self.false_alarm, self.possible = self._wanted(seed)
             seed += 1
 
-    def _wanted(self, seed: int) -> tuple[dict[str, tuple[float, float]], float]:
-        """Mean and standard deviation of every statistic that seldom fails, and how often one of them does, at most."""
+    def _wanted(self, seed: int) -> tuple[dict[str, tuple[float, float]], float, int]:
+        """Mean and standard deviation of every statistic that seldom fails, and how often one of them does, at most.
+
+        Then the number of all statistics. There are none where no statistic varies.
+        """
         latents = self.oracle.enumeration
         assert latents is not None
         z = latents.assignments(self.table)
@@ -99,7 +103,9 @@ class Steps:
         rates = failing(probs, values, self.steps, np.random.default_rng(seed))
         kept = [place for place, rate in enumerate(rates) if rate <= OFTEN]
         names = list(statistics)
-        return {names[place]: (float(mean[place]), float(spread[place])) for place in kept}, float(rates[kept].sum())
+        found = {names[place]: (float(mean[place]), float(spread[place])) for place in kept}
+        random = any(sd > SAME * (1 + abs(middle)) for middle, sd in found.values())
+        return found if random else {}, float(rates[kept].sum()), len(names)
 
     def _statistics(self, sites: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         return self.oracle.statistics(sites, repeated(self.table, len(next(iter(sites.values())))))
@@ -125,7 +131,7 @@ class Steps:
 def failing(probs: np.ndarray, values: np.ndarray, steps: int, rng: np.random.Generator) -> np.ndarray:
     """(F,): how often statistics (A, F) of right steps are off at both looks with one sign, by simulation, at most.
 
-    ``probs`` (A,) are those of the assignments. Three more are counted than were seen: zero seen may be three with 95 %.
+    ``probs`` (A,) are those of the assignments. Rates are the upper ends of one-sided 95 % intervals for what was counted.
     """
     mean = probs @ values
     spread = np.sqrt(probs @ (values - mean) ** 2)
@@ -143,8 +149,13 @@ def _beyond(
     counts = (rng.multinomial(number, probs / probs.sum(), BLOCK) for _ in range(SIMULATED // BLOCK))
     means = np.concatenate([count @ away for count in counts]) / number
     limit = MOST * spread / np.sqrt(number)
-    high, low = ((3 + (side * means > limit).sum(0)) / SIMULATED for side in (1, -1))
+    high, low = (_upper((side * means > limit).sum(0)) for side in (1, -1))
     return high, low
+
+
+def _upper(count: np.ndarray) -> np.ndarray:
+    """The rate of a Poisson law of which so many or fewer are seen with a probability of 5 %."""
+    return np.asarray(chi2.isf(0.05, 2 * (count + 1)) / 2 / SIMULATED)
 
 
 def fixed_check(oracle: Oracle, seed: int, tables: int) -> Check:
@@ -167,7 +178,7 @@ def step_check(oracle: Oracle, seed: int, steps: int) -> Check:
     """Whether steps of `stochastic_em` have the exact means of all assignments, and its point the density that it reports."""
     right = Steps(stochastic_em.METHOD.verbs, oracle, seed, steps)
     figures = two_stages(right, seed)
-    says = f"{summary(figures)} of {steps:,} steps"
+    says = f"{summary(figures)} of {steps:,} steps; of {right.possible} statistics, those of which means are normal"
     found = (*figures, density("stochastic_em", oracle, seed))
     return answer("random step", says, found, right.false_alarm)
 

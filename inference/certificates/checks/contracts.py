@@ -220,6 +220,6 @@ def contracts_control(oracle: Oracle, seed: int) -> Check:
     case = Contracted(oracle, seed)
     figures = case.wrong()
     rejected = all(figure.rejects for figure in figures)
-    names = ", ".join(figure.name for figure in figures)
+    names = "; ".join(figure.name for figure in figures)
     says = f"{'rejected' if rejected else 'NOT all rejected'}: {names}"
     return control("contracts", says, rejected, figures)

@@ -21,7 +21,7 @@ from models.base import Model
 
 STEPS = 3
 STILL = 0.95  # share of replicates that may stay where they are
-
+NEVER = 0.995  # the same for what is rare: its absence alone is a fault
 
 Move = Callable[[Sites, Tables, int], Ran]  # (parameters (R, …), R tables, seed) -> the parameters after the steps
 
@@ -42,6 +42,7 @@ class Law:
         """``last_rows``: how many rows of each table the kernel is run on; None: all."""
         self.oracle, self.move, self.replicates, self.last_rows = oracle, move, replicates, last_rows
         self.still: dict[str, float] = {}
+        self.rare: frozenset[str] = frozenset()
 
     def __call__(self, seed: int, times: int) -> Deviations:
         """Deviations of every statistic after the steps of ``times`` the replicates."""
@@ -53,10 +54,18 @@ class Law:
         rng = np.random.default_rng(seed)
         sites = self.oracle.draw_parameters(rng, self.replicates * times)
         tables = last_rows(self.oracle.draw_tables(rng, sites), self.last_rows)
-        moved, self.still = self.move(sites, tables, seed)
-        after = {name: moved[name] for name in sites}
+        ran = self.move(sites, tables, seed)
+        self.still, self.rare = ran.still, ran.rare
+        after = {name: ran.sites[name] for name in sites}
         found = Pairs(sites, tables, self.oracle.statistics(sites, tables), self.oracle.statistics(after, tables))
-        return self.with_latents(found, after, moved)
+        return self.with_latents(found, after, ran.sites)
+
+    def still_figures(self) -> tuple[Figure, ...]:
+        """The shares of what stood still at the last look, with what they may be."""
+        return tuple(
+            Figure(f"share of {name} left unchanged", value, NEVER if name in self.rare else STILL, "share")
+            for name, value in self.still.items()
+        )
 
     def with_latents(self, pairs: Pairs, after: Sites, moved: Sites) -> Pairs:
         """With statistics of the latents that a kernel returns; kernels of the zoo return parameters alone."""
@@ -87,7 +96,7 @@ def law_check(kernel: KernelOf, oracle: Oracle, seed: int, replicates: int) -> C
 def checked_law(law: Law, seed: int, steps: int) -> Check:
     """Whether ``steps`` steps leave the law alone, and move."""
     figures = two_stages(law, seed)
-    still = tuple(Figure(f"share of {name} left unchanged", value, STILL, "share") for name, value in law.still.items())
+    still = law.still_figures()
     says = f"{summary(figures)}; {law.replicates:,} replicates, {steps} step{'s' * (steps > 1)}{_lazy(still)}"
     return answer("kernel law", says, (*figures, *still), FALSE_ALARM * len(figures))
 

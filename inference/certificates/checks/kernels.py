@@ -25,6 +25,7 @@ from models.data.table import Data
 
 STEP_SIZE = 0.25  # of NUTS on ℝᵈ, with an identity as its metric
 TREE_DEPTH = 5  # side by side, all replicates wait for the deepest tree
+EXCHANGES = frozenset({"exchanges", "states"})  # of posterior and prior: about one proposal in twenty is accepted
 COLD, HOT = 0.0, -20.0  # log inverse temperatures; at exp(−20) the posterior is the prior to eight digits
 SAME = 1e-9  # relative difference of a number that went to ℝᵈ and back
 
@@ -34,6 +35,7 @@ class Ran(NamedTuple):
 
     sites: dict[str, np.ndarray]
     still: dict[str, float]
+    rare: frozenset[str] = frozenset()  # what stands still in most replicates of a right kernel, too
 
 
 # (model, sites (R, …), tables, seed, steps) -> the parameters after the steps
@@ -46,12 +48,12 @@ def same(before: np.ndarray, after: np.ndarray) -> np.ndarray:
     return np.isclose(after, before, rtol=max(SAME, rounding), atol=0.0)
 
 
-def ran(before: Sites, after: Sites, **still: float) -> Ran:
+def ran(before: Sites, after: Sites, rare: frozenset[str] = frozenset(), **still: float) -> Ran:
     """The outcome of a kernel; of every site, the share of replicates in which its laziest entry stood still."""
     found = dict(still)
     for name, value in before.items():
         found[name] = float(np.reshape(same(value, np.asarray(after[name])), (len(value), -1)).mean(0).max())
-    return Ran({name: np.asarray(value) for name, value in after.items()}, found)
+    return Ran({name: np.asarray(value) for name, value in after.items()}, found, rare)
 
 
 def _side_by_side(run: Callable[..., Any], sites: Sites, rows: Pytree, seed: int) -> Any:
@@ -103,7 +105,7 @@ def tempered_kernel(model: Model, sites: Sites, tables: Sequence[Data], seed: in
         return algebra.sites(hyper, jax.tree.map(lambda leaf: leaf[0], state.T)), jnp.nanmean(acceptance), share
 
     after, accepted, arrived = _side_by_side(run, others, stacked_rows(model, tables), seed)
-    return ran(sites, after, exchanges=1 - float(accepted.mean()), states=1 - float(arrived.mean()))
+    return ran(sites, after, EXCHANGES, exchanges=1 - float(accepted.mean()), states=1 - float(arrived.mean()))
 
 
 def nuts_kernel(model: Model, sites: Sites, tables: Sequence[Data], seed: int, steps: int) -> Ran:
@@ -153,10 +155,10 @@ def permuted(kernel: Kernel) -> Kernel:
     """The kernel, and then a random element of the model's symmetry, as with ``permute_components``."""
 
     def run(model: Model, sites: Sites, tables: Sequence[Data], seed: int, steps: int) -> Ran:
-        after, still = kernel(model, sites, tables, seed, steps)
-        single = {name: value[None] for name, value in after.items()}  # replicates are the draws of one chain
+        found = kernel(model, sites, tables, seed, steps)
+        single = {name: value[None] for name, value in found.sites.items()}  # replicates are the draws of one chain
         moved = in_random_labellings(single, model.symmetry, model.naming.dims, seed)
-        return Ran({name: value[0] for name, value in moved.items()}, still)
+        return found._replace(sites={name: value[0] for name, value in moved.items()})
 
     return run
 

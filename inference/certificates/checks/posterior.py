@@ -101,9 +101,9 @@ class Pipeline:
 
     def _keep_sizes(self, pairs: Bounded, wanted: Posterior) -> None:
         smallest = min(effective_size(drawn) for _, drawn in pairs.values())
-        self._keep(f"{LEAST} beside the effective draws of the chains", LEAST / smallest, 1.0, "relative")
+        self._keep(f"effective draws of the chains: {LEAST} needed, over those found", LEAST / smallest, 1.0, "relative")
         few = LEAST_REFERENCE / wanted.effective_size
-        self._keep(f"{LEAST_REFERENCE} beside the effective draws of the oracle", few, 1.0, "relative")
+        self._keep(f"effective draws of the oracle: {LEAST_REFERENCE} needed, over those found", few, 1.0, "relative")
         self._keep("largest weight of the oracle's draws", float(wanted.weights.max()), HEAVIEST, "share")
 
     def _statistics(self, sites: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -176,7 +176,8 @@ def predictions_control(asking: Asking, oracle: Oracle, seed: int, draws: int) -
     result = Result(asking, oracle, seed, draws)
     found, figures = [], []
     for slip in oracle.slips:
-        most = worst(figure for figure in result.figures(slip.answers) if np.isfinite(figure.value))
+        finite = [figure for figure in result.figures(slip.answers) if np.isfinite(figure.value)]
+        most = worst(finite) if finite else Figure("nothing finite", np.nan, 0.0, "relative")
         figures.append(most._replace(name=f"{slip.what}: {most.name}"))
         found.append(f"{slip.what} is {'rejected' if most.rejects else 'NOT rejected'} ({most.name}: {most.value:.1g} off)")
-    return control("predictions", "; ".join(found), all(figure.rejects for figure in figures), figures)
+    return control("predictions", "; ".join(found), bool(figures) and all(figure.rejects for figure in figures), figures)

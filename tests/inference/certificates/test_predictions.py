@@ -7,7 +7,9 @@ import pytest
 import xarray as xr
 
 from inference.certificates.cell import WAYS, oracle_of
+from inference.certificates.checks import predictions
 from inference.certificates.checks.cases import small_table
+from inference.certificates.checks.figure import Figure
 from inference.certificates.checks.predictions import Asking, Result, at_cells, compared, distance, shortfall
 from inference.certificates.oracles import ORACLES
 from inference.certificates.oracles.answers import Answers, averages, best_paths
@@ -175,3 +177,18 @@ def test_results_are_averages_and_those_of_slips_are_not(name, method, draws):
         sites = {"mean": np.concatenate(list(result.few["posterior"]["mean"].values))}
         answers = oracle.answers(sites, result.other, False)
         assert compared(alike, answers, True, None)["probs"] > LIMIT
+
+
+def test_a_control_without_slips_rejects_nothing(monkeypatch):
+    """And a slip of which every figure is infinite may be of another mistake."""
+
+    class Empty:
+        def __init__(self, *_):
+            pass
+
+        def figures(self, answers):
+            return [Figure("x", np.inf, 1.0, "relative")]
+
+    monkeypatch.setattr(predictions, "Result", Empty)
+    for slips in ((), oracle_of("gmm").slips[:1]):
+        assert not predictions.predictions_control(Asking("gibbs", True), oracle_of("gmm")._replace(slips=slips), 0, 1).passed
