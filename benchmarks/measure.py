@@ -14,10 +14,11 @@ from rich.table import Table
 
 PACKAGES = ("jax", "numpyro", "numpy", "scikit-learn", "pymc", "nutpie", "arviz-stats")
 CONSOLE = Console(width=80, highlight=False)
-MOST_LOAD = 1.5  # above it no verdict is printed
+MOST_LOAD = 1.5  # load average before, above which no verdict is printed
+MOST_BESIDE = 0.25  # the same of the cores that other processes used meanwhile
 BUSY = (
-    f"No verdict above a load of {MOST_LOAD}: other work shares the cores. Threads of a matrix library that wait for each "
-    "other slow the peer more than the zoo."
+    f"No verdict above a load of {MOST_LOAD} before, or {MOST_BESIDE} cores of other work meanwhile. Threads of a matrix "
+    "library that wait for each other slow the peer more than the zoo."
 )
 
 
@@ -47,10 +48,10 @@ class Load(NamedTuple):
     def quiet(self) -> bool:
         """Whether ratios can be trusted.
 
-        >>> Load(before=0.3, beside=0.1).quiet, Load(before=0.3, beside=1.8).quiet
+        >>> Load(before=0.3, beside=0.1).quiet, Load(before=0.3, beside=0.8).quiet
         (True, False)
         """
-        return max(self) <= MOST_LOAD
+        return self.before <= MOST_LOAD and self.beside <= MOST_BESIDE
 
     def __str__(self) -> str:
         return f"load average before {self.before:.1f}; other processes used {self.beside:.1f} cores meanwhile"
