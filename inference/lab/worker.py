@@ -17,9 +17,10 @@ from inference.lab.stub import key_of, unwritten
 from inference.lab.submission import TRACE, as_bytes, limit_computing, loaded, missing_functions, text_of
 from inference.runtime.files import write
 
-LABS = "inference.lab"
-KEYS = f"{LABS}.solutions"
-OWN_WORK = "it has the answers; write the functions yourself"
+ZOO = "inference"
+LABS = f"{ZOO}.lab"
+ALLOWED = f"{LABS}.assert_right"
+OWN_WORK = f"it has the answers; write the functions yourself (from {LABS} import assert_right is allowed)"
 
 
 def work(lab: str, file: str, part: str, seed: str, out: str) -> None:
@@ -53,24 +54,34 @@ def _answer(lab: Lab, module: ModuleType, text: str, part: str, seed: int) -> An
 
 
 def imports_of_answers(text: str) -> list[str]:
-    """Modules of the labs that a student's file imports: all but `assert_right` has the answers, or leads to them.
+    """What a student's file takes from the labs: all but `assert_right` has the answers, or leads to them.
+
+    That is every import of a module of the labs, their package as an attribute, and names of their modules as texts, as
+    importlib takes them. What hides a name from this search, as a text that is put together, is not found.
 
     >>> imports_of_answers("from inference.lab import assert_right; from inference.lab.solutions.viterbi import *")
     ['inference.lab.solutions.viterbi']
+    >>> imports_of_answers("import inference as zoo; right = zoo.lab"), imports_of_answers("import inference.lab as l")
+    (['inference.lab'], ['inference.lab'])
     """
-    found: list[str] = []
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names if alias.name.startswith(f"{LABS}.")]
-        elif isinstance(node, ast.ImportFrom) and node.module == LABS:
-            found += [f"{LABS}.{alias.name}" for alias in node.names if alias.name != "assert_right"]
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{LABS}."):
-            found.append(str(node.module))
-        elif isinstance(node, ast.ImportFrom) and node.module == "inference":
-            found += [LABS for alias in node.names if alias.name == "lab"]
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith(KEYS):
-            found.append(node.value)  # for importlib
-    return found
+    nodes = list(ast.walk(ast.parse(text)))
+    imported = [alias for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names = [alias.name for alias in imported]
+    whole = [alias for alias in imported if alias.name == ZOO or not alias.asname]  # `import inference.run` binds `inference`
+    packages = {alias.asname or ZOO for alias in whole if _is_in(alias.name, ZOO)}
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            names += [f"{node.module}.{alias.name}".removesuffix(".*") for alias in node.names]
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in packages:
+            names.append(f"{ZOO}.{node.attr}")
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names.append(node.value)  # for importlib
+    return [name for name in names if _is_in(name, LABS) and name != ALLOWED]
+
+
+def _is_in(name: str, package: str) -> bool:
+    """Whether a name is that of a package, or of something in it."""
+    return name == package or name.startswith(f"{package}.")
 
 
 def lend(lab: Lab, module: ModuleType, text: str, graded: tuple[str, ...]) -> None:

@@ -46,6 +46,7 @@ def certify(
     compiled: bool = True,
     steps: int = STEPS,
     require: str | Sequence[str] = (),
+    name: str | None = None,
 ) -> Certificate | SamplerReport:
     """Is a method of the zoo right on a model, or a kernel of one's own?
 
@@ -63,7 +64,8 @@ def certify(
     Kernels with ``blocks`` are also checked block by block, and those with ``log_conditionals`` by ratios of densities (Grosse
     and Duvenaud 2014). If a check fails, hints say which block it is, or which number of the prior would explain it. Notes say
     what was not checked. ``require="path"`` (or several names) makes it an error if the kernel does not return the latents.
-    ``say=print`` prints a line at every step.
+    ``name`` is what report and messages call the kernel; else it is the name of its class. ``say=print`` prints a line at every
+    step.
 
     Raises `ZooError` for unknown names, for a kernel whose parameters have other names or shapes than the model's sites, or
     which returns something else than a pair (state, sites), and for one that writes into ``data``.
@@ -76,31 +78,31 @@ def certify(
     'exact'
     """
     if isinstance(sampler, str):
-        if not compiled or steps != STEPS or require:
-            raise ZooError("compiled=, steps= and require= are for kernels of your own, not for methods of the zoo")
+        if not compiled or steps != STEPS or require or name:
+            raise ZooError("compiled=, steps=, require= and name= are for kernels of your own, not for methods of the zoo")
         return cell.certify(sampler, model, budget, seed, say)
     _require_kernel(sampler)
     _require_model(model)
     cell.require_settings(budget, seed)
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise ZooError(f"steps must be a whole number from 1, got {steps!r}")
-    tell, name = say or (lambda line: None), _name(sampler)
+    tell, called = say or (lambda line: None), name or _name(sampler)
     if not isinstance(sampler, GradientKernel | Sampler):
         if require:
             raise ZooError(
-                f"require= is for kernels with start(key, data, sites); a {name} has init, and its latents are not seen"
+                f"require= is for kernels with start(key, data, sites); {called} has init, and its latents are not seen"
             )
         found = check_chains(sampler, target(model), LENGTHS[budget], seed, compiled, tell)
         check = _chains_check(found)
         settings = Settings(budget, seed, None, None)
-        return SamplerReport(model, name, (check,), found.hints, (NO_LATENTS,), settings, found.verdict)
-    runner: Runner = sampler if isinstance(sampler, GradientKernel) else OwnKernel(sampler, compiled)
+        return SamplerReport(model, called, (check,), found.hints, (NO_LATENTS, *found.notes), settings, found.verdict)
+    runner: Runner = sampler if isinstance(sampler, GradientKernel) else OwnKernel(sampler, compiled, name)
     asked = (require,) if isinstance(require, str) else tuple(require)
-    trial = Trial(name, oracle_at_bench(model), runner, SIZES[budget], seed, steps, asked, tell)
+    trial = Trial(called, oracle_at_bench(model), runner, SIZES[budget], seed, steps, asked, tell)
     with x64(64):
         checks, hints, notes = trial.checked()
     settings = Settings(budget, seed, trial.replicates, steps)
-    return SamplerReport(model, name, tuple(checks), tuple(hints), tuple(notes), settings)
+    return SamplerReport(model, called, tuple(checks), tuple(hints), tuple(notes), settings)
 
 
 NO_LATENTS = "chains are compared by parameters alone, and on one table: start(key, data, sites) in place of init tests more"
@@ -110,7 +112,7 @@ def _require_kernel(sampler: Any) -> None:
     """Raise `ZooError` for what is no kernel."""
     if isinstance(sampler, type):
         raise ZooError(f"{sampler.__name__} is a class; certify an object of it: {sampler.__name__}(…)")
-    if isinstance(sampler, infer.mcmc.MCMCKernel) or hasattr(sampler, "_fields"):
+    if isinstance(sampler, infer.mcmc.MCMCKernel) or _library(sampler) == "blackjax":
         raise ZooError("kernels of NumPyro and blackjax are wrapped: inference.numpyro_kernel(…), inference.blackjax_kernel(…)")
     if not isinstance(sampler, GradientKernel | Sampler | MarkovKernel):
         raise ZooError(
@@ -130,6 +132,11 @@ def _require_model(model: Any) -> None:
     if not isinstance(model, str) or model not in ORACLES:
         near = did_you_mean(model, ORACLES) if isinstance(model, str) else ""
         raise ZooError(f"model={model!r} is not one of {', '.join(ORACLES)}{near}")
+
+
+def _library(sampler: Any) -> str:
+    """The package that the type of a kernel comes from."""
+    return type(sampler).__module__.partition(".")[0]
 
 
 def _name(sampler: Any) -> str:

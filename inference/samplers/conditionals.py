@@ -1,10 +1,11 @@
 """Conditionals of a kernel against the joint density, by ratios (Grosse and Duvenaud 2014, "Testing MCMC code").
 
 Whatever the other parameters are, log p(a | rest) − log p(b | rest) = log p(a, rest) − log p(b, rest) for any two values a
-and b of a site, or of the latents, which are among the rest of a site. So an error that depends on the value shows, whatever
-it is.
+and b of a site, or of the latents, which are among the rest of a site. So an error that depends on the value shows, above
+rounding. One that is constant in the site never shows.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,15 +21,15 @@ ROUNDING = 1e-6  # relative: kernels may be in single precision in parts
 SMALL = 1e-3  # what a term leaves unexplained, as a share
 
 
-def ratio_check(kernel: Conditionals, oracle: Oracle, seed: int) -> tuple[Check, list[str]]:
-    """The ratios of every conditional as a check, and what would explain a difference.
+def ratio_check(kernel: Conditionals, oracle: Oracle, seed: int, hint: Callable[[str], None]) -> Check:
+    """The ratios of every conditional as a check; ``hint`` is told what would explain a difference.
 
     Raises `ZooError` for a conditional of something that is no site, and none of the latents.
     """
     rng = np.random.default_rng(seed)
     one, other = (oracle.draw_parameters(rng, PAIRS) for _ in range(2))
     here = Values(one, oracle.draw_tables(rng, one))
-    figures, hints = [], []
+    figures = []
     for name, log_conditional in kernel.log_conditionals.items():
         there = _changed(oracle, name, here, other, rng)
         with np.errstate(divide="ignore"):  # latents that a label excludes
@@ -40,10 +41,10 @@ def ratio_check(kernel: Conditionals, oracle: Oracle, seed: int) -> tuple[Check,
         figure = Figure(f"log ratios of the conditional of {name}", largest, ROUNDING, "relative")
         figures.append(figure)
         if not figure.passed:
-            hints.append(f"the conditional of {name} is not that of the joint density{_explained(oracle, here, there, off)}")
+            hint(f"the conditional of {name} is not that of the joint density{_explained(oracle, here, there, off)}")
     size = worst(figures).value
     says = f"ratios of {len(figures)} conditionals beside those of the joint density: the largest difference is {size:.0e}"
-    return answer("conditionals", says, figures, 0.0), hints
+    return answer("conditionals", says, figures, 0.0)
 
 
 class Values(NamedTuple):

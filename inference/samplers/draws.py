@@ -1,26 +1,31 @@
-"""`inference.check_draws`: do draws that another sampler made have the posterior's means, spreads and quantiles?
+"""`inference.check_draws`: do draws that another sampler made have the location, the spread and the tails of the posterior?
 
 Both the draws and the reference are finite, so that every difference is measured in its own Monte Carlo standard error. What
-is compared is bounded, so that the error exists however heavy the tails are: the rank of a draw in the reference (for its
-mean), the distance of this rank from ½ (for its standard deviation), and whether it is beyond a quantile of the reference.
+is compared is bounded, so that the error exists however heavy the tails are. Location is the mean rank of the draws in the
+reference. Spread is the mean distance of this rank from ½. Tails are the shares of draws beyond two quantiles of the reference.
+
+Ranks do not see how far away a few draws are, but means do. So a note names means and standard deviations that are far apart
+although the ranks agree.
 """
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpyro import distributions
 from scipy import stats
 
-from inference.certificates.checks.posterior import TAILS, bounded, deviations_of
+from inference.certificates.checks.posterior import TAILS, Bounded, bounded, deviations_of
 from inference.diagnostics.quantities import quantities_of
+from inference.engine.program import innermost
+from inference.engine.sites import sites_of_model
 from inference.engine.task import Kind, kind_of
-from inference.fitting.fit import fit
+from inference.fitting.fit import fit, modelled
 from inference.fitting.foreign import as_result
 from inference.fitting.prepare import as_arrays, x64
 from inference.methods import exact, gibbs
@@ -30,12 +35,20 @@ from inference.samplers.hints import Priors, other_priors
 from models.base import Model
 from models.errors import ZooError
 
-SUMMARIES = {"mean": "", "sd": ", spread", "5% quantile": ", lower tail", "95% quantile": ", upper tail"}
+LOCATION = "location by ranks"
+SUMMARIES = {  # what is compared -> how `bounded` calls it
+    LOCATION: "",
+    "spread by ranks": ", spread",
+    "share below the 5 % quantile": ", lower tail",
+    "share above the 95 % quantile": ", upper tail",
+}
 FALSE_ALARM = 1e-3  # of all comparisons together, if deviations were independent and normal
 ENOUGH = 400  # effective draws of every quantity, of both sides (Vehtari et al. 2021); with fewer, standard errors mislead
 APART = 1.01  # R-hat of chains that agree
 WORTH = 400  # weighted draws of a reference must be worth as many, or they say nothing
 SHOWN = 5
+FAR = 10  # standard errors between means of draws whose ranks agree, which a note names
+WIDER = 2  # times the standard deviation, likewise
 GIVEN = "draws given by the user"
 UNCHECKED = f"{GIVEN}: not checked"
 
@@ -49,6 +62,7 @@ class DrawsReport:
     reference: str  # in words
     doubts: tuple[str, ...]  # why nothing can be said
     hints: tuple[str, ...]  # at what is wrong
+    notes: tuple[str, ...] = ()  # on what ranks do not see; they do not change the verdict
 
     @property
     def verdict(self) -> str:
@@ -76,7 +90,7 @@ class DrawsReport:
         return f"{within} of {self.reference}{''.join(f'; {doubt}' for doubt in self.doubts)}"
 
     def marked(self, tree: xr.DataTree) -> xr.DataTree:
-        """The result of `inference.target` with this verdict in its attributes; draws that agree need no warning.
+        """The result of `inference.target` with this verdict in its attributes; draws that agree have notes as their warnings.
 
         >>> posterior = target("gmm_simple")
         >>> tree = posterior.result(sites=fit(posterior.model, posterior.table, "exact", seed=1))
@@ -84,13 +98,13 @@ class DrawsReport:
         'draws agree'
         """
         said = [line for line in str(tree.attrs.get("warnings", "")).split("\n") if line and not line.startswith(GIVEN)]
-        said += [] if self.passed else [f"{GIVEN}: {self.verdict}"]
+        said += [f"{GIVEN}: {line}" for line in (*([] if self.passed else [self.verdict]), *self.notes)]
         return _with_attrs(tree, {"warnings": "\n".join(said), "checked": self.verdict})
 
     def __repr__(self) -> str:
         rows = [] if self.failed.empty else self.failed.head(SHOWN).round(3).to_string().splitlines()
-        hints = [f"  hint: {hint}" for hint in self.hints]
-        return "\n".join([f"{self.verdict}: {self.says}", *(f"  {row}" for row in rows), *hints])
+        lines = [*(f"hint: {hint}" for hint in self.hints), *(f"note: {note}" for note in self.notes)]
+        return "\n".join([f"{self.verdict}: {self.says}", *(f"  {line}" for line in [*rows, *lines])])
 
 
 def check_draws(
@@ -105,7 +119,7 @@ def check_draws(
     dims: Mapping[str, tuple[str, ...]] | None = None,
     coords: Mapping[str, list[Any]] | None = None,
 ) -> DrawsReport:
-    """Compare draws of a sampler with a reference: means, standard deviations and quantiles of what no symmetry changes.
+    """Compare draws of a sampler with a reference: location, spread and tails of what no symmetry changes, by ranks.
 
     ``draws`` is what `inference.as_result` takes: arrays (chain, draw, …) by site, a DataTree, or an MCMC that has run.
     ``reference`` is a result of `inference.fit`. Without one, it is four chains of ``num_samples`` draws of exact, gibbs or
@@ -115,7 +129,8 @@ def check_draws(
     The verdict is *inconclusive* where chains of either side disagree (R-hat above 1.01), or a quantity has fewer than 400
     effective draws: then standard errors mislead. Else the largest of all deviations of right draws is beyond the limit in
     about one of a thousand comparisons of two samples. Hints name the number of the prior that would explain a difference, or
-    the site that holds covariances, variances or standard deviations in place of precisions.
+    the site that holds covariances, variances or standard deviations in place of precisions. A note says where means or
+    standard deviations are far apart although the ranks agree, as those of a few wild draws; it does not change the verdict.
 
     Raises `ZooError` for draws that are not of the sites of the model, that are those of the reference, or a reference that is
     no draws of the posterior.
@@ -125,9 +140,9 @@ def check_draws(
     >>> check_draws(posterior.model, posterior.table, draws).verdict
     'draws agree'
     """
-    own = as_result(model, data, draws, "draws", kind="chains", symmetry=symmetry, dims=dims, coords=coords)
+    naming = {"symmetry": symmetry, "dims": dims, "coords": coords}
+    own = as_result(model, data, draws, "draws", kind="chains", **naming)
     if reference is None:
-        naming = {"symmetry": symmetry, "dims": dims, "coords": coords}
         reference = _reference(model, data, seed, num_samples, naming)
     if kind_of(reference) not in (Kind.CHAINS, Kind.INDEPENDENT):
         raise ZooError(
@@ -140,10 +155,9 @@ def check_draws(
     doubts = (*_doubts("your draws", found.one, found.names), *_doubts("the reference", found.other, found.names))
     hints: list[str] = []
     if not found.agrees:
-        naming = {"symmetry": symmetry, "dims": dims, "coords": coords}
         hints += _other_scales(model, data, own, reference, naming)
         hints += [] if doubts or hints else _other_priors(model, data, reference, found)
-    return DrawsReport(found.table, found.limit, words, doubts, tuple(hints))
+    return DrawsReport(found.table, found.limit, words, doubts, tuple(hints), tuple(_notes(found)))
 
 
 class Compared(NamedTuple):
@@ -201,17 +215,18 @@ def _table(one: np.ndarray, other: np.ndarray, names: list[str], infinite: list[
     """Every summary of every quantity (chain, draw, Q); one that is infinite at some draw deviates by infinity."""
     found = []
     for place, name in enumerate(names):
-        mine, theirs = one[..., place], other[..., place]
-        deviations = _deviations(theirs, mine)
+        shares, pairs = _pairs(other[..., place], one[..., place])
+        deviations = deviations_of(pairs, shares)
         for summary, ending in SUMMARIES.items():
-            found.append((name, summary, _summarised(mine, summary), _summarised(theirs, summary), deviations[ending]))
-    found += [(name, "mean", np.nan, np.nan, np.inf) for name in infinite]
+            theirs, mine = pairs[ending]
+            found.append((name, summary, float(mine.mean()), float(shares @ theirs), deviations[ending]))
+    found += [(name, LOCATION, np.nan, np.nan, np.inf) for name in infinite]
     columns = ["quantity", "summary", "draws", "reference", "deviation"]
     return pd.DataFrame(found, columns=columns).set_index(["quantity", "summary"])
 
 
-def _deviations(reference: np.ndarray, drawn: np.ndarray, weights: np.ndarray | None = None) -> dict[str, float]:
-    """Location, spread and both tails of draws (chain, draw), by ranks in a reference, which may have weights (S,).
+def _pairs(reference: np.ndarray, drawn: np.ndarray, weights: np.ndarray | None = None) -> tuple[np.ndarray, Bounded]:
+    """Location, spread and both tails of draws (chain, draw), by ranks in a reference, which may have weights (S,); its shares.
 
     Draws of the reference are thinned to as many as are independent.
     """
@@ -219,16 +234,7 @@ def _deviations(reference: np.ndarray, drawn: np.ndarray, weights: np.ndarray | 
     step = max(1, round(flat.size / _effective(reference[..., None])[0])) if weights is None else 1
     shares = np.full(flat[::step].size, step / flat.size) if weights is None else weights
     shares = shares / shares.sum()
-    found = deviations_of(bounded("q", flat[::step], shares, drawn), shares)
-    return {name.removeprefix("q"): value for name, value in found.items()}
-
-
-def _summarised(drawn: np.ndarray, summary: str) -> float:
-    if summary == "mean":
-        return float(drawn.mean())
-    if summary == "sd":
-        return float(drawn.std(ddof=1))
-    return float(np.quantile(drawn, float(summary.split("%")[0]) / 100))
+    return shares, bounded("", flat[::step], shares, drawn)
 
 
 def _effective(drawn: np.ndarray) -> np.ndarray:
@@ -263,35 +269,61 @@ def _doubts(whose: str, drawn: np.ndarray, names: list[str]) -> list[str]:
     return found
 
 
+def _notes(found: Compared) -> list[str]:
+    """The quantity whose mean, or standard deviation, is furthest apart from that of the reference although its ranks agree."""
+    one, other = found.one, found.other
+    within = (found.table["deviation"].abs() <= found.limit).groupby(level="quantity").all()
+    deviations = [draws.std((0, 1), ddof=1) for draws in (one, other)]
+    errors = deviations[1] * np.sqrt(1 / _effective(one) + 1 / _effective(other))
+    with np.errstate(divide="ignore", invalid="ignore"):  # of a quantity that never moves
+        apart = np.nan_to_num(np.abs(one.mean((0, 1)) - other.mean((0, 1))) / errors / FAR)
+        wider = np.nan_to_num(np.exp(np.abs(np.log(deviations[0] / deviations[1]))) / WIDER)
+    size = np.where([within[name] for name in found.names], np.maximum(apart, wider), 0.0)
+    if not (size > 1).any():
+        return []
+    worst, others = int(np.argmax(size)), int((size > 1).sum()) - 1
+    moments = [f"{draws[..., worst].mean():.3g} ± {draws[..., worst].std(ddof=1):.3g}" for draws in (one, other)]
+    more = f" (and {others} more)" if others else ""
+    return [
+        f"mean ± standard deviation of {found.names[worst]}{more} is {moments[0]}, and {moments[1]} in the reference, although "
+        f"ranks agree: a few wild draws, or tails so heavy that means say little"
+    ]
+
+
+class Spelling(NamedTuple):
+    """Another way to write a site."""
+
+    what: str  # the draws hold
+    supports: tuple[Any, ...]  # of sites that are written so
+    change: Callable[[np.ndarray], np.ndarray]  # to what the model holds
+
+
+SUPPORTS = distributions.constraints
+MATRICES = (SUPPORTS.positive_definite, SUPPORTS.positive_semidefinite)
+NUMBERS = (SUPPORTS.positive, SUPPORTS.nonnegative, SUPPORTS.softplus_positive)
+SPELLINGS = (
+    Spelling("covariances in place of precisions, which the model does not", MATRICES, np.linalg.inv),
+    Spelling("variances in place of precisions, which the model does not", NUMBERS, lambda value: value**-1.0),
+    Spelling("standard deviations in place of precisions, which the model does not", NUMBERS, lambda value: value**-2.0),
+    Spelling("square roots of what the model holds", NUMBERS, lambda value: value**2.0),
+)
+
+
 def _other_scales(model: Any, data: Any, own: xr.DataTree, reference: xr.DataTree, naming: Mapping[str, Any]) -> list[str]:
     """Whether the draws agree once a site is inverted: covariances in place of precisions, and the like."""
     sites, found = sites_of(own, "posterior"), []
+    with x64(64):
+        declared, table = modelled(model, data, 64, **naming)
+        supports = {name: innermost(s.support) for name, s in sites_of_model(declared, as_arrays(declared.rows(table))).items()}
     for name, value in sites.items():
-        for what, change in SPELLINGS.items():
-            if (changed := change(value)) is None:
+        for spelling in SPELLINGS:
+            if supports[name] not in spelling.supports:
                 continue
-            with suppress(ZooError):  # outside the support of the site
-                again = as_result(model, data, sites | {name: changed}, "draws", kind="chains", **naming)
+            with suppress(ZooError, np.linalg.LinAlgError), np.errstate(divide="ignore"):  # outside the support of the site
+                again = as_result(model, data, sites | {name: spelling.change(value)}, "draws", kind="chains", **naming)
                 if _compared(again, reference).agrees:
-                    found.append(f"the draws agree if {name} holds {what}, which the model does not")
+                    found.append(f"the draws agree if {name} holds {spelling.what}")
     return found
-
-
-def _inverted(power: float, matrices: bool, value: np.ndarray) -> np.ndarray | None:
-    """A power of positive numbers, or the inverse of positive definite matrices; None for other sites."""
-    square = value.ndim > 3 and value.shape[-1] == value.shape[-2] and np.allclose(value, np.swapaxes(value, -1, -2))
-    if matrices:
-        return np.linalg.inv(value) if square and (np.linalg.eigvalsh(value) > 0).all() else None
-    probabilities = value.ndim > 2 and value.shape[-1] > 1 and np.allclose(value.sum(-1), 1.0, atol=1e-4)
-    return None if square or probabilities or not (value > 0).all() else value**power
-
-
-SPELLINGS: dict[str, Callable[[np.ndarray], np.ndarray | None]] = {  # what draws may hold -> draws of a precision
-    "covariances in place of precisions": partial(_inverted, -1.0, True),
-    "variances in place of precisions": partial(_inverted, -1.0, False),
-    "standard deviations in place of precisions": partial(_inverted, -2.0, False),
-    "square roots": partial(_inverted, 2.0, False),
-}
 
 
 def _other_priors(model: Any, data: Any, reference: xr.DataTree, found: Compared) -> list[str]:
@@ -310,7 +342,8 @@ def _other_priors(model: Any, data: Any, reference: xr.DataTree, found: Compared
         weights = np.exp(log_ratio[::step] - log_ratio[::step].max())
         if not (log_ratio.any() and weights.sum() ** 2 / (weights**2).sum() >= WORTH):
             continue
-        deviations = [_deviations(flat[..., q], one[..., q], weights) for q in range(number)]
-        if all(np.all(np.abs(list(each.values())) <= found.limit) for each in deviations):
+        compared = [_pairs(flat[..., q], one[..., q], weights) for q in range(number)]
+        deviations = [value for shares, pairs in compared for value in deviations_of(pairs, shares).values()]
+        if np.all(np.abs(deviations) <= found.limit):
             fitting.append(what)
     return [f"the draws fit another prior: {' or '.join(fitting)}. Is that number wrong?"] if fitting else []

@@ -125,7 +125,7 @@ def prior_hints(oracle: Oracle, move: Move, replicates: int, seed: int, say: Cal
         sizes = ((max(2, replicates // FEW), 1), (replicates, 1), (replicates, TIMES))  # most are rejected by a few replicates
         laws = ((law_under(priors, prior.hyper, oracle, move, size), times) for size, times in sizes)
         if all(_holds(law, seed + place, times) for place, (law, times) in enumerate(laws)):
-            found.append(f"nothing is wrong with the kernel for another prior: {prior.what}. Is that number wrong?")
+            found.append(f"no fault was found under another prior: {prior.what}. Is that number wrong?")
     return found
 
 

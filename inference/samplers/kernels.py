@@ -61,8 +61,9 @@ class Runner(Protocol):
 class OwnKernel:
     """A `Sampler`; ``compiled``: it is JAX code, and replicates are run side by side by one program."""
 
-    def __init__(self, sampler: Sampler, compiled: bool = True) -> None:
-        self.sampler, self.compiled, self.name = sampler, compiled, type(sampler).__name__
+    def __init__(self, sampler: Sampler, compiled: bool = True, name: str | None = None) -> None:
+        """``name`` stands in messages, in place of that of the sampler's class."""
+        self.sampler, self.compiled, self.name = sampler, compiled, name or type(sampler).__name__
         self.programs: dict[str, Any] = {}  # block, or the whole step -> what runs all replicates
         self.others: set[str] = set()  # names of what a step returns beside parameters and latents
 

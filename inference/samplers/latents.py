@@ -5,12 +5,14 @@ the probability of the first states or that of the stops, is a statistic of its 
 hides from all sums over latents. So what a single latent points at is compared, too.
 """
 
+import math
+
 import numpy as np
 
-from inference.certificates.checks.figure import Check, Figure
+from inference.certificates.checks.figure import Check
 from inference.certificates.checks.kernel_law import Law, Move, Pairs, rejection
 from inference.certificates.checks.kernels import Ran
-from inference.certificates.checks.ranks import MOST, deviations
+from inference.certificates.checks.ranks import MOST, POWER, TIMES, Deviations, deviations, large_stage
 from inference.certificates.oracles.oracle import Oracle, Sites, Statistics, Tables
 
 SHARE = 0.1  # of the latents, which the control exchanges
@@ -75,16 +77,24 @@ def latent_control(oracle: Oracle, move: Move, replicates: int, seed: int) -> Ch
         ran = move(sites, tables, seed)
         return ran._replace(sites={**ran.sites, name: _exchanged(oracle, ran.sites, tables, seed)})
 
-    pairs = KernelLaw(oracle, disturbed, replicates).pairs(seed, 1)
-    named = factors(oracle, pairs.sites, pairs.tables)
-    every = deviations(pairs.before, pairs.after)
-    found = {key: value for key, value in every.items() if key.removesuffix(", spread") in named}
-    figures = tuple(Figure(key, value, MOST, "deviation", value) for key, value in found.items())
-    check = rejection(name, f"1 in {1 / SHARE:.0f} entries of {name} from another table", figures)
+    law = KernelLaw(oracle, disturbed, replicates)
+
+    def of_factors(seed: int, times: int) -> Deviations:
+        """Deviations of what latents alone enter."""
+        pairs = law.pairs(seed, times)
+        named = factors(oracle, pairs.sites, pairs.tables)
+        every = deviations(pairs.before, pairs.after)
+        return {key: value for key, value in every.items() if key.removesuffix(", spread") in named}
+
+    figures = large_stage(of_factors, seed)
+    check = rejection(name, f"1 in {1 / SHARE:.0f} entries of {name} from another table", figures, POWER)
     if not check.passed:
         return check
-    largest = max(abs(figure.value) for figure in figures if figure.rejects)
-    return check._replace(says=f"{check.says}; 1 in {max(1, round(largest / MOST / SHARE))} would be seen as often as not")
+    fewer = max(abs(figure.value) for figure in figures if figure.rejects) / (MOST * math.sqrt(TIMES))
+    return check._replace(
+        says=f"{check.says} at {TIMES} × {replicates:,} replicates; 1 in {max(1, round(fewer / SHARE))} would be seen as often "
+        "as not"
+    )
 
 
 def _exchanged(oracle: Oracle, sites: Sites, tables: Tables, seed: int) -> np.ndarray:

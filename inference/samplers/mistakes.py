@@ -36,16 +36,16 @@ def require_like(kernel: str, oracle: Oracle, given: Sites, found: Sites, others
         returned = ", ".join([*found, *sorted(others)]) or "none of them"
         unknown = next(iter([*sorted(others), *(name for name in found if name not in given)]), "")
         near = did_you_mean(unknown, lacking)
-        raise ZooError(f"a {kernel} returns {returned}, and the sites of {oracle.model} are {', '.join(wanted)}{near}")
+        raise ZooError(f"{kernel} returns {returned}, and the sites of {oracle.model} are {', '.join(wanted)}{near}")
     for name, value in found.items():
         if value.shape != given[name].shape:
-            raise ZooError(f"a {kernel} returns {name} of shape {value.shape[1:]}, and it has {given[name].shape[1:]}")
+            raise ZooError(f"{kernel} returns {name} of shape {value.shape[1:]}, and it has {given[name].shape[1:]}")
         if given[name].dtype.kind == "i":
             _require_codes(kernel, name, value, int(given[name].max()) if len(value) >= MANY else None)
 
 
 def _require_codes(kernel: str, name: str, value: np.ndarray, most: int | None) -> None:
     if value.dtype.kind not in "iu" or value.min() < 0:
-        raise ZooError(f"a {kernel} returns {name} as {value.ravel()[:3]}…; they are whole numbers from 0")
+        raise ZooError(f"{kernel} returns {name} as {value.ravel()[:3]}…; they are whole numbers from 0")
     if most is not None and value.max() > most:
-        raise ZooError(f"a {kernel} returns {name} with a {value.max()}; they are whole numbers from 0 to {most}")
+        raise ZooError(f"{kernel} returns {name} with a {value.max()}; they are whole numbers from 0 to {most}")

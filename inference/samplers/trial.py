@@ -1,7 +1,6 @@
 """The checks of one kernel that starts at given parameters: its law, its blocks, its conditionals, and what they would miss."""
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -11,7 +10,7 @@ from inference.certificates.checks.cases import built
 from inference.certificates.checks.figure import CONTROL, Check, answer, timed
 from inference.certificates.checks.kernel_law import checked_law, rejection, summary
 from inference.certificates.checks.kernels import Ran
-from inference.certificates.checks.ranks import FALSE_ALARM, MOST, TIMES, large_stage, two_stages
+from inference.certificates.checks.ranks import FALSE_ALARM, MOST, POWER, TIMES, large_stage, two_stages
 from inference.certificates.oracles.oracle import Oracle, Sites, Tables
 from inference.samplers.conditionals import ratio_check
 from inference.samplers.hints import block_hints, law_under, number_notes, prior_hints, priors_of, site_hints, sites_of_block
@@ -45,20 +44,19 @@ class Trial(NamedTuple):
 
     def checked(self) -> Found:
         """The checks that apply; hints if one of them fails, and controls if none does."""
-        notes = self._notes(self._returned())
+        returned = self._returned()
+        notes = self._notes(returned)
         self.say(LAW)
         law = KernelLaw(self.oracle, move_of(self.runner, self.oracle, self.steps), self.replicates)
-        checks, hints = [timed(lambda: checked_law(law, self.seed + 1, self.steps))], []
+        checks, hints = [timed(lambda: checked_law(law, self.seed + 1, self.steps))], list[str]()
         if isinstance(self.runner, OwnKernel) and isinstance(self.runner.sampler, Conditionals):
             self.say("conditionals")
-            clock = time.perf_counter()
-            check, found = ratio_check(self.runner.sampler, self.oracle, self.seed + 3)
-            checks.append(check._replace(seconds=time.perf_counter() - clock))
-            hints += found
+            conditionals = self.runner.sampler
+            checks.append(timed(lambda: ratio_check(conditionals, self.oracle, self.seed + 3, hints.append)))
         blocks, of_blocks = self._blocks()
         checks += blocks
         if all(check.passed for check in checks):
-            return Found([*checks, *self._controls()], hints, notes)
+            return Found([*checks, *self._controls(returned)], hints, notes)
         hints += of_blocks + self._hints(law, checks[0])
         return Found(checks, hints, notes)
 
@@ -73,7 +71,7 @@ class Trial(NamedTuple):
                 near = did_you_mean(name, known)
                 raise ZooError(f"require: {name!r} is not one of {', '.join(known)} of {self.oracle.model}{near}")
             if name not in returned:
-                raise ZooError(f"a {self.name} does not return {name}, which require= asks for{self._near(name)}")
+                raise ZooError(f"{self.name} does not return {name}, which require= asks for{self._near(name)}")
         return returned
 
     def _near(self, name: str) -> str:
@@ -117,7 +115,7 @@ class Trial(NamedTuple):
         if not all(has.values()):
             if any(has.values()):
                 lacking, there = sorted(has, key=lambda name: has[name])
-                raise ZooError(f"a {self.name} has {there} and no {lacking}: blocks are checked with both, or with neither")
+                raise ZooError(f"{self.name} has {there} and no {lacking}: blocks are checked with both, or with neither")
             return None
         rng = np.random.default_rng(1)
         sites = self.oracle.draw_parameters(rng, 4)
@@ -126,7 +124,7 @@ class Trial(NamedTuple):
         for name, value in self.runner.run_block(None, self.oracle, sites, tables, 0).items():
             if not np.allclose(value, given[name], rtol=1e-5):
                 raise ZooError(
-                    f"a {self.name} does not keep the {name} that start gets: blocks are run alone, from exact draws of all "
+                    f"{self.name} does not keep the {name} that start gets: blocks are run alone, from exact draws of all "
                     "parameters and latents. Let start keep them, or certify it without blocks"
                 )
         return self.runner
@@ -138,12 +136,7 @@ class Trial(NamedTuple):
             return moved(self.oracle, sites, tables, kernel.run_block(name, self.oracle, sites, tables, seed))
 
         law = KernelLaw(self.oracle, move, self.replicates)
-        clock = time.perf_counter()
-        figures = two_stages(law, seed)
-        idle = min(law.still.values()) == 1.0
-        says = f"{summary(figures)}; {self.replicates:,} replicates{'; it changes nothing' if idle else ''}"
-        check = answer(f"block {name}", says, figures, FALSE_ALARM * len(figures), "block")
-        return check._replace(passed=check.passed and not idle, seconds=time.perf_counter() - clock), law
+        return timed(lambda: _of_block(name, law, seed)), law
 
     def _hints(self, law: KernelLaw, check: Check) -> list[str]:
         """What would explain that the law of the whole step was rejected."""
@@ -155,24 +148,32 @@ class Trial(NamedTuple):
         found = prior_hints(self.oracle, law.move, self.replicates, self.seed + 2, self.say)
         return found + site_hints(law.pairs(self.seed + 2, TIMES), failed)
 
-    def _controls(self) -> Sequence[Check]:
-        """Whether the same kernel is rejected for a wrong prior, and with wrong latents if it returns them."""
+    def _controls(self, returned: set[str]) -> Sequence[Check]:
+        """Whether the same kernel is rejected for a wrong prior, and with wrong latents if they are among what is returned."""
         self.say(CONTROL)
         move = move_of(self.runner, self.oracle, self.steps)
         wrong = built(self.oracle, mutated=True).hyper
         law = law_under(priors_of(self.oracle), wrong, self.oracle, move, self.replicates)
-        check = timed(lambda: rejection(LAW, self.oracle.mutant.what, large_stage(law, self.seed + 2)))
+        check = timed(lambda: rejection(LAW, self.oracle.mutant.what, large_stage(law, self.seed + 2), POWER))
         if check.passed:
-            largest = max(abs(figure.value) for figure in check.figures if figure.rejects)
-            seen = MOST * math.sqrt(TIMES) / largest
+            seen = MOST * math.sqrt(TIMES) / max(abs(figure.value) for figure in check.figures if figure.rejects)
             check = check._replace(
                 says=f"{check.says} at {TIMES} × {self.replicates:,} replicates; an error {seen:.1f} times as large would be "
                 "seen as often as not"
             )
         else:
-            check = check._replace(says=f"{check.says}: give more steps=")
+            check = check._replace(says=f"{check.says}: give budget='full', or more steps=")
         latent = self.oracle.latent
-        if not isinstance(self.runner, OwnKernel) or latent is None or latent not in self._returned():
+        if not isinstance(self.runner, OwnKernel) or latent is None or latent not in returned:
             return [check]
         self.say(f"{CONTROL} of {latent}")
         return [check, timed(lambda: latent_control(self.oracle, move, self.replicates, self.seed + 2))]
+
+
+def _of_block(name: str, law: KernelLaw, seed: int) -> Check:
+    """The check of a block by its law; one that changes nothing leaves it alone, too."""
+    figures = two_stages(law, seed)
+    idle = min(law.still.values()) == 1.0
+    says = f"{summary(figures)}; {law.replicates:,} replicates{'; it changes nothing' if idle else ''}"
+    check = answer(f"block {name}", says, figures, FALSE_ALARM * len(figures), "block")
+    return check._replace(passed=check.passed and not idle)

@@ -7,6 +7,7 @@ from inference.lab.parts.calls import AnswerError, in_a_line, not_written
 from inference.lab.parts.lab import Answer, Result
 
 UNDECIDED = "inconclusive"
+SAMPLER = "the sampler"  # students have not seen the class that holds their functions
 
 
 class Kernel(NamedTuple):
@@ -30,7 +31,7 @@ class Kernel(NamedTuple):
         except NotImplementedError as error:
             return Answer({}, {"verdict": "fails", "hints": [not_written(error, self.name)]})
         except (AnswerError, ZooError) as error:
-            return Answer({}, {"verdict": "fails", "hints": [self._in_words(error)]})
+            return Answer({}, {"verdict": "fails", "hints": [str(error)]})
         except (Exception, SystemExit) as error:  # whatever the student's functions raise
             return Answer({}, {"verdict": "fails", "hints": [f"stops with {in_a_line(error)}"]})
         return Answer({}, {"verdict": report.verdict, "still": stood_still(report), "hints": list(report.hints)})
@@ -38,11 +39,7 @@ class Kernel(NamedTuple):
     def _certified(self, student: Any, seed: int) -> Any:
         from inference.samplers.certification import certify
 
-        return certify(self.made(student), model=self.model, seed=seed, compiled=False)
-
-    def _in_words(self, error: Exception) -> str:
-        """What is wrong, without names that no student has seen."""
-        return str(error).replace(getattr(self.made, "__name__", self.name), "the sampler")
+        return certify(self.made(student), model=self.model, seed=seed, compiled=False, name=SAMPLER)
 
     def judge(self, answer: Answer, seed: int) -> Result:
         """Exact or not, and which update is to blame. Half of the points where nothing is wrong, but nothing is decided."""
@@ -62,9 +59,10 @@ UNEXPLAINED = "the sampler does not leave the posterior alone: draws that were e
 
 
 def stood_still(report: Any) -> list[str]:
-    """``mean does not move in 100% of the runs``: what a kernel that stands still leaves alone for a bad reason."""
+    """``mean stays unchanged in 100 % of the runs``: what a kernel that stands still leaves alone for a bad reason."""
     shares = [figure for check in report.checks for figure in check.figures if figure.unit == "share" and not figure.passed]
+    names = [figure.name.removeprefix("share of ").removesuffix(" left unchanged") for figure in shares]
     return [
-        f"the sampler hardly moves: the {figure.name} is {figure.value:.0%} of the runs; each step should update it"
-        for figure in shares
+        f"{SAMPLER} hardly moves: {name} stays unchanged in {100 * figure.value:.0f} % of the runs; each step should update it"
+        for name, figure in zip(names, shares, strict=True)
     ]
