@@ -18,6 +18,7 @@ require_models()
 if TYPE_CHECKING:
     from inference.comparison.refitting import refit_rows
     from inference.comparison.table import compare
+    from inference.comparison.thermodynamic import log_evidence
     from inference.criticism.replications import predictive_checks
     from inference.engine.program import program_model
     from inference.fitting.fit import fit, identify
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from inference.identification.rotation import rotate
     from inference.plots.co_clustering import plot_co_clustering
     from inference.plots.components import plot_loadings, plot_profile
+    from inference.plots.forest import plot_forest
     from inference.plots.pairs import plot_pairs
     from inference.plots.plate_diagram import show
     from inference.plots.predictive_checks import plot_predictive_checks
@@ -68,12 +70,14 @@ EXPORTS = {  # name -> the module that defines it
     "identify": "inference.fitting.fit",
     "impute": "inference.predictions.imputation",
     "learning_curve": "inference.predictions.learning_curve",
+    "log_evidence": "inference.comparison.thermodynamic",
     "log_likelihood": "inference.predictions.predict",
     "modes": "inference.fitting.modes",
     "numpyro_kernel": "inference.samplers.kernels",
     "perplexity": "inference.predictions.new_rows",
     "plot_co_clustering": "inference.plots.co_clustering",
     "plot_emissions": "inference.plots.sequences",
+    "plot_forest": "inference.plots.forest",
     "plot_loadings": "inference.plots.components",
     "plot_pairs": "inference.plots.pairs",
     "plot_predictive_checks": "inference.plots.predictive_checks",
@@ -120,12 +124,14 @@ __all__ = [
     "identify",
     "impute",
     "learning_curve",
+    "log_evidence",
     "log_likelihood",
     "modes",
     "numpyro_kernel",
     "perplexity",
     "plot_co_clustering",
     "plot_emissions",
+    "plot_forest",
     "plot_loadings",
     "plot_pairs",
     "plot_predictive_checks",

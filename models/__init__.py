@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from models.base import Model
     from models.data.table import Data
     from models.errors import ZooError
+    from models.inspection.table import inspect_table
     from models.reading.load import load_data
     from models.zoo import MODELS
 
@@ -19,10 +20,11 @@ EXPORTS = {  # name -> the module that defines it
     "Data": "models.data.table",
     "Model": "models.base",
     "ZooError": "models.errors",
+    "inspect_table": "models.inspection.table",
     "load_data": "models.reading.load",
 }
 
-__all__ = ["MODELS", "Data", "Model", "ZooError", "load_data"]
+__all__ = ["MODELS", "Data", "Model", "ZooError", "inspect_table", "load_data"]
 
 
 def __getattr__(name: str) -> Any:

@@ -18,9 +18,12 @@ from rich.text import Text
 
 from inference.cli.config import choices, compose, entry_options, expand
 from inference.cli.execute import all_rows, build_model, execute, prepare_jax
+from inference.cli.fitted_run import Stage, stage_of
 from inference.cli.run_folder import amend, held
 from inference.comparison.criteria import BOUND, COLUMNS, SMALL, alarms, best_sizes, model_warnings, plot_criteria
-from inference.comparison.table import HELD_OUT, Comparison, compare, plot_held_out
+from inference.comparison.sweep import short_name, titles_of
+from inference.comparison.sweep_plan import is_sweep, read_plan
+from inference.comparison.table import ELPD_DIFFERENCE, HELD_OUT, Comparison, compare, plot_held_out
 from inference.diagnostics.occupancy import in_words, occupied
 from inference.plots.forest import plot_forest
 from inference.report.numbers import format_number
@@ -37,13 +40,13 @@ def compare_runs(arguments: list[str]) -> int:
     """Run every combination of the comma lists, or load the given run folders; returns the largest exit code."""
     folders = [argument for argument in arguments if "=" not in argument or exists(argument)]
     given = dict(argument.split("=", 1) for argument in arguments if argument not in folders)
+    if "runs" in given:
+        folders += given.pop("runs").split(",")
     if folders:
         unknown = set(given) - {"out", "reference"}
         if unknown:
             raise ZooError(f"{min(unknown)}= cannot be set for finished runs: only out= and reference= go with run folders")
-        trees = {_title(folder): load(folder) for folder in folders}
-        if len(trees) < len(folders):
-            raise ZooError("two of the run folders have the same name: rename one")
+        trees = {title: load(folder) for title, folder in _titled(folders).items()}
         with nullcontext() if "out" not in given else _held(Path(given["out"])) as target:
             return _show(trees, given.get("reference"), target)
     own = [a for a in arguments if not a.startswith(("reference=", "out=", "evidence="))]
@@ -117,9 +120,7 @@ def _run_all(arguments: list[str], target: Path, evidence: bool) -> dict[str, xr
     shared = set.intersection(*map(set, combinations))
     plans = []
     for combination in combinations:
-        pieces = [override.split("=", 1) for override in combination if override not in shared]
-        named = (value if key in ("model", "method") else f"{key.removeprefix('model.')}={value}" for key, value in pieces)
-        title = " ".join(named)
+        title = " ".join(short_name(override) for override in combination if override not in shared)
         plans.append((title or "run", compose(_relevant(_on_one_data_set(combination, combinations[0])))))
     if any(config["data"] != plans[0][1]["data"] for _, config in plans):
         raise ZooError("compare needs results of the same data: give one data=, or run several data sets with inference.run -m")
@@ -181,6 +182,37 @@ def _relevant(overrides: list[str]) -> list[str]:
     return overrides
 
 
+def _titled(folders: list[str]) -> dict[str, str | Path]:
+    """The name of every result in a table -> its folder. Runs of a sweep have the names of their settings.
+
+    Raises `ZooError` where two have one name.
+    """
+    found: dict[str, str | Path] = {}
+    for folder in folders:
+        runs: dict[str, Any] = _finished_runs(Path(folder)) if is_sweep(folder) else {_title(folder): folder}
+        if is_sweep(folder) and len(folders) > 1:
+            runs = {f"{Path(folder).resolve().name} {title}": each for title, each in runs.items()}
+        if twice := found.keys() & runs.keys():
+            raise ZooError(f"two of the run folders have the same name, {min(twice)}: rename one")
+        found |= runs
+    return found
+
+
+def _finished_runs(folder: Path) -> dict[str, Path]:
+    """What tells the finished runs of a sweep from each other -> their folders. Raises `ZooError` if there are none.
+
+    Damaged ones are among them: whoever reads their results is told. How many are left out is said on standard error.
+    """
+    plan = read_plan(folder)
+    found = {title: folder / str(number) for number, title in enumerate(titles_of(plan.runs))}
+    found = {title: each for title, each in found.items() if stage_of(each) in (Stage.FINISHED, Stage.DAMAGED)}
+    if not found:
+        raise ZooError(f"{folder}: no run of this sweep has finished yet")
+    if left := len(plan.runs) - len(found):
+        print(f"{left} of {len(plan.runs)} runs of {folder} have not finished, and are left out", file=sys.stderr)
+    return found
+
+
 def _title(folder: str) -> str:
     path = Path(folder)
     return path.parent.name if path.name == "results.nc" else path.name
@@ -220,7 +252,7 @@ def print_occupied(trees: Mapping[str, xr.DataTree], console: Console) -> None:
 def print_comparison(comparison: Comparison, console: Console) -> None:
     """Print the table in two halves of 80 columns, and the distances of the functionals from the reference."""
     quality, clock = (
-        ["log joint", "elpd", "se", "k-hat", "R-hat", "ESS", "ESS/s"],
+        ["log joint", "elpd", "se", *ELPD_DIFFERENCE, "k-hat", "R-hat", "ESS", "ESS/s"],
         ["compile s", "warmup s", "run s", "exit", "log evidence", "evidence se"],
     )
     for columns in (quality, clock):
@@ -261,7 +293,8 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
 def _table(first: str, frame: pd.DataFrame) -> Table:
     table = Table(Column(first, overflow="fold"), box=None, pad_edge=False, header_style="bold")
     for column in frame:
-        header = "\n".join(str(column).rsplit(" ", 1)) if column in HELD_OUT else str(column)  # narrow: names need the room
+        two_lines = column in HELD_OUT or column in ELPD_DIFFERENCE  # narrow: names need the room
+        header = "\n".join(str(column).rsplit(" ", 1)) if two_lines else str(column)
         table.add_column(header, justify="right", overflow="fold")
     for label, *values in frame.itertuples():
         table.add_row(Text(str(label)), *map(_cell, map(str, frame), map(float, values)))
@@ -273,6 +306,7 @@ def _cell(column: str, value: float) -> str:
         "log joint",
         "elpd",
         "se",
+        *ELPD_DIFFERENCE,
         "log evidence",
         "evidence se",
         "approx evidence",

@@ -1,4 +1,4 @@
-"""A finished run, read back from its folder: its configuration, its result, and its model on the rows that were fitted.
+"""A run, read back from its folder: how far it has come; of a finished one the configuration, the result, and the model.
 
 JAX is imported once there is a run to read, so that a wrong argument is refused at once.
 """
@@ -6,14 +6,15 @@ JAX is imported once there is a run to read, so that a wrong argument is refused
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from inference.cli.execute import all_rows, build_model, options_of_method
-from inference.cli.run_folder import named_program, stored_config
-from inference.runtime.files import CHECKPOINTS, CONFIG, RESULTS
+from inference.cli.run_folder import WRITTEN, named_program, samples, stored_config
+from inference.runtime.files import CHECKPOINTS, CONFIG, ENVIRONMENT, LOG, MANIFEST, RESULTS, is_complete, remove
 from inference.runtime.hints import hint
 from models.errors import ZooError, exists
 
@@ -23,6 +24,41 @@ if TYPE_CHECKING:
     from models.base import Model
 
 SAME = 1e-6  # relative difference of hyperparameters that are built again: sums in another order, on another machine
+
+
+class Stage(Enum):
+    """How far a run has come, by its folder."""
+
+    NEW = "no result and nothing to go on from"
+    UNFINISHED = "it can go on"
+    STOPPED = "interrupted, by a method that leaves nothing to go on from"
+    DAMAGED = "its result cannot be read"
+    FINISHED = "finished"
+
+
+def stage_of(folder: Path) -> Stage:
+    """How far the run of a folder has come."""
+    from inference.results.tree import load
+
+    if not (folder / CONFIG).is_file():
+        return Stage.NEW
+    if any(folder.glob(CHECKPOINTS)):
+        return Stage.UNFINISHED
+    if not (folder / RESULTS).is_file():
+        return Stage.NEW
+    try:
+        tree = load(folder)
+        complete = is_complete(folder, RESULTS)
+    except ZooError:
+        return Stage.DAMAGED
+    if tree.attrs["interrupted"]:
+        return Stage.UNFINISHED if samples(tree) else Stage.STOPPED
+    return Stage.FINISHED if complete else Stage.UNFINISHED
+
+
+def clear(folder: Path) -> None:
+    """Remove what a run wrote, so that another one can begin there; other files stay."""
+    remove(*(folder / name for name in (MANIFEST, CONFIG, ENVIRONMENT, LOG, RESULTS, *WRITTEN)))
 
 
 class FittedRun(NamedTuple):

@@ -15,7 +15,8 @@ usage: python -m inference.run [-m] [model=NAME] [method=NAME]
            [data=NAME|FILE] [option=value ...]
        python -m inference.compare [model=NAME] method=A,B,...
            [data=NAME|FILE] [option=value ...]
-       python -m inference.compare RUN_FOLDER RUN_FOLDER ...
+       python -m inference.compare RUN_FOLDER|SWEEP_FOLDER ...
+       python -m inference.run resume=RUN_FOLDER|SWEEP_FOLDER
        python -m inference.inspect FILE [data.OPTION=VALUE ...]
        python -m inference.predict run=RUN_FOLDER data=FILE out=FILE.csv
        python -m inference.report run=RUN_FOLDER

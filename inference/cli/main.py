@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 FAULT = 1
+OF_LAUNCHER = ("hydra/launcher=", "hydra.launcher.")  # how options of what starts the runs of a sweep begin
 INTERRUPTED = 130
 OUTPUT = {errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EBADF, errno.EDQUOT}  # what a write to standard output fails with
 
@@ -89,24 +90,32 @@ def _unwritten(error: BaseException) -> str | None:
 def run_main(arguments: list[str]) -> int:
     """One run, or with ``-m`` one per combination of the comma lists; returns the largest exit code."""
     from inference.cli.config import compose, expand
+    from inference.comparison.sweep_plan import is_sweep
     from models.errors import ZooError
 
-    resuming = [a for a in arguments if a.startswith("resume=")]
+    sweep = any(flag in arguments for flag in ("-m", "--multirun"))
+    arguments = [a for a in arguments if a not in ("-m", "--multirun")]
+    resuming = [a.partition("=")[2] for a in arguments if a.startswith("resume=")]
+    if sweep or any(a.startswith(OF_LAUNCHER) for a in arguments) or any(map(is_sweep, resuming)):
+        return _sweep(arguments, resuming[-1] if resuming else None, sweep)
     if resuming and (extra := [a for a in arguments if not _goes_with_resume(a)]):
         raise ZooError(
             f"{extra[0]} does not go with resume=, which keeps the configuration of the run; only progress= does, and for your "
             "own program model=<file.py>:<function>"
         )
-    sweep = any(flag in arguments for flag in ("-m", "--multirun"))
-    overrides = expand([a for a in arguments if a not in ("-m", "--multirun")], sweep)
-    configs = [compose(one) for one in overrides]
+    configs = [compose(one) for one in expand(arguments, sweep=False)]
+    _begin(configs, resuming=bool(resuming))
+    return _run(configs[0], configs)[0]
+
+
+def _begin(configs: list[dict[str, Any]], resuming: bool = False) -> None:
+    """Say what is read, and refuse what can be refused before it is."""
     if not resuming and configs[0]["progress"] is True:  # loading takes seconds
         print(f"reading {_source(configs[0])}", file=sys.stderr, flush=True)
     from inference.cli.execute import require_precision
 
     for config in configs:
         require_precision(config)
-    return _sweep(configs, overrides) if sweep else _run(configs[0], configs)[0]
 
 
 def _source(config: dict[str, Any]) -> str:
@@ -129,37 +138,41 @@ def _ready(configs: list[dict[str, Any]]) -> Callable[[], None]:
     return ready
 
 
-def _sweep(configs: list[dict[str, Any]], overrides: list[list[str]]) -> int:
-    """One run after the other, then a table of those that have ended; returns the largest exit code."""
-    from inference.cli.sweeping import folder_of, line_of, print_sweep, settings_of, write_sweep
-    from inference.runtime.progress import console
+def _sweep(arguments: list[str], resume: str | None, asked: bool) -> int:
+    """A sweep, new or resumed; returns its exit code. ``asked`` says whether there was a ``-m``."""
+    from inference.cli.config import compose, expand
+    from inference.comparison.sweep_plan import is_sweep
     from models.errors import ZooError
 
-    codes: list[int] = []
-    lines: list[dict[str, Any]] = []
-    target = folder_of(configs)
+    launcher = [a for a in arguments if a.startswith(OF_LAUNCHER)]
+    own = [a for a in arguments if a not in launcher]
+    if launcher and not any(a.startswith(OF_LAUNCHER[0]) for a in launcher):
+        raise ZooError(f"{launcher[0]} is an option of a launcher: name one, such as hydra/launcher=joblib")
+    if resume is None:
+        if not asked:
+            raise ZooError(f"{launcher[0]} is for several runs: add -m")
+        overrides = expand(own, sweep=True)
+        _begin([compose(one) for one in overrides])
+    elif extra := [a for a in own if not _goes_with_resume(a)]:
+        raise ZooError(
+            f"{extra[0]} does not go with resume=, which keeps what the sweep was asked for; only a launcher and progress= do, "
+            "and for your own program model=<file.py>:<function>"
+        )
+    elif not is_sweep(resume):
+        raise ZooError(f"resume={resume} is not the folder of a sweep: leave {launcher[0] if launcher else '-m'} out")
+    from inference.cli.sweeping import new_sweep, resume_sweep
 
-    def end() -> None:
-        if lines:
-            print_sweep(lines, console())
-            print(f"table in {write_sweep(lines, target)}")
+    before: dict[str, Any] = {}
 
-    try:
-        for index, (config, settings) in enumerate(zip(configs, settings_of(overrides), strict=True)):
-            config["out"] = str(Path(config["out"]) / str(index)) if config["out"] else None
-            print(f"── {index + 1} of {len(configs)}: {' '.join(overrides[index])}", file=sys.stderr)
-            known = index > 0 and _same_columns(config, configs[index - 1])
-            code, tree, folder = _run(config, configs, shown=known, brief=True)
-            codes.append(code)
-            lines.append(line_of(settings, tree, folder))
-            if code == INTERRUPTED:
-                break
-    except BaseException:
-        with suppress(ZooError, OSError):  # the first error is the one to tell
-            end()
-        raise
-    end()
-    return max(codes)
+    def perform(config: dict[str, Any], configs: list[dict[str, Any]]) -> "tuple[int, xr.DataTree]":
+        known = bool(before) and _same_columns(config, before)
+        before.update(config)
+        return _run(config, configs, shown=known, brief=True)[:2]
+
+    if resume is None:
+        return new_sweep(overrides, launcher, perform)
+    programs = [path for a in own if a.startswith("model=") for path in a.removeprefix("model=").split(",")]
+    return resume_sweep(Path(resume), programs, launcher, [a for a in own if a.startswith("progress=")], perform)
 
 
 def _goes_with_resume(argument: str) -> bool:

@@ -227,10 +227,10 @@ def finished_result(folder: Path) -> "xr.DataTree | None":
         if unfinished:  # the result can be made again from the checkpoints
             return None
         raise
-    return None if tree.attrs["interrupted"] and (unfinished or _samples(tree)) else tree
+    return None if tree.attrs["interrupted"] and (unfinished or samples(tree)) else tree
 
 
-def _samples(tree: "xr.DataTree") -> bool:
+def samples(tree: "xr.DataTree") -> bool:
     """Whether the result's method is a sampler, which can resume, from its checkpoints or else from the beginning."""
     from inference.methods.options import method_module
 
@@ -251,7 +251,7 @@ def _require_unfinished(folder: Path) -> None:
     if not is_complete(folder, RESULTS) or any(folder.glob(CHECKPOINTS)):
         return
     tree = load(folder)
-    if tree.attrs["interrupted"] and _samples(tree):
+    if tree.attrs["interrupted"] and samples(tree):
         return
     if tree.attrs["interrupted"]:
         raise ZooError(

@@ -1,84 +1,350 @@
-"""A sweep of several runs (`inference.run -m`): one table at its end, and ``sweep.csv`` in its folder."""
+"""Many fits with one command (`inference.run -m`): planned in ``sweep.yaml``, run here or by a launcher of Hydra, and resumed.
+
+A sweep is a folder with a folder for every run, 0, 1, 2, …; ``sweep.csv`` and ``sweep.svg`` say what has become of them.
+"""
 
 import os
+import shlex
+import shutil
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 import xarray as xr
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
+from inference.cli.config import compose
+from inference.cli.fitted_run import Stage, clear, stage_of
+from inference.cli.program_file import digest_of
 from inference.cli.run_folder import held
-from inference.comparison.table import compare
-from inference.runtime.files import write_table
+from inference.comparison.sweep import line_of, line_without_result, plot_sweep, print_sweep, settings_of
+from inference.comparison.sweep_plan import PLAN, Plan, is_sweep, read_plan, write_plan
+from inference.runtime.entries import CONF
+from inference.runtime.files import LoggedError, NotWrittenError, log_of, write_table
+from inference.runtime.progress import console
+from inference.runtime.signals import ended_by_signals, interrupt_behind
 from models.errors import ZooError
 
-TABLE = "sweep.csv"
-FIGURES = ("log joint", "BIC", "elpd", "seconds")  # columns of numbers
+TABLE, PICTURE = "sweep.csv", "sweep.svg"
+FAULT, MISTAKE, INTERRUPTED = 1, 2, 130  # exit codes
+OF_SUBMITIT, OF_HYDRA = ".submitit", "multirun.yaml"  # what a launcher leaves in the folder of a sweep
+
+Config = dict[str, Any]
+Perform = Callable[[Config, list[Config]], tuple[int, xr.DataTree]]  # (configuration, those of all runs) -> (exit code, result)
 
 
-def folder_of(configs: Sequence[dict[str, Any]]) -> Path | None:
-    """The folder of a sweep, where ``out=`` names one. Raises `ZooError` if it holds the table of another sweep."""
-    named = {config["out"] for config in configs}
-    if len(named) > 1 or None in named:
-        return None
-    folder = Path(named.pop())
-    if os.path.lexists(folder / TABLE):
-        raise ZooError(f"out={folder} holds a {TABLE} of another sweep; choose another folder")
-    return folder
+class Run(NamedTuple):
+    """One run of a sweep."""
+
+    settings: str  # what tells it from the others
+    folder: Path
+    config: Config
 
 
-def line_of(settings: str, tree: xr.DataTree, folder: Path) -> dict[str, Any]:
-    """What a sweep says of one run; ``log joint`` is that of the best start, or its mean over the draws.
+class Outcome(NamedTuple):
+    """What has become of a run: its exit code, its line in the table, and what it says where it has no result."""
 
-    Of points there is ``BIC``, of draws ``elpd``; NaN where the other has none.
+    code: int
+    line: dict[str, Any]
+    message: str = ""
+
+
+class Sweep(NamedTuple):
+    """A sweep on disk, and how its runs are started."""
+
+    folder: Path
+    plan: Plan
+    launcher: Sequence[str]  # Hydra's options for it; none: one run after the other in this process
+    more: Sequence[str] = ()  # options that are no part of the plan: ``progress=``
+
+    def run(self, number: int) -> Run:
+        config = compose([*self.plan.runs[number], *self.more])
+        place = self.folder / str(number)
+        if (program := _program(config)) is not None:  # only these bytes are executed
+            config["model"]["sha256"] = self.plan.programs[program]
+        return Run(settings_of(self.plan.runs)[number], place, config | {"out": str(place)})
+
+    def hint(self) -> str:
+        """How to go on with it."""
+        programs = [f"model={','.join(self.plan.programs)}"] if self.plan.programs else []
+        return f"{shlex.join([f'resume={self.folder}', *programs])} runs what is missing"
+
+
+def new_sweep(overrides: list[list[str]], launcher: Sequence[str], perform: Perform) -> int:
+    """Run every list of overrides in a folder of its own; returns the largest exit code.
+
+    ``launcher`` are Hydra's options for it; none: one run after the other in this process, by ``perform``.
     """
-    found = compare({"run": tree}).table.iloc[0]
-    verdict = "interrupted" if tree.attrs["interrupted"] else "failed" if tree.attrs["exit_status"] else "passed"
-    return {
-        "settings": settings,
-        "log joint": float(found["log joint"]),
-        "BIC": float(found["BIC"]),
-        "elpd": float(found["elpd"]),
-        "verdict": verdict,
-        "seconds": float(sum(tree.attrs[f"{phase}_seconds"] for phase in ("compile", "warmup", "run"))),
-        "folder": str(folder),
-    }
+    configs = [compose(one) for one in overrides]
+    target = _named_folder(configs)
+    programs = {path: digest_of(path) for path in map(_program, configs) if path is not None}
+    with held(target or Path("runs") / time.strftime("sweep-%Y%m%d-%H%M%S"), fresh=target is None) as folder:
+        _require_free(folder)
+        sweep = Sweep(folder, Plan(overrides, programs), launcher)
+        write_plan(folder, sweep.plan)
+        try:
+            return _run_all(sweep, perform)
+        except (ZooError, KeyboardInterrupt) as error:
+            if not (_has_queued(folder) and isinstance(error, KeyboardInterrupt)):
+                _remove_if_nothing_began(sweep)
+            raise
 
 
-def settings_of(overrides: Sequence[Sequence[str]]) -> list[str]:
-    """What tells the runs of a sweep apart: the overrides that they do not share."""
-    shared = set.intersection(*map(set, overrides)) if len(overrides) > 1 else set()
-    return [" ".join(one for one in each if one not in shared) for each in overrides]
+def resume_sweep(folder: Path, programs: Sequence[str], launcher: Sequence[str], more: Sequence[str], perform: Perform) -> int:
+    """Run what is missing of a sweep: runs that stopped go on, and finished ones stay; returns the largest exit code.
 
-
-def write_sweep(lines: Sequence[dict[str, Any]], folder: Path | None) -> Path:
-    """Write ``sweep.csv``, into a folder of its own where the sweep has none; returns its path."""
-    with held(folder or Path("runs") / time.strftime("sweep-%Y%m%d-%H%M%S"), fresh=folder is None) as place:
-        write_table(place / TABLE, pd.DataFrame(list(lines)), index=False)
-        return place / TABLE
-
-
-def print_sweep(lines: Sequence[dict[str, Any]], console: Console) -> None:
-    """Print the table in 80 columns; a column of figures that no run has is left out."""
-    frame = pd.DataFrame(list(lines)).dropna(axis=1, how="all")
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in frame:
-        figures = name in FIGURES
-        table.add_column(
-            str(name), justify="right" if figures else "left", overflow="fold", no_wrap=figures or name == "verdict"
+    ``programs`` are those that the user names again: a file is executed for nobody else. ``more`` are options beside the plan.
+    """
+    sweep = Sweep(folder, read_plan(folder), launcher, more)
+    if missing := sweep.plan.programs.keys() - {*programs}:
+        raise ZooError(
+            f"resume={folder} is a sweep of the program {min(missing)}. For this the zoo must execute that file: say so by "
+            f"{shlex.quote(f'model={",".join(sweep.plan.programs)}')}"
         )
-    for line in frame.itertuples(index=False):
-        table.add_row(*(Text(_cell(str(name), value)) for name, value in zip(frame, line, strict=True)))
-    console.print("all runs of the sweep", style="bold", highlight=False)
-    console.print(table)
+    if foreign := {*programs} - sweep.plan.programs.keys():
+        raise ZooError(f"resume={folder} is no sweep of a program {min(foreign)}: leave model={min(foreign)} out")
+    for path, digest in sweep.plan.programs.items():
+        if digest_of(path) != digest:
+            raise ZooError(
+                f"model={path} is not the file that the sweep of {folder} began with: its SHA-256 differs from the one in "
+                f"{PLAN}. Restore that file, or start a new sweep"
+            )
+    with held(folder):
+        return _run_all(sweep, perform)
 
 
-def _cell(name: str, value: Any) -> str:
-    if name not in FIGURES:
-        return str(value)
-    return "–" if value != value else f"{value:.{1 if name == 'seconds' else 2}f}"
+def _named_folder(configs: Sequence[Config]) -> Path | None:
+    """The folder that ``out=`` names, if it does."""
+    named = {config["out"] for config in configs}
+    if len(named) > 1:
+        raise ZooError(f"out= lists several folders ({', '.join(sorted(map(str, named)))}): a sweep has one, for all its runs")
+    (out,) = named
+    return None if out is None else Path(out)
+
+
+def _program(config: Config) -> str | None:
+    """The user's program of a configuration, as ``file.py:function``."""
+    path = config["model"].get("path") if config["model"]["name"] == "program" else None
+    return path if path and ":" in path else None
+
+
+def _require_free(folder: Path) -> None:
+    """Raises `ZooError` for a folder that holds another sweep, or files with the names of one."""
+    if is_sweep(folder):
+        raise ZooError(f"out={folder} holds another sweep: resume={folder} goes on with it; or choose another folder")
+    if taken := [name for name in (PLAN, TABLE, PICTURE) if os.path.lexists(folder / name)]:
+        raise ZooError(f"out={folder} holds a {taken[0]} of another sweep; choose another folder")
+
+
+def _has_queued(folder: Path) -> bool:
+    """Whether a cluster may have jobs of the sweep that it begins later."""
+    return (folder / OF_SUBMITIT).exists()
+
+
+def _remove_if_nothing_began(sweep: Sweep) -> None:
+    if any((sweep.folder / str(number)).exists() for number in range(len(sweep.plan.runs))):
+        return
+    shutil.rmtree(sweep.folder / OF_SUBMITIT, ignore_errors=True)
+    for name in (PLAN, OF_HYDRA):
+        (sweep.folder / name).unlink(missing_ok=True)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# All runs, and what is said of them
+
+
+def _run_all(sweep: Sweep, perform: Perform) -> int:
+    """Run what has not ended, print and write the table of all; returns the largest exit code.
+
+    Raises `ZooError` where all runs were refused for one reason.
+    """
+    runs = [sweep.run(number) for number in range(len(sweep.plan.runs))]
+    outcomes = {number: _stored(run) for number, run in enumerate(runs) if stage_of(run.folder) is Stage.FINISHED}
+    waiting = [number for number in range(len(runs)) if number not in outcomes]
+    if outcomes:
+        print(f"{len(outcomes)} of {len(runs)} runs have ended before", file=sys.stderr)
+    try:
+        for number, outcome in _launched(sweep, waiting) if sweep.launcher else _one_by_one(runs, waiting, perform):
+            outcomes[number] = outcome
+    except BaseException:
+        with suppress(ZooError, OSError):  # the first error is the one to tell
+            _tell(sweep, runs, outcomes)
+        raise
+    refused = {outcome.message for outcome in outcomes.values() if outcome.code == MISTAKE}
+    if len(refused) == 1 and all(outcome.code == MISTAKE for outcome in outcomes.values()):
+        raise ZooError(refused.pop())
+    _tell(sweep, runs, outcomes)
+    return max(outcome.code for outcome in outcomes.values())
+
+
+def _tell(sweep: Sweep, runs: Sequence[Run], outcomes: dict[int, Outcome]) -> None:
+    """Print and write the table, and draw it; then the messages of the runs without a result, and how to go on."""
+    lines = [outcomes[number].line if number in outcomes else _line_by_folder(run) for number, run in enumerate(runs)]
+    left = {"waiting", "interrupted", "error"} & {line["verdict"] for line in lines}
+    if any(line["verdict"] != "waiting" for line in lines):
+        print_sweep(lines, console())
+        write_table(sweep.folder / TABLE, pd.DataFrame(lines), index=False)
+        plot_sweep(lines, sweep.folder / PICTURE)
+        print(f"table in {sweep.folder / TABLE}, picture in {sweep.folder / PICTURE}", flush=True)
+    elif not _has_queued(sweep.folder):  # nothing has begun, and nothing will
+        return
+    for message in dict.fromkeys(outcome.message for outcome in outcomes.values() if outcome.message):
+        those = [str(number) for number, outcome in sorted(outcomes.items()) if outcome.message == message]
+        print(f"error: run{'s' * (len(those) > 1)} {', '.join(those)}: {message}", file=sys.stderr)
+    if left:
+        print(sweep.hint(), file=sys.stderr)
+
+
+def _stored(run: Run) -> Outcome:
+    """A run that ended before."""
+    from inference.results.tree import load
+
+    tree = load(run.folder)
+    return Outcome(int(tree.attrs["exit_status"]), line_of(run.settings, tree, run.folder))
+
+
+def _line_by_folder(run: Run) -> dict[str, Any]:
+    """A run that has not reported, as when Ctrl-C came before its process could: its folder says how far it has come."""
+    stage = stage_of(run.folder)
+    if stage is Stage.FINISHED:
+        return _stored(run).line
+    return line_without_result(run.settings, "waiting" if stage is Stage.NEW else "interrupted", run.folder)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# One run
+
+
+def _one_by_one(runs: Sequence[Run], waiting: Iterable[int], perform: Perform) -> Iterator[tuple[int, Outcome]]:
+    """One run after the other, in this process, until one is interrupted."""
+    configs = [run.config for run in runs]
+    for number in waiting:
+        print(f"── {number + 1} of {len(runs)}: {runs[number].settings}", file=sys.stderr)
+        outcome = _outcome(runs[number], lambda config: perform(config, configs))
+        yield number, outcome
+        if outcome.code == INTERRUPTED:
+            return
+
+
+def _outcome(run: Run, perform: Callable[[Config], tuple[int, xr.DataTree]]) -> Outcome:
+    """Do one run; what refuses it, or ends it by an error, is its outcome: others go on. A full disk ends all."""
+    try:
+        code, tree = perform(_configured(run))
+    except NotWrittenError:
+        raise
+    except ZooError as error:
+        return Outcome(MISTAKE, line_without_result(run.settings, "refused", run.folder), str(error))
+    except Exception as error:
+        if interrupt_behind(error) is not None:
+            raise
+        logged = error if isinstance(error, LoggedError) else LoggedError(error, log_of(error))
+        return Outcome(FAULT, line_without_result(run.settings, "error", run.folder), f"a bug in the zoo: {logged}")
+    return Outcome(code, line_of(run.settings, tree, run.folder))
+
+
+def _configured(run: Run) -> Config:
+    """The configuration of a run: it goes on where its folder has what to go on from, and otherwise begins anew."""
+    stage = stage_of(run.folder)
+    if stage is Stage.UNFINISHED:
+        return run.config | {"resume": str(run.folder)}
+    if stage is Stage.DAMAGED:
+        print(f"the result in {run.folder} is damaged: that run begins anew", file=sys.stderr)
+    if stage in (Stage.STOPPED, Stage.DAMAGED):
+        clear(run.folder)
+    return run.config
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# By a launcher of Hydra
+
+
+def _launched(sweep: Sweep, waiting: Sequence[int]) -> Iterable[tuple[int, Outcome]]:
+    """Hand the waiting runs to a launcher: processes of this machine (joblib), or jobs of a cluster (submitit).
+
+    A job is the number of a run. Raises `ZooError` for a launcher that is not installed, for an option that it does not have,
+    and where a job ended without a word, as one that the system kills.
+    """
+    if not waiting:
+        return []
+    from hydra import initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    quiet = ["hydra.output_subdir=null", "hydra/job_logging=none", "hydra/hydra_logging=none"]
+    place = [f"hydra.sweep.dir='{sweep.folder.absolute()}'", "hydra.sweep.subdir=."]
+    numbers = f"+number={','.join(map(str, waiting))}"
+    try:
+        with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+            hydra = GlobalHydra.instance().hydra
+            assert hydra is not None
+            batches = hydra.multirun(None, Job(sweep.folder, sweep.more), [numbers, *sweep.launcher, *quiet, *place])
+            return list(zip(waiting, (job.return_value for batch in batches for job in batch), strict=True))
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ZooError(f"{' '.join(sweep.launcher)}: {_said(error)}") from error
+    except Exception as error:
+        if interrupt_behind(error) is not None:
+            raise
+        raise ZooError(f"{sweep.launcher[0]} has failed: {LoggedError(error, log_of(error))}") from error
+    finally:
+        (sweep.folder / OF_HYDRA).unlink(missing_ok=True)  # Hydra's own record, of numbers alone
+
+
+def _said(error: Exception) -> str:
+    """What Hydra says of a launcher or its options, in one line."""
+    said = str(error).split("\nConfig search path")[0].split("\nTo append to your config")[0]
+    return f"{' '.join(said.split()).rstrip('.')}. Launchers are packages of their own, such as hydra-joblib-launcher"
+
+
+class Job:
+    """What a launcher runs, perhaps in another process or on another machine: the run of the number in its configuration.
+
+    It is sent to every process, so that it is small, and each reads the plan itself.
+    """
+
+    def __init__(self, folder: Path, more: Sequence[str]) -> None:
+        self.folder, self.more = folder, tuple(more)
+
+    def __call__(self, config: Any) -> Outcome:
+        sweep = Sweep(self.folder, read_plan(self.folder), (), self.more)
+        with _beside_hydra():
+            run = sweep.run(config.number)
+        try:
+            with ended_by_signals(), _beside_hydra():
+                outcome = _outcome(run, lambda config: _in_silence(config, sweep.plan.runs))
+        except NotWrittenError as error:
+            outcome = Outcome(MISTAKE, line_without_result(run.settings, "error", run.folder), str(error))
+        except (KeyboardInterrupt, Exception) as error:
+            if interrupt_behind(error) is None:
+                raise
+            outcome = Outcome(INTERRUPTED, line_without_result(run.settings, "interrupted", run.folder))
+        print(f"{run.settings}: {outcome.line['verdict']}", file=sys.stderr, flush=True)
+        return outcome
+
+
+@contextmanager
+def _beside_hydra() -> Iterator[None]:
+    """Hydra, which runs the job, is put aside: it composes one configuration at a time, and the job composes its own."""
+    from hydra.core.global_hydra import GlobalHydra
+
+    one = GlobalHydra.instance()
+    before, one.hydra = one.hydra, None
+    try:
+        yield
+    finally:
+        one.hydra = before
+
+
+def _in_silence(config: Config, plan: Sequence[list[str]]) -> tuple[int, xr.DataTree]:
+    """A run of which nothing is printed; its process may go on with others of the ``plan``."""
+    from inference.cli.execute import execute, prepare_jax
+
+    def ready() -> None:
+        for overrides in plan:  # JAX cannot add devices later
+            prepare_jax(compose(overrides))
+
+    tree, _ = execute(config | {"progress": False}, show_columns=False, ready=ready)
+    return int(tree.attrs["exit_status"]), tree

@@ -27,6 +27,7 @@ from models.errors import ZooError
 
 SCORES = {"log loss": "log_loss", "log loss se": "log_loss_se", "accuracy": "accuracy", "calibration": "calibration_error"}
 DIFFERENCE = ("log loss diff", "diff se")
+ELPD_DIFFERENCE = ("elpd diff", "elpd diff se")
 HELD_OUT = ("log loss", "log loss se", *DIFFERENCE, "accuracy", "calibration")  # columns on rows held out
 ROWS = (
     "x",
@@ -88,9 +89,10 @@ def compare(
 
     Elpd is estimated by PSIS-LOO from draws, with its standard error and the largest Pareto k-hat. Rows that
     `inference.refit_rows` refitted use their refits. Draws from an approximation get importance weights p / q; if these are not
-    known there is no elpd. A single sequence only has an elpd over its steps, after `inference.stepwise`. ``notes`` says which
-    figures are missing or not valid, and why. Raises `ZooError` for results of different data, a ``reference`` that is unknown
-    or a point estimate, and draws that are none of the model.
+    known there is no elpd. A single sequence only has an elpd over its steps, after `inference.stepwise`. Of different models
+    that explain the same data, ``elpd diff`` is how far each is below the best, with the standard error of the differences row
+    by row. ``notes`` says which figures are missing or not valid, and why. Raises `ZooError` for results of different data, a
+    ``reference`` that is unknown or a point estimate, and draws that are none of the model.
 
     >>> data = load_data("iris")
     >>> model = MODELS["gmm"](data, num_components=2)
@@ -116,7 +118,12 @@ def compare(
     chosen = reference or (_default_reference(trees, summaries) if one_model else None)
     behind = _behind_the_best(trees)
     scores = {name: _elpd(tree) for name, tree in trees.items()}
-    lines = {name: _row(tree, summaries[name]) | scores[name].figures() | behind[name] for name, tree in trees.items()}
+    below = below_the_best({} if one_model or not same_explained(trees) else scores)
+    none = dict.fromkeys(ELPD_DIFFERENCE, np.nan)
+    lines = {
+        name: _row(tree, summaries[name]) | scores[name].figures() | below.get(name, none) | behind[name]
+        for name, tree in trees.items()
+    }
     table = pd.DataFrame.from_dict(lines, orient="index")
     notes = [ONE_ROW] if any("posterior" in tree and _is_one_row(tree) for tree in trees.values()) else []
     notes += [f"{name}: {score.why}" for name, score in scores.items() if score.why]
@@ -226,13 +233,14 @@ def _of_chains(tree: xr.DataTree, summary: pd.DataFrame) -> tuple[float, float]:
 
 
 class Score(NamedTuple):
-    """Elpd of a result, its standard error and the largest Pareto k-hat; ``why`` it is missing or not valid."""
+    """Elpd of a result, its standard error, the largest Pareto k-hat and its rows; ``why`` it is missing or not valid."""
 
     elpd: float = np.nan
     se: float = np.nan
     khat: float = np.nan
     why: str = ""
     valid: bool = True
+    rows: np.ndarray | None = None  # (N,): the elpd of every row that counts
 
     def figures(self) -> dict[str, Any]:
         valid = np.nan if np.isnan(self.elpd) else self.valid
@@ -257,7 +265,25 @@ def _elpd(tree: xr.DataTree) -> Score:
     problem = judged(verdict_on("Pareto k-hat of rows"), Finding(known, size=size, said={"total": len(khat)}))
     largest = float(known.max()) if len(known) else np.nan
     figures = float(elpd.sum()), float(np.sqrt(len(elpd) * elpd.var(ddof=1))), largest
-    return Score(*figures, "" if problem is None else problem.sentence, problem is None)
+    return Score(*figures, "" if problem is None else problem.sentence, problem is None, elpd)
+
+
+def below_the_best(scores: Mapping[str, Score]) -> dict[str, dict[str, float]]:
+    """The elpd of each result minus the largest, with its standard error; for results of as many rows alone.
+
+    Rows that are hard for one model are hard for others, so a difference is known better than its two terms. The best has no
+    standard error.
+    """
+    rows = {name: score.rows for name, score in scores.items() if score.rows is not None}
+    if len(rows) < 2 or len({len(each) for each in rows.values()}) > 1:
+        return {}
+    best = max(rows, key=lambda name: rows[name].sum())
+    found = {}
+    for name, each in rows.items():
+        off = each - rows[best]
+        error = np.nan if name == best else float(np.sqrt(len(off) * off.var(ddof=1)))
+        found[name] = dict(zip(ELPD_DIFFERENCE, (float(off.sum()), error), strict=True))
+    return found
 
 
 def require_reference(reference: str | None, summaries: Mapping[str, pd.DataFrame]) -> None:

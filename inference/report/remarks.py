@@ -15,6 +15,7 @@ from inference.topics.summary import sites_of_topics, topics_agree
 
 LEAST = 0.5  # expected rows below which a component of a point estimate counts as empty
 FIRST = 5  # uncertain rows that a remark names
+NARROW = "an approximation, whose intervals tend to be too narrow: check those that you report against gibbs or nuts"
 SPELLED = {"perplexity": "perplexity (left to right)"}
 
 
@@ -63,7 +64,7 @@ def remarks(tree: xr.DataTree) -> list[str]:
             f"{tree.attrs['imputed_cells']} missing cells: imputed.csv is the table with them filled in, imputed.nc has draws "
             "of them" + ("" if "posterior" in tree else ", which are too narrow: a point estimate ignores its own uncertainty")
         )
-    bound = [f"evidence lower bound {_with_error(tree)}"] if "elbo" in tree.attrs else []
+    bound = [f"evidence lower bound {_with_error(tree)}; {NARROW}"] if "elbo" in tree.attrs else []
     held_out = (
         [
             f"{tree.attrs['held_out_rows']} {_rows(tree)} held out{_scored(tree)}: "

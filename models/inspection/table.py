@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +18,7 @@ from models.errors import did_you_mean, in_shell
 from models.inspection.levels import level_problems
 from models.inspection.marks import mark_problems
 from models.inspection.numbers import number_problems, stand_ins
-from models.inspection.problem import Problem, Remedy, Written, with_remedies
+from models.inspection.problem import Problem, Remedy, Written, in_words, with_remedies
 from models.inspection.source import STYLE, Raw, raw_table, written
 from models.reading.files import ARROW, PARQUET
 from models.reading.load import load_data
@@ -26,6 +27,7 @@ from models.reading.repairs import Repairs, checked_repairs, repaired
 if TYPE_CHECKING:
     import pandas as pd
 
+WIDTH = 80  # columns of what is shown
 SEVERAL, FEW_EACH = 3, 5  # names of groups of rows, and rows in each
 LONG = 5  # words in a cell, on average, from which a column may hold texts
 WHY = {
@@ -47,6 +49,20 @@ class Inspection(NamedTuple):
     def is_readable(self) -> bool:
         """Whether the proposed options read the table."""
         return self.data is not None
+
+    def __repr__(self) -> str:
+        """All problems with their remedies, and the options, in lines of 80 columns."""
+        number = in_words(len(self.problems), "problem") if self.problems else "no problem"
+        reads = "" if self.is_readable else "; the table must be corrected before it can be read"
+        lines = [f"{self.title}: {number}{reads}"]
+        for problem in self.problems:
+            lines.append(_folded(f"{problem.column}: {problem.what}" if problem.column else problem.what, "- ", "  "))
+            lines.append(_folded(problem.advice or "read it so", "  → ", "    "))
+        return "\n".join([*lines, _folded(f"options: {self.options}", "", "  ")])
+
+
+def _folded(text: str, start: str, indent: str) -> str:
+    return textwrap.fill(text, WIDTH, initial_indent=start, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def inspect_table(source: Any, **options: Any) -> Inspection:

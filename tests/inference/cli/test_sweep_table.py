@@ -1,14 +1,13 @@
-"""The table at the end of a sweep, on hand-made lines."""
+"""The table at the end of a sweep, and its picture, on hand-made lines."""
 
 import io
+from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from rich.console import Console
 
-from inference.cli.main import guarded, run_main
-from inference.cli.sweeping import print_sweep, settings_of, write_sweep
+from inference.comparison.sweep import FIGURES, line_without_result, plot_sweep, print_sweep, settings_of, titles_of
 
 
 def lines(number=3, elpd=np.nan, bic=np.nan):
@@ -51,16 +50,32 @@ def test_settings_are_what_differs():
     assert settings_of([["model=gmm"]]) == ["model=gmm"]
 
 
-def test_the_table_is_a_file(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for folder in (tmp_path / "sweep", None):
-        path = write_sweep(lines(), folder)
-        assert pd.read_csv(path)["folder"].tolist() == [line["folder"] for line in lines()]
-    assert path.parent.parent.name == "runs"
+def test_settings_are_as_typed():
+    """A file is rewritten as an option of its own; the table says what the user said."""
+    overrides = [["data=file", "data.path='a b.csv'", "seed=0"], ["data=iris", "seed=0"]]
+    assert settings_of(overrides) == ["data=a b.csv", "data=iris"]
+    assert settings_of([["model=program", "model.path='f.py:g'"], ["model=gmm"]]) == ["model=f.py:g", "model=gmm"]
 
 
-def test_the_table_of_another_sweep_stays(tmp_path, capsys):
-    (tmp_path / "sweep.csv").write_text("mine")
-    assert guarded(run_main, ["-m", "model=gmm", "seed=0,1", f"out={tmp_path}"]) == 2
-    assert "another sweep" in capsys.readouterr().err
-    assert (tmp_path / "sweep.csv").read_text() == "mine"
+def test_titles_are_short_and_differ():
+    sizes = [["model=gmm", "method=em", f"model.num_components={size}"] for size in (2, 3)]
+    assert titles_of(sizes) == ["num_components=2", "num_components=3"]
+    assert titles_of([*sizes, ["model=gmm", "method=map", "model.num_components=2"]])[2] == "map num_components=2"
+    assert titles_of([["seed=0"], ["seed=0"], ["seed=1"]]) == ["seed=0 0", "seed=0 1", "seed=1"]
+    assert titles_of([["seed=0"]]) == ["0"]
+
+
+def test_the_picture_shows_every_run(tmp_path):
+    """A panel for every figure that a run has, a dot for every run that has it, a row for each, also one without a result."""
+    refused = line_without_result("seed=9", "refused", Path("s/3"))
+    figure = plot_sweep([*lines(bic=1.5), refused], tmp_path / "sweep.svg")
+    assert (tmp_path / "sweep.svg").read_bytes().startswith(b"<?xml")
+    panels = {axis.get_title(): axis for axis in figure.axes}
+    assert set(panels) == {*FIGURES} - {"elpd"}
+    dots = panels["log joint"].collections[0].get_offsets()
+    np.testing.assert_allclose(dots, [(line["log joint"], row) for row, line in enumerate(lines())])
+    labels = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    assert len(labels) == 4
+    assert max(map(len, labels)) <= 60
+    assert labels[3] == "seed=9"
+    assert plot_sweep([refused, refused]).axes  # nothing to show

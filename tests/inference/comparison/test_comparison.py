@@ -14,7 +14,7 @@ from inference import compare, fit, predict
 from inference.cli.comparing import print_comparison
 from inference.cli.execute import held_out_rows
 from inference.cli.main import compare_main
-from inference.comparison.table import Comparison
+from inference.comparison.table import Comparison, Score, below_the_best
 from inference.results import load
 from models import MODELS, Data, Model, ZooError, load_data
 from models.data import take
@@ -67,6 +67,19 @@ def words() -> Data:
     return load_data(documents([["a", "b"], ["b"]]), labels=["x", "y"])
 
 
+def test_a_difference_of_elpd_is_known_better_than_its_terms():
+    """Rows that are hard for both models: the error is that of the differences, row by row."""
+    rng = np.random.default_rng(0)
+    hard = rng.normal(size=200)
+    rows = {"best": hard, "near": hard - 0.1 + 0.01 * rng.normal(size=200)}
+    found = below_the_best({name: Score(each.sum(), rows=each) for name, each in rows.items()} | {"em": Score()})
+    off = rows["near"] - rows["best"]
+    assert found["near"]["elpd diff"] == pytest.approx(rows["near"].sum() - rows["best"].sum())
+    assert found["near"]["elpd diff se"] == pytest.approx(np.sqrt(200) * off.std(ddof=1))
+    assert (found["best"]["elpd diff"], np.isnan(found["best"]["elpd diff se"]), "em" in found) == (0, True, False)
+    assert not below_the_best({"one": Score(rows=hard), "other": Score(rows=hard[1:])})
+
+
 @pytest.mark.slow
 def test_elpd_and_evidence_of_two_models_of_one_thing_compare(capsys):
     """Both are densities of columns and class: no warning about that, and no distances between two posteriors."""
@@ -75,6 +88,8 @@ def test_elpd_and_evidence_of_two_models_of_one_thing_compare(capsys):
     assert found.comparable
     assert not found.one_model
     assert found.reference is None
+    elpd = found.table["elpd"]
+    np.testing.assert_allclose(found.table["elpd diff"], elpd - elpd.max())
     print_comparison(found, Console(width=80))
     printed = capsys.readouterr().out
     assert "explain the same data" in printed

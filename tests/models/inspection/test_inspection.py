@@ -166,6 +166,10 @@ def test_each_problem_alone(tmp_path, name):
     found = inspect_table(str(path))
     assert len(found.problems) == 1, found.problems
     assert found.options == options
+    shown = repr(found).splitlines()
+    assert shown[0].endswith(": 1 problem")
+    assert max(map(len, shown[1:])) <= 80  # a path is not folded
+    assert " ".join(repr(found).split()).endswith(f"options: {options}")
     read = through_the_shell(path, found.options)
     same_cells(read, load_data(clean), clean.columns)
     assert inspect_table(str(path), **options).problems == ()

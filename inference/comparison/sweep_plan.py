@@ -1,0 +1,37 @@
+"""The plan of a sweep of several runs: what was asked for, in ``sweep.yaml`` of its folder."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from inference.runtime.configuration import read_configuration
+from inference.runtime.files import write
+from models.errors import ZooError, exists
+
+PLAN = "sweep.yaml"
+
+
+class Plan(NamedTuple):
+    """What a sweep was asked for."""
+
+    runs: list[list[str]]  # the overrides of every run
+    programs: dict[str, str]  # programs of the user's own, as ``file.py:function`` -> SHA-256 of the file
+
+
+def is_sweep(folder: str | Path) -> bool:
+    """Whether a folder is that of a sweep: it holds a plan of runs."""
+    return exists(folder) and (Path(folder) / PLAN).is_file()
+
+
+def write_plan(folder: Path, plan: Plan) -> None:
+    """Write ``sweep.yaml``, sealed."""
+    from omegaconf import OmegaConf
+
+    write(folder / PLAN, OmegaConf.to_yaml(OmegaConf.create(plan._asdict())).encode(), seal=True)
+
+
+def read_plan(folder: Path) -> Plan:
+    """The plan of a sweep. Raises `ZooError` for a file that is damaged."""
+    found = read_configuration(folder / PLAN, require_seal=True)
+    if not isinstance(found, dict) or set(found) != set(Plan._fields):
+        raise ZooError(f"{folder / PLAN} is of another version of the zoo; start a new sweep")
+    return Plan(**found)
