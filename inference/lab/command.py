@@ -5,22 +5,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from inference.lab.folder import grade_path, new_folder, solution_folder, submission_in
-from inference.lab.grading import SECONDS, as_json, grade_of, lines_of
+from inference.lab.grading import as_json, grade_of, lines_of
 from inference.lab.labs import LABS, lab_of
+from inference.lab.usage import OPTIONS, usage_of
 from inference.runtime.files import write
 from models.errors import ZooError, did_you_mean
 
 NOT_FULL = 3
 UNREADABLE = 2  # as for a mistake in the command: there is nothing to grade
 MOST_SECONDS = 86_400  # a day
+EXAMPLES = {"notebook": "true", "seed": "7", "seconds": "60"}  # options as they are written
 MOST_SEED = 2**32 - 3  # parts also use the two seeds after it, and those of JAX have 32 bits
-OPTIONS: Mapping[str, Mapping[str, str]] = {
-    "list": {},
-    "new": {"notebook": "false"},
-    "check": {"seed": "0", "seconds": f"{SECONDS:.0f}"},
-    "trace": {},
-    "solution": {},
-}
 
 
 def lab_main(arguments: list[str]) -> int:
@@ -31,6 +26,8 @@ def lab_main(arguments: list[str]) -> int:
     if command not in OPTIONS:
         known = f"they are {', '.join(OPTIONS)}, and --help explains them"
         raise ZooError(f"{command!r} is no command{did_you_mean(command, OPTIONS)}; {known}")
+    for argument in rest:
+        _assert_no_flag(command, argument)
     places = [argument for argument in rest if "=" not in argument]
     options = _options(command, [argument for argument in rest if "=" in argument])
     commands: Mapping[str, Callable[[list[str], Mapping[str, str]], int]] = {
@@ -41,6 +38,18 @@ def lab_main(arguments: list[str]) -> int:
         "solution": _solution,
     }
     return commands[command](places, options)
+
+
+def _assert_no_flag(command: str, argument: str) -> None:
+    """Raise `ZooError` for ``--seed`` and for a bare ``seed``, which would name a file or a folder."""
+    options = OPTIONS[command]
+    name = argument.strip("-").partition("=")[0]
+    written = " ".join(f"{option}={value}" for option, value in EXAMPLES.items() if option in options)
+    if argument.startswith("-"):
+        said = f"options are written {written}" if options else "it takes no options"
+        raise ZooError(f"{argument} is no argument of `{command}`{did_you_mean(name, options)}; {said}")
+    if argument in options:
+        raise ZooError(f"{argument} is an option: write {argument}={EXAMPLES[argument]}; a folder of this name is ./{argument}")
 
 
 def _options(command: str, given: list[str]) -> Mapping[str, str]:
@@ -57,43 +66,45 @@ def _options(command: str, given: list[str]) -> Mapping[str, str]:
     return {**known, **found}
 
 
-def _most(places: list[str], least: int, most: int, usage: str) -> None:
+def _most(command: str, places: list[str], least: int, most: int) -> None:
     if not least <= len(places) <= most:
-        raise ZooError(f"usage: python -m inference.lab {usage}")
+        raise ZooError(usage_of(command))
 
 
 def _list(places: list[str], options: Mapping[str, str]) -> int:
-    _most(places, 0, 0, "list")
+    _most("list", places, 0, 0)
     longest = max(map(len, LABS))
     for name in LABS:
         lab = lab_of(name)
-        _say(f"{name:<{longest}}  {lab.out_of:>2} points  {lab.minutes:>3} min  {lab.title}")
+        say(f"{name:<{longest}}  {lab.out_of:>2} points  {lab.minutes:>3} min  {lab.title}")
     return 0
 
 
 def _new(places: list[str], options: Mapping[str, str]) -> int:
-    _most(places, 1, 2, "new NAME [FOLDER]")
+    _most("new", places, 1, 2)
     lab = lab_of(places[0])
     if options["notebook"] not in ("true", "false"):
-        raise ZooError(f"notebook={options['notebook']} is neither true nor false")
+        raise ZooError(f"notebook={options['notebook']} is neither true nor false: write notebook=true")
     files = new_folder(lab, Path(places[1] if len(places) > 1 else lab.name), options["notebook"] == "true")
     for file in files:
-        _say(f"wrote {file}")
+        say(f"wrote {file}")
     then = "run its cells" if options["notebook"] == "true" else f"then: python -m inference.lab check {files[0].parent}"
-    _say(f"next: read {files[0]}, complete {files[1].name}, {then}")
+    say(f"next: read {files[0]}, complete {files[1].name}, {then}")
     return 0
 
 
 def _check(places: list[str], options: Mapping[str, str]) -> int:
-    _most(places, 0, 1, "check [FOLDER|FILE]")
+    _most("check", places, 0, 1)
     lab, path = submission_in(Path(places[0] if places else "."))
     seed, seconds = _number(options, "seed", int, MOST_SEED), _number(options, "seconds", float, MOST_SECONDS)
+    if not seconds:
+        raise ZooError(f"seconds={options['seconds']} is no time to compute; leave it out for the usual time")
     grade = grade_of(lab, path, seed, seconds)
     for line in lines_of(grade):
-        _say(line)
+        say(line)
     write(grade_path(path), as_json(grade, path))
-    _say("")
-    _say(f"grade in {grade_path(path)}")
+    say("")
+    say(f"grade in {grade_path(path)}")
     if grade.problem is not None:
         return UNREADABLE
     return 0 if grade.is_full else NOT_FULL
@@ -114,23 +125,25 @@ def _number[Number: (int, float)](options: Mapping[str, str], name: str, kind: C
 def _trace(places: list[str], options: Mapping[str, str]) -> int:
     from inference.lab.trace import trace
 
-    _most(places, 0, 1, "trace [FOLDER|FILE]")
+    _most("trace", places, 0, 1)
     lab, path = submission_in(Path(places[0] if places else "."))
     if lab.iterations is not None:
-        _say(f"drawing the run of {lab.name}: this takes some seconds")
+        say(f"drawing the run of {lab.name}: this takes some seconds")
     for line in trace(lab, path):
-        _say(line)
+        say(line)
     return 0
 
 
 def _solution(places: list[str], options: Mapping[str, str]) -> int:
-    _most(places, 1, 2, "solution NAME [FOLDER]")
+    _most("solution", places, 1, 2)
     lab = lab_of(places[0])
     for file in solution_folder(lab, Path(places[1] if len(places) > 1 else f"{lab.name}_solution")):
-        _say(f"wrote {file}")
+        say(f"wrote {file}")
     return 0
 
 
-def _say(line: str) -> None:
+def say(line: str) -> int:
+    """Print a line at once; returns the exit code of what has gone well."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
+    return 0

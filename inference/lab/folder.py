@@ -22,8 +22,10 @@ README, DATA, NOTEBOOK = "README.md", "data.npz", ".ipynb"
 def new_folder(lab: Lab, folder: Path, notebook: bool = False) -> list[Path]:
     """Write the folder of a lab, with a notebook or with a Python file; returns its files, the page and the work first.
 
-    Raises `ZooError` where one of them is there already.
+    Raises `ZooError` where one of them is there already, or the file of another lab.
     """
+    if others := [path for path in works_in(folder) if _lab_of_work(path) != lab.name]:
+        raise ZooError(f"{folder} has {others[0].name} of another lab; give another folder for {lab.name}")
     if notebook:
         work = {f"{lab.name}.ipynb": json.dumps(notebook_of(lab), indent=1, ensure_ascii=False).encode()}
     else:
@@ -32,10 +34,29 @@ def new_folder(lab: Lab, folder: Path, notebook: bool = False) -> list[Path]:
 
 
 def solution_folder(lab: Lab, folder: Path) -> list[Path]:
-    """Write the key of a lab. Raises `ZooError` for a student's folder, or where it is there already."""
-    if any((folder / name).exists() for name in (f"test_{lab.name}.py", f"{lab.name}{NOTEBOOK}")):
-        raise ZooError(f"{folder} is the folder of a student; give another one for the solution of {lab.name}")
-    return _written(folder, {f"{lab.name}.py": solution_text(lab).encode()})
+    """Write the key of a lab. Raises `ZooError` for a student's folder, of whatever lab, or where it is there already.
+
+    Keys of other labs may be there.
+    """
+    own = folder / f"{lab.name}.py"
+    if students := [path for path in works_in(folder) if path != own and not _is_key(path)]:
+        raise ZooError(f"{folder} is the folder of a student ({students[0].name}); give another one for the key of {lab.name}")
+    return _written(folder, {own.name: solution_text(lab).encode()})
+
+
+def works_in(folder: Path) -> list[Path]:
+    """Files of any lab in a folder: what a student writes, notebooks, public tests."""
+    names = [name for lab in LABS for name in (f"{lab}.py", f"{lab}{NOTEBOOK}", f"test_{lab}.py")]
+    return [folder / name for name in names if (folder / name).is_file()]
+
+
+def _lab_of_work(path: Path) -> str:
+    return path.stem.removeprefix("test_")
+
+
+def _is_key(path: Path) -> bool:
+    """Whether a file is the key of its lab, as `solution_folder` writes it."""
+    return path.name in {f"{lab}.py" for lab in LABS} and path.read_bytes() == solution_text(lab_of(path.stem)).encode()
 
 
 def _written(folder: Path, files: dict[str, bytes]) -> list[Path]:
@@ -141,6 +162,8 @@ def submission_in(where: Path) -> tuple[Lab, Path]:
     if where.suffix == NOTEBOOK:
         raise ZooError(f"{where} is a notebook, which its own cells check; `check` and `trace` read Python files")
     if where.is_file():
+        if where.suffix != ".py":
+            raise ZooError(f"{where.name} is no Python file; give the file of the lab, or its folder {where.parent}")
         if where.stem not in LABS:
             raise ZooError(f"{where.name} is the file of no lab{_expected(where)}; the labs are {', '.join(LABS)}")
         return lab_of(where.stem), where
@@ -153,6 +176,8 @@ def submission_in(where: Path) -> tuple[Lab, Path]:
         other = next((file for file in sorted(where.glob("*.py")) if _expected(file)), None)
         if other is not None and not found:
             raise ZooError(f"{where} has no file of a lab: {other.name} is there{_expected(other)}")
+        if not found and any((student / f"{name}.py").is_file() for name in LABS for student in where.iterdir()):
+            raise ZooError(f"{where} has no file of a lab, but it has folders of students: check them one by one")
         number = "no lab" if not found else f"several labs ({', '.join(found)})"
         raise ZooError(f"{where} has {number}: give the folder that `python -m inference.lab new` wrote, or one file")
     return lab_of(found[0]), where / f"{found[0]}.py"

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from inference.lab.labs import lab_of
 from inference.lab.parts.calls import NOT_WRITTEN
 from inference.lab.parts.lab import Answer, Lab, Part, Result
-from inference.lab.submission import Read, collected, copy_of, read_alone
+from inference.lab.stub import called_by
+from inference.lab.submission import Copy, Read, collected, copy_of, read_alone, scratch
 from models.errors import ZooError, did_you_mean
 
 WIDTH = 80
@@ -54,10 +55,40 @@ def grade_of(lab: Lab, path: Path, seed: int = 0, seconds: float = SECONDS) -> G
             return Grade(lab.name, nothing, seed, work.sha256, problem)
         results = []
         for part in lab.parts:
-            lacks = _lacks(part, read)
-            answer = collected(lab, work, part.name, seed, seconds) if lacks is None else Answer({}, {"all": lacks})
+            lacking = lacks(part, read)
+            answer = collected(lab, work, part.name, seed, seconds) if lacking is None else Answer({}, {"all": lacking})
             results.append(judged(part, answer, seed))
-        return Grade(lab.name, tuple(results), seed, work.sha256)
+        written = {name for name in lab.functions if name not in read.missing and name not in read.unwritten}
+        return Grade(lab.name, _with_helpers(lab, work, results, written, seed, seconds), seed, work.sha256)
+
+
+def _with_helpers(
+    lab: Lab, work: Copy, results: list[Result], written: set[str], seed: int, seconds: float
+) -> tuple[Result, ...]:
+    """The same points. A wrong function that calls wrong ones is told what is wrong beside finished ones."""
+    wrong = {result.part for result in results if not result.is_full} & written
+    found = []
+    for part, result in zip(lab.parts, results, strict=True):
+        calls = called_by(work.text(), part.name) if part.name in wrong else set()
+        if helpers := [name for name in lab.functions if name in calls & wrong]:
+            with scratch() as folder:
+                answer = collected(lab, work.without(helpers, folder), part.name, seed, seconds)
+            beside = judged(part, answer, seed)
+            result = result._replace(messages=_told(result, beside, helpers))
+            wrong -= {part.name} if beside.is_full else set()  # it is no helper to mend
+        found.append(result)
+    return tuple(found)
+
+
+def _told(result: Result, beside: Result, helpers: list[str]) -> tuple[str, ...]:
+    """What a function is told that is wrong, and that is graded again beside finished helpers."""
+    names = " and ".join(f"`{name}`" for name in helpers)
+    finished = f"with {'a ' if len(helpers) == 1 else ''}finished {names}"
+    if beside.is_full:
+        return (f"right {finished}; mend {names} first",)
+    if beside.messages == result.messages:
+        return result.messages
+    return tuple(f"{finished}: {message}" for message in beside.messages)
 
 
 def _problem(lab: Lab, path: Path, read: Read) -> str | None:
@@ -70,15 +101,21 @@ def _problem(lab: Lab, path: Path, read: Read) -> str | None:
     return f"{path.name} has none of the functions of the lab: {', '.join(lab.functions)}"
 
 
-def _lacks(part: Part, read: Read) -> str | None:
+def lacks(part: Part, read: Read) -> str | None:
     """Why a part cannot be run, because of a function that is not there or not written yet."""
-    for name in part.functions:
-        own = name == part.name
-        if name in read.missing:
-            return read.missing[name] if own else f"needs {name}, which is not in the file"
-        if name in read.unwritten:
-            return NOT_WRITTEN if own else f"needs {name}, which {NOT_WRITTEN}"
-    return None
+    if part.name in read.missing:
+        return read.missing[part.name]
+    if part.name in read.unwritten:
+        return NOT_WRITTEN
+    missing = [name for name in part.functions if name in read.missing]
+    unwritten = [name for name in part.functions if name in read.unwritten]
+    said = [_which(missing, "not in the file"), _which(unwritten, "not written yet")]
+    return f"needs {', and '.join(filter(None, said))}" if missing or unwritten else None
+
+
+def _which(names: list[str], what: str) -> str:
+    """``assign and move, which are not written yet``; nothing of no names."""
+    return f"{' and '.join(names)}, which {'is' if len(names) == 1 else 'are'} {what}" if names else ""
 
 
 def judged(part: Part, answer: Answer, seed: int) -> Result:
@@ -140,11 +177,11 @@ def as_json(grade: Grade, path: Path) -> bytes:
         "lab": grade.lab,
         "file": path.name,
         "sha256": grade.sha256,
-        "points": grade.points,
+        "points": float(grade.points),
         "out_of": grade.out_of,
         "problem": grade.problem,
         "parts": [
-            {"part": r.part, "points": r.points, "out_of": r.out_of, "messages": list(r.messages)} for r in grade.results
+            {"part": r.part, "points": float(r.points), "out_of": r.out_of, "messages": list(r.messages)} for r in grade.results
         ],
         "seed": grade.seed,
         "versions": {name: _version(name) for name in ("bayes-model-zoo", "numpy")} | {"python": platform.python_version()},

@@ -49,6 +49,34 @@ def unwritten(source: str, asked: tuple[str, ...]) -> list[str]:
     return [node.name for node in own if all(_says_nothing(statement) for statement in node.body)]
 
 
+def called_by(source: str, function: str) -> set[str]:
+    """Names that a function of a student's file uses, and those that the file's own functions among them use.
+
+    >>> sorted(called_by("f = lambda x: g(x); g = lambda x: h(x)", "f"))
+    ['g', 'h', 'x']
+    """
+    uses: dict[str, set[str]] = {}
+    for node in ast.parse(source).body:
+        used = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+        for name in _defined(node):
+            uses[name] = uses.get(name, set()) | used
+    found: set[str] = set()
+    left = [function]
+    while left:
+        new = uses.get(left.pop(), set()) - found
+        found |= new
+        left += new
+    return found - {function}
+
+
+def _defined(node: ast.stmt) -> list[str]:
+    """The names that a statement of a file gives a meaning to."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return [node.name]
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
 def _says_nothing(statement: ast.stmt) -> bool:
     """A docstring, or ``raise NotImplementedError`` with or without a text."""
     if isinstance(statement, ast.Expr):

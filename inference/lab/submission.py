@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import decode_source
 from pathlib import Path
@@ -54,6 +54,17 @@ class Copy:
         copy = Path(shutil.copy(path, self._kept / path.name))
         self.sha256 = hashlib.sha256(copy.read_bytes()).hexdigest()
 
+    def without(self, functions: Iterable[str], folder: Path) -> "Copy":
+        """A copy, in an empty folder, whose file has these functions as the stub has them: finished ones are then lent."""
+        other = Copy(self._kept / self.name, folder)
+        with (other._kept / self.name).open("ab") as file:
+            file.write("".join(f"\n\n\ndef {name}():\n    raise NotImplementedError\n" for name in functions).encode())
+        return other
+
+    def text(self) -> str:
+        """The text of the file."""
+        return text_of(self._kept / self.name)
+
     def whole(self) -> Path:
         """The file in a copy that no code has changed."""
         if _state(self._work) != _state(self._kept):
@@ -67,8 +78,15 @@ def copy_of(path: Path) -> Iterator[Copy]:
     """A copy that is gone afterwards. Raises `ZooError` where there is no such file."""
     if not path.is_file():
         raise ZooError(f"there is no file {path}")
+    with scratch() as folder:
+        yield Copy(path, folder)
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """An empty folder that is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as folder:
-        yield Copy(path, Path(folder))
+        yield Path(folder)
 
 
 def _beside(path: Path) -> list[Path]:

@@ -39,7 +39,7 @@ def trace(lab: Lab, path: Path, seconds: float = 60.0) -> list[str]:
         missing = [f"{name} {text}" for name, text in read.missing.items() if f"'{name}'" in note]
         raise ZooError(f"your functions do not run: {missing[0] if missing else note}")
     yours = states_from(answer)
-    right = states_of(key_of(lab), lab.iterations)
+    right, run = right_run(lab, lab.iterations)
     try:
         figure, frames = small_multiples(lab.iterations, yours, right), animation(lab.iterations, yours, right)
     except (ArithmeticError, LookupError, ValueError) as error:  # other shapes, or no numbers
@@ -47,14 +47,36 @@ def trace(lab: Lab, path: Path, seconds: float = 60.0) -> list[str]:
     write_figure(path.with_name(PICTURES[0]), figure)
     write(path.with_name(PICTURES[1]), frames)
     said = [f"wrote {path.with_name(name)}" for name in PICTURES]
-    return [*said, beside_the_right_one(lab.iterations, yours, right)]
+    return [*said, beside_the_right_one(lab.iterations, yours, right, run)]
 
 
-def beside_the_right_one(iterations: Iterations, yours: list[State], right: list[State]) -> str:
-    """Where two runs part. Of samplers that says nothing: they may use random numbers in another order."""
+class _Asked:
+    """The functions of the key, and which of them were asked for."""
+
+    def __init__(self, key: Any) -> None:
+        self._key, self.names = key, list[str]()
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self.names:
+            self.names.append(name)
+        return getattr(self._key, name)
+
+
+def right_run(lab: Lab, iterations: Iterations) -> tuple[list[State], list[str]]:
+    """The states of the right run, and the functions that a run calls."""
+    key = _Asked(key_of(lab))
+    return states_of(key, iterations), key.names
+
+
+def beside_the_right_one(iterations: Iterations, yours: list[State], right: list[State], run: list[str]) -> str:
+    """Where two runs part. Of samplers that says nothing: they may use random numbers in another order.
+
+    ``run``: the functions of the run; the other functions may be wrong.
+    """
     first = first_difference(yours, right)
     if first is None:
-        return "on these data your run is the same as the right one; `check` has harder cases"
+        same = f"on these data your run of {', '.join(run)} is the same as the right one"
+        return f"{same}; `check` has harder cases, and all functions of the lab"
     if iterations.random:
         return "runs of samplers differ by chance: compare where they go, and let `check` say whether yours is right"
     return f"your run leaves the right one at {first}"

@@ -222,6 +222,7 @@ PROBS = Values(
         Mistake("`token_probs` has no prior: α and γ are missing", _no_prior),
     ),
     ("probabilities",),
+    shares=("probabilities",),
     plural=("probabilities",),
 )
 SWEEP = Draws(
@@ -251,6 +252,7 @@ WORDS = Values(
         ),
     ),
     ("probabilities",),
+    shares=("probabilities",),
     plural=("probabilities",),
 )
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from inference.lab.parts.lab import Case, Lab, Mistake, State, made_once
 from inference.lab.parts.mixture_em import Prior, iterations, log_joint, log_posterior, m_step, variances_about
-from inference.lab.parts.naive import exp_at_once, softmax
+from inference.lab.parts.naive import exp_at_once, exp_less_largest_of_all, softmax
 from inference.lab.parts.runs import Run
 from inference.lab.parts.values import Values
 
@@ -54,8 +54,10 @@ def _joint_cases(rng: np.random.Generator) -> list[Case]:
 
 
 def _responsibility_cases(rng: np.random.Generator) -> list[Case]:
+    """Some rows are far below others: the largest of all log_p is no help for them."""
     near = rng.normal(size=(10, 3)) - 2
-    return [Case("near", {"log_p": near}), Case("densities too small for exp", {"log_p": near - 2_000}, True)]
+    far = near - 1_000 * (1 + np.arange(10)[:, None] % 2)
+    return [Case("near", {"log_p": near}), Case("densities too small for exp", {"log_p": far}, True)]
 
 
 NUMBERS = {"alpha": 2.5, "a": 3.0, "b": 0.7}
@@ -143,6 +145,10 @@ E_STEP = Values(
             "`responsibilities` is 0 / 0 where all densities are too small for exp: subtract the largest logarithm first",
             exp_at_once,
         ),
+        Mistake(
+            "`responsibilities` is 0 / 0 in rows far below others: subtract the largest of each row, not of the whole table",
+            exp_less_largest_of_all,
+        ),
         Mistake("`responsibilities` makes columns sum to 1; the rows should: p(z_n = k | x_n) over k", _over_rows),
         Mistake(
             "`responsibilities` gives each row to one group: that is k-means; EM shares it by probability",
@@ -154,6 +160,7 @@ E_STEP = Values(
         ),
     ),
     ("responsibilities",),
+    shares=("responsibilities",),
     plural=("responsibilities",),
 )
 M_STEP = Values(
@@ -205,6 +212,7 @@ M_STEP = Values(
     ),
     ("weights", "means", "variances"),
     follows={"variances": lambda found, x, r, alpha, a, b: variances_about(found["means"], x, r, 2 * b, 2 * a - 2)},
+    shares=("weights",),
     plural=("weights", "means", "variances"),
 )
 BOUND = Values(

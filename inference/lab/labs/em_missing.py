@@ -1,6 +1,7 @@
 """EM for a Gaussian mixture with missing cells."""
 
 import math
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 
 from inference.lab.parts import mixture_em
 from inference.lab.parts.lab import Case, Lab, Mistake, State, made_once
-from inference.lab.parts.mixture_em import Prior, iterations, log_joint, variances_about
+from inference.lab.parts.mixture_em import Prior, iterations, log_joint, squares, summed, variances_about
 from inference.lab.parts.naive import softmax
 from inference.lab.parts.runs import Run
 from inference.lab.parts.values import Values
@@ -104,15 +105,41 @@ def _scatter(x: Any, r: Any) -> Any:
     return np.nansum(r[:, :, None] * (x[:, None] - means) ** 2, axis=0)
 
 
-def _whole_squares(x: Any, weights: Any, means: Any, variances: Any) -> Any:
-    """The log joint with squares that are not halved."""
-    squares = np.nansum((x[:, None] - means) ** 2 / variances, axis=2)
-    return log_joint(x, weights, means, variances) - 0.5 * squares
-
-
 def _zero_scatter(x: Any, r: Any, a: Any, b: Any) -> Any:
     """With zeros in the holes, and the means that these give."""
     return m_step(np.nan_to_num(x), r, a, b)[2]
+
+
+def _zeros_about_right_means(x: Any, r: Any, a: Any, b: Any) -> Any:
+    """With the right means and N_kd, where a missing cell has the square (0 − mean)²."""
+    means, there = m_step(x, r, a, b)[1], ~np.isnan(x)
+    holes = r.T @ ~there * means**2
+    return (2 * b + _scatter(x, r) + holes) / (r.T @ there + 2 * a - 2)
+
+
+def _one_count_throughout(x: Any, r: Any, a: Any, b: Any) -> Any:
+    """Variances with N_k below, about means with N_k below."""
+    means, counts = r.T @ np.nan_to_num(x) / _one_count(x, r), _one_count(x, r)
+    return (2 * b + np.nansum(r[:, :, None] * (x[:, None] - means) ** 2, axis=0)) / (counts + 2 * a - 2)
+
+
+def _column_means(x: Any) -> Any:
+    """The table with column means in its holes."""
+    return np.where(np.isnan(x), np.nanmean(x, 0), x)
+
+
+PSEUDO_COUNTS: Mapping[str, Callable[[float], float]] = {  # what students add to N_kd in the place of 2a − 2
+    "N_kd + 2a − 1": lambda a: 2 * a - 1,
+    "N_kd + 2a": lambda a: 2 * a,
+    "N_kd + 2a + 2": lambda a: 2 * a + 2,
+    "N_kd + a − 1": lambda a: a - 1,
+    "N_kd alone": lambda a: 0.0,
+}
+
+
+def _counted(count: Callable[[float], float]) -> Callable[..., Any]:
+    """Variances with another pseudo-count below."""
+    return lambda x, r, a, b: variances_about(m_step(x, r, a, b)[1], x, r, 2 * b, count(a))
 
 
 JOINT = Values(
@@ -131,7 +158,7 @@ JOINT = Values(
         ),
         Mistake(
             "`log_joint` has column means in the holes: leave the factor of a missing cell out",
-            lambda x, *p: log_joint(np.where(np.isnan(x), np.nanmean(x, 0), x), *p),
+            lambda x, *p: log_joint(_column_means(x), *p),
         ),
         Mistake(
             "`log_joint` keeps −½ log(2π variance) of a missing cell: its whole factor is 1",
@@ -160,7 +187,19 @@ JOINT = Values(
         ),
         Mistake(
             "`log_joint` lacks the ½ of the squares",
-            _whole_squares,
+            lambda x, w, m, v: summed(w, np.log(2 * np.pi * v), 2 * squares(x, m, v)),
+        ),
+        Mistake(
+            "`log_joint` leaves out −½ log(2π variance) of the cells that are there: groups differ in their width",
+            lambda x, w, m, v: summed(w, 0.0, squares(x, m, v)),
+        ),
+        Mistake(
+            "`log_joint` squares the variances below the squares: divide by variances, they are no standard deviations",
+            lambda x, w, m, v: summed(w, np.log(2 * np.pi * v), squares(x, m, v**2)),
+        ),
+        Mistake(
+            "`log_joint` squares the variances inside the logarithm: it is log(2π variance)",
+            lambda x, w, m, v: summed(w, np.log(2 * np.pi * v**2), squares(x, m, v)),
         ),
     ),
     ("log p(z, x)",),
@@ -178,11 +217,39 @@ M_STEP = Values(
         ),
         Mistake("the means of `m_step` use whole rows only: a row counts in each column that it has", _whole_rows, "means"),
         Mistake(
+            "the means of `m_step` have column means in the holes: a missing cell counts in no sum",
+            lambda x, *given: m_step(_column_means(x), *given)[1],
+            "means",
+        ),
+        Mistake(
             "means given responsibilities are right, but the variances of `m_step` divide by N_k: it is N_kd",
             lambda x, r, a, b: (2 * b + _scatter(x, r)) / (_one_count(x, r) + 2 * a - 2),
             "variances",
         ),
         Mistake("the variances of `m_step` have zeros in the holes", _zero_scatter, "variances"),
+        Mistake(
+            "the squares of `m_step` have zeros in the holes: (0 − mean)² of a missing cell counts in no sum",
+            _zeros_about_right_means,
+            "variances",
+        ),
+        Mistake(
+            "the variances of `m_step` have column means in the holes: a missing cell counts in no sum",
+            lambda x, *given: m_step(_column_means(x), *given)[2],
+            "variances",
+        ),
+        Mistake(
+            "the variances of `m_step` divide by one N_k for all columns, as the means do: it is N_kd",
+            _one_count_throughout,
+            "variances",
+        ),
+        *(
+            Mistake(
+                f"the variances of `m_step` are divided by {name}: it is N_kd + 2a − 2, from the most probable precision",
+                _counted(count),
+                "variances",
+            )
+            for name, count in PSEUDO_COUNTS.items()
+        ),
         Mistake(
             "the variances of `m_step` have no prior: add 2b to the sum, and 2a − 2 to N_kd",
             lambda x, r, a, b: m_step(x, r, 1.0, 0.0)[2],
@@ -207,6 +274,7 @@ M_STEP = Values(
     ),
     ("weights", "means", "variances"),
     follows={"variances": lambda found, x, r, a, b: variances_about(found["means"], x, r, 2 * b, 2 * a - 2)},
+    shares=("weights",),
     plural=("weights", "means", "variances"),
 )
 IMPUTE = Values(
@@ -217,7 +285,7 @@ IMPUTE = Values(
     (
         Mistake(
             "`impute` writes column means: take the means of the groups, by responsibility",
-            lambda x, r, m: np.where(np.isnan(x), np.nanmean(x, 0), x),
+            lambda x, r, m: _column_means(x),
         ),
         Mistake(
             "`impute` takes the mean of the most probable group: average over the groups",
@@ -259,7 +327,7 @@ def _panels(axes: Any, state: State) -> None:
     from inference.lab.parts.panels import ellipses, scatter
 
     x = data()["x"]
-    filled = impute(x, state["r"], state["means"]) if "r" in state else np.where(np.isnan(x), np.nanmean(x, 0), x)
+    filled = impute(x, state["r"], state["means"]) if "r" in state else _column_means(x)
     scatter(axes, filled, state["r"].argmax(1) if "r" in state else None, state["means"])
     ellipses(axes, state["means"], state["variances"])
     axes.set(xlabel="petal length (cm), holes filled", ylabel="petal width (cm)")

@@ -1,6 +1,7 @@
 """Forward and backward in a hidden Markov model with a boundary state."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -57,27 +58,21 @@ def _summed(rng: np.random.Generator, *names: str) -> list[Case]:
 
 
 def _sum_cases(rng: np.random.Generator) -> list[Case]:
+    """Of numbers too small for exp, some columns are far below others: the largest of all values is no help for them."""
     values = rng.normal(size=(3, 4))
     impossible = np.where(np.arange(3)[:, None] == 1, -np.inf, rng.normal(size=(3, 4)))
     return [
         Case("rows", {"values": values, "axis": 1}),
-        Case("too small for exp", {"values": values - 2_000, "axis": 0}),
-        Case("a row of −infinity, which sums to probability 0", {"values": impossible, "axis": 1}),
+        Case("too small for exp", {"values": values - 1_000 * (1 + np.arange(4) % 2), "axis": 0}, True),
+        Case("a row of −infinity, which sums to probability 0", {"values": impossible, "axis": 1}, True),
     ]
 
 
-def _forward_with(first: bool, emits: int, x: Any, start: Any, step: Any, emit: Any) -> Any:
-    """Forward that leaves out the first emission, or emits symbol ``emits`` after t (1 is right)."""
+def _forward_with(first: bool, emits: int, x: Any, start: Any, step: Any, emit: Any, *, total: Any = log_sum) -> Any:
+    """Forward that leaves out the first emission, emits symbol ``emits`` after t (1 is right), or takes another ``total``."""
     alpha = [np.log(start) + (np.log(emit[:, x[0]]) if first else 0.0)]
     for t in range(len(x) - 1):
-        alpha.append(log_sum(alpha[-1][:, None] + np.log(step), 0) + np.log(emit[:, x[t + emits]]))
-    return np.array(alpha)
-
-
-def _forward_over_new(x: Any, start: Any, step: Any, emit: Any) -> Any:
-    alpha = [np.log(start) + np.log(emit[:, x[0]])]
-    for symbol in x[1:]:
-        alpha.append(log_sum(alpha[-1][:, None] + np.log(step), 1) + np.log(emit[:, symbol]))
+        alpha.append(total(alpha[-1][:, None] + np.log(step), 0) + np.log(emit[:, x[t + emits]]))
     return np.array(alpha)
 
 
@@ -99,6 +94,18 @@ def _backward_with(ends: bool, emits: int, x: Any, step: Any, stop: Any, emit: A
     return np.array(beta[::-1])
 
 
+def _backward_by(update: Callable[..., Any]) -> Callable[..., Any]:
+    """Backward with an update of its own of (log step, log emit of the symbol, log stop, β): log_sum(step + emit + β, 1)."""
+
+    def found(x: Any, step: Any, stop: Any, emit: Any) -> Any:
+        beta = [np.log(stop)]
+        for symbol in x[:0:-1]:
+            beta.append(update(np.log(step), np.log(emit[:, symbol]), np.log(stop), beta[-1]))
+        return np.array(beta[::-1])
+
+    return found
+
+
 def _later_probabilities(x: Any, step: Any, stop: Any, emit: Any) -> Any:
     beta = [stop]
     for symbol in x[:0:-1]:
@@ -106,25 +113,23 @@ def _later_probabilities(x: Any, step: Any, stop: Any, emit: Any) -> Any:
     return np.log(np.array(beta[::-1]))
 
 
-def _counts_of_the_next(x: Any, alpha: Any, beta: Any, step: Any, emit: Any) -> Any:
+def _counts_by(term: Callable[..., Any]) -> Callable[..., Any]:
+    """Counts with a term of its own of (α_t, log step, log emit of x_{t+1}, β_{t+1})."""
+
+    def found(x: Any, alpha: Any, beta: Any, step: Any, emit: Any) -> Any:
+        total = log_sum(alpha[-1] + beta[-1], 0)
+        terms = [term(alpha[t], np.log(step), np.log(emit[:, x[t + 1]]), beta[t + 1]) for t in range(len(x) - 1)]
+        return np.exp(np.array(terms) - total).sum(0)
+
+    return found
+
+
+def _counts_with(first: int, unseen: int, later: int, emits: int, x: Any, *given: Any) -> Any:
+    """Counts from step ``first`` on, without the last ``unseen``; β and the emission are so many steps after t (1 is right)."""
+    alpha, beta, step, emit = given
     total, counts = log_sum(alpha[-1] + beta[-1], 0), np.zeros(step.shape)
-    for t in range(len(x) - 1):
-        counts += np.exp(alpha[t] + np.log(step) + np.log(emit[:, x[t + 1]]) + beta[t + 1] - total)
-    return counts
-
-
-def _counts_without_emission(x: Any, alpha: Any, beta: Any, step: Any, emit: Any) -> Any:
-    total, counts = log_sum(alpha[-1] + beta[-1], 0), np.zeros(step.shape)
-    for t in range(len(x) - 1):
-        counts += np.exp(alpha[t][:, None] + np.log(step) + beta[t + 1] - total)
-    return counts
-
-
-def _counts_with(steps: int, later: int, x: Any, alpha: Any, beta: Any, step: Any, emit: Any) -> Any:
-    """Counts of so many steps, with β of ``later`` steps after t (1 is right)."""
-    total, counts = log_sum(alpha[-1] + beta[-1], 0), np.zeros(step.shape)
-    for t in range(steps):
-        counts += np.exp(alpha[t][:, None] + np.log(step) + np.log(emit[:, x[t + 1]]) + beta[t + later] - total)
+    for t in range(first, len(x) - 1 - unseen):
+        counts += np.exp(alpha[t][:, None] + np.log(step) + np.log(emit[:, x[t + emits]]) + beta[t + later] - total)
     return counts
 
 
@@ -141,7 +146,15 @@ SUM = Values(
         Mistake(
             "`log_sum` is −infinity for small values: take the largest out first", lambda v, axis: np.log(np.exp(v).sum(axis))
         ),
+        Mistake(
+            "`log_sum` is −infinity for values far below others: take the largest along the axis out, not that of all",
+            lambda v, axis: v.max() + np.log(np.exp(v - v.max()).sum(axis)),
+        ),
         Mistake("`log_sum` forgets to add the largest value again", lambda v, axis: log_sum(v, axis) - v.max(axis)),
+        Mistake(
+            "`log_sum` adds the largest value to the sum: take the logarithm of the sum first",
+            lambda v, axis: np.exp(log_sum(v, axis) - v.max(axis)) + v.max(axis),
+        ),
         Mistake("`log_sum` adds the logarithms; it is the logarithm of a sum", lambda v, axis: v.sum(axis)),
         Mistake("`log_sum` returns the largest value alone", lambda v, axis: v.max(axis)),
         Mistake(
@@ -163,7 +176,10 @@ FORWARD = Values(
         Mistake("`forward` leaves out the emission of the first symbol", lambda *given: _forward_with(False, 1, *given)),
         Mistake("`forward` steps backwards: Σ_i α_t(i) step_ij has the old state first (step, not its transpose)", _transposed),
         Mistake("`forward` underflows on long sequences: use log_sum instead of the logarithm at the end", _probabilities),
-        Mistake("`forward` sums over the new state j; sum over the old state i", _forward_over_new),
+        Mistake(
+            "`forward` sums over the new state j; sum over the old state i",
+            lambda x, start, *given: _forward_with(True, 1, x, start, *given, total=lambda values, axis: log_sum(values, 1)),
+        ),
         Mistake(
             "`forward` makes every row sum to 1: α_t also has the probability of the symbols so far",
             lambda *given: (found := forward(*given)) - log_sum(found, 1)[:, None],
@@ -171,6 +187,10 @@ FORWARD = Values(
         Mistake(
             "`forward` takes start, step and emit for logarithms: they are probabilities",
             lambda x, start, step, emit: _forward_with(True, 1, x, np.exp(start), np.exp(step), np.exp(emit)),
+        ),
+        Mistake(
+            "`forward` takes the best state before, as Viterbi's algorithm does: sum over all states before",
+            lambda *given: _forward_with(True, 1, *given, total=np.max),
         ),
     ),
     ("log α",),
@@ -197,6 +217,22 @@ BACKWARD = Values(
         Mistake(
             "`backward` takes step, stop and emit for logarithms: they are probabilities",
             lambda x, step, stop, emit: _backward_with(True, 1, x, np.exp(step), np.exp(stop), np.exp(emit)),
+        ),
+        Mistake(
+            "`backward` sums over the old state i; sum over the new state j",
+            _backward_by(lambda step, emit, stop, beta: log_sum(step + emit + beta, 0)),
+        ),
+        Mistake(
+            "`backward` takes the emission and β_{t+1} of the old state i; they are those of the new state j",
+            _backward_by(lambda step, emit, stop, beta: log_sum(step + (emit + beta)[:, None], 1)),
+        ),
+        Mistake(
+            "`backward` leaves out the emission of x_{t+1}",
+            _backward_by(lambda step, emit, stop, beta: log_sum(step + beta, 1)),
+        ),
+        Mistake(
+            "`backward` stops at every step; a sequence stops once, at its end",
+            _backward_by(lambda step, emit, stop, beta: log_sum(step + emit + beta, 1) + stop),
         ),
     ),
     ("log β",),
@@ -234,6 +270,7 @@ STATES = Values(
         ),
     ),
     ("probabilities",),
+    shares=("probabilities",),
     plural=("probabilities",),
 )
 COUNTS = Values(
@@ -242,20 +279,33 @@ COUNTS = Values(
     lambda rng: _summed(rng, "x", "alpha", "beta", "step", "emit"),
     transition_counts,
     (
-        Mistake("`transition_counts` takes α_t of the next state j; it is α_t(i)", _counts_of_the_next),
-        Mistake("`transition_counts` leaves out the emission of x_{t+1}", _counts_without_emission),
+        Mistake(
+            "`transition_counts` takes α_t of the next state j; it is α_t(i)",
+            _counts_by(lambda alpha, step, emit, beta: alpha + step + emit + beta),
+        ),
+        Mistake(
+            "`transition_counts` leaves out the emission of x_{t+1}",
+            _counts_by(lambda alpha, step, emit, beta: alpha[:, None] + step + beta),
+        ),
         Mistake("`transition_counts` is not divided by p(x): its sum should be T − 1", _counts_not_divided),
         Mistake(
             "`transition_counts` steps from j to i: use step, not its transpose",
-            lambda x, a, b, step, emit: _counts_with(len(x) - 1, 1, x, a, b, step.T, emit),
+            lambda x, a, b, step, emit: _counts_with(0, 0, 1, 1, x, a, b, step.T, emit),
         ),
         Mistake(
             "`transition_counts` takes β_t; it is β_{t+1}, of what comes after the step",
-            lambda x, *given: _counts_with(len(x) - 1, 0, x, *given),
+            lambda *given: _counts_with(0, 0, 0, 1, *given),
         ),
         Mistake(
-            "`transition_counts` leaves out the last step: there are T − 1",
-            lambda x, *given: _counts_with(len(x) - 2, 1, x, *given),
+            "`transition_counts` emits x_t; a step from t leads to the emission of x_{t+1}",
+            lambda *given: _counts_with(0, 0, 1, 0, *given),
+        ),
+        Mistake(
+            "`transition_counts` leaves out the last step: there are T − 1", lambda *given: _counts_with(0, 1, 1, 1, *given)
+        ),
+        Mistake(
+            "`transition_counts` leaves out the first step: t goes from 1 to T − 1",
+            lambda *given: _counts_with(1, 0, 1, 1, *given),
         ),
         Mistake(
             "`transition_counts` makes every row sum to 1: counts are asked for, not probabilities",

@@ -9,7 +9,7 @@ from inference.lab.parts.calls import AnswerError
 from inference.lab.parts.draws import Draws
 from inference.lab.parts.kernel import Kernel
 from inference.lab.parts.lab import Case, Iterations, Lab, Mistake, State, made_once
-from inference.lab.parts.naive import softmax
+from inference.lab.parts.naive import exp_less_largest_of_all, softmax
 from inference.lab.parts.unit_mixture import (
     MixtureKernel,
     assignment_probs,
@@ -76,8 +76,10 @@ Their log joint densities and their elpd agree, but for Monte Carlo errors.
 
 
 def _prob_cases(rng: np.random.Generator) -> list[Case]:
+    """Far rows are not all as far: the largest of all logarithms is no help for the others."""
     x, means = rng.normal(size=(10, 2)), rng.normal(size=(3, 2))
-    return [Case("near", {"x": x, "means": means}), Case("densities too small for exp", {"x": x + 60, "means": means}, True)]
+    far = x + 40 + 20 * (np.arange(10)[:, None] % 2)
+    return [Case("near", {"x": x, "means": means}), Case("densities too small for exp", {"x": far, "means": means}, True)]
 
 
 def _component_cases(rng: np.random.Generator) -> list[Case]:
@@ -105,6 +107,10 @@ PROBS = Values(
             "`assignment_probs` is 0 / 0 where all densities are too small for exp: subtract the largest logarithm first",
             slips.densities_at_once,
         ),
+        Mistake(
+            "`assignment_probs` is 0 / 0 in rows far below others: subtract the largest of each row, not of the whole table",
+            lambda x, m: exp_less_largest_of_all(slips.logs(x, m)),
+        ),
         Mistake("`assignment_probs` lacks the ½ in exp(−½ ‖x − mean‖²)", slips.no_half),
         Mistake(
             "`assignment_probs` has the distance in the exponent; square it",
@@ -118,6 +124,7 @@ PROBS = Values(
         Mistake("`assignment_probs` makes columns sum to 1; every row should", slips.columns),
     ),
     ("probabilities",),
+    shares=("probabilities",),
     plural=("probabilities",),
 )
 

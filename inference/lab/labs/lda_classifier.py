@@ -172,6 +172,7 @@ ESTIMATE = Values(
     ),
     ("probs", "means", "covariance"),
     follows={"covariance": lambda found, x, y, c: (x - found["means"][y]).T @ (x - found["means"][y]) / len(x)},
+    shares=("probs",),
     plural=("probs", "means"),
 )
 JOINT = Values(
@@ -260,6 +261,7 @@ PREDICT = Values(
         ),
     ),
     ("probabilities",),
+    shares=("probabilities",),
     plural=("probabilities",),
 )
 

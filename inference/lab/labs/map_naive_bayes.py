@@ -1,12 +1,13 @@
 """Naive Bayes from counts to log odds, with a prior."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from inference.lab.parts.lab import Case, Lab, Mistake, made_once
-from inference.lab.parts.naive import exp_at_once, softmax
+from inference.lab.parts.naive import exp_at_once, exp_less_largest_of_all, softmax
 from inference.lab.parts.values import Values
 
 STORY = """\
@@ -49,12 +50,13 @@ def estimate(n: Any, ones: Any, alpha: Any, a: Any, b: Any) -> Any:
 
 
 def log_joint(x: Any, class_probs: Any, feature_probs: Any) -> Any:
-    """A product of probabilities, and its logarithm."""
+    """Word by word: a product of probabilities would be 0 for a long mail."""
     found: list[list[float]] = []
     for row in x:
         found.append([])
         for share, probs in zip(class_probs, feature_probs, strict=True):
-            found[-1].append(math.log(share * math.prod(p if one else 1 - p for one, p in zip(row, probs, strict=True))))
+            words = sum(math.log(p if one else 1 - p) for one, p in zip(row, probs, strict=True))
+            found[-1].append(math.log(share) + words)
     return np.array(found)
 
 
@@ -86,17 +88,22 @@ def _estimate_cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
-def _probs(rng: np.random.Generator, classes: int) -> dict[str, np.ndarray]:
-    return {"class_probs": rng.dirichlet(np.full(classes, 3.0)), "feature_probs": rng.uniform(0.1, 0.9, (classes, 5))}
+def _probs(rng: np.random.Generator, classes: int, words: int = 5) -> dict[str, np.ndarray]:
+    return {"class_probs": rng.dirichlet(np.full(classes, 3.0)), "feature_probs": rng.uniform(0.1, 0.9, (classes, words))}
 
 
 def _joint_cases(rng: np.random.Generator) -> list[Case]:
-    return [Case("three classes", {"x": rng.integers(2, size=(8, 5))} | _probs(rng, 3))]
+    return [
+        Case("three classes", {"x": rng.integers(2, size=(8, 5))} | _probs(rng, 3)),
+        Case("mails of 2,000 words", {"x": rng.integers(2, size=(3, 2_000))} | _probs(rng, 3, 2_000), True),
+    ]
 
 
 def _posterior_cases(rng: np.random.Generator) -> list[Case]:
+    """A long mail beside one that is twice as long: the largest of all log_p is no help for its row."""
     near = rng.normal(size=(10, 3)) - 2
-    return [Case("short mails", {"log_p": near}), Case("mails of a thousand words", {"log_p": near - 2_000}, True)]
+    long = near - 1_000 * (1 + np.arange(10)[:, None] % 2)
+    return [Case("short mails", {"log_p": near}), Case("mails of a thousand words", {"log_p": long}, True)]
 
 
 def _odds_cases(rng: np.random.Generator) -> list[Case]:
@@ -106,6 +113,16 @@ def _odds_cases(rng: np.random.Generator) -> list[Case]:
 def _with_log_priors(times: float, x: Any, class_probs: Any, feature_probs: Any) -> Any:
     """The log joint with ``times`` more log class probabilities."""
     return log_joint(x, class_probs, feature_probs) + times * np.log(class_probs)
+
+
+def _log_of_product(x: Any, class_probs: Any, feature_probs: Any) -> Any:
+    factors = np.where(x[:, None] == 1, feature_probs, 1 - feature_probs)
+    return np.log(class_probs * factors.prod(2))
+
+
+def _divided(by: Callable[[Any, Any, Any, Any], Any]) -> Callable[..., Any]:
+    """feature_probs that are divided by another number: ``by`` has (n, ones, a, b), with n as a column."""
+    return lambda n, ones, alpha, a, b: (ones + a - 1) / by(n[:, None], ones, a, b)
 
 
 COUNT = Values(
@@ -163,8 +180,39 @@ ESTIMATE = Values(
             lambda n, ones, alpha, a, b: (ones + b - 1) / (n[:, None] + a + b - 2),
             "feature_probs",
         ),
+        Mistake(
+            "feature_probs of `estimate` are divided by n + a + b − 1: each of a and b is less 1, so it is n + a + b − 2",
+            _divided(lambda n, ones, a, b: n + a + b - 1),
+            "feature_probs",
+        ),
+        Mistake(
+            "feature_probs of `estimate` are divided by n alone: what the prior adds to the counts belongs there, too",
+            _divided(lambda n, ones, a, b: n),
+            "feature_probs",
+        ),
+        Mistake(
+            "feature_probs of `estimate` are divided by n + 2a − 2: it is n + a + b − 2",
+            _divided(lambda n, ones, a, b: n + 2 * a - 2),
+            "feature_probs",
+        ),
+        Mistake(
+            "feature_probs of `estimate` count the mails of all classes below: divide by those of the class, n_c + a + b − 2",
+            _divided(lambda n, ones, a, b: n.sum() + a + b - 2),
+            "feature_probs",
+        ),
+        Mistake(
+            "feature_probs of `estimate` are divided by a number of words: count the mails of the class, n_c + a + b − 2",
+            _divided(lambda n, ones, a, b: ones.sum(1, keepdims=True) + a + b - 2),
+            "feature_probs",
+        ),
+        Mistake(
+            "feature_probs of `estimate` are Laplace's rule whatever a and b are: it is their case a = b = 2",
+            lambda n, ones, *prior: (ones + 1) / (n[:, None] + 2),
+            "feature_probs",
+        ),
     ),
     ("class_probs", "feature_probs"),
+    shares=("class_probs", "feature_probs"),
     plural=("class_probs", "feature_probs"),
 )
 JOINT = Values(
@@ -186,6 +234,19 @@ JOINT = Values(
             "`log_joint` adds probabilities of words: add their logarithms",
             lambda x, probs, p: np.log(probs) + x @ p.T + (1 - x) @ (1 - p).T,
         ),
+        Mistake("`log_joint` is −infinity for long mails: a product underflows; add logarithms", _log_of_product),
+        Mistake(
+            "`log_joint` adds class_probs; add their logarithms",
+            lambda x, probs, p: _with_log_priors(-1, x, probs, p) + probs,
+        ),
+        Mistake(
+            "`log_joint` exchanges p and 1 − p: a word that is present has p",
+            lambda x, *probs: log_joint(1 - x, *probs),
+        ),
+        Mistake(
+            "`log_joint` makes the probabilities of every row sum to 1: that is p(y | x); p(y, x) is asked for",
+            lambda *given: (found := log_joint(*given)) - np.logaddexp.reduce(found, 1, keepdims=True),
+        ),
     ),
     ("log p(y, x)",),
 )
@@ -196,13 +257,22 @@ POSTERIOR = Values(
     softmax,
     (
         Mistake("`posterior` is 0 / 0 for long mails: subtract the largest log_p of each row before exp", exp_at_once),
+        Mistake(
+            "`posterior` is 0 / 0 where a row is far below others: subtract the largest of each row, not of the whole table",
+            exp_less_largest_of_all,
+        ),
         Mistake("`posterior` makes columns sum to 1; the rows should", lambda log_p: softmax(log_p.T).T),
+        Mistake(
+            "`posterior` divides every column by its sum; divide every row by its own",
+            lambda log_p: (scaled := np.exp(log_p - log_p.max(1, keepdims=True))) / scaled.sum(0),
+        ),
         Mistake(
             "`posterior` gives all to the best class; share by probability",
             lambda log_p: np.eye(3)[log_p.argmax(1)],
         ),
     ),
     ("probabilities",),
+    shares=("probabilities",),
     plural=("probabilities",),
 )
 ODDS = Values(

@@ -95,7 +95,7 @@ def _hmc_cases(rng: np.random.Generator) -> list[Case]:
 
 
 def _turning_cases(rng: np.random.Generator) -> list[Case]:
-    left, right = np.array([0.0, 0.0]), np.array([2.0, 1.0])
+    left, right = np.array([-3.0, -1.0]), np.array([-1.0, 0.0])
     onward, back = np.array([1.0, 0.3]), np.array([-1.0, 0.4])
     return [
         Case("both go on", {"left": left, "right": right, "left_momentum": onward, "right_momentum": onward}),
@@ -269,6 +269,7 @@ TURNING = Values(
         Mistake("`is_turning` looks at the left end only", lambda left, right, p, last: (right - left) @ p < 0),
         Mistake("`is_turning` is the other way round: a turn has a negative product", lambda *given: not is_turning(*given)),
         Mistake("`is_turning` wants both ends to turn; one is enough", _both_turn),
+        Mistake("`is_turning` adds left and right: it is right − left", lambda left, *given: is_turning(-left, *given)),
     ),
     ("answer",),
 )
@@ -279,9 +280,7 @@ NUTS = Draws(
     nuts_step,
     (
         Mistake("`nuts_step` returns an end of the path: draw among the points that count", partial(_nuts, "end")),
-        Mistake(
-            "`nuts_step` has no level: every point of the path counts, as if the density were flat", partial(_nuts, "no slice")
-        ),
+        Mistake("`nuts_step` has no level: all points count, as if the density were flat", partial(_nuts, "no slice")),
         Mistake("`nuts_step` always doubles forward: draw the direction each time", partial(_nuts, "forward")),
         Mistake("`nuts_step` keeps points of a half that turns: throw them all away", partial(_nuts, "turning half")),
         Mistake("`nuts_step` leaves q out: it is one of the points that count", partial(_nuts, "without q")),

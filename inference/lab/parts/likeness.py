@@ -89,6 +89,7 @@ TRANSFORMS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "is right but for the scale: divide every row by its sum": lambda found: _normalised(found, 2),
 }
 ORDERS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "is the transpose of what is asked for": lambda found: found.T if found.ndim == 2 else found,
     "has the wrong sign": lambda found: -found,
     "is one minus what is asked for": lambda found: 1 - found,
     "has its last axis backwards": lambda found: np.flip(found, found.ndim - 1) if found.ndim else found,
@@ -139,6 +140,16 @@ def agreeing(name: str, text: str, plural: bool) -> str:
 PLURAL = {"is": "are", "has": "have"}
 
 
+def no_probability(found: np.ndarray) -> str | None:
+    """``entry [2, 0] is 1.087, and no probability is above 1``: the value that is furthest from 0 to 1; None where none is."""
+    away = np.nan_to_num(np.maximum(found - 1, -found))
+    if not away.size or away.max() <= ABSOLUTE:
+        return None
+    place = np.unravel_index(int(away.argmax()), away.shape)
+    bound = "above 1" if found[place] > 1 else "below 0"
+    return f"{_entry(place)} is {found[place]:.4g}, and no probability is {bound}"
+
+
 def where(found: np.ndarray, wanted: np.ndarray) -> str:
     """``entry [3, 1] is 0.31 and should be 0.42``: where two arrays of one shape are furthest apart."""
     with np.errstate(all="ignore"):
@@ -146,5 +157,8 @@ def where(found: np.ndarray, wanted: np.ndarray) -> str:
     both = np.isnan(found) & np.isnan(wanted) | (found == wanted)
     distance = np.where(both, 0.0, np.where(np.isnan(distance), np.inf, distance))
     place = np.unravel_index(int(distance.argmax()), distance.shape)
-    entry = f"entry {[int(index) for index in place]}" if place else "it"
-    return f"{entry} is {found[place]:.4g} and should be {wanted[place]:.4g}"
+    return f"{_entry(place)} is {found[place]:.4g} and should be {wanted[place]:.4g}"
+
+
+def _entry(place: Sequence[np.intp]) -> str:
+    return f"entry {[int(index) for index in place]}" if place else "it"

@@ -56,6 +56,16 @@ def log_posterior(x: Any, weights: Any, means: Any, variances: Any, alpha: Any, 
     return total + sum((a - 1) * math.log(1 / v) - b / v for v in np.ravel(variances))
 
 
+def squares(x: Any, means: Any, variances: Any) -> Any:
+    """(N, K, D), NaN where a cell is missing."""
+    return (x[:, None] - means) ** 2 / variances
+
+
+def summed(weights: Any, logs: Any, away: Any) -> Any:
+    """The log joint with other logarithms and squares: log weights − ½ Σ (logs + away) over the cells that are there."""
+    return np.log(weights) - 0.5 * np.nansum(logs + away, axis=2)
+
+
 def variances_about(means: Any, x: Any, r: Any, top: float, bottom: float) -> Any:
     """(top + scatter about the means) / (N_kd + bottom); 2b and 2a − 2 are right."""
     scatter = np.nansum(r[:, :, None] * (x[:, None] - means) ** 2, axis=0)

@@ -16,6 +16,11 @@ def exp_at_once(logs: Any) -> Any:
     return np.exp(logs) / np.exp(logs).sum(1, keepdims=True)
 
 
+def exp_less_largest_of_all(logs: Any) -> Any:
+    """The same with the largest of the whole table taken out: 0 / 0 in a row that is far below it."""
+    return exp_at_once(logs - logs.max())
+
+
 def factor_scores(x: Any, mean: Any, W: Any, variance: Any) -> Any:
     """By conditioning the joint Gaussian of z and x: Wᵀ (W Wᵀ + σ² I)⁻¹ (x − mean)."""
     return (x - mean) @ np.linalg.inv(W @ W.T + variance * np.eye(len(W))) @ W

@@ -8,7 +8,7 @@ import numpy as np
 
 from inference.lab.parts.calls import AnswerError, as_fields, called
 from inference.lab.parts.lab import Answer, Case, Mistake, Result
-from inference.lab.parts.likeness import Pair, agreeing, close, description, where
+from inference.lab.parts.likeness import Pair, agreeing, close, description, no_probability, where
 
 MOST_MESSAGES = 3
 MOST_TRIES = 20  # draws of cases
@@ -33,6 +33,7 @@ class Values(NamedTuple):
     told: Mapping[str, Callable[[np.ndarray, np.ndarray, Mapping[str, Any]], str]] = {}
     patience: float = 1.0
     plural: tuple[str, ...] = ()  # returned values whose names are plurals
+    shares: tuple[str, ...] = ()  # returned values that are probabilities: none is below 0 or above 1
 
     @property
     def name(self) -> str:
@@ -105,7 +106,7 @@ class Values(NamedTuple):
         messages = [order] if order is not None else [text for field in judged for text in field.messages()]
         stopped = {text: cases[int(place)].name for place, text in answer.notes.items()}
         raised = [f"{text}{_on(case, stopped, cases, answer.notes)}" for text, case in stopped.items()]
-        points = self.points if won > 1 - 1e-9 else half_points(self.points * won)
+        points = float(self.points) if won > 1 - 1e-9 else half_points(self.points * won)
         return Result(self.name, points, self.points, tuple([*raised, *messages][:MOST_MESSAGES]))
 
     def _order_of(self, cases: list[Case], answer: Answer) -> str | None:
@@ -183,6 +184,8 @@ class _Field:
             return [f"{told}{case}"]
         if (text := self._described(wrong)) is not None:
             return [f"{self._subject(text)}{case if any(self.right) else ''}"]
+        if self.field in self.part.shares and (text := no_probability(self._pair(wrong[0])[0])) is not None:
+            return [f"{self._subject('is wrong')}: {text}{case}"]
         return [f"{self._subject('is wrong')}: {where(*self._pair(wrong[0]))}{case}"]
 
     def _pair(self, place: int) -> Pair:

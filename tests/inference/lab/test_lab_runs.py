@@ -14,7 +14,8 @@ from inference.lab.parts.draws import Entries, entries_of, in_words, moment_of, 
 from inference.lab.parts.likeness import description
 from inference.lab.parts.runs import states_of
 from inference.lab.stub import key_of, solution_text
-from inference.lab.trace import animation, beside_the_right_one, first_difference, small_multiples, trace
+from inference.lab.submission import loaded
+from inference.lab.trace import animation, beside_the_right_one, first_difference, right_run, small_multiples, trace
 
 RUN = lab_of("em_gmm").part("run")
 
@@ -104,6 +105,23 @@ def test_what_numbers_are_instead(change, words):
     right = np.random.default_rng(0).uniform(0.2, 5.0, (4, 3))
     assert words in description([(change(right), right)])
     assert description([(right + np.random.default_rng(1).normal(size=right.shape), right)]) is None
+
+
+def test_the_transpose_of_a_square_is_named():
+    right = np.random.default_rng(0).normal(size=(3, 3))
+    assert description([(right.T, right)]) == "is the transpose of what is asked for"
+
+
+def test_a_run_says_which_argument_a_function_changes(tmp_path):
+    """NumPy says only that the destination is read-only."""
+    lab = lab_of("em_missing")
+    path = tmp_path / "em_missing.py"
+    path.write_text(solution_text(lab).replace("filled = np.where(there, x, 0.0)", "filled = x; filled[~there] = 0.0"))
+    part = lab.part("run")
+    result = part.judge(part.collect(loaded(path), 0), 0)
+    (message,) = result.messages
+    assert message.startswith("iteration 1 stops with ValueError in line ")
+    assert message.endswith(": `m_step` changes its argument x: work on a copy, as x.copy()")
 
 
 def test_moments_have_names():
@@ -196,8 +214,16 @@ def test_a_gibbs_sampler_is_certified():
 def test_runs_of_samplers_are_not_blamed_for_their_random_numbers():
     iterations = lab_of("gibbs_gmm").iterations
     yours, right = [{"means": np.zeros(2)}], [{"means": np.ones(2)}]
-    assert "differ by chance" in beside_the_right_one(iterations, yours, right)
-    assert "leaves the right one at iteration 0" in beside_the_right_one(iterations._replace(random=False), yours, right)
+    assert "differ by chance" in beside_the_right_one(iterations, yours, right, [])
+    assert "leaves the right one at iteration 0" in beside_the_right_one(iterations._replace(random=False), yours, right, [])
+
+
+def test_a_right_run_names_its_functions():
+    """Other functions of the lab may be wrong."""
+    lab = lab_of("forward_backward")
+    right, run = right_run(lab, lab.iterations)
+    said = "on these data your run of forward, backward, state_probs is the same as the right one"
+    assert beside_the_right_one(lab.iterations, right, right, run).startswith(said)
 
 
 def without(name, given):
@@ -218,5 +244,5 @@ def test_the_diary_shows_a_transposed_step_and_a_lost_start_or_stop(lab, name):
 
     slips = {function: with_slip(function) for function in names if function in vars(key)}
     yours, right = states_of(SimpleNamespace(**(vars(key) | slips)), lab.iterations), states_of(key, lab.iterations)
-    assert "leaves the right one" in beside_the_right_one(lab.iterations, yours, right)
-    assert "`check` has harder cases" in beside_the_right_one(lab.iterations, right, right)
+    assert "leaves the right one" in beside_the_right_one(lab.iterations, yours, right, list(slips))
+    assert "`check` has harder cases" in beside_the_right_one(lab.iterations, right, right, list(slips))

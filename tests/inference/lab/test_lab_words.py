@@ -6,8 +6,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from two_stage import assert_standard_normal, of_means
 
 from inference.lab.labs import LABS, lab_of
+from inference.lab.parts.draws import smooth_ranks
 from inference.lab.parts.kernel import Kernel
 from inference.lab.parts.lab import Case
 from inference.lab.parts.likeness import agreeing, description
@@ -15,7 +17,7 @@ from inference.lab.parts.panels import shares
 from inference.lab.parts.unit_mixture import MixtureKernel
 from inference.lab.parts.values import Values
 from inference.lab.stub import key_of
-from models.errors import ZooError
+from inference.samplers import certification
 
 VITERBI, GIBBS = key_of(lab_of("viterbi")), key_of(lab_of("gibbs_gmm"))
 
@@ -157,13 +159,24 @@ def test_a_certificate_names_functions_of_the_student(monkeypatch):
     )
 
 
-def test_names_of_the_grader_are_not_said(monkeypatch):
-    def certify(*given, **options):
-        raise ZooError("MixtureKernel.step gives another shape")
-
-    monkeypatch.setattr(Kernel, "_certified", certify)
-    part = Kernel(("gibbs_step",), 4, "gmm_simple", MixtureKernel)
-    assert part.judge(part.collect(GIBBS, 0), 0).messages == ("the sampler.step gives another shape",)
+@pytest.mark.parametrize(
+    ("gibbs_step", "said"),
+    [
+        (
+            lambda rng, x, z, *rest: (GIBBS.draw_components(rng, x, rest[0]) + 1, rest[0]),
+            "the sampler returns component with a 2; they are whole numbers from 0 to 1",
+        ),
+        (
+            lambda rng, x, z, *rest: (z - 1.5, rest[0]),
+            "the sampler returns component as ",
+        ),
+    ],
+)
+def test_names_of_the_grader_are_not_said(monkeypatch, gibbs_step, said):
+    monkeypatch.setitem(certification.SIZES, "quick", 60)
+    part = lab_of("gibbs_gmm").part("posterior")
+    (message,) = part.judge(part.collect(SimpleNamespace(**(vars(GIBBS) | {"gibbs_step": gibbs_step})), 0), 0).messages
+    assert message.startswith(said)
 
 
 def test_random_numbers_from_elsewhere_are_named():
@@ -173,6 +186,43 @@ def test_random_numbers_from_elsewhere_are_named():
     result = result_of("gibbs_gmm", "draw_components", draw_components)
     assert result.points == 0
     assert result.messages[0].startswith("does not draw from `rng` alone")
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        lambda rng, shape: rng.uniform(-(3**0.5), 3**0.5, shape),
+        lambda rng, shape: rng.laplace(size=shape) / 2**0.5,
+        lambda rng, shape: rng.exponential(size=shape) - 1,
+        lambda rng, shape: rng.choice([-1.0, 1.0], shape),
+    ],
+)
+def test_noise_of_the_right_variance_and_another_law_wins_nothing(noise):
+    def draw_means(rng, *given):
+        centre, precision = GIBBS.mean_conditional(*given)
+        return centre + noise(rng, centre.shape) / np.sqrt(precision)[:, None]
+
+    result = result_of("gibbs_gmm", "draw_means", draw_means)
+    assert result.points == 0
+    assert "the averages are right, and the shape is not: is the noise of the right kind?" in result.messages[0]
+
+
+def test_ranks_of_right_draws_are_standard_normal():
+    """Also where entries of a draw are equal, and where all draws have few values."""
+
+    def deviations(seed, times):
+        rng, found = np.random.default_rng(seed), []
+        for _ in range(100 * times):
+            one, other = rng.normal(size=(100, 1)), rng.normal(size=(200, 1))
+            pairs = [(one, other), (np.tile(one, 3), np.tile(other, 3)), (np.round(one), np.round(other))]
+            found.append([v for pair in pairs for v in _rank_gaps(*pair)])
+        return of_means(found, np.zeros(3 * 4))
+
+    def _rank_gaps(one, other):
+        first, second = smooth_ranks(one, other)
+        return first.mean(0) - second.mean(0)
+
+    assert_standard_normal(deviations)
 
 
 @pytest.mark.parametrize(

@@ -2,20 +2,15 @@
 
 import json
 import re
-import runpy
-import shlex
 import sys
 from pathlib import Path
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
-from inference.cli.help import COMMANDS
-from inference.cli.main import guarded
 from inference.lab import submission
-from inference.lab.command import OPTIONS, lab_main
-from inference.lab.folder import new_folder, solution_folder, submission_in
+from inference.lab.command import lab_main
+from inference.lab.folder import new_folder, submission_in
 from inference.lab.grading import assert_right, grade_of, judged
 from inference.lab.labs import LABS, lab_of
 from inference.lab.notebook import notebook_of
@@ -117,85 +112,6 @@ def test_hard_coded_answers_fail_under_another_seed(tmp_path):
     assert not alone(tmp_path, body, seed=1).is_full
 
 
-@pytest.mark.slow
-def test_new_check_and_solution_as_commands(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert lab_main(["new", "k_means"]) == 0
-    assert lab_main(["check", "k_means"]) == 3
-    assert "not written yet" in capsys.readouterr().out
-    assert lab_main(["solution", "k_means"]) == 0
-    (tmp_path / "k_means" / "k_means.py").write_text((tmp_path / "k_means_solution" / "k_means.py").read_text())
-    assert lab_main(["check", "k_means"]) == 0
-    grade = json.loads((tmp_path / "k_means" / "grade.json").read_text())
-    assert grade["points"] == grade["out_of"] == LAB.out_of
-    assert [part["part"] for part in grade["parts"]] == [part.name for part in LAB.parts]
-    assert max(len(line) for line in capsys.readouterr().out.splitlines()) <= 80
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["nwe"], "did you mean new?"),
-        (["new", "k_mean"], "did you mean k_means?"),
-        (["new"], "usage"),
-        (["check", "nowhere"], "there is no folder nowhere"),
-        (["check", "."], "no lab"),
-        (["check", ".", "sed=1"], "did you mean seed?"),
-        (["trace", "ppca.py"], "no iterations"),
-        (["list", "all"], "usage"),
-        ([], "say what to do: list, new"),
-        (["help"], "--help explains them"),
-        (["check", ".", "seed=1", "seed=2"], "seed= is given twice: 1 and 2"),
-    ],
-)
-def test_mistakes_in_the_arguments_are_one_message(arguments, words, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    if "ppca.py" in arguments:
-        (tmp_path / "ppca.py").write_text("")
-    assert guarded(lab_main, arguments) == 2
-    assert words in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "-1", "1e30", "", "many", "1e400"])
-@pytest.mark.parametrize("name", ["seconds", "seed"])
-def test_numbers_that_are_no_limit_are_refused(name, value, tmp_path, capsys):
-    """NaN is below nothing, and the system has no limit that is infinite."""
-    path = tmp_path / "k_means.py"
-    path.write_text(RIGHT, encoding="utf-8")
-    assert guarded(lab_main, ["check", str(path), f"{name}={value}"]) == 2
-    assert f"{name}={value} is " in capsys.readouterr().err
-    assert not path.with_name("grade.json").exists()
-
-
-@pytest.mark.parametrize("arguments", [[], *([name] for name in OPTIONS), ["new", "k_means"], ["check", "nowhere", "seed=1"]])
-def test_help_after_any_command_is_help(arguments, tmp_path, monkeypatch, capsys):
-    """As `python -m inference.lab` runs it: the usage, and no file."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("inference.cli.main.gc", Mock())  # this process keeps its own collector
-    for asked in ("--help", "-h"):
-        monkeypatch.setattr("sys.argv", ["inference.lab", *arguments, asked])
-        with pytest.raises(SystemExit) as end:
-            runpy.run_module("inference.lab", run_name="__main__")
-        assert end.value.code == 0
-        assert capsys.readouterr().out == COMMANDS["lab"]
-    assert not list(tmp_path.iterdir())
-
-
-def test_the_help_has_every_command_and_option():
-    text = COMMANDS["lab"]
-    assert re.findall(r"python -m inference\.lab (\w+)", text.partition("\n\n")[0]) == list(OPTIONS)
-    for options in OPTIONS.values():
-        assert not [name for name, default in options.items() if f"\n  {name}={default} " not in text]
-
-
-def test_nothing_is_overwritten_and_the_key_stays_out(tmp_path):
-    new_folder(LAB, tmp_path)
-    for write in (new_folder, solution_folder):
-        with pytest.raises(ZooError):
-            write(LAB, tmp_path)
-    assert not [path for path in tmp_path.iterdir() if "argmin" in path.read_text(errors="ignore")]
-
-
 @pytest.mark.parametrize("name", LABS)
 def test_a_folder_of_every_lab(name, tmp_path):
     lab = lab_of(name)
@@ -247,23 +163,6 @@ def test_a_notebook_stands_alone_and_is_not_read_as_python(tmp_path):
             submission_in(where)
 
 
-def commands_of(page):
-    text = (Path(__file__).parents[3] / "docs" / page).read_text(encoding="utf-8")
-    return [shlex.split(rest, comments=True) for rest in re.findall(r"^python -m inference\.lab(.*)$", text, re.MULTILINE)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("page", ["labs.md", "labs_instructor.md"])
-def test_commands_of_the_pages_run(page, tmp_path, monkeypatch):
-    """In order; `check` finds points missing, and `trace` functions that are not written."""
-    monkeypatch.chdir(tmp_path)
-    expected = {"list": 0, "new": 0, "check": 3, "trace": 2, "solution": 0}
-    commands = commands_of(page)
-    assert len(commands) >= 4
-    for arguments in commands:
-        assert guarded(lab_main, arguments) == expected[arguments[0]], arguments
-
-
 def test_the_page_lists_every_lab():
     text = (Path(__file__).parents[3] / "docs" / "labs.md").read_text(encoding="utf-8")
     assert re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE) == list(LABS)
@@ -292,6 +191,7 @@ def test_a_function_that_is_not_written_costs_its_own_points_and_those_of_the_ru
     grade = graded(tmp_path, stubbed("assign"))
     assert messages_of(grade, "assign") == ("is not written yet",)
     assert messages_of(grade, "run") == ("needs assign, which is not written yet",)
+    assert messages_of(grade, "k_means") == ()
     assert [result.is_full for result in grade.results] == [False, True, True, True, False]
 
 
@@ -411,7 +311,7 @@ def test_a_stub_is_graded_by_one_process(tmp_path, monkeypatch):
     grade = grade_of(LAB, tmp_path / "k_means.py")
     assert asked == [""]
     assert [result.messages for result in grade.results][:4] == [("is not written yet",)] * 4
-    assert grade.results[4].messages == ("needs assign, which is not written yet",)
+    assert grade.results[4].messages == ("needs assign and move, which are not written yet",)
     assert grade.points == 0
 
 

@@ -236,7 +236,7 @@ def test_a_sampler_that_stands_still_is_told_so(monkeypatch):
     still = SimpleNamespace(name="share of mean left unchanged", unit="share", value=1.0, passed=False)
     result = kernel_result(monkeypatch, report("fails", still))
     assert result.points == 0
-    assert "the sampler hardly moves: the share of mean left unchanged is 100% of the runs" in result.messages[0]
+    assert "the sampler hardly moves: mean stays unchanged in 100 % of the runs" in result.messages[0]
 
 
 def test_where_nothing_is_decided_another_seed_is_tried(monkeypatch):
