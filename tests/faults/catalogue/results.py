@@ -299,9 +299,9 @@ FAULTS = (
     Fault(
         "certificate-deviation-once",
         FIGURE,
-        "return bool(abs(self.again) <= self.limit or self.again * self.value < 0)",
+        "return bool(abs(self.again) <= (FAR * self.limit if other_side else self.limit))",
         "return True",
-        "whatever is looked at again passes",
+        "whatever is rerun passes",
         "threshold",
     ),
     Fault(
