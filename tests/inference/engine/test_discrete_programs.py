@@ -232,6 +232,6 @@ def test_the_missing_package_is_named(monkeypatch):
     found = util.find_spec
     monkeypatch.setattr("inference.programs.support.find_spec", lambda name: None if name == "funsor" else found(name))
     with pytest.raises(
-        ZooError, match=r"discrete site 'z'.*needs the package funsor: pip install 'bayes-model-zoo\[enumerate\]'"
+        ZooError, match=r"discrete site 'z'.*needs the package funsor: install the extra 'enumerate'"
     ):
         fit(explicit, X, "map")
