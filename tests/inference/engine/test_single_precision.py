@@ -125,7 +125,9 @@ def test_programs_of_the_zoo_see_rows_from_their_origin(method):
     tree = fit(model, data, method=method, start=start, precision=32, **settings)
     mean = tree["posterior" if method == "nuts" else "point_estimate"]["mean"]
     assert np.abs(mean.values - 1e8).max() < 10
-    assert float(tree["functionals"]["log_joint"].max()) > at_zero("full")[2] - 5
+    # Draws of d parameters lie about d / 2 nats below the mode, here less than 10; rows that are rounded at 1e8 cost hundreds
+    below = 20 if method == "nuts" else 5
+    assert float(tree["functionals"]["log_joint"].max()) > at_zero("full")[2] - below
 
 
 def apart(gap):
