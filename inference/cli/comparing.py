@@ -250,12 +250,12 @@ def print_occupied(trees: Mapping[str, xr.DataTree], console: Console) -> None:
 
 
 def print_comparison(comparison: Comparison, console: Console) -> None:
-    """Print the table in two halves of 80 columns, and the distances of the functionals from the reference."""
-    quality, clock = (
-        ["log joint", "elpd", "se", *ELPD_DIFFERENCE, "k-hat", "R-hat", "ESS", "ESS/s"],
-        ["compile s", "warmup s", "run s", "exit", "log evidence", "evidence se"],
-    )
-    for columns in (quality, clock):
+    """Print the table in parts of 80 columns, and the distances of the functionals from the reference."""
+    of_models = comparison.table[ELPD_DIFFERENCE[0]].notna().any()  # then elpd has a table of its own
+    elpd = ["elpd", "se", *ELPD_DIFFERENCE, "k-hat"]
+    quality = ["log joint", *([] if of_models else ["elpd", "se", "k-hat"]), "R-hat", "ESS", "ESS/s"]
+    clock = ["compile s", "warmup s", "run s", "exit", "log evidence", "evidence se"]
+    for columns in (quality, *([elpd] if of_models else []), clock):
         console.print(_table("result", comparison.table[columns].dropna(axis=1, how="all")))
     if comparison.table[list(HELD_OUT)].notna().any(axis=None):
         console.print("held-out rows, which no fit has seen", style="bold", highlight=False)
