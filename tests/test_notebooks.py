@@ -77,7 +77,7 @@ SECTIONS = (
 OWN_ORDER = {"errata"}  # a slip after the other
 MOST_LINES, MOST_FOLDED = 15, 45  # of a cell that is shown, and of one that is folded: imports, drawing, long tables
 HIDDEN, FOLDED = "remove-cell", "hide-input"  # what the site does with a cell of these tags
-LONGEST_RUN = 240  # seconds on two cores, beside other work; much of it is compilation
+LONGEST_RUN = 120  # seconds on two cores with nothing else running; much of it is compilation
 
 
 def tags(cell):
