@@ -231,7 +231,5 @@ def test_programs_that_cannot_be_enumerated(program, words):
 def test_the_missing_package_is_named(monkeypatch):
     found = util.find_spec
     monkeypatch.setattr("inference.programs.support.find_spec", lambda name: None if name == "funsor" else found(name))
-    with pytest.raises(
-        ZooError, match=r"discrete site 'z'.*needs the package funsor: install the extra 'enumerate'"
-    ):
+    with pytest.raises(ZooError, match=r"discrete site 'z'.*needs the package funsor: install the extra 'enumerate'"):
         fit(explicit, X, "map")
