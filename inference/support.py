@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from inference.certificates.cell import WAYS
 from inference.certificates.cell_page import write_pages
 from inference.certificates.certificate import read_certificate
 from inference.certificates.command import PUBLISHED, TABLE
 from inference.certificates.oracles import ORACLES
-from inference.certificates.page import CLAIMS, doubts, table_of, verdict_words
+from inference.certificates.page import doubts, table_of, verdict_words
 from inference.methods import METHODS
 from models.base import Model
 from models.data.documents import documents
@@ -134,14 +133,8 @@ def _verbs(path: str) -> tuple[str, str] | None:
 
 
 def in_readme(text: str) -> str:
-    """The text of the README with renewed tables, and what their verdicts mean."""
-    renewed = f"{BEGIN}\n{support_table()}\n\n{meanings()}\n{END}"
-    return re.sub(f"{BEGIN}.*?{END}", lambda _: renewed, text, flags=re.DOTALL)
-
-
-def meanings() -> str:
-    """A line for every verdict that a cell can have if its method is right."""
-    return "\n".join(f"- *{claim}*: {CLAIMS[claim]}." for claim in dict.fromkeys(way.claim for way in WAYS.values()))
+    """The text of the README with renewed tables."""
+    return re.sub(f"{BEGIN}.*?{END}", lambda _: f"{BEGIN}\n{support_table()}\n{END}", text, flags=re.DOTALL)
 
 
 def renew_certificates() -> None:

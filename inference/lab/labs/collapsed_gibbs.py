@@ -286,7 +286,7 @@ def _advance(student: Any, state: State, iteration: int) -> State:
 
 
 def _panels(axes: Any, state: State) -> None:
-    from inference.lab.parts.panels import matrix
+    from inference.plots.run_panels import matrix
 
     matrix(axes, np.concatenate([np.pad(row.reshape(4, 4), 1, constant_values=np.nan) for row in state["beta"]], axis=1))
     axes.set(xticks=[], yticks=[], xlabel="words of the four topics")

@@ -256,7 +256,7 @@ def _advance(student: Any, state: State, iteration: int) -> State:
 
 
 def _panels(axes: Any, state: State) -> None:
-    from inference.lab.parts.panels import ellipses, scatter
+    from inference.plots.run_panels import ellipses, scatter
 
     scatter(axes, data()["x"], state["r"].argmax(1) if "r" in state else None, state["means"])
     ellipses(axes, state["means"], state["variances"])

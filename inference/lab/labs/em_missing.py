@@ -324,7 +324,7 @@ def _advance(student: Any, state: State, iteration: int) -> State:
 
 
 def _panels(axes: Any, state: State) -> None:
-    from inference.lab.parts.panels import ellipses, scatter
+    from inference.plots.run_panels import ellipses, scatter
 
     x = data()["x"]
     filled = impute(x, state["r"], state["means"]) if "r" in state else _column_means(x)

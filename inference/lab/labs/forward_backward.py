@@ -331,7 +331,7 @@ def _advance(student: Any, state: State, iteration: int) -> State:
 
 
 def _panels(axes: Any, state: State) -> None:
-    from inference.lab.parts.panels import shares
+    from inference.plots.run_panels import shares
 
     shares(axes, state["probs"], WEATHER)
     axes.set(xlabel="day")

@@ -320,7 +320,7 @@ def _advance(student: Any, state: State, iteration: int) -> State:
 
 
 def _panels(axes: Any, state: State) -> None:
-    from inference.lab.parts.panels import scatter
+    from inference.plots.run_panels import scatter
 
     scatter(axes, data()["x"], state["components"], state["means"])
 

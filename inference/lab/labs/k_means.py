@@ -250,7 +250,7 @@ def _bound(state: State) -> float:
 
 
 def _panels(axes: Any, state: State) -> None:
-    from inference.lab.parts.panels import scatter
+    from inference.plots.run_panels import scatter
 
     scatter(axes, data()["x"], state.get("labels"), state["centres"])
     axes.set(xlabel="weight (kg)", ylabel="height (cm)")

@@ -330,7 +330,7 @@ def _advance(student: Any, state: State, iteration: int) -> State:
 
 
 def _panels(axes: Any, state: State) -> None:
-    from inference.lab.parts.panels import walks
+    from inference.plots.run_panels import walks
 
     walks(axes, state, MEAN, ROOT)
 

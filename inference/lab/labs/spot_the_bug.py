@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from inference.lab.parts import chains
+from inference.lab.parts.bugs import SLIPS
 from inference.lab.parts.lab import Case, Lab, Mistake, made_once, slipped
 from inference.lab.parts.naive import factor_scores
 from inference.lab.parts.values import Values
 from inference.lab.solutions import spot_the_bug as key
-from inference.lab.solutions.bugs import SLIPS
 
 
 @cache

@@ -335,7 +335,7 @@ def _advance(student: Any, state: State, iteration: int) -> State:
 
 
 def _panels(axes: Any, state: State) -> None:
-    from inference.lab.parts.panels import steps
+    from inference.plots.run_panels import steps
 
     steps(axes, state["path"], WEATHER)
     axes.set(xlabel="day")

@@ -13,10 +13,10 @@ from inference.lab.parts.draws import smooth_ranks
 from inference.lab.parts.kernel import Kernel
 from inference.lab.parts.lab import Case
 from inference.lab.parts.likeness import agreeing, description
-from inference.lab.parts.panels import shares
 from inference.lab.parts.unit_mixture import MixtureKernel
 from inference.lab.parts.values import Values
 from inference.lab.stub import key_of
+from inference.plots.run_panels import shares
 from inference.samplers import certification
 
 VITERBI, GIBBS = key_of(lab_of("viterbi")), key_of(lab_of("gibbs_gmm"))
