@@ -237,7 +237,7 @@ def _outcome(run: Run, perform: Callable[[Config], tuple[int, xr.DataTree]]) -> 
         raise
     except ZooError as error:
         return Outcome(MISTAKE, line_without_result(run.settings, "refused", run.folder), str(error))
-    except Exception as error:
+    except Exception as error:  # a bug ends its own run alone
         if interrupt_behind(error) is not None:
             raise
         logged = error if isinstance(error, LoggedError) else LoggedError(error, log_of(error))
@@ -285,7 +285,7 @@ def _launched(sweep: Sweep, waiting: Sequence[int]) -> Iterable[tuple[int, Outco
             return list(zip(waiting, (job.return_value for batch in batches for job in batch), strict=True))
     except (HydraException, OmegaConfBaseException) as error:
         raise ZooError(f"{' '.join(sweep.launcher)}: {_said(error)}") from error
-    except Exception as error:
+    except Exception as error:  # a launcher is a package of others, and may raise anything
         if interrupt_behind(error) is not None:
             raise
         raise ZooError(f"{sweep.launcher[0]} has failed: {LoggedError(error, log_of(error))}") from error

@@ -1,4 +1,4 @@
-"""Faults in diagnostics, results, comparison, predictions, criticism, sequences, topics and certificates."""
+"""Faults in diagnostics, results, comparison, predictions, criticism, sequences and topics."""
 
 from ..fault import Fault
 
@@ -17,11 +17,6 @@ DECODING = "inference/sequences/decoding.py"
 ACCURACY = "inference/sequences/accuracy.py"
 RELEVANCE = "inference/topics/relevance.py"
 SHARES = "inference/topics/shares.py"
-LAW = "inference/certificates/checks/kernel_law.py"
-RANKS = "inference/certificates/checks/ranks.py"
-CALIBRATION = "inference/certificates/checks/calibration.py"
-FIGURE = "inference/certificates/checks/figure.py"
-POSTERIOR = "inference/certificates/checks/posterior.py"
 
 FAULTS = (
     Fault(
@@ -295,69 +290,5 @@ FAULTS = (
         'best = np.argsort(own, kind="stable")[:TYPICAL]',
         "documents with the smallest share are typical",
         "sign",
-    ),
-    Fault(
-        "certificate-deviation-once",
-        FIGURE,
-        "return bool(abs(self.again) <= (FAR * self.limit if other_side else self.limit))",
-        "return True",
-        "whatever is rerun passes",
-        "threshold",
-    ),
-    Fault(
-        "certificate-error-of-sum",
-        RANKS,
-        "error = difference.std(ddof=1) / np.sqrt(len(difference))",
-        "error = difference.std(ddof=1)",
-        "deviations are divided by a standard deviation instead of its error",
-        "divisor",
-    ),
-    Fault(
-        "certificate-limit-loose",
-        RANKS,
-        "MOST = 3.5  # deviations beyond this are looked at a second time",
-        "MOST = 35  # deviations beyond this are looked at a second time",
-        "deviations of 35 pass",
-        "threshold",
-    ),
-    Fault(
-        "certificate-spread-of-ranks",
-        CALIBRATION,
-        'deviations[f"{name}, spread"] = float((np.abs(each.rank - 0.5).mean() - 0.25) * np.sqrt(48 * number))',
-        'deviations[f"{name}, spread"] = float((np.abs(each.rank - 0.5).mean() - 0.5) * np.sqrt(48 * number))',
-        "the mean distance of uniform ranks from ½ is taken for ½",
-        "formula",
-    ),
-    Fault(
-        "certificate-stands-still",
-        LAW,
-        'return answer("kernel law", says, (*figures, *still), FALSE_ALARM * len(figures))',
-        'return answer("kernel law", says, figures, FALSE_ALARM * len(figures))',
-        "a kernel that stands still passes",
-        "threshold",
-    ),
-    Fault(
-        "certificate-half-of-nothing",
-        CALIBRATION,
-        "halved = min(_share(each.narrow_rank) / max(shares[name], 1 / replicates) for name, each in found.items())",
-        "halved = min(_share(each.narrow_rank) for each in found.values())",
-        "intervals that hold too little from the beginning count as halved ones that are noticed",
-        "formula",
-    ),
-    Fault(
-        "certificate-error-of-few-in-a-tail",
-        POSTERIOR,
-        "variance = max(float(drawn.var()), float(weights @ (reference - wanted) ** 2))",
-        "variance = float(drawn.var())",
-        "draws that are missing in a tail make its error smaller",
-        "formula",
-    ),
-    Fault(
-        "certificate-evidence-rejects-draws",
-        POSTERIOR,
-        "of_draws = [figure for figure in figures if figure.name != INTEGRATED]",
-        "of_draws = list(figures)",
-        "another route to the evidence counts as a rejection of the draws",
-        "mask",
     ),
 )
