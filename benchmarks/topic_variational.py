@@ -2,7 +2,7 @@
 
 Both climb one bound, of Dirichlet distributions of documents and topics, from one start of the topics, in double precision,
 with concentrations α = 0.1 and η = 0.01 that are not learnt. A sweep of the zoo updates documents several times
-(`inference.engine.local_ascent`) and topics once, and brings the bound with it. A round of scikit-learn's repeats the
+(`inference.fixed_points.local_ascent`) and topics once, and brings the bound with it. A round of scikit-learn's repeats the
 documents, from a random start, until they change little; its bound is computed with the clock stopped. They end in optima that
 need not be the same: the target counts where the zoo's is not the lower one. Time is that of the sweeps or rounds until the
 bound is first within 1e-4 of the lower one of both last bounds, which both then pass; set-up and compilation are left out.
@@ -20,9 +20,9 @@ from scipy.special import digamma
 from threadpoolctl import threadpool_limits
 
 from benchmarks.measure import Target, interleave, median, print_table
-from inference.engine import fixed_point as optimise
 from inference.engine.driver import drive
 from inference.fitting.prepare import as_arrays, x64
+from inference.fixed_points import fixed_point as optimise
 from inference.methods import cavi
 from inference.runtime.progress import Silent
 from models import MODELS, Data

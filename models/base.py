@@ -29,6 +29,7 @@ from models.data.columns import Layout
 from models.data.representation import model_html, model_text
 from models.data.table import Data as Data
 from models.errors import ZooError as ZooError
+from models.host_step import HostStep
 from models.reading.load import as_data
 
 Pytree = Any
@@ -147,12 +148,13 @@ class Structure(NamedTuple):
     local: tuple[str, ...] = ()
     # (hyper, prior of the local blocks, their nu, T, rows, most, close) -> nu of the local blocks after inner CAVI updates of
     # latents and local parameters, global parameters fixed. Stops after ``most`` updates, or when every row moves by less than
-    # ``close`` on average. An optional faster version of `inference.engine.local_ascent`
+    # ``close`` on average. An optional faster version of `inference.fixed_points.local_ascent`
     ascend: Callable[..., dict[str, Stats]] | None = None
     collapsed: Collapsed | None = None  # None: no collapsed sampler is implemented
     # nu -> (features -> (N, K): log ∫ p(x, z = k | θ) q(θ | nu) dθ) in closed form; None: computed for each row as a ratio
     # of two log partitions
     predictive: Callable[[Stats], Callable[[Pytree], Array]] | None = None
+    host_step: HostStep | None = None  # a faster E-step for many rows on a CPU
 
 
 class Algebra(NamedTuple):

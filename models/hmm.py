@@ -63,13 +63,13 @@ from models.chains.sequences import (
 from models.chains.summaries import functionals_of, simulate
 from models.data.table import first_cell, is_sparse, refuse_categories, require_filled
 from models.distributions.observed import observed_part
-from models.emissions.block import Emission
+from models.emissions.block import Emission, translation
 from models.emissions.categorical import categorical, levels_of
 from models.emissions.discrete import DISCRETE
 from models.emissions.gaussians.gaussian import GAUSSIANS
 from models.emissions.single_categorical import symbols
 from models.families.conjugate import dirichlet
-from models.mixtures.mixture import NO_DENSITY, translation
+from models.mixtures.mixture import NO_DENSITY
 from models.reading.load import as_data
 from models.rows.centring import flat
 from models.rows.masks import partly_observed

@@ -20,11 +20,11 @@ import numpy as np
 from jax import Array
 
 from inference.engine.driver import each
-from inference.engine.fixed_point import require_algebra, require_proper, require_single_rows
 from inference.engine.initialise import start_points
 from inference.engine.sweep import has_temperatures, num_rows, rows_weight, tempered_sweep
 from inference.engine.task import Task
 from inference.fitting.prepare import make_task, require_model, x64
+from inference.fixed_points.fixed_point import require_algebra, require_proper, require_single_rows
 from inference.methods.options import check_seed
 from inference.runtime.progress import Silent
 from models.algebra import at_sample

@@ -22,8 +22,8 @@ def starts_at_best(tree: xr.DataTree) -> tuple[int, int] | None:
 def _near_best(tree: xr.DataTree, final: np.ndarray) -> np.ndarray:
     """(start,): which starts reached the best value, to a tolerance in nats that does not depend on the units of the data.
 
-    Like the stopping rule (`inference.engine.fixed_point.threshold`), the tolerance is relative to the total weight of the rows
-    and to the rise of the best start. In single precision, rounding of the value itself is added.
+    Like the stopping rule (`inference.fixed_points.fixed_point.threshold`), the tolerance is relative to the total weight of
+    the rows and to the rise of the best start. In single precision, rounding of the value itself is added.
     """
     best = int(np.nanargmax(final))
     trace = values(tree, "optimization", "objective")[best] if "objective" in tree["optimization"] else np.zeros(1)

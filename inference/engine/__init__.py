@@ -1,4 +1,4 @@
-"""The parts of methods: the task, the sweep, drivers of chains and fixed points, starts, evaluation at a point.
+"""The parts of methods: the task, the sweep, the driver of chains, starts, evaluation at a point.
 
 Imports `inference.runtime` and the contract, `models.base`.
 """

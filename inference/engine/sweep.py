@@ -131,10 +131,17 @@ def sweep(
         return _cycle(algebra, verbs, hyper, prior, key, T, rows)
     key_z, key_theta = jax.random.split(key)
     local = local_step(algebra, verbs.latents, hyper, key_z, T, rows)
-    nu = add(dict(prior), local.stats)
+    return *parameter_step(algebra, verbs, key_theta, prior, T, local.stats), local
+
+
+def parameter_step(
+    algebra: Algebra, verbs: Verbs, key: Array, prior: Mapping[str, Stats], T: Stats, stats: Mapping[str, Stats]
+) -> tuple[Stats, dict[str, Stats]]:
+    """The parameters given the statistics of the latents: (T, nu), the M-step when the verb is `models.algebra.at_mode`."""
+    nu = add(dict(prior), dict(stats))
     if algebra.structure.coupling is not None:
-        return *_joined(algebra, verbs, key_theta, prior, T, nu), local
-    return verbs.parameters(algebra, key_theta, nu), nu, local
+        return _joined(algebra, verbs, key, prior, T, nu)
+    return verbs.parameters(algebra, key, nu), nu
 
 
 def _joined(

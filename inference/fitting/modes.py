@@ -6,9 +6,9 @@ import numpy as np
 import xarray as xr
 
 from inference.diagnostics.modes import NOWHERE, Modes, described_modes
-from inference.engine.fixed_point import climb_from
 from inference.engine.task import Kind, Task, kind_of
 from inference.fitting.prepare import as_arrays, make_task, require_model, x64
+from inference.fixed_points.fixed_point import climb_from
 from inference.identification.invariants import distances
 from inference.methods import collapsed_gibbs, em, tempered_gibbs
 from inference.results.draws import one_axis

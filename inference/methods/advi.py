@@ -24,11 +24,11 @@ import numpy as np
 from jax import Array, lax
 
 from inference.engine.driver import Run, drive
-from inference.engine.fixed_point import require_proper
 from inference.engine.initialise import num_starts, start_sites
 from inference.engine.program import constrain_draws, constrain_starts, transforms, unconstrain_chains
 from inference.engine.quasi_newton import minimise
 from inference.engine.task import Draws, Points, Task, approximation, timing
+from inference.fixed_points.fixed_point import require_proper
 from inference.methods.guides import (
     GUIDES,
     LONGEST,

@@ -13,9 +13,9 @@ import jax
 import numpy as np
 from jax import Array
 
-from inference.engine.fixed_point import FixedPoint, climb, elbo, require_algebra, require_proper
 from inference.engine.sweep import Verbs, block_map, local_step
 from inference.engine.task import KINDS, Draws, Kind, Takes, Task, kinds
+from inference.fixed_points.fixed_point import FixedPoint, climb, elbo, require_algebra, require_proper
 from inference.methods import svi as minibatch
 from inference.runtime.programs import kept
 from models.algebra import at_mean, at_sample, inner, log_partition, log_prior, negative_divergence

@@ -17,9 +17,9 @@ import jax
 import numpy as np
 
 from inference.engine.driver import num_cores
-from inference.engine.fixed_point import require_algebra, require_proper, require_single_rows
 from inference.engine.initialise import finite_latents
 from inference.engine.task import Draws, Kind, Takes, Task, timing
+from inference.fixed_points.fixed_point import require_algebra, require_proper, require_single_rows
 from inference.runtime.loop import Chunk, begun, in_chunks
 from inference.runtime.progress import figure
 from models.base import Model, Sampler, ZooError

@@ -20,10 +20,10 @@ import numpy as np
 from jax import Array
 
 from inference.engine.evaluate import evaluate
-from inference.engine.fixed_point import require_algebra, require_proper, require_single_rows
 from inference.engine.initialise import finite_latents, start_states
 from inference.engine.sweep import block_map, local_step, rows_weight
 from inference.engine.task import KINDS, Draws, Kind, Points, Takes, Task, timing
+from inference.fixed_points.fixed_point import require_algebra, require_proper, require_single_rows
 from inference.runtime.progress import Reporter
 from models.algebra import add, at_mean, at_sample, inner, log_partition, log_prior
 from models.base import Algebra, Hyper, Model, Pytree, Stats, ZooError

@@ -13,10 +13,10 @@ import numpy as np
 from jax import Array
 
 from inference.engine.driver import sample
-from inference.engine.fixed_point import require_algebra, require_proper, require_single_rows
 from inference.engine.initialise import start_points
 from inference.engine.sweep import Verbs, sweep
 from inference.engine.task import Draws, Kind, Takes, Task
+from inference.fixed_points.fixed_point import require_algebra, require_proper, require_single_rows
 from inference.identification.random_labels import drawn_labellings, require_symmetry
 from inference.runtime.progress import Watch
 from models.algebra import at_sample, log_prior

@@ -7,9 +7,9 @@ towards separated components: the log joint that is reported for it is the same 
 
 from typing import NamedTuple
 
-from inference.engine.fixed_point import FixedPoint, climb, complete_data
 from inference.engine.sweep import Verbs
 from inference.engine.task import Points, Takes, Task
+from inference.fixed_points.fixed_point import FixedPoint, climb, complete_data
 from models.algebra import at_mode
 
 NO_MODE = (

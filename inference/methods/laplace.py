@@ -19,12 +19,12 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 from scipy.special import gammaln
 
-from inference.engine.fixed_point import require_proper
 from inference.engine.initialise import num_starts, start_sites
 from inference.engine.program import constrain_draws, constrain_starts, potential, transforms, unconstrain_chains
 from inference.engine.quasi_newton import Minima, minimise
 from inference.engine.sweep import block_map
 from inference.engine.task import Draws, Points, Task, approximation, timing
+from inference.fixed_points.fixed_point import require_proper
 from models.base import Model, Pytree, Rotation, ZooError
 
 TOGETHER = 64  # draws whose densities are computed at a time

@@ -6,9 +6,9 @@ the visited parameters with the highest log joint are the point estimate.
 
 from typing import NamedTuple
 
-from inference.engine.fixed_point import FixedPoint, climb, log_joint
 from inference.engine.sweep import Verbs
 from inference.engine.task import Points, Takes, Task
+from inference.fixed_points.fixed_point import FixedPoint, climb, log_joint
 from models.algebra import at_mode
 
 TAKES = Takes("stochastic_em")

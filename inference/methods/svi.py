@@ -20,11 +20,11 @@ import numpy as np
 from jax import Array, lax
 
 from inference.engine.driver import Run, drive, each
-from inference.engine.fixed_point import Climb, FixedPoint, require_algebra
 from inference.engine.initialise import num_starts, sites_at, start_states
-from inference.engine.local_ascent import local_ascent, local_part, local_prior, shared_part
 from inference.engine.sweep import local_step, num_rows
 from inference.engine.task import KINDS, Points, Takes, Task, timing
+from inference.fixed_points.fixed_point import Climb, FixedPoint, require_algebra
+from inference.fixed_points.local_ascent import local_ascent, local_part, local_prior, shared_part
 from inference.runtime.progress import Watch
 from models.algebra import add, at_mean, log_prior, negative_divergence
 from models.base import Algebra, Hyper, Pytree, Stats, ZooError, on_host
@@ -113,7 +113,7 @@ def _finished(
 
 
 def climb(task: Task, method: FixedPoint, size: int, pace: Pace, max_iter: int, wanted: int) -> tuple[Points, Climb]:
-    """``max_iter`` batches of every start, then all rows: what `inference.engine.fixed_point.climb` returns."""
+    """``max_iter`` batches of every start, then all rows: what `inference.fixed_points.fixed_point.climb` returns."""
     algebra = require_algebra(task, TAKES.refuses)
     total = num_rows(task.rows)
     if size >= total:

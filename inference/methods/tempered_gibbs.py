@@ -35,10 +35,10 @@ import numpy as np
 from jax import Array
 
 from inference.engine.driver import each, sample
-from inference.engine.fixed_point import require_algebra, require_proper, require_single_rows
 from inference.engine.initialise import finite_latents, start_points
 from inference.engine.sweep import tempered_latents, tempered_parameters
 from inference.engine.task import KINDS, Draws, Kind, Takes, Task
+from inference.fixed_points.fixed_point import require_algebra, require_proper, require_single_rows
 from inference.runtime.progress import Watch
 from models.algebra import log_prior
 from models.base import Algebra, Pytree, Stats, ZooError, on_host

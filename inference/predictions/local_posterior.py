@@ -14,9 +14,9 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
-from inference.engine.local_ascent import local_ascent, local_prior, local_update
 from inference.engine.sweep import Verbs, local_step, num_rows
 from inference.fitting.prepare import as_arrays
+from inference.fixed_points.local_ascent import local_ascent, local_prior, local_update
 from inference.results.draws import draws_of, fitted_rows, number_of, thinned
 from models.algebra import at_sample, row_name
 from models.base import Algebra, Hyper, Model, Pytree, Sites, Stats, ZooError

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax import Array
 
-from models.base import Data, Discriminant, Expected, Family, Hyper, Sites, Stats, on_host
+from models.base import Data, Discriminant, Expected, Family, Hyper, Sites, Stats, Translation, on_host
 from models.data.documents import require_tokens
 from models.data.table import require_complete, require_filled
 from models.latents.hidden import Hidden, component_alone
@@ -29,6 +29,16 @@ class BlockPrior(NamedTuple):
     nu: Callable[[Hyper, int], Stats]  # (hyper, K) -> nu
 
 
+class HostSums(NamedTuple):
+    """The E-step of a mixture of such blocks by compiled loops on the host (`models.host_step`)."""
+
+    serves: Callable[[Any], bool]  # x on the host -> whether the loops can read it
+    coefficients: Callable[[Stats, Array], Any]  # (T, log probs (K,)) -> arrays that the loops read
+    # (hyper, x, weight (N,) or None, threads, coefficients), all in NumPy -> sums over the rows
+    sums: Callable[[Hyper, Any, Any, int, Any], Any]
+    statistics: Callable[[Any], tuple[Array, Stats, Array]]  # sums -> (Σ_n r_nk (K,), the block's, Σ_n log p(x_n))
+
+
 class Likelihood(NamedTuple):
     """p(x | z): as a program, and as an exponential family."""
 
@@ -38,6 +48,7 @@ class Likelihood(NamedTuple):
     statistics: Callable[[Array, Any], Stats]  # (weight (N, K), u of the completed rows) -> Σ_n weight u
     draw: Callable[[Array, Sites, Array], Any]  # (key, sites, z (N,)) -> x
     predictive: Callable[[Stats], Callable[[Any], Array]] | None = None  # nu -> (u(x) -> (N, K): log ∫ p(x | z) q(θ) dθ)
+    host_sums: HostSums | None = None  # a faster E-step for many rows
 
 
 class Encoding(NamedTuple):
@@ -101,3 +112,9 @@ def encoded(data: Data, emission: Emission, allowed_states: np.ndarray | None = 
     """A table on the host as the rows that program and algebra read."""
     weight = None if data.weight is None else on_host(data.weight)
     return Rows(emission.encoding.encode(data), weight, None if allowed_states is None else on_host(allowed_states))
+
+
+def translation(emission: Emission) -> Translation | None:
+    """How rows with this block move, of a mixture or of steps."""
+    move = emission.encoding.translated
+    return None if move is None else Translation(lambda rows, origin: rows._replace(x=move(rows.x, origin)))

@@ -38,18 +38,18 @@ from models.base import (
     Structure,
     Summaries,
     Table,
-    Translation,
     ZooError,
 )
 from models.data.classes import empty_groups, unlabelled
 from models.data.columns import Layout
 from models.data.table import has_missing_cell
 from models.distributions.observed import observed_part
-from models.emissions.block import Emission
+from models.emissions.block import Emission, translation
 from models.families.user_prior import check_hyper, given_numbers
 from models.latents.categorical import restrict
 from models.mixtures.cells import completed, expected, explained, observed
 from models.mixtures.collapsed import with_collapsed
+from models.mixtures.on_host import host_step
 from models.mixtures.weights import Weights
 from models.rows.encoded import Rows, pairs, probe_rows
 from models.rows.masks import partly_observed
@@ -105,6 +105,7 @@ def structure(emission: Emission, shape: Shape) -> Parts:
         structure=Structure(
             coupling=shape.weights.coupling,
             predictive=partial(predictive, emission, shape) if has_predictive(emission, shape.weights) else None,
+            host_step=host_step(emission, shape.weights, shape.block, shape.size),
         ),
     )
     if shape.exchangeable:
@@ -183,12 +184,6 @@ def model(
         ),
         options=options,
     )
-
-
-def translation(emission: Emission) -> Translation | None:
-    """How rows with this block move, of a mixture or of steps."""
-    move = emission.encoding.translated
-    return None if move is None else Translation(lambda rows, origin: rows._replace(x=move(rows.x, origin)))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

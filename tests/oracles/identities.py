@@ -9,9 +9,9 @@ import numpy as np
 from naive import near
 from numpyro.infer.util import log_density
 
-from inference.engine.fixed_point import climb
 from inference.engine.task import Points
 from inference.fitting.prepare import make_task
+from inference.fixed_points.fixed_point import climb
 from inference.methods import em
 from inference.runtime.progress import Silent
 from models.algebra import inner, log_prior

@@ -104,6 +104,7 @@ def _wishart_emission(tied: bool) -> Emission:
             statistics=matrices.tied_statistics if tied else matrices.full_statistics,
             draw=matrices.wishart_draw,
             predictive=matrices.wishart_predictive,
+            host_sums=None if tied else matrices.full_on_host,
         ),
         encoding=_ENCODING,
         coordinates=centre,

@@ -4,7 +4,7 @@ One group of one mean a component (batch K), or K means in one group.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,12 +16,14 @@ from numpyro import distributions as dist
 from numpyro.distributions import constraints
 
 from models.base import Hyper, Sites, on_host
+from models.emissions.block import HostSums
+from models.emissions.gaussians.host_sums import Coefficients, Sums, sums
 from models.families.cholesky import half_log_determinant
 from models.families.conjugate import GaussianStats, wishart_student
 from models.latents import missing_cells as gaussian_cells
 from models.latents.missing_cells import Completed, Completion, Component, Partial
 from models.rows.centring import LOG_2PI, centre, flat
-from models.rows.masks import Cells
+from models.rows.masks import Cells, partly_observed
 
 
 class Centred(NamedTuple):
@@ -44,25 +46,55 @@ def wishart_log_density(T: GaussianStats) -> Callable[[Centred | Partial], Array
     ½ μᵀΛμ: for a group s widths from the origin it is known to about s² times the machine's precision (in single precision 0.01
     at 1e3 widths, useless at 1e4; in double precision 1e-5 at 1e6).
     """
-    dimension = T.total.shape[-1]
-    total = T.total.reshape(-1, dimension)
-    num_components = total.shape[0]
-    square = T.square.reshape(-1, dimension, dimension)
-    roots = jnp.broadcast_to(jnp.linalg.cholesky(-2 * square), (num_components, dimension, dimension))
-    shifts = jax.scipy.linalg.solve_triangular(roots, total[..., None], lower=True)[..., 0]  # (K, D): Lᵀ mean
-    constant = T.strength.reshape(-1) + T.exponent.reshape(-1) - 0.5 * dimension * LOG_2PI + 0.5 * (shifts**2).sum(-1)
+    roots, shifts, constant = _whitening(T)
+    num_components, dimension = shifts.shape
     stacked = jnp.swapaxes(roots, 1, 2).reshape(num_components * dimension, dimension)
 
     def log_density(features: Centred | Partial) -> Array | Completion:
         if isinstance(features, Partial):
             mean = jax.scipy.linalg.solve_triangular(roots, shifts[..., None], lower=True, trans="T")[..., 0]
-            precision = jnp.broadcast_to(-2 * square, roots.shape)
+            precision = jnp.broadcast_to(-2 * T.square.reshape(-1, dimension, dimension), roots.shape)
             return gaussian_cells.completion(Component(precision, mean, constant))(features)
         # Rows last: the sum of squares then runs along contiguous rows, which a compiler can vectorise.
         projected = (stacked @ features.x.T - shifts.reshape(-1, 1)).reshape(num_components, dimension, -1)
         return (constant[:, None] - 0.5 * (projected**2).sum(1)).T
 
     return log_density
+
+
+def _whitening(T: GaussianStats) -> tuple[Array, Array, Array]:
+    """(roots (K, D, D), shifts (K, D), constant (K,)): log p(x | θ_k) = constant_k − ½ ‖roots_kᵀ x − shifts_k‖²."""
+    dimension = T.total.shape[-1]
+    total = T.total.reshape(-1, dimension)
+    roots = jnp.linalg.cholesky(-2 * T.square.reshape(-1, dimension, dimension))
+    roots = jnp.broadcast_to(roots, (total.shape[0], dimension, dimension))
+    shifts = jax.scipy.linalg.solve_triangular(roots, total[..., None], lower=True)[..., 0]  # rootsᵀ mean
+    constant = T.strength.reshape(-1) + T.exponent.reshape(-1) - 0.5 * dimension * LOG_2PI + 0.5 * (shifts**2).sum(-1)
+    return roots, shifts, constant
+
+
+def _host_coefficients(T: GaussianStats, log_probs: Array) -> Coefficients:
+    roots, shifts, constant = _whitening(T)
+    half = np.sqrt(0.5)
+    return Coefficients(half * roots, half * shifts, constant + log_probs)
+
+
+def _sums_on_host(hyper: Hyper, x: Any, weight: Any, num_threads: int, coefficients: Coefficients) -> Sums:
+    return sums(x, weight, hyper["origin"], num_threads, coefficients)
+
+
+def _statistics_of_sums(found: Sums) -> tuple[Array, GaussianStats, Array]:
+    """Those of `full_statistics`."""
+    count, total, square, log_partition = (jnp.asarray(leaf) for leaf in found)
+    return count, GaussianStats(count, count[:, None], total[:, None, :], square), log_partition
+
+
+full_on_host = HostSums(
+    serves=lambda x: not partly_observed(x),
+    coefficients=_host_coefficients,
+    sums=_sums_on_host,
+    statistics=_statistics_of_sums,
+)
 
 
 def wishart_predictive(nu: GaussianStats) -> Callable[[Centred], Array]:

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from models.compilation import compiled
 from models.topics.sampling.dense_sampler import concentration_of
 from models.topics.sampling.simd import (
     LANES,
     add_product,
-    compiled,
     count_up_to,
     last,
     load,

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from models.compilation import compiled
 from models.topics.sampling.simd import (
     LANES,
     add,
     add_product,
-    compiled,
     count_up_to,
     last,
     load,

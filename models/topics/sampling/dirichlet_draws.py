@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from models.topics.sampling.simd import compiled, next_random
+from models.compilation import compiled
+from models.topics.sampling.simd import next_random
 
 CHUNK = 1024  # tokens of a word whose topics are fetched at once
 

@@ -1,36 +1,27 @@
 """Eight numbers at once in Numba: a type for a vector of doubles and the few operations that the samplers need of it.
 
-LLVM turns them into the instructions of whatever processor there is. `compiled` makes functions of them. Numba's cache knows a
-function by the content of its own file alone: whoever changes this file must empty the cache, or change the files that use it.
+LLVM turns them into the instructions of whatever processor there is. `models.compilation.compiled` makes functions of them.
+Numba's cache knows a function by the content of its own file alone: whoever changes this file must empty the cache, or change
+the files that use it.
 """
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic as numba_intrinsic
 from numba.extending import models as numba_models
 from numba.extending import register_model
 
+from models.compilation import compiled
+
 LANES = 8  # numbers in one vector
 
 INT32, DOUBLE = ir.IntType(32), ir.DoubleType()
 VECTOR = ir.VectorType(DOUBLE, LANES)
-
-
-def compiled[F: Callable[..., Any]](function: F) -> F:
-    """Machine code without the interpreter's lock, kept on disk: beside this file, or in the user's cache folder.
-
-    Where neither can be written it is compiled afresh in every process.
-    """
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-    try:
-        return cast(F, njit(cache=True, **options)(function))
-    except RuntimeError:  # Numba found no folder
-        return cast(F, njit(**options)(function))
 
 
 def intrinsic(function: Callable[..., Any]) -> Any:

@@ -5,7 +5,7 @@ from ..fault import Fault
 ALGEBRA = "models/algebra.py"
 SWEEP = "inference/engine/sweep.py"
 DRIVER = "inference/engine/driver.py"
-FIXED_POINT = "inference/engine/fixed_point.py"
+FIXED_POINT = "inference/fixed_points/fixed_point.py"
 GIBBS = "inference/methods/gibbs.py"
 CAVI = "inference/methods/cavi.py"
 COLLAPSED = "inference/methods/collapsed_gibbs.py"

@@ -5,7 +5,7 @@ import pytest
 from naive import SHORT, build, table, two_groups
 
 from inference import fit
-from inference.engine.fixed_point import threshold
+from inference.fixed_points.fixed_point import threshold
 
 X = two_groups(40)
 SCALE, SHIFT = 2.0**40, 2.0**20  # powers of two: the same digits in other units

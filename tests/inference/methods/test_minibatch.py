@@ -11,8 +11,8 @@ from sklearn.decomposition import LatentDirichletAllocation
 
 from inference import fit
 from inference.engine.initialise import start_states
-from inference.engine.local_ascent import local_ascent
 from inference.fitting.prepare import make_task
+from inference.fixed_points.local_ascent import local_ascent
 from inference.methods import svi as minibatch
 from inference.methods.svi import State, step
 from inference.runtime.progress import Silent

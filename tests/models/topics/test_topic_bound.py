@@ -17,8 +17,8 @@ from sklearn.decomposition import LatentDirichletAllocation
 
 from inference import fit
 from inference.engine import local_ascent as settle
-from inference.engine.fixed_point import Climb, elbo
-from inference.engine.local_ascent import ascent_sweep
+from inference.fixed_points.fixed_point import Climb, elbo
+from inference.fixed_points.local_ascent import ascent_sweep
 from models import MODELS, Data
 from models.algebra import at_mean
 

@@ -9,12 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from inference.engine.driver import Run, drive
-from inference.engine.forecast import forecast
+from inference.engine.driver import Run, drive, each
 from inference.engine.initialise import finite_latents, natural_of, num_starts, sites_at, start_states
-from inference.engine.local_ascent import ascent_sweep, uses_local_ascent
-from inference.engine.sweep import Local, Verbs, rows_weight, sweep
+from inference.engine.sweep import Local, Verbs, parameter_step, rows_weight, sweep
 from inference.engine.task import ANY_MODEL, Points, Takes, Task, timing
+from inference.fixed_points.forecast import forecast
+from inference.fixed_points.host_driver import drive_on_host, host_step_of
+from inference.fixed_points.local_ascent import ascent_sweep, uses_local_ascent
+from inference.runtime.programs import kept
 from inference.runtime.progress import Watch
 from models.algebra import log_prior, negative_divergence
 from models.base import Algebra, Iteration, Pytree, Sites, Stats, ZooError, on_host
@@ -39,7 +41,7 @@ class Climb(NamedTuple):
     before: Stats  # T one iteration earlier
     nu: Stats
     known: Array  # whether T was computed from nu (not at a start that the user gave as sites)
-    restart: Array  # whether the next sweep restarts the local parameters (`inference.engine.local_ascent`)
+    restart: Array  # whether the next sweep restarts the local parameters (`inference.fixed_points.local_ascent`)
     warm_started: Array  # whether the last sweep did not, so that its gain says how near the end is
     first: Array  # the first finite criterion
     criterion: Array
@@ -47,6 +49,16 @@ class Climb(NamedTuple):
     failed: Array
     best_point: Stats
     best: Array  # log joint at best_point; followed by methods that are not monotone
+
+
+class Sweep(NamedTuple):
+    """What a sweep of one start brings."""
+
+    T: Stats
+    nu: Stats
+    local: Local
+    restart: Array  # as of `Climb`
+    warm_started: Array
 
 
 class Record(NamedTuple):
@@ -65,12 +77,49 @@ def step(static: tuple[Algebra, FixedPoint], arrays: tuple[Any, ...], key: Array
     else:
         T, nu, local = sweep(algebra, method.verbs, hyper, prior, key, state.T, rows)
         restart, warm_started = state.restart, state.warm_started
+    found = Sweep(T, nu, local, restart, warm_started)
+    return followed(static, prior, rows_weight(rows).sum(), tol, state, found)
+
+
+@kept(static_argnames=("static",))
+def step_from_sums(
+    static: tuple[Algebra, FixedPoint], prior: Mapping[str, Stats], size: Array, tol: Array, states: Climb, sums: Pytree
+) -> tuple[Climb, Record, Array, Pytree]:
+    """What `step` makes of every start, its sums over the rows given; and the coefficients of the next sums."""
+    algebra, method = static
+    host = algebra.structure.host_step
+    assert host is not None
+
+    def one(state: Climb, sums: Pytree) -> tuple[Climb, Record, Array, Pytree]:
+        stats, log_partition = host.statistics(sums)
+        T, nu = parameter_step(algebra, method.verbs, jax.random.PRNGKey(0), prior, state.T, stats)
+        local = Local(stats, log_partition, log_partition)
+        found = Sweep(T, nu, local, state.restart, state.warm_started)
+        following, record, done = followed(static, prior, size, tol, state, found)
+        return following, record, done, host.coefficients(following.T)
+
+    return each(one, states, sums)
+
+
+@kept(static_argnames=("algebra",))
+def coefficients_at(algebra: Algebra, T: Stats) -> Pytree:
+    """What the compiled loops of an algebra read, at every T of a leading axis."""
+    assert algebra.structure.host_step is not None
+    return jax.vmap(algebra.structure.host_step.coefficients)(T)
+
+
+def followed(
+    static: tuple[Algebra, FixedPoint], prior: Mapping[str, Stats], size: Array, tol: Array, state: Climb, found: Sweep
+) -> tuple[Climb, Record, Array]:
+    """The state after a sweep, its record, and whether the start is done; ``size`` is the weight of all rows."""
+    algebra, method = static
+    T, nu, local, restart, warm_started = found
     log_joint = local.log_partition + log_prior(algebra, prior, state.T)
     criterion = method.criterion(algebra, prior, state, local)
     undefined = jnp.stack([jnp.isnan(leaf).any() for leaf in jax.tree.leaves(state.T)]).any()  # also what no row reads
     failed = state.failed | undefined | jnp.isnan(log_joint) | (log_joint == jnp.inf)
     first = jnp.where(jnp.isfinite(state.first), state.first, criterion)
-    little = criterion - state.criterion < threshold(tol, rows_weight(rows).sum(), criterion - first)
+    little = criterion - state.criterion < threshold(tol, size, criterion - first)
     settled = (tol > 0) & method.monotone & state.warm_started & little
     settled |= (
         (tol > 0) & method.monotone & state.warm_started & _equal(T, state.T)
@@ -148,13 +197,25 @@ def climb(
         require_single_rows(task, algebra)
     state = initial(task, algebra, method, wanted)
     rows = task.condensed if method.verbs.latents == "mean" else task.rows
-    arrays = (task.hyper, task.prior, rows, jnp.asarray(tol, float))
-    run = drive(step, (algebra, method), arrays, task.key, state, max_iter, task.reporter, "iterating", watch=Watch(_words))
+    run = _iterated(task, (algebra, method), rows, tol, state, max_iter)
     found = points(task, algebra, method, run)
     if method.monotone:
         size = float(np.asarray(rows_weight(rows)).sum())
         found = found._replace(forecast=forecast(np.asarray(found.criterion), partial(threshold, tol or ALWAYS, size)))
     return found, run.state
+
+
+def _iterated(task: Task, static: tuple[Algebra, FixedPoint], rows: Pytree, tol: float, state: Climb, max_iter: int) -> Run:
+    """All starts until they are done, by the algebra, or by compiled loops on the host where it has some for these rows."""
+    algebra, method = static
+    watch, limit = Watch(_words), jnp.asarray(tol, float)
+    host = host_step_of(algebra, rows) if method.verbs.latents == "mean" else None
+    if host is None:
+        arrays = (task.hyper, task.prior, rows, limit)
+        return drive(step, static, arrays, task.key, state, max_iter, task.reporter, "iterating", watch=watch)
+    update = partial(step_from_sums, static, task.prior, rows_weight(rows).sum(), limit)
+    begin = coefficients_at(algebra, state.T)
+    return drive_on_host(host, update, task.hyper, rows, state, begin, max_iter, task.reporter, "iterating", watch)
 
 
 def require_algebra(task: Task, refuses: Callable[[Algebra], str | None] | None = None) -> Algebra:

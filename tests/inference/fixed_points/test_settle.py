@@ -11,9 +11,9 @@ from scipy.special import digamma, gammaln
 
 from inference import fit
 from inference.engine import local_ascent as settle
-from inference.engine.fixed_point import initial, step
-from inference.engine.local_ascent import ascent_sweep, local_ascent, local_prior, updates
 from inference.fitting.prepare import make_task
+from inference.fixed_points.fixed_point import initial, step
+from inference.fixed_points.local_ascent import ascent_sweep, local_ascent, local_prior, updates
 from inference.methods import cavi
 from inference.runtime.progress import Silent
 from models import MODELS, Data, load_data

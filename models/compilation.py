@@ -1,0 +1,33 @@
+"""Numba for the few loops that run on the host: compiled once, without the interpreter's lock.
+
+Imports Numba, which takes a third of a second: whoever needs a compiled loop imports its file where the loop starts.
+"""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from numba import njit
+
+# Sums may be reordered, so that a compiler can add several numbers at once; infinities and NaN keep their meaning.
+REORDERED = frozenset({"reassoc", "contract", "nsz", "arcp"})
+
+
+def compiled[F: Callable[..., Any]](function: F) -> F:
+    """Machine code that rounds as it is written, kept on disk: beside the file, or in the user's cache folder.
+
+    Where neither can be written it is compiled afresh in every process.
+    """
+    return _kept(function, {})
+
+
+def compiled_sums[F: Callable[..., Any]](function: F) -> F:
+    """The same of a function whose sums may be added in any order, as those of a matrix product."""
+    return _kept(function, {"fastmath": set(REORDERED)})
+
+
+def _kept[F: Callable[..., Any]](function: F, options: dict[str, Any]) -> F:
+    options = {"nogil": True, "error_model": "numpy"} | options
+    try:
+        return cast(F, njit(cache=True, **options)(function))
+    except RuntimeError:  # Numba found no folder
+        return cast(F, njit(**options)(function))
