@@ -2,12 +2,15 @@
 
 import numpy as np
 import pytest
-from naive import two_groups
+from naive import build, table, two_groups
 
 import inference.fixed_points.host_driver
 from inference import fit
+from inference.fixed_points.host_driver import host_step_of
 from models import MODELS
+from models.base import Model
 from models.data.table import Data
+from models.host_step import HostStep
 
 X = two_groups(60)
 WEIGHT = np.tile([1.0, 2.0, 0.0], 20)
@@ -37,11 +40,17 @@ def test_loops_on_the_host_climb_as_the_algebra_does(monkeypatch, case):
 
 
 def test_rows_that_the_loops_cannot_read_go_to_the_algebra(monkeypatch):
-    """Labels and missing cells: each is a model for which the same call must still be right."""
-    monkeypatch.setattr(inference.fixed_points.host_driver, "FEWEST_ROWS", 1)
-    monkeypatch.setattr(inference.fixed_points.fixed_point, "drive_on_host", lambda *_: pytest.fail("the loops were asked"))
+    """Labels, missing cells, other covariances, and few rows."""
+    monkeypatch.setattr(inference.fixed_points.host_driver, "FEWEST_ROWS", len(X))
     holes = np.where(np.random.default_rng(0).random(X.shape) < 0.1, np.nan, X)
-    data = Data("holes", holes, ("a", "b"))
-    fit(MODELS["gmm"](data, num_components=2, covariance="full"), data, "em", num_starts=1, max_iter=2, tol=0)
-    labelled = Data("labels", X, ("a", "b"), np.arange(60) % 2, "y", ("0", "1"))
-    fit(MODELS["linear_discriminant"](labelled, covariance="full"), labelled, "em", max_iter=2, tol=0)
+    whole, few, labelled = table(X), table(X[1:]), Data("labels", X, ("x0", "x1"), np.arange(60) % 2, "y", ("0", "1"))
+    assert chosen(build(X, "full"), whole) is not None
+    assert chosen(build(X, "full"), few) is None
+    assert chosen(build(X, "full"), table(holes)) is None
+    assert chosen(build(X, "diag"), whole) is None
+    assert chosen(MODELS["linear_discriminant"](labelled, covariance="full"), labelled) is None
+
+
+def chosen(model: Model, data: Data) -> HostStep | None:
+    assert model.algebra is not None
+    return host_step_of(model.algebra, model.rows(data))

@@ -10,8 +10,8 @@ from naive import near, neighbours_increase
 from scipy.special import digamma, gammaln
 
 from inference import fit
-from inference.engine import local_ascent as settle
 from inference.fitting.prepare import make_task
+from inference.fixed_points import local_ascent as settle
 from inference.fixed_points.fixed_point import initial, step
 from inference.fixed_points.local_ascent import ascent_sweep, local_ascent, local_prior, updates
 from inference.methods import cavi

@@ -16,7 +16,7 @@ from scipy.special import digamma, gammaln
 from sklearn.decomposition import LatentDirichletAllocation
 
 from inference import fit
-from inference.engine import local_ascent as settle
+from inference.fixed_points import local_ascent as settle
 from inference.fixed_points.fixed_point import Climb, elbo
 from inference.fixed_points.local_ascent import ascent_sweep
 from models import MODELS, Data
