@@ -12,22 +12,14 @@ from models.base import Model
 from models.data.table import Data
 from models.host_step import HostStep
 
-X = two_groups(60)
-WEIGHT = np.tile([1.0, 2.0, 0.0], 20)
-CASES = {
-    "em": ("em", {}),
-    "flat": ("em", {"prior": "flat"}),
-    "cavi": ("cavi", {}),
-    "weights learnt": ("em", {"weights": "dirichlet_process_learned"}),
-}
+X = two_groups(40)
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_loops_on_the_host_climb_as_the_algebra_does(monkeypatch, case):
+@pytest.mark.parametrize("method", ["em", "cavi"])
+def test_loops_on_the_host_climb_as_the_algebra_does(monkeypatch, method):
     """Traces, iterations and optima of three starts; sums in another order round differently, at most a thousand times."""
-    method, options = CASES[case]
-    data = Data("groups", X, ("a", "b"), weight=None if case == "flat" else WEIGHT)
-    model = MODELS["gmm"](data, num_components=2, covariance="full", **options)
+    data = table(X)
+    model = build(X, "full")
     trees = []
     for fewest in (len(X) + 1, 1):
         monkeypatch.setattr(inference.fixed_points.host_driver, "FEWEST_ROWS", fewest)
@@ -43,7 +35,7 @@ def test_rows_that_the_loops_cannot_read_go_to_the_algebra(monkeypatch):
     """Labels, missing cells, other covariances, and few rows."""
     monkeypatch.setattr(inference.fixed_points.host_driver, "FEWEST_ROWS", len(X))
     holes = np.where(np.random.default_rng(0).random(X.shape) < 0.1, np.nan, X)
-    whole, few, labelled = table(X), table(X[1:]), Data("labels", X, ("x0", "x1"), np.arange(60) % 2, "y", ("0", "1"))
+    whole, few, labelled = table(X), table(X[1:]), Data("labels", X, ("x0", "x1"), np.arange(40) % 2, "y", ("0", "1"))
     assert chosen(build(X, "full"), whole) is not None
     assert chosen(build(X, "full"), few) is None
     assert chosen(build(X, "full"), table(holes)) is None
