@@ -85,8 +85,13 @@ def log_evidence(
         keys = jax.random.split(jax.random.fold_in(task.key, 2), num_chains)
         up = np.asarray(_chains(algebra, num_sweeps, *arrays, jnp.asarray(steps), low, keys[:half]))
         down = np.asarray(_chains(algebra, num_sweeps, *arrays, jnp.asarray(steps[::-1]), high, keys[half:]))
+    return of_both_ways(up, down)
+
+
+def of_both_ways(up: np.ndarray, down: np.ndarray) -> Evidence:
+    """The evidence from the estimates of upward and downward chains."""
     found = np.concatenate([up, down])
-    error = max(found.std(ddof=1) / np.sqrt(num_chains), abs(up.mean() - down.mean()) / 2)
+    error = max(found.std(ddof=1) / np.sqrt(len(found)), abs(up.mean() - down.mean()) / 2)
     return Evidence(float(found.mean()), float(error), float(up.mean()), float(down.mean()))
 
 

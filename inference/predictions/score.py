@@ -1,6 +1,6 @@
 """How well labels are predicted."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -49,12 +49,10 @@ def score(model: Model, source: xr.DataTree | Sites, data: Any, num_bins: int = 
     truth = np.array([classes.index(level) for level in table.levels])[table.labels[labelled]]
     weight = np.ones(len(truth)) if table.weight is None else table.weight[labelled]
     probs, wholes, sequence = view.labelled(model, source, table, labelled, truth, weight)
-    confidence, hit = probs.max(1), probs.argmax(1) == truth
-    bins = np.minimum((confidence * num_bins).astype(int), num_bins - 1)
-    count = np.bincount(bins, weights=weight, minlength=num_bins)
-    with np.errstate(divide="ignore", invalid="ignore"):  # a probability of 0 costs ∞; an empty bin has no mean
+    hit = probs.argmax(1) == truth
+    curve = calibration(probs.max(1), hit, weight, num_bins)
+    with np.errstate(divide="ignore"):  # a probability of 0 costs ∞
         losses = -np.log(probs[np.arange(len(truth)), truth])
-        means, rates = (np.bincount(bins, weights=weight * value, minlength=num_bins) / count for value in (confidence, hit))
     log_loss, error = mean_and_error(losses, weight, sequence)
     return xr.Dataset(
         wholes
@@ -62,16 +60,34 @@ def score(model: Model, source: xr.DataTree | Sites, data: Any, num_bins: int = 
             "accuracy": np.average(hit, weights=weight),
             "log_loss": log_loss,
             "log_loss_se": error,
-            "calibration_error": np.nansum(count * np.abs(means - rates)) / weight.sum(),
+            "calibration_error": curve.error,
             "num_rows": len(truth),
-            "confidence": (("bin",), means),
-            "hit_rate": (("bin",), rates),
-            "count": (("bin",), count),
+            "confidence": (("bin",), curve.confidence),
+            "hit_rate": (("bin",), curve.hit_rate),
+            "count": (("bin",), curve.weight),
             "loss": (("row",), losses),
             "hit": (("row",), hit),
         },
         coords={"bin": np.arange(num_bins) / num_bins, "row": labelled},
     )
+
+
+class Calibration(NamedTuple):
+    """Confidence against accuracy, by bins of equal widths of the confidence; NaN in an empty bin."""
+
+    confidence: np.ndarray  # (bins,): its weighted mean
+    hit_rate: np.ndarray  # (bins,)
+    weight: np.ndarray  # (bins,): that of the rows
+    error: float  # the mean over rows of the gap in their bin
+
+
+def calibration(confidence: np.ndarray, hit: np.ndarray, weight: np.ndarray, num_bins: int) -> Calibration:
+    """That of rows (N,) with a confidence in [0, 1] (Guo et al. 2017, equation 3)."""
+    bins = np.minimum((confidence * num_bins).astype(int), num_bins - 1)
+    count = np.bincount(bins, weights=weight, minlength=num_bins)
+    with np.errstate(invalid="ignore"):
+        means, rates = (np.bincount(bins, weights=weight * value, minlength=num_bins) / count for value in (confidence, hit))
+    return Calibration(means, rates, count, float(np.nansum(count * np.abs(means - rates)) / weight.sum()))
 
 
 def mean_and_error(values: np.ndarray, weight: np.ndarray, group: np.ndarray | None = None) -> tuple[float, float]:

@@ -206,8 +206,8 @@ FAULTS = (
     Fault(
         "evidence-error-of-chains",
         EVIDENCE,
-        "error = max(found.std(ddof=1) / np.sqrt(num_chains), abs(up.mean() - down.mean()) / 2)",
-        "error = max(found.std(ddof=1) / num_chains, abs(up.mean() - down.mean()) / 2)",
+        "error = max(found.std(ddof=1) / np.sqrt(len(found)), abs(up.mean() - down.mean()) / 2)",
+        "error = max(found.std(ddof=1) / len(found), abs(up.mean() - down.mean()) / 2)",
         "the standard error divides by n instead of √n",
         "divisor",
     ),
@@ -230,8 +230,8 @@ FAULTS = (
     Fault(
         "calibration-weights",
         SCORE,
-        '"calibration_error": np.nansum(count * np.abs(means - rates)) / weight.sum(),',
-        '"calibration_error": np.nansum(count * (means - rates)) / weight.sum(),',
+        "return Calibration(means, rates, count, float(np.nansum(count * np.abs(means - rates)) / weight.sum()))",
+        "return Calibration(means, rates, count, float(np.nansum(count * (means - rates)) / weight.sum()))",
         "calibration errors of both signs cancel",
         "sign",
     ),

@@ -1,7 +1,7 @@
 """The evidence by thermodynamic integration: the rule of quadrature, and everything that a row may leave open."""
 
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import naive_mixed
 import numpy as np
@@ -15,9 +15,12 @@ from two_stage import assert_standard_normal, of_student
 
 from inference import fit
 from inference.cli.main import compare_main, guarded
-from inference.comparison.thermodynamic import POWER, log_evidence
+from inference.comparison import thermodynamic
+from inference.comparison.thermodynamic import POWER, log_evidence, of_both_ways
 from inference.results import load
 from models import MODELS, load_data
+from models.base import Initial
+from models.rows.encoded import Rows
 
 
 def one_mean(x: np.ndarray, temperature: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -170,3 +173,33 @@ def test_evidence_on_the_command_line(tmp_path, capsys):
     assert np.isnan(table["evidence se"]["exact"])
     attrs = load(out / "em").attrs
     assert (attrs["log_evidence_estimate"], attrs["log_evidence_se"]) == pytest.approx((estimate, error), rel=1e-12)
+
+
+class Groups(NamedTuple):
+    """As much of an algebra as the integration reads, apart from its sweeps."""
+
+    initial: Initial
+
+
+def test_the_integral_over_temperatures_drops_the_warm_up(monkeypatch):
+    """Sweeps whose energies are 0, 1, 2, …: eight at each of two temperatures, of which the first quarter is dropped.
+
+    The means of the others are 4.5 and 12.5 and their variances equal, so the trapezium alone is left. At temperature 0 each of
+    four rows chooses freely among three values.
+    """
+
+    def counting(algebra: Any, hyper: Any, prior: Any, temperature: Any, key: Any, T: Any, rows: Any) -> tuple[Any, Any]:
+        return T + 1, T
+
+    monkeypatch.setattr(thermodynamic, "tempered_sweep", counting)
+    ladder, begin, keys = np.array([0.0, 1.0]), np.zeros(2), np.zeros((2, 2), np.uint32)
+    up = thermodynamic._chains(Groups(Initial(num_groups=3)), 8, {}, {}, Rows(np.zeros((4, 1))), ladder, begin, keys)
+    np.testing.assert_allclose(up, 4 * np.log(3) + (4.5 + 12.5) / 2)
+
+
+def test_the_stated_error_is_that_of_a_mean_or_half_the_gap():
+    """Chains that agree in both directions, and chains that lag behind."""
+    one = np.array([0.0, 2.0, 0.0, 2.0])
+    found = of_both_ways(one, one)
+    assert found.standard_error == pytest.approx(np.concatenate([one, one]).std(ddof=1) / np.sqrt(8))
+    assert of_both_ways(one - 10, one + 10).standard_error == pytest.approx(10)

@@ -139,3 +139,13 @@ def test_criteria_by_hand():
     assert found["AIC"] == pytest.approx(18 - 2 * total)
     assert found["BIC"] == pytest.approx(9 * np.log(60) - 2 * total)
     assert found["ICL"] == pytest.approx(found["BIC"] + 2 * entropy, abs=1e-3)  # kept in single precision: 60 rows × 1e-6
+
+
+def test_a_part_of_a_table_is_imputed_as_in_the_whole():
+    """The random numbers of a row go with its place in the table, and not with its place in a part of it."""
+    model = MODELS["gmm"](NUMBERS, num_components=1)
+    whole = impute(model, REGRESSION, NUMBERS, num_draws=2)
+    part = impute(model, REGRESSION, NUMBERS._replace(x=HOLED[30:]), num_draws=2, first_row=30)
+    later = whole["cell_row"].values >= 30
+    np.testing.assert_array_equal(part["cell_row"].values + 30, whole["cell_row"].values[later])
+    np.testing.assert_allclose(part["imputed"].values, whole["imputed"].values[:, later], rtol=1e-12)

@@ -7,6 +7,7 @@ from sklearn.metrics import accuracy_score, log_loss
 
 from inference import discriminant, fit, predict, score
 from inference.cli.main import run_main
+from inference.predictions.score import calibration, mean_and_error
 from inference.results import load
 from models import MODELS, Data, ZooError, load_data
 from models.data import split, take
@@ -112,3 +113,23 @@ def test_discriminant_far_from_zero(name, options):
     sound = (probs > 1e-200).all(1)
     logs = np.log(probs[sound])
     np.testing.assert_allclose(odds[sound], logs - logs[:, :1], atol=1e-8)
+
+
+def test_errors_of_calibration_do_not_cancel():
+    """One bin that is too sure, one that is not sure enough, two empty ones; a row of weight 2 is two rows."""
+    confidence, hit = np.array([0.6, 0.6, 0.9, 0.9]), np.array([True, True, True, False])
+    found = calibration(confidence, hit, np.array([1.0, 2.0, 1.0, 1.0]), 4)
+    np.testing.assert_allclose(found.confidence, [np.nan, np.nan, 0.6, 0.9])
+    np.testing.assert_allclose(found.hit_rate, [np.nan, np.nan, 1.0, 0.5])
+    np.testing.assert_array_equal(found.weight, [0, 0, 3, 2])
+    assert found.error == pytest.approx((3 * 0.4 + 2 * 0.4) / 5)
+
+
+def test_the_error_of_a_weighted_mean():
+    """√(Σ w² (v − v̄)²) / Σ w, and that of the sums of groups where only groups are independent."""
+    value, weight, group = np.array([1.0, 2.0, 4.0, 7.0]), np.array([1.0, 3.0, 2.0, 0.5]), np.array([0, 0, 1, 1])
+    mean = (weight * value).sum() / weight.sum()
+    away = weight * (value - mean)
+    assert mean_and_error(value, weight) == pytest.approx((mean, np.sqrt((away**2).sum()) / weight.sum()))
+    sums = np.array([away[:2].sum(), away[2:].sum()])
+    assert mean_and_error(value, weight, group) == pytest.approx((mean, np.sqrt((sums**2).sum()) / weight.sum()))

@@ -14,7 +14,7 @@ from scipy.special import softmax
 
 from inference import impute, predict
 from inference.predictions.imputation import _block
-from inference.results.draws import chosen_draws, fitted_rows, log_weight
+from inference.results.draws import chosen_draws, fitted_rows, log_weight, thinned
 from inference.results.observed import arguments
 from inference.results.table import observed_data
 from inference.results.tree import dataset
@@ -278,3 +278,12 @@ def test_holes_elsewhere_compile_nothing():
         mask[0, 0] = True
         impute(one.model, tree, numbers(np.where(mask, np.nan, NUMBERS)), num_draws=2)
     assert _block._cache_size() == size
+
+
+def test_thinned_draws_are_evenly_spread():
+    """From the first to the last, whatever is left out between them."""
+    draws = {"theta": np.arange(1001.0), "other": np.arange(2002.0).reshape(1001, 2)}
+    found = thinned(draws, 11)
+    np.testing.assert_array_equal(found["theta"], np.arange(0, 1001, 100))
+    np.testing.assert_array_equal(found["other"][:, 0], 2 * found["theta"])
+    np.testing.assert_array_equal(thinned(draws, 5000)["theta"], draws["theta"])
