@@ -11,7 +11,8 @@ from pathlib import Path
 from .fault import Fault, planted
 
 ROOT = Path(__file__).parents[2]
-NUMBA = "models/topics/sampling/"  # Numba keeps compiled functions by their own file, and does not see a change in another
+# Numba keeps compiled functions by their own file, and does not see a change in another
+NUMBA = ("models/topics/sampling/", "models/emissions/gaussians/loops.py")
 
 
 def copied(target: Path) -> Path:

@@ -43,8 +43,8 @@ FAULTS = (
     Fault(
         "prior-of-gibbs-ignored",
         SWEEP,
-        "nu = add(dict(prior), local.stats)",
-        "nu = add(jax.tree.map(jnp.zeros_like, dict(prior)), local.stats)",
+        "nu = add(dict(prior), dict(stats))",
+        "nu = add(jax.tree.map(jnp.zeros_like, dict(prior)), dict(stats))",
         "no method adds the prior to the statistics",
         "prior",
     ),
