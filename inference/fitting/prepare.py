@@ -59,11 +59,14 @@ def _require_own_rows(model: Model, rows: Pytree) -> None:
 
 
 def as_arrays(tree: Pytree) -> Pytree:
-    """Host arrays on the device: floating point in the precision in force, the rest as it is."""
+    """Host arrays on the device, each copied once: floating point in the precision in force, the rest as it is."""
 
     def one(leaf: Any) -> Any:
         host = np.asarray(leaf)
-        return jnp.asarray(host, float if np.issubdtype(host.dtype, np.floating) else None)
+        if np.issubdtype(host.dtype, np.floating):
+            host = host.astype(jnp.result_type(float), copy=False)
+        # `jnp.asarray` would copy twice, and an alias would change with the user's array.
+        return jax.device_put(host, may_alias=False)
 
     return jax.tree.map(one, tree)
 
