@@ -34,7 +34,6 @@ from models.data.table import BOOLEAN
 KINDS = ("number", "count", "category")
 TYPES = (*KINDS, "label", "identifier", "ignore")  # types that a user may give
 LEFT_OUT = ("identifier", "constant", "empty", "ignored")
-SHOWN = 100  # rows that mostly show whether a column has fractions, which spares sorting it
 FEW, SCALE, EACH = 5, 10, 5  # distinct numbers in a category, in a scale, and rows per number
 TELLING = re.compile(r"(.*[\W_])?(id|ids|uid|uuid|guid|key|index|idx|row|no|nr|code)|unnamed: \d+", re.IGNORECASE)
 CAMEL = re.compile(r".*[a-z](Id|ID|Key|Index|Nr|No|Code)")
@@ -51,8 +50,6 @@ class Verdict(NamedTuple):
 
 def verdict(name: str, values: np.ndarray, levels: tuple[str, ...]) -> Verdict:
     """Apply the rules to one column; ``values`` (N,) are numbers, or codes into ``levels``, NaN for a missing cell."""
-    if not levels and _shows_fractions(values[:SHOWN]):
-        return Verdict("number", "fractions")
     seen = values[~np.isnan(values)]
     different = np.unique(seen)
     if not len(seen):
@@ -60,12 +57,6 @@ def verdict(name: str, values: np.ndarray, levels: tuple[str, ...]) -> Verdict:
     if len(different) == 1:
         return Verdict("constant", "one value in every row" + ("" if len(seen) == len(values) else " that is filled in"))
     return _of_words(seen, different, levels) if levels else _of_numbers(name, values, different)
-
-
-def _shows_fractions(values: np.ndarray) -> bool:
-    """Whether some cells settle that a column is a number: they differ, and some have fractions."""
-    seen = values[~np.isnan(values)]
-    return bool((seen != np.floor(seen)).any() and (seen != seen[0]).any())
 
 
 def _of_words(seen: np.ndarray, different: np.ndarray, levels: tuple[str, ...]) -> Verdict:

@@ -174,7 +174,7 @@ def first_cell(data: Data, wanted: Callable[[np.ndarray], np.ndarray]) -> Cell |
 
 
 def is_complete(x: Any) -> bool:
-    """Whether no cell of numbers (N, D), dense or sparse, is missing, by one sum where that settles it: much the fastest way."""
+    """Whether no cell of numbers (N, D), dense or sparse, is missing: one sum, which settles it in most cases, is fastest."""
     filled = x.data if is_sparse(x) else x
     with np.errstate(over="ignore", invalid="ignore"):
         return not np.isnan(filled.sum()) or not np.isnan(filled).any()
