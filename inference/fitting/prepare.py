@@ -63,12 +63,23 @@ def as_arrays(tree: Pytree) -> Pytree:
 
     def one(leaf: Any) -> Any:
         host = np.asarray(leaf)
-        if np.issubdtype(host.dtype, np.floating):
-            host = host.astype(jnp.result_type(float), copy=False)
-        # `jnp.asarray` would copy twice, and an alias would change with the user's array.
-        return jax.device_put(host, may_alias=False)
+        floating = np.issubdtype(host.dtype, np.floating)
+        return jax.device_put(_aligned_copy(host, jnp.result_type(float) if floating else host.dtype))
 
     return jax.tree.map(one, tree)
+
+
+ALIGNMENT = 64  # bytes; what begins at such an address is a device's array on the host as it is
+
+
+def _aligned_copy(host: np.ndarray, dtype: Any) -> np.ndarray:
+    """A copy that JAX need not copy again, as `jnp.asarray` does; the user's own array may change while it is in use."""
+    size = host.size * np.dtype(dtype).itemsize
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    begin = -memory.ctypes.data % ALIGNMENT
+    copy = memory[begin : begin + size].view(dtype).reshape(host.shape)
+    np.copyto(copy, host, casting="same_kind")
+    return copy
 
 
 def require_model(model: Any) -> None:

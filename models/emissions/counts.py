@@ -76,6 +76,7 @@ def product(x: Array | SparseCounts, coefficients: Array) -> Array:
     """Σ_v x_nv coefficients_vk: (N, K)."""
     if not isinstance(x, SparseCounts):
         return x @ coefficients
+
     # One event of every row at a time: no array of all events and columns, which would not fit into the cache.
     def add(sums: Array, event: tuple[Array, Array]) -> tuple[Array, None]:
         index, count = event
