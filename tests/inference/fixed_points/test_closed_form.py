@@ -36,10 +36,12 @@ def test_closed_form_is_the_fixed_point(case):
         np.testing.assert_allclose(closed["point_estimate"][site], value, rtol=1e-12, atol=1e-13)
     found, wanted = (tree["optimization"].to_dataset() for tree in (closed, iterated))
     assert set(found) == set(wanted)
-    assert found["objective"].shape == (1, 1) and wanted["objective"].shape == (1, 3)
+    assert found["objective"].shape == (1, 1)
+    assert wanted["objective"].shape == (1, 3)
     assert found["objective"].item() == closed["functionals"]["log_joint"].item()
     np.testing.assert_allclose(found["objective"].item(), wanted["objective"].values[0, -1], rtol=1e-12)
-    assert found["converged"].all() and found["iterations"].item() == 1
+    assert found["converged"].all()
+    assert found["iterations"].item() == 1
 
 
 @pytest.mark.slow
