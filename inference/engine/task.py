@@ -136,7 +136,8 @@ class Points(NamedTuple):
     """An optimiser's outcome, one entry per start; sites are stacked along a leading axis of starts."""
 
     sites: dict[str, np.ndarray]
-    objective: np.ndarray  # (start, iteration): log joint by iteration, NaN after a start stopped
+    # (start, iteration): log joint by iteration, NaN after a start stopped; None: a maximum in closed form, without iterations
+    objective: np.ndarray | None
     iterations: np.ndarray  # (start,)
     converged: np.ndarray  # (start,)
     failure: list[str | None]  # (start,): why a start has no mode

@@ -107,6 +107,7 @@ def of_draws(task: Task, draws: Draws) -> tuple[dict[str, xr.Dataset], dict[str,
         "sample_stats": dataset(stats, model, lead),
     }
     if draws.optimization is not None:
+        assert draws.optimization.objective is not None  # approximations are found by iterating
         failed = [why is not None for why in draws.optimization.failure]
         final = np.where(failed, np.nan, _last(draws.optimization.objective))
         groups["optimization"] = _optimization(draws.optimization, final)
@@ -187,17 +188,19 @@ def _pointwise(task: Task, at: Evaluation, lead: tuple[str, ...], num_chains: in
 
 def _optimization(points: Points, final: np.ndarray) -> xr.Dataset:
     """Traces by start and iteration, and the log joint of every start at the sites returned."""
+    objective = final[:, None] if points.objective is None else points.objective
     variables: dict[str, Any] = {
-        "objective": (("start", "iteration"), points.objective),
+        "objective": (("start", "iteration"), objective),
         "final_objective": (("start",), final),
         "converged": (("start",), points.converged),
         "iterations": (("start",), points.iterations),
     }
     if points.forecast is not None:
         variables |= {name: (("start",), value) for name, value in points.forecast._asdict().items()}
-    if points.criterion is not None:
-        variables["criterion"] = (("start", "iteration"), points.criterion)
-    coords = {"start": np.arange(len(final)), "iteration": np.arange(points.objective.shape[1])}
+    criterion = objective if points.objective is None else points.criterion
+    if criterion is not None:
+        variables["criterion"] = (("start", "iteration"), criterion)
+    coords = {"start": np.arange(len(final)), "iteration": np.arange(objective.shape[1])}
     return xr.Dataset(variables, coords=coords)
 
 

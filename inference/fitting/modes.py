@@ -64,6 +64,7 @@ def modes_of_points(
     """
     options = em.Options()
     found = climb_from(task, em.METHOD, as_arrays(dict(points)), options.max_iter, options.tol, em.TAKES)
+    assert found.objective is not None
     last = np.array([trace[np.isfinite(trace)][-1] if np.isfinite(trace).any() else -np.inf for trace in found.objective])
     left = found.converged & np.isfinite(last)
     mode = np.full(len(last), NOWHERE)

@@ -59,13 +59,27 @@ def _require_own_rows(model: Model, rows: Pytree) -> None:
 
 
 def as_arrays(tree: Pytree) -> Pytree:
-    """Host arrays on the device: floating point in the precision in force, the rest as it is."""
+    """Host arrays on the device, each copied once: floating point in the precision in force, the rest as it is."""
 
     def one(leaf: Any) -> Any:
         host = np.asarray(leaf)
-        return jnp.asarray(host, float if np.issubdtype(host.dtype, np.floating) else None)
+        floating = np.issubdtype(host.dtype, np.floating)
+        return jax.device_put(_aligned_copy(host, jnp.result_type(float) if floating else host.dtype))
 
     return jax.tree.map(one, tree)
+
+
+ALIGNMENT = 64  # bytes; what begins at such an address is a device's array on the host as it is
+
+
+def _aligned_copy(host: np.ndarray, dtype: Any) -> np.ndarray:
+    """A copy that JAX need not copy again, as `jnp.asarray` does; the user's own array may change while it is in use."""
+    size = host.size * np.dtype(dtype).itemsize
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    begin = -memory.ctypes.data % ALIGNMENT
+    copy = memory[begin : begin + size].view(dtype).reshape(host.shape)
+    np.copyto(copy, host, casting="same_kind")
+    return copy
 
 
 def require_model(model: Any) -> None:

@@ -294,7 +294,7 @@ def points(task: Task, algebra: Algebra, method: FixedPoint, run: Run) -> Points
     stopped = np.asarray(records.done)
     failed = np.asarray(state.failed) | _undefined(T)
     failure = [
-        _reason(algebra, jax.tree.map(lambda leaf, s=s: np.asarray(leaf[s]), state.nu)) if failed[s] else None
+        why_no_mode(algebra, jax.tree.map(lambda leaf, s=s: np.asarray(leaf[s]), state.nu)) if failed[s] else None
         for s in range(len(failed))
     ]
     return Points(
@@ -319,7 +319,8 @@ def _undefined(T: Stats) -> np.ndarray:
     return np.stack([leaf.reshape(len(leaf), -1).any(1) for leaf in leaves]).any(0)
 
 
-def _reason(algebra: Algebra, nu: Stats) -> str:
+def why_no_mode(algebra: Algebra, nu: Stats) -> str:
+    """Why q(θ) = nu of one start has no mode, in words."""
     found = (family.why_no_mode(nu[name]) for name, family in algebra.families)
     return next((why for why in found if why), "the objective is not finite; check the scale of the data and the prior")
 

@@ -40,7 +40,7 @@ def probabilities(
     if model.algebra is not None:
         data = forget_labels(model, data)
     on_host = model.rows(data)
-    draws, given = draws_of(model, source, on_host), fitted_rows(model, source, data, fitted)
+    draws, given = draws_of(model, source, on_host), fitted_rows(model, source, data, fitted, on_host)
     with x64(64):
         hyper, prior, rows, stacked = as_arrays((dict(model.hyper), dict(model.prior), on_host, draws))
         found = _average(static_of(model), hyper, prior, rows, stacked, given)

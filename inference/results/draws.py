@@ -93,20 +93,29 @@ def _require_same_sites(model: Model, draws: Mapping[str, np.ndarray]) -> None:
 # How much a draw counts
 
 
-def fitted_rows(model: Model, source: xr.DataTree | Sites, data: Any, fitted: bool | np.ndarray | None = None) -> np.ndarray:
+def fitted_rows(
+    model: Model,
+    source: xr.DataTree | Sites,
+    data: Any,
+    fitted: bool | np.ndarray | None = None,
+    encoded: Pytree = None,
+) -> np.ndarray:
     """(N,): on which rows the draws condition already; ``fitted`` says so for all rows or row by row, or None: find out.
 
-    Rows of models of time are sequences. Raises `ZooError` for another ``fitted``.
+    Rows of models of time are sequences. ``encoded`` are the rows of ``data`` where the caller has them; they are counted.
+    Raises `ZooError` for another ``fitted``.
     """
-    rows = _unweighted_rows(model, data)
+    drawn = isinstance(source, xr.DataTree) and "posterior" in source and "observed_data" in source
+    rows = _unweighted_rows(model, data) if encoded is None or (drawn and fitted is None) else encoded
     number = num_rows(rows)
     if fitted is not None:
         said = np.asarray(fitted)
         if said.dtype != bool or said.shape not in ((), (number,)):
             raise ZooError(f"fitted must be true or false, or {number} of these, one per row, got {fitted!r}")
         return np.broadcast_to(said, number)
-    if not (isinstance(source, xr.DataTree) and "posterior" in source and "observed_data" in source):
+    if not drawn:
         return np.zeros(number, bool)
+    assert isinstance(source, xr.DataTree)
     if model.algebra is None:
         theirs, given = arguments_of(source), arguments(rows)
         same = set(given) == set(theirs) and all(

@@ -9,7 +9,8 @@ def allowed_labels(data: Data) -> np.ndarray:
     """(N, levels): which labels each row may have; a missing label may be any."""
     labels = np.full(data.num_rows, -1) if data.labels is None else data.labels
     known = labels[:, None] == np.arange(len(data.levels)) if data.candidates is None else data.candidates
-    return np.where(missing_labels(data)[:, None], True, known)
+    missing = missing_labels(data)
+    return known | missing[:, None] if missing.any() else known
 
 
 def missing_labels(data: Data) -> np.ndarray:
@@ -23,8 +24,8 @@ def unseen_classes(data: Data, classes: tuple[str, ...], row: str = "row", kind:
     allowed = allowed_classes(data, classes)
     if allowed is None:
         return []
-    single = allowed.sum(axis=1) == 1
-    unseen = [name for name, seen in zip(classes, allowed[single].any(axis=0), strict=True) if not seen]
+    single = np.count_nonzero(allowed, axis=1) == 1
+    unseen = [name for name, seen in zip(classes, (allowed & single[:, None]).any(axis=0), strict=True) if not seen]
     if not unseen:
         return []
     listed = ", ".join(unseen)
@@ -74,6 +75,8 @@ def allowed_classes(data: Data, classes: tuple[str, ...]) -> np.ndarray | None:
     if unknown:
         raise ZooError(f"{data.name} has the label {unknown[0]!r}; the model knows {', '.join(classes)}")
     known = allowed_labels(data)
+    if data.levels == classes:
+        return known
     # A missing label may also be a class that this data lacks; a set of candidates excludes it.
     allowed = np.repeat(missing_labels(data)[:, None], len(classes), axis=1)
     allowed[:, [classes.index(level) for level in data.levels]] = known

@@ -18,6 +18,7 @@ from models.errors import did_you_mean, in_shell
 
 FEWEST_PAIRS = 5  # of successive steps, from which a column may be seen to number them
 COUNTS = "it changes by the same amount at every step of every sequence"
+SHOWN = 100  # rows whose numbers nearly always show that a column is no identifier, which spares sorting it
 
 
 class Layout(NamedTuple):
@@ -143,7 +144,7 @@ def doubted_identifiers(data: Data) -> list[str]:
     kinds = data.kinds or ("",) * len(data.columns)
     doubts = []
     for place, (column, kind, levels) in enumerate(zip(data.columns, kinds, categories_of(data), strict=True)):
-        if kind or levels:
+        if kind or levels or not _may_name_rows(data.x[:SHOWN, place]):
             continue
         found = verdict(column, data.x[:, place], ())
         if found.kind == "identifier":
@@ -153,6 +154,12 @@ def doubted_identifiers(data: Data) -> list[str]:
                 f"column {column!r} may only name the rows ({found.why}), but the model takes it as a number: {remedy}"
             )
     return doubts
+
+
+def _may_name_rows(first: np.ndarray) -> bool:
+    """Whether the first rows leave it open that a column of numbers is an identifier: whole numbers, none of them twice."""
+    seen = first[~np.isnan(first)]
+    return bool((seen == np.floor(seen)).all()) and len(np.unique(seen)) == len(seen)
 
 
 def step_counters(data: Data) -> list[str]:

@@ -173,9 +173,16 @@ def first_cell(data: Data, wanted: Callable[[np.ndarray], np.ndarray]) -> Cell |
     return Cell(row, data.columns[column], value, len(found))
 
 
+def is_complete(x: Any) -> bool:
+    """Whether no cell of numbers (N, D), dense or sparse, is missing: one sum, which settles it in most cases, is fastest."""
+    filled = x.data if is_sparse(x) else x
+    with np.errstate(over="ignore", invalid="ignore"):
+        return not np.isnan(filled.sum()) or not np.isnan(filled).any()
+
+
 def has_missing_cell(data: Data) -> bool:
     """Whether some cell of a table is missing."""
-    return first_cell(data, np.isnan) is not None
+    return is_table(data) and not is_complete(data.x)
 
 
 def require_rows(data: Any, why: str) -> None:
@@ -186,7 +193,7 @@ def require_rows(data: Any, why: str) -> None:
 
 def require_complete(data: Data, reader: str) -> None:
     """Raise `ZooError` for the first missing cell, if ``reader`` needs complete rows."""
-    cell = first_cell(data, np.isnan)
+    cell = first_cell(data, np.isnan) if has_missing_cell(data) else None
     if cell is not None:
         raise ZooError(
             f"{data.name}: column {cell.column!r}, row {cell.row + 1}: the cell is missing ({cell.number} missing in all). "
@@ -196,7 +203,7 @@ def require_complete(data: Data, reader: str) -> None:
 
 def require_filled(data: Data) -> None:
     """Raise `ZooError` for the first column without a value in any row of positive weight."""
-    if not is_table(data) or is_sparse(data.x) or not np.isnan(data.x.sum()):
+    if not is_table(data) or is_sparse(data.x) or is_complete(data.x):
         return
     counted = data.x if data.weight is None else data.x[data.weight > 0]
     empty = [column for column, none in zip(data.columns, np.isnan(counted).all(axis=0), strict=True) if none]

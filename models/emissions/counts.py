@@ -43,7 +43,7 @@ def encode(x: Any) -> Array | SparseCounts:
     """Encode a NumPy or SciPy matrix; sparse if few cells are non-zero."""
     if not is_sparse(x):
         return on_host(x)
-    rows = sparse.csr_array(x)
+    rows = x if x.format == "csr" else x.tocsr()
     if not rows.has_canonical_format or not rows.data.all():
         rows = rows.copy()  # do not change the user's arrays
         rows.sum_duplicates()
@@ -53,8 +53,8 @@ def encode(x: Any) -> Array | SparseCounts:
     filled = np.diff(rows.indptr)
     if filled.max(initial=0) > rows.shape[1] / 2:  # one long row would pad all others
         return on_host(rows.toarray())
-    used = np.arange(max(1, filled.max(initial=0)))[None, :] < filled[:, None]
-    index, count = np.zeros(used.shape, np.int32), np.zeros(used.shape, rows.dtype)
+    used = np.arange(max(1, filled.max(initial=0)), dtype=filled.dtype)[None, :] < filled[:, None]
+    index, count = np.zeros(used.shape, np.min_scalar_type(rows.shape[1])), np.zeros(used.shape, rows.dtype)
     index[used], count[used] = rows.indices, rows.data  # both run along the rows
     return SparseCounts(on_host(index), on_host(count), int(rows.shape[1]))
 
@@ -74,9 +74,16 @@ def dense(x: Array | SparseCounts) -> Array:
 
 def product(x: Array | SparseCounts, coefficients: Array) -> Array:
     """Σ_v x_nv coefficients_vk: (N, K)."""
-    if isinstance(x, SparseCounts):
-        return jnp.einsum("nm,nmk->nk", x.count, coefficients[x.index])
-    return x @ coefficients
+    if not isinstance(x, SparseCounts):
+        return x @ coefficients
+
+    # One event of every row at a time: no array of all events and columns, which would not fit into the cache.
+    def add(sums: Array, event: tuple[Array, Array]) -> tuple[Array, None]:
+        index, count = event
+        return sums + count[:, None] * coefficients[index], None
+
+    start = jnp.zeros((x.index.shape[0], coefficients.shape[1]), jnp.result_type(x.count, coefficients))
+    return jax.lax.scan(add, start, (x.index.T, x.count.T))[0]
 
 
 def totals(weight: Array, x: Array | SparseCounts) -> Array:
@@ -87,16 +94,19 @@ def totals(weight: Array, x: Array | SparseCounts) -> Array:
     return weight.T @ x
 
 
-def absences(weight: Array, x: Array | SparseCounts) -> Array:
-    """Σ_n weight_nk (1 − x_nv) for x in {0, 1}: (K, V), exactly 0 if every row of positive weight has v.
+def totals_binary(weight: Array, x: Array | SparseCounts) -> tuple[Array, Array]:
+    """Σ_n weight_nk (1 − x_nv) and Σ_n weight_nk x_nv for x in {0, 1}, (K, V) each.
 
-    A difference of two sums would have a rounding error, so that no probability could be exactly 1.
+    The first is exactly 0 if every row of positive weight has v. A difference of two sums would have a rounding error, so that
+    no probability could be exactly 1.
     """
     if not isinstance(x, SparseCounts):
-        return totals(weight, 1 - x)
+        return totals(weight, 1 - x), totals(weight, x)
     counted = (weight > 0).astype(weight.dtype)
-    everywhere = totals(counted, x) == counted.sum(0)[:, None]  # whole numbers: without rounding
-    return jnp.where(everywhere, 0.0, jnp.maximum(weight.sum(0)[:, None] - totals(weight, x), 0.0))
+    both = totals(jnp.concatenate([weight, counted], axis=1), x)  # as fast as one of them
+    present, number = jnp.split(both, 2)
+    everywhere = number == counted.sum(0)[:, None]  # whole numbers: without rounding
+    return jnp.where(everywhere, 0.0, jnp.maximum(weight.sum(0)[:, None] - present, 0.0)), present
 
 
 def log_mass(x: Array | SparseCounts, log_probs: Array) -> Array:

@@ -18,6 +18,7 @@ import numpyro
 from jax import Array
 from numpyro import distributions as dist
 from numpyro.distributions import constraints
+from scipy import sparse
 
 from models.base import Data, Discriminant, Expected, Hyper, Linear, Sites, ZooError, on_host
 from models.data.documents import Sequences, bag_of_words
@@ -73,6 +74,9 @@ def _binary(data: Data) -> Any:
     if isinstance(data.x, Sequences):
         return bag_of_words(data).x != 0
     refuse_categories(data, CATEGORIES)
+    if is_sparse(data.x) and data.x.format == "csr" and data.x.has_canonical_format and (data.x.data == 1).all():
+        filled = (np.ones(data.x.nnz, bool), data.x.indices, data.x.indptr)
+        return sparse.csr_array(filled, shape=data.x.shape)  # `astype` would copy the places of the cells
     ones = data.x == 1
     sound = (data.x.data == 1).all() if is_sparse(data.x) else (ones | (data.x == 0)).all()
     if not sound:
@@ -101,7 +105,7 @@ def _bernoulli_log_density(T: Array) -> Callable[[Any], Array]:
 
 
 def _bernoulli_statistics(weight: Array, x: Any) -> Array:
-    return jnp.stack([counts.absences(weight, x), counts.totals(weight, x)], axis=-1)
+    return jnp.stack(counts.totals_binary(weight, x), axis=-1)
 
 
 def _bernoulli_natural(hyper: Hyper, sites: Sites) -> Array:

@@ -42,7 +42,7 @@ from models.base import (
 )
 from models.data.classes import empty_groups, unlabelled
 from models.data.columns import Layout
-from models.data.table import has_missing_cell
+from models.data.table import has_missing_cell, take
 from models.distributions.observed import observed_part
 from models.emissions.block import Emission, translation
 from models.families.user_prior import check_hyper, given_numbers
@@ -253,7 +253,7 @@ def pseudo_statistics(
     if shape.proper:
         return proper_prior(emission, shape, hyper)
     with jax.enable_x64(True):
-        x = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape[1:]), leaf.dtype), rows(data).x)
+        x = rows(take(data._replace(starts=None), np.arange(1))).x  # their shapes are those of one row's
         z = jax.ShapeDtypeStruct((1, shape.size), np.float64)
         shapes = jax.eval_shape(lambda x, z: _unweighted(algebra, hyper, x, z), x, z)
     return dict(jax.tree.map(lambda leaf: np.zeros(leaf.shape), shapes))

@@ -11,6 +11,7 @@ import numpy as np
 from jax import Array
 
 from models.base import on_host
+from models.data.table import is_complete
 
 
 class Cells(NamedTuple):
@@ -22,8 +23,10 @@ class Cells(NamedTuple):
 
 def cells(x: np.ndarray) -> Array | Cells:
     """Encode a table with NaN for missing cells; a complete table is returned unchanged."""
+    if is_complete(x):
+        return on_host(x)
     missing = np.isnan(x)
-    return Cells(on_host(np.where(missing, 0.0, x)), on_host(~missing)) if missing.any() else on_host(x)
+    return Cells(on_host(np.where(missing, 0.0, x)), on_host(~missing))
 
 
 def observation(x: Array | Cells) -> Array:
@@ -40,8 +43,10 @@ def partly_observed(x: Any) -> bool:
 
 def column_means(x: Any, weight: np.ndarray | None) -> np.ndarray:
     """Weighted mean of the observed cells of each column of (N, D) on the host; NaN for an empty column."""
-    if not np.isnan(x.sum()):  # much faster than testing every cell
-        return np.asarray(np.average(x, axis=0, weights=weight))
+    with np.errstate(invalid="ignore", over="ignore"):
+        mean = np.asarray(np.average(x, axis=0, weights=weight))
+    if not np.isnan(mean).any():
+        return mean
     seen = ~np.isnan(x)
     shares = seen if weight is None else seen * weight[:, None]
     with np.errstate(invalid="ignore"):

@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 
 from inference.report.columns import print_columns
-from models import load_data
+from models import Data, load_data
+from models.data.column_kinds import verdict
 from models.data.columns import doubted_identifiers, typed
 from models.errors import in_shell
 from models.inspection.advice import sequences_in
@@ -117,3 +118,22 @@ def test_dates_may_only_say_when_a_row_was_measured(name):
         screen = Console(width=200, file=StringIO())
         print_columns(columns, screen)
         assert (argument in screen.file.getvalue()) == doubted
+
+
+def test_first_rows_hide_no_identifier():
+    """A column is doubted where the rules for kinds call it an identifier, wherever its values come twice or are missing."""
+    number = 150
+    counter = np.arange(1.0, number + 1)
+    columns = {
+        "counter": counter,
+        "row_id": counter[::-1] * 7,
+        "late": np.where(counter > 140, 140.0, counter),
+        "early": np.where(counter < 3, 1.0, counter),
+        "holed": np.where(counter == 5, np.nan, counter),
+        "code": np.where(counter == 5, np.nan, counter * 3),
+        "halves": counter / 2,
+    }
+    data = Data("table", np.stack(list(columns.values()), axis=1), tuple(columns))
+    doubted = [line.split("'")[1] for line in doubted_identifiers(data)]
+    assert doubted == [name for name, values in columns.items() if verdict(name, values, ()).kind == "identifier"]
+    assert doubted == ["counter", "row_id", "code"]
