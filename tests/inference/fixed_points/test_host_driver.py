@@ -27,7 +27,7 @@ def test_loops_on_the_host_climb_as_the_algebra_does(monkeypatch, case):
     model = MODELS["gmm"](data, num_components=2, covariance="full", **options)
     trees = []
     for fewest in (len(X) + 1, 1):
-        monkeypatch.setattr(inference.fixed_points.host_driver, "FEWEST_ROWS", fewest)
+        monkeypatch.setattr(inference.fixed_points.host_driver, "FEWEST_LATENTS", fewest)
         trees.append(fit(model, data, method, num_starts=3, max_iter=100, tol=1e-4))
     (by_algebra, by_loops) = (tree["optimization"] for tree in trees)
     np.testing.assert_array_equal(by_loops["iterations"], by_algebra["iterations"])
@@ -38,7 +38,7 @@ def test_loops_on_the_host_climb_as_the_algebra_does(monkeypatch, case):
 
 def test_rows_that_the_loops_cannot_read_go_to_the_algebra(monkeypatch):
     """Labels and missing cells: each is a model for which the same call must still be right."""
-    monkeypatch.setattr(inference.fixed_points.host_driver, "FEWEST_ROWS", 1)
+    monkeypatch.setattr(inference.fixed_points.host_driver, "FEWEST_LATENTS", 1)
     monkeypatch.setattr(inference.fixed_points.fixed_point, "drive_on_host", lambda *_: pytest.fail("the loops were asked"))
     holes = np.where(np.random.default_rng(0).random(X.shape) < 0.1, np.nan, X)
     data = Data("holes", holes, ("a", "b"))
