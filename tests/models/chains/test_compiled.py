@@ -78,18 +78,17 @@ def by_recursions(code: np.ndarray, length: np.ndarray, given: Logs) -> Counts:
 
 
 def test_sequences_that_underflow_go_in_logarithms():
-    """State 1 is 1e−320 times less likely than state 0 after each of 40 steps, and alone explains the last symbol.
+    """State 1 is e⁻⁸⁰⁰ times less likely than state 0, and yet explains the last five symbols better: by e³²⁰ each.
 
-    The others have steps of one kind only, and go in probabilities. A wrong choice loses state 1, and then all of a sequence.
+    As no single scale underflows, only the probability of state 1 shows it. Sequences without these symbols are sure.
     """
-    step = log(np.array([[1.0, 1e-320], [0.0, 1.0]]))
-    given = Logs(log(np.array([1.0, 0.0])), step, np.zeros(2), log(np.array([[1.0, 0.5], [0.0, 0.5]])))
+    step = np.array([[0.0, -800.0], [-np.inf, 0.0]])
+    given = Logs(np.array([0.0, -np.inf]), step, np.zeros(2), np.array([[0.0, -1.0], [-320.0, -0.5]]))
     code = np.zeros((10, 40), int)
-    code[[1, 9], 39] = 1
+    code[[1, 9], 35:] = 1
     length = np.full(10, 40)
     found, wanted = expected_counts(code, length, None, 1, given), by_recursions(code, length, given)
-    assert np.isfinite(found.log_partition)
-    assert found.symbol[1, 1] == pytest.approx(2)
+    assert found.symbol[1, 1] == pytest.approx(10)
     for one, other in zip(found, wanted, strict=True):
         assert near(one, other, rtol=1e-12)
 
