@@ -107,6 +107,16 @@ def product(typing: Any, a: Any, b: Any) -> Any:
 
 
 @intrinsic
+def maximum(typing: Any, a: Any, b: Any) -> Any:
+    """The larger of a and b, neither of which is NaN."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.select(builder.fcmp_ordered(">", *arguments), *arguments)
+
+    return lanes(lanes, lanes), generate
+
+
+@intrinsic
 def where_positive(typing: Any, condition: Any, value: Any) -> Any:
     """The value where the condition is above 0, and 0 elsewhere."""
 

@@ -11,7 +11,8 @@ import inference.fixed_points.host_driver
 from inference import fit
 from models import MODELS
 from models.chains.compiled.expected import Counts, Logs, expected_counts
-from models.chains.latent import Chain, chain
+from models.chains.compiled.paths import best_paths
+from models.chains.latent import Chain, chain, viterbi
 from models.chains.posterior_counts import pair_counts
 from models.data.documents import Sequences
 from models.data.table import Data
@@ -103,6 +104,20 @@ def test_long_sequences_have_the_counts_of_the_recursions_in_jax():
     wanted = by_recursions(code, length, given)
     for one, other in zip(found, wanted, strict=True):
         assert near(one, other, rtol=1e-10)
+
+
+@pytest.mark.parametrize(("size", "boundary"), [(1, True), (3, True), (9, False)])
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_paths_are_those_of_viterbi_in_jax(size, boundary, num_threads):
+    """Equal to the last digit, also of ties (rounded emissions) and impossible paths; nine states fill more than one vector."""
+    given, (number, longest) = logs_of(size, boundary, 0.2), CODE.shape
+    emission = np.random.default_rng(2).normal(size=(longest, number, size)).round(0)
+    packing = jax.tree.map(np.asarray, side_by_side(jnp.asarray(LENGTH), longest))
+    states, values = map(np.asarray, jax.jit(viterbi)(Chain(*given[:3], emission, packing)))
+    found = best_paths(*given[:3], emission, LENGTH, num_threads)
+    there = np.arange(longest)[:, None] < LENGTH
+    np.testing.assert_array_equal(found.state, np.where(there, states, 0))
+    np.testing.assert_array_equal(found.log_joint, values)
 
 
 @pytest.mark.parametrize(("boundary", "prior"), [(True, "default"), pytest.param(False, "flat", marks=pytest.mark.slow)])
