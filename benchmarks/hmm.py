@@ -133,7 +133,7 @@ def measure_em() -> list[Target]:
         peers["dynamax"] = _dynamax(given)
         reached["dynamax"] = peers["dynamax"]()
     found = interleave({name: partial(_seconds, run) for name, run in (peers | {"zoo": zoo}).items()}, REPEATS)
-    wanted = {"hmmlearn, scaling": 2.0, "hmmlearn, log": 10.0, "dynamax": 1.0}
+    wanted = {"hmmlearn, scaling": 4.0, "hmmlearn, log": 10.0, "dynamax": 1.0}
     rows, targets = [("zoo", f"{median(found['zoo']):.3f}", "", "")], []
     for name, value in reached.items():
         ratio = median(found[name]) / median(found["zoo"])
@@ -155,15 +155,14 @@ def measure_viterbi() -> list[Target]:
 
     given = case(200, 500, 10, 50)
     lengths, model = [500] * 200, peer(given, "log", 1)
-    local = _chain(given)
+    path = _paths_on_host(_chain(given))
     with jax.enable_x64(True):
-        run = jax.jit(_viterbi())
-        worth = float(run(local)[1].sum())
+        worth = float(path().log_joint.sum())
         theirs = model.decode(given.x.reshape(-1, 1), lengths)[0]
         found = interleave(
             {
                 "hmmlearn": partial(_seconds, lambda: model.predict(given.x.reshape(-1, 1), lengths)),
-                "zoo": partial(_seconds, lambda: jax.block_until_ready(run(local))),
+                "zoo": partial(_seconds, path),
             },
             REPEATS,
         )
@@ -171,13 +170,16 @@ def measure_viterbi() -> list[Target]:
     rows = [(name, f"{median(times):.4f}") for name, times in found.items()]
     print_table("Viterbi, 200 × 500, S = 10, seconds", ("", "seconds"), rows)
     # Equally probable paths may differ: sums in another order round differently.
-    return [Target("hmm, Viterbi, against hmmlearn", ratio, 1.0, agreed=abs(worth - theirs) < 1e-12 * abs(theirs))]
+    return [Target("hmm, Viterbi, against hmmlearn", ratio, 3.0, agreed=abs(worth - theirs) < 1e-12 * abs(theirs))]
 
 
-def _viterbi() -> Callable[..., Any]:
-    from models.chains.latent import viterbi
+def _paths_on_host(local: Any) -> Callable[[], Any]:
+    """The loops that decoding uses on a CPU, on as many threads as there are cores."""
+    from inference.engine.driver import num_cores
+    from models.chains.compiled.paths import best_paths
 
-    return viterbi
+    start, step, stop, emission = map(np.asarray, local[:4])
+    return partial(best_paths, start, step, stop, emission, np.asarray(local.packing.length), num_cores())
 
 
 def _chain(given: Case) -> Any:
@@ -203,7 +205,7 @@ def measure_long() -> list[Target]:
         ratios = [times[f"{what}, peer"] / times[f"{what}, zoo"] for what in ("posterior", "path")]
         rows.append((str(size), *(f"{value:.2f}" for value in times.values()), *(f"{ratio:.1f}" for ratio in ratios)))
         targets += [
-            Target(f"hmm, 1,000,000 steps, S = {size}, {what}", ratio, 1.0, agreed=agreed)
+            Target(f"hmm, 1,000,000 steps, S = {size}, {what}", ratio, 3.0, agreed=agreed)
             for what, ratio in zip(("posterior", "Viterbi"), ratios, strict=True)
         ]
     print_table(
@@ -223,14 +225,14 @@ def _of_one_sequence(given: Case) -> tuple[dict[str, float], bool]:
     local, model, x = _chain(given), peer(given, "scaling", 1), given.x.reshape(-1, 1)
     with jax.enable_x64(True):
         smooth = jax.jit(lambda local: (chain.mean(jax.random.PRNGKey(0), local), chain.log_partition(local)))
-        path = jax.jit(_viterbi())
+        path = _paths_on_host(local)
         ours, theirs = float(smooth(local)[1][0]), float(model.score(x))
-        jax.block_until_ready(path(local))
+        path()
         runs: dict[str, Callable[[], Any]] = {
             "posterior, peer": partial(model.score_samples, x),
             "posterior, zoo": lambda: jax.block_until_ready(smooth(local)),
             "path, peer": partial(model.predict, x),
-            "path, zoo": lambda: jax.block_until_ready(path(local)),
+            "path, zoo": path,
         }
         found = interleave({name: partial(_seconds, run) for name, run in runs.items()}, 3)
     return {name: median(values) for name, values in found.items()}, abs(ours - theirs) < AGREEMENT * abs(theirs)

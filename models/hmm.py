@@ -39,12 +39,14 @@ from models.base import (
     Reading,
     Sites,
     Stats,
+    Structure,
     Summaries,
     ZooError,
 )
 from models.chains.checks import check_options, state_names, warnings_of
 from models.chains.distributions import HiddenMarkov, StatePath
 from models.chains.latent import Chain, Filtered, chain, prepared
+from models.chains.on_host import host_step
 from models.chains.posterior_counts import Path, in_packing, pair_counts
 from models.chains.prior import START, STATE, TRANSITION, Shape, alike, hyperparameters, pseudo_statistics
 from models.chains.sequences import (
@@ -102,6 +104,7 @@ def structure(emission: Emission, shape: Shape) -> Parts:
         sites=partial(sites, emission),
         natural=partial(natural, emission),
         initial=Initial(partial(coordinates, emission), shape.size),
+        structure=Structure(host_step=host_step(emission, shape)),
     )
     return Parts(algebra, partial(program, emission, shape))
 

@@ -14,6 +14,7 @@ class HostStep(NamedTuple):
     """
 
     serves: Callable[[Any], bool]  # rows on the host -> whether the loops can read them
+    num_latents: Callable[[Any], int]  # rows -> how many latents there are, by which the work grows: rows, or their steps
     coefficients: Callable[[Any], Any]  # T -> arrays that the loops read
     sums: Callable[[Any, Any, int, Any], Any]  # (hyper, rows, threads, coefficients), all in NumPy -> sums over the rows
     statistics: Callable[[Any], tuple[Any, Array]]  # sums -> (statistics by block, Σ_n weight_n log partition)

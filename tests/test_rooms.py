@@ -30,6 +30,7 @@ ROOMS = [
     "models.topics",
     "models.logistic",
     "models.factors",
+    "models.chains.compiled",
     "models.chains",
     "models.mixtures",
     "models",

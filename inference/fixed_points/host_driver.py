@@ -12,13 +12,12 @@ import jax
 import numpy as np
 
 from inference.engine.driver import CHUNK_SECONDS, Run, num_cores, one_blas_thread
-from inference.engine.sweep import num_rows
 from inference.runtime.loop import Chunk, begun, in_chunks
 from inference.runtime.progress import Counted, Reporter, Watch
 from models.base import Algebra, Hyper, Pytree
 from models.host_step import HostStep
 
-FEWEST_ROWS = 50_000  # measured: with fewer, what starting every iteration from the host costs is a part of it
+FEWEST_LATENTS = 50_000  # measured: with fewer, what starting every iteration from the host costs is a part of it
 FIRST_ROWS = 8  # rows on which the loops are compiled
 
 # (state of all starts, sums of all starts) -> (state, record, which are done, coefficients of the next iteration)
@@ -26,9 +25,9 @@ Update = Callable[[Pytree, Pytree], tuple[Pytree, Pytree, jax.Array, Pytree]]
 
 
 def host_step_of(algebra: Algebra, rows: Pytree) -> HostStep | None:
-    """The loops for these rows: None without any, for rows that they cannot read, for few rows, and on other devices."""
+    """The loops for these rows: None without any, for rows that they cannot read, for few latents, and on other devices."""
     found = algebra.structure.host_step
-    if found is None or num_rows(rows) < FEWEST_ROWS or jax.default_backend() != "cpu":
+    if found is None or found.num_latents(rows) < FEWEST_LATENTS or jax.default_backend() != "cpu":
         return None
     return found if found.serves(rows) else None
 

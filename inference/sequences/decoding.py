@@ -17,6 +17,7 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
+from inference.engine.driver import num_cores
 from inference.engine.sweep import block_map
 from inference.fitting.prepare import as_arrays, require_model, x64
 from inference.methods.options import check_seed
@@ -25,7 +26,8 @@ from inference.results.draws import draws_of, fitted_rows, forget_labels, log_we
 from inference.results.triangles import sites_of
 from models.algebra import is_sequential
 from models.base import Algebra, Hyper, Model, Pytree, Sites, ZooError
-from models.chains.latent import Filtered, chain, k_best, path_of, sample_states, viterbi, within
+from models.chains.compiled.paths import best_paths
+from models.chains.latent import Chain, Filtered, chain, k_best, path_of, sample_states, viterbi, within
 from models.chains.padding import padded
 from models.data.arguments import require_whole
 from models.rows.packing import row_by_row
@@ -259,7 +261,7 @@ def _best_paths(
     algebra: Algebra, hyper: Hyper, rows: Pytree, draws: Sites, number: int, given: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """(paths (number, N, L), log p(path | x) (number, N)): the best among the best of some draws, the best first."""
-    found = np.asarray(_candidates(algebra, number, hyper, rows, thinned(draws, CANDIDATES)))  # (candidates, N, L)
+    found = _candidates(algebra, number, hyper, rows, thinned(draws, CANDIDATES))  # (candidates, N, L)
     worth = _log_probs(algebra, hyper, rows, thinned(draws, SCORED), found, given)
     paths, values = [], []
     for n in range(found.shape[1]):
@@ -272,10 +274,25 @@ def _best_paths(
     return np.stack(paths, axis=1), np.stack(values, axis=1)
 
 
-@partial(jax.jit, static_argnames=("algebra", "number"))
-def _candidates(algebra: Algebra, number: int, hyper: Hyper, rows: Pytree, draws: Sites) -> Array:
-    """The ``number`` best paths of each draw: (draws · number, N, L)."""
+def _candidates(algebra: Algebra, number: int, hyper: Hyper, rows: Pytree, draws: Sites) -> np.ndarray:
+    """The ``number`` best paths of each draw: (draws · number, N, L). The single best on a CPU by compiled loops."""
+    if number > 1 or jax.default_backend() != "cpu":
+        return np.asarray(_k_best_of_draws(algebra, number, hyper, rows, draws))
+    length, found = np.asarray(rows.length), []
+    for place in range(len(next(iter(draws.values())))):
+        sites = {name: leaf[place] for name, leaf in draws.items()}
+        start, step, stop, emission = map(np.asarray, _chain_at(algebra, hyper, sites, rows)[:4])
+        found.append(best_paths(start, step, stop, emission, length, num_cores()).state.T)
+    return np.stack(found)
 
+
+@partial(jax.jit, static_argnames=("algebra",))
+def _chain_at(algebra: Algebra, hyper: Hyper, sites: Sites, rows: Pytree) -> Chain:
+    return _local(algebra, hyper, sites, rows).chain
+
+
+@partial(jax.jit, static_argnames=("algebra", "number"))
+def _k_best_of_draws(algebra: Algebra, number: int, hyper: Hyper, rows: Pytree, draws: Sites) -> Array:
     def one(sites: Sites) -> Array:
         local = _local(algebra, hyper, sites, rows).chain
         paths = k_best(local, number)[0] if number > 1 else viterbi(local)[0][None]

@@ -116,14 +116,17 @@ def _worth(local: Chain, known: Filtered | None) -> Array:
     return by_row(local.packing, known.density) + known.end
 
 
-def _total_forward(local: Chain, known: Filtered | None) -> tuple[Array, tuple[Chain, Filtered | None]]:
-    return _worth(local, known), (local, known)
+def _total_forward(local: Chain, known: Filtered | None) -> tuple[Array, tuple[Chain | Filtered, Filtered | None]]:
+    """The backward recursion goes on from the forward one; ``known`` has no derivatives, so that it is not kept for that."""
+    found = forward(local) if known is None else local
+    return _worth(local, found if isinstance(found, Filtered) else known), (found, known)
 
 
-def _total_backward(saved: tuple[Chain, Filtered | None], cotangent: Array) -> tuple[Chain, Any]:
-    """Multiply by the expected counts, which are recomputed so that second derivatives exist."""
-    local, known = saved
-    z = _mean(jax.random.PRNGKey(0), local)
+def _total_backward(saved: tuple[Chain | Filtered, Filtered | None], cotangent: Array) -> tuple[Chain, Any]:
+    """Multiply by the expected counts."""
+    found, known = saved
+    local = natural(found)
+    z = _mean(jax.random.PRNGKey(0), found)
     gradient = Chain(
         cotangent @ firsts(local.packing, z.state),
         pair_counts(z, cotangent),

@@ -49,6 +49,8 @@ class Likelihood(NamedTuple):
     draw: Callable[[Array, Sites, Array], Any]  # (key, sites, z (N,)) -> x
     predictive: Callable[[Stats], Callable[[Any], Array]] | None = None  # nu -> (u(x) -> (N, K): log ∫ p(x | z) q(θ) dθ)
     host_sums: HostSums | None = None  # a faster E-step for many rows
+    # T -> (V, K): log p(x | z) of every x, of a block whose x is one code, −1 if missing; its statistics are counts (K, V)
+    log_probs_of_codes: Callable[[Stats], Array] | None = None
 
 
 class Encoding(NamedTuple):

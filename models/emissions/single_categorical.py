@@ -47,6 +47,7 @@ def symbols(column: str, levels: tuple[str, ...]) -> Emission:
             statistics=partial(_statistics, size),
             draw=lambda key, sites, z: jax.random.categorical(key, jnp.log(sites["emission_probs"])[z]).astype(jnp.int32),
             predictive=lambda nu: _log_density(log_mean(nu)),
+            log_probs_of_codes=lambda T: T.T,
         ),
         encoding=Encoding(
             encode=partial(_codes, levels),

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 from jax import Array
 
 from models.base import Hyper, Stats
@@ -19,6 +20,9 @@ def host_step(emission: Emission, weights: Weights, block: str, size: int) -> Ho
     def serves(rows: Rows) -> bool:
         return rows.allowed_states is None and loops.serves(rows.x)
 
+    def num_rows(rows: Rows) -> int:
+        return len(jax.tree.leaves(rows.x)[0])
+
     def coefficients(T: Stats) -> Any:
         return loops.coefficients(T[block], weights.log_probs(T, size))
 
@@ -29,4 +33,4 @@ def host_step(emission: Emission, weights: Weights, block: str, size: int) -> Ho
         counts, stats, log_partition = loops.statistics(found)
         return {block: stats} | weights.statistics(counts), log_partition
 
-    return HostStep(serves, coefficients, sums, statistics)
+    return HostStep(serves, num_rows, coefficients, sums, statistics)

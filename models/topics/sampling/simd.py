@@ -101,6 +101,33 @@ def add(typing: Any, a: Any, b: Any) -> Any:
 
 
 @intrinsic
+def product(typing: Any, a: Any, b: Any) -> Any:
+    """A b."""
+    return lanes(lanes, lanes), lambda context, builder, signature, arguments: builder.fmul(*arguments)
+
+
+@intrinsic
+def maximum(typing: Any, a: Any, b: Any) -> Any:
+    """The larger of a and b, neither of which is NaN."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.select(builder.fcmp_ordered(">", *arguments), *arguments)
+
+    return lanes(lanes, lanes), generate
+
+
+@intrinsic
+def where_positive(typing: Any, condition: Any, value: Any) -> Any:
+    """The value where the condition is above 0, and 0 elsewhere."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        zeros = ir.Constant(VECTOR, [0.0] * LANES)
+        return builder.select(builder.fcmp_ordered(">", arguments[0], zeros), arguments[1], zeros)
+
+    return lanes(lanes, lanes), generate
+
+
+@intrinsic
 def add_product(typing: Any, total: Any, a: Any, b: Any) -> Any:
     """Total + a b, rounded once where the machine can."""
 

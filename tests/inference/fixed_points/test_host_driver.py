@@ -22,7 +22,7 @@ def test_loops_on_the_host_climb_as_the_algebra_does(monkeypatch, method):
     model = build(X, "full")
     trees = []
     for fewest in (len(X) + 1, 1):
-        monkeypatch.setattr(inference.fixed_points.host_driver, "FEWEST_ROWS", fewest)
+        monkeypatch.setattr(inference.fixed_points.host_driver, "FEWEST_LATENTS", fewest)
         trees.append(fit(model, data, method, num_starts=3, max_iter=100, tol=1e-4))
     (by_algebra, by_loops) = (tree["optimization"] for tree in trees)
     np.testing.assert_array_equal(by_loops["iterations"], by_algebra["iterations"])
@@ -33,7 +33,7 @@ def test_loops_on_the_host_climb_as_the_algebra_does(monkeypatch, method):
 
 def test_rows_that_the_loops_cannot_read_go_to_the_algebra(monkeypatch):
     """Labels, missing cells, other covariances, and few rows."""
-    monkeypatch.setattr(inference.fixed_points.host_driver, "FEWEST_ROWS", len(X))
+    monkeypatch.setattr(inference.fixed_points.host_driver, "FEWEST_LATENTS", len(X))
     holes = np.where(np.random.default_rng(0).random(X.shape) < 0.1, np.nan, X)
     whole, few, labelled = table(X), table(X[1:]), Data("labels", X, ("x0", "x1"), np.arange(40) % 2, "y", ("0", "1"))
     assert chosen(build(X, "full"), whole) is not None
