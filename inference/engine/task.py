@@ -39,6 +39,7 @@ KINDS = frozenset({"joint", "coupled", "cycle", "local", "collapsed"})
 
 # kind -> (what a method asks for that does not take it, what a model of this kind is)
 REFUSED = {
+    "local": ("parameters that all rows share", "rows of this model have parameters of their own, which inner updates find"),
     "coupled": (
         "blocks of parameters that are independent a priori and conjugate all at once",
         "blocks of this model are joined by their prior and conjugate only given each other",
