@@ -17,6 +17,7 @@ from models.data.table import BOOLEAN, Data, Note, ZooError, is_sparse, is_table
 from models.errors import did_you_mean, in_shell
 
 FEWEST_PAIRS = 5  # of successive steps, from which a column may be seen to number them
+FEW_ROWS = 100  # that are searched for fractions before a column is read as a whole
 COUNTS = "it changes by the same amount at every step of every sequence"
 
 
@@ -141,9 +142,11 @@ def doubted_identifiers(data: Data) -> list[str]:
             for column in step_counters(data)
         ]
     kinds = data.kinds or ("",) * len(data.columns)
+    with np.errstate(invalid="ignore"):
+        fractions = (data.x[:FEW_ROWS] % 1 > 0).any(axis=0)  # numbers name nothing then, and need not be sorted
     doubts = []
     for place, (column, kind, levels) in enumerate(zip(data.columns, kinds, categories_of(data), strict=True)):
-        if kind or levels:
+        if kind or levels or fractions[place]:
             continue
         found = verdict(column, data.x[:, place], ())
         if found.kind == "identifier":
