@@ -175,7 +175,7 @@ def climb(
     if method.verbs.latents == "sample" and task.model.reading.sufficient_rows is not None:
         require_single_rows(task, algebra)
     state = initial(task, algebra, method, wanted)
-    rows = task.condensed if method.verbs.latents == "mean" else task.rows
+    rows = task.condensed if method.verbs.latents == "mean" else task.rows_on_device
     arrays = (task.hyper, task.prior, rows, jnp.asarray(tol, float))
     run = drive(step, (algebra, method), arrays, task.key, state, max_iter, task.reporter, "iterating", watch=Watch(_words))
     run = run._replace(state=resting(run.state))

@@ -6,6 +6,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jax import Array
@@ -20,7 +22,7 @@ class Task(NamedTuple):
     model: Model
     hyper: Hyper
     prior: Mapping[str, Stats]
-    rows: Pytree
+    rows: Pytree  # on the host unless ``resident``
     condensed: Pytree  # fewer weighted rows in their place, for expected latents and for the likelihood as a whole
     key: Array
     start: Sites | None  # sites to start from, in place of `inference.engine.initialise`
@@ -29,6 +31,12 @@ class Task(NamedTuple):
     fingerprint: str = ""  # of model, data, options and seed; tells the checkpoints of this run from others
     moments: bool = False  # whether only a mean and a covariance were given, for which the rows stand
     table: Any = None  # the data as the model reads them, before they are encoded: for kernels of one's own
+    resident: bool = True  # whether rows are on the device; they are not where condensed rows stand for them
+
+    @property
+    def rows_on_device(self) -> Pytree:
+        """``rows`` for a method that sweeps over all of them; a copy on the device unless ``resident``."""
+        return jax.tree.map(jnp.asarray, self.rows)
 
     def checkpoint(self, phase: str) -> Path | None:
         """The checkpoint file of one phase of a sampler, or None without a folder."""

@@ -40,10 +40,11 @@ def make_task(model: Model, data: Any, seed: int, start: Mapping[str, ArrayLike]
     numbers: Pytree = dict(model.hyper)
     if not jax.config.jax_enable_x64:
         numbers, on_host, at = seen_from_origin(model, numbers, on_host, at)
-    hyper, prior, rows = as_arrays((numbers, dict(model.prior), on_host))
-    condensed = rows if model.reading.sufficient_rows is None else as_arrays(model.reading.sufficient_rows(on_host))
-    key = jax.random.PRNGKey(seed)
-    task = Task(model, hyper, prior, rows, condensed, key, None if at is None else as_arrays(at), reporter)
+    hyper, prior, at = as_arrays((numbers, dict(model.prior), at))
+    few = on_host if model.reading.sufficient_rows is None else model.reading.sufficient_rows(on_host)
+    condensed, resident = as_arrays(few), few is on_host
+    rows = condensed if resident else in_precision(on_host)
+    task = Task(model, hyper, prior, rows, condensed, jax.random.PRNGKey(seed), at, reporter, resident=resident)
     return task._replace(moments=isinstance(data, Data) and data.moments, table=data)
 
 
@@ -60,10 +61,15 @@ def _require_own_rows(model: Model, rows: Pytree) -> None:
 
 def as_arrays(tree: Pytree) -> Pytree:
     """Host arrays on the device: floating point in the precision in force, the rest as it is."""
+    return jax.tree.map(jnp.asarray, in_precision(tree))
 
-    def one(leaf: Any) -> Any:
+
+def in_precision(tree: Pytree) -> Pytree:
+    """Host arrays: floating point in the precision in force, the rest as it is; no copies of what is so already."""
+
+    def one(leaf: Any) -> np.ndarray:
         host = np.asarray(leaf)
-        return jnp.asarray(host, float if np.issubdtype(host.dtype, np.floating) else None)
+        return np.asarray(host, jnp.result_type(float)) if np.issubdtype(host.dtype, np.floating) else host
 
     return jax.tree.map(one, tree)
 
