@@ -33,6 +33,7 @@ ROOMS = [
     "models",
     "inference.runtime",
     "inference.programs",
+    "inference.convergence",
     "inference.engine",
     "inference.identification",
     "inference.methods",

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from inference.engine.acceleration import NEAR, Cycle, Point, advance, at_rest, begin, has_nan, rejected, where
+from inference.convergence.acceleration import NEAR, Cycle, Point, advance, at_rest, begin, has_nan, rejected, where
+from inference.convergence.forecast import forecast
 from inference.engine.driver import Run, drive
-from inference.engine.forecast import forecast
 from inference.engine.initialise import finite_latents, natural_of, num_starts, sites_at, start_states
 from inference.engine.local_ascent import ascent_sweep, uses_local_ascent
 from inference.engine.sweep import Local, Verbs, rows_weight, sweep
@@ -31,7 +31,7 @@ class FixedPoint(NamedTuple):
     verbs: Verbs
     criterion: Callable[[Algebra, Mapping[str, Stats], "Climb", Local], Array]  # (algebra, prior, state, local) -> scalar
     monotone: bool = True  # stop when the criterion gains too little; otherwise run all iterations and keep the best
-    accelerate: bool = False  # extrapolate between sweeps (`inference.engine.acceleration`); only where monotone
+    accelerate: bool = False  # extrapolate between sweeps (`inference.convergence.acceleration`); only where monotone
 
 
 class Climb(NamedTuple):

@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
+from inference.convergence.forecast import Forecast
 from inference.runtime.progress import Reporter
 from models.base import Algebra, Hyper, Iteration, Latent, Model, Pytree, Sites, Stats, Structure
 
@@ -112,14 +113,6 @@ class Takes(NamedTuple):
 
 
 ANY_MODEL = Takes("this method")
-
-
-class Forecast(NamedTuple):
-    """How a start would go on, from the gains of its last iterations; (start,), NaN where these do not tell."""
-
-    rate: np.ndarray  # the gain of an iteration, as a share of the gain before
-    iterations_left: np.ndarray  # until an iteration gains less than the tolerance
-    gain_left: np.ndarray  # all that the objective can still gain
 
 
 class Kind(StrEnum):

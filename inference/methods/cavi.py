@@ -37,7 +37,7 @@ class Options(NamedTuple):
 
     With ``batch_size`` an iteration takes that many rows instead of all (`inference.methods.svi`), with a step of length
     (``delay`` + iteration)^−``forgetting``. There are then ``max_iter`` iterations, whatever the bound. ``accelerate``
-    extrapolates between iterations over all rows (`inference.engine.acceleration`), to the same fixed points.
+    extrapolates between iterations over all rows (`inference.convergence.acceleration`), to the same fixed points.
     """
 
     max_iter: int = 2000

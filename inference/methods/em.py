@@ -20,7 +20,7 @@ class Options(NamedTuple):
     """Stop when the log joint gains less than ``tol`` (N + what it has gained so far).
 
     ``tol=0`` runs all ``max_iter`` iterations. ``accelerate`` extrapolates between iterations
-    (`inference.engine.acceleration`), to the same fixed points. An iteration is an E-step either way.
+    (`inference.convergence.acceleration`), to the same fixed points. An iteration is an E-step either way.
     """
 
     max_iter: int = 2000

@@ -8,8 +8,8 @@ import pytest
 from naive import build, table, two_groups
 
 from inference import fit, log_likelihood
-from inference.engine import acceleration
-from inference.engine.acceleration import Point, advance, at_rest, begin, rejected
+from inference.convergence import acceleration
+from inference.convergence.acceleration import Point, advance, at_rest, begin, rejected
 from inference.engine.fixed_point import climb
 from inference.engine.sweep import Verbs
 from inference.fitting.prepare import make_task, x64
