@@ -2,7 +2,7 @@
 
 - *em*: 20,000 × 100 of 10 factors, to the log-likelihood that scikit-learn ends with at its default stop and at a tight one,
   by its ``lapack`` and its ``randomized`` decomposition; each from its own start. The zoo's time holds the fit, with the
-  result tree (scores and log-likelihood of every row), compiled.
+  result tree (scores and log-likelihood of every row), compiled, by EM with ``accelerate=true``.
 - *growth*: seconds per iteration and memory beyond the data, to 1,000,000 × 50 of 5 factors.
 - *samplers*: effective draws per second of the slowest functional, see `benchmarks.factor_samplers`.
 """
@@ -29,7 +29,7 @@ class Stop(NamedTuple):
 
 
 STOPS = {"default": Stop(1e-9, 1e-2), "tight": Stop(1e-13, 1e-6)}
-WANTED = {"lapack": 50.0, "randomized": 20.0}
+WANTED = {"lapack": 30.0, "randomized": 20.0}
 AGREEMENT = 1e-7  # relative, of two log-likelihoods
 
 
@@ -66,7 +66,7 @@ def _maximum(data: Any, tol: float) -> Any:
     from models import MODELS
 
     model = MODELS["factor_analysis"](data, num_factors=10, prior="flat")
-    return fit(model, data, "em", num_starts=1, max_iter=20_000, tol=tol, progress=False)
+    return fit(model, data, "em", num_starts=1, max_iter=20_000, tol=tol, accelerate=True, progress=False)
 
 
 def measure_em() -> list[Target]:
@@ -92,7 +92,7 @@ def measure_em() -> list[Target]:
         "20,000 × 100, 10 factors, maximum likelihood, seconds",
         ("stop", "scikit-learn", "zoo", "ratio", "steps", "zoo's", "gap"),
         rows,
-        "steps: SVDs of the data against EM iterations. gap: how far the zoo's log-likelihood is above, relative.",
+        "steps: SVDs of the data against E-steps of accelerated EM. gap: how far the zoo's log-likelihood is above, relative.",
     )
     return targets
 

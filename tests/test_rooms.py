@@ -36,6 +36,7 @@ ROOMS = [
     "models",
     "inference.runtime",
     "inference.programs",
+    "inference.convergence",
     "inference.engine",
     "inference.fixed_points",
     "inference.identification",

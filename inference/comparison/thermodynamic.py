@@ -79,7 +79,7 @@ def log_evidence(
         task, algebra = evidence_task(model, data, seed)
         steps = (np.arange(num_temperatures + 1) / num_temperatures) ** POWER
         half = num_chains // 2
-        arrays = (task.hyper, task.prior, task.rows)
+        arrays = (task.hyper, task.prior, task.rows_on_device)
         low = prior_points(algebra, task.prior, jax.random.split(jax.random.fold_in(task.key, 1), half))
         high = start_points(task, algebra, num_chains - half)
         keys = jax.random.split(jax.random.fold_in(task.key, 2), num_chains)

@@ -20,6 +20,7 @@ from models.rows.encoded import spread
 STORED = 5e7  # numbers kept of draws × rows, of log-likelihoods and of data drawn; beyond it, evenly thinned draws
 SUBSET = 1000  # rows on which draws are relabelled
 TOGETHER = 8  # draws evaluated at a time, on blocks with that many times fewer rows: their products with rows become one
+PART = 2**16  # rows on the device at a time, where they stay on the host; a multiple of `BLOCK`
 WHOLE = 100_000  # beyond so many cells in one block, draws are evaluated one by one
 
 
@@ -90,6 +91,67 @@ def _latents(
     return jax.lax.map(one, draws)
 
 
+def _said(
+    static: Static, hyper: Hyper, weight: Array | None, at: dict[str, Any], few: Array | None, sites: Sites
+) -> dict[str, Any]:
+    """What `point` says of all rows at one θ; ``few`` are the latents at the probe rows."""
+    one_per_row = static.algebra is not None and static.algebra.latent.kind == "categorical"
+    each = at["log_likelihood"]
+    log_likelihood = each.sum() if weight is None else weighted_sum(weight, each)
+    functionals = dict(static.functionals(hyper, sites, few))
+    if at["entropy"] is not None:
+        functionals["entropy"] = jnp.average(at["entropy"], weights=weight)
+    share = jnp.average(at["latents"].astype(each.dtype), axis=0, weights=weight) if one_per_row else None
+    return {
+        "share": share,
+        "log_joint": at["log_prior"] + log_likelihood,
+        "rows": at["log_likelihood"],
+        "by_site": at.get("by_site", {}),
+        "functionals": {"log_likelihood": log_likelihood} | functionals,
+    }
+
+
+@kept(static_argnames=("static",))
+def _part(static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, sites: Sites) -> dict[str, Any]:
+    return point(static, hyper, prior, rows, sites, jnp.float32)
+
+
+@kept(static_argnames=("static",))
+def _said_of_parts(
+    static: Static,
+    hyper: Hyper,
+    prior: Mapping[str, Stats],
+    weight: Array | None,
+    at: dict[str, Any],
+    probe_rows: Pytree,
+    sites: Sites,
+) -> dict[str, Any]:
+    return _said(static, hyper, weight, at, point(static, hyper, prior, probe_rows, sites)["latents"], sites)
+
+
+def evaluate_in_parts(
+    model: Model, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, sites: Mapping[str, np.ndarray]
+) -> Evaluation:
+    """`evaluate` at one point (1, ...) for rows on the host, of which at most `PART` at a time are on the device."""
+    total, static = num_rows(rows), static_of(model)
+    if total <= PART or carried(rows).atomic:
+        return evaluate(model, hyper, prior, jax.tree.map(jnp.asarray, rows), sites)
+    theta = jax.device_put({name: leaf[0] for name, leaf in sites.items()})
+    parts = []
+    for first in range(0, total, PART):
+        begin = min(first, total - PART)  # the last part slides back, so that all share a compilation
+        part = jax.tree.map(lambda leaf, begin=begin: leaf[begin : begin + PART], rows)
+        found = _part(static, hyper, prior, part, theta)
+        log_prior = found.pop("log_prior")
+        parts.append(jax.tree.map(lambda leaf, over=first - begin: np.asarray(leaf)[over:], found))
+    at = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts) | {"log_prior": log_prior}
+    few = jax.tree.map(lambda leaf: leaf[model.summaries.probe_rows(total)], rows)
+    out = _said_of_parts(static, hyper, prior, carried(rows).weight, at, few, theta)
+    out = jax.tree.map(lambda leaf: np.asarray(leaf)[None], out)
+    functionals = {"log_joint": out["log_joint"]} | out["functionals"]
+    return Evaluation(out["log_joint"], out["rows"], 1, functionals, at["latents"], out["by_site"], out["share"])
+
+
 @kept(static_argnames=("static",))
 def _chunk(
     static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, probe_rows: ArrayLike, draws: Sites
@@ -97,24 +159,10 @@ def _chunk(
     """One chunk of draws: per draw the log joint, log-likelihoods and functionals; latents summed over the draws."""
     weight = carried(rows).weight
     group = together(static, draws, rows)
-    one_per_row = static.algebra is not None and static.algebra.latent.kind == "categorical"
 
     def one(sites: Sites) -> tuple[Array | None, dict[str, Any]]:
         at = point(static, hyper, prior, rows, sites, jnp.float32, BLOCK // group)
-        each = at["log_likelihood"]
-        log_likelihood = each.sum() if weight is None else weighted_sum(weight, each)
-        functionals = dict(static.functionals(hyper, sites, at_probe_rows(at["latents"], sites)))
-        if at["entropy"] is not None:
-            functionals["entropy"] = jnp.average(at["entropy"], weights=weight)
-        share = jnp.average(at["latents"].astype(each.dtype), axis=0, weights=weight) if one_per_row else None
-        out = {
-            "share": share,
-            "log_joint": at["log_prior"] + log_likelihood,
-            "rows": at["log_likelihood"],
-            "by_site": at.get("by_site", {}),
-            "functionals": {"log_likelihood": log_likelihood} | functionals,
-        }
-        return at["latents"], out
+        return at["latents"], _said(static, hyper, weight, at, at_probe_rows(at["latents"], sites), sites)
 
     def at_probe_rows(latents: Array | None, sites: Sites) -> Array | None:
         if latents is None or static.algebra is None:
@@ -153,6 +201,7 @@ def evaluate(
     """
     size = len(next(iter(draws.values())))
     total_rows = row_count(model, hyper, prior, rows, draws)
+    rows = jax.tree.map(jnp.asarray, rows)  # once, and not for every chunk
     thin = thinning(size * total_rows)
     chunk = _chunk_size(size, int(np.clip(2**24 // total_rows, 1, 256)))
     probe_rows = model.summaries.probe_rows(total_rows)

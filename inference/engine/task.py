@@ -6,10 +6,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jax import Array
 
+from inference.convergence.forecast import Forecast
 from inference.runtime.progress import Reporter
 from models.base import Algebra, Hyper, Iteration, Latent, Model, Pytree, Sites, Stats, Structure
 
@@ -20,7 +23,7 @@ class Task(NamedTuple):
     model: Model
     hyper: Hyper
     prior: Mapping[str, Stats]
-    rows: Pytree
+    rows: Pytree  # on the host unless ``resident``
     condensed: Pytree  # fewer weighted rows in their place, for expected latents and for the likelihood as a whole
     key: Array
     start: Sites | None  # sites to start from, in place of `inference.engine.initialise`
@@ -29,6 +32,12 @@ class Task(NamedTuple):
     fingerprint: str = ""  # of model, data, options and seed; tells the checkpoints of this run from others
     moments: bool = False  # whether only a mean and a covariance were given, for which the rows stand
     table: Any = None  # the data as the model reads them, before they are encoded: for kernels of one's own
+    resident: bool = True  # whether rows are on the device; they are not where condensed rows stand for them
+
+    @property
+    def rows_on_device(self) -> Pytree:
+        """``rows`` for a method that sweeps over all of them; a copy on the device unless ``resident``."""
+        return jax.tree.map(jnp.asarray, self.rows)
 
     def checkpoint(self, phase: str) -> Path | None:
         """The checkpoint file of one phase of a sampler, or None without a folder."""
@@ -39,6 +48,7 @@ KINDS = frozenset({"joint", "coupled", "cycle", "local", "collapsed"})
 
 # kind -> (what a method asks for that does not take it, what a model of this kind is)
 REFUSED = {
+    "local": ("parameters that all rows share", "rows of this model have parameters of their own, which inner updates find"),
     "coupled": (
         "blocks of parameters that are independent a priori and conjugate all at once",
         "blocks of this model are joined by their prior and conjugate only given each other",
@@ -103,14 +113,6 @@ class Takes(NamedTuple):
 
 
 ANY_MODEL = Takes("this method")
-
-
-class Forecast(NamedTuple):
-    """How a start would go on, from the gains of its last iterations; (start,), NaN where these do not tell."""
-
-    rate: np.ndarray  # the gain of an iteration, as a share of the gain before
-    iterations_left: np.ndarray  # until an iteration gains less than the tolerance
-    gain_left: np.ndarray  # all that the objective can still gain
 
 
 class Kind(StrEnum):

@@ -13,7 +13,7 @@ from inference.diagnostics.boundary import on_the_boundary
 from inference.diagnostics.checks import as_attributes, problems_of
 from inference.diagnostics.importance import pareto_k
 from inference.diagnostics.occupancy import occupied_probs
-from inference.engine.evaluate import STORED, Evaluation, evaluate
+from inference.engine.evaluate import STORED, Evaluation, evaluate, evaluate_in_parts
 from inference.engine.task import Draws, Kind, Points, Task
 from inference.identification.by_size import draws_in, evaluation_in, largest_first, sites_in
 from inference.identification.invariants import distances
@@ -42,9 +42,10 @@ def of_points(task: Task, points: Points) -> tuple[dict[str, xr.Dataset], dict[s
     points = in_one_form(model, points)
     final = np.full(len(points.failure), np.nan)
     best, chosen, one = sound[0], {}, None
+    evaluated = evaluate if task.resident else evaluate_in_parts
     for s in sound:  # one at a time: they share a compilation, and only the best start's latents are kept
         sites = {name: leaf[s : s + 1] for name, leaf in points.sites.items()}
-        at = evaluate(model, task.hyper, task.prior, task.rows, sites)
+        at = evaluated(model, task.hyper, task.prior, task.rows, sites)
         final[s] = at.log_joint[0]
         if np.isfinite(final[s]) and (one is None or final[s] > final[best]):
             best, chosen, one = s, sites, at

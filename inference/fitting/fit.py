@@ -28,6 +28,7 @@ from inference.fitting.options import (
     Climb,
     Collapsed,
     Every,
+    FixedPoint,
     Gibbs,
     Nuts,
     Own,
@@ -66,7 +67,9 @@ MOST_BYTES = 8 * 2**30  # of draws that a result may have
 @overload
 def fit(model: Any, data: Any, method: Literal["nuts"] = ..., **options: Unpack[Nuts]) -> xr.DataTree: ...
 @overload
-def fit(model: Any, data: Any, method: Literal["em", "hard_em", "map"], **options: Unpack[Climb]) -> xr.DataTree: ...
+def fit(model: Any, data: Any, method: Literal["em"], **options: Unpack[FixedPoint]) -> xr.DataTree: ...
+@overload
+def fit(model: Any, data: Any, method: Literal["hard_em", "map"], **options: Unpack[Climb]) -> xr.DataTree: ...
 @overload
 def fit(model: Any, data: Any, method: Literal["stochastic_em"], **options: Unpack[Starts]) -> xr.DataTree: ...
 @overload
@@ -111,13 +114,11 @@ def fit(
     others follow by name, as in ``fit(program, x, y=y)``, unless an option has the same name. ``symmetry``, ``dims`` and
     ``coords`` are as in `inference.engine.program.program_model`. ``method`` is a name, or a kernel of one's own with
     ``init(key, data)`` and ``step(key, state, data)`` (`inference.methods.own_kernel`). ``start`` gives the sites to start
-    from. ``options`` are those of the method's ``Options``: num_warmup, num_samples, num_chains, max_iter, tol, num_starts.
-    Samplers leave checkpoints in ``folder`` (it must exist, and is locked meanwhile), and go on from those that they find
-    there. Returns
-    groups ``posterior`` (identified) and ``posterior_raw``, or ``point_estimate``; ``optimization``; ``functionals``;
+    from. ``options`` are those of the method's ``Options``, such as num_samples or max_iter. Samplers leave checkpoints in
+    ``folder`` (it must exist, and is locked meanwhile), and go on from those that they find there. Returns groups
+    ``posterior`` (identified) and ``posterior_raw``, or ``point_estimate``; ``optimization``; ``functionals``;
     ``log_likelihood``; ``sample_stats``; ``latent``; ``observed_data``; ``constant_data``. With ``predictive`` the program
-    draws data, and there are also ``prior``, ``prior_predictive``, ``posterior_predictive`` and ``log_prior``
-    (`inference.fitting.predictive`).
+    draws data: ``prior``, ``prior_predictive``, ``posterior_predictive``, ``log_prior`` (`inference.fitting.predictive`).
     Raises `ZooError` for whatever the user can mend.
 
     >>> data = load_data("iris")
@@ -136,7 +137,8 @@ def fit(
     with held_or_locked(folder), reporter_of(progress) as reporter, interruptible():
         with x64(precision):
             task = make_task(model, data, seed, start, reporter)
-            _require_room(task, checked)
+            if "num_samples" in checked._fields:
+                _require_room(task, checked)
             if predictive:
                 require_drawable(task)
             known = {} if folder is None else {"fingerprint": fingerprint(task, method, seed, precision, checked)}
@@ -294,8 +296,6 @@ def reporter_of(progress: bool | Reporter) -> Iterator[Reporter]:
 
 def _require_room(task: Task, options: Any) -> None:
     """A `ZooError` for more draws than memory is likely to hold."""
-    if "num_samples" not in options._fields:
-        return
     sites = latent_sites(task.model.spec, task.hyper, task.rows).values()
     size = options.num_chains * options.num_samples * sum(8 * math.prod(site.shape) for site in sites)
     if size > MOST_BYTES:

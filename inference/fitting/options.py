@@ -40,6 +40,12 @@ class Climb(Starts, total=False):
     tol: float
 
 
+class FixedPoint(Climb, total=False):
+    """Of fixed-point methods that can extrapolate."""
+
+    accelerate: bool
+
+
 class Sample(Shared, total=False):
     """Of methods with independent draws."""
 
@@ -92,7 +98,7 @@ class Approximate(Climb, Sample, total=False):
     """Of ``laplace``: an optimum, and draws of a density around it."""
 
 
-class Cavi(Approximate, total=False):
+class Cavi(Approximate, FixedPoint, total=False):
     """Of ``cavi``."""
 
     batch_size: int

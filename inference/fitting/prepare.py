@@ -40,10 +40,11 @@ def make_task(model: Model, data: Any, seed: int, start: Mapping[str, ArrayLike]
     numbers: Pytree = dict(model.hyper)
     if not jax.config.jax_enable_x64:
         numbers, on_host, at = seen_from_origin(model, numbers, on_host, at)
-    hyper, prior, rows = as_arrays((numbers, dict(model.prior), on_host))
-    condensed = rows if model.reading.sufficient_rows is None else as_arrays(model.reading.sufficient_rows(on_host))
-    key = jax.random.PRNGKey(seed)
-    task = Task(model, hyper, prior, rows, condensed, key, None if at is None else as_arrays(at), reporter)
+    hyper, prior, at = as_arrays((numbers, dict(model.prior), at))
+    few = on_host if model.reading.sufficient_rows is None else model.reading.sufficient_rows(on_host)
+    condensed, resident = as_arrays(few), few is on_host
+    rows = condensed if resident else in_precision(on_host)
+    task = Task(model, hyper, prior, rows, condensed, jax.random.PRNGKey(seed), at, reporter, resident=resident)
     return task._replace(moments=isinstance(data, Data) and data.moments, table=data)
 
 
@@ -60,11 +61,15 @@ def _require_own_rows(model: Model, rows: Pytree) -> None:
 
 def as_arrays(tree: Pytree) -> Pytree:
     """Host arrays on the device, each copied once: floating point in the precision in force, the rest as it is."""
+    return jax.tree.map(lambda leaf: jax.device_put(_aligned_copy(leaf)), in_precision(tree))
 
-    def one(leaf: Any) -> Any:
+
+def in_precision(tree: Pytree) -> Pytree:
+    """Host arrays: floating point in the precision in force, the rest as it is; no copies of what is so already."""
+
+    def one(leaf: Any) -> np.ndarray:
         host = np.asarray(leaf)
-        floating = np.issubdtype(host.dtype, np.floating)
-        return jax.device_put(_aligned_copy(host, jnp.result_type(float) if floating else host.dtype))
+        return np.asarray(host, jnp.result_type(float)) if np.issubdtype(host.dtype, np.floating) else host
 
     return jax.tree.map(one, tree)
 
@@ -72,13 +77,12 @@ def as_arrays(tree: Pytree) -> Pytree:
 ALIGNMENT = 64  # bytes; what begins at such an address is a device's array on the host as it is
 
 
-def _aligned_copy(host: np.ndarray, dtype: Any) -> np.ndarray:
+def _aligned_copy(host: np.ndarray) -> np.ndarray:
     """A copy that JAX need not copy again, as `jnp.asarray` does; the user's own array may change while it is in use."""
-    size = host.size * np.dtype(dtype).itemsize
-    memory = np.empty(size + ALIGNMENT, np.uint8)
+    memory = np.empty(host.nbytes + ALIGNMENT, np.uint8)
     begin = -memory.ctypes.data % ALIGNMENT
-    copy = memory[begin : begin + size].view(dtype).reshape(host.shape)
-    np.copyto(copy, host, casting="same_kind")
+    copy = memory[begin : begin + host.nbytes].view(host.dtype).reshape(host.shape)
+    np.copyto(copy, host)
     return copy
 
 

@@ -10,8 +10,9 @@ import time
 import jax
 import numpy as np
 
+from inference.convergence.forecast import Forecast
 from inference.engine.initialise import finite_latents, latents_observed, sites_at, start_states
-from inference.engine.task import Forecast, Points, Task, kinds, timing
+from inference.engine.task import Points, Task, kinds, timing
 from inference.fixed_points.fixed_point import why_no_mode
 from models.algebra import at_mode
 from models.base import Iteration, Stats

@@ -9,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from inference.convergence.acceleration import NEAR, Cycle, Point, advance, at_rest, begin, has_nan, rejected, where
+from inference.convergence.forecast import forecast
 from inference.engine.driver import Run, drive, each
 from inference.engine.initialise import finite_latents, natural_of, num_starts, sites_at, start_states
 from inference.engine.sweep import Local, Verbs, parameter_step, rows_weight, sweep
 from inference.engine.task import ANY_MODEL, Points, Takes, Task, timing
-from inference.fixed_points.forecast import forecast
 from inference.fixed_points.host_driver import drive_on_host, host_step_of
 from inference.fixed_points.local_ascent import ascent_sweep, uses_local_ascent
 from inference.runtime.programs import kept
@@ -32,6 +33,7 @@ class FixedPoint(NamedTuple):
     verbs: Verbs
     criterion: Callable[[Algebra, Mapping[str, Stats], "Climb", Local], Array]  # (algebra, prior, state, local) -> scalar
     monotone: bool = True  # stop when the criterion gains too little; otherwise run all iterations and keep the best
+    accelerate: bool = False  # extrapolate between sweeps (`inference.convergence.acceleration`); only where monotone
 
 
 class Climb(NamedTuple):
@@ -49,16 +51,7 @@ class Climb(NamedTuple):
     failed: Array
     best_point: Stats
     best: Array  # log joint at best_point; followed by methods that are not monotone
-
-
-class Sweep(NamedTuple):
-    """What a sweep of one start brings."""
-
-    T: Stats
-    nu: Stats
-    local: Local
-    restart: Array  # as of `Climb`
-    warm_started: Array
+    cycle: Cycle | None = None  # of an accelerated method
 
 
 class Record(NamedTuple):
@@ -73,12 +66,11 @@ def step(static: tuple[Algebra, FixedPoint], arrays: tuple[Any, ...], key: Array
     algebra, method = static
     hyper, prior, rows, tol = arrays
     if uses_local_ascent(algebra, method.verbs):
-        T, nu, local, restart, warm_started = ascent_sweep(algebra, hyper, prior, state.T, state.nu, state.restart, rows)
+        swept = Swept(*ascent_sweep(algebra, hyper, prior, state.T, state.nu, state.restart, rows))
     else:
-        T, nu, local = sweep(algebra, method.verbs, hyper, prior, key, state.T, rows)
-        restart, warm_started = state.restart, state.warm_started
-    found = Sweep(T, nu, local, restart, warm_started)
-    return followed(static, prior, rows_weight(rows).sum(), tol, state, found)
+        found = sweep(algebra, method.verbs, hyper, prior, key, state.T, rows)
+        swept = Swept(*found, state.restart, state.warm_started)
+    return judged(algebra, method, prior, rows_weight(rows).sum(), tol, state, swept)
 
 
 @kept(static_argnames=("static",))
@@ -93,9 +85,8 @@ def step_from_sums(
     def one(state: Climb, sums: Pytree) -> tuple[Climb, Record, Array, Pytree]:
         stats, log_partition = host.statistics(sums)
         T, nu = parameter_step(algebra, method.verbs, jax.random.PRNGKey(0), prior, state.T, stats)
-        local = Local(stats, log_partition, log_partition)
-        found = Sweep(T, nu, local, state.restart, state.warm_started)
-        following, record, done = followed(static, prior, size, tol, state, found)
+        swept = Swept(T, nu, Local(stats, log_partition, log_partition), state.restart, state.warm_started)
+        following, record, done = judged(algebra, method, prior, size, tol, state, swept)
         return following, record, done, host.coefficients(following.T)
 
     return each(one, states, sums)
@@ -108,39 +99,59 @@ def coefficients_at(algebra: Algebra, T: Stats) -> Pytree:
     return jax.vmap(algebra.structure.host_step.coefficients)(T)
 
 
-def followed(
-    static: tuple[Algebra, FixedPoint], prior: Mapping[str, Stats], size: Array, tol: Array, state: Climb, found: Sweep
+class Swept(NamedTuple):
+    """What one sweep found: the next parameters, the local step at the entering ones, and how local parameters went on."""
+
+    T: Stats
+    nu: Stats
+    local: Local
+    restart: Array
+    warm_started: Array
+
+
+def judged(
+    algebra: Algebra, method: FixedPoint, prior: Mapping[str, Stats], size: Array, tol: Array, state: Climb, swept: Swept
 ) -> tuple[Climb, Record, Array]:
-    """The state after a sweep, its record, and whether the start is done; ``size`` is the weight of all rows."""
-    algebra, method = static
-    T, nu, local, restart, warm_started = found
-    log_joint = local.log_partition + log_prior(algebra, prior, state.T)
-    criterion = method.criterion(algebra, prior, state, local)
-    undefined = jnp.stack([jnp.isnan(leaf).any() for leaf in jax.tree.leaves(state.T)]).any()  # also what no row reads
-    failed = state.failed | undefined | jnp.isnan(log_joint) | (log_joint == jnp.inf)
+    """Whether a start is done after a sweep, and where its next one starts; ``size`` is the weight of all rows."""
+    log_joint = swept.local.log_partition + log_prior(algebra, prior, state.T)
+    criterion = method.criterion(algebra, prior, state, swept.local)
+    unsound = has_nan(state.T) | jnp.isnan(log_joint) | (log_joint == jnp.inf)  # has_nan: also of what no row reads
+    fails, trial = jnp.zeros((), bool), jnp.zeros((), bool)
+    if state.cycle is not None:
+        trial, fails = state.cycle.trial, rejected(state.cycle, state.criterion, criterion, ~unsound)
+        criterion = jnp.where(fails, state.criterion, criterion)
+        log_joint = jnp.where(fails, state.cycle.log_joint, log_joint)
+    failed = state.failed | (unsound & ~fails)
     first = jnp.where(jnp.isfinite(state.first), state.first, criterion)
-    little = criterion - state.criterion < threshold(tol, size, criterion - first)
-    settled = (tol > 0) & method.monotone & state.warm_started & little
-    settled |= (
-        (tol > 0) & method.monotone & state.warm_started & _equal(T, state.T)
-    )  # a fixed point, as where all latents are observed
+    gain, risen = criterion - state.criterion, criterion - first
+    # Only the gain of a plain sweep says how near the end is.
+    judges = (tol > 0) & method.monotone & state.warm_started & ~trial
+    settled = judges & (gain < threshold(tol, size, risen))
+    settled |= judges & _equal(swept.T, state.T)  # a fixed point, as where all latents are observed
     done = state.done | failed | settled
     better = ~done & (log_joint > state.best)
-    following = Climb(
-        T=_where(done, state.T, T),
-        before=_where(done, state.before, state.T),
-        nu=_where(done, state.nu, nu),
+    following, before, cycle = Point(swept.T, swept.nu), state.T, state.cycle
+    if cycle is not None:
+        near = gain < NEAR * (size + risen)
+        here, verb = Point(state.T, state.nu), partial(method.verbs.parameters, algebra, jax.random.PRNGKey(0))
+        following, before, cycle = advance(cycle, state.before, here, following, state.known, near, fails, verb)
+        cycle = where(done, state.cycle, cycle._replace(log_joint=log_joint))
+    after = Climb(
+        T=where(done, state.T, following.T),
+        before=where(done, state.before, before),
+        nu=where(done, state.nu, following.nu),
         known=state.known | ~done,
-        restart=jnp.where(done, state.restart, restart),
-        warm_started=jnp.where(done, state.warm_started, warm_started),
+        restart=jnp.where(done, state.restart, swept.restart),
+        warm_started=jnp.where(done, state.warm_started, swept.warm_started),
         first=first,
         criterion=jnp.where(state.done, state.criterion, criterion),
         done=done,
         failed=failed,
-        best_point=state.best_point if method.monotone else _where(better, state.T, state.best_point),
+        best_point=state.best_point if method.monotone else where(better, state.T, state.best_point),
         best=jnp.where(better, log_joint, state.best),
+        cycle=cycle,
     )
-    return following, Record(log_joint, criterion, state.done, failed), done
+    return after, Record(log_joint, criterion, state.done, failed), done
 
 
 def threshold(tol: Any, size: Any, risen: Any) -> Any:
@@ -160,10 +171,6 @@ def _equal(left: Pytree, right: Pytree) -> Array:
         return (gap <= ROUNDING * jnp.max(jnp.where(jnp.isfinite(b), jnp.abs(b), 0.0))).all()
 
     return jnp.stack([same(a, b) for a, b in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True)]).all()
-
-
-def _where(condition: Array, left: Pytree, right: Pytree) -> Pytree:
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), left, right)
 
 
 def complete_data(algebra: Algebra, prior: Mapping[str, Stats], state: Climb, local: Local) -> Array:
@@ -196,10 +203,11 @@ def climb(
     if method.verbs.latents == "sample" and task.model.reading.sufficient_rows is not None:
         require_single_rows(task, algebra)
     state = initial(task, algebra, method, wanted)
-    rows = task.condensed if method.verbs.latents == "mean" else task.rows
+    rows = task.condensed if method.verbs.latents == "mean" else task.rows_on_device
     run = _iterated(task, (algebra, method), rows, tol, state, max_iter)
+    run = run._replace(state=resting(run.state))
     found = points(task, algebra, method, run)
-    if method.monotone:
+    if method.monotone and not method.accelerate:  # the gains of extrapolated points do not fall by one factor
         size = float(np.asarray(rows_weight(rows)).sum())
         found = found._replace(forecast=forecast(np.asarray(found.criterion), partial(threshold, tol or ALWAYS, size)))
     return found, run.state
@@ -214,8 +222,16 @@ def _iterated(task: Task, static: tuple[Algebra, FixedPoint], rows: Pytree, tol:
         arrays = (task.hyper, task.prior, rows, limit)
         return drive(step, static, arrays, task.key, state, max_iter, task.reporter, "iterating", watch=watch)
     update = partial(step_from_sums, static, task.prior, rows_weight(rows).sum(), limit)
-    begin = coefficients_at(algebra, state.T)
-    return drive_on_host(host, update, task.hyper, rows, state, begin, max_iter, task.reporter, "iterating", watch)
+    first = coefficients_at(algebra, state.T)
+    return drive_on_host(host, update, task.hyper, rows, state, first, max_iter, task.reporter, "iterating", watch)
+
+
+def resting(state: Climb) -> Climb:
+    """The states of a run that has ended: a point on trial gives way to that of the last plain sweep."""
+    if state.cycle is None:
+        return state
+    T, nu = at_rest(state.cycle, Point(state.T, state.nu))
+    return state._replace(T=T, nu=nu)
 
 
 def require_algebra(task: Task, refuses: Callable[[Algebra], str | None] | None = None) -> Algebra:
@@ -270,7 +286,8 @@ def _states(algebra: Algebra, method: FixedPoint, T: Stats, nu: Stats, known: bo
     lowest, no = on_host(np.full(size, -np.inf, jnp.result_type(float))), on_host(np.zeros(size, bool))
     restart = known and uses_local_ascent(algebra, method.verbs)  # rows begin at a start that the user gave
     knows, begins, goes_on = (on_host(np.full(size, value)) for value in (known, restart, not restart))
-    return Climb(T, T, nu, knows, begins, goes_on, lowest, lowest, no, no, T, lowest)
+    cycle = begin(Point(T, nu), size) if method.accelerate else None
+    return Climb(T, T, nu, knows, begins, goes_on, lowest, lowest, no, no, T, lowest, cycle)
 
 
 def climb_from(task: Task, method: FixedPoint, sites: Sites, max_iter: int, tol: float, takes: Takes = ANY_MODEL) -> Points:

@@ -9,7 +9,6 @@ the distances of its loadings to the mean, in units of their spread over the dra
 """
 
 from collections.abc import Mapping
-from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from models.base import Reflection, Rotation, ZooError
 
 CRITERIA = {"varimax": 1.0, "quartimax": 0.0}  # weight of the columns' own mean square: the orthomax family
 SWEEPS = 100  # at most, over all pairs of factors
+MATRICES = 256  # rotated at a time, which keeps memory flat
 TOLERANCE = 1e-8  # of an angle, or an entry of the rotation
 
 
@@ -73,41 +73,52 @@ def simple(loading: np.ndarray, criterion: str = "varimax") -> np.ndarray:
         also = "promax (rotate), procrustes (identify)"
         raise ZooError(f"criterion={criterion!r} is not one of {', '.join(CRITERIA)}, {also}")
     shape = np.shape(loading)
-    size = shape[-1]
-    # Factors along the first axis: each is one array over all matrices.
-    turned = np.array(np.moveaxis(np.asarray(loading, dtype=np.float64).reshape(-1, *shape[-2:]), -1, 0), order="C")
-    rotation = np.tile(np.eye(size)[:, None], (1, turned.shape[1], 1))
-    moving = np.arange(turned.shape[1])  # matrices that have not converged
+    each = np.asarray(loading, dtype=np.float64).reshape(-1, *shape[-2:])
+    parts = [_orthomax(each[first : first + MATRICES], CRITERIA[criterion]) for first in range(0, len(each), MATRICES)]
+    return np.concatenate(parts or [np.zeros((0, shape[-1], shape[-1]))]).reshape(*shape[:-2], shape[-1], shape[-1])
+
+
+def _orthomax(loading: np.ndarray, columns: float) -> np.ndarray:
+    """Rotations (S, L, L) of loadings (S, D, L)."""
+    number, dimension, size = loading.shape
+    # Factors along the first axis: each holds its loadings in all matrices, and after them its column of the rotation.
+    whole = np.concatenate([loading, np.tile(np.eye(size), (number, 1, 1))], axis=1)
+    factors = np.array(np.moveaxis(whole, -1, 0), order="C")
+    rounds = disjoint_pairs(size)
+    moving = np.arange(number)  # matrices that have not converged
     for _ in range(SWEEPS):
-        parts, turns = turned[:, moving], rotation[:, moving]
+        some = factors[:, moving]
         largest = np.zeros(len(moving))
-        for pair in combinations(range(size), 2):
-            angle = _best_angle(parts[pair[0]], parts[pair[1]], CRITERIA[criterion])
-            _turn(parts, pair, angle)
-            _turn(turns, pair, angle)
-            largest = np.maximum(largest, np.abs(angle))
-        turned[:, moving], rotation[:, moving] = parts, turns
+        for left, right in rounds:
+            # A pair as one complex number: turning it is a product.
+            pair = some[left] + 1j * some[right]
+            angle = _best_angle(pair[..., :dimension], columns)
+            pair *= np.exp(-1j * angle)[..., None]
+            some[left], some[right] = pair.real, pair.imag
+            largest = np.maximum(largest, np.abs(angle).max(axis=0))
+        factors[:, moving] = some
         moving = moving[largest >= TOLERANCE]
         if not len(moving):
             break
-    return np.moveaxis(rotation, 0, -1).reshape(*shape[:-2], size, size)
+    return np.moveaxis(factors[..., dimension:], 0, -1)
 
 
-def _best_angle(x: np.ndarray, y: np.ndarray, columns: float) -> np.ndarray:
-    """The angle (…) that maximises the criterion of two factors with loadings (…, D)."""
-    u, v = x**2 - y**2, 2 * x * y
-    a, b = u.sum(-1), v.sum(-1)
-    sine = 2 * (u * v).sum(-1) - columns * 2 * a * b / x.shape[-1]
-    cosine = (u**2 - v**2).sum(-1) - columns * (a**2 - b**2) / x.shape[-1]
-    return np.asarray(np.arctan2(sine, cosine) / 4)
+def disjoint_pairs(size: int) -> list[tuple[list[int], list[int]]]:
+    """All pairs of ``size`` factors in rounds, as in a tournament: the pairs of a round share no factor."""
+    players = [*range(size), *([-1] if size % 2 else [])]
+    rounds = []
+    for _ in range(len(players) - 1):
+        half = len(players) // 2
+        met = [(i, j) for i, j in zip(players[:half], players[: half - 1 : -1], strict=True) if min(i, j) >= 0]
+        rounds.append(([i for i, _ in met], [j for _, j in met]))
+        players = [players[0], players[-1], *players[1:-1]]
+    return rounds if size > 1 else []
 
 
-def _turn(factors: np.ndarray, pair: tuple[int, int], angle: np.ndarray) -> None:
-    """Rotate two of the factors (L, S, …), in place."""
-    i, j = pair
-    cosine, sine = np.cos(angle)[:, None], np.sin(angle)[:, None]
-    x, y = factors[i].copy(), factors[j]
-    factors[i], factors[j] = cosine * x + sine * y, cosine * y - sine * x
+def _best_angle(pair: np.ndarray, columns: float) -> np.ndarray:
+    """The angle (…) that maximises the criterion of two factors with loadings x + iy (…, D)."""
+    square = pair * pair
+    return np.asarray(np.angle((square * square).sum(-1) - columns * square.sum(-1) ** 2 / pair.shape[-1]) / 4)
 
 
 def ordered(loading: np.ndarray, rotation: np.ndarray) -> np.ndarray:

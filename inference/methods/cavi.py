@@ -27,6 +27,7 @@ TAKES = Takes(
     lost="there is no evidence bound",
     ending="use method=laplace, gibbs or nuts",
 )
+ACCELERATES = Takes("accelerate", KINDS - {"cycle", "local"}, ending="use accelerate=false")
 METHOD = FixedPoint(Verbs(parameters=at_mean, latents="mean"), criterion=elbo)
 TOGETHER = 128  # draws at a time: sampling a gamma variate takes some twenty times its memory
 
@@ -35,7 +36,8 @@ class Options(NamedTuple):
     """Stop when the ELBO gains less than ``tol`` (N + its gain so far); then ``num_chains`` × ``num_samples`` draws from q(θ).
 
     With ``batch_size`` an iteration takes that many rows instead of all (`inference.methods.svi`), with a step of length
-    (``delay`` + iteration)^−``forgetting``. There are then ``max_iter`` iterations, whatever the bound.
+    (``delay`` + iteration)^−``forgetting``. There are then ``max_iter`` iterations, whatever the bound. ``accelerate``
+    extrapolates between iterations over all rows (`inference.convergence.acceleration`), to the same fixed points.
     """
 
     max_iter: int = 2000
@@ -46,6 +48,7 @@ class Options(NamedTuple):
     batch_size: int = 0
     delay: float = 1.0
     forgetting: float = 0.7
+    accelerate: bool = False
 
 
 @kept(static_argnames=("algebra",))
@@ -84,11 +87,15 @@ def run(task: Task, options: Options) -> Draws:
     """Every start to its own optimum of the ELBO, and independent draws from the best q(θ)."""
     algebra = require_algebra(task, TAKES.refuses)
     require_proper(task)
+    if options.accelerate and options.batch_size:
+        raise ZooError("accelerate=true extrapolates between iterations over all rows; use batch_size=0, or accelerate=false")
     if options.batch_size:
         pace = minibatch.Pace(options.delay, options.forgetting)
         points, state = minibatch.climb(task, METHOD, options.batch_size, pace, options.max_iter, options.num_starts)
     else:
-        points, state = climb(task, METHOD, options.max_iter, options.tol, options.num_starts, TAKES)
+        method = METHOD._replace(accelerate=options.accelerate)
+        takes = ACCELERATES if options.accelerate else TAKES
+        points, state = climb(task, method, options.max_iter, options.tol, options.num_starts, takes)
     if all(points.failure):
         raise ZooError(f"every start of cavi failed: {points.failure[0]}")
     bound = np.where(np.asarray(state.failed), -np.inf, np.asarray(state.criterion))

@@ -21,15 +21,18 @@ METHOD = FixedPoint(Verbs(parameters=at_mode, latents="mean"), criterion=log_joi
 class Options(NamedTuple):
     """Stop when the log joint gains less than ``tol`` (N + what it has gained so far).
 
-    ``tol=0`` runs all ``max_iter`` iterations.
+    ``tol=0`` runs all ``max_iter`` iterations. ``accelerate`` extrapolates between iterations
+    (`inference.convergence.acceleration`), to the same fixed points. An iteration is an E-step either way.
     """
 
     max_iter: int = 2000
     tol: float = 1e-10
     num_starts: int = 10
+    accelerate: bool = False
 
 
 def run(task: Task, options: Options) -> Points:
     """Every start to its own maximum; the caller keeps the best and reports all."""
     found = closed_form(task, options.tol)
-    return found or climb(task, METHOD, options.max_iter, options.tol, options.num_starts, TAKES)[0]
+    method = METHOD._replace(accelerate=options.accelerate)
+    return found or climb(task, method, options.max_iter, options.tol, options.num_starts, TAKES)[0]

@@ -57,7 +57,7 @@ def run(task: Task, options: Options) -> Draws:
     require_single_rows(task, algebra)
     if options.permute_components:
         require_symmetry(task.model)
-    arrays = (task.hyper, task.prior, task.rows)
+    arrays = (task.hyper, task.prior, task.rows_on_device)
     state = start_points(task, algebra, options.num_chains)
     key = jax.random.fold_in(task.key, 1)
     run, timing = sample(step, algebra, arrays, key, state, options.num_warmup, options.num_samples, task, WATCH)

@@ -124,10 +124,11 @@ def climb(task: Task, method: FixedPoint, size: int, pace: Pace, max_iter: int, 
         raise ZooError("batch_size needs a start of its own, as it moves distributions and no points; leave start out")
     shared = {name: leaf for name, leaf in nu.items() if name not in algebra.structure.local}
     state = State(shared, on_host(np.zeros((number, total), int)), on_host(np.zeros(number, int)))
-    arrays = (task.hyper, task.prior, task.rows, jnp.asarray(pace.delay, float), jnp.asarray(pace.forgetting, float))
+    rows = task.rows_on_device
+    arrays = (task.hyper, task.prior, rows, jnp.asarray(pace.delay, float), jnp.asarray(pace.forgetting, float))
     static, watch = (algebra, size, TURNS), Watch(_words)
     run = drive(step, static, arrays, task.key, state, max_iter, task.reporter, "iterating", watch=watch)
-    T, nu, bound, log_joint, gain = _finished(algebra, task.hyper, task.prior, task.rows, run.state.nu)
+    T, nu, bound, log_joint, gain = _finished(algebra, task.hyper, task.prior, rows, run.state.nu)
     settled_down = np.asarray(gain) < DONE * (1 + np.abs(np.asarray(bound)))
     points = _points(algebra, task, run, T, bound, log_joint)._replace(converged=settled_down)
     sound = jnp.isfinite(bound)

@@ -207,7 +207,7 @@ def run(task: Task, options: Options) -> Draws:
     if not finite_latents(algebra, task.hyper, task.prior, task.rows):  # built on complete rows, given others
         raise ZooError(f"{task.model.name}: {NO_TEMPERATURES}")
     require_single_rows(task, algebra)
-    arrays = (task.hyper, task.prior, task.rows, jnp.asarray(options.num_warmup, jnp.int32))
+    arrays = (task.hyper, task.prior, task.rows_on_device, jnp.asarray(options.num_warmup, jnp.int32))
     state = initial(task, algebra, options)
     key = jax.random.fold_in(task.key, 1)
     run, timing = sample(step, algebra, arrays, key, state, options.num_warmup, options.num_samples, task, WATCH)

@@ -66,10 +66,14 @@ def _spread(x: np.ndarray, weight: np.ndarray | None, mean: np.ndarray) -> tuple
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         for first in range(0, len(x), BLOCK):
             away = np.abs(x[first : first + BLOCK] - mean)
-            seen, away = ~np.isnan(away), np.nan_to_num(away, posinf=np.inf)
-            share = seen if weight is None else seen * weight[first : first + BLOCK, None]
-            total, number = total + (share * away**2).sum(axis=0), number + share.sum(axis=0)
+            share = None if weight is None else weight[first : first + BLOCK, None]
+            if np.isnan(away.sum()):  # much faster than testing every cell
+                seen, away = ~np.isnan(away), np.nan_to_num(away, posinf=np.inf)
+                share = seen if share is None else seen * share
             farthest = np.maximum(farthest, away.max(axis=0))
+            square = np.square(away, out=away)
+            total += (square if share is None else share * square).sum(axis=0)
+            number += len(away) if share is None else share.sum(axis=0)
         return total / number, farthest
 
 

@@ -259,8 +259,8 @@ FAULTS = (
     Fault(
         "moments-unweighted",
         CENTRING,
-        "share = seen if weight is None else seen * weight[first : first + BLOCK, None]",
-        "share = seen",
+        "total += (square if share is None else share * square).sum(axis=0)",
+        "total += square.sum(axis=0)",
         "variances that scale the default prior forget the weights of rows",
         "weight",
     ),

@@ -8,8 +8,8 @@ from scipy import sparse
 from scipy.special import logsumexp
 
 from inference import fit, log_likelihood, predict
-from inference.engine.evaluate import TOGETHER, evaluate
-from inference.fitting.prepare import make_task
+from inference.engine.evaluate import TOGETHER, evaluate, evaluate_in_parts
+from inference.fitting.prepare import make_task, x64
 from inference.results.triangles import sites_of
 from inference.runtime.progress import Silent
 from models import MODELS, load_data
@@ -56,3 +56,21 @@ def test_sparse_rows_are_encoded_as_they_are_and_left_alone():
     np.add.at(dense, (np.arange(3)[:, None], rows.index), rows.count)
     np.testing.assert_array_equal(dense, matrix.toarray())
     np.testing.assert_array_equal(doubled.data, before)
+
+
+def test_rows_in_parts_say_what_rows_at_once_say(monkeypatch):
+    """Factor scores, likelihoods and summaries of rows that stay on the host, 16 at a time, the last part sliding back."""
+    monkeypatch.setattr("inference.engine.evaluate.PART", 16)
+    x = np.random.default_rng(0).normal(size=(41, 4)) @ (np.eye(4) + 0.5)
+    data = load_data(x)
+    model = MODELS["factor_analysis"](data, num_factors=1)
+    with x64(64):
+        task = make_task(model, data, 0, None, Silent())
+        assert not task.resident
+        sites = {"loading": np.ones((1, 4, 1)), "mean": np.zeros((1, 4)), "precision": np.ones((1, 4))}
+        rows = task.rows._replace(weight=np.linspace(0.0, 2.0, 41))
+        arguments = (model, task.hyper, task.prior, rows, sites)
+        parts, whole = evaluate_in_parts(*arguments), evaluate(*arguments)
+    for mine, theirs in zip(jax.tree.leaves(parts), jax.tree.leaves(whole), strict=True):
+        assert np.allclose(mine, theirs, rtol=1e-6 if np.asarray(mine).dtype == np.float32 else 1e-12)
+    assert parts.functionals.keys() == whole.functionals.keys()

@@ -5,7 +5,7 @@ import pytest
 from naive import SHORT, build, table, two_groups
 
 from inference import fit
-from inference.fixed_points.forecast import forecast
+from inference.convergence.forecast import forecast
 from models import MODELS, load_data
 from models.base import Iteration
 from models.factors.summaries import heywood

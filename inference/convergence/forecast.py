@@ -6,13 +6,20 @@ to a boundary or along a flat direction, that n is a lower bound.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
-from inference.engine.task import Forecast
-
 LAST = 100  # gains over which the rate is averaged, or half of all gains if these are fewer
 NOISE = 1e-14  # of the objective: smaller gains are rounding
+
+
+class Forecast(NamedTuple):
+    """How a start would go on, from the gains of its last iterations; (start,), NaN where these do not tell."""
+
+    rate: np.ndarray  # the gain of an iteration, as a share of the gain before
+    iterations_left: np.ndarray  # until an iteration gains less than the tolerance
+    gain_left: np.ndarray  # all that the objective can still gain
 
 
 def forecast(trace: np.ndarray, threshold: Callable[[float], float]) -> Forecast:
