@@ -13,7 +13,7 @@ from scipy import stats
 from two_stage import assert_standard_normal, in_blocks, of_frequencies
 
 from models.chains.forward_backward import FEW
-from models.chains.latent import Chain, _draw, chain, forward, viterbi, within
+from models.chains.latent import Chain, _draw, chain, forward, k_best, viterbi, within
 from models.chains.posterior_counts import Path, pair_counts
 from models.rows.packing import side_by_side
 
@@ -188,6 +188,41 @@ def test_many_states(size):
         assert near(pair_of(mean, n), row.pair, atol=1e-13)
         assert near(largest[n], row.logs.max(), atol=1e-12)
         assert (states[: len(row.best), n] == row.best).all()
+
+
+def test_the_best_paths_are_the_largest_of_all_paths():
+    """With the log weight of each, its stop included; where there are fewer paths, the others have log weight −∞."""
+    local, wanted = case(2, True)
+    states, logs = map(np.asarray, jax.jit(k_best, static_argnums=1)(local, 4))
+    for n, row in enumerate(wanted):
+        found = min(4, len(row.paths))
+        assert near(logs[:found, n], np.sort(row.logs)[::-1][:found], atol=1e-12)
+        assert (logs[found:, n] == -np.inf).all()
+        for path, value in zip(states[:, : LENGTHS[n], n], logs[:, n], strict=True):
+            assert not np.isfinite(value) or near(row.logs[(row.paths == path).all(1)][0], value, atol=1e-12)
+
+
+def like_cases(start, step) -> Chain:
+    """Of the shape of a case, with emissions that tell nothing."""
+    return chain_of(log(start), log(step), np.zeros(2), np.zeros((LONGEST, len(LENGTHS), 2)), LENGTHS)
+
+
+def test_from_left_to_right():
+    """A state that is left for good: densities are the sum over all paths, 1 here, and no drawn path returns to it."""
+    *_, log_partition, _, (z, energy) = jax.tree.map(np.asarray, verbs(like_cases([1.0, 0.0], [[0.5, 0.5], [0.0, 1.0]])))
+    assert near(log_partition, np.zeros(len(LENGTHS)), atol=1e-14)
+    assert np.isfinite(energy).all()
+    for n, length in enumerate(LENGTHS):
+        path = z.state[:length, n].argmax(-1)
+        assert path[0] == 0
+        assert (np.diff(path) >= 0).all()
+
+
+def test_drawn_steps_of_a_fair_coin_are_independent():
+    """45 pairs of neighbours, half of which agree: fewer than 5 or more than 40 do with probability 1e-8."""
+    *_, (z, _) = jax.tree.map(np.asarray, verbs(like_cases([0.5, 0.5], np.full((2, 2), 0.5))))
+    paths = [z.state[:length, n].argmax(-1) for n, length in enumerate(LENGTHS)]
+    assert 5 <= sum(int((path[1:] == path[:-1]).sum()) for path in paths) <= 40
 
 
 # ---------------------------------------------------------------------------------------------------------------------
