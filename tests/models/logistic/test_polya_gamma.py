@@ -41,7 +41,7 @@ def test_draws_do_not_depend_on_where_proposals_switch(monkeypatch):
     wanted = np.cosh(c / 2) / np.cosh(np.sqrt((c**2 / 2 + t[:, None]) / 2))
 
     def one(seed):
-        return np.exp(-t[:, None] * np.asarray(program(seed, np.tile(c, (5_000, 1))))[:, None, :])
+        return np.exp(-t[:, None] * np.asarray(program(seed, np.tile(c, (10_000, 1))))[:, None, :])
 
     assert_standard_normal(lambda seed, times: of_means(in_blocks(one, seed, times), wanted).ravel())
 
