@@ -202,9 +202,11 @@ def test_the_best_paths_are_the_largest_of_all_paths():
             assert not np.isfinite(value) or near(row.logs[(row.paths == path).all(1)][0], value, atol=1e-12)
 
 
-def like_cases(start, step) -> Chain:
-    """Of the shape of a case, with emissions that tell nothing."""
-    return chain_of(log(start), log(step), np.zeros(2), np.zeros((LONGEST, len(LENGTHS), 2)), LENGTHS)
+def like_cases(start, step, emission=0.0) -> Chain:
+    """Of the shape of a case, with the same emissions (L, S) for all rows, which tell nothing unless they are given."""
+    size = len(start)
+    emissions = np.broadcast_to(np.asarray(emission, float), (LONGEST, size))[:, None, :]
+    return chain_of(log(start), log(step), np.zeros(size), np.tile(emissions, (1, len(LENGTHS), 1)), LENGTHS)
 
 
 def test_from_left_to_right():
@@ -303,6 +305,15 @@ def test_a_state_that_was_ruled_out_would_explain_all_that_follows():
     assert near(log_partition, [wanted.log_partition], rtol=1e-14)
     assert near(mean.state[:, 0], wanted.state, atol=1e-12)
     assert near(pair_of(mean, 0), wanted.pair, atol=1e-12)
+
+
+def test_a_state_that_underflows_counts_neither_forward_nor_backward():
+    """Whatever becomes of a state of probability exp(−400) that all later steps need, expected states add up to one."""
+    emission = np.zeros((LONGEST, 3))
+    emission[:3] = [[-np.inf, -np.inf, 0], [0, -400, -np.inf], [-np.inf, 0, -np.inf]]
+    step = np.exp([[0, -600, -600], [-600, 0, -600], [-400, -400, 0]])
+    mean = jax.tree.map(np.asarray, verbs(like_cases([0.0, 0.0, 1.0], step, emission))[0])
+    assert near(mean.state.sum(-1), np.arange(LONGEST)[:, None] < LENGTHS, atol=1e-12)
 
 
 @pytest.mark.slow
