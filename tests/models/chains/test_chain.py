@@ -68,10 +68,14 @@ def verbs(local: Chain):
     return mean, mode, viterbi(local), found, steps, chain.log_partition(local), chain.reported.entropy(mean, local), drawn
 
 
+def found_on(local: Chain):
+    with jax.numpy_rank_promotion("raise"):
+        return jax.tree.map(np.asarray, verbs(local))
+
+
 @cache
 def found_of(size: int, boundary: bool):
-    with jax.numpy_rank_promotion("raise"):
-        return jax.tree.map(np.asarray, verbs(case(size, boundary).local))
+    return found_on(case(size, boundary).local)
 
 
 @every_case
@@ -211,7 +215,7 @@ def like_cases(start, step, emission=0.0) -> Chain:
 
 def test_from_left_to_right():
     """A state that is left for good: densities are the sum over all paths, 1 here, and no drawn path returns to it."""
-    *_, log_partition, _, (z, energy) = jax.tree.map(np.asarray, verbs(like_cases([1.0, 0.0], [[0.5, 0.5], [0.0, 1.0]])))
+    *_, log_partition, _, (z, energy) = found_on(like_cases([1.0, 0.0], [[0.5, 0.5], [0.0, 1.0]]))
     assert near(log_partition, np.zeros(len(LENGTHS)), atol=1e-14)
     assert np.isfinite(energy).all()
     for n, length in enumerate(LENGTHS):
@@ -222,7 +226,7 @@ def test_from_left_to_right():
 
 def test_drawn_steps_of_a_fair_coin_are_independent():
     """45 pairs of neighbours, half of which agree: fewer than 5 or more than 40 do with probability 1e-8."""
-    *_, (z, _) = jax.tree.map(np.asarray, verbs(like_cases([0.5, 0.5], np.full((2, 2), 0.5))))
+    *_, (z, _) = found_on(like_cases([0.5, 0.5], np.full((2, 2), 0.5)))
     paths = [z.state[:length, n].argmax(-1) for n, length in enumerate(LENGTHS)]
     assert 5 <= sum(int((path[1:] == path[:-1]).sum()) for path in paths) <= 40
 
@@ -312,7 +316,7 @@ def test_a_state_that_underflows_counts_neither_forward_nor_backward():
     emission = np.zeros((LONGEST, 3))
     emission[:3] = [[-np.inf, -np.inf, 0], [0, -400, -np.inf], [-np.inf, 0, -np.inf]]
     step = np.exp([[0, -600, -600], [-600, 0, -600], [-400, -400, 0]])
-    mean = jax.tree.map(np.asarray, verbs(like_cases([0.0, 0.0, 1.0], step, emission))[0])
+    mean = found_on(like_cases([0.0, 0.0, 1.0], step, emission))[0]
     assert near(mean.state.sum(-1), np.arange(LONGEST)[:, None] < LENGTHS, atol=1e-12)
 
 
