@@ -73,6 +73,23 @@ def test_scores_and_sites_there_and_back(name, prior, holes):
     assert energy + float(log_prior(model.algebra, model.prior, T)) == pytest.approx(float(value), rel=1e-11)
 
 
+def test_expected_cells_are_conditional_moments():
+    """Mean and variance of a missing cell given the observed ones, by the dense covariance: scores are uncertain too."""
+    model, hyper, rows, _, _ = parts("factor_analysis", "default", 1)
+    sites = sites_of("factor_analysis")
+    assert model.abilities.table is not None
+    found = jax.jit(model.abilities.table.expected)(hyper, sites, rows)
+    mean, variance = (np.stack(leaves, axis=1) for leaves in zip(*((one.mean, one.variance) for one in found), strict=True))
+    covariance = covariance_of(sites)
+    for n, row in enumerate(HOLED):
+        seen = ~np.isnan(row)
+        across = covariance[np.ix_(~seen, seen)] @ np.linalg.inv(covariance[np.ix_(seen, seen)])
+        wanted = sites["mean"][~seen] + across @ (row - sites["mean"])[seen]
+        left = covariance[np.ix_(~seen, ~seen)] - across @ covariance[np.ix_(seen, ~seen)]
+        np.testing.assert_allclose(mean[n, ~seen], wanted, rtol=1e-10)
+        np.testing.assert_allclose(variance[n, ~seen], np.diag(left), rtol=1e-10)
+
+
 @pytest.mark.slow
 @every_cell
 def test_statistics_are_the_gradient(name, prior, holes):

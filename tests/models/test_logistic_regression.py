@@ -31,6 +31,7 @@ from models.algebra import at_mode, log_prior
 from models.data import allowed_labels
 from models.families.coefficients import normal
 from models.logistic.separation import is_separable
+from models.logistic_regression import linear, log_odds
 
 
 @every_size
@@ -168,6 +169,14 @@ def test_prediction_is_the_average_softmax(size):
     known = table(size).labels >= 0
     hits = found["probs"].values.argmax(1)[known] == table(size).labels[known]
     assert float(score(model, tree, table(size))["accuracy"]) == pytest.approx(hits.mean(), rel=1e-12)
+
+
+def test_log_odds_are_linear_in_columns_as_they_are():
+    """Bias and weights of raw columns give the log-odds that the program takes about its origin."""
+    model, sites = build(3), random_sites(3)
+    assert (np.asarray(model.hyper["origin"]) != 0).all()
+    found, wanted = jax.jit(lambda sites: (linear(model.hyper, sites), log_odds(model.hyper, X, **sites)))(sites)
+    assert near(np.asarray(found.bias) + X @ np.asarray(found.weights["x"]).T, wanted, rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.slow

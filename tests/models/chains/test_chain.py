@@ -13,7 +13,7 @@ from scipy import stats
 from two_stage import assert_standard_normal, in_blocks, of_frequencies
 
 from models.chains.forward_backward import FEW
-from models.chains.latent import Chain, _draw, chain, forward, viterbi, within
+from models.chains.latent import Chain, _draw, chain, forward, k_best, viterbi, within
 from models.chains.posterior_counts import Path, pair_counts
 from models.rows.packing import side_by_side
 
@@ -68,10 +68,14 @@ def verbs(local: Chain):
     return mean, mode, viterbi(local), found, steps, chain.log_partition(local), chain.reported.entropy(mean, local), drawn
 
 
+def found_on(local: Chain):
+    with jax.numpy_rank_promotion("raise"):
+        return jax.tree.map(np.asarray, verbs(local))
+
+
 @cache
 def found_of(size: int, boundary: bool):
-    with jax.numpy_rank_promotion("raise"):
-        return jax.tree.map(np.asarray, verbs(case(size, boundary).local))
+    return found_on(case(size, boundary).local)
 
 
 @every_case
@@ -190,6 +194,43 @@ def test_many_states(size):
         assert (states[: len(row.best), n] == row.best).all()
 
 
+def test_the_best_paths_are_the_largest_of_all_paths():
+    """With the log weight of each, its stop included; where there are fewer paths, the others have log weight −∞."""
+    local, wanted = case(2, True)
+    states, logs = map(np.asarray, jax.jit(k_best, static_argnums=1)(local, 4))
+    for n, row in enumerate(wanted):
+        found = min(4, len(row.paths))
+        assert near(logs[:found, n], np.sort(row.logs)[::-1][:found], atol=1e-12)
+        assert (logs[found:, n] == -np.inf).all()
+        for path, value in zip(states[:, : LENGTHS[n], n], logs[:, n], strict=True):
+            assert not np.isfinite(value) or near(row.logs[(row.paths == path).all(1)][0], value, atol=1e-12)
+
+
+def like_cases(start, step, emission=0.0) -> Chain:
+    """Of the shape of a case, with the same emissions (L, S) for all rows, which tell nothing unless they are given."""
+    size = len(start)
+    emissions = np.broadcast_to(np.asarray(emission, float), (LONGEST, size))[:, None, :]
+    return chain_of(log(start), log(step), np.zeros(size), np.tile(emissions, (1, len(LENGTHS), 1)), LENGTHS)
+
+
+def test_from_left_to_right():
+    """A state that is left for good: densities are the sum over all paths, 1 here, and no drawn path returns to it."""
+    *_, log_partition, _, (z, energy) = found_on(like_cases([1.0, 0.0], [[0.5, 0.5], [0.0, 1.0]]))
+    assert near(log_partition, np.zeros(len(LENGTHS)), atol=1e-14)
+    assert np.isfinite(energy).all()
+    for n, length in enumerate(LENGTHS):
+        path = z.state[:length, n].argmax(-1)
+        assert path[0] == 0
+        assert (np.diff(path) >= 0).all()
+
+
+def test_drawn_steps_of_a_fair_coin_are_independent():
+    """45 pairs of neighbours, half of which agree: fewer than 5 or more than 40 do with probability 1e-8."""
+    *_, (z, _) = found_on(like_cases([0.5, 0.5], np.full((2, 2), 0.5)))
+    paths = [z.state[:length, n].argmax(-1) for n, length in enumerate(LENGTHS)]
+    assert 5 <= sum(int((path[1:] == path[:-1]).sum()) for path in paths) <= 40
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Ends of the range
 
@@ -268,6 +309,15 @@ def test_a_state_that_was_ruled_out_would_explain_all_that_follows():
     assert near(log_partition, [wanted.log_partition], rtol=1e-14)
     assert near(mean.state[:, 0], wanted.state, atol=1e-12)
     assert near(pair_of(mean, 0), wanted.pair, atol=1e-12)
+
+
+def test_a_state_that_underflows_counts_neither_forward_nor_backward():
+    """Whatever becomes of a state of probability exp(−400) that all later steps need, expected states add up to one."""
+    emission = np.zeros((LONGEST, 3))
+    emission[:3] = [[-np.inf, -np.inf, 0], [0, -400, -np.inf], [-np.inf, 0, -np.inf]]
+    step = np.exp([[0, -600, -600], [-600, 0, -600], [-400, -400, 0]])
+    mean = found_on(like_cases([0.0, 0.0, 1.0], step, emission))[0]
+    assert near(mean.state.sum(-1), np.arange(LONGEST)[:, None] < LENGTHS, atol=1e-12)
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from scipy import stats
 from two_stage import assert_standard_normal, in_blocks, of_distribution, of_means
 
 from models.families.coefficients import NormalStats, normal
+from models.logistic import polya_gamma
 from models.logistic.polya_gamma import draw, expected_omega, log_two_cosh
 
 
@@ -29,6 +30,20 @@ def test_polya_gamma_moments(c):
         return found
 
     assert_standard_normal(deviations, int(10 * c))
+
+
+def test_draws_do_not_depend_on_where_proposals_switch(monkeypatch):
+    """The series holds between log 3 / π² and 4 / log 3 (Devroye 2009): near the end, where a tenth of the proposals is
+    rejected, draws still have their Laplace transform."""
+    monkeypatch.setattr(polya_gamma, "SWITCH", 0.13)
+    program = jax.jit(lambda seed, c: draw(jax.random.PRNGKey(seed), c))  # a trace of its own
+    c, t = 3.0, np.array([0.5, 4.0, 50.0])
+
+    def one(seed):
+        return np.exp(-t * np.asarray(program(seed, np.full(10_000, c)))[:, None])
+
+    wanted = np.cosh(c / 2) / np.cosh(np.sqrt((c**2 / 2 + t) / 2))
+    assert_standard_normal(lambda seed, times: of_means(in_blocks(one, seed, times), wanted))
 
 
 @pytest.mark.slow
