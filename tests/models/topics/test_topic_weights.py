@@ -36,7 +36,7 @@ def test_drawn_topics_of_a_document_count_as_often_as_it_weighs():
 
 
 def test_blocks_of_tokens_have_random_numbers_of_their_own(monkeypatch):
-    """Sixty-four tokens alike in two blocks: with one key the second half would be the first; otherwise it is so once in 2³²."""
+    """Sixty-four tokens alike in two blocks: with one key both halves are one, otherwise once in 2³²."""
     monkeypatch.setattr(models.topics.latent, "BLOCK", 2 * 32)
     tokens = TokenCells(jnp.zeros(64, int), jnp.zeros(64, int), jnp.ones(64))
     drawn = np.asarray(topics.sample(jax.random.PRNGKey(0), local_of(tokens, 1)).topic)
@@ -79,7 +79,7 @@ def test_a_draw_given_topics_reports_the_log_prior_of_all_its_parameters():
 
 
 def test_topics_of_chains_are_matched_whatever_their_order():
-    """A chain whose topics are those of the first under a permutation of three, which is not its own inverse, becomes the first."""
+    """A chain with the topics of the first under a permutation that is not its own inverse becomes the first."""
     corpus = corpus_of_documents([[0, 1, 2, 0, 1, 2]], 3)
     topic = np.array([0, 1, 2, 0, 1, 1], np.int32)
     chains = [TopicChain(each.astype(np.int32), np.zeros(4, np.uint64)) for each in (topic, np.array([1, 2, 0])[topic])]
