@@ -78,13 +78,17 @@ def test_blocks_draw_with_keys_of_their_own(monkeypatch):
 
 
 def test_a_sweep_uses_no_key_twice():
-    """Latents and every block of parameters have keys of their own: JAX raises where one is used again."""
+    """Latents and every block of parameters have keys of their own: JAX raises where one is used again.
+
+    The log prior that a sweep records is that of the parameters it drew.
+    """
     model = build(X, "diag")
     rows = model.rows(table(X))
     T = model.algebra.natural(model.hyper, random_sites("diag", 2, X))
     with jax.debug_key_reuse(True):
-        after = jax.jit(partial(gibbs.step, model.algebra, (model.hyper, model.prior, rows)))(jax.random.key(0), T)[0]
-    assert set(after) == set(T)
+        after = jax.jit(partial(gibbs.step, model.algebra, (model.hyper, model.prior, rows)))(jax.random.key(0), T)
+    assert set(after[0]) == set(T)
+    assert near(after[1][1], log_prior("diag", model.hyper, jax.tree.map(np.asarray, after[1][0])), rtol=1e-9)
 
 
 def test_many_blocks_are_one_fit():
