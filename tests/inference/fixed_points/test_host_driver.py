@@ -15,7 +15,7 @@ from models.host_step import HostStep
 X = two_groups(40)
 
 
-@pytest.mark.parametrize("method", ["em", "cavi"])
+@pytest.mark.parametrize("method", ["em", pytest.param("cavi", marks=pytest.mark.slow)])
 def test_loops_on_the_host_climb_as_the_algebra_does(monkeypatch, method):
     """Traces, iterations and optima of three starts; sums in another order round differently, at most a thousand times."""
     data = table(X)

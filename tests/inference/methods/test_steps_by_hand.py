@@ -118,6 +118,7 @@ def test_draws_of_q_are_of_the_start_with_the_highest_bound(monkeypatch):
     assert (found.attrs["elbo"], found.attrs["best_start"]) == (-1, 1)
 
 
+@pytest.mark.slow
 def test_laplace_is_exact_where_the_posterior_is_gaussian():
     """Both evidences are the density of the data with the mean summed out, Normal(0, I + 1 1ᵀ), of either column.
 

@@ -120,7 +120,8 @@ def test_paths_are_those_of_viterbi_in_jax(size, boundary, num_threads):
     np.testing.assert_array_equal(found.log_joint, values)
 
 
-@pytest.mark.parametrize(("boundary", "prior"), [(True, "default"), pytest.param(False, "flat", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("boundary", "prior"), [(True, "default"), (False, "flat")])
 def test_em_by_loops_climbs_as_by_the_algebra(monkeypatch, boundary, prior):
     """Traces and optima of two starts, with missing symbols and weights."""
     tokens = np.where(RNG.random(60) < 0.1, -1, RNG.integers(0, 3, 60))
