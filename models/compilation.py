@@ -1,13 +1,12 @@
 """Numba for the few loops that run on the host: compiled once, without the interpreter's lock.
 
-Imports Numba, which takes a third of a second: whoever needs a compiled loop imports its file where the loop starts.
+Numba itself, a third of a second, is imported where a loop is made: whoever needs one imports its file where the loop starts.
 """
 
 from collections.abc import Callable
 from typing import Any, cast
 
-from numba import njit
-
+LANES = 8  # doubles in one vector (`models.simd`)
 # Sums may be reordered, so that a compiler can add several numbers at once; infinities and NaN keep their meaning.
 REORDERED = frozenset({"reassoc", "contract", "nsz", "arcp"})
 
@@ -26,6 +25,8 @@ def compiled_sums[F: Callable[..., Any]](function: F) -> F:
 
 
 def _kept[F: Callable[..., Any]](function: F, options: dict[str, Any]) -> F:
+    from numba import njit
+
     options = {"nogil": True, "error_model": "numpy"} | options
     try:
         return cast(F, njit(cache=True, **options)(function))

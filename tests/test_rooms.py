@@ -17,6 +17,7 @@ ROOMS = [
     "models.reading",
     "models.inspection",
     "models.compilation",
+    "models.simd",
     "models.host_step",
     "models.base",
     "models.algebra",

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-LANES = 8  # sequences in a vector
+from models.compilation import LANES
+
 SMALL = np.finfo(float).tiny / np.finfo(float).eps ** 2  # what underflows beside numbers above is below rounding error
 
 

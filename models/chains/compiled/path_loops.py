@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from models.compilation import compiled
-from models.topics.sampling.simd import LANES, add, load, maximum, splat, store
+from models.compilation import LANES, compiled
+from models.simd import add, load, maximum, splat, store
 
 
 @compiled

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-LANES = 8
+from models.compilation import LANES
 
 
 class Paths(NamedTuple):

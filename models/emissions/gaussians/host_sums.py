@@ -15,7 +15,6 @@ import numpy as np
 
 CACHE_BYTES = 2**18  # of one block of rows: two of them lie in the second-level cache
 FEWEST, MOST = 256, 8192  # rows in a block
-TILE = 4  # columns are padded to a multiple (`models.emissions.gaussians.loops`)
 SMALLEST = {np.dtype(np.float64): 1e-290, np.dtype(np.float32): 1e-30}  # weights below count as 0: denormal numbers are slow
 
 
@@ -58,6 +57,8 @@ def sums(x: np.ndarray, weight: np.ndarray | None, origin: np.ndarray, num_threa
 
 def _padded(given: Coefficients, dtype: np.dtype) -> Coefficients:
     """Zeros for the columns that fill up the last tile."""
+    from models.emissions.gaussians.loops import TILE
+
     more = -given.shifts.shape[1] % TILE
     roots, shifts = np.pad(given.roots, ((0, 0), (0, more), (0, more))), np.pad(given.shifts, ((0, 0), (0, more)))
     return Coefficients(roots.astype(dtype), shifts.astype(dtype), np.asarray(given.constant, dtype))

@@ -12,20 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from models.compilation import compiled
+from models.compilation import LANES, compiled
+from models.simd import add_product, count_up_to, last, load, next_random, prefetch, running_sums, splat, store
 from models.topics.sampling.dense_sampler import concentration_of
-from models.topics.sampling.simd import (
-    LANES,
-    add_product,
-    count_up_to,
-    last,
-    load,
-    next_random,
-    prefetch,
-    running_sums,
-    splat,
-    store,
-)
 
 
 def rows_of(table: np.ndarray) -> tuple[np.ndarray, int]:

@@ -17,20 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from models.compilation import compiled
-from models.topics.sampling.simd import (
-    LANES,
-    add,
-    add_product,
-    count_up_to,
-    last,
-    load,
-    next_random,
-    prefetch,
-    running_sums,
-    splat,
-    store,
-)
+from models.compilation import LANES, compiled
+from models.simd import add, add_product, count_up_to, last, load, next_random, prefetch, running_sums, splat, store
 
 BRANCHLESS = 4  # vectors up to which a search looks at all of them
 

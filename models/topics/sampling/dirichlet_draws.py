@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from models.compilation import compiled
-from models.topics.sampling.simd import next_random
+from models.simd import next_random
 
 CHUNK = 1024  # tokens of a word whose topics are fetched at once
 

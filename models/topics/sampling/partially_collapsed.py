@@ -58,8 +58,8 @@ class WordRows(NamedTuple):
 
 def word_rows(corpus: Corpus, prior: TopicPrior) -> WordRows:
     """Tokens by word, words in shards of about equal work (a word costs its tokens and K gamma variables), and a table."""
+    from models.compilation import LANES
     from models.topics.sampling.dirichlet_draws import places_of_words
-    from models.topics.sampling.simd import LANES
 
     K = len(prior.alpha)
     first, order = places_of_words(corpus.word, corpus.num_words)

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from models.compilation import compiled
+from models.compilation import LANES, compiled
+from models.simd import next_random
 from models.topics.sampling.conditional_sampler import heaviest, place_of, summed_products
-from models.topics.sampling.simd import LANES, next_random
 
 
 @compiled

@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from models.compilation import compiled
-from models.topics.sampling.dense_sampler import concentration_of, largest_of
-from models.topics.sampling.simd import (
-    LANES,
+from models.compilation import LANES, compiled
+from models.simd import (
     add,
     add_product,
     count_up_to,
@@ -28,6 +26,7 @@ from models.topics.sampling.simd import (
     splat,
     store,
 )
+from models.topics.sampling.dense_sampler import concentration_of, largest_of
 
 BLOCK = 32  # topics in one block: four vectors
 AHEAD = 4  # tokens between asking for a word's topics and drawing from them

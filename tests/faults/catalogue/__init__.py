@@ -4,6 +4,6 @@ from importlib import import_module
 
 from ..fault import Fault
 
-NAMES = ("families", "emissions", "chains", "models", "methods", "results", "topics", "certificates")
+NAMES = ("families", "emissions", "chains", "models", "methods", "results", "topics", "loops", "certificates")
 AREAS: dict[str, tuple[Fault, ...]] = {name: import_module(f"{__name__}.{name}").FAULTS for name in NAMES}
 FAULTS: tuple[Fault, ...] = tuple(fault for faults in AREAS.values() for fault in faults)

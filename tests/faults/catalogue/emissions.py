@@ -3,8 +3,6 @@
 from ..fault import Fault
 
 MATRICES = "models/emissions/gaussians/matrices.py"
-LOOPS = "models/emissions/gaussians/loops.py"
-SUMS = "models/emissions/gaussians/host_sums.py"
 COLUMNS = "models/emissions/gaussians/columns.py"
 STUDENT = "models/emissions/gaussians/student_t.py"
 DISCRIMINANTS = "models/emissions/gaussians/discriminants.py"
@@ -18,38 +16,6 @@ FACTORS = "models/latents/precision_factors.py"
 SCORES = "models/latents/gaussian.py"
 
 FAULTS = (
-    Fault(
-        "host-rest-of-a-block",
-        SUMS,
-        "own[:number] = 1 if weight is None else weight[start : start + number]",
-        "own[:] = 1 if weight is None else weight[start]",
-        "rows that fill up the last block count, and weights of a block are that of its first row",
-        "mask",
-    ),
-    Fault(
-        "host-last-tile",
-        LOOPS,
-        "for j in range(0, i + TILE, TILE):",
-        "for j in range(0, i, TILE):",
-        "second moments of columns in one tile are left out",
-        "index",
-    ),
-    Fault(
-        "host-root-transposed",
-        LOOPS,
-        "y1[b] += r01 * u0 + r11 * u1 + r21 * u2 + r31 * u3",
-        "y1[b] += r10 * u0 + r11 * u1 + r12 * u2 + r13 * u3",
-        "a root is read as its transpose",
-        "transpose",
-    ),
-    Fault(
-        "host-log-probs-forgotten",
-        MATRICES,
-        "return Coefficients(half * roots, half * shifts, constant + log_probs)",
-        "return Coefficients(half * roots, half * shifts, constant)",
-        "components of a mixture are equally probable",
-        "prior",
-    ),
     Fault(
         "full-exponent-one-more",
         MATRICES,

@@ -135,3 +135,11 @@ def test_em_by_loops_climbs_as_by_the_algebra(monkeypatch, boundary, prior):
         trees.append(fit(model, data, "em", num_starts=2, max_iter=15, tol=0))
     by_algebra, by_loops = (tree["optimization"]["objective"].values for tree in trees)
     np.testing.assert_allclose(by_loops, by_algebra, rtol=1e-10)
+
+
+def test_of_equally_probable_paths_the_first_is_found():
+    """States that nothing tells apart: the first one, in every step of every sequence."""
+    start, step, emission = np.zeros(3), np.zeros((3, 3)), np.zeros((4, 2, 3))
+    found = best_paths(start, step, np.zeros(3), emission, np.array([4, 2]), 2)
+    np.testing.assert_array_equal(found.state, np.zeros((4, 2)))
+    np.testing.assert_array_equal(found.log_joint, np.zeros(2))

@@ -16,9 +16,7 @@ from numba.extending import intrinsic as numba_intrinsic
 from numba.extending import models as numba_models
 from numba.extending import register_model
 
-from models.compilation import compiled
-
-LANES = 8  # numbers in one vector
+from models.compilation import LANES, compiled
 
 INT32, DOUBLE = ir.IntType(32), ir.DoubleType()
 VECTOR = ir.VectorType(DOUBLE, LANES)
