@@ -3,11 +3,10 @@
 Arrays are over R bins and S states, time first (`models.rows.packing`). Probabilities are rescaled at every step (Rabiner
 1989); ``lost`` reports whether underflow may have removed a state that matters, and the logarithmic recursions are then used.
 
-A few long rows can be cut into blocks that run in parallel. Each block is run once from each of the S states, which gives the
-map from its first to its last state. These maps give the states at which all blocks begin, in a few steps; each block is then
-run again from its beginning. This is S + 1 times the work in √L times fewer sequential steps (the associative scan of Särkkä
-and García-Fernández 2021, with blocks instead of a tree). It is faster on a GPU, where every step costs a kernel launch. On a
-CPU a step of one row takes 0.1 µs, and blocks are slower (docs/benchmarks.md).
+A few long rows can be cut into blocks that run in parallel. Each block is run once from each of the S states: a map from its
+first to its last state. These maps give the states at which all blocks begin; each block is then run again. This is S + 1 times
+the work in √L times fewer sequential steps (the associative scan of Särkkä and García-Fernández 2021, with blocks instead of a
+tree). It is faster on a GPU, where every step is a kernel launch, and slower on a CPU (docs/benchmarks.md).
 """
 
 from collections.abc import Callable
@@ -75,6 +74,14 @@ def negligible(dtype: Any) -> float:
     return float(jnp.finfo(dtype).tiny) / float(jnp.finfo(dtype).eps) ** 2
 
 
+def harmless(dtype: Any) -> float:
+    """If no probability p of a chain is smaller, nothing that underflows matters later.
+
+    A scale is at least p, so that what underflows is at most tiny / p of a state; others reach whatever it leads to with p.
+    """
+    return float(np.sqrt(jnp.finfo(dtype).tiny / jnp.finfo(dtype).eps))
+
+
 def divisor(total: Array) -> Array:
     """Replace 0 by 1 in a divisor, so that impossible events keep probability 0."""
     return jnp.where(total > 0, total, 1.0)
@@ -93,7 +100,7 @@ def filter_states(weights: Weights, steps: Steps) -> States:
     """α_{t+1} = (α_t · transition) ∘ exp(emission_{t+1}), α normalised. Supports only forward-mode differentiation."""
     length, rows, size = steps.emission.shape
     start, transition = jnp.exp(weights.start), jnp.exp(weights.step)
-    small = _smallest(weights) < negligible(start.dtype)
+    small = _smallest(weights) < harmless(start.dtype)
     possible = lazy_where(small & (size > 1), lambda: _reachable(weights, steps), jnp.ones(steps.emission.shape, bool))
     emission = jnp.where(possible, steps.emission, -jnp.inf)
     largest = finite(emission.max(-1))
@@ -155,8 +162,8 @@ def _reachable(weights: Weights, steps: Steps) -> Array:
 def _lost(weights: Weights, possible: Array, found: States, steps: Steps) -> Array:
     """Whether underflow may have removed a state that matters later.
 
-    The probability of such a state may be anything up to `negligible`. The same holds for the only way to stop, or for all ways
-    to go on.
+    The probability of such a state may be anything up to `negligible`, before it is multiplied by its weight (``unsure``) or
+    after (``hidden``). The same holds for the only way to stop, or for all ways to go on.
     """
     size, least = weights.start.shape[0], negligible(found.state.dtype)
     known = found.state.reshape(-1, size)
@@ -165,32 +172,33 @@ def _lost(weights: Weights, possible: Array, found: States, steps: Steps) -> Arr
     stops = (known @ jnp.exp(weights.stop)).reshape(found.scale.shape)
     may_stop = (possible & (weights.stop > -jnp.inf)[None, None]).any(2)
     begins = jnp.zeros_like(steps.there).at[0].set(True) if steps.first is None else steps.first
-    began = (weights.start > -jnp.inf) & (jnp.exp(weights.start) < least)
-    unsure = jnp.roll(steps.continues[..., None] & leads & (expected < least), 1, axis=0) | (
-        begins[..., None] & began[None, None]
-    )
+    began = ((weights.start > -jnp.inf) & (jnp.exp(weights.start) < least))[None, None]
+    unsure = jnp.roll(steps.continues[..., None] & leads & (expected < least), 1, axis=0) | (begins[..., None] & began)
+    predicted = jnp.where(begins[..., None], jnp.exp(weights.start)[None, None], jnp.roll(expected, 1, axis=0))
+    hidden = steps.there[..., None] & possible & ~unsure & (predicted * found.weight < least)
     ends = steps.there & ~steps.continues
     nowhere = (steps.there & (found.scale == 0) & possible.any(2)).any() | (ends & may_stop & (stops < least)).any()
 
     def matters() -> Array:
-        most = _at_most(weights, unsure, found, begins)
+        most = _at_most(weights, unsure, hidden, found, begins)
         share = jnp.where(ends, (most @ jnp.exp(weights.stop)) / divisor(stops), 0.0)
         bound = jnp.finfo(found.state.dtype).eps / least
         return (steps.there & ~((most.sum(-1) <= bound) & (share <= bound))).any()
 
-    return nowhere | lazy_where(unsure.any() & ~nowhere, matters, nowhere)
+    return nowhere | lazy_where((unsure | hidden).any() & ~nowhere, matters, nowhere)
 
 
-def _at_most(weights: Weights, unsure: Array, found: States, begins: Array) -> Array:
-    """(L, R, S): bound on the probability of states reached through ``unsure`` ones, relative to `negligible`."""
+def _at_most(weights: Weights, unsure: Array, hidden: Array, found: States, begins: Array) -> Array:
+    """(L, R, S): bound on the probability of states reached through ``unsure`` or ``hidden`` ones, relative to `negligible`."""
     transition = jnp.exp(weights.step)
 
     def advance(before: Array, here: tuple[Array, ...]) -> tuple[Array, Array]:
-        weight, inverse, unsure, begins = here
-        most = (jnp.where(begins[:, None], 0.0, product(before, transition)) + unsure) * weight * inverse[:, None]
+        weight, inverse, unsure, hidden, begins = here
+        reached = jnp.where(begins[:, None], 0.0, product(before, transition)) + unsure
+        most = (reached * weight + hidden) * inverse[:, None]
         return most, most
 
-    everything = (found.weight, 1 / divisor(found.scale), unsure.astype(transition.dtype), begins)
+    everything = (found.weight, 1 / divisor(found.scale), unsure.astype(transition.dtype), hidden, begins)
     return lax.scan(advance, jnp.zeros_like(found.state[0]), everything, unroll=UNROLL)[1]
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from models.compilation import LANES
 
 SMALL = np.finfo(float).tiny / np.finfo(float).eps ** 2  # what underflows beside numbers above is below rounding error
+HARMLESS = np.sqrt(np.finfo(float).tiny / np.finfo(float).eps)  # as `models.chains.forward_backward.harmless`
 
 
 class Logs(NamedTuple):
@@ -47,7 +48,7 @@ class Numbers(NamedTuple):
     stop: np.ndarray
     symbol: np.ndarray  # (V + 1, S): relative to the largest of a symbol
     largest: np.ndarray  # (V + 1,): logarithm of that; 0 for an impossible symbol
-    may_underflow: bool  # whether a probability of the chain is below `SMALL`: then a state may underflow that matters later
+    may_underflow: bool  # whether a probability of the chain is below `HARMLESS`: a state may underflow that matters later
     starts: int
     follows: np.ndarray  # (S,)
     emits: np.ndarray  # (V + 1,)
@@ -83,7 +84,7 @@ def numbers(given: Logs) -> Numbers:
     largest = given.symbol.max(1)
     largest = np.where(np.isfinite(largest), largest, 0.0)
     start, step, stop = (np.exp(part) for part in given[:3])
-    may_underflow = min(start.min(), step.min(), stop.min()) < SMALL
+    may_underflow = min(start.min(), step.min(), stop.min()) < HARMLESS
     bit = 1 << np.arange(len(start))
     starts, follows, emits = ((part > -np.inf) @ bit for part in (given.start, given.step, given.symbol))
     symbol = np.exp(given.symbol - largest[:, None])
@@ -110,7 +111,7 @@ def _part(code: np.ndarray, length: np.ndarray, weight: np.ndarray, given: Logs,
         log_density, unsure = known.largest[codes].sum(0), np.zeros(LANES, bool)
         forward(codes, lengths, *known[:2], known.symbol, predicted, alpha, weights, inverse, log_density, unsure)
         if known.may_underflow:
-            mark_unsure(codes, lengths, known.starts, known.follows, known.emits, predicted, SMALL, unsure)
+            mark_unsure(codes, lengths, known.starts, known.follows, known.emits, predicted, weights, SMALL, unsure)
         at_end = alpha[lengths - 1, :].reshape(LANES, size, LANES)[np.arange(LANES), :, np.arange(LANES)]  # (8, S)
         end = at_end @ known.stop
         unsure |= end < SMALL

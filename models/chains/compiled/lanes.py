@@ -63,9 +63,10 @@ def forward(
 
 @compiled
 def mark_unsure(
-    code: Any, length: Any, starts: Any, follows: Any, emits: Any, predicted: Any, smallest: Any, unsure: Any
+    code: Any, length: Any, starts: Any, follows: Any, emits: Any, predicted: Any, weight: Any, smallest: Any, unsure: Any
 ) -> None:
-    """Mark the sequences in which a state that can be reached has a predicted probability (T, 8 S) below the ``smallest``.
+    """Mark the sequences in which a state that can be reached has a probability below the ``smallest``: as ``predicted``
+    (T, 8 S), or times the ``weight`` (T, 8 S) of its symbol.
 
     ``starts``, ``follows`` (S,) and ``emits`` (V,) are sets of states, one bit each: those that can begin, follow a state, and
     emit a symbol.
@@ -73,12 +74,13 @@ def mark_unsure(
     for k in range(LANES):
         reached = starts
         for t in range(length[k]):
-            expected = predicted[t]
+            expected, weights = predicted[t], weight[t]
             following = np.int64(0)
             for i in range(len(follows)):
                 if reached >> i & 1:
                     unsure[k] |= expected[i * LANES + k] < smallest
                     if emits[code[t, k]] >> i & 1:
+                        unsure[k] |= expected[i * LANES + k] * weights[i * LANES + k] < smallest
                         following |= follows[i]
             reached = following
 

@@ -311,6 +311,18 @@ def test_a_state_that_was_ruled_out_would_explain_all_that_follows():
     assert near(pair_of(mean, 0), wanted.pair, atol=1e-12)
 
 
+def test_a_state_that_underflows_by_its_weight_is_not_lost():
+    """A state is predicted with exp(−400), weighs exp(−400), and alone leads on at no cost: the sum of both ways by hand.
+
+    Neither number underflows; their product does, and the other way is exp(200) times less probable.
+    """
+    emission = np.array([[-np.inf, -np.inf, 0], [0, -400, -np.inf], [-np.inf, 0, -np.inf]])
+    step = np.array([[0, -600, -600], [-600, 0, -600], [-400.0, -400, 0]])
+    local = chain_of(np.array([-600.0, -600, 0]), step, np.zeros(3), emission[:, None], [3])
+    assert near(chain.log_partition(local), [np.logaddexp(-800, -1000)], rtol=1e-12)
+    assert near(chain.mean(jax.random.PRNGKey(0), local).state[1, 0], [0, 1, 0], atol=1e-12)
+
+
 def test_a_state_that_underflows_counts_neither_forward_nor_backward():
     """Whatever becomes of a state of probability exp(−400) that all later steps need, expected states add up to one."""
     emission = np.zeros((LONGEST, 3))

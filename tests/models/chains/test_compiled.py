@@ -143,3 +143,13 @@ def test_of_equally_probable_paths_the_first_is_found():
     found = best_paths(start, step, np.zeros(3), emission, np.array([4, 2]), 2)
     np.testing.assert_array_equal(found.state, np.zeros((4, 2)))
     np.testing.assert_array_equal(found.log_joint, np.zeros(2))
+
+
+def test_a_state_that_underflows_by_its_weight_is_not_lost():
+    """Predicted with exp(−400), and a symbol of exp(−400): the way over it is exp(200) times more probable than the other."""
+    step = np.array([[0, -600, -600], [-600, 0, -600], [-400.0, -400, 0]])
+    symbol = np.array([[-np.inf, -np.inf, 0], [0, -400, -np.inf], [-np.inf, 0, -np.inf]])
+    given = Logs(np.array([-600.0, -600, 0]), step, np.zeros(3), symbol)
+    found = expected_counts(np.array([[0, 1, 2]]), np.array([3]), None, 1, given)
+    assert found.log_partition == pytest.approx(-800, rel=1e-12)
+    np.testing.assert_allclose(found.pair, [[0, 0, 0], [0, 1, 0], [0, 1, 0]], atol=1e-12)
