@@ -102,7 +102,7 @@ def climbed(accelerate, max_iter, verbs=em.METHOD.verbs, tol=0.0, start=None):
 @pytest.mark.slow
 def test_any_number_of_steps_ends_no_lower_than_fewer(monkeypatch):
     """A run that ends between a trial and its verdict is at a point that is known to be no lower."""
-    monkeypatch.setattr("inference.engine.fixed_point.NEAR", 1e9)
+    monkeypatch.setattr("inference.fixed_points.fixed_point.NEAR", 1e9)
     start = {"mixture_probs": [0.5, 0.5], "mean": [[0.0], [1.0]], "precision": [[1.0]]}
     verbs = Verbs(parameters=partial(at_mode), latents="mean")
     x = close_groups()
