@@ -162,8 +162,8 @@ def _reachable(weights: Weights, steps: Steps) -> Array:
 def _lost(weights: Weights, possible: Array, found: States, steps: Steps) -> Array:
     """Whether underflow may have removed a state that matters later.
 
-    The probability of such a state may be anything up to `negligible`, before it is multiplied by its weight (``unsure``) or
-    after (``hidden``). The same holds for the only way to stop, or for all ways to go on.
+    The probability of such a state may be anything up to `negligible` before it is multiplied by its weight (``unsure``), or up
+    to the smallest number after (``hidden``). The same holds for the only way to stop, or for all ways to go on.
     """
     size, least = weights.start.shape[0], negligible(found.state.dtype)
     known = found.state.reshape(-1, size)
@@ -175,7 +175,7 @@ def _lost(weights: Weights, possible: Array, found: States, steps: Steps) -> Arr
     began = ((weights.start > -jnp.inf) & (jnp.exp(weights.start) < least))[None, None]
     unsure = jnp.roll(steps.continues[..., None] & leads & (expected < least), 1, axis=0) | (begins[..., None] & began)
     predicted = jnp.where(begins[..., None], jnp.exp(weights.start)[None, None], jnp.roll(expected, 1, axis=0))
-    hidden = steps.there[..., None] & possible & ~unsure & (predicted * found.weight < least)
+    hidden = steps.there[..., None] & possible & ~unsure & (predicted * found.weight < jnp.finfo(found.state.dtype).tiny)
     ends = steps.there & ~steps.continues
     nowhere = (steps.there & (found.scale == 0) & possible.any(2)).any() | (ends & may_stop & (stops < least)).any()
 
@@ -190,12 +190,12 @@ def _lost(weights: Weights, possible: Array, found: States, steps: Steps) -> Arr
 
 def _at_most(weights: Weights, unsure: Array, hidden: Array, found: States, begins: Array) -> Array:
     """(L, R, S): bound on the probability of states reached through ``unsure`` or ``hidden`` ones, relative to `negligible`."""
-    transition = jnp.exp(weights.step)
+    transition, least = jnp.exp(weights.step), jnp.finfo(found.state.dtype).eps ** 2  # the smallest number, in such units
 
     def advance(before: Array, here: tuple[Array, ...]) -> tuple[Array, Array]:
         weight, inverse, unsure, hidden, begins = here
         reached = jnp.where(begins[:, None], 0.0, product(before, transition)) + unsure
-        most = (reached * weight + hidden) * inverse[:, None]
+        most = (reached * weight + jnp.where(hidden, least, 0.0)) * inverse[:, None]
         return most, most
 
     everything = (found.weight, 1 / divisor(found.scale), unsure.astype(transition.dtype), hidden, begins)

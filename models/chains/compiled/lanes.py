@@ -10,6 +10,7 @@ import numpy as np
 from models.compilation import LANES, compiled
 from models.simd import add, add_product, load, product, splat, store, where_positive
 
+TINY = np.finfo(float).tiny
 FAR = 1e-150  # a sum of probabilities below is unsure; the product of two numbers above does not underflow
 
 
@@ -65,8 +66,8 @@ def forward(
 def mark_unsure(
     code: Any, length: Any, starts: Any, follows: Any, emits: Any, predicted: Any, weight: Any, smallest: Any, unsure: Any
 ) -> None:
-    """Mark the sequences in which a state that can be reached has a probability below the ``smallest``: as ``predicted``
-    (T, 8 S), or times the ``weight`` (T, 8 S) of its symbol.
+    """Mark the sequences in which a state that can be reached is predicted (T, 8 S) with less than the ``smallest``, or
+    underflows when multiplied by the ``weight`` (T, 8 S) of its symbol.
 
     ``starts``, ``follows`` (S,) and ``emits`` (V,) are sets of states, one bit each: those that can begin, follow a state, and
     emit a symbol.
@@ -80,7 +81,7 @@ def mark_unsure(
                 if reached >> i & 1:
                     unsure[k] |= expected[i * LANES + k] < smallest
                     if emits[code[t, k]] >> i & 1:
-                        unsure[k] |= expected[i * LANES + k] * weights[i * LANES + k] < smallest
+                        unsure[k] |= expected[i * LANES + k] * weights[i * LANES + k] < TINY
                         following |= follows[i]
             reached = following
 
