@@ -2,6 +2,7 @@
 
 import math
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 REPEAT = 1.0  # seconds within which a second signal is the same one, sent to the process and to its group
+SHORTLY = 0.02  # seconds after which a lost KeyboardInterrupt is raised again
 
 
 class Stop(threading.Event):
@@ -18,11 +20,12 @@ class Stop(threading.Event):
 
 
 class _Current:
-    """The event in force in the main thread, the number of nested handlers, and the time of the last signal."""
+    """The event in force in the main thread, the number of nested handlers, and the last signal with its time."""
 
     stop: Stop | None = None
     depth = 0
     last = -math.inf
+    number = signal.SIGINT
 
 
 def stop_signals() -> tuple[int, ...]:
@@ -92,9 +95,10 @@ def interrupt_behind(error: BaseException) -> KeyboardInterrupt | None:
 
 @contextmanager
 def _handling(act: Callable[[], None]) -> Iterator[None]:
-    """Call ``act`` at every signal, except at one that is repeated at once."""
+    """Call ``act`` at every signal, except at one that is repeated at once. An error that ``act`` raises is not lost."""
 
     def handle(number: int, frame: Any) -> None:
+        _Current.number = signal.Signals(number)
         now = time.monotonic()
         if now - _Current.last >= REPEAT:
             _Current.last = now
@@ -105,8 +109,35 @@ def _handling(act: Callable[[], None]) -> Iterator[None]:
     previous = {number: signal.signal(number, handle) for number in stop_signals()}
     _Current.depth += 1
     try:
-        yield
+        with _nothing_lost():
+            yield
     finally:
         _Current.depth -= 1
         for number, before in previous.items():
             signal.signal(number, before)
+
+
+@contextmanager
+def _nothing_lost() -> Iterator[None]:
+    """A KeyboardInterrupt that Python cannot pass on is raised again, instead of its traceback on the screen.
+
+    Python runs callbacks of weak references and destructors between any two instructions. What a signal raises in one of
+    them goes to `sys.unraisablehook`, and the program goes on as if there had been no signal. The signal is repeated from
+    another thread, because it would be lost once more inside the hook.
+    """
+    before = sys.unraisablehook
+
+    def hook(lost: "sys.UnraisableHookArgs") -> None:
+        if not isinstance(lost.exc_value, KeyboardInterrupt):
+            before(lost)
+            return
+        _Current.last = -math.inf
+        again = threading.Timer(SHORTLY, signal.pthread_kill, (threading.main_thread().ident, _Current.number))
+        again.daemon = True
+        again.start()
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before

@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+import weakref
 from pathlib import Path
 
 import jax
@@ -95,6 +97,25 @@ def test_one_signal_that_comes_twice_is_one():
         stop.heeded = True
     with pytest.raises(KeyboardInterrupt), ended_by_signals():
         send()
+
+
+class Collected:
+    """Something with a weak reference."""
+
+
+def test_a_signal_inside_a_callback_is_not_lost(capfd):
+    """Python drops what a callback of a weak reference raises: it prints a traceback, and goes on."""
+
+    def lose_one():
+        thing = Collected()
+        watching = weakref.ref(thing, lambda _: send(signal.SIGINT))
+        del thing
+        time.sleep(30)
+        return watching
+
+    with pytest.raises(KeyboardInterrupt), ended_by_signals():
+        lose_one()
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_ignored_signals_stay_ignored(monkeypatch):
