@@ -107,3 +107,18 @@ def test_compiled_where_no_folder_can_be_written(monkeypatch):
     assert compiled(lambda x: x + 1)(1) == 2
     code = "import models, models.topics.sampling.chains, models.topics.sampling.corpus, sys; assert 'numba' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_topics_of_every_block_are_drawn_alike():
+    """A document of words that no other token has: its topics come from sums over blocks of 32 topics, which follow every token.
+
+    All topics are alike, so that half of the tokens have one of the last 32 topics. Were topics drawn once for all from a
+    Dirichlet(1), that share would be Beta(32, 32), with a deviation of 0.062. Here it is smaller, as a topic with many tokens
+    becomes less likely for further words. The mean of 20 chains is within five deviations.
+    """
+    K, length = 64, 300
+    corpus = corpus_of_documents([list(range(length))], length)
+    prior = topic_prior(corpus, K, 1.0, 1.0)
+    chains = [swept(corpus, prior, start_chain(corpus, prior, 0, chain), 2, "many")[0] for chain in range(20)]
+    share = np.mean([chain.topic >= K // 2 for chain in chains])
+    assert abs(share - 0.5) < 5 * 0.062 / np.sqrt(20)
