@@ -9,7 +9,7 @@ from .fault import Fault, reach_of
 from .record import Recorded, file_of
 
 FAR = 3
-FEWEST = 25  # tests, however long they take
+FEWEST = 60  # tests, however long they take
 ROUND = 4  # tests of a file before the next file has its turn
 BESIDE = 0.5  # a level further than another test of the same file
 SMALLEST = 0.05  # seconds that any test costs

@@ -16,7 +16,7 @@ from .warm import run_module
 
 TIERS = ("default", "certificate", "slow")
 SECONDS = {"default": 240.0, "certificate": 200.0, "slow": 420.0}  # most of a tier, for one fault
-DEFAULT_WORK = 25.0  # seconds of default tests, as recorded without a fault, that a fault meets at most
+DEFAULT_WORK = 60.0  # seconds of default tests, as recorded without a fault, that a fault meets at most
 NEAREST = 8  # tests
 SLOW_FILES = 4  # the nearest test files, whose slow tests it meets
 ALONE = 60  # seconds of one test, after which it counts as one that never ends

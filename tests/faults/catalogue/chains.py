@@ -23,7 +23,8 @@ FAULTS = (
         "possible = there[:, None] & (weight > 0)  # β of an impossible state may overflow",
         "states that an earlier step rules out are as possible as others",
         "mask",
-        "a state of weight > 0 and probability 0 has underflowed: then `lost` sends its sequence to logarithms, and this is not read",
+        "A state of weight > 0 and probability 0 has underflowed. Either `lost` sends its sequence to logarithms, and nothing "
+        "of this is read, or its share of what follows is below rounding.",
     ),
     Fault(
         "backward-share-forgotten",
