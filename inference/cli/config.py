@@ -131,7 +131,7 @@ def _require_values(config: dict[str, Any]) -> None:
     for flag in ("pictures", "impute", "predictive"):
         if not isinstance(config[flag], bool):
             raise ZooError(f"{flag} must be true or false, got {config[flag]!r}")
-    for name, default in entry_defaults("method", config["method"]).items():
+    for name, default in [("checkpoint_seconds", 30.0), *entry_defaults("method", config["method"]).items()]:
         if isinstance(default, int | float):
             check_value(name, config[name], default)
     model = config["model"]["name"]

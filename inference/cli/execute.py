@@ -8,18 +8,19 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from inference.cli.inspecting import raise_hinted, raise_refused
-from inference.cli.program_file import load_program
-from inference.cli.run_folder import IMPUTED, finished_result, resumed, run_folder, with_digest, write_config
+from inference.cli.run_folder import IMPUTED, run_folder
+from inference.cli.stored_run import finished_result, keep_final, reopened, resumed, with_digest, write_config
 from inference.diagnostics.unfinished import LEFT_OUT
+from inference.programs.program_file import load_program
 from inference.report.views import write_views
-from inference.runtime.files import CHECKPOINTS, LOG, RESULTS, complete, is_sealed, remove, reopen, write_netcdf, write_table
+from inference.runtime.files import LOG, RESULTS, complete, is_sealed, remove, reopen, write_netcdf, write_table
 from inference.runtime.hints import come_so_far
 from inference.runtime.signals import interruptible
 from models.data.documents import with_own_vocabulary
@@ -36,7 +37,13 @@ MOST_DEVICES = 16
 HELD_OUT = ("accuracy", "log_loss", "log_loss_se", "calibration_error")
 NOT_OPTIONS = {"model", "method", "data", "out", "resume", "impute", "pictures"}
 SLOW = ("impute", "pictures")  # what an interrupted run leaves out, beside what `fit` does
-SHARED = ("seed", "precision", "progress", "predictive")  # arguments of `fit` beside the options of the method
+SHARED = (
+    "seed",
+    "precision",
+    "progress",
+    "predictive",
+    "checkpoint_seconds",
+)  # arguments of `fit` beside the options of the method
 
 
 def require_precision(config: Mapping[str, Any]) -> None:
@@ -77,16 +84,18 @@ def execute(
     screen: Console | None = None,
     brief: bool = False,
     ready: Callable[[], None] = lambda: None,
+    again: Sequence[str] = (),
 ) -> tuple[xr.DataTree, Path]:
     """Run one configuration and write its folder; returns (result, folder). Results are saved before anything else can fail.
 
     They are printed on ``screen``, if there is one, before pictures are drawn; ``brief`` prints the verdict alone. ``ready`` is
     called once the table is read: until then JAX is not imported, so that a table is refused at once.
 
-    With ``resume``, the run of that folder continues where it stopped: before, during or after the fit. With ``show_columns``,
-    the columns of a table from a file are printed on standard error before the run.
+    With ``resume``, the run of that folder continues where it stopped: before, during or after the fit. ``again`` names the
+    options that the user gave again (`inference.cli.stored_run`). With ``show_columns``, the columns of a table from a file are
+    printed on standard error before the run.
     """
-    config = with_digest(resumed(config))
+    config = with_digest(resumed(config, again))
     from inference.methods.options import check_seed, checked_options, method_module
 
     check_seed(config["seed"])
@@ -115,6 +124,8 @@ def execute(
     with run_folder(config, data) as folder:
         if show_columns and config["data"]["name"] == "file":
             _show_columns(model, data)
+        if config["resume"] is not None:
+            reopened(config, folder)
         text = write_config(config, folder)
         tree = _result(config, folder, model, observed, shared, options, data.name)
         if tree.attrs["interrupted"]:
@@ -132,7 +143,8 @@ def execute(
             save(tree, folder / RESULTS)
             written += [folder / name for name in IMPUTED]
         if not tree.attrs["interrupted"]:
-            remove(*folder.glob(CHECKPOINTS), *filter(is_sealed, folder.glob(LOG)))  # the log of an earlier failure
+            keep_final(folder, tree)
+            remove(*filter(is_sealed, folder.glob(LOG)))  # the log of an earlier failure
         complete(folder, [*written, *write_views(config, model, tree, observed, folder, text, screen, brief)])
     return tree, folder
 
@@ -155,7 +167,7 @@ def _result(
     from inference.fitting.fit import fingerprint_of, fit
     from inference.results.tree import save
 
-    tree = None if config["resume"] is None else finished_result(folder)
+    tree = None if config["resume"] is None else finished_result(folder, config)
     if config["resume"] is not None and config["progress"] is True:
         print(_goes_on(folder, config, fitted=tree is not None), file=sys.stderr, flush=True)
     if tree is None:

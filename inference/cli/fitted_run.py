@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from inference.cli.execute import all_rows, build_model, options_of_method
-from inference.cli.run_folder import WRITTEN, named_program, samples, stored_config
+from inference.cli.run_folder import WRITTEN
+from inference.cli.stored_run import named_program, stored_config
 from inference.runtime.files import CHECKPOINTS, CONFIG, ENVIRONMENT, LOG, MANIFEST, RESULTS, is_complete, remove
 from inference.runtime.hints import hint
 from models.errors import ZooError, exists
@@ -31,7 +32,6 @@ class Stage(Enum):
 
     NEW = "no result and nothing to go on from"
     UNFINISHED = "it can go on"
-    STOPPED = "interrupted, by a method that leaves nothing to go on from"
     DAMAGED = "its result cannot be read"
     FINISHED = "finished"
 
@@ -52,7 +52,7 @@ def stage_of(folder: Path) -> Stage:
     except ZooError:
         return Stage.DAMAGED
     if tree.attrs["interrupted"]:
-        return Stage.UNFINISHED if samples(tree) else Stage.STOPPED
+        return Stage.UNFINISHED
     return Stage.FINISHED if complete else Stage.UNFINISHED
 
 

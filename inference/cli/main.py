@@ -10,7 +10,7 @@ import errno
 import gc
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -91,26 +91,32 @@ def run_main(arguments: list[str]) -> int:
     """One run, or with ``-m`` one per combination of the comma lists; returns the largest exit code."""
     from inference.cli.config import compose, expand
     from inference.comparison.sweep_plan import is_sweep
-    from models.errors import ZooError
 
     sweep = any(flag in arguments for flag in ("-m", "--multirun"))
     arguments = [a for a in arguments if a not in ("-m", "--multirun")]
     resuming = [a.partition("=")[2] for a in arguments if a.startswith("resume=")]
     if sweep or any(a.startswith(OF_LAUNCHER) for a in arguments) or any(map(is_sweep, resuming)):
         return _sweep(arguments, resuming[-1] if resuming else None, sweep)
-    if resuming and (extra := [a for a in arguments if not _goes_with_resume(a)]):
-        raise ZooError(
-            f"{extra[0]} does not go with resume=, which keeps the configuration of the run; only progress= does, and for your "
-            "own program model=<file.py>:<function>"
-        )
+    if resuming:
+        return _go_on(arguments, Path(resuming[-1]))
     configs = [compose(one) for one in expand(arguments, sweep=False)]
-    _begin(configs, resuming=bool(resuming))
+    _begin(configs)
     return _run(configs[0], configs)[0]
 
 
-def _begin(configs: list[dict[str, Any]], resuming: bool = False) -> None:
+def _go_on(arguments: list[str], folder: Path) -> int:
+    """Go on with the run of a folder, with the options that the user gives again; returns its exit code."""
+    from inference.cli.config import compose, expand
+    from inference.cli.stored_run import require_taken, stored_method
+
+    require_taken(arguments)
+    config = compose(expand([f"method={stored_method(folder)}", *arguments], sweep=False)[0])
+    return _run(config, [config], again=[a.partition("=")[0] for a in arguments])[0]
+
+
+def _begin(configs: list[dict[str, Any]]) -> None:
     """Say what is read, and refuse what can be refused before it is."""
-    if not resuming and configs[0]["progress"] is True:  # loading takes seconds
+    if configs[0]["progress"] is True:  # loading takes seconds
         print(f"reading {_source(configs[0])}", file=sys.stderr, flush=True)
     from inference.cli.execute import require_precision
 
@@ -185,26 +191,28 @@ def _same_columns(config: dict[str, Any], before: dict[str, Any]) -> bool:
 
 
 def _run(
-    config: dict[str, Any], configs: list[dict[str, Any]], shown: bool = False, brief: bool = False
+    config: dict[str, Any],
+    configs: list[dict[str, Any]],
+    shown: bool = False,
+    brief: bool = False,
+    again: Sequence[str] = (),
 ) -> "tuple[int, xr.DataTree, Path]":
     """Run one of the ``configs`` and print its result; returns the exit code, the result and its folder.
 
     ``shown`` says that the columns of its table are on the screen already. ``brief`` prints the verdict of the result alone.
+    ``again`` names the options that go with a ``resume``.
     """
     from inference.cli.execute import execute
-    from inference.runtime.files import CHECKPOINTS
     from inference.runtime.hints import hint
     from inference.runtime.progress import console
 
     screen = console()
-    tree, folder = execute(config, show_columns=not shown, screen=screen, brief=brief, ready=_ready(configs))
+    tree, folder = execute(config, show_columns=not shown, screen=screen, brief=brief, ready=_ready(configs), again=again)
     screen.print(f"results in {folder}", soft_wrap=True)
     if tree.attrs["interrupted"]:
         from inference.diagnostics.unfinished import so_far
 
-        nowhere = f"{tree.attrs['method']} cannot go on from there: start a new run"
-        way_on = hint(folder) if any(folder.glob(CHECKPOINTS)) else nowhere
-        print(f"interrupted after {so_far(tree)}, which {folder} keeps; {way_on}", file=sys.stderr)
+        print(f"interrupted after {so_far(tree)}, which {folder} keeps; {hint(folder)}", file=sys.stderr)
     return int(tree.attrs["exit_status"]), tree, folder
 
 

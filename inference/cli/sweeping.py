@@ -18,10 +18,10 @@ import xarray as xr
 
 from inference.cli.config import compose
 from inference.cli.fitted_run import Stage, clear, stage_of
-from inference.cli.program_file import digest_of
 from inference.cli.run_folder import held
 from inference.comparison.sweep import line_of, line_without_result, plot_sweep, print_sweep, settings_of
 from inference.comparison.sweep_plan import PLAN, Plan, is_sweep, read_plan, write_plan
+from inference.programs.program_file import digest_of
 from inference.runtime.entries import CONF
 from inference.runtime.files import LoggedError, NotWrittenError, log_of, write_table
 from inference.runtime.progress import console
@@ -252,7 +252,6 @@ def _configured(run: Run) -> Config:
         return run.config | {"resume": str(run.folder)}
     if stage is Stage.DAMAGED:
         print(f"the result in {run.folder} is damaged: that run begins anew", file=sys.stderr)
-    if stage in (Stage.STOPPED, Stage.DAMAGED):
         clear(run.folder)
     return run.config
 

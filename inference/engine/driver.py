@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -24,6 +23,7 @@ from jax.sharding import PartitionSpec
 from threadpoolctl import threadpool_limits
 
 from inference.engine.task import Task, timing
+from inference.runtime.checkpoints import Checkpoint
 from inference.runtime.loop import Chunk, begun, in_chunks
 from inference.runtime.programs import kept, recalled
 from inference.runtime.progress import SILENT, Counted, Reporter, Watch
@@ -122,7 +122,7 @@ def drive(
     first: int = 0,
     keep: bool = True,
     watch: Watch = SILENT,
-    checkpoint: Path | None = None,
+    checkpoint: Checkpoint | None = None,
     lockstep: bool = True,
 ) -> Run:
     """Run ``num_steps`` steps of all chains (the leading axis of ``state``) and collect their records.
@@ -212,7 +212,7 @@ def sample(
         return warmup._replace(records=None, num_steps=0), timing(0.0, warmup.compile_seconds, warmup.run_seconds)
     run = drive(
         step, static, arrays, key, warmup.state, num_samples, task.reporter, "sampling",
-        first=num_warmup, watch=watch, checkpoint=task.checkpoint("sampling"), lockstep=lockstep,
+        first=num_warmup, watch=watch, checkpoint=task.checkpoint("sampling", cut=True), lockstep=lockstep,
     )  # fmt: skip
     return run, timing(run.run_seconds, warmup.compile_seconds + run.compile_seconds, warmup.run_seconds)
 

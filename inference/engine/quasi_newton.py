@@ -14,7 +14,9 @@ from jax.flatten_util import ravel_pytree
 from scipy.optimize import minimize
 
 from inference.engine.driver import one_blas_thread
+from inference.engine.evaluations import Evaluations
 from inference.engine.sweep import block_map
+from inference.runtime.checkpoints import Checkpoint
 from inference.runtime.progress import Reporter
 from inference.runtime.signals import interruptible
 from models.base import Pytree
@@ -62,6 +64,7 @@ def minimise(
     max_iter: int,
     tol: float,
     reporter: Reporter,
+    checkpoint: Checkpoint | None = None,
     by_curvature: bool = True,
 ) -> Minima:
     """Minimise ``objective(static, arrays, point)`` from every start (the leading axis of ``starts``).
@@ -70,14 +73,16 @@ def minimise(
     units of the data; ``by_curvature=False`` is for coordinates that have no units.
 
     A start converges when the objective falls by less than ``tol`` times its fall so far (1 at least), or its gradient
-    vanishes. With ``tol=0`` it runs until the line search finds no lower point or ``max_iter`` is reached.
+    vanishes. With ``tol=0`` it runs until the line search finds no lower point or ``max_iter`` is reached. A run goes on from
+    its ``checkpoint`` where that file exists, by the evaluations that it holds.
     """
     first, unravel = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], starts))
-    call = partial(_value_and_grad, objective, static, unravel, arrays)
+    evaluate = partial(_value_and_grad, objective, static, unravel, arrays)
+    evaluations = Evaluations(evaluate, first, checkpoint)
     curve: Callable[[Array], Array] = partial(_curvature, objective, static, unravel, arrays) if by_curvature else jnp.ones_like
     reporter.phase("compiling", None)
     clock = time.perf_counter()
-    jax.block_until_ready((call(first), curve(first)))
+    jax.block_until_ready((evaluate(first), curve(first)))
     compile_seconds = time.perf_counter() - clock
 
     flat_starts = np.asarray(jax.vmap(lambda point: ravel_pytree(point)[0])(starts), dtype=np.float64)
@@ -90,13 +95,17 @@ def minimise(
             if stop.is_set() and found:
                 break
             reporter.phase(f"start {s + 1} of {len(flat_starts)}", max_iter)
-            minimum, trace = _from_start(call, curve, flat, first.dtype, max_iter, tol, partial(_visitor, reporter, stop))
+            minimum, trace = _from_start(
+                evaluations, curve, flat, first.dtype, max_iter, tol, partial(_visitor, reporter, stop)
+            )
             found.append(minimum)
             traces.append(trace)
         last = found[-1]
         interrupted = stop.is_set() and (len(found) < len(flat_starts) or not (last.settled or last.iterations >= max_iter))
         stop.heeded |= interrupted
-    run_seconds = time.perf_counter() - clock
+    if interrupted or not all(minimum.settled for minimum in found):  # otherwise nothing goes on from here
+        evaluations.store()
+    run_seconds = evaluations.seconds_before + time.perf_counter() - clock
     longest = max(1, *(len(trace) for trace in traces))
     return Minima(
         points=jax.vmap(unravel)(jnp.asarray(np.stack([minimum.point for minimum in found]), first.dtype)),
@@ -117,7 +126,7 @@ def value_at(objective: Objective, static: Hashable, arrays: Pytree, point: Pytr
 
 
 def _from_start(
-    call: Callable[[Array], tuple[Array, Array]],
+    call: Callable[[Array], tuple[Any, Any]],
     curve: Callable[[Array], Array],
     flat: np.ndarray,
     dtype: Any,
@@ -174,7 +183,7 @@ def _settled(result: Any) -> bool:
 
 
 def _host(
-    call: Callable[[Array], tuple[Array, Array]], scale: np.ndarray, level: float, flat: np.ndarray
+    call: Callable[[Array], tuple[Any, Any]], scale: np.ndarray, level: float, flat: np.ndarray
 ) -> tuple[float, np.ndarray]:
     """(objective − ``level``, its gradient). SciPy's line search backs away from a very large value, but not from NaN.
 

@@ -13,6 +13,8 @@ import xarray as xr
 from jax import Array
 
 from inference.convergence.forecast import Forecast
+from inference.runtime.checkpoints import Checkpoint
+from inference.runtime.files import CHECKPOINT_SECONDS
 from inference.runtime.progress import Reporter
 from models.base import Algebra, Hyper, Iteration, Latent, Model, Pytree, Sites, Stats, Structure
 
@@ -28,20 +30,23 @@ class Task(NamedTuple):
     key: Array
     start: Sites | None  # sites to start from, in place of `inference.engine.initialise`
     reporter: Reporter
-    folder: Path | None = None  # where samplers leave their checkpoints
+    folder: Path | None = None  # where samplers and optimisers leave their checkpoints
     fingerprint: str = ""  # of model, data, options and seed; tells the checkpoints of this run from others
     moments: bool = False  # whether only a mean and a covariance were given, for which the rows stand
     table: Any = None  # the data as the model reads them, before they are encoded: for kernels of one's own
     resident: bool = True  # whether rows are on the device; they are not where condensed rows stand for them
+    checkpoint_seconds: float = CHECKPOINT_SECONDS  # between two checkpoints
 
     @property
     def rows_on_device(self) -> Pytree:
         """``rows`` for a method that sweeps over all of them; a copy on the device unless ``resident``."""
         return jax.tree.map(jnp.asarray, self.rows)
 
-    def checkpoint(self, phase: str) -> Path | None:
-        """The checkpoint file of one phase of a sampler, or None without a folder."""
-        return None if self.folder is None else self.folder / f"checkpoint-{phase}-{self.fingerprint}.npz"
+    def checkpoint(self, phase: str, cut: bool = False) -> Checkpoint | None:
+        """The checkpoint of one phase of a run, or None without a folder; ``cut`` as in `Checkpoint`."""
+        if self.folder is None:
+            return None
+        return Checkpoint(self.folder / f"checkpoint-{phase}-{self.fingerprint}.npz", self.checkpoint_seconds, cut)
 
 
 KINDS = frozenset({"joint", "coupled", "cycle", "local", "collapsed"})

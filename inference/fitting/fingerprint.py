@@ -17,10 +17,10 @@ ADDRESS = re.compile(r"0x[0-9a-f]+")  # of a function, in the text of code: it d
 def fingerprint(task: Task, method: str, seed: int, precision: int, options: Any) -> str:
     """Twelve characters that change with any option or number of a run, and with the code of a program of the user's.
 
-    The number of draws does not enter it: a run may go on to more of them.
+    The numbers of draws and of iterations do not enter it: a run may go on to more of them.
     """
     model = task.model
-    chosen = {name: value for name, value in options._asdict().items() if name != "num_samples"}
+    chosen = {name: value for name, value in options._asdict().items() if name not in ("num_samples", "max_iter")}
     digest = hashlib.sha256(repr((method, seed, precision, chosen, model.name, dict(model.options))).encode())
     arrays: Pytree = (task.hyper, task.rows, task.start)
     if model.algebra is None:

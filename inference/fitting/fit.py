@@ -2,7 +2,6 @@
 
 import inspect
 import json
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from inference.diagnostics.unfinished import LEFT_OUT
-from inference.engine.program import latent_sites, num_parameters, program_model
+from inference.engine.program import num_parameters, program_model
 from inference.engine.single_precision import back
 from inference.engine.task import Draws, Points, Task, kind_of
 from inference.fitting.assembly import as_tree, derived, in_one_labelling, latent_group, of_draws, of_points
@@ -40,17 +39,18 @@ from inference.fitting.options import (
 from inference.fitting.predictive import predictive_groups, require_drawable
 from inference.fitting.prepare import as_arrays, make_task, require_model, x64
 from inference.fitting.roughness import as_seen, roughness
-from inference.fitting.sizes import sample_size, total_weight
+from inference.fitting.sizes import require_room, sample_size, total_weight
 from inference.identification.invariants import declared
 from inference.identification.relabel import doubts_labels
 from inference.identification.symmetry import num_flat, whatever
-from inference.methods.options import check_seed, checked_options, method_module
+from inference.methods.options import check_seed, check_value, checked_options, method_module
 from inference.methods.own_kernel import MarkovKernel, named_method
 from inference.programs.arguments import as_arguments, name_of, takes_by_name
 from inference.results.draws import one_axis
 from inference.results.tree import dataset, values
 from inference.results.triangles import sites_of, symmetric_sites
 from inference.runtime.checkpoints import refuse_strangers
+from inference.runtime.files import CHECKPOINT_SECONDS
 from inference.runtime.lock import held_or_locked
 from inference.runtime.progress import Bar, Reporter, Silent
 from inference.runtime.shadowed import complete_numpyro
@@ -60,8 +60,6 @@ from models.base import Model, Rotation, ZooError
 from models.data.table import Data
 from models.errors import did_you_mean
 from models.rows.carried import carried
-
-MOST_BYTES = 8 * 2**30  # of draws that a result may have
 
 
 @overload
@@ -103,6 +101,7 @@ def fit(
     predictive: bool = False,
     start: Mapping[str, ArrayLike] | None = None,
     folder: str | Path | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
     symmetry: Any = None,
     dims: Mapping[str, tuple[str, ...]] | None = None,
     coords: Mapping[str, list[Any]] | None = None,
@@ -114,8 +113,9 @@ def fit(
     others follow by name, as in ``fit(program, x, y=y)``, unless an option has the same name. ``symmetry``, ``dims`` and
     ``coords`` are as in `inference.engine.program.program_model`. ``method`` is a name, or a kernel of one's own with
     ``init(key, data)`` and ``step(key, state, data)`` (`inference.methods.own_kernel`). ``start`` gives the sites to start
-    from. ``options`` are those of the method's ``Options``, such as num_samples or max_iter. Samplers leave checkpoints in
-    ``folder`` (it must exist, and is locked meanwhile), and go on from those that they find there. Returns groups
+    from. ``options`` are those of the method's ``Options``, such as num_samples or max_iter. A run leaves checkpoints in
+    ``folder`` (it must exist, and is locked meanwhile) every ``checkpoint_seconds``, and goes on from those that it finds
+    there. Returns groups
     ``posterior`` (identified) and ``posterior_raw``, or ``point_estimate``; ``optimization``; ``functionals``;
     ``log_likelihood``; ``sample_stats``; ``latent``; ``observed_data``; ``constant_data``. With ``predictive`` the program
     draws data: ``prior``, ``prior_predictive``, ``posterior_predictive``, ``log_prior`` (`inference.fitting.predictive`).
@@ -132,18 +132,20 @@ def fit(
     options, named = _data_by_name(model, method, module, options)
     model, data = modelled(model, data, precision, symmetry, dims, coords, named)
     _check_arguments(seed, progress, predictive, folder)
+    check_value("checkpoint_seconds", checkpoint_seconds, CHECKPOINT_SECONDS)
     checked = checked_options(method, module, options, model.options)
     clock = time.perf_counter()
     with held_or_locked(folder), reporter_of(progress) as reporter, interruptible():
         with x64(precision):
             task = make_task(model, data, seed, start, reporter)
             if "num_samples" in checked._fields:
-                _require_room(task, checked)
+                require_room(task, checked)
             if predictive:
                 require_drawable(task)
             known = {} if folder is None else {"fingerprint": fingerprint(task, method, seed, precision, checked)}
-            if folder is not None and "num_warmup" in checked._fields:
+            if folder is not None:
                 task = task._replace(folder=Path(folder), fingerprint=known["fingerprint"])
+                task = task._replace(checkpoint_seconds=float(checkpoint_seconds))
                 refuse_strangers(Path(folder), task.fingerprint)
             outcome = module.run(task, checked)
         with x64(64):
@@ -292,17 +294,6 @@ def reporter_of(progress: bool | Reporter) -> Iterator[Reporter]:
             yield bar
     else:
         yield progress or Silent()
-
-
-def _require_room(task: Task, options: Any) -> None:
-    """A `ZooError` for more draws than memory is likely to hold."""
-    sites = latent_sites(task.model.spec, task.hyper, task.rows).values()
-    size = options.num_chains * options.num_samples * sum(8 * math.prod(site.shape) for site in sites)
-    if size > MOST_BYTES:
-        raise ZooError(
-            f"{options.num_chains} × {options.num_samples} draws of all parameters take {size / 2**30:.0f} GiB, and a result "
-            f"holds them twice; {MOST_BYTES / 2**30:.0f} are the most: take fewer (num_samples=)"
-        )
 
 
 def identify(tree: xr.DataTree, model: Model, data: Any, criterion: str = "varimax") -> xr.DataTree:

@@ -22,6 +22,7 @@ class Shared(TypedDict, total=False):
     predictive: bool
     start: Mapping[str, ArrayLike] | None
     folder: str | Path | None
+    checkpoint_seconds: float
     symmetry: Any
     dims: Mapping[str, tuple[str, ...]] | None
     coords: Mapping[str, list[Any]] | None

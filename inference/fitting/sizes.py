@@ -1,11 +1,18 @@
-"""How much was observed: what BIC counts, and the sum of the weights."""
+"""How much was observed: what BIC counts, and the sum of the weights; and how much memory the draws take."""
+
+import math
+from typing import Any
 
 import numpy as np
 
+from inference.engine.program import latent_sites
 from inference.engine.sweep import num_rows
+from inference.engine.task import Task
 from models.algebra import is_sequential
-from models.base import Model, Pytree
+from models.base import Model, Pytree, ZooError
 from models.rows.carried import carried
+
+MOST_BYTES = 8 * 2**30  # of draws that a result may have
 
 
 def sample_size(model: Model, rows: Pytree) -> float:
@@ -25,3 +32,14 @@ def total_weight(rows: Pytree) -> float:
     """The sum of the row weights."""
     weight = carried(rows).weight
     return float(num_rows(rows) if weight is None else np.asarray(weight).sum())
+
+
+def require_room(task: Task, options: Any) -> None:
+    """A `ZooError` for more draws than memory is likely to hold."""
+    sites = latent_sites(task.model.spec, task.hyper, task.rows).values()
+    size = options.num_chains * options.num_samples * sum(8 * math.prod(site.shape) for site in sites)
+    if size > MOST_BYTES:
+        raise ZooError(
+            f"{options.num_chains} × {options.num_samples} draws of all parameters take {size / 2**30:.0f} GiB, and a result "
+            f"holds them twice; {MOST_BYTES / 2**30:.0f} are the most: take fewer (num_samples=)"
+        )

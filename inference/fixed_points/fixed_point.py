@@ -15,7 +15,7 @@ from inference.engine.driver import Run, drive, each
 from inference.engine.initialise import finite_latents, natural_of, num_starts, sites_at, start_states
 from inference.engine.sweep import Local, Verbs, parameter_step, rows_weight, sweep
 from inference.engine.task import ANY_MODEL, Points, Takes, Task, timing
-from inference.fixed_points.host_driver import drive_on_host, host_step_of
+from inference.fixed_points.host_driver import OnHost, drive_on_host, host_step_of
 from inference.fixed_points.local_ascent import ascent_sweep, uses_local_ascent
 from inference.runtime.programs import kept
 from inference.runtime.progress import Watch
@@ -93,10 +93,10 @@ def step_from_sums(
 
 
 @kept(static_argnames=("algebra",))
-def coefficients_at(algebra: Algebra, T: Stats) -> Pytree:
-    """What the compiled loops of an algebra read, at every T of a leading axis."""
+def coefficients_of(algebra: Algebra, states: Climb) -> Pytree:
+    """What the compiled loops of an algebra read at the parameters of every start."""
     assert algebra.structure.host_step is not None
-    return jax.vmap(algebra.structure.host_step.coefficients)(T)
+    return jax.vmap(algebra.structure.host_step.coefficients)(states.T)
 
 
 class Swept(NamedTuple):
@@ -216,14 +216,16 @@ def climb(
 def _iterated(task: Task, static: tuple[Algebra, FixedPoint], rows: Pytree, tol: float, state: Climb, max_iter: int) -> Run:
     """All starts until they are done, by the algebra, or by compiled loops on the host where it has some for these rows."""
     algebra, method = static
-    watch, limit = Watch(_words), jnp.asarray(tol, float)
+    watch, limit, checkpoint = Watch(_words), jnp.asarray(tol, float), task.checkpoint("iterations")
     host = host_step_of(algebra, rows) if method.verbs.latents == "mean" else None
     if host is None:
         arrays = (task.hyper, task.prior, rows, limit)
-        return drive(step, static, arrays, task.key, state, max_iter, task.reporter, "iterating", watch=watch)
+        return drive(
+            step, static, arrays, task.key, state, max_iter, task.reporter, "iterating", watch=watch, checkpoint=checkpoint
+        )
     update = partial(step_from_sums, static, task.prior, rows_weight(rows).sum(), limit)
-    first = coefficients_at(algebra, state.T)
-    return drive_on_host(host, update, task.hyper, rows, state, first, max_iter, task.reporter, "iterating", watch)
+    loops = OnHost(host, update, partial(coefficients_of, algebra), task.hyper, rows)
+    return drive_on_host(loops, state, max_iter, task.reporter, "iterating", watch, checkpoint)
 
 
 def resting(state: Climb) -> Climb:

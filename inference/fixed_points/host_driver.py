@@ -7,11 +7,13 @@ rows, one start after another, and then one compiled program for all that does n
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
 from inference.engine.driver import CHUNK_SECONDS, Run, num_cores, one_blas_thread
+from inference.runtime.checkpoints import Checkpoint
 from inference.runtime.loop import Chunk, begun, in_chunks
 from inference.runtime.progress import Counted, Reporter, Watch
 from models.base import Algebra, Hyper, Pytree
@@ -32,34 +34,43 @@ def host_step_of(algebra: Algebra, rows: Pytree) -> HostStep | None:
     return found if found.serves(rows) else None
 
 
+class OnHost(NamedTuple):
+    """What an iteration on the host is made of."""
+
+    step: HostStep
+    update: Update
+    coefficients_of: Callable[[Pytree], Pytree]  # state of all starts -> coefficients of their next iteration
+    hyper: Hyper
+    rows: Pytree
+
+
 def drive_on_host(
-    host: HostStep,
-    update: Update,
-    hyper: Hyper,
-    rows: Pytree,
+    loops: OnHost,
     state: Pytree,
-    coefficients: Pytree,
     num_steps: int,
     reporter: Reporter,
     phase: str,
     watch: Watch,
+    checkpoint: Checkpoint | None = None,
 ) -> Run:
     """At most ``num_steps`` iterations of all starts, the leading axis of ``state``, until all are done.
 
-    ``coefficients`` are those of the first iteration. A start that is done is left alone.
+    A start that is done is left alone. A run goes on from its ``checkpoint`` where that file exists.
     """
-    hyper, rows = jax.tree.map(np.asarray, (hyper, rows))  # views of what is on the device, and no copies
-    sums = partial(host.sums, hyper, rows, num_cores())
+    update, coefficients_of = loops.update, loops.coefficients_of
+    hyper, rows = jax.tree.map(np.asarray, (loops.hyper, loops.rows))  # views of what is on the device, and no copies
+    sums = partial(loops.step.sums, hyper, rows, num_cores())
     reporter.phase(f"compiling {phase}", None)
     clock = time.perf_counter()
-    few = partial(host.sums, hyper, jax.tree.map(lambda leaf: leaf[:FIRST_ROWS], rows), 1)
-    jax.block_until_ready(update(state, _of_all(few, coefficients)))
+    few = partial(loops.step.sums, hyper, jax.tree.map(lambda leaf: leaf[:FIRST_ROWS], rows), 1)
+    _, record, *_ = jax.block_until_ready(update(state, _of_all(few, coefficients_of(state))))
     compile_seconds = time.perf_counter() - clock
 
+    start = begun(checkpoint, state, _at(record, 0), num_steps)
     reporter.phase(phase, num_steps)
-    chunks = _Iterations(sums, update, coefficients, watch)
+    chunks = _Iterations(sums, update, coefficients_of(start.state), watch)
     with one_blas_thread():  # small factorisations between two E-steps leave threads that spin on the cores of the loops
-        at, interrupted = in_chunks(chunks, begun(None, state, None, num_steps), num_steps, reporter)
+        at, interrupted = in_chunks(chunks, start, num_steps, reporter, checkpoint)
     return Run(at.state, at.records(), at.finished, interrupted, compile_seconds, at.seconds)
 
 

@@ -156,7 +156,10 @@ def run(task: Task, options: Options) -> Draws:
     states = initial(task, program, shift, scale)
     most = -(-options.max_iter // WINDOW)
     tol = jnp.asarray(options.tol, float)
-    ran = drive(step, program, (*arrays, tol), task.key, states, most, task.reporter, "climbing", watch=Watch(_words))
+    watch, checkpoint = Watch(_words), task.checkpoint("windows")
+    ran = drive(
+        step, program, (*arrays, tol), task.key, states, most, task.reporter, "climbing", watch=watch, checkpoint=checkpoint
+    )
     params = jax.tree.map(np.asarray, constrained(program.guide, ran.state.average))
     ends = [jax.tree.map(lambda leaf, s=s: leaf[s], (params, shift, scale)) for s in range(len(starts))]
     keys = np.asarray(jax.random.split(jax.random.fold_in(task.key, 2), len(starts) + 1))
@@ -215,12 +218,13 @@ def prepared(task: Task, program: Program, starts: np.ndarray) -> tuple[np.ndarr
     half = random.standard_normal((PAIRS, starts.shape[1])).astype(starts.dtype)
     noise = np.concatenate([half, -half]) / np.sqrt((half**2).mean(0))  # variances of 1, as those of q
     zero, shifts, scales, seconds = np.zeros_like(starts[:1]), [], [], 0.0
-    for start in starts:
+    for number, start in enumerate(starts):
         bent = np.abs(np.asarray(bends(static, arrays, task.key, start)))
         sound = np.isfinite(bent) & (bent > 0)
         scale = 1 / np.sqrt(np.where(sound, bent, 1))
         given, begin = (*arrays, noise, start, scale), {"away": zero, "growth": zero}
-        found = minimise(smoothed, static, given, begin, PREPARED, ENOUGH, task.reporter, by_curvature=False)
+        checkpoint = task.checkpoint(f"start{number + 1}")
+        found = minimise(smoothed, static, given, begin, PREPARED, ENOUGH, task.reporter, checkpoint, by_curvature=False)
         if found.interrupted:
             raise KeyboardInterrupt("interrupted before the first fit was finished")
         away, growth = (np.asarray(found.points[name])[0] for name in ("away", "growth"))

@@ -180,7 +180,7 @@ def _run(
     Blocks begin at the same sweeps in a resumed run, so that it equals an unbroken one. ``like`` has the structure of one
     record; with None no records are kept.
     """
-    checkpoint = task.checkpoint(phase.replace("-", ""))
+    checkpoint = task.checkpoint(phase.replace("-", ""), cut=like is not None)
     start = begun(checkpoint, state, like, total, size)
     task.reporter.phase(phase, total)
 

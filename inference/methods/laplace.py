@@ -95,7 +95,9 @@ def run(task: Task, options: Options) -> Draws:
     supports = transforms(spec, *arrays)
     starts = unconstrain_chains(supports, start_sites(task, num_starts(task, options.num_starts)))
     _require_small(starts)
-    minima = minimise(energy, spec, arrays, starts, options.max_iter, options.tol, task.reporter)
+    minima = minimise(
+        energy, spec, arrays, starts, options.max_iter, options.tol, task.reporter, task.checkpoint("evaluations")
+    )
     stacked, unravel = _flat(minima)
     energies = np.asarray(_energies(spec, unravel, arrays, jnp.asarray(stacked)))
     best = int(np.nanargmin(energies))

@@ -71,7 +71,16 @@ def run(task: Task, options: Options) -> Points:
         # on numbers, NumPyro's initialisation compiles hundreds of single operations.
         jax.eval_shape(svi.init, task.key, task.hyper, rows)
     starts = unconstrain_chains(supports, start_sites(task, num_starts(task, options.num_starts)))
-    minima = minimise(loss, program, (task.hyper, rows, supports), starts, options.max_iter, options.tol, task.reporter)
+    minima = minimise(
+        loss,
+        program,
+        (task.hyper, rows, supports),
+        starts,
+        options.max_iter,
+        options.tol,
+        task.reporter,
+        task.checkpoint("evaluations"),
+    )
     sites = constrain_starts(supports, minima.points)
     ends = [_end(task, {name: leaf[s] for name, leaf in sites.items()}, value) for s, value in enumerate(minima.values)]
     on_host = {name: np.asarray(value) for name, value in sites.items()}

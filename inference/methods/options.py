@@ -7,14 +7,17 @@ from typing import Any
 import numpy as np
 
 from inference.methods import METHODS
+from inference.runtime.files import CHECKPOINT_SECONDS
 from models.errors import ZooError, did_you_mean
 
-SHARED = {"seed": 0, "precision": 64, "progress": False, "predictive": False}  # options of every method, with their defaults
+# Options of every method, with their defaults
+SHARED = {"seed": 0, "precision": 64, "progress": False, "predictive": False, "checkpoint_seconds": CHECKPOINT_SECONDS}
 NUM_DRAWS = 200  # of every missing cell, and of topic proportions, by default
 
 RANGES = {
     "num_warmup": (0, np.inf),
     "tol": (0, np.inf),
+    "checkpoint_seconds": (0, np.inf),
     "target_accept": (0.05, 0.999),
     "max_tree_depth": (1, 15),
     "batch_size": (0, np.inf),

@@ -127,7 +127,8 @@ def climb(task: Task, method: FixedPoint, size: int, pace: Pace, max_iter: int, 
     rows = task.rows_on_device
     arrays = (task.hyper, task.prior, rows, jnp.asarray(pace.delay, float), jnp.asarray(pace.forgetting, float))
     static, watch = (algebra, size, TURNS), Watch(_words)
-    run = drive(step, static, arrays, task.key, state, max_iter, task.reporter, "iterating", watch=watch)
+    checkpoint = task.checkpoint("iterations")
+    run = drive(step, static, arrays, task.key, state, max_iter, task.reporter, "iterating", watch=watch, checkpoint=checkpoint)
     T, nu, bound, log_joint, gain = _finished(algebra, task.hyper, task.prior, rows, run.state.nu)
     settled_down = np.asarray(gain) < DONE * (1 + np.abs(np.asarray(bound)))
     points = _points(algebra, task, run, T, bound, log_joint)._replace(converged=settled_down)

@@ -1,4 +1,4 @@
-"""Checkpoints of samplers: sealed, versioned, and checked before a run goes on from one."""
+"""Checkpoints of samplers and optimisers: sealed, versioned, and checked before a run goes on from one."""
 
 import io
 import time
@@ -6,35 +6,43 @@ import warnings
 import zipfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from inference.runtime.files import CHECKPOINTS, NotWrittenError, read, write
+from inference.runtime.files import CHECKPOINT_SECONDS, CHECKPOINTS, NotWrittenError, read, write
 from models.base import Pytree, ZooError
 
 VERSION = 1
-SECONDS = 30.0  # between two checkpoints, at least
 REMEDY = "remove it, and what it held is computed again"
 SHARE = 0.05  # largest share of the time that is spent on checkpoints
+
+
+class Checkpoint(NamedTuple):
+    """Where one phase of a run leaves its checkpoint, and how often."""
+
+    path: Path
+    seconds: float = CHECKPOINT_SECONDS  # between two of them, unless writing would take more than `SHARE` of the time
+    cut: bool = False  # whether the first records are those of a shorter run: draws are, iterations of an optimiser are not
 
 
 class Pace:
     """When the next checkpoint is due. The file grows with the draws, and must not be written all the time."""
 
-    def __init__(self) -> None:
-        self._due = time.perf_counter() + SECONDS
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._due = time.perf_counter() + seconds
 
     def is_due(self) -> bool:
         return time.perf_counter() > self._due
 
     def store(self, *arguments: Any) -> None:
-        """`store`, and a pause of `SECONDS`, or of as long as `SHARE` asks for."""
+        """`store`, and a pause of as many seconds as were asked for, or of as many as `SHARE` asks for."""
         clock = time.perf_counter()
         store(*arguments)
         now = time.perf_counter()
-        self._due = now + max(SECONDS, (now - clock) / SHARE)
+        self._due = now + max(self._seconds, (now - clock) / SHARE)
 
 
 def store(path: Path, finished: int, seconds: float, state: Pytree, parts: list[Pytree]) -> None:
@@ -63,15 +71,18 @@ def store_last(
     except NotWrittenError as error:
         if not draws:
             raise
-        warnings.warn(f"{error}; the draws are returned without a checkpoint", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"{error}; what was computed is returned without a checkpoint", RuntimeWarning, stacklevel=2)
 
 
-def restore(path: Path, state: Pytree, record: Pytree, total: int, size: int = 1) -> tuple[int, float, Pytree, list[Pytree]]:
+def restore(
+    path: Path, state: Pytree, record: Pytree, total: int, size: int = 1, cut: bool = True
+) -> tuple[int, float, Pytree, list[Pytree]]:
     """(steps finished, seconds, state, records) of a checkpoint, structured like ``state`` and the ``record`` of one chain.
 
     A record stands for ``size`` steps, and the records of the first ``total`` steps are returned. Without records (``record``
-    is None) the checkpoint may have ``total`` steps at most. Raises `ZooError` where the file is damaged, holds what no run has
-    written, or belongs to another model, data set or number of chains.
+    is None) the checkpoint may have ``total`` steps at most, and so it may with ``cut=False``, of an optimiser. Raises
+    `ZooError` where the file is damaged, holds what no run has written or more than the run asks for, or belongs to another
+    model, data set or number of chains.
     """
     arrays = _arrays(path)
     states = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
@@ -85,6 +96,8 @@ def restore(path: Path, state: Pytree, record: Pytree, total: int, size: int = 1
     records = [arrays.get(f"record_{i}") for i in range(len(like))]
     if record is None and finished > total:
         raise _impossible(path, f"{finished} of {total} steps")
+    if finished > total and not cut:
+        raise ZooError(f"{path} holds {finished} iterations, and max_iter={total} asks for fewer; ask for {finished} at least")
     if any(
         leaf is None or not _same(leaf, (chains, steps, *np.shape(one)), _dtype(one))
         for leaf, one in zip(records, like, strict=True)

@@ -9,6 +9,13 @@ from inference.runtime.configuration import read_configuration
 from inference.runtime.files import CHECKPOINTS, CONFIG, RESULTS
 from models.errors import ZooError
 
+# Phase of an optimiser -> what its steps are. The last phase of a run comes first.
+OF_OPTIMISERS = {
+    "iterations": "iterations",
+    "windows": "groups of steps",
+    "evaluations": "evaluations of the density",
+}
+
 
 def hint(folder: Path) -> str:
     """How to go on with an unfinished run of the command line, or with a `fit` in Python, which has no configuration.
@@ -24,7 +31,7 @@ def hint(folder: Path) -> str:
 
 
 def come_so_far(folder: Path, config: Mapping[str, Any]) -> str:
-    """How far the sampler of a run had come, by its checkpoints; "" where there are none that can be read.
+    """How far a run had come, by its checkpoints; "" where there are none that can be read.
 
     >>> come_so_far(Path("runs/x"), {"num_warmup": 1000, "num_samples": 1000})
     '137 of 1000 draws per chain'
@@ -37,7 +44,9 @@ def come_so_far(folder: Path, config: Mapping[str, Any]) -> str:
     if "sampling" in steps:
         number = steps["sampling"] // config.get("thin", 1)
         return f"{number} of {config['num_samples']} draws per chain"
-    return f"{steps['warmup']} of {config['num_warmup']} steps of the warm-up" if "warmup" in steps else ""
+    if "warmup" in steps:
+        return f"{steps['warmup']} of {config['num_warmup']} steps of the warm-up"
+    return next((f"{steps[phase]} {word}" for phase, word in OF_OPTIMISERS.items() if phase in steps), "")
 
 
 def can_go_on(folder: Path) -> bool:

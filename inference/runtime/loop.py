@@ -6,14 +6,13 @@ Ctrl-C ends it after the chunk in hand, a second one at once, and a checkpoint h
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple
 
 import jax
 import numpy as np
 
-from inference.runtime.checkpoints import Pace, restore, store_last
-from inference.runtime.files import NotWrittenError
+from inference.runtime.checkpoints import Checkpoint, Pace, restore, store_last
+from inference.runtime.files import CHECKPOINT_SECONDS, NotWrittenError
 from inference.runtime.progress import Reporter
 from inference.runtime.signals import interruptible
 from models.base import Pytree
@@ -54,15 +53,15 @@ class Progress(NamedTuple):
         return jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *self.parts) if self.parts else None
 
 
-def begun(checkpoint: Path | None, state: Pytree, record: Pytree, total: int, size: int = 1) -> Progress:
+def begun(checkpoint: Checkpoint | None, state: Pytree, record: Pytree, total: int, size: int = 1) -> Progress:
     """Where a phase begins: at ``state``, or at its checkpoint if there is one.
 
     ``record`` has the structure of one chain's record, which stands for ``size`` steps; None where no records are kept. Raises
     `ZooError` for a checkpoint that is damaged or of another run (`inference.runtime.checkpoints.restore`).
     """
-    if checkpoint is None or not checkpoint.is_file():
+    if checkpoint is None or not checkpoint.path.is_file():
         return Progress(0, 0.0, state, [])
-    return Progress(*restore(checkpoint, state, record, total, size))
+    return Progress(*restore(checkpoint.path, state, record, total, size, checkpoint.cut))
 
 
 def in_chunks(
@@ -70,28 +69,31 @@ def in_chunks(
     at: Progress,
     total: int,
     reporter: Reporter,
-    checkpoint: Path | None = None,
+    checkpoint: Checkpoint | None = None,
     keep: bool = True,
 ) -> tuple[Progress, bool]:
     """Chunks up to ``total`` steps, or until one is done: (where they ended, whether Ctrl-C ended them early).
 
     ``advance(state, finished, most)`` takes at most ``most`` steps from ``finished`` on. ``keep=False`` drops the records, as
-    of a warm-up. An interrupted phase has one chunk at least, so that there is something to go on from.
+    of a warm-up. An interrupted phase has one chunk at least, so that there is something to go on from. A phase that is done
+    by itself, as an optimiser that has converged, leaves no last checkpoint: nothing goes on from it.
     """
-    pace, restored = Pace(), at.finished
+    path, restored = (None, at.finished) if checkpoint is None else (checkpoint.path, at.finished)
+    pace = Pace(CHECKPOINT_SECONDS if checkpoint is None else checkpoint.seconds)
     try:
         with interruptible() as stop:
             while at.finished < total and not at.done and not (stop.is_set() and at.parts):
                 chunk = advance(at.state, at.finished, total - at.finished)
                 at = at.after(chunk, keep)
                 reporter.update(at.finished, chunk.note, chunk.chains)
-                if checkpoint is not None and pace.is_due():
-                    pace.store(checkpoint, *at.stored(keep))
+                if path is not None and pace.is_due():
+                    pace.store(path, *at.stored(keep))
             interrupted = stop.is_set() and at.finished < total and not at.done
             stop.heeded |= interrupted
     except KeyboardInterrupt:  # a second one, which does not wait for the chunk in hand: those before it are kept
         with suppress(NotWrittenError):
-            store_last(checkpoint, restored, *at.stored(keep), draws=False)
+            store_last(path, restored, *at.stored(keep), draws=False)
         raise
-    store_last(checkpoint, restored, *at.stored(keep), draws=keep)
+    if not at.done:
+        store_last(path, restored, *at.stored(keep), draws=keep)
     return at, interrupted

@@ -115,8 +115,8 @@ FAULTS = (
     Fault(
         "draws-repeat-the-warmup",
         DRIVER,
-        'first=num_warmup, watch=watch, checkpoint=task.checkpoint("sampling"), lockstep=lockstep,',
-        'first=0, watch=watch, checkpoint=task.checkpoint("sampling"), lockstep=lockstep,',
+        'first=num_warmup, watch=watch, checkpoint=task.checkpoint("sampling", cut=True), lockstep=lockstep,',
+        'first=0, watch=watch, checkpoint=task.checkpoint("sampling", cut=True), lockstep=lockstep,',
         "draws use the random numbers of the warm-up again",
         "key reuse",
     ),

@@ -12,7 +12,8 @@ from quick_runs import QUICK, stopping
 
 from inference.cli.config import compose
 from inference.cli.main import compare_main, guarded, run_main
-from inference.cli.run_folder import _is_unfinished, finished_result, held, resumed
+from inference.cli.run_folder import held
+from inference.cli.stored_run import finished_result, is_unfinished, resumed
 from inference.results import load, save
 from inference.results.tree import SCHEMA
 from inference.runtime import checkpoints
@@ -182,16 +183,16 @@ def test_cut_off_configurations(tmp_path):
 
 
 def test_draws_without_their_checkpoints_are_computed_again(tmp_path):
-    """As the message on a damaged checkpoint promises; what an optimiser left is completed as it is."""
-    for method, interrupted, again in (("gibbs", 1, True), ("gibbs", 0, False), ("em", 1, False)):
+    """As the message on a damaged checkpoint promises."""
+    for method, interrupted, again in (("gibbs", 1, True), ("gibbs", 0, False), ("em", 1, True), ("em", 0, False)):
         folder = tmp_path / f"{method}-{interrupted}"
         folder.mkdir()
         tree = xr.DataTree(xr.Dataset({"x": 1.0}))
         tree.attrs = {"model": "gmm", "method": method, "exit_status": 0, "interrupted": interrupted, "schema": SCHEMA}
         save(tree, folder / "results.nc")
-        assert (finished_result(folder) is None) == again
+        assert (finished_result(folder, {}) is None) == again
         store.complete(folder, [folder / "results.nc"])
-        assert _is_unfinished(folder) == again
+        assert is_unfinished(folder) == again
 
 
 def test_paths_are_text(tmp_path, capsys, monkeypatch):

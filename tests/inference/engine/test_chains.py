@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from inference.cli.run_folder import resumed
+from inference.cli.stored_run import resumed
 from inference.engine.driver import drive, one_blas_thread, sample
+from inference.runtime.checkpoints import Checkpoint
 from inference.runtime.progress import SILENT, Silent
 from models import ZooError
 
@@ -44,7 +45,7 @@ def test_records_are_a_plain_loop():
 
 def test_draws_go_on_where_the_warm_up_ended():
     """Three steps that are dropped and four that are kept are the last four of seven, with the same random numbers."""
-    task = SimpleNamespace(reporter=Silent(), checkpoint=lambda name: None)
+    task = SimpleNamespace(reporter=Silent(), checkpoint=lambda name, cut=False: None)
     state = (jnp.zeros(3), jnp.zeros(3, int))
     drawn, _ = sample(walk, 10**9, (), jax.random.PRNGKey(0), state, 3, 4, task, SILENT)
     np.testing.assert_array_equal(drawn.records, run(7).records[:, 3:])
@@ -59,7 +60,7 @@ def test_stops_when_all_chains_are_done():
 def test_resumed_run_equals_an_unbroken_one(tmp_path):
     """Stopped after 120 steps and resumed from its checkpoint, the walk goes where it would have gone."""
     whole = run(300)
-    file = tmp_path / "checkpoint.npz"
+    file = Checkpoint(tmp_path / "checkpoint.npz", cut=True)
     run(120, checkpoint=file)
     resumed_run = run(300, checkpoint=file)
     np.testing.assert_array_equal(resumed_run.records, whole.records)

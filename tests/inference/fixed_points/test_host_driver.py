@@ -1,12 +1,18 @@
 """Fixed points whose E-step runs on the host: what the algebra finds, iteration by iteration."""
 
+from functools import partial
+
 import numpy as np
 import pytest
+import xarray as xr
 from naive import build, table, two_groups
 
 import inference.fixed_points.host_driver
 from inference import fit
+from inference.engine import driver
 from inference.fixed_points.host_driver import host_step_of
+from inference.runtime.checkpoints import Pace
+from inference.runtime.progress import Silent
 from models import MODELS
 from models.base import Model
 from models.data.table import Data
@@ -29,6 +35,28 @@ def test_loops_on_the_host_climb_as_the_algebra_does(monkeypatch, method):
     assert len(set(by_algebra["iterations"].values.tolist())) > 1, "no start waits for another"
     np.testing.assert_allclose(by_loops["objective"], by_algebra["objective"], rtol=1e-12)
     np.testing.assert_allclose(trees[1]["functionals"]["log_joint"], trees[0]["functionals"]["log_joint"], rtol=1e-12)
+
+
+@pytest.mark.parametrize("fewest", [1, len(X) + 1])
+def test_a_run_that_was_killed_goes_on_as_if_nothing_had_been(tmp_path, monkeypatch, fewest):
+    """By the loops on the host and by the algebra: every number of the result is that of an unbroken run."""
+    monkeypatch.setattr(inference.fixed_points.host_driver, "FEWEST_LATENTS", fewest)
+    monkeypatch.setattr(Pace, "is_due", lambda self: True)
+    monkeypatch.setattr(driver, "CHUNK_SECONDS", 0.0)
+    monkeypatch.setattr(inference.fixed_points.host_driver, "CHUNK_SECONDS", 0.0)
+
+    class Killed(Silent):
+        def update(self, done, note, chains):
+            if done >= 5:
+                raise MemoryError
+
+    run = partial(fit, build(X, "full"), table(X), "em", num_starts=3, max_iter=30, tol=1e-4)
+    with pytest.raises(MemoryError):
+        run(folder=tmp_path, progress=Killed())
+    (kept,) = tmp_path.glob("checkpoint-iterations-*.npz")
+    with np.load(kept) as file:
+        assert 4 <= int(file["finished"]) < 30
+    xr.testing.assert_equal(run(folder=tmp_path), run())
 
 
 def test_rows_that_the_loops_cannot_read_go_to_the_algebra(monkeypatch):

@@ -143,7 +143,7 @@ def test_collapsed_draws_are_as_many_as_asked_for_and_each_has_random_numbers_of
         sites=lambda rng, chain: ({"u": np.asarray(rng.random()), "sweeps": chain}, 0.0),
         log_joint=lambda chain: 0.0,
     )
-    task = SimpleNamespace(checkpoint=lambda name: None, reporter=Silent())
+    task = SimpleNamespace(checkpoint=lambda name, cut: None, reporter=Silent())
     options = collapsed_gibbs.Options(num_samples=3, num_chains=2, thin=2)
     with ThreadPoolExecutor(1) as pool:
         (sites, *_), _, _ = collapsed_gibbs._draw(task, options, sampler, pool, np.zeros(2), 0)

@@ -24,7 +24,7 @@ from inference.fitting import fit as fitting
 from inference.methods import collapsed_gibbs
 from inference.results import load
 from inference.runtime import signals
-from inference.runtime.checkpoints import restore
+from inference.runtime.checkpoints import Checkpoint, restore
 from inference.runtime.progress import Silent
 from inference.runtime.signals import ended_by_signals, interrupt_behind, interruptible
 from models import ZooError
@@ -182,7 +182,7 @@ def test_a_second_signal_keeps_what_was_finished(tmp_path):
 
     state, path = np.zeros((2, 1)), tmp_path / "checkpoint-sampling-abc.npz"
     with pytest.raises(KeyboardInterrupt):
-        chains.drive(step, None, (), jax.random.PRNGKey(0), state, 500, Twice(), "sampling", checkpoint=path)
+        chains.drive(step, None, (), jax.random.PRNGKey(0), state, 500, Twice(), "sampling", checkpoint=Checkpoint(path))
     finished, _, kept, _ = restore(path, state, np.zeros(1), 500)
     assert 3 <= finished < 500
     np.testing.assert_array_equal(kept, np.full((2, 1), finished))

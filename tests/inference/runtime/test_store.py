@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
 from inference.cli.config import compose
-from inference.cli.run_folder import resumed
+from inference.cli.stored_run import resumed
 from inference.results import load, save
 from inference.results.tree import SCHEMA
 from inference.runtime import files as store

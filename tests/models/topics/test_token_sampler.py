@@ -110,7 +110,7 @@ def test_compiled_where_no_folder_can_be_written(monkeypatch):
 
 
 def test_topics_of_every_block_are_drawn_alike():
-    """A document of words that no other token has: its topics come from sums over blocks of 32 topics, which follow every token.
+    """A document of words that occur once: its topics come from sums over blocks of 32 topics, which follow every token.
 
     All topics are alike, so that half of the tokens have one of the last 32 topics. Were topics drawn once for all from a
     Dirichlet(1), that share would be Beta(32, 32), with a deviation of 0.062. Here it is smaller, as a topic with many tokens

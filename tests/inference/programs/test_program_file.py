@@ -9,7 +9,7 @@ import pytest
 
 from inference.cli import execute as runs
 from inference.cli.main import guarded, run_main
-from inference.cli.program_file import digest_of, load_program
+from inference.programs.program_file import digest_of, load_program
 from models import ZooError
 
 POSTPONED = """
