@@ -8,7 +8,7 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping
 
-from benchmarks import classifiers, factor_analysis, gmm, hmm, latent_dirichlet, mixed_mixture
+from benchmarks import classifiers, factor_analysis, gmm, gpu, hmm, latent_dirichlet, mixed_mixture
 from benchmarks.measure import Target, print_header, print_targets, watched
 
 # model -> part -> a function that measures, prints and returns the targets
@@ -19,6 +19,7 @@ BENCHMARKS: Mapping[str, Mapping[str, Callable[[], list[Target]]]] = {
     "factor_analysis": factor_analysis.PARTS,
     "hmm": hmm.PARTS,
     "latent_dirichlet": latent_dirichlet.PARTS,
+    "gpu": gpu.PARTS,
 }
 
 
