@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from inference.samplers.posteriordb import export_posteriordb
     from inference.samplers.target import target
     from inference.sequences.decoding import decode, stepwise
+    from inference.streaming.fit_stream import fit_stream
+    from inference.streaming.source.processes import join_processes
+    from inference.streaming.source.read_stream import read_stream
     from inference.topics.coherence import coherence, similar_documents, top_words, topic_diagnostics, word_topics
     from inference.topics.posterior_check import topic_check
     from inference.topics.stability import topic_stability
@@ -66,9 +69,11 @@ EXPORTS = {  # name -> the module that defines it
     "discriminant": "inference.predictions.log_odds",
     "export_posteriordb": "inference.samplers.posteriordb",
     "fit": "inference.fitting.fit",
+    "fit_stream": "inference.streaming.fit_stream",
     "full_matrices": "inference.results.triangles",
     "identify": "inference.fitting.fit",
     "impute": "inference.predictions.imputation",
+    "join_processes": "inference.streaming.source.processes",
     "learning_curve": "inference.predictions.learning_curve",
     "log_evidence": "inference.comparison.thermodynamic",
     "log_likelihood": "inference.predictions.predict",
@@ -91,6 +96,7 @@ EXPORTS = {  # name -> the module that defines it
     "predict": "inference.predictions.predict",
     "predictive_checks": "inference.criticism.replications",
     "program_model": "inference.engine.program",
+    "read_stream": "inference.streaming.source.read_stream",
     "refit_rows": "inference.comparison.refitting",
     "rotate": "inference.identification.rotation",
     "score": "inference.predictions.score",
@@ -120,9 +126,11 @@ __all__ = [
     "discriminant",
     "export_posteriordb",
     "fit",
+    "fit_stream",
     "full_matrices",
     "identify",
     "impute",
+    "join_processes",
     "learning_curve",
     "log_evidence",
     "log_likelihood",
@@ -145,6 +153,7 @@ __all__ = [
     "predict",
     "predictive_checks",
     "program_model",
+    "read_stream",
     "refit_rows",
     "rotate",
     "score",

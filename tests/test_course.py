@@ -14,7 +14,7 @@ import nbformat
 import numpy as np
 import pytest
 
-from inference.cli.config import compose, expand
+from inference.cli.runs.config import compose, expand
 
 ROOT = Path(__file__).parents[1]
 COURSE = ROOT / "docs" / "course"

@@ -15,7 +15,7 @@ from models import MODELS, load_data
 BUILDS = {getattr(build, "func", build) for build in MODELS.values()}  # without the arguments that presets fix
 EXPORTS = {  # modules that define the public names
     "models.base",
-    "inference.cli.inspecting",
+    "inference.cli.runs.inspecting",
     "inference.fitting.options",
     "inference.methods.options",
     "models.data.table",

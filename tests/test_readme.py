@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from inference.cli.config import compose, expand
-from inference.cli.help import list_main
-from inference.cli.inspecting import inspect_main
 from inference.cli.main import compare_main, guarded, predict_main, report_main, run_main
+from inference.cli.runs.config import compose, expand
+from inference.cli.runs.help import list_main
+from inference.cli.runs.inspecting import inspect_main
 from inference.fitting import fit as fitting
 from inference.runtime.progress import Silent
 from inference.samplers import certification

@@ -45,6 +45,8 @@ ROOMS = [
     "inference.results",
     "inference.diagnostics",
     "inference.fitting",
+    "inference.streaming.source",
+    "inference.streaming",
     "inference.predictions",
     "inference.sequences",
     "inference.topics",
@@ -62,6 +64,7 @@ ROOMS = [
     "inference.lab.parts",
     "inference.lab.labs",
     "inference.lab",
+    "inference.cli.runs",
     "inference.cli",
     "inference",
 ]

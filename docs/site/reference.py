@@ -2,7 +2,7 @@
 
 from docs.site.tables import options_in, options_table, plain, table
 from inference import EXPORTS
-from inference.cli.help import COMMANDS, help_text
+from inference.cli.runs.help import COMMANDS, help_text
 from inference.runtime.entries import CONF, choices, run_options
 
 ROOMS = {  # rooms of `inference.EXPORTS` -> heading

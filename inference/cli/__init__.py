@@ -1,4 +1,4 @@
-"""The commands `run`, `compare`, `predict` and `report`: configuration, run folders, what is executed and what is printed.
+"""The commands `run`, `compare`, `predict` and `report`: several runs, and what is made of finished ones.
 
 Imports every other room; nothing imports this one.
 """

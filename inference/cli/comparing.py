@@ -16,10 +16,11 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from inference.cli.config import choices, compose, entry_options, expand
-from inference.cli.execute import all_rows, build_model, execute, prepare_jax
-from inference.cli.fitted_run import Stage, stage_of
-from inference.cli.run_folder import amend, held
+from inference.cli.runs.config import choices, compose, entry_options, expand
+from inference.cli.runs.execute import all_rows, build_model, prepare_jax
+from inference.cli.runs.execute_blocks import execute_any
+from inference.cli.runs.fitted_run import Stage, stage_of
+from inference.cli.runs.run_folder import amend, held
 from inference.comparison.criteria import BOUND, COLUMNS, SMALL, alarms, best_sizes, model_warnings, plot_criteria
 from inference.comparison.sweep import short_name, titles_of
 from inference.comparison.sweep_plan import is_sweep, read_plan
@@ -134,7 +135,7 @@ def _run_all(arguments: list[str], target: Path, evidence: bool) -> dict[str, xr
     for index, (title, config) in enumerate(plans):
         print(f"── {index + 1} of {len(plans)}: {title}", file=sys.stderr)
         config["out"] = str(target / re.sub(r"[^\w.-]+", "_", title).strip("_"))
-        trees[title], folder = execute(config, show_columns=index == 0)
+        trees[title], folder = execute_any(config, show_columns=index == 0)
         if trees[title].attrs["interrupted"]:
             break
         if evidence and "log_evidence" not in trees[title].attrs:

@@ -1,27 +1,18 @@
-"""The command line: what `inference.run` and the other commands do between the arguments and the exit code.
-
-Exit codes: 0 finished, 1 a bug in the zoo (one line, which names a log file), 2 a mistake in the arguments or the data, a
-damaged file or a full disk (one message, no traceback), 3 finished but a diagnostic failed, 130 interrupted by Ctrl-C, SIGTERM
-or SIGHUP (what was finished is kept).
-"""
+"""The command line: what `inference.run` and the other commands do between the arguments and the exit code."""
 
 import atexit
-import errno
 import gc
-import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
+
+from inference.cli.runs.guard import guarded
 
 if TYPE_CHECKING:
     import xarray as xr
 
-FAULT = 1
 OF_LAUNCHER = ("hydra/launcher=", "hydra.launcher.")  # how options of what starts the runs of a sweep begin
-INTERRUPTED = 130
-OUTPUT = {errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EBADF, errno.EDQUOT}  # what a write to standard output fails with
 
 ALLOCATIONS = 100_000  # between two looks for cyclic garbage; Python's own 700 are for programs of another size
 
@@ -37,59 +28,9 @@ def run_as_command(main: Callable[[list[str]], int], name: str | None = None) ->
     sys.exit(guarded(main, sys.argv[1:], name))
 
 
-def guarded(main: Callable[[list[str]], int], arguments: list[str], command: str | None = None) -> int:
-    """Run ``main`` and return its exit code; whatever it raises is one message on standard error.
-
-    ``command`` says whose help to print, of `inference.cli.help.COMMANDS`; None: that of all.
-
-    A `ZooError` gives 2. Ctrl-C, SIGTERM and SIGHUP give 130: what was finished is kept. Anything else is a bug in the zoo and
-    gives 1. Its traceback is written to a file, which the message names.
-    """
-    from inference.cli.help import information
-    from inference.runtime.files import LoggedError, log_of
-    from inference.runtime.signals import ended_by_signals, interrupt_behind
-    from models.errors import ZooError
-
-    try:
-        with ended_by_signals():
-            code = main(arguments) if (text := information(arguments, command)) is None else _shown(text)
-            if sys.stdout is not None:
-                sys.stdout.flush()
-            return code
-    except (KeyboardInterrupt, Exception, SystemExit) as error:
-        if (stop := interrupt_behind(error)) is not None:
-            return _said(str(stop) or "interrupted", INTERRUPTED)
-        if (full := _unwritten(error)) is not None:
-            return _said(f"error: standard output cannot be written: {full}; what is on disk is kept", 2)
-        if isinstance(error, ZooError):
-            return _said(f"error: {error}", 2)
-        logged = error if isinstance(error, LoggedError) else LoggedError(error, log_of(error))
-        return _said(f"error: a bug in the zoo: {logged}", FAULT)
-
-
-def _shown(text: str) -> int:
-    print(text)
-    return 0
-
-
-def _said(message: str, code: int) -> int:
-    with suppress(OSError):  # nobody listens
-        print(message, file=sys.stderr)
-    return code
-
-
-def _unwritten(error: BaseException) -> str | None:
-    """Why standard output cannot be written, if that is the error; an error about a file has a file name or is a `ZooError`."""
-    if not isinstance(error, OSError) or error.filename is not None or error.errno not in OUTPUT:
-        return None
-    with suppress(OSError, ValueError):  # otherwise Python tries again at exit and prints a second error
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return os.strerror(error.errno)
-
-
 def run_main(arguments: list[str]) -> int:
     """One run, or with ``-m`` one per combination of the comma lists; returns the largest exit code."""
-    from inference.cli.config import compose, expand
+    from inference.cli.runs.config import compose, expand
     from inference.comparison.sweep_plan import is_sweep
 
     sweep = any(flag in arguments for flag in ("-m", "--multirun"))
@@ -106,8 +47,8 @@ def run_main(arguments: list[str]) -> int:
 
 def _go_on(arguments: list[str], folder: Path) -> int:
     """Go on with the run of a folder, with the options that the user gives again; returns its exit code."""
-    from inference.cli.config import compose, expand
-    from inference.cli.stored_run import require_taken, stored_method
+    from inference.cli.runs.config import compose, expand
+    from inference.cli.runs.stored_run import require_taken, stored_method
 
     require_taken(arguments)
     config = compose(expand([f"method={stored_method(folder)}", *arguments], sweep=False)[0])
@@ -118,7 +59,7 @@ def _begin(configs: list[dict[str, Any]]) -> None:
     """Say what is read, and refuse what can be refused before it is."""
     if configs[0]["progress"] is True:  # loading takes seconds
         print(f"reading {_source(configs[0])}", file=sys.stderr, flush=True)
-    from inference.cli.execute import require_precision
+    from inference.cli.runs.execute import require_precision
 
     for config in configs:
         require_precision(config)
@@ -136,7 +77,7 @@ def _ready(configs: list[dict[str, Any]]) -> Callable[[], None]:
     def ready() -> None:
         if "jax" not in sys.modules and configs[0]["progress"] is True and configs[0]["resume"] is None:
             print("loading JAX, NumPyro and ArviZ", file=sys.stderr, flush=True)
-        from inference.cli.execute import prepare_jax
+        from inference.cli.runs.execute import prepare_jax
 
         for config in configs:
             prepare_jax(config)
@@ -146,7 +87,7 @@ def _ready(configs: list[dict[str, Any]]) -> Callable[[], None]:
 
 def _sweep(arguments: list[str], resume: str | None, asked: bool) -> int:
     """A sweep, new or resumed; returns its exit code. ``asked`` says whether there was a ``-m``."""
-    from inference.cli.config import compose, expand
+    from inference.cli.runs.config import compose, expand
     from inference.comparison.sweep_plan import is_sweep
     from models.errors import ZooError
 
@@ -202,12 +143,12 @@ def _run(
     ``shown`` says that the columns of its table are on the screen already. ``brief`` prints the verdict of the result alone.
     ``again`` names the options that go with a ``resume``.
     """
-    from inference.cli.execute import execute
+    from inference.cli.runs.execute_blocks import execute_any
     from inference.runtime.hints import hint
     from inference.runtime.progress import console
 
     screen = console()
-    tree, folder = execute(config, show_columns=not shown, screen=screen, brief=brief, ready=_ready(configs), again=again)
+    tree, folder = execute_any(config, show_columns=not shown, screen=screen, brief=brief, ready=_ready(configs), again=again)
     screen.print(f"results in {folder}", soft_wrap=True)
     if tree.attrs["interrupted"]:
         from inference.diagnostics.unfinished import so_far

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from inference.cli.config import compose
-from inference.cli.execute import prepare_jax
-from inference.cli.fitted_run import FittedRun, finished_config, fitted_run, key_values
+from inference.cli.runs.config import compose
+from inference.cli.runs.execute import prepare_jax
+from inference.cli.runs.fitted_run import FittedRun, finished_config, fitted_run, key_values
 from inference.methods.options import NUM_DRAWS, check_seed
 from inference.runtime.files import remove
 from inference.runtime.pieces import in_pieces

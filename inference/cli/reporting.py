@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from inference.cli.config import compose, expand
-from inference.cli.execute import prepare_jax
-from inference.cli.fitted_run import FittedRun, finished_config, fitted_run, key_values
-from inference.cli.stored_run import with_digest
+from inference.cli.runs.config import compose, expand
+from inference.cli.runs.execute import prepare_jax
+from inference.cli.runs.fitted_run import FittedRun, finished_config, fitted_run, key_values
+from inference.cli.runs.stored_run import with_digest
 from inference.report.views import write_views
 from inference.runtime.files import CONFIG, ENVIRONMENT, RESULTS, as_listed, complete, read, reopen
 from inference.runtime.lock import locked

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import pandas as pd
 import xarray as xr
 
-from inference.cli.config import compose
-from inference.cli.fitted_run import Stage, clear, stage_of
-from inference.cli.run_folder import held
+from inference.cli.runs.config import compose
+from inference.cli.runs.fitted_run import Stage, clear, stage_of
+from inference.cli.runs.run_folder import held
 from inference.comparison.sweep import line_of, line_without_result, plot_sweep, print_sweep, settings_of
 from inference.comparison.sweep_plan import PLAN, Plan, is_sweep, read_plan, write_plan
 from inference.programs.program_file import digest_of
@@ -339,11 +339,12 @@ def _beside_hydra() -> Iterator[None]:
 
 def _in_silence(config: Config, plan: Sequence[list[str]]) -> tuple[int, xr.DataTree]:
     """A run of which nothing is printed; its process may go on with others of the ``plan``."""
-    from inference.cli.execute import execute, prepare_jax
+    from inference.cli.runs.execute import prepare_jax
+    from inference.cli.runs.execute_blocks import execute_any
 
     def ready() -> None:
         for overrides in plan:  # JAX cannot add devices later
             prepare_jax(compose(overrides))
 
-    tree, _ = execute(config | {"progress": False}, show_columns=False, ready=ready)
+    tree, _ = execute_any(config | {"progress": False}, show_columns=False, ready=ready)
     return int(tree.attrs["exit_status"]), tree

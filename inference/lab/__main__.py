@@ -3,7 +3,8 @@
 if __name__ == "__main__":
     import sys
 
-    from inference.cli.main import guarded, run_as_command
+    from inference.cli.main import run_as_command
+    from inference.cli.runs.guard import guarded
     from inference.lab.command import lab_main, say
     from inference.lab.usage import help_of
 

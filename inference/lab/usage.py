@@ -7,7 +7,7 @@ from inference.lab.grading import SECONDS
 
 
 class Command(NamedTuple):
-    """One command. The page of all of them is `inference.cli.help.COMMANDS`."""
+    """One command. The page of all of them is `inference.cli.runs.help.COMMANDS`."""
 
     places: str  # arguments that are no options
     options: Mapping[str, str]  # name -> default

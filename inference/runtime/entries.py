@@ -14,7 +14,7 @@ import yaml
 from models.errors import ZooError, also_called, did_you_mean
 
 CONF = Path(__file__).parents[1] / "conf"
-GROUPS = ("model", "method", "data")
+GROUPS = ("model", "method", "data", "runtime")
 NOT_OPTIONS = ("name", "method", "default_data")  # entries of the files that the user does not set
 
 

@@ -6,8 +6,8 @@ from tempfile import mkdtemp
 
 import xarray as xr
 
-from inference.cli.config import compose
-from inference.cli.execute import execute
+from inference.cli.runs.config import compose
+from inference.cli.runs.execute import execute
 from inference.results import load
 from inference.runtime.files import LOCK
 

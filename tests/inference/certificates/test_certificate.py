@@ -14,7 +14,7 @@ from inference.certificates.checks.ranks import MOST
 from inference.certificates.command import certify_main, parsed
 from inference.certificates.oracles import ORACLES
 from inference.certificates.page import lines_of, picture, table_of
-from inference.cli.help import COMMANDS
+from inference.cli.runs.help import COMMANDS
 from models import MODELS, ZooError
 
 EDIT = b"\nedited = 1"

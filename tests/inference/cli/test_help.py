@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from inference.cli.config import choices, entry_options
-from inference.cli.help import COMMANDS, help_of, list_main, listed
 from inference.cli.main import ALLOCATIONS, guarded, run_main
+from inference.cli.runs.config import choices, entry_options
+from inference.cli.runs.help import COMMANDS, help_of, list_main, listed
 from inference.methods import METHODS
 from models.datasets.tables import DATASETS
 

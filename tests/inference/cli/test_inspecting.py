@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from inference.cli.config import compose, expand
-from inference.cli.execute import read_data
-from inference.cli.inspecting import inspect_main, overrides_of
 from inference.cli.main import guarded, run_main
+from inference.cli.runs.config import compose, expand
+from inference.cli.runs.execute import read_data
+from inference.cli.runs.inspecting import inspect_main, overrides_of
 from models import load_data
 
 ROOT = Path(__file__).parents[3]

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from quick_runs import QUICK, stopping
 
-from inference.cli import execute as runs
-from inference.cli import run_folder
 from inference.cli.comparing import WRITTEN as OF_COMPARISONS
 from inference.cli.main import compare_main, guarded, run_main
-from inference.cli.run_folder import held
+from inference.cli.runs import execute as runs
+from inference.cli.runs import run_folder
+from inference.cli.runs.run_folder import held
 from inference.report import views
 from inference.results import load
 from inference.runtime import files as store
@@ -49,7 +49,7 @@ def test_every_name_that_is_written_is_known():
 
 def test_a_run_that_is_refused_removes_what_it_wrote_alone(tmp_path, monkeypatch, capsys):
     """Before its first result: the files and folders that it made go, and nothing else."""
-    monkeypatch.setattr("inference.cli.execute._result", stopping)
+    monkeypatch.setattr("inference.cli.runs.execute._result", stopping)
     monkeypatch.chdir(tmp_path)
     assert guarded(run_main, QUICK) == 130
     assert not list(tmp_path.iterdir())
@@ -71,7 +71,7 @@ def test_what_a_killed_run_left_is_its_own(tmp_path, monkeypatch):
         raise RuntimeError
 
     with monkeypatch.context() as patch:
-        patch.setattr("inference.cli.execute._result", fault)
+        patch.setattr("inference.cli.runs.execute._result", fault)
         assert guarded(run_main, [*QUICK, f"out={out}"]) == 1
     (out / store.LOCK).write_text("process 1 on a machine that was switched off")
     (out / "0".join(store.PARTIALS)).touch()
@@ -98,7 +98,7 @@ def test_a_comparison_and_a_run_share_no_folder(tmp_path, monkeypatch, capsys):
     first, killed = tmp_path / "first", tmp_path / "killed"
     assert guarded(run_main, [*QUICK, f"out={first}"]) == 0
     with monkeypatch.context() as patch:
-        patch.setattr("inference.cli.execute.write_views", stopping)
+        patch.setattr("inference.cli.runs.execute.write_views", stopping)
         assert guarded(run_main, [*QUICK, f"out={killed}"]) == 130
     before = contents(killed)
     for target in (killed, first):

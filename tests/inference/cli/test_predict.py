@@ -9,10 +9,10 @@ import pytest
 import xarray as xr
 
 from inference import impute, log_likelihood, predict
-from inference.cli.execute import all_rows
-from inference.cli.fitted_run import finished_config, fitted_run
 from inference.cli.main import guarded, predict_main, report_main, run_main
 from inference.cli.predicting import NUM_DRAWS, with_kept
+from inference.cli.runs.execute import all_rows
+from inference.cli.runs.fitted_run import finished_config, fitted_run
 from inference.predictions.predict import without_cells
 from inference.results import load
 from inference.results.table import data_of

@@ -236,8 +236,8 @@ def test_random_command_lines(tmp_path, monkeypatch, capsys, number):
     def ready(*_):
         raise ZooError("ready to fit")
 
-    monkeypatch.setattr("inference.cli.execute._result", ready)
-    monkeypatch.setattr("inference.cli.execute.prepare_jax", lambda config: None)
+    monkeypatch.setattr("inference.cli.runs.execute._result", ready)
+    monkeypatch.setattr("inference.cli.runs.execute.prepare_jax", lambda config: None)
     reached = 0
     for seed in range(number):
         arguments = command_line(np.random.default_rng(seed))

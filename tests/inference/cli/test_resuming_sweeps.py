@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 from played_runs import GIVEN, SAMPLER, by_seed, contents, played, raising, table
 
-from inference.cli.fitted_run import Stage, stage_of
 from inference.cli.main import guarded, run_main
+from inference.cli.runs.fitted_run import Stage, stage_of
 
 pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
 

@@ -10,10 +10,10 @@ import xarray as xr
 from omegaconf import OmegaConf
 from quick_runs import QUICK, stopping
 
-from inference.cli.config import compose
 from inference.cli.main import compare_main, guarded, run_main
-from inference.cli.run_folder import held
-from inference.cli.stored_run import finished_result, is_unfinished, resumed
+from inference.cli.runs.config import compose
+from inference.cli.runs.run_folder import held
+from inference.cli.runs.stored_run import finished_result, is_unfinished, resumed
 from inference.results import load, save
 from inference.results.tree import SCHEMA
 from inference.runtime import checkpoints
@@ -46,7 +46,7 @@ def test_a_run_is_completed_from_its_results(tmp_path, monkeypatch, capsys, plac
     given += ["impute=true", "data.test_fraction=0.2", "num_starts=1"]
     assert guarded(run_main, [*given, f"out={tmp_path / 'whole'}"]) == 0
     with monkeypatch.context() as patch:
-        patch.setattr(f"inference.cli.execute.{place}", stopping)
+        patch.setattr(f"inference.cli.runs.execute.{place}", stopping)
         assert guarded(run_main, [*given, f"out={tmp_path / 'parts'}"]) == 130
     assert "resume=" in capsys.readouterr().err
     assert not (tmp_path / "parts" / "manifest.json").exists()
@@ -71,7 +71,7 @@ def test_results_of_other_data_are_not_completed(tmp_path, monkeypatch, capsys):
     table.to_csv(tmp_path / "table.csv", index=False)
     given = [*ONE_GROUP, f"data={tmp_path / 'table.csv'}"]
     with monkeypatch.context() as patch:
-        patch.setattr("inference.cli.execute.write_views", stopping)
+        patch.setattr("inference.cli.runs.execute.write_views", stopping)
         assert guarded(run_main, [*given, f"out={tmp_path / 'run'}"]) == 130
     (table + 1).to_csv(tmp_path / "table.csv", index=False)
     assert guarded(run_main, [f"resume={tmp_path / 'run'}"]) == 2
@@ -120,7 +120,7 @@ def test_a_program_is_named_again(tmp_path, monkeypatch, capsys):
 @pytest.mark.slow
 def test_a_model_of_the_zoo_needs_no_program(tmp_path, monkeypatch, capsys):
     with monkeypatch.context() as patch:
-        patch.setattr("inference.cli.execute.write_views", stopping)
+        patch.setattr("inference.cli.runs.execute.write_views", stopping)
         assert guarded(run_main, [*QUICK, f"out={tmp_path / 'run'}"]) == 130
     (tmp_path / "mine.py").write_text(PROGRAM)
     assert guarded(run_main, [f"resume={tmp_path / 'run'}", f"model={tmp_path}/mine.py:normal"]) == 2
@@ -230,7 +230,10 @@ def test_a_fault_of_ours_is_one_line(tmp_path, monkeypatch, capsys):
         raise RuntimeError("of a kind\nthat nobody knew")
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    for place, where in (("inference.cli.execute.write_views", tmp_path / "run"), ("inference.cli.execute.all_rows", tmp_path)):
+    for place, where in (
+        ("inference.cli.runs.execute.write_views", tmp_path / "run"),
+        ("inference.cli.runs.execute.all_rows", tmp_path),
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(place, fault)
             assert guarded(run_main, [*QUICK, f"out={tmp_path / 'run'}"]) == 1

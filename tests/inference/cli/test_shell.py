@@ -14,9 +14,9 @@ from matplotlib.image import imread
 from omegaconf import OmegaConf
 
 from inference import METHODS, compare, fit, score
-from inference.cli.config import CONF, choices, compose, expand
-from inference.cli.execute import execute
 from inference.cli.main import compare_main, guarded, run_main
+from inference.cli.runs.config import CONF, choices, compose, expand
+from inference.cli.runs.execute import execute
 from inference.results import load
 from inference.runtime.files import write_figure
 from inference.support import in_readme

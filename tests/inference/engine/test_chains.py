@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from inference.cli.stored_run import resumed
+from inference.cli.runs.stored_run import resumed
 from inference.engine.driver import drive, one_blas_thread, sample
 from inference.runtime.checkpoints import Checkpoint
 from inference.runtime.progress import SILENT, Silent

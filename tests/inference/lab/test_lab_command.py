@@ -10,8 +10,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from inference.cli.help import COMMANDS
 from inference.cli.main import guarded
+from inference.cli.runs.help import COMMANDS
 from inference.lab.command import lab_main
 from inference.lab.folder import new_folder, solution_folder, submission_in
 from inference.lab.grading import Grade, as_json, lacks

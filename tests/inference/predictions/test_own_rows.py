@@ -14,9 +14,9 @@ from topic_models import DOCUMENTS, build, random_sites
 from two_stage import assert_standard_normal, in_blocks, of_means
 
 from inference import fit, perplexity, predict, score
-from inference.cli.config import compose, expand
-from inference.cli.execute import all_rows, execute
 from inference.cli.main import guarded, run_main
+from inference.cli.runs.config import compose, expand
+from inference.cli.runs.execute import all_rows, execute
 from inference.predictions.local_posterior import known_rows
 from inference.report.remarks import holders
 from inference.results import load

@@ -7,8 +7,8 @@ import sys
 import pandas as pd
 import pytest
 
-from inference.cli import execute as runs
 from inference.cli.main import guarded, run_main
+from inference.cli.runs import execute as runs
 from inference.programs.program_file import digest_of, load_program
 from models import ZooError
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from inference.cli.config import compose
+from inference.cli.runs.config import compose
 from inference.predictions.imputation import cell_lines
 from inference.report.filled import as_written, filled_in, numbers
 from models import MODELS, load_data

@@ -12,7 +12,7 @@ from failing_disk import Disk, Killed, watched
 from release import RELEASE
 from stopped_runs import CELLS, configured, finish, stage, unbroken
 
-from inference.cli.execute import execute
+from inference.cli.runs.execute import execute
 from inference.fitting.fit import fit
 
 pytestmark = [
@@ -28,7 +28,7 @@ def test_killed_at_every_stage(tmp_path, monkeypatch, cell, place):
     """Before the fit, after it and before there is a result, between that and the pictures, and before the manifest."""
     unbroken(cell)
     folder, disk = tmp_path / "run", Disk(tmp_path / "run")
-    target = f"inference.cli.execute.{place}" if place in ("write_views", "complete") else "inference.fitting.fit.fit"
+    target = f"inference.cli.runs.execute.{place}" if place in ("write_views", "complete") else "inference.fitting.fit.fit"
 
     def dying(*arguments, **options):
         if place == "fit":
@@ -49,7 +49,7 @@ import json, os, signal, sys, time
 import jax
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_num_cpu_devices", int(sys.argv[1]))
-import inference.fitting.fit, inference.report.terminal, inference.cli.execute
+import inference.fitting.fit, inference.report.terminal, inference.cli.runs.execute
 from inference.engine import driver as chains
 from inference.runtime import checkpoints
 from inference.cli.main import guarded, run_main

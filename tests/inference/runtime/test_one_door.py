@@ -25,7 +25,7 @@ DOORS |= {"inference/support.py"}  # it writes the README
 DOORS |= {"inference/lab/submission.py"}  # it copies a student's file to a temporary folder, which the file may spoil
 BUFFERS = ("buffer", "io.BytesIO", "io.StringIO")
 # `save` is theirs, and goes by the store
-OURS = {"inference/results/tree.py", "inference/cli/execute.py", "inference/cli/run_folder.py"}
+OURS = {"inference/results/tree.py", *(f"inference/cli/runs/{name}.py" for name in ("execute", "execute_blocks", "run_folder"))}
 
 
 def writes(call):

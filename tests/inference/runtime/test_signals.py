@@ -204,7 +204,7 @@ def test_an_interrupt_under_another_exception_is_one(tmp_path, monkeypatch, caps
         except KeyboardInterrupt as stop:
             raise cover("damaged, says a reader") from stop
 
-    monkeypatch.setattr("inference.cli.execute.write_views", views)
+    monkeypatch.setattr("inference.cli.runs.execute.write_views", views)
     assert guarded(run_main, [*QUICK, f"out={tmp_path / 'run'}"]) == 130
     assert f"interrupted; resume={tmp_path / 'run'} writes what is missing" in capsys.readouterr().err
     assert not (tmp_path / "run" / "error.log").exists()

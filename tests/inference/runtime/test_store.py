@@ -18,8 +18,8 @@ from failing_disk import Disk, Killed, full_at, watched
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
-from inference.cli.config import compose
-from inference.cli.stored_run import resumed
+from inference.cli.runs.config import compose
+from inference.cli.runs.stored_run import resumed
 from inference.results import load, save
 from inference.results.tree import SCHEMA
 from inference.runtime import files as store

@@ -13,9 +13,9 @@ from failing_disk import Disk, Killed, full_at, full_from, watched
 from release import RELEASE
 from stopped_runs import CELLS, assert_same, configured, finish, resume, stage, unbroken
 
-from inference.cli.config import compose
-from inference.cli.execute import _goes_on, execute
 from inference.cli.main import guarded, run_main
+from inference.cli.runs.config import compose
+from inference.cli.runs.execute import _goes_on, execute
 from inference.results import load
 from inference.runtime import checkpoints
 from inference.runtime.progress import Silent
@@ -148,7 +148,7 @@ def test_a_signal_to_an_optimiser(tmp_path, monkeypatch, capsys):
 
 
 def test_a_signal_before_the_fit_leaves_nothing(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("inference.cli.execute.write_config", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    monkeypatch.setattr("inference.cli.runs.execute.write_config", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     assert guarded(run_main, [*CELLS["em"], "progress=false", f"out={tmp_path / 'run'}"]) == 130
     assert not (tmp_path / "run").exists()
     assert "Traceback" not in capsys.readouterr().err

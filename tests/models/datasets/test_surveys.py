@@ -6,8 +6,8 @@ import pytest
 from omegaconf import OmegaConf
 from two_stage import assert_standard_normal, of_counts
 
-from inference.cli.config import compose, expand
 from inference.cli.main import compare_main, guarded, run_main
+from inference.cli.runs.config import compose, expand
 from inference.results import load
 from inference.results.table import data_of
 from models import ZooError, load_data

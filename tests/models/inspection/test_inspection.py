@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from inference.cli.config import compose, expand
-from inference.cli.execute import read_data
-from inference.cli.inspecting import overrides_of
+from inference.cli.runs.config import compose, expand
+from inference.cli.runs.execute import read_data
+from inference.cli.runs.inspecting import overrides_of
 from models import ZooError, load_data
 from models.data.columns import cells_of, typed
 from models.inspection.table import inspect_table

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from inference.cli.execute import read_data
 from inference.cli.main import run_main
+from inference.cli.runs.execute import read_data
 from models import MODELS, ZooError, load_data
 from models.data.documents import tokenise
 from models.datasets.corpora import bags_of_texts

@@ -6,9 +6,9 @@ import pytest
 import xarray as xr
 
 from inference import compare, completed_table, fit, impute, log_likelihood, pooled, predict
-from inference.cli.config import compose, expand
-from inference.cli.execute import all_rows
 from inference.cli.main import guarded, run_main
+from inference.cli.runs.config import compose, expand
+from inference.cli.runs.execute import all_rows
 from models import MODELS, ZooError, load_data
 from models.data import Data, take
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from inference.cli.help import COMMANDS
+from inference.cli.runs.help import COMMANDS
 from models.errors import ZooError, exists
 from models.inspection.advice import models_for
 from models.inspection.table import Inspection, inspect_table
@@ -55,10 +55,11 @@ def _reading_options(file: str, overrides: list[str]) -> dict[str, Any]:
     """Options of `load_data`. Hydra is loaded only where the user gives some: it takes a second."""
     if not overrides:
         return {}
-    from inference.cli.config import compose, expand
+    from inference.cli.runs.config import OF_STREAMS, compose, expand
 
     data = compose(expand([f"data={file}", *overrides], sweep=False)[0])["data"]
-    return {name: value for name, value in data.items() if value is not None and value is not False and name not in NOT_READING}
+    left_out = (*NOT_READING, *OF_STREAMS)
+    return {name: value for name, value in data.items() if value is not None and value is not False and name not in left_out}
 
 
 def command_of(found: Inspection, file: str, overrides: Sequence[str]) -> str:

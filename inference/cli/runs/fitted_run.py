@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from inference.cli.execute import all_rows, build_model, options_of_method
-from inference.cli.run_folder import WRITTEN
-from inference.cli.stored_run import named_program, stored_config
+from inference.cli.runs.execute import all_rows, build_model, options_of_method
+from inference.cli.runs.run_folder import WRITTEN
+from inference.cli.runs.stored_run import named_program, stored_config
 from inference.runtime.files import CHECKPOINTS, CONFIG, ENVIRONMENT, LOG, MANIFEST, RESULTS, is_complete, remove
 from inference.runtime.hints import hint
 from models.errors import ZooError, exists

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from inference.cli.inspecting import raise_hinted, raise_refused
-from inference.cli.run_folder import IMPUTED, run_folder
-from inference.cli.stored_run import finished_result, keep_final, reopened, resumed, with_digest, write_config
+from inference.cli.runs.config import OF_STREAMS
+from inference.cli.runs.inspecting import raise_hinted, raise_refused
+from inference.cli.runs.run_folder import IMPUTED, run_folder
+from inference.cli.runs.stored_run import finished_result, keep_final, reopened, resumed, with_digest, write_config
 from inference.diagnostics.unfinished import LEFT_OUT
 from inference.programs.program_file import load_program
 from inference.report.views import write_views
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 MOST_DEVICES = 16
 HELD_OUT = ("accuracy", "log_loss", "log_loss_se", "calibration_error")
-NOT_OPTIONS = {"model", "method", "data", "out", "resume", "impute", "pictures"}
+NOT_OPTIONS = {"model", "method", "data", "runtime", "out", "resume", "impute", "pictures"}
 SLOW = ("impute", "pictures")  # what an interrupted run leaves out, beside what `fit` does
 SHARED = (
     "seed",
@@ -68,6 +69,7 @@ def prepare_jax(config: Mapping[str, Any]) -> None:
     lockstep = getattr(method_module(config["method"]), "LOCKSTEP", True)
     chains = config.get("num_chains")  # not validated yet
     wanted = min(chains, MOST_DEVICES) if isinstance(chains, int) and not lockstep else 1
+    wanted = max(wanted, config["runtime"]["devices"] or 1)
     with contextlib.suppress(RuntimeError):  # JAX already runs and keeps its devices
         jax.config.update("jax_num_cpu_devices", max(jax.config.jax_num_cpu_devices, num_cores(), wanted))
     if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
@@ -92,7 +94,7 @@ def execute(
     called once the table is read: until then JAX is not imported, so that a table is refused at once.
 
     With ``resume``, the run of that folder continues where it stopped: before, during or after the fit. ``again`` names the
-    options that the user gave again (`inference.cli.stored_run`). With ``show_columns``, the columns of a table from a file are
+    options that the user gave again (`inference.cli.runs.stored_run`). With ``show_columns``, the columns of a table from a file are
     printed on standard error before the run.
     """
     config = with_digest(resumed(config, again))
@@ -121,9 +123,9 @@ def execute(
     shared = {name: config[name] for name in SHARED}
     options = options_of_method(config)
     checked_options(config["method"], method_module(config["method"]), options)
-    with run_folder(config, data) as folder:
+    with run_folder(config, data.name) as folder:
         if show_columns and config["data"]["name"] == "file":
-            _show_columns(model, data)
+            show_columns_of(model, data)
         if config["resume"] is not None:
             reopened(config, folder)
         text = write_config(config, folder)
@@ -259,7 +261,8 @@ def _require_several_sequences(model: Model, data: Data, none: bool) -> None:
         raise ZooError(f"data.test_fraction holds out none of the {number} sequences of {data.name}: raise it")
 
 
-def _show_columns(model: Model, data: Data) -> None:
+def show_columns_of(model: Model, data: Data) -> None:
+    """Print how the columns of a table were read, on standard error."""
     from inference.report.columns import print_columns
     from inference.runtime.progress import console
     from models.data.columns import as_typed
@@ -310,7 +313,7 @@ def _perplexity(held_out: HeldOut, rows: Any, log_density: np.ndarray) -> float:
 
 def read_data(options: dict[str, Any]) -> Data:
     """The table described by the data section of a configuration."""
-    named = dict(options)
+    named = {option: value for option, value in options.items() if option not in OF_STREAMS}
     name = named.pop("name")
     source = named.pop("path") if name == "file" else name
     if source is None:

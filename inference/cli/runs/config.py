@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 BY_COLUMN = tuple(f"data.{option}." for option in ("types", "units", "dates", "merge"))  # followed by a column's name
 KEY = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
+OF_STREAMS = ("stream", "block_rows", "sample_rows")  # options of data that are read block by block
 WHOLE = r"[+-]?(?:0|[1-9]\d*)"
 PLAIN = re.compile(  # what means the same to Hydra, and to anybody who reads it
     rf"(?P<key>{KEY})=(?:(?P<whole>{WHOLE})|(?P<number>{WHOLE}\.\d+)|(?P<word>[A-Za-z_]\w*)|'(?P<text>[^'\\$\x00-\x1f]+)')",

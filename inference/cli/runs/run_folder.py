@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from inference.cli.stored_run import is_unfinished, require_work
+from inference.cli.runs.stored_run import is_unfinished, require_work
 from inference.runtime.files import (
     CHECKPOINTS,
     CONFIG,
@@ -27,7 +27,6 @@ from inference.runtime.files import (
 from inference.runtime.hints import can_go_on, come_so_far, hint
 from inference.runtime.lock import locked
 from inference.runtime.signals import interrupt_behind
-from models.data.table import Data
 from models.errors import ZooError
 
 if TYPE_CHECKING:
@@ -41,8 +40,8 @@ TRIES = 100  # attempts to create a folder while other processes do the same
 
 
 @contextmanager
-def run_folder(config: Mapping[str, Any], data: Data) -> Iterator[Path]:
-    """Create and lock the folder of a run. A run that stops says how to continue; one that computed nothing leaves no folder.
+def run_folder(config: Mapping[str, Any], data: str) -> Iterator[Path]:
+    """Create and lock the folder of a run on ``data``, named by its source. A run that stops says how to continue; one that computed nothing leaves no folder.
 
     Raises `ZooError` for the folder of another run, for a folder with foreign files under the names that a run writes, and for
     one in which another process works.
@@ -104,11 +103,11 @@ def amend(tree: "xr.DataTree", folder: Path) -> None:
         complete(folder, files)
 
 
-def _place(config: Mapping[str, Any], data: Data) -> Path:
+def _place(config: Mapping[str, Any], data: str) -> Path:
     if config["out"]:
         return Path(config["out"])
     source, name = config["data"]["name"], config["model"]["name"]
-    title = Path(data.name).stem if source == "file" else source
+    title = Path(data).stem if source == "file" else source
     return Path("runs") / f"{name}-{config['method']}-{title}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 

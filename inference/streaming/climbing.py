@@ -1,0 +1,111 @@
+"""Fixed points over blocks: EM, hard EM, stochastic EM and variational inference, one pass an iteration."""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from inference.engine.driver import each
+from inference.engine.sweep import Local, parameter_step
+from inference.engine.task import Points, Takes, Task
+from inference.fixed_points.fixed_point import (
+    Climb,
+    FixedPoint,
+    Record,
+    Swept,
+    initial,
+    judged,
+    points,
+    require_algebra,
+    resting,
+)
+from inference.runtime.programs import kept
+from inference.runtime.progress import Watch
+from inference.streaming.driver import Iteration, drive_blocks
+from inference.streaming.passes import Pass, Stream, Totals
+from models.algebra import log_prior
+from models.base import Algebra, Pytree, Stats
+
+ITERATIONS = "iterations"  # the phase of a climb
+
+
+@kept(static_argnames=("static",))
+def after_pass(
+    static: tuple[Algebra, FixedPoint], prior: Pytree, size: Array, tol: Array, keys: Array, states: Climb, local: Local
+) -> tuple[Climb, Record, Array]:
+    """What `inference.fixed_points.fixed_point.step` makes of every start, its local step given."""
+    algebra, method = static
+
+    def one(key: Array, state: Climb, local: Local) -> tuple[Climb, Record, Array]:
+        T, nu = parameter_step(algebra, method.verbs, key, prior, state.T, local.stats)
+        return judged(algebra, method, prior, size, tol, state, Swept(T, nu, local, state.restart, state.warm_started))
+
+    return each(one, keys, states, local)
+
+
+def climb_blocks(
+    task: Task, stream: Stream, method: FixedPoint, max_iter: int, tol: float, wanted: int, takes: Takes
+) -> tuple[Points, Climb, np.ndarray | None]:
+    """`inference.fixed_points.fixed_point.climb` over blocks, and the bound of the held-out rows (start, iteration) if any are.
+
+    ``task`` is that of the rows where starts are sought.
+    """
+    algebra = require_algebra(task, takes.refuses)
+    state = jax.tree.map(np.asarray, initial(task, algebra, method, wanted))
+    static, prior, limit = (algebra, method), dict(task.prior), np.asarray(tol, float)
+    over = Pass(stream, algebra, method.verbs.latents, task.hyper, state.T)
+    keys = jax.random.split(task.key, len(state.done))
+
+    def update(keys: Array, states: Climb, local: Local, totals: Totals) -> tuple[Climb, Watched, Array]:
+        found, record, done = after_pass(static, prior, totals.weight[0], limit, keys, states, local)
+        record = Watched(record, stream.bound_of_held_out(algebra, task.hyper, states.T))
+        observed = method.verbs.latents == "mean" and not totals.latent[0]
+        # Where all latents are observed the statistics are the same at any parameters: one pass is the maximum.
+        return (found._replace(done=jnp.ones_like(done)), record, jnp.ones_like(done)) if observed else (found, record, done)
+
+    record = after_pass.eval_shape(static, prior, limit, limit, keys, state, over.shapes())[1]
+    of_one = jax.tree.map(_of_one, Watched(record, stream.bound_of_held_out(algebra, task.hyper, state.T)))
+    iteration = Iteration(over, lambda state: state.T, update, of_one)
+    run = drive_blocks(task, stream, iteration, keys, state, max_iter, ITERATIONS, Watch(_words))
+    held_out = run.records.held_out
+    run = run._replace(state=resting(run.state), records=run.records.own)
+    return points(task, algebra, method, run), run.state, held_out
+
+
+class Watched(NamedTuple):
+    """A record of a climb, and what held-out rows say of the parameters that the iteration entered with."""
+
+    own: Record
+    held_out: Array | None  # (start,): the mean log density of their rows; None: there are no held-out rows
+
+
+def _of_one(leaf: Array) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype)
+
+
+def _words(record: Watched) -> str:
+    finite = record.own.log_joint[~np.asarray(record.own.failed)]
+    if not len(finite):
+        return "every start has failed"
+    held_out = "" if record.held_out is None else f", held-out rows {np.nanmax(record.held_out):.4f}"
+    return f"log joint {finite.max():.2f}{held_out}"
+
+
+def log_joints(task: Task, stream: Stream, algebra: Algebra, T: Stats) -> tuple[np.ndarray, np.ndarray, Totals]:
+    """(log p(x, θ) over all rows, log p(θ), what was summed) of every start: one pass."""
+    over = Pass(stream, algebra, "mean", task.hyper, T)
+    try:
+        local, totals = over.whole(T, jax.random.split(task.key, len(jax.tree.leaves(T)[0])))
+    finally:
+        over.close()
+    prior = np.asarray(log_priors(algebra, dict(task.prior), T), np.float64)
+    return np.asarray(local.log_partition, np.float64) + prior, prior, totals
+
+
+@kept(static_argnames=("algebra",))
+def log_priors(algebra: Algebra, prior: Pytree, T: Stats) -> Array:
+    """Log p(θ) of every start."""
+    return jax.vmap(partial(log_prior, algebra, prior))(T)

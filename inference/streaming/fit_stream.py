@@ -1,0 +1,186 @@
+"""`fit_stream`: `inference.fit` for rows in blocks, over the devices of a process, and over processes."""
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from inference.engine.driver import one_blas_thread
+from inference.engine.task import KINDS, Takes, Task
+from inference.fitting.assembly import as_tree
+from inference.fitting.fingerprint import fingerprint
+from inference.fitting.fit import described, evaluated, reporter_of
+from inference.fitting.prepare import make_task, require_model, x64
+from inference.methods import em, hard_em, stochastic_em
+from inference.methods.options import check_seed, check_value, checked_options, method_module
+from inference.runtime.checkpoints import refuse_strangers
+from inference.runtime.files import CHECKPOINT_SECONDS
+from inference.runtime.lock import held_or_locked
+from inference.runtime.progress import Reporter
+from inference.runtime.shadowed import complete_numpyro
+from inference.runtime.signals import interruptible
+from inference.streaming.climbing import climb_blocks
+from inference.streaming.gibbs import gibbs_blocks
+from inference.streaming.passes import Stream
+from inference.streaming.result import Asked, Found, Pace, of_streamed
+from inference.streaming.source.blocks import BLOCK_ROWS
+from inference.streaming.source.division import Given, divided
+from inference.streaming.source.encoding import encoded_rows
+from inference.streaming.source.processes import Group
+from inference.streaming.stochastic import climb_stochastically
+from inference.streaming.variational import cavi_blocks
+from models.base import Data, Model, ZooError
+
+TAKES = Takes("fit_stream", KINDS - {"cycle", "local"}, ending="use inference.fit, and batch_size= for topics")
+
+
+def fit_stream(
+    model: Model,
+    rows: Any,
+    method: str = "em",
+    *,
+    seed: int = 0,
+    precision: int = 64,
+    progress: bool | Reporter = False,
+    start: Mapping[str, ArrayLike] | None = None,
+    folder: str | Path | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    devices: int | None = None,
+    block_rows: int = BLOCK_ROWS,
+    sample: Data | None = None,
+    held_out: float = 0.0,
+    stochastic: bool = False,
+    delay: float = 1.0,
+    forgetting: float = 0.7,
+    **options: Any,
+) -> xr.DataTree:
+    """Fit ``model`` to rows that come in blocks, of which one at a time is in memory.
+
+    ``rows`` are files (`inference.read_stream`), a list of tables, or a function that returns an iterator over tables; or one
+    table, whose blocks are shared out, and the result is that of `inference.fit`. ``method`` is em, hard_em, stochastic_em,
+    cavi or gibbs, with its ``options``. Starts are sought on a ``sample`` of the rows; by default one is drawn. ``devices``
+    shares out the rows of a block to so many devices of this process. After `inference.join_processes`, processes share out the
+    blocks. A share ``held_out`` of the rows takes no part, and their mean log density is reported in every iteration. With
+    ``stochastic``, em and cavi take ``max_iter`` steps of one block each (`inference.streaming.stochastic`), of length
+    (``delay`` + step)^−``forgetting``. Other arguments are those of `inference.fit`.
+
+    Returns what `inference.fit` returns. For rows that are not one table nothing is kept row by row: there are no groups
+    ``log_likelihood`` and ``latent``, and ``observed_data`` is the sample. Raises `ZooError` for whatever the user can mend.
+
+    >>> model = MODELS["gmm"](load_data(tables[0]), num_components=2)
+    >>> tree = fit_stream(model, [load_data(table) for table in tables], "em")
+    >>> tree["point_estimate"]["mean"].dims
+    ('component', 'feature')
+    """
+    complete_numpyro()
+    require_model(model)
+    checked = _checked(model, method, seed, devices, block_rows, held_out, checkpoint_seconds, options)
+    for name, value, default in (("stochastic", stochastic, False), ("delay", delay, 1.0), ("forgetting", forgetting, 0.7)):
+        check_value(name, value, default)
+    pace = Pace(float(delay), float(forgetting)) if stochastic else None
+    clock, group = time.perf_counter(), Group()
+    with held_or_locked(folder if group.rank == 0 else None), reporter_of(progress) as reporter, interruptible():
+        reporter.phase("reading", None)
+        given = divided(model, rows, sample, held_out, seed, block_rows)
+        with x64(precision):
+            task = make_task(model, given.sample, seed, start, reporter)
+            name = f"{method} of blocks {pace}"
+            known = {} if folder is None else {"fingerprint": fingerprint(task, name, seed, precision, checked)}
+            if folder is not None:
+                task = task._replace(folder=Path(folder), fingerprint=known["fingerprint"])
+                task = task._replace(checkpoint_seconds=float(checkpoint_seconds))
+                refuse_strangers(Path(folder), task.fingerprint)
+            aside = None if given.aside is None else encoded_rows(model, given.aside)
+            stream = Stream(model, given.source, group, given.held_out, devices, aside, given.whole)
+            with one_blas_thread():  # as in `inference.engine.driver.drive`
+                found = RUN[method](task, stream, checked, Asked(given.whole, pace, int(seed)))
+        with x64(64):
+            groups, attrs = _evaluated(task, stream, found, given, precision)
+            attrs = described(model, task, checked._asdict()) | attrs
+            attrs |= known | {"seed": int(seed), "precision": precision, "method": method}
+            seconds = found.outcome.timing | {"total_seconds": time.perf_counter() - clock}
+            return as_tree(model, given.sample, groups, attrs | seconds)
+
+
+def _checked(
+    model: Model,
+    method: str,
+    seed: Any,
+    devices: Any,
+    block_rows: Any,
+    held_out: Any,
+    checkpoint_seconds: Any,
+    options: Mapping[str, Any],
+) -> Any:
+    """The method's options; raises `ZooError` for wrong arguments, and for a model or a method without sums over blocks."""
+    if method not in RUN:
+        method_module(method)
+        raise ZooError(f"method={method} needs all rows at once; over blocks there are {', '.join(RUN)}")
+    if model.algebra is None:
+        raise ZooError(f"{model.name} is a NumPyro program without the algebra that blocks are summed by; use inference.fit")
+    if (why := TAKES.refuses(model.algebra)) is not None:
+        raise ZooError(f"{model.name}: {why}")
+    check_seed(seed)
+    check_value("checkpoint_seconds", checkpoint_seconds, CHECKPOINT_SECONDS)
+    for name, value in (("devices", devices), ("block_rows", block_rows)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            raise ZooError(f"{name} must be a whole number of at least 1, got {value!r}")
+    if isinstance(held_out, bool) or not isinstance(held_out, int | float) or not 0 <= held_out < 1:
+        raise ZooError(f"held_out must be at least 0 and below 1, got {held_out!r}")
+    return checked_options(method, method_module(method), options, model.options)
+
+
+def _em(task: Task, stream: Stream, options: em.Options, asked: Asked) -> Found:
+    if asked.pace is not None:
+        steps = (options.max_iter, options.num_starts, em.TAKES, asked.seed)
+        found = climb_stochastically(task, stream, em.METHOD, asked.pace, *steps)
+        return Found(found.points, found.held_out)
+    method = em.METHOD._replace(accelerate=options.accelerate)
+    points, _, trace = climb_blocks(task, stream, method, options.max_iter, options.tol, options.num_starts, em.TAKES)
+    return Found(points, trace)
+
+
+def _hard_em(task: Task, stream: Stream, options: hard_em.Options, asked: Asked) -> Found:
+    _refuse_pace(asked)
+    steps = (options.max_iter, options.tol, options.num_starts)
+    points, _, trace = climb_blocks(task, stream, hard_em.METHOD, *steps, hard_em.TAKES)
+    return Found(points, trace)
+
+
+def _stochastic_em(task: Task, stream: Stream, options: stochastic_em.Options, asked: Asked) -> Found:
+    _refuse_pace(asked)
+    steps = (options.max_iter, 0.0, options.num_starts)
+    points, _, trace = climb_blocks(task, stream, stochastic_em.METHOD, *steps, stochastic_em.TAKES)
+    return Found(points, trace)
+
+
+def _refuse_pace(asked: Asked) -> None:
+    if asked.pace is not None:
+        raise ZooError("stochastic=true is for em and cavi, whose expected latents of one block stand for those of all rows")
+
+
+RUN: dict[str, Callable[[Task, Stream, Any, Asked], Found]] = {
+    "em": _em,
+    "hard_em": _hard_em,
+    "stochastic_em": _stochastic_em,
+    "cavi": cavi_blocks,
+    "gibbs": gibbs_blocks,
+}
+
+
+def _evaluated(
+    task: Task, stream: Stream, found: Found, given: Given, precision: int
+) -> tuple[dict[str, xr.Dataset], dict[str, Any]]:
+    """Groups and attributes of a result, in double precision."""
+    task.reporter.phase("evaluating", None)
+    if given.whole:
+        groups, attrs = evaluated(task, found.outcome, given.sample, precision, False)
+    else:
+        groups, attrs = of_streamed(task, stream, found, given.sample, precision)
+    if found.held_out is not None:
+        trace = found.held_out
+        groups["optimization"] = groups["optimization"].assign(held_out_log_density=(("start", "iteration"), trace))
+    return groups, attrs

@@ -1,0 +1,65 @@
+"""Gibbs sampling over blocks: a pass a sweep. The draws are the same however blocks are shared out to devices and processes."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from inference.engine.driver import each
+from inference.engine.initialise import start_points
+from inference.engine.sweep import Local, parameter_step
+from inference.engine.task import Draws, Kind, Task, timing
+from inference.fixed_points.fixed_point import require_algebra, require_proper, require_single_rows
+from inference.identification.random_labels import drawn_labellings, require_symmetry
+from inference.methods.gibbs import METHOD, TAKES, WATCH, Options
+from inference.runtime.programs import kept
+from inference.streaming.driver import Iteration, drive_blocks
+from inference.streaming.passes import Pass, Stream, Totals
+from inference.streaming.result import Asked, Found
+from models.algebra import log_prior
+from models.base import Algebra, Pytree, Stats, ZooError
+
+
+@kept(static_argnames=("algebra",))
+def drawn(algebra: Algebra, hyper: Pytree, prior: Pytree, keys: Array, T: Stats, local: Local) -> tuple[Stats, Pytree, Array]:
+    """What `inference.methods.gibbs.step` makes of every chain, its local step given."""
+
+    def one(key: Array, T: Stats, local: Local) -> tuple[Stats, Pytree, Array]:
+        following, _ = parameter_step(algebra, METHOD, key, prior, T, local.stats)
+        entered = local.log_partition + log_prior(algebra, prior, T)
+        record = (algebra.sites(hyper, following), log_prior(algebra, prior, following), entered)
+        return following, record, jnp.zeros((), bool)
+
+    return each(one, keys, T, local)
+
+
+def gibbs_blocks(task: Task, stream: Stream, options: Options, asked: Asked) -> Found:
+    """Draws of every site from every chain; ``task`` is that of the rows where chains begin."""
+    if asked.pace is not None:
+        raise ZooError("stochastic=true is for em and cavi: draws from one block are not draws from the posterior of all rows")
+    algebra = require_algebra(task, TAKES.refuses)
+    require_proper(task)
+    require_single_rows(task, algebra)
+    if options.permute_components:
+        require_symmetry(task.model)
+    state = jax.tree.map(np.asarray, start_points(task, algebra, options.num_chains))
+    hyper, prior = dict(task.hyper), dict(task.prior)
+    keys = jax.random.split(jax.random.fold_in(task.key, 1), options.num_chains)
+    over = Pass(stream, algebra, METHOD.latents, hyper, state)
+
+    def update(keys: Array, T: Stats, local: Local, totals: Totals) -> tuple[Stats, Pytree, Array]:
+        return drawn(algebra, hyper, prior, keys, T, local)
+
+    record = drawn.eval_shape(algebra, hyper, prior, keys, state, over.shapes())[1]
+    of_one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), record)
+    iterated = partial(drive_blocks, task, stream, Iteration(over, lambda T: T, update, of_one), keys)
+    warmup = iterated(state, options.num_warmup, "warmup", WATCH, keep=False)
+    run = iterated(warmup.state, options.num_samples, "sampling", WATCH, first=options.num_warmup)
+    sites, at_draws, entered = run.records
+    seconds = timing(run.run_seconds, warmup.compile_seconds + run.compile_seconds, warmup.run_seconds)
+    if options.permute_components:
+        sites = drawn_labellings(task, sites)
+    # A sweep says how likely the parameters are that it enters with: those of the draw before.
+    return Found(Draws(Kind.CHAINS, sites, {}, seconds, log_prior=at_draws), log_joint=np.asarray(entered)[:, 1:])

@@ -1,0 +1,180 @@
+"""One pass over the blocks: the local step of all starts, summed over blocks, devices and processes."""
+
+import time
+from collections.abc import Iterator
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jax import Array
+
+from inference.engine.driver import CHUNK_SECONDS, each
+from inference.engine.sweep import Local, local_step, num_rows, rows_weight
+from inference.fitting.sizes import sample_size, total_weight
+from inference.runtime.programs import kept
+from inference.streaming.source.blocks import Source
+from inference.streaming.source.encoding import Encoded, HeldOut, ReadAhead, Spans, encoded, require_blocks
+from inference.streaming.source.processes import Group
+from inference.streaming.sums import Placed, Summed, summed
+from models.base import Algebra, Hyper, Model, Pytree, Stats, ZooError, on_host
+from models.rows.carried import carried
+
+
+class Stream(NamedTuple):
+    """The rows of a fit, and who sums over them."""
+
+    model: Model
+    source: Source
+    group: Group
+    held_out: HeldOut
+    num_devices: int | None  # None: the compiled loops of the model where it has some, and otherwise one device
+    aside: Pytree | None = None  # some of the rows held out, encoded
+    resident: bool = False  # whether the blocks stay in memory, and on the devices, from one pass to the next
+
+    @property
+    def ends(self) -> tuple[int, int | None]:
+        """The first block of this process, and the one after its last; None: all there are."""
+        if self.group.size == 1:
+            return 0, None
+        if (number := require_blocks(self.source)) < self.group.size:
+            raise ZooError(f"{self.source.name}: {number} blocks are too few for {self.group.size} processes; lower block_rows")
+        return self.group.share(number)
+
+    def blocks(self, spans: Spans) -> ReadAhead:
+        """Encoded blocks, in the precision in force."""
+        return ReadAhead(self.model, self.source, spans, self.held_out)
+
+    def bound_of_held_out(self, algebra: Algebra, hyper: Hyper, T: Stats) -> Array | None:
+        """(start,): the mean log density of the rows held out, latents summed out, or None."""
+        return None if self.aside is None else on_host(mean_log_density(algebra, hyper, T, self.aside))
+
+    def first_block(self) -> Encoded:
+        """The first block of all; raises `ZooError` where there is none."""
+        first = self.ends[0] if self.group.size > 1 else 0
+        for block in self.source.read(first, first + 1):
+            return encoded(self.model, block, first, self.held_out)
+        raise ZooError(f"{self.source.name}: there are no rows")
+
+
+class Totals(NamedTuple):
+    """What a pass has added up so far; everything has a leading axis of starts, as checkpoints have."""
+
+    sums: Pytree
+    weight: Array  # of the rows
+    size: Array  # of the sample, as BIC counts it
+    latent: Array  # the number of rows that allow several values of their latent
+
+
+class Partial(NamedTuple):
+    """How far a pass has come."""
+
+    totals: Totals
+    place: Array  # (starts,): blocks that this process has summed over
+
+
+class Pass:
+    """A pass of one algebra and one verb over a stream, chunk by chunk; random numbers are those of the step's keys."""
+
+    def __init__(self, stream: Stream, algebra: Algebra, verb: str, hyper: Hyper, T: Stats) -> None:
+        first = stream.first_block()
+        self._stream, self._number = stream, len(jax.tree.leaves(T)[0])
+        self._summed: Summed = summed(algebra, verb, hyper, first.rows, stream.num_devices)
+        keys = jax.random.split(jax.random.PRNGKey(0), self._number)
+        found = self._summed.sums(
+            self._summed.given(T), keys, self._summed.placed(first)
+        )  # compiles; whatever it says is not counted
+        self._none = Totals(jax.tree.map(np.zeros_like, found), *(on_host(np.zeros(self._number)) for _ in range(3)))
+        self._blocks: ReadAhead | None = None
+        self._iterator: Iterator[Placed] = iter(())
+        self._kept: list[Placed] = []  # all blocks of this process, once a pass has read them, if they stay
+        self._at = -1  # blocks that were taken from the iterator
+
+    @property
+    def none(self) -> Partial:
+        """A pass that has not begun."""
+        return Partial(self._none, on_host(np.zeros(self._number, int)))
+
+    def advance(self, T: Stats, keys: Array, at: Partial) -> tuple[Partial, bool]:
+        """As many blocks as `CHUNK_SECONDS` allow, or all if others wait: (how far, whether the pass is at its end)."""
+        clock, given, place = time.perf_counter(), self._summed.given(T), int(at.place[0])
+        totals = at.totals
+        for at_place in self._from(place):
+            totals = self._added(totals, self._summed.sums(given, keys, at_place), at_place.block)
+            place += 1
+            self._at = place
+            if self._stream.group.size == 1 and time.perf_counter() - clock > CHUNK_SECONDS:
+                return Partial(totals, on_host(np.full(self._number, place))), False
+        self._at = -1
+        return Partial(totals, on_host(np.full(self._number, place))), True
+
+    def of_block(self, T: Stats, block: Encoded) -> Totals:
+        """The sums over one block."""
+        keys = jax.random.split(jax.random.PRNGKey(0), self._number)
+        return self._added(self._none, self._summed.sums(self._summed.given(T), keys, self._summed.placed(block)), block)
+
+    def reduced(self, totals: Totals) -> tuple[Local, Totals]:
+        """(the local step of all starts, what was summed) over all processes."""
+        everywhere = self._stream.group.all_sum(totals)
+        return self._summed.local(everywhere.sums), everywhere
+
+    def whole(self, T: Stats, keys: Array) -> tuple[Local, Totals]:
+        """A pass from its beginning to its end."""
+        at, done = self.none, False
+        while not done:
+            at, done = self.advance(T, keys, at)
+        return self.reduced(at.totals)
+
+    def shapes(self) -> Local:
+        """A local step of all starts, for its shapes."""
+        return self._summed.local(self._none.sums)
+
+    def close(self) -> None:
+        """Stop reading."""
+        if self._blocks is not None:
+            self._blocks.close()
+
+    def _from(self, place: int) -> Iterator[Placed]:
+        """The blocks from number ``place`` of this process on, which are being read unless a pass begins here."""
+        if self._at != place:
+            self.close()
+            self._iterator, self._at = iter(self._kept) if self._kept and place == 0 else self._read(place), place
+        return self._iterator
+
+    def _read(self, place: int) -> Iterator[Placed]:
+        first, last = self._stream.ends
+        self._blocks = self._stream.blocks([(first + place, last)])
+        taken = []
+        for block in self._blocks:
+            at = self._summed.placed(block)
+            if self._stream.resident:
+                taken.append(at)
+            yield at
+        self._kept = taken if place == 0 else []
+
+    def _added(self, totals: Totals, sums: Pytree, block: Encoded) -> Totals:
+        rows = block.rows
+        counts = (total_weight(rows), sample_size(self._stream.model, rows), _num_latent(rows))
+        return jax.tree.map(np.add, totals, Totals(sums, *(on_host(np.full(self._number, count)) for count in counts)))
+
+
+def _num_latent(rows: Pytree) -> int:
+    """The number of rows whose latent is not observed."""
+    allowed = carried(rows).allowed_states
+    if allowed is None:
+        return num_rows(rows)
+    return int((np.asarray(allowed).sum(-1) != 1).sum())
+
+
+@kept(static_argnames=("algebra",))
+def mean_log_density(algebra: Algebra, hyper: Hyper, T: Stats, rows: Pytree) -> Array:
+    """(start,): the mean of log p(x_n | θ) over rows, latents summed out, by their weights."""
+    whole = partial(local_step, algebra, "mean", hyper, jax.random.PRNGKey(0), rows=rows)
+    return each(lambda T: whole(T=T).log_partition, T) / rows_weight(rows).sum()
+
+
+@kept(static_argnames=())
+def keys_of_step(keys: Array, index: Array) -> tuple[Array, Array]:
+    """Of all starts or chains: (keys of their latents, keys of their parameters), as in `inference.engine.sweep.sweep`."""
+    both = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, index)))(keys)
+    return both[:, 0], both[:, 1]

@@ -1,0 +1,133 @@
+"""The result of a fit to rows that are not in memory: parameters of all rows, and a sample of them in place of the data.
+
+There is nothing row by row: neither ``log_likelihood`` nor ``latent``. Log joint and log-likelihood are those of all rows.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from inference.engine.initialise import natural_of
+from inference.engine.program import num_parameters
+from inference.engine.single_precision import back
+from inference.engine.sweep import num_rows
+from inference.engine.task import Draws, Points, Task
+from inference.fitting.assembly import of_draws, of_points
+from inference.fitting.prepare import make_task
+from inference.fixed_points.fixed_point import require_algebra
+from inference.identification.symmetry import num_flat
+from inference.streaming.climbing import log_joints
+from inference.streaming.passes import Stream
+from models.base import Algebra, Data
+
+Groups = dict[str, xr.Dataset]
+
+ROW_BY_ROW = ("log_likelihood", "latent")
+OF_ALL_ROWS = ("log_joint", "log_likelihood", "entropy")  # functionals that the sample says nothing about
+
+
+class Pace(NamedTuple):
+    """The length of a step: ρ = (delay + step)^−forgetting, with steps from 1."""
+
+    delay: float = 1.0
+    forgetting: float = 0.7
+
+
+class Asked(NamedTuple):
+    """What a method is asked for beside its options."""
+
+    whole: bool  # whether the task has all of the rows, and not a sample
+    pace: Pace | None  # of steps of one block each; None: passes over all rows
+    seed: int
+
+
+class Found(NamedTuple):
+    """What a method has found over blocks."""
+
+    outcome: Points | Draws
+    held_out: np.ndarray | None = None  # (start, iteration): the mean log density of the held-out rows
+    log_joint: np.ndarray | None = None  # (chain, draw): over all rows, of all draws but the last
+
+
+def of_streamed(task: Task, stream: Stream, found: Found, sample: Data, precision: int) -> tuple[Groups, dict[str, Any]]:
+    """Groups and attributes of a result, in double precision; ``task`` is that of the ``sample``. It takes a pass."""
+    model, outcome = task.model, found.outcome
+    if precision == 32:
+        task, outcome = make_task(model, sample, 0, None, task.reporter), back(model, outcome)
+    algebra = require_algebra(task)
+    if isinstance(outcome, Points):
+        final, prior, totals = log_joints(task, stream, algebra, natural_of(algebra, task.hyper, outcome.sites))
+        groups, attrs = _of_points(task, outcome, final, prior)
+        attrs |= _of_held_out(stream, task, algebra, outcome, attrs["best_start"])
+    else:
+        last = {name: value[:, -1] for name, value in outcome.sites.items()}
+        final, _, totals = log_joints(task, stream, algebra, natural_of(algebra, task.hyper, last))
+        log_joint = None if found.log_joint is None else np.concatenate([found.log_joint, final[:, None]], axis=1)
+        groups, attrs = _of_draws(task, outcome, log_joint)
+    attrs |= {"sample_size": float(totals.size[0]), "total_weight": float(totals.weight[0]), "streamed": 1}
+    attrs["num_parameters"] = num_parameters(model.spec, task.hyper, task.rows) - num_flat(model)
+    return {name: group for name, group in groups.items() if name not in ROW_BY_ROW}, attrs
+
+
+def _of_held_out(stream: Stream, task: Task, algebra: Algebra, found: Points, best: int) -> dict[str, float]:
+    """The mean log density of the rows held out, at the best start."""
+    if stream.aside is None:
+        return {}
+    at = {name: leaf[best : best + 1] for name, leaf in found.sites.items()}
+    bound = stream.bound_of_held_out(algebra, task.hyper, natural_of(algebra, task.hyper, at))
+    assert bound is not None
+    return {"held_out_rows": num_rows(stream.aside), "held_out_log_density": float(bound[0])}
+
+
+def _of_points(task: Task, found: Points, final: np.ndarray, log_prior: np.ndarray) -> tuple[Groups, dict[str, Any]]:
+    """Those of an optimum; ``final`` (start,) is the log joint over all rows, ``log_prior`` (start,) a part of it."""
+    sound = [s for s, why in enumerate(found.failure) if why is None and np.isfinite(final[s])]
+    best = max(sound, key=lambda s: float(final[s]), default=0)
+    groups, attrs = of_points(task, _at_start(found, best))
+    groups["optimization"] = _traces(found, final)
+    values = {"log_joint": final[best], "log_likelihood": final[best] - log_prior[best]}
+    groups["functionals"] = groups["functionals"].drop_vars(OF_ALL_ROWS, errors="ignore").assign(values)
+    failed = [f"start {s}: {why}" for s, why in enumerate(found.failure) if why is not None]
+    return groups, attrs | {"best_start": best, "warnings": "\n".join([*failed, *filter(None, [attrs["warnings"]])])}
+
+
+def _of_draws(task: Task, found: Draws, log_joint: np.ndarray | None) -> tuple[Groups, dict[str, Any]]:
+    """Those of draws; ``log_joint`` (chain, draw) is that over all rows, None where it was not computed."""
+    groups, attrs = of_draws(task, found)
+    groups["functionals"] = groups["functionals"].drop_vars(OF_ALL_ROWS, errors="ignore")
+    groups["sample_stats"] = groups["sample_stats"].drop_vars("lp", errors="ignore")
+    if log_joint is not None:
+        lead = ("chain", "draw")
+        values = {"log_joint": log_joint, "log_likelihood": log_joint - np.asarray(found.log_prior)}
+        groups["functionals"] = groups["functionals"].assign({name: (lead, leaf) for name, leaf in values.items()})
+        groups["sample_stats"] = groups["sample_stats"].assign(lp=(lead, log_joint))
+    return groups, attrs
+
+
+def _at_start(found: Points, start: int) -> Points:
+    """One start alone."""
+
+    def one(leaf: np.ndarray) -> np.ndarray:
+        return np.asarray(leaf)[start : start + 1]
+
+    last = None if found.last is None else type(found.last)(*({n: one(v) for n, v in part.items()} for part in found.last))
+    return found._replace(
+        sites={name: one(leaf) for name, leaf in found.sites.items()},
+        objective=None if found.objective is None else one(found.objective),
+        criterion=None if found.criterion is None else one(found.criterion),
+        iterations=one(found.iterations),
+        converged=one(found.converged),
+        failure=found.failure[start : start + 1],
+        last=last,
+    )
+
+
+def _traces(found: Points, final: np.ndarray) -> xr.Dataset:
+    """The group ``optimization`` of all starts, as `inference.fitting.assembly` makes it."""
+    assert found.objective is not None
+    by_iteration = {"objective": found.objective, "criterion": found.criterion}
+    by_start = {"final_objective": final, "converged": found.converged, "iterations": found.iterations}
+    variables = {name: (("start", "iteration"), leaf) for name, leaf in by_iteration.items() if leaf is not None}
+    coords = {"start": np.arange(len(final)), "iteration": np.arange(found.objective.shape[1])}
+    return xr.Dataset(variables | {name: (("start",), leaf) for name, leaf in by_start.items()}, coords=coords)

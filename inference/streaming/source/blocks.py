@@ -1,0 +1,128 @@
+"""Where rows come from, block by block: a table in memory, tables one after another, or files (`read_stream`).
+
+A source can be read again from any block on. Rows are numbered through all blocks, and random numbers of a row depend on its
+number alone, so that draws are the same however the rows are shared out.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from models.algebra import is_sequential
+from models.base import Data, Model, ZooError
+from models.data.table import is_table, take
+
+BLOCK_ROWS = 2**17  # of a block by default: 8 MiB of eight columns
+
+
+class Block(NamedTuple):
+    """Some consecutive rows."""
+
+    data: Data
+    first: int  # the number of its first row: of the first sequence, of a model of sequences
+
+
+class Source(ABC):
+    """Rows in blocks."""
+
+    name: str
+    num_blocks: int | None = None  # None: known only after all have been read, so that processes cannot share them out
+
+    @abstractmethod
+    def read(self, first: int, last: int | None) -> Iterator[Block]:
+        """Blocks number ``first`` up to ``last`` − 1; None: to the end."""
+
+
+class InMemory(Source):
+    """The rows of one table in blocks of at most ``block_rows``; of sequences, whole ones with about so many steps."""
+
+    def __init__(self, model: Model, data: Data, block_rows: int) -> None:
+        self.name, self.data = data.name, data
+        self._edges = edges_of(model, data, block_rows)
+        self.num_blocks = len(self._edges) - 1
+
+    def read(self, first: int, last: int | None) -> Iterator[Block]:
+        """As `Source.read`."""
+        assert self.num_blocks is not None
+        starts = self.data.starts
+        for number in range(first, self.num_blocks if last is None else last):
+            begin, end = int(self._edges[number]), int(self._edges[number + 1])
+            whole = begin == 0 and end == self.data.num_rows
+            row = begin if starts is None else int(np.searchsorted(starts, begin))
+            yield Block(self.data if whole else take(self.data, slice(begin, end)), row)  # type: ignore[arg-type]  # no copy
+
+
+def edges_of(model: Model, data: Data, block_rows: int) -> np.ndarray:
+    """Where blocks begin and end: rows 0 … N − 1, cut at multiples of ``block_rows`` or at the next end of a sequence."""
+    if data.starts is None:
+        one_sequence = is_sequential(model) and is_table(data)
+        return np.append(0 if one_sequence else np.arange(0, data.num_rows, block_rows), data.num_rows)
+    ends = data.starts[1:]
+    chosen = [0]
+    while chosen[-1] < ends[-1]:
+        chosen.append(int(ends[np.searchsorted(ends, min(chosen[-1] + block_rows, ends[-1]))]))
+    return np.array(chosen)
+
+
+class Tables(Source):
+    """Tables one after another, each of them a block."""
+
+    def __init__(self, tables: Sequence[Any]) -> None:
+        self.name, self._tables = "blocks", [_table(table, number) for number, table in enumerate(tables)]
+        self.num_blocks = len(self._tables)
+        self._first = np.cumsum([0, *map(_num_rows, self._tables)])
+
+    def read(self, first: int, last: int | None) -> Iterator[Block]:
+        """As `Source.read`."""
+        for number in range(first, len(self._tables) if last is None else last):
+            yield Block(self._tables[number], int(self._first[number]))
+
+
+class Iterated(Source):
+    """Tables one after another, from a function that returns a new iterator for every pass."""
+
+    def __init__(self, tables: Callable[[], Iterable[Any]]) -> None:
+        self.name, self._tables = "blocks", tables
+
+    def read(self, first: int, last: int | None) -> Iterator[Block]:
+        """As `Source.read`."""
+        row = 0
+        for number, given in enumerate(self._tables()):
+            if last is not None and number >= last:
+                return
+            table = _table(given, number)
+            if number >= first:
+                yield Block(table, row)
+            row += _num_rows(table)
+
+
+def _table(table: Any, number: int) -> Data:
+    """A table with the number of its block in its name; raises `ZooError` for anything else."""
+    if not isinstance(table, Data):
+        raise ZooError(f"blocks: block {number + 1} is {type(table).__name__}, not a table of models.load_data")
+    return table._replace(name=f"{table.name}, block {number + 1}")
+
+
+def _num_rows(table: Data) -> int:
+    """Rows of the model: of steps, sequences."""
+    return table.num_rows if table.starts is None else len(table.starts) - 1
+
+
+def source_of(model: Model, rows: Any, block_rows: int) -> Source:
+    """The rows that `inference.fit_stream` is given, in blocks; raises `ZooError` for what has none."""
+    if isinstance(rows, Data):
+        if rows.moments:
+            raise ZooError(f"{rows.name} is a covariance and no rows: inference.fit takes it as it is")
+        return InMemory(model, rows, block_rows)
+    if isinstance(rows, Source):
+        return rows
+    if isinstance(rows, Iterator):
+        raise ZooError(
+            "rows: every pass reads the blocks from the beginning, and an iterator can be read once: give a list of tables, or "
+            "a function that returns a new iterator"
+        )
+    if isinstance(rows, list | tuple) and rows and isinstance(rows[0], Data):
+        return Tables(rows)
+    return Iterated(rows) if callable(rows) else InMemory(model, model.read(rows), block_rows)

@@ -1,0 +1,46 @@
+"""What a fit over blocks is given: the rows, those that starts are sought on, and those held out."""
+
+from typing import Any, NamedTuple
+
+from inference.streaming.source.blocks import InMemory, Source, source_of
+from inference.streaming.source.encoding import HeldOut
+from inference.streaming.source.joining import sample_of
+from inference.streaming.source.read_stream import Files
+from inference.streaming.source.scan import SAMPLE_ROWS
+from models.base import Data, Model, ZooError
+from models.data.table import split, take
+
+
+class Given(NamedTuple):
+    """The rows of a fit."""
+
+    source: Source
+    sample: Data  # where starts are sought
+    aside: Data | None  # some of the rows held out
+    held_out: HeldOut  # which rows of the source do not count
+    whole: bool  # whether the sample is all of the rows
+
+
+def divided(model: Model, rows: Any, sample: Data | None, share: float, seed: int, block_rows: int) -> Given:
+    """Divide the rows; raises `ZooError` where there are none, or none is left."""
+    source = source_of(model, rows, block_rows)
+    if isinstance(source, InMemory):
+        train, aside = split(source.data, share, seed)
+        return Given(InMemory(model, train, block_rows), train, aside, HeldOut(0.0, seed), whole=True)
+    held_out = HeldOut(share, seed)
+    if sample is not None:
+        if share:
+            raise ZooError("held_out scores rows of the sample, whose numbers among all rows must be known: leave sample out")
+        return Given(source, sample, None, held_out, whole=False)
+    if isinstance(source, Files):
+        found, numbers = source.sample, source.numbers
+    else:
+        found, numbers = sample_of(source, SAMPLE_ROWS, seed)
+    if not share:
+        return Given(source, found, None, held_out, isinstance(source, Files) and source.num_rows == found.num_rows)
+    if found.starts is not None:
+        raise ZooError("held_out is for rows, and these are steps of sequences: keep some sequences in a file of their own")
+    chosen = held_out.of_rows(numbers)
+    if chosen.all() or not chosen.any():
+        raise ZooError(f"held_out={share} leaves no row of the sample {'to score' if not chosen.any() else 'to fit'}")
+    return Given(source, take(found, ~chosen), take(found, chosen), held_out, whole=False)

@@ -1,0 +1,76 @@
+"""Tables one after another as one: the sample of rows that come as tables, in Python."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from inference.streaming.source.blocks import Source
+from models.base import Data, ZooError
+from models.data.table import is_sparse, is_table, take
+
+ALIKE = ("columns", "label", "levels", "categories")  # what tables must agree in
+
+
+class _Part(NamedTuple):
+    """Some rows, with their random numbers and their numbers among all rows."""
+
+    data: Data
+    random: np.ndarray
+    row: np.ndarray
+
+
+def sample_of(source: Source, size: int, seed: int) -> tuple[Data, np.ndarray]:
+    """(about ``size`` rows, or steps of whole sequences, of a source, their numbers among all): without replacement.
+
+    They are the rows, or sequences, with the smallest random numbers, in their order.
+    """
+    parts: list[_Part] = []
+    begin = 0
+    for place, block in enumerate(source.read(0, None)):
+        data = block.data
+        lengths = np.ones(data.num_rows, int) if data.starts is None else np.diff(data.starts)
+        number = np.repeat(np.random.default_rng([seed, place]).random(len(lengths)), lengths)
+        parts.append(_Part(data._replace(name=source.name), number, np.arange(begin, begin + data.num_rows)))
+        begin += data.num_rows
+        if sum(len(part.row) for part in parts) > 2 * size:
+            parts = [_smallest(parts, size)]
+    if not parts:
+        raise ZooError(f"{source.name}: there are no rows")
+    found = _smallest(parts, size)
+    return found.data, found.row
+
+
+def _smallest(parts: list[_Part], size: int) -> _Part:
+    whole = _Part(joined([part.data for part in parts]), *(np.concatenate(leaf) for leaf in list(zip(*parts, strict=True))[1:]))
+    if len(whole.row) <= size:
+        return whole
+    small = whole.random <= np.partition(whole.random, size - 1)[size - 1]
+    return _Part(take(whole.data, small), whole.random[small], whole.row[small])
+
+
+def joined(parts: Sequence[Data]) -> Data:
+    """The rows of tables with the same columns; raises `ZooError` for others, and for documents."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    for number, part in enumerate(parts[1:], 2):
+        if other := [name for name in ALIKE if getattr(part, name) != getattr(first, name)]:
+            raise ZooError(
+                f"blocks: block {number} has other {other[0]} than the first one; give a sample of the rows by sample="
+            )
+    if not is_table(first):
+        raise ZooError("blocks: documents one after another have no common table; give some of them by sample=")
+    x = sparse.vstack([part.x for part in parts], "csr") if is_sparse(first.x) else np.concatenate([part.x for part in parts])
+    starts = None
+    if first.starts is not None:
+        begins = np.cumsum([0, *(part.num_rows for part in parts)])
+        pairs = zip(parts, begins, strict=False)
+        starts = np.append(np.concatenate([np.asarray(part.starts)[:-1] + begin for part, begin in pairs]), begins[-1])
+    weight = None
+    if any(part.weight is not None for part in parts):
+        weight = np.concatenate([np.ones(part.num_rows) if part.weight is None else part.weight for part in parts])
+    labels = None if first.labels is None else np.concatenate([np.asarray(part.labels) for part in parts])
+    candidates = None if first.candidates is None else np.concatenate([np.asarray(part.candidates) for part in parts])
+    return first._replace(x=x, starts=starts, weight=weight, labels=labels, candidates=candidates, notes=(), beside=())

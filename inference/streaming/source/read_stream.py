@@ -1,0 +1,90 @@
+"""`read_stream`: files as a source of blocks, with a sample of their rows on which a model is built."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from inference.streaming.source.blocks import BLOCK_ROWS, Block, Source
+from inference.streaming.source.files import cut, files_of, table_of
+from inference.streaming.source.processes import Group
+from inference.streaming.source.scan import SAMPLE_ROWS, Scan, scanned, store_scan, stored_scan
+from models.base import Data, ZooError
+from models.reading.blocks import counted_from
+
+
+class Files(Source):
+    """The blocks of files, read as `models.load_data` reads a table with the same options."""
+
+    def __init__(self, path: str | Path, options: Mapping[str, Any], block_rows: int, scan: Scan) -> None:
+        self.name, self._options, self._block_rows = str(path), dict(options), block_rows
+        self._paths, self._rows = files_of(path), scan.rows
+        self.num_blocks = sum(map(len, scan.rows.values()))
+        self.num_rows = sum(map(sum, scan.rows.values()))
+        self.sample: Data = scan.data(self.name, self._options)
+        self.numbers: np.ndarray = scan.numbers
+
+    def read(self, first: int, last: int | None) -> Iterator[Block]:
+        """As `Source.read`."""
+        number = row = 0
+        for path in self._paths:
+            rows = self._rows.get(path.name, ())
+            skipped = min(max(first - number, 0), len(rows))
+            if skipped < len(rows) and (last is None or number < last):
+                yield from self._of_file(path, row, skipped, len(rows) if last is None else min(last - number, len(rows)))
+            number, row = number + len(rows), row + sum(rows)
+
+    def _of_file(self, path: Path, row: int, first: int, last: int) -> Iterator[Block]:
+        """Its blocks number ``first`` … ``last`` − 1; its first row is number ``row`` of all."""
+        rows = self._rows[path.name]
+        begin = row + sum(rows[:first])
+        frames = cut(path, self._options, self._block_rows, sum(rows[:first]))
+        for place, frame in enumerate(frames, first):
+            if place == last:
+                return
+            if place >= len(rows) or len(frame) != rows[place]:
+                raise ZooError(f"{path} has changed since it was first read; start again")
+            with counted_from(begin):
+                yield Block(table_of(frame, self.name, self._options), begin)
+            begin += len(frame)
+
+
+def read_stream(
+    path: str | Path,
+    *,
+    block_rows: int = BLOCK_ROWS,
+    sample_rows: int = SAMPLE_ROWS,
+    seed: int = 0,
+    folder: str | Path | None = None,
+    **options: Any,
+) -> Files:
+    """Look once at the rows in a file, or in all tables of a folder, and open them for `inference.fit_stream`.
+
+    ``options`` are those of `models.load_data` for a table. The ``sample`` of the result, a `Data` of at most ``sample_rows``
+    rows drawn without replacement, is what a model is built on. What was found is left in ``folder``, and read there again.
+    Processes of one fit give the same folder, and the first of them looks. Raises `ZooError` for what cannot be read.
+
+    >>> files = read_stream("rows/", label="species")
+    >>> model = MODELS["linear_discriminant"](files.sample)
+    >>> tree = fit_stream(model, files, "em")
+    """
+    given = {name: value for name, value in options.items() if value is not None and value is not False}
+    asked = given | {"block_rows": block_rows, "sample_rows": sample_rows, "seed": seed}
+    group = Group()
+    if group.size > 1 and folder is None:
+        raise ZooError("several processes look at the files once for all: give them one folder=")
+    found = None
+    if group.rank == 0:
+        found = None if folder is None else stored_scan(Path(folder), path, asked)
+        if found is None:
+            found = scanned(path, given, block_rows, sample_rows, seed)
+            if folder is not None:
+                store_scan(Path(folder), path, asked, found)
+    group.barrier()
+    if found is None:
+        assert folder is not None
+        found = stored_scan(Path(folder), path, asked)
+    if found is None:
+        raise ZooError(f"process {group.rank} does not see {folder}, where process 0 has written: the folder must be shared")
+    return Files(path, given, block_rows, found)

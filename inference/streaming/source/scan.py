@@ -1,0 +1,165 @@
+"""The first look at rows in files: counted, and a sample of them, on which a model is built and starts are sought.
+
+Every row, or sequence, gets a random number, and those with the smallest make the sample: a reservoir, without replacement. The
+first row with a word that no row of the sample has is added, so that a model built on the sample knows all levels.
+"""
+
+import io
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from inference.runtime.files import read, write
+from inference.streaming.source.files import cut, files_of, table_of
+from models.base import Data, ZooError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SAMPLE_ROWS = 100_000  # of a sample by default
+MOST_LEVELS = 10_000  # distinct words of a column; more are no categories
+SCAN, SAMPLE = "scan.json", "scan.parquet"
+REMEDY = "remove it, and the files are looked at again"
+
+
+class Scan(NamedTuple):
+    """What a look at all rows has found."""
+
+    rows: dict[str, tuple[int, ...]]  # file -> rows of its blocks
+    sample: "pd.DataFrame"  # in the order of the rows
+    numbers: np.ndarray  # the numbers of its rows among all
+
+    def data(self, name: str, options: Mapping[str, Any]) -> Data:
+        """The sample as a table."""
+        return table_of(self.sample, name, options)
+
+
+def scanned(path: str | Path, options: Mapping[str, Any], block_rows: int, sample_rows: int, seed: int) -> Scan:
+    """Read all rows once; raises `ZooError` for files that cannot be read."""
+    reservoir, levels = _Reservoir(sample_rows, options.get("sequence")), _Levels(options.get("label"), options.get("sequence"))
+    rows: dict[str, list[int]] = {}
+    for number, (name, frame) in enumerate(_numbered(path, options, block_rows)):
+        reservoir.add(frame, np.random.default_rng([seed, number]))
+        levels.add(frame)
+        rows.setdefault(name, []).append(len(frame))
+    if not rows:
+        raise ZooError(f"{path} has no rows")
+    sample = levels.completed(reservoir.rows())
+    return Scan({name: tuple(sizes) for name, sizes in rows.items()}, sample.reset_index(drop=True), sample.index.to_numpy())
+
+
+def _numbered(path: str | Path, options: Mapping[str, Any], block_rows: int) -> Iterator[tuple[str, "pd.DataFrame"]]:
+    """(file, block) of all blocks; the index of a frame is the number of the row among all."""
+    begin = 0
+    for file in files_of(path):
+        for frame in cut(file, options, block_rows):
+            frame.index = np.arange(begin, begin + len(frame))
+            begin += len(frame)
+            yield file.name, frame
+
+
+class _Reservoir:
+    """The rows, or sequences, with the smallest random numbers."""
+
+    def __init__(self, size: int, sequence: str | None) -> None:
+        self._size, self._sequence, self._limit = size, sequence, np.inf
+        self._frames: list[pd.DataFrame] = []
+        self._numbers: list[np.ndarray] = []
+
+    def add(self, frame: "pd.DataFrame", random: np.random.Generator) -> None:
+        """Some more rows."""
+        if self._sequence is None:
+            number = random.random(len(frame))
+        else:
+            names = frame[self._sequence].astype(str).to_numpy()
+            place = np.cumsum(np.append(False, names[1:] != names[:-1]))
+            number = random.random(int(place[-1]) + 1)[place]
+        small = number <= self._limit
+        self._frames.append(frame[small])
+        self._numbers.append(number[small])
+        if sum(map(len, self._numbers)) > 2 * self._size:
+            self._shrink()
+
+    def _shrink(self) -> None:
+        """Keep the smallest; of sequences, as many whole ones as have so many steps or somewhat more."""
+        import pandas as pd
+
+        frame, number = pd.concat(self._frames), np.concatenate(self._numbers)
+        if len(number) > self._size:
+            self._limit = np.partition(number, self._size - 1)[self._size - 1]
+            frame, number = frame[number <= self._limit], number[number <= self._limit]
+        self._frames, self._numbers = [frame], [number]
+
+    def rows(self) -> "pd.DataFrame":
+        """The sample, in the order of the rows."""
+        self._shrink()
+        return self._frames[0].sort_index()
+
+
+class _Levels:
+    """The first row, or the first sequence, with every word of the columns of words, and every label."""
+
+    def __init__(self, label: str | None, sequence: str | None) -> None:
+        self._label, self._sequence = label, sequence
+        self._rows: dict[str, dict[Any, pd.DataFrame]] = {}
+
+    def add(self, frame: "pd.DataFrame") -> None:
+        """Some more rows."""
+        for name in frame.columns:
+            if name == self._sequence or (frame[name].dtype.kind in "biufM" and name != self._label):
+                continue
+            known = self._rows.setdefault(name, {})
+            new = frame[~frame[name].duplicated() & ~frame[name].isin(list(known)) & frame[name].notna()]
+            for index, word in zip(new.index, new[name], strict=True):
+                if len(known) < MOST_LEVELS:
+                    known[word] = self._whole(frame, index)
+
+    def _whole(self, frame: "pd.DataFrame", index: int) -> "pd.DataFrame":
+        return frame.loc[[index]] if self._sequence is None else frame[frame[self._sequence] == frame[self._sequence][index]]
+
+    def completed(self, sample: "pd.DataFrame") -> "pd.DataFrame":
+        """The sample, and rows that bring a word which it lacks."""
+        import pandas as pd
+
+        added = [
+            row
+            for name, rows in self._rows.items()
+            if len(rows) < MOST_LEVELS
+            for word, row in rows.items()
+            if word not in set(sample[name].dropna())
+        ]
+        whole = pd.concat([sample, *added]) if added else sample
+        return whole[~whole.index.duplicated()].sort_index()
+
+
+def stored_scan(folder: Path, path: str | Path, asked: Mapping[str, Any]) -> Scan | None:
+    """The scan that a run left in its folder; None where there is none. Raises `ZooError` where it is of other files."""
+    import pandas as pd
+
+    if not (folder / SCAN).is_file():
+        return None
+    told = json.loads(read(folder / SCAN, require_seal=True, remedy=REMEDY))
+    if told["asked"] != _asked(path, asked):
+        raise ZooError(f"{folder / SCAN} is of other files, or these have changed since; {REMEDY}, or use another folder")
+    rows = {name: tuple(sizes) for name, sizes in told["rows"].items()}
+    return Scan(
+        rows, pd.read_parquet(io.BytesIO(read(folder / SAMPLE, require_seal=False, remedy=REMEDY))), np.array(told["numbers"])
+    )
+
+
+def store_scan(folder: Path, path: str | Path, asked: Mapping[str, Any], scan: Scan) -> None:
+    """Leave a scan in the folder of a run, so that going on with it does not read all files again."""
+    buffer = io.BytesIO()
+    scan.sample.to_parquet(buffer)
+    write(folder / SAMPLE, buffer.getvalue())
+    told = {"asked": _asked(path, asked), "rows": scan.rows, "numbers": scan.numbers.tolist()}
+    write(folder / SCAN, json.dumps(told).encode(), seal=True)
+
+
+def _asked(path: str | Path, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What a scan depends on, as JSON has it: the files with sizes and times, and the options."""
+    files = [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files_of(path)]
+    return dict(json.loads(json.dumps({"files": files} | dict(asked), default=str)))

@@ -1,0 +1,200 @@
+"""Stochastic approximation over blocks (Robbins and Monro 1951): a step takes one block, in random order, not all rows.
+
+A step moves the natural parameters of q(θ) towards what they would be if all M blocks were like this one:
+
+    nu ← (1 − ρ) nu + ρ (prior + M · statistics),    ρ = (delay + step)^−forgetting.
+
+At expected parameters this is stochastic variational inference (Hoffman, Blei, Wang and Paisley 2013); at the mode of q(θ) it
+is online EM (Cappé and Moulines 2009). Of P processes each takes a block of its own, so that M / P takes the place of M.
+"""
+
+import itertools
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jax import Array
+
+from inference.engine.driver import CHUNK_SECONDS
+from inference.engine.initialise import num_starts, sites_at, start_states
+from inference.engine.sweep import Local
+from inference.engine.task import Points, Takes, Task, timing
+from inference.fixed_points.fixed_point import FixedPoint, elbo, require_algebra
+from inference.runtime.loop import Chunk, begun, in_chunks
+from inference.runtime.programs import kept
+from inference.streaming.climbing import ITERATIONS
+from inference.streaming.driver import require_uninterrupted
+from inference.streaming.passes import Pass, Stream
+from inference.streaming.result import Pace
+from inference.streaming.source.encoding import Encoded, ReadAhead, require_blocks
+from models.algebra import add, log_prior, negative_divergence
+from models.base import Algebra, Pytree, Stats, ZooError
+
+Static = tuple[Algebra, FixedPoint]
+CLOSE = 1e-4  # of 1 + |objective|: steps have converged if the pass after them gains less
+
+
+class State(NamedTuple):
+    """Of all starts."""
+
+    nu: dict[str, Stats]
+    T: dict[str, Stats]
+
+
+class Record(NamedTuple):
+    """Of a step."""
+
+    objective: Array  # (start,): the log joint or the bound, estimated from one block at the parameters it entered with
+    held_out: Array | None  # (start,): the mean log density of the held-out rows there
+
+
+@kept(static_argnames=("static",))
+def moved(static: Static, prior: Pytree, rate: Array, scale: Array, states: State, local: Local) -> tuple[State, Array]:
+    """(the states after a step of length ``rate``, estimates of the objective); ``scale`` is the number of blocks."""
+    algebra, method = static
+
+    def one(state: State, stats: Pytree) -> State:
+        wanted = jax.tree.map(lambda p, s: p + scale * s, dict(prior), dict(stats))
+        nu = jax.tree.map(lambda old, new: (1 - rate) * old + rate * new, dict(state.nu), wanted)
+        return State(nu, method.verbs.parameters(algebra, jax.random.PRNGKey(0), nu))
+
+    return jax.vmap(one)(states, dict(local.stats)), _objective.jitted(static, prior, states, scale * local.log_partition)
+
+
+class Climbed(NamedTuple):
+    """What the steps have led to."""
+
+    points: Points
+    state: State
+    objective: np.ndarray  # (start,): the log joint or the bound over all rows
+    held_out: np.ndarray | None  # (start, step): the mean log density of the held-out rows
+
+
+def climb_stochastically(
+    task: Task, stream: Stream, method: FixedPoint, pace: Pace, max_iter: int, wanted: int, takes: Takes, seed: int
+) -> Climbed:
+    """``max_iter`` steps of every start, then two passes; ``task`` is that of the rows where starts are sought.
+
+    Raises `ZooError` for a source whose number of blocks is not known, and for a start that the user gives.
+    """
+    algebra = require_algebra(task, takes.refuses)
+    if task.start is not None:
+        raise ZooError("stochastic=true moves distributions and no points: leave start out")
+    number = num_starts(task, wanted)
+    T, nu, _ = start_states(task, algebra, method.verbs.parameters, number)
+    state = jax.tree.map(np.asarray, State(dict(nu), dict(T)))
+    static, over = (algebra, method), Pass(stream, algebra, "mean", task.hyper, state.T)
+    steps = _Steps(task, stream, static, over, pace, seed)
+    checkpoint, one = task.checkpoint(ITERATIONS), jax.ShapeDtypeStruct((), np.result_type(float))
+    start = begun(checkpoint, state, Record(one, None if stream.aside is None else one), max_iter)  # type: ignore[arg-type]
+    stream.group.barrier()  # all have read it
+    own = checkpoint if stream.group.rank == 0 else None
+    task.reporter.phase("iterating", max_iter)
+    try:
+        at, interrupted = in_chunks(steps, start, max_iter, task.reporter, own)
+        require_uninterrupted(interrupted, at, own, "steps")
+        reached, gain = _finished(task, over, static, at.state)
+    finally:
+        steps.close()
+        over.close()
+    records: Record = at.records()
+    points = _points(task, static, at.state, records, reached, gain, at.seconds)
+    return Climbed(points, at.state, reached, None if records.held_out is None else np.asarray(records.held_out))
+
+
+class _Steps:
+    """Steps for as long as the host waits for news, of a block each, in an order that the seed and the process decide."""
+
+    def __init__(self, task: Task, stream: Stream, static: Static, over: Pass, pace: Pace, seed: int) -> None:
+        self._task, self._stream, self._static, self._over, self._pace = task, stream, static, over, pace
+        self._first, last = stream.ends
+        self._number = require_blocks(stream.source) if last is None else last - self._first
+        self._scale = require_blocks(stream.source) / stream.group.size
+        self._seed = seed
+        self._blocks: ReadAhead | None = None
+        self._taken: Iterator[Encoded] = iter(())
+
+    def __call__(self, state: State, finished: int, most: int) -> Chunk:
+        clock = time.perf_counter()
+        records: list[Record] = []
+        if self._blocks is None:
+            self._blocks = self._stream.blocks(self._order(finished))
+            self._taken = iter(self._blocks)
+        while len(records) < most and not (records and time.perf_counter() - clock > CHUNK_SECONDS):
+            local, _ = self._over.reduced(self._over.of_block(state.T, next(self._taken)))
+            rate = (self._pace.delay + finished + len(records) + 1.0) ** -self._pace.forgetting
+            at = self._stream.bound_of_held_out(self._static[0], self._task.hyper, state.T)
+            arrays = (dict(self._task.prior), np.asarray(rate, float), np.asarray(self._scale, float))
+            state, objective = jax.tree.map(np.asarray, moved(self._static, *arrays, state, local))
+            records.append(Record(objective, at))
+        joined = jax.tree.map(lambda *leaves: np.stack(leaves, axis=1), *records)
+        return Chunk(state, joined, len(records), time.perf_counter() - clock, _words(records[-1]))
+
+    def _order(self, finished: int) -> Iterator[tuple[int, int]]:
+        """Blocks of this process, each once before any comes again, from step ``finished`` on."""
+        for step in itertools.count(finished):
+            turn, place = divmod(step, self._number)
+            order = np.random.default_rng([self._seed, turn, self._stream.group.rank]).permutation(self._number)
+            block = self._first + int(order[place])
+            yield block, block + 1
+
+    def close(self) -> None:
+        """Stop reading."""
+        if self._blocks is not None:
+            self._blocks.close()
+
+
+def _words(record: Record) -> str:
+    held_out = "" if record.held_out is None else f", held-out rows {np.nanmax(record.held_out):.4f}"
+    return f"objective {np.nanmax(record.objective):.2f}{held_out}"
+
+
+@kept(static_argnames=("static",))
+def _objective(static: Static, prior: Pytree, states: State, log_partition: Array) -> Array:
+    """The log joint of every start, or its bound, over all rows."""
+    algebra, method = static
+
+    def one(state: State, log_partition: Array) -> Array:
+        if method.criterion is elbo:
+            return log_partition + negative_divergence(algebra, prior, state.T, state.nu)
+        return log_partition + log_prior(algebra, prior, state.T)
+
+    return jax.vmap(one)(states, log_partition)
+
+
+@kept(static_argnames=("static",))
+def _swept(static: Static, prior: Pytree, stats: Pytree) -> State:
+    """The parameters of every start after a sweep over all rows with these statistics."""
+    algebra, method = static
+    nu = jax.vmap(lambda stats: add(prior, stats))(stats)
+    return State(nu, jax.vmap(lambda nu: method.verbs.parameters(algebra, jax.random.PRNGKey(0), nu))(nu))
+
+
+def _finished(task: Task, over: Pass, static: Static, state: State) -> tuple[np.ndarray, np.ndarray]:
+    """(the objective of every start over all rows, what one more sweep would gain): two passes."""
+    prior, keys = dict(task.prior), jax.random.split(task.key, len(jax.tree.leaves(state)[0]))
+    local, _ = over.whole(state.T, keys)
+    reached = np.asarray(_objective(static, prior, state, local.log_partition))
+    further = _swept(static, prior, dict(local.stats))
+    beyond, _ = over.whole(further.T, keys)
+    return reached, np.asarray(_objective(static, prior, further, beyond.log_partition)) - reached
+
+
+def _points(
+    task: Task, static: Static, state: State, records: Record, reached: np.ndarray, gain: np.ndarray, seconds: float
+) -> Points:
+    """The outcome; traces are estimates, block by block, and their last number is that of all rows."""
+    sound = np.isfinite(reached)
+    trace = np.concatenate([np.asarray(records.objective), reached[:, None]], axis=1)
+    return Points(
+        sites=jax.tree.map(np.asarray, sites_at(static[0], task.hyper, state.T)),
+        objective=trace,
+        criterion=trace,
+        iterations=np.full(len(sound), trace.shape[1] - 1),
+        converged=sound & (gain < CLOSE * (1 + np.abs(reached))),
+        failure=[None if one else "the objective is not finite; check the scale of the data and the prior" for one in sound],
+        timing=timing(seconds, 0.0),
+        repeatable=False,
+    )

@@ -1,0 +1,58 @@
+"""Variational inference over blocks: `cavi`, whose sums are those of EM at expected parameters."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from inference.engine.task import Draws, Kind, Points, Task
+from inference.fixed_points.fixed_point import require_proper
+from inference.methods.cavi import METHOD, TAKES, Options, draws, why_no_weights
+from inference.streaming.climbing import climb_blocks
+from inference.streaming.passes import Stream
+from inference.streaming.result import Asked, Found
+from inference.streaming.stochastic import climb_stochastically
+from models.base import Stats, ZooError
+
+STREAMED = "weights p / q need the density of every draw over all rows, and these were read block by block"
+
+
+def cavi_blocks(task: Task, stream: Stream, options: Options, asked: Asked) -> Found:
+    """`inference.methods.cavi.run` over blocks; ``task`` is that of the rows where starts are sought."""
+    if options.batch_size:
+        raise ZooError("batch_size is for rows in memory; over blocks a batch is a block: give stochastic=true and block_rows=")
+    require_proper(task)
+    if asked.pace is not None:
+        steps = (options.max_iter, options.num_starts, TAKES, asked.seed)
+        points, last, bound, held_out = climb_stochastically(task, stream, METHOD, asked.pace, *steps)
+        nu = last.nu
+    else:
+        method = METHOD._replace(accelerate=options.accelerate)
+        points, state, held_out = climb_blocks(task, stream, method, options.max_iter, options.tol, options.num_starts, TAKES)
+        bound, nu = np.where(np.asarray(state.failed), -np.inf, np.asarray(state.criterion)), state.nu
+    if all(points.failure):
+        raise ZooError(f"every start of cavi failed: {points.failure[0]}")
+    best = int(np.where(np.isfinite(bound), bound, -np.inf).argmax())
+    at_best = jax.tree.map(lambda leaf: leaf[best], nu)
+    return Found(
+        _draws(task, options, points, at_best, {"elbo": float(bound[best]), "best_start": best}, asked.whole), held_out
+    )
+
+
+def _draws(task: Task, options: Options, points: Points, nu: Stats, attrs: dict[str, Any], whole: bool) -> Draws:
+    """Independent draws from q(θ | nu)."""
+    assert task.model.algebra is not None
+    keys = jax.random.split(jax.random.fold_in(task.key, 1), options.num_chains * options.num_samples)
+    sites, at_draws, log_q = draws(task.model.algebra, task.hyper, dict(task.prior), keys, nu)
+    shape = (options.num_chains, options.num_samples)
+    why = why_no_weights(task.model) if whole else STREAMED
+    return Draws(
+        kind=Kind.APPROXIMATION,
+        sites={name: np.asarray(leaf).reshape(*shape, *leaf.shape[1:]) for name, leaf in sites.items()},
+        sample_stats={},
+        timing=points.timing,
+        optimization=points._replace(objective=np.asarray(points.criterion)),
+        attrs=attrs | ({"no_pareto_k": why} if why else {}),
+        log_prior=np.asarray(at_draws).reshape(shape),
+        log_density=None if why else np.asarray(log_q, dtype=np.float64).reshape(shape),
+    )

@@ -1,0 +1,149 @@
+"""A fit over blocks is the fit in memory, whoever adds up the rows."""
+
+import numpy as np
+import pytest
+from block_tables import groups, largest_gap
+
+from inference import fit, fit_stream
+from inference.runtime import checkpoints
+from models import MODELS, load_data
+from models.base import ZooError
+
+ROUNDING = 1e-9  # relative: sums in another order, over some ten iterations that contract
+
+
+class KilledError(Exception):
+    pass
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return groups(3000)
+
+
+@pytest.fixture(scope="module")
+def mixture(rows):
+    data = load_data(rows[0])
+    model = MODELS["gmm"](data, num_components=3, covariance="diag")
+    return model, data, fit(model, data, "em", num_starts=2)
+
+
+@pytest.mark.parametrize("devices", [None, 1])
+def test_blocks_of_a_table(mixture, devices):
+    """By compiled loops and on devices; a block that is not whole has rows of weight 0 on devices."""
+    model, data, whole = mixture
+    tree = fit_stream(model, data, "em", num_starts=2, block_rows=700, devices=devices)
+    assert largest_gap(tree, whole) < ROUNDING
+    assert set(tree.children) == set(whole.children)
+    assert np.isclose(tree["functionals"]["log_joint"], whole["functionals"]["log_joint"], rtol=1e-12)
+
+
+def test_tables_one_after_another(rows, mixture):
+    model, _, whole = mixture
+    tables = [load_data(part) for part in np.array_split(rows[0], [100, 101, 2500])]
+    for given in (tables, lambda: iter(tables)):
+        tree = fit_stream(model, given, "em", num_starts=2)
+        assert largest_gap(tree, whole) < ROUNDING
+        for name in ("log_joint", "log_likelihood"):
+            assert np.isclose(tree["functionals"][name], whole["functionals"][name], rtol=1e-12)
+        assert tree.attrs["sample_size"] == whole.attrs["sample_size"] == 3000
+        assert not {"latent", "log_likelihood"} & set(tree.children)
+
+
+def test_weights(rows):
+    """A row of weight 2 counts as two rows, in any block."""
+    weight = np.random.default_rng(1).integers(0, 3, 3000).astype(float)
+    data = load_data(rows[0], weight=weight)
+    model = MODELS["gmm"](data, num_components=3, covariance="diag")
+    whole = fit(model, data, "em", num_starts=1)
+    for devices in (None, 1):
+        tree = fit_stream(model, data, "em", num_starts=1, block_rows=700, devices=devices)
+        assert largest_gap(tree, whole) < ROUNDING
+
+
+def test_one_pass_where_all_latents_are_observed(rows, monkeypatch):
+    """The statistics of labelled rows are the same at any parameters: the first pass is the maximum."""
+    data = load_data(rows[0], labels=[str(one) for one in rows[1]])
+    model = MODELS["linear_discriminant"](data)
+    whole = fit(model, data, "em")
+    tree = fit_stream(model, [data], "em")
+    assert largest_gap(tree, whole) < ROUNDING
+    assert tree["optimization"].sizes["iteration"] == 1
+    half = data._replace(labels=np.where(np.arange(3000) < 2990, data.labels, -1))
+    tree = fit_stream(MODELS["linear_discriminant"](half), [half], "em")
+    assert tree["optimization"].sizes["iteration"] > 1
+
+
+def test_held_out_rows_take_no_part(mixture, rows):
+    """The parameters do not change with the values of the rows held out; their density is reported, and rises."""
+    model, _, _ = mixture
+    tables = [load_data(part) for part in np.array_split(rows[0], 3)]
+    tree = fit_stream(model, tables, "em", num_starts=1, held_out=0.2)
+    trace = tree["optimization"]["held_out_log_density"].values[0]
+    assert trace[-1] > trace[0]
+    assert tree.attrs["held_out_rows"] + tree.attrs["total_weight"] == 3000
+    assert abs(tree.attrs["held_out_rows"] - 600) < 6 * np.sqrt(3000 * 0.2 * 0.8)
+    assert np.isclose(tree.attrs["held_out_log_density"], trace[-1], rtol=1e-3)
+    assert tree["observed_data"].sizes["row"] == tree.attrs["total_weight"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"method": "nuts"}, "over blocks there are em, hard_em, stochastic_em, cavi, gibbs"),
+        ({"method": "ems"}, "not one of"),
+        ({"devices": 0}, "devices must be a whole number"),
+        ({"devices": 64}, "this process has"),
+        ({"block_rows": 0.5}, "block_rows must be"),
+        ({"held_out": 1.0}, "held_out must be"),
+        ({"stochastic": 1}, "stochastic must be true or false"),
+        ({"method": "hard_em", "stochastic": True}, "stochastic=true is for em and cavi"),
+        ({"num_start": 1}, "num_starts"),
+    ],
+)
+def test_mistakes(mixture, given, said):
+    model, data, _ = mixture
+    with pytest.raises(ZooError, match=said):
+        fit_stream(model, data, **{"method": "em"} | given)
+
+
+def test_rows_that_are_none(mixture):
+    model, data, _ = mixture
+    with pytest.raises(ZooError, match="an iterator can be read once"):
+        fit_stream(model, iter([data]), "em")
+    with pytest.raises(ZooError, match="there are no rows"):
+        fit_stream(model, lambda: iter([]), "em")
+    with pytest.raises(ZooError, match="block 2 has other columns"):
+        fit_stream(model, [data, data._replace(columns=("u", "v", "w"))], "em")
+
+
+def test_models_with_local_parameters_are_refused():
+    data = load_data(["apple pear apple", "dog cat", "pear dog"])
+    with pytest.raises(ZooError, match="rows of this model have parameters of their own"):
+        fit_stream(MODELS["latent_dirichlet"](data, num_topics=2), data, "em")
+
+
+def test_a_climb_goes_on_from_the_middle_of_a_pass(mixture, tmp_path, monkeypatch):
+    """A kill after any block: what the next process finds on disk leads to the same bits."""
+    model, data, _ = mixture
+    monkeypatch.setattr("inference.streaming.passes.CHUNK_SECONDS", 0.0)  # the host looks in after every block
+    monkeypatch.setattr("inference.runtime.checkpoints.Pace.is_due", lambda self: True)
+    options = {"num_starts": 2, "block_rows": 700}
+    whole = fit_stream(model, data, "em", **options)
+    written, store = [], checkpoints.store
+
+    def dying(path, finished, seconds, state, parts):
+        store(path, finished, seconds, state, parts)
+        written.append(int(state[1].place[0]))
+        if len(written) == 8:
+            raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("inference.runtime.checkpoints.store", dying)
+        with pytest.raises(KilledError):
+            fit_stream(model, data, "em", folder=tmp_path, **options)
+    assert 0 < written[-1] < 5  # in the middle of a pass
+    tree = fit_stream(model, data, "em", folder=tmp_path, **options)
+    for name in whole["point_estimate"].data_vars:
+        np.testing.assert_array_equal(tree["point_estimate"][name], whole["point_estimate"][name])
+    np.testing.assert_array_equal(tree["optimization"]["objective"], whole["optimization"]["objective"])

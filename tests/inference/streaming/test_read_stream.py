@@ -1,0 +1,141 @@
+"""Rows in files: each of them in one block, whatever the block begins with, and in the sample at random."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from block_tables import frame
+from scipy import stats
+
+from inference import read_stream
+from inference.streaming.source import read_stream as reading
+from models import load_data
+from models.base import ZooError
+
+NUMBER = 1100
+
+
+@pytest.fixture(scope="module")
+def table():
+    return frame(NUMBER)
+
+
+def written(table, folder, ending):
+    """The table in a folder of three files of one kind."""
+    folder.mkdir()
+    for number, part in enumerate(np.array_split(np.arange(len(table)), [300, 301])):
+        file = folder / f"part{number}{ending}"
+        if ending == ".parquet":
+            table.iloc[part].to_parquet(file, row_group_size=130)
+        elif ending == ".arrow":
+            table.iloc[part].reset_index(drop=True).to_feather(file, chunksize=90)
+        else:
+            table.iloc[part].to_csv(file, index=False)
+    return folder
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".arrow", ".csv"])
+@pytest.mark.parametrize("block_rows", [7, 64, 5000])
+def test_blocks_from_any_place_are_the_rows(table, tmp_path, ending, block_rows):
+    files = read_stream(written(table, tmp_path / "rows", ending), block_rows=block_rows)
+    whole = load_data(table)
+    random = np.random.default_rng(0)
+    for first in {0, *random.integers(0, files.num_blocks, 3).tolist()}:
+        last = int(random.integers(first, files.num_blocks)) + 1
+        at = None
+        for block in files.read(first, last):
+            assert at in (None, block.first)
+            at = block.first + block.data.num_rows
+            np.testing.assert_array_equal(block.data.x[:, :3], whole.x[block.first : at, :3])
+            words = [whole.categories[3][int(code)] for code in whole.x[block.first : at, 3]]
+            assert [block.data.categories[3][int(code)] for code in block.data.x[:, 3]] == words
+        assert at is not None
+    assert sum(block.data.num_rows for block in files.read(0, None)) == files.num_rows == NUMBER
+
+
+def test_numbers_are_taken_over_as_load_data_reads_them(tmp_path):
+    """The short way for numbers alone gives the same table as the long one."""
+    numbers = pd.DataFrame({"a": [1.5, np.nan, 3.0], "b": [1, 2, 3]})
+    numbers.to_parquet(tmp_path / "a.parquet")
+    for options in ({}, {"columns": ["b", "a"]}):
+        (block,) = read_stream(tmp_path / "a.parquet", **options).read(0, None)
+        read = load_data(numbers, **options)
+        np.testing.assert_array_equal(block.data.x, read.x)
+        assert block.data.columns == read.columns
+
+
+def test_sequences_are_whole(tmp_path):
+    lengths = np.random.default_rng(0).integers(1, 40, 60)
+    name = np.repeat([f"s{number}" for number in range(60)], lengths)
+    table = pd.DataFrame({"s": name, "x": np.arange(len(name), dtype=float)})
+    table.to_parquet(tmp_path / "a.parquet", row_group_size=50)
+    files = read_stream(tmp_path / "a.parquet", block_rows=100, sequence="s")
+    found = [block.data for block in files.read(0, None)]
+    assert np.array_equal(np.concatenate([np.diff(data.starts) for data in found]), lengths)
+    assert np.array_equal(np.concatenate([data.x[:, 0] for data in found]), table["x"])
+    sample = read_stream(tmp_path / "a.parquet", block_rows=100, sequence="s", sample_rows=200).sample
+    assert 200 <= sample.num_rows < 240
+    assert set(np.diff(sample.starts)) <= set(lengths)
+
+
+def test_the_sample_is_without_replacement_and_uniform(tmp_path):
+    """Each row is in it with the same probability: the counts over seeds, in tenths of the file, are those of a uniform law."""
+    pd.DataFrame({"x": np.arange(500.0)}).to_parquet(tmp_path / "a.parquet")
+    counts = np.zeros(10)
+    for seed in range(40):
+        files = read_stream(tmp_path / "a.parquet", block_rows=70, sample_rows=50, seed=seed)
+        assert np.array_equal(files.sample.x[:, 0], files.numbers)
+        assert len(set(files.numbers)) == 50
+        counts += np.histogram(files.numbers, bins=10, range=(0, 500))[0]
+    assert stats.chisquare(counts).pvalue > 1e-5  # without replacement the counts vary less than the test allows for
+
+
+def test_every_word_is_in_the_sample(table, tmp_path):
+    """A level that one row in a thousand has: a model that is built on the sample must know it."""
+    rare = table.assign(kind=np.where(np.arange(NUMBER) == 987, "rare", table["kind"]), label=np.arange(NUMBER) // 1099)
+    files = read_stream(written(rare, tmp_path / "rows", ".csv"), block_rows=100, sample_rows=20, label="label")
+    assert "rare" in files.sample.categories[3]
+    assert files.sample.levels == ("0", "1")
+    assert 20 <= files.sample.num_rows <= 22
+
+
+def test_files_are_looked_at_once(table, tmp_path, monkeypatch):
+    """What was found is left in the folder of the run, and files that have changed since are not taken for the same."""
+    rows, run = written(table, tmp_path / "rows", ".parquet"), tmp_path / "run"
+    run.mkdir()
+    first = read_stream(rows, block_rows=64, folder=run)
+    with monkeypatch.context() as patch:
+        patch.setattr(reading, "scanned", None)
+        again = read_stream(rows, block_rows=64, folder=run)
+    np.testing.assert_array_equal(again.sample.x, first.sample.x)
+    np.testing.assert_array_equal(again.numbers, first.numbers)
+    assert again.num_blocks == first.num_blocks
+    table.iloc[:50].to_parquet(rows / "part0.parquet")
+    with pytest.raises(ZooError, match="these have changed since"):
+        read_stream(rows, block_rows=64, folder=run)
+    with pytest.raises(ZooError, match="has changed since it was first read"):
+        list(first.read(0, None))
+
+
+def test_mistakes(table, tmp_path):
+    with pytest.raises(ZooError, match="neither a file nor a named data set"):
+        read_stream(tmp_path / "absent.parquet")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ZooError, match="there is no table in this folder"):
+        read_stream(tmp_path / "empty")
+    rows = written(table, tmp_path / "rows", ".parquet")
+    with pytest.raises(ZooError, match="has no column 'd'"):
+        read_stream(rows, columns=["a", "d"])
+    table.to_csv(rows / "other.csv")
+    with pytest.raises(ZooError, match="tables of several kinds"):
+        read_stream(rows)
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 and nothing more")
+    with pytest.raises(ZooError, match="cannot be read as a table"):
+        read_stream(tmp_path / "bad.parquet")
+
+
+def test_a_wrong_cell_is_named_by_its_row_among_all(tmp_path):
+    table = pd.DataFrame({"x": np.arange(300.0), "y": 1.0})
+    table.loc[222, "x"] = np.inf
+    table.to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(ZooError, match=r"row 23: the value is infinite.*counted from row 201 of the table"):
+        list(read_stream(tmp_path / "a.parquet", block_rows=100, sample_rows=10, seed=1).read(0, None))
