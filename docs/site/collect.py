@@ -11,7 +11,7 @@ PAGES = {  # files outside docs/ -> their page
     "CHANGELOG.md": "project/changelog.md",
     "CONTRIBUTING.md": "project/contributing.md",
 }
-ASSETS = (".png", ".svg", ".json", ".css", ".gif", ".csv")
+ASSETS = (".png", ".svg", ".json", ".css", ".gif", ".csv", ".sbatch", ".yaml")
 LEFT_OUT = {"_build", "site"}  # folders of docs/ without pages
 STATIC = "_static"  # styles
 MATHJAX = ("tex-chtml-full.js", "output/chtml/fonts/woff-v2")  # of the package sphinx-mathjax-offline

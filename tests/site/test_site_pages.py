@@ -1,7 +1,10 @@
 """The pages of the site, without building it: each model and method has one, and markers, links and warnings are known."""
 
 import doctest
+import os
 import re
+import shutil
+import subprocess
 import tomllib
 from importlib import import_module
 from pathlib import Path, PurePosixPath
@@ -19,15 +22,21 @@ from docs.site.meanings import MEANINGS, OF_MODELS
 from docs.site.support import column_of, row_of
 from docs.site.tables import options_table
 from inference import EXPORTS, METHODS
+from inference.cli.config import expand
 from inference.diagnostics.verdicts import VERDICTS
 from inference.identification.relabel import EMPTY, OVERLAP, UNTOLD
-from inference.runtime.entries import choices, entry_options, run_options
+from inference.runtime.entries import GROUPS, choices, chosen_entries, defaults_with, entry_options, require_key, run_options
 from models import MODELS
+from models.errors import ZooError
 
 ROOT = Path(__file__).parents[2]
 PLACES = places_of(ROOT)
 TEXTS = {path: (ROOT / path).read_text(encoding="utf-8") for path in PLACES if path.suffix == ".md"}
 MOST_LINES = 60  # of a release in the changelog
+ON_CLUSTERS = ROOT / "docs" / "how_to" / "cluster"
+STREAMING = {"data.stream"} | {"runtime", *(f"runtime.{name}" for name in ("coordinator", "num_processes", "process_id"))}
+NOT_YET = set() if (ROOT / "inference" / "streaming").is_dir() else STREAMING  # options that the code has only with this room
+with_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="runs a script of bash")
 
 
 def page(path):
@@ -184,3 +193,102 @@ def test_the_citation_names_what_is_published():
     assert {"cff-version", "message", "title", "authors"} <= cited.keys()
     assert cited["license"] == project["license"]
     assert "version" not in cited  # it has one place
+
+
+def require_options(words):
+    """The options after ``python -m inference.run`` in a command, by name and value; raises for a name that is not one."""
+    place = words.index("inference.run")
+    assert words[place - 2 : place] == ["python", "-m"]
+    (overrides,) = expand([word.replace("$(JOB_COMPLETION_INDEX)", "0") for word in words[place + 1 :]], sweep=False)
+    pairs = dict(override.split("=", 1) for override in overrides)
+    chosen = chosen_entries({name: value for name, value in pairs.items() if name in GROUPS})
+    config = defaults_with(chosen)
+    for name in pairs.keys() - GROUPS - NOT_YET:
+        require_key(config, name, chosen)
+    assert pairs["runtime"] == "distributed"
+    return pairs
+
+
+def require_sbatch(text, folder):
+    """A script that bash reads, and whose one command is a new fit, or a resumed one where the run folder is there."""
+    folder.mkdir()
+    script, srun = folder / "fit.sbatch", folder / "bin" / "srun"
+    script.write_text(text, encoding="utf-8")
+    assert subprocess.run(["bash", "-n", script], capture_output=True).returncode == 0
+    srun.parent.mkdir()
+    srun.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n", encoding="utf-8")
+    srun.chmod(0o755)
+    given = dict(re.findall(r"^#SBATCH --([\w-]+)=(\S+)$", text, re.MULTILINE))
+    environment = {"PATH": f"{srun.parent}:{os.environ['PATH']}", "SLURM_CPUS_PER_TASK": given["cpus-per-task"]}
+
+    def options():
+        done = subprocess.run(["bash", script], cwd=folder, env=environment, capture_output=True, text=True, check=True)
+        return require_options(done.stdout.splitlines())
+
+    new = options()
+    assert {"model", "method", "data.path", "data.stream", "out"} <= new.keys()
+    assert int(given["nodes"]) * int(given["ntasks-per-node"]) > 1
+    (folder / new["out"].strip("'")).mkdir(parents=True)
+    again = options()
+    assert again["resume"] == new["out"]
+    assert again.keys() <= {"resume", "runtime", "progress"}  # others are refused beside resume=
+
+
+def require_kubernetes(text):
+    """A headless Service and an Indexed Job, whose pods find the first of them by the name and the port of the Service."""
+    service, job = yaml.safe_load_all(text)
+    assert (service["kind"], job["kind"]) == ("Service", "Job")
+    name, spec, pod = job["metadata"]["name"], job["spec"], job["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    given = require_options(container["command"] + container["args"])
+    assert {"model", "method", "data.path", "data.stream", "out"} <= given.keys()
+    assert spec["completions"] == spec["parallelism"] == int(given["runtime.num_processes"])
+    assert spec["completionMode"] == "Indexed"
+    assert "runtime.process_id=$(JOB_COMPLETION_INDEX)" in container["args"]
+    assert service["spec"]["clusterIP"] == "None"
+    assert service["spec"]["selector"] == {"job-name": name}
+    assert service["metadata"]["name"] == pod["subdomain"]
+    host, _, port = given["runtime.coordinator"].partition(":")
+    assert host == f"{name}-0.{pod['subdomain']}"
+    assert [int(port)] == [one["port"] for one in service["spec"]["ports"]]
+    assert {one["name"] for one in container["volumeMounts"]} == {one["name"] for one in pod["volumes"]}
+
+
+@with_bash
+def test_the_file_for_slurm_is_a_script_and_its_options_are_known(tmp_path):
+    text = (ON_CLUSTERS / "fit.sbatch").read_text(encoding="utf-8")
+    require_sbatch(text, tmp_path / "right")
+    wrong = {"\nfi\n": "\n", "method=em": "method=me", " data.stream=": " data.steam=", "runtime=": "run=", "resume=": "out="}
+    for place, (old, new) in enumerate(wrong.items()):
+        assert old in text
+        with pytest.raises((AssertionError, KeyError, ZooError)):
+            require_sbatch(text.replace(old, new), tmp_path / f"{place}")
+
+
+def test_the_file_for_kubernetes_agrees_with_itself_and_its_options_are_known():
+    text = (ON_CLUSTERS / "fit.yaml").read_text(encoding="utf-8")
+    require_kubernetes(text)
+    wrong = {
+        "completions: 4": "completions: 3",
+        "parallelism: 4": "parallelism: 3",
+        "num_processes=4": "num_processes=3",
+        "subdomain: fit": "subdomain: fits",
+        "coordinator=fit-0.fit:1234": "coordinator=fit-0.fit:1235",
+        "port: 1234": "port: 1235",
+        "name: fit # the subdomain": "name: fits # the subdomain",
+        "method=em": "method=me",
+        "data.stream=": "data.steam=",
+        "kind: Job": "kind: Pod",
+    }
+    for old, new in wrong.items():
+        assert old in text
+        with pytest.raises((AssertionError, KeyError, ZooError)):
+            require_kubernetes(text.replace(old, new))
+
+
+def test_the_files_for_clusters_are_shown_and_can_be_downloaded():
+    text = page("docs/how_to/cluster.md")
+    for path in ON_CLUSTERS.iterdir():
+        assert PLACES[PurePosixPath(path.relative_to(ROOT).as_posix())] == PurePosixPath("how_to/cluster", path.name)
+        assert f"```{{literalinclude}} cluster/{path.name}\n" in text
+        assert f"[{path.name}](cluster/{path.name})" in text
