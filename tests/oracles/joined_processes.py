@@ -1,0 +1,56 @@
+"""Processes of one fit on this machine, over loopback, each in a core's time."""
+
+import socket
+import subprocess
+import sys
+
+FIT = """
+import sys
+import jax
+coordinator, number, rank, method, out, options = sys.argv[1:7]
+jax.config.update("jax_num_cpu_devices", 2)
+from inference import fit_stream, join_processes, read_stream
+from inference.streaming.source.processes import Group
+if int(number) > 1:
+    join_processes(coordinator, int(number), int(rank))
+from models import MODELS
+options = eval(options)
+folder = options.pop("folder")
+files = read_stream(options.pop("rows"), block_rows=1024, sample_rows=1500, folder=folder)
+model = MODELS["gmm"](files.sample, num_components=3, covariance="diag")
+sent = Group.all_sum
+tree = fit_stream(model, files, method, folder=folder, **options)
+if int(rank) == 0:
+    from inference.results.tree import save
+    save(tree, out)
+print("finished", flush=True)
+"""
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def started(number, method, out, **options):
+    """The processes, running; their output is to be read."""
+    coordinator = f"127.0.0.1:{free_port()}"
+    return [
+        subprocess.Popen(
+            [sys.executable, "-c", FIT, coordinator, str(number), str(rank), method, str(out), repr(options)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(number)
+    ]
+
+
+def ended(processes, seconds=300):
+    """(exit code, output, errors) of each."""
+    found = []
+    for process in processes:
+        out, errors = process.communicate(timeout=seconds)
+        found.append((process.returncode, out, errors))
+    return found
