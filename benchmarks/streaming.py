@@ -260,7 +260,7 @@ def _shared_out(asked: Sequence[Mapping[str, Any]], turn: int) -> dict[str, floa
 
 def measure_scaling() -> list[Target]:
     """Twice the rows on two cores beside the rows on one: by two devices of a process, and by two processes."""
-    cases = {
+    cases: dict[str, list[dict[str, Any]]] = {
         "one device, one core": [{"rows": ROWS_OF_A_CORE, "devices": 1, "cores": [0]}],
         "two devices, twice the rows": [{"rows": 2 * ROWS_OF_A_CORE, "devices": 2, "cores": None}],
         "one process, one core": [{"rows": ROWS_OF_A_CORE, "devices": None, "cores": [0]}],

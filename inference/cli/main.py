@@ -39,20 +39,40 @@ def run_main(arguments: list[str]) -> int:
     if sweep or any(a.startswith(OF_LAUNCHER) for a in arguments) or any(map(is_sweep, resuming)):
         return _sweep(arguments, resuming[-1] if resuming else None, sweep)
     if resuming:
-        return _go_on(arguments, Path(resuming[-1]))
+        return _go_on(arguments, resuming[-1])
     configs = [compose(one) for one in expand(arguments, sweep=False)]
     _begin(configs)
     return _run(configs[0], configs)[0]
 
 
-def _go_on(arguments: list[str], folder: Path) -> int:
+def _go_on(arguments: list[str], named: str) -> int:
     """Go on with the run of a folder, with the options that the user gives again; returns its exit code."""
-    from inference.cli.runs.config import compose, expand
-    from inference.cli.runs.stored_run import require_taken, stored_method
+    from inference.cli.runs.config import compose, expand, taken
+    from inference.cli.runs.stored_run import EXTENDED, WRITES, converged, run_of, wants
 
-    require_taken(arguments)
-    config = compose(expand([f"method={stored_method(folder)}", *arguments], sweep=False)[0])
-    return _run(config, [config], again=[a.partition("=")[0] for a in arguments])[0]
+    folder = _folder(named)
+    old = run_of(folder)
+    given = taken(arguments, old | {"out": str(folder)})
+    config = compose(expand([f"method={old['method']}", *given], sweep=False)[0])
+    again = [a.partition("=")[0] for a in given]
+    more = "max_iter" in again and "max_iter" in old and config["max_iter"] > old["max_iter"]
+    if more and (words := converged(folder, old)):
+        print(f"max_iter={config['max_iter']} has nothing to do in {folder}: {words}")
+        again.remove("max_iter")
+        if not wants(config, old, [name for name in again if name in (*EXTENDED, *WRITES)]):
+            return 0
+    return _run(config, [config], again=again)[0]
+
+
+def _folder(named: str) -> Path:
+    """The folder that ``resume=`` names. Raises `ZooError` where there is none, or another process works in it."""
+    from inference.cli.runs.run_folder import require_free
+    from models.errors import ZooError
+
+    if not named:
+        raise ZooError("resume= names no folder")
+    require_free(Path(named))
+    return Path(named)
 
 
 def _begin(configs: list[dict[str, Any]]) -> None:
@@ -100,13 +120,15 @@ def _sweep(arguments: list[str], resume: str | None, asked: bool) -> int:
             raise ZooError(f"{launcher[0]} is for several runs: add -m")
         overrides = expand(own, sweep=True)
         _begin([compose(one) for one in overrides])
+    elif not is_sweep(_folder(resume)):
+        raise ZooError(
+            f"resume={resume} is the folder of one run, not of a sweep: leave {launcher[0] if launcher else '-m'} out"
+        )
     elif extra := [a for a in own if not _goes_with_resume(a)]:
         raise ZooError(
             f"{extra[0]} does not go with resume=, which keeps what the sweep was asked for; only a launcher and progress= do, "
             "and for your own program model=<file.py>:<function>"
         )
-    elif not is_sweep(resume):
-        raise ZooError(f"resume={resume} is not the folder of a sweep: leave {launcher[0] if launcher else '-m'} out")
     from inference.cli.sweeping import new_sweep, resume_sweep
 
     before: dict[str, Any] = {}

@@ -11,7 +11,6 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 import yaml
-from inference.cli.config import expand
 
 from docs.__main__ import main
 from docs.site import reference, verdicts
@@ -23,6 +22,7 @@ from docs.site.meanings import MEANINGS, OF_MODELS
 from docs.site.support import column_of, row_of
 from docs.site.tables import options_table
 from inference import EXPORTS, METHODS
+from inference.cli.runs.config import expand
 from inference.diagnostics.verdicts import VERDICTS
 from inference.identification.relabel import EMPTY, OVERLAP, UNTOLD
 from inference.runtime.entries import GROUPS, choices, chosen_entries, defaults_with, entry_options, require_key, run_options

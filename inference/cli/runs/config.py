@@ -1,14 +1,17 @@
 """The command line's grammar: Hydra's ``key=value`` on the groups model, method and data, one clear message per mistake."""
 
 import re
+from collections.abc import Mapping, Sequence
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from inference.cli.runs.stored_run import EXTENDED, TAKEN
 from inference.runtime.entries import CONF as CONF
-from inference.runtime.entries import GROUPS, chosen_entries, defaults_with, entry_defaults, require_key
+from inference.runtime.entries import GROUPS, chosen_entries, defaults_with, entry_defaults, require_key, run_options
 from inference.runtime.entries import choices as choices
 from inference.runtime.entries import entry_options as entry_options
-from models.errors import ZooError, exists
+from models.errors import ZooError, did_you_mean, exists
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -22,6 +25,10 @@ PLAIN = re.compile(  # what means the same to Hydra, and to anybody who reads it
     re.ASCII,
 )
 WORDS = {"true": True, "false": False, "null": None}
+REASONS = {  # why an option does not go with resume=, where that is a reason of its own
+    "out": "the run stays in its folder; copy the folder first where you want to keep the old result",
+    "predictive": "these draws are part of the fit, and a run begins with them; start a new run",
+}
 
 
 def expand(arguments: list[str], sweep: bool) -> list[list[str]]:
@@ -260,3 +267,73 @@ def _gather_prior(arguments: list[str]) -> list[str]:
         if translated.startswith("model.path=") and argument.startswith("model="):
             rest.insert(0, "model=program")
     return rest
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What goes with resume=
+
+
+def taken(arguments: Sequence[str], old: Mapping[str, Any]) -> list[str]:
+    """Those of the arguments beside ``resume=`` that change something; ``old`` is the configuration of the run.
+
+    An option that is given again as the run has it is left out. Any other is refused by name, with a `ZooError`.
+    """
+    goes = [name for name in TAKEN if name in old]
+    kept = []
+    for argument in arguments:
+        name, mark, _ = argument.partition("=")
+        if name in ("resume", *goes) or not mark or (name == "model" and ".py:" in argument):
+            kept.append(argument)
+        elif not _is_known(name, old):
+            raise ZooError(f"unknown option {name!r}{did_you_mean(name, goes)}; resume= takes {_listed(goes)}")
+        elif not _is_as_before(argument, old):
+            raise ZooError(_why_not(argument, old, goes))
+    return kept
+
+
+def _is_known(name: str, old: Mapping[str, Any]) -> bool:
+    """Whether a run has an option, or one by another method has it."""
+    group, dot, rest = name.partition(".")
+    if dot:
+        return group in ("model", "data") and rest.partition(".")[0] in old[group]
+    return name in old or name in run_options() or any(name in entry_defaults("method", one) for one in choices("method"))
+
+
+def _is_as_before(argument: str, old: Mapping[str, Any]) -> bool:
+    """Whether an argument gives an option as the run has it."""
+    name = argument.partition("=")[0]
+    if name.partition(".")[0] not in old:
+        return False
+    if name == "out":
+        return bool(old["out"]) and Path(argument.partition("=")[2].strip("'\"")).resolve() == Path(old["out"]).resolve()
+    entries = {"method": old["method"], "model": old["model"]["name"], "data": old["data"]["name"]}
+    others = [f"{group}={entry}" for group, entry in entries.items() if group != name]
+    given: Any = compose(expand([*others, argument], sweep=False)[0])
+    if name in ("model", "data"):
+        path = given[name].get("path")
+        return given[name]["name"] == old[name]["name"] and path in (None, old[name].get("path"))
+    had: Any = old
+    for part in name.split(".", 2):
+        given, had = given[part], had[part]
+        if isinstance(had, dict) and isinstance(given, dict) and part not in ("model", "data"):  # by column, or of a prior
+            return given.items() <= had.items()
+        if not isinstance(had, dict):
+            break
+    return bool(given == had)
+
+
+def _why_not(argument: str, old: Mapping[str, Any], goes: Sequence[str]) -> str:
+    name = argument.partition("=")[0]
+    if name in EXTENDED:
+        longer = _listed([one for one in EXTENDED if one in old])
+        return f"{argument} is no option of {old['method']}: use {longer} to make the run longer"
+    if name in REASONS:
+        return f"{argument} does not go with resume=: {REASONS[name]}"
+    return (
+        f"{argument} does not go with resume=, which keeps the posterior of the run and its draws. It takes {_listed(goes)}, "
+        "and for your own program model=<file.py>:<function>"
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"{one}=" for one in names)

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from inference.cli.runs.config import OF_STREAMS
+from inference.cli.runs.held_out import held_out_rows
 from inference.cli.runs.inspecting import raise_hinted, raise_refused
-from inference.cli.runs.run_folder import IMPUTED, run_folder
-from inference.cli.runs.stored_run import finished_result, keep_final, reopened, resumed, with_digest, write_config
+from inference.cli.runs.run_folder import IMPUTED, go_on_from_final, goes_on, keep_final, longer, run_folder
+from inference.cli.runs.stored_run import asks_for_more, config_text, finished_result, resumed, with_digest, write_config
 from inference.diagnostics.unfinished import LEFT_OUT
 from inference.programs.program_file import load_program
 from inference.report.views import write_views
-from inference.runtime.files import LOG, RESULTS, complete, is_sealed, remove, reopen, write_netcdf, write_table
-from inference.runtime.hints import come_so_far
+from inference.runtime.files import LOG, RESULTS, complete, is_complete, is_sealed, remove, reopen, write_netcdf, write_table
 from inference.runtime.signals import interruptible
 from models.data.documents import with_own_vocabulary
 from models.data.table import Data, ZooError, held_out_mask, require_complete, require_rows, split
@@ -32,10 +32,9 @@ if TYPE_CHECKING:
     import xarray as xr
     from rich.console import Console
 
-    from models.base import HeldOut, Model
+    from models.base import Model
 
 MOST_DEVICES = 16
-HELD_OUT = ("accuracy", "log_loss", "log_loss_se", "calibration_error")
 NOT_OPTIONS = {"model", "method", "data", "runtime", "out", "resume", "impute", "pictures"}
 SLOW = ("impute", "pictures")  # what an interrupted run leaves out, beside what `fit` does
 SHARED = (
@@ -126,9 +125,7 @@ def execute(
     with run_folder(config, data.name) as folder:
         if show_columns and config["data"]["name"] == "file":
             show_columns_of(model, data)
-        if config["resume"] is not None:
-            reopened(config, folder)
-        text = write_config(config, folder)
+        text = config_text(config, folder)
         tree = _result(config, folder, model, observed, shared, options, data.name)
         if tree.attrs["interrupted"]:
             config = config | dict.fromkeys(SLOW, False)
@@ -145,7 +142,7 @@ def execute(
             save(tree, folder / RESULTS)
             written += [folder / name for name in IMPUTED]
         if not tree.attrs["interrupted"]:
-            keep_final(folder, tree)
+            keep_final(folder, tree, config)
             remove(*filter(is_sealed, folder.glob(LOG)))  # the log of an earlier failure
         complete(folder, [*written, *write_views(config, model, tree, observed, folder, text, screen, brief)])
     return tree, folder
@@ -165,36 +162,60 @@ def _result(
     options: dict[str, Any],
     name: str,
 ) -> xr.DataTree:
-    """The saved result, if a resumed run had finished its fit; otherwise fit, and save the result."""
+    """The saved result, or that of a fit of ``observed``, whose name is ``name``."""
     from inference.fitting.fit import fingerprint_of, fit
+
+    def fitted() -> xr.DataTree:
+        tree = fit(model, observed, config["method"], folder=folder, **shared, **options)
+        tree.attrs["data"] = name  # the data of a program have no name
+        return tree
+
+    asked = {name: shared[name] for name in ("seed", "precision")} | options
+    return saved_result(config, folder, fitted, lambda: fingerprint_of(model, observed, config["method"], **asked))
+
+
+def saved_result(
+    config: Mapping[str, Any], folder: Path, fitted: Callable[[], xr.DataTree], fingerprint: Callable[[], str] | None
+) -> xr.DataTree:
+    """The saved result, if a resumed run had finished its fit; otherwise fit, and save the result.
+
+    A finished run that becomes longer keeps its configuration and its result until the longer fit has ended. A result with
+    another ``fingerprint`` than that of this fit is refused.
+    """
     from inference.results.tree import save
 
-    tree = None if config["resume"] is None else finished_result(folder, config)
-    if config["resume"] is not None and config["progress"] is True:
-        print(_goes_on(folder, config, fitted=tree is not None), file=sys.stderr, flush=True)
-    if tree is None:
-        with interruptible():  # a signal too late to stop the fit stops the run here, once the result is saved
-            tree = fit(model, observed, config["method"], folder=folder, **shared, **options)
-            tree.attrs["data"] = name  # the data of a program have no name
-            if tree.attrs["interrupted"]:
-                left_out = [tree.attrs.get(LEFT_OUT, ""), *(option for option in SLOW if config[option])]
-                tree.attrs[LEFT_OUT] = ", ".join(filter(None, left_out))
-            reopen(folder)
-            save(tree, folder / RESULTS)
-        return tree
-    asked = {name: shared[name] for name in ("seed", "precision")} | options
-    if tree.attrs.get("fingerprint") != fingerprint_of(model, observed, config["method"], **asked):
+    old = None if config["resume"] is None else finished_result(folder)
+    if old is not None and fingerprint is not None and old.attrs.get("fingerprint") != fingerprint():
         raise ZooError(f"{folder} has results of other data than are there now, or of an older version: start a new run")
-    reopen(folder)
+    has_ended = old is not None and not asks_for_more(config, old)
+    keeps = old is not None and not has_ended and is_complete(folder, RESULTS)
+    if not keeps:
+        write_config(config, folder)
+    if old is not None and has_ended:
+        _say_where(config, goes_on(folder, config, old))
+        reopen(folder)
+        return old
+    if old is not None and not keeps:
+        go_on_from_final(folder)
+    with interruptible(), longer(config, folder) if keeps else contextlib.nullcontext():
+        if config["resume"] is not None:
+            _say_where(config, goes_on(folder, config, old))
+        tree = fitted()  # a signal too late to stop the fit stops the run here, once the result is saved
+        if tree.attrs["interrupted"] and keeps:
+            raise KeyboardInterrupt
+        if tree.attrs["interrupted"]:
+            left_out = [tree.attrs.get(LEFT_OUT, ""), *(option for option in SLOW if config[option])]
+            tree.attrs[LEFT_OUT] = ", ".join(filter(None, left_out))
+        reopen(folder)
+        save(tree, folder / RESULTS)
+    if keeps:
+        write_config(config, folder)
     return tree
 
 
-def _goes_on(folder: Path, config: Mapping[str, Any], fitted: bool) -> str:
-    """Where ``resume=`` goes on."""
-    if fitted:
-        return f"the fit of {folder} has ended: writing what is missing"
-    reached = come_so_far(folder, config)
-    return f"{folder} goes on after {reached}" if reached else f"{folder} holds no draws: the fit begins anew"
+def _say_where(config: Mapping[str, Any], words: str) -> None:
+    if config["progress"] is True:
+        print(words, file=sys.stderr, flush=True)
 
 
 def write_imputed(
@@ -269,46 +290,6 @@ def show_columns_of(model: Model, data: Data) -> None:
 
     like = model.reading.layout
     print_columns(data if like is None else as_typed(data, like), console(sys.stderr))
-
-
-def held_out_rows(model: Model, tree: xr.DataTree, data: Data) -> tuple[xr.DataTree, dict[str, float]]:
-    """Scores of rows that the fit did not see: (group ``held_out``, root attributes).
-
-    The group holds the rows, as ``observed_data`` does, and the ``log_density`` of each. Where labels are modelled, it also
-    holds the ``loss`` −log p(label | x) and the ``hit``, 1 if the label is the most probable one; both are NaN without a label.
-    The attributes are means over rows. Where rows have their own parameters, as in topic models, labels restrict these and are
-    not predicted: the labels of held-out rows are ignored, and the attributes have a perplexity instead.
-    """
-    import xarray as xr
-
-    from inference.predictions.predict import without_cells
-    from inference.predictions.score import OF_SEQUENCES, score
-    from inference.results.draws import forget_labels
-    from inference.results.table import observed_data
-
-    found = without_cells(model, tree, data)["log_density"]
-    rows = observed_data(data)
-    if found.sizes["row"] != rows.sizes["row"]:  # rows are steps, but densities are per sequence
-        found = found.drop_vars("row").rename(row="sequence")
-    rows = rows.assign(log_density=found)
-    figures = {"held_out_rows": int(found.size), "held_out_log_density": float(found.mean())}
-    if model.abilities.held_out is not None:
-        unseen = model.rows(forget_labels(model, data))
-        figures["held_out_perplexity"] = _perplexity(model.abilities.held_out, unseen, found.values)
-    of_classes = tree.attrs["labels_observed"] and model.abilities.held_out is None
-    if of_classes and data.labels is not None and (data.labels >= 0).any():
-        scores = score(model, tree, data)
-        rows = rows.assign(scores[["loss", "hit"]].astype(float).reindex(row=rows["row"]))
-        figures |= {"held_out_labelled": int(scores["num_rows"])} | {
-            f"held_out_{name}": float(scores[name]) for name in (*HELD_OUT, *OF_SEQUENCES) if name in scores
-        }
-    return xr.DataTree(rows), figures
-
-
-def _perplexity(held_out: HeldOut, rows: Any, log_density: np.ndarray) -> float:
-    """`inference.predictions.new_rows.perplexity`, from densities that are already known."""
-    units = held_out.number(rows).sum()
-    return float(np.exp((held_out.orders(rows).sum() - log_density.sum()) / units)) if units else float("nan")
 
 
 def read_data(options: dict[str, Any]) -> Data:

@@ -14,7 +14,7 @@ import numpy as np
 
 from inference.cli.runs.execute import all_rows, build_model, options_of_method
 from inference.cli.runs.run_folder import WRITTEN
-from inference.cli.runs.stored_run import named_program, stored_config
+from inference.cli.runs.stored_run import ASKED, named_program, stored_config
 from inference.runtime.files import CHECKPOINTS, CONFIG, ENVIRONMENT, LOG, MANIFEST, RESULTS, is_complete, remove
 from inference.runtime.hints import hint
 from models.errors import ZooError, exists
@@ -42,7 +42,7 @@ def stage_of(folder: Path) -> Stage:
 
     if not (folder / CONFIG).is_file():
         return Stage.NEW
-    if any(folder.glob(CHECKPOINTS)):
+    if any(folder.glob(CHECKPOINTS)) or (folder / ASKED).is_file():
         return Stage.UNFINISHED
     if not (folder / RESULTS).is_file():
         return Stage.NEW
@@ -75,18 +75,25 @@ def finished_config(folder: Path, said: str = "run") -> tuple[dict[str, Any], xr
     """The configuration and the result of a finished run. Raises `ZooError` where there is none, or it is not finished."""
     if not (exists(folder) and folder.is_dir()):
         raise ZooError(f"{said}={folder}: there is no such folder; give the folder of a run")
-    if any(folder.glob(CHECKPOINTS)):
-        raise ZooError(f"{said}={folder}: that run is not finished; {hint(folder)}")
+    stopped = any(folder.glob(CHECKPOINTS))
+    if stopped and not is_complete(folder, RESULTS):  # where all is complete, a finished run was to become longer
+        raise _not_finished(folder, said)
     if not (folder / RESULTS).is_file():
         raise ZooError(f"{said}={folder}: no {RESULTS} there; give the folder of a finished run")
     from inference.results.tree import load
 
     tree = load(folder)
+    if tree.attrs["interrupted"] and stopped:
+        raise _not_finished(folder, said)
     if tree.attrs["interrupted"]:
         raise ZooError(f"{said}={folder}: that run was interrupted, so its result is none of a finished fit; run it again")
     if not (folder / CONFIG).is_file():
         raise ZooError(f"{said}={folder} has a {RESULTS} and no {CONFIG}: give the folder of a run as the run wrote it")
     return stored_config(folder), tree
+
+
+def _not_finished(folder: Path, said: str) -> ZooError:
+    return ZooError(f"{said}={folder}: that run is not finished; {hint(folder)}")
 
 
 def fitted_run(folder: Path, named: Mapping[str, Any] | None = None, said: str = "run") -> FittedRun:

@@ -8,11 +8,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from inference.cli.runs.stored_run import is_unfinished, require_work
+from inference.cli.runs.stored_run import ASKED, ask, asks_for_more, ended_by_itself, is_unfinished, require_folder, require_work
 from inference.runtime.files import (
     CHECKPOINTS,
     CONFIG,
     ENVIRONMENT,
+    FINAL,
+    LOCK,
     LOG,
     MANIFEST,
     RESULTS,
@@ -22,7 +24,10 @@ from inference.runtime.files import (
     is_sealed,
     listed,
     log_of,
+    read,
+    remove,
     reopen,
+    write,
 )
 from inference.runtime.hints import can_go_on, come_so_far, hint
 from inference.runtime.lock import locked
@@ -46,6 +51,8 @@ def run_folder(config: Mapping[str, Any], data: str) -> Iterator[Path]:
     Raises `ZooError` for the folder of another run, for a folder with foreign files under the names that a run writes, and for
     one in which another process works.
     """
+    if config["resume"] is not None:
+        require_free(Path(config["resume"]))
     with held(_place(config, data), fresh=not config["out"]) as folder:
         before = {path.name for path in folder.iterdir()}
         try:
@@ -66,7 +73,12 @@ def _told(error: BaseException, folder: Path, config: Mapping[str, Any]) -> Base
     if (stop := interrupt_behind(error)) is not None:
         reached = come_so_far(folder, config)
         after = f" after {reached}" if reached else ""
-        return KeyboardInterrupt(f"interrupted{after}; {hint(folder)}" if can_go_on(folder) else str(stop))
+        stays = (
+            f"; {RESULTS} stays that of the finished run"
+            if (folder / ASKED).is_file() and (folder / MANIFEST).is_file()
+            else ""
+        )
+        return KeyboardInterrupt(f"interrupted{after}{stays}; {hint(folder)}" if can_go_on(folder) else str(stop))
     if isinstance(error, NotWrittenError):
         kept = f"; what was computed is kept: {hint(folder)}" if can_go_on(folder) else ""
         return NotWrittenError(f"{error}{kept}")
@@ -92,6 +104,20 @@ def held(folder: Path, fresh: bool = False) -> Iterator[Path]:
                 path.rmdir()
 
 
+def require_free(folder: Path) -> None:
+    """A `ZooError` where ``resume=`` names no folder, or one in which another process works: this comes before all else."""
+    require_folder(folder)
+    if not (folder / LOCK).exists():
+        return
+    try:
+        with locked(folder):
+            pass
+    except NotWrittenError:
+        raise
+    except ZooError as error:  # resume= takes no other folder
+        raise ZooError(f"resume={str(error).replace(', or give another folder with out=', '')}") from error
+
+
 def amend(tree: "xr.DataTree", folder: Path) -> None:
     """Write the result of a finished run again."""
     from inference.results.tree import save
@@ -101,6 +127,99 @@ def amend(tree: "xr.DataTree", folder: Path) -> None:
         reopen(folder)
         save(tree, folder / RESULTS)
         complete(folder, files)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Making a finished run longer
+
+
+def goes_on(folder: Path, config: Mapping[str, Any], tree: "xr.DataTree | None") -> str:
+    """Where ``resume=`` goes on. ``tree`` is the result of a fit that has ended, if there is one."""
+    if tree is not None and not asks_for_more(config, tree):
+        return f"the fit of {folder} has ended: writing what is missing"
+    if reached := come_so_far(folder, config):
+        return f"{folder} goes on after {reached}"
+    if tree is None:
+        return f"{folder} holds no checkpoint: the fit begins anew"
+    return f"the fit of {folder} is computed again: {_why_again(tree, config)}"
+
+
+def _why_again(tree: "xr.DataTree", config: Mapping[str, Any]) -> str:
+    from inference.engine.task import Kind, kind_of
+
+    if "max_iter" not in config and kind_of(tree) is not Kind.CHAINS:
+        return f"{config['method']} draws all at once, without steps to go on from"
+    if kind_of(tree) is not Kind.CHAINS and ended_by_itself(tree, config):
+        return f"the search of {config['method']} had converged and left nothing to go on from, and all draws are made after it"
+    return f"there is no {FINAL} to go on from"
+
+
+@contextmanager
+def longer(config: Mapping[str, Any], folder: Path) -> Iterator[None]:
+    """Let a fit go on from the last checkpoints of a finished run, whose own files stay as they are until it has ended.
+
+    A damaged checkpoint is a `ZooError` before anything is changed. After any other `ZooError` the folder is as it was, unless
+    the disk was full: then what was computed is kept.
+    """
+    moved = _sound(folder)
+    before = read(folder / ASKED) if (folder / ASKED).is_file() else None
+    ask(config, folder)
+    for final, path in moved.items():
+        final.replace(path)
+    try:
+        yield
+    except NotWrittenError:
+        raise
+    except ZooError as error:
+        words = str(error)
+        for final, path in moved.items():
+            words = words.replace(str(path), str(final))
+            if path.is_file():
+                path.replace(final)
+        remove(folder / ASKED) if before is None else write(folder / ASKED, before, seal=True)
+        raise ZooError(words) from error
+
+
+def go_on_from_final(folder: Path) -> None:
+    """The last checkpoints of a run as those of one that goes on."""
+    for final, path in _sound(folder).items():
+        final.replace(path)
+
+
+def _sound(folder: Path) -> dict[Path, Path]:
+    """Last checkpoints of a finished run -> what a fit that goes on calls them. Raises `ZooError` for a damaged one."""
+    from inference.runtime.checkpoints import REMEDY
+
+    found = {path: _named(path, CHECKPOINTS) for path in sorted(folder.glob(FINAL))}
+    for path in found:
+        read(path, require_seal=True, remedy=REMEDY)
+    return found
+
+
+def keep_final(folder: Path, tree: "xr.DataTree", config: Mapping[str, Any]) -> None:
+    """Keep the last checkpoints of a finished run, so that ``resume=`` can make it longer.
+
+    An optimiser that has converged has nothing to go on from.
+    """
+    from inference.engine.task import Kind, kind_of
+
+    keeps = kind_of(tree) is Kind.CHAINS or not ended_by_itself(tree, config)
+    for path in folder.glob(CHECKPOINTS):
+        if keeps:
+            path.replace(_named(path, FINAL))
+        else:
+            remove(path)
+    for path in () if keeps else folder.glob(FINAL):
+        remove(path)
+
+
+def _named(path: Path, pattern: str) -> Path:
+    """A checkpoint, by the name that a pattern gives it."""
+    return path.with_name(f"{pattern.partition('*')[0]}{path.name.partition('-')[2]}")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A place
 
 
 def _place(config: Mapping[str, Any], data: str) -> Path:
@@ -159,14 +278,14 @@ def _require_ours(config: Mapping[str, Any], folder: Path) -> None:
     elif any(folder.glob(CHECKPOINTS)):
         raise ZooError(f"out={folder} holds an unfinished run: {hint(folder)}; or choose another folder")
     else:
-        foreign = [name for name in (CONFIG, ENVIRONMENT, LOG, MANIFEST, *WRITTEN) if _is_foreign(folder / name)]
+        foreign = [name for name in (CONFIG, ASKED, ENVIRONMENT, LOG, MANIFEST, *WRITTEN) if _is_foreign(folder / name)]
         if foreign:
             raise ZooError(f"out={folder} holds a {foreign[0]} that no unfinished run wrote; choose another folder")
 
 
 def _is_foreign(path: Path) -> bool:
     """Whether a file under one of our names was not left by a run that was killed before its first result."""
-    if not os.path.lexists(path) or path.name in (CONFIG, LOG):
+    if not os.path.lexists(path) or path.name in (CONFIG, ASKED, LOG):
         return os.path.lexists(path) and not is_sealed(path)
     if path.name != ENVIRONMENT:
         return True

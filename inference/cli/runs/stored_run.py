@@ -7,12 +7,14 @@ would make another posterior, or other draws of it, and are refused by name.
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from inference.programs.program_file import digest_of
 from inference.runtime.configuration import read_configuration
-from inference.runtime.files import CHECKPOINTS, CONFIG, ENVIRONMENT, FINAL, RESULTS, is_complete, read, remove, reopen, write
+from inference.runtime.files import CHECKPOINTS, CONFIG, ENVIRONMENT, RESULTS, is_complete, read, remove, reopen, write
+from inference.runtime.hints import hint
 from models.errors import ZooError, exists
 
 if TYPE_CHECKING:
@@ -22,36 +24,44 @@ EXTENDED = ("num_samples", "max_iter")  # options that a longer run has more of;
 WRITES = ("pictures", "impute")  # options by which a finished run writes more
 LASTING = (*EXTENDED, *WRITES, "checkpoint_seconds")  # what a resumed run may change in its configuration
 TAKEN = (*LASTING, "progress")  # what the user may give again
+# Asked of a finished run that becomes longer. Its own files stay as they are until the longer result is there.
+ASKED = "longer.yaml"
 
 
-def write_config(config: Mapping[str, Any], folder: Path) -> str:
-    """Write ``environment.json``, then ``config.yaml``, sealed; returns the YAML text.
+def write_config(config: Mapping[str, Any], folder: Path) -> None:
+    """Write ``environment.json``, then ``config.yaml``, sealed.
 
     A resumed run keeps its own environment. Its configuration changes where it goes on with other options.
     """
-    from omegaconf import OmegaConf
-
     from inference.results.tree import environment
 
-    model = {name: value for name, value in config["model"].items() if name != "sha256"}
-    text = OmegaConf.to_yaml(OmegaConf.create({**config, "model": model, "out": str(folder), "resume": None}))
+    content = config_text(config, folder).encode()
     if config["resume"] is not None:
         old = stored_config(folder)
         if any(old[name] != config[name] for name in LASTING if name in old):
             reopen(folder)
-            write(folder / CONFIG, text.encode(), seal=True)
-        return text
+            write(folder / CONFIG, content, seal=True)
+        remove(folder / ASKED)
+        return
     found = environment()
     if "sha256" in config["model"]:
         found["program_sha256"] = config["model"]["sha256"]
     reopen(folder)
+    remove(folder / ASKED)
     write(folder / ENVIRONMENT, (json.dumps(found, indent=2) + "\n").encode())
-    write(folder / CONFIG, text.encode(), seal=True)
-    return text
+    write(folder / CONFIG, content, seal=True)
 
 
-def finished_result(folder: Path, config: Mapping[str, Any]) -> "xr.DataTree | None":
-    """The result on disk if it is all that the run asks for; None if the fit must go on.
+def config_text(config: Mapping[str, Any], folder: Path) -> str:
+    """The configuration as YAML, as ``config.yaml`` holds it."""
+    from omegaconf import OmegaConf
+
+    model = {name: value for name, value in config["model"].items() if name != "sha256"}
+    return OmegaConf.to_yaml(OmegaConf.create({**config, "model": model, "out": str(folder), "resume": None}))
+
+
+def finished_result(folder: Path) -> "xr.DataTree | None":
+    """The result on disk of a fit that has ended, also of a shorter one than the run asks for by now.
 
     Raises `ZooError` for a damaged result.
     """
@@ -65,10 +75,10 @@ def finished_result(folder: Path, config: Mapping[str, Any]) -> "xr.DataTree | N
         if any(folder.glob(CHECKPOINTS)):  # the result can be made again from the checkpoints
             return None
         raise
-    return None if tree.attrs["interrupted"] or _asks_for_more(config, tree) else tree
+    return None if tree.attrs["interrupted"] else tree
 
 
-def _asks_for_more(config: Mapping[str, Any], tree: "xr.DataTree") -> bool:
+def asks_for_more(config: Mapping[str, Any], tree: "xr.DataTree") -> bool:
     """Whether a run goes on longer than its result did."""
     had = json.loads(tree.attrs.get("options", "{}"))
     return any(config[name] > had[name] for name in EXTENDED if name in config and name in had)
@@ -77,19 +87,52 @@ def _asks_for_more(config: Mapping[str, Any], tree: "xr.DataTree") -> bool:
 def require_work(config: Mapping[str, Any], folder: Path) -> None:
     """A `ZooError` where a run with this configuration has nothing left to do in its folder."""
     old = stored_config(folder)
-    if is_unfinished(folder) or any(config[name] != old[name] for name in (*EXTENDED, *WRITES) if name in old):
+    tree = _finished(folder)
+    if tree is None or wants(config, old, (*EXTENDED, *WRITES)):
         return
-    longer = " or ".join(f"{name}=<more than {old[name]}>" for name in EXTENDED if name in old)
-    raise ZooError(f"resume={folder}: that run is finished" + (f"; {longer} makes it longer" if longer else ""))
+    settled = _converged(tree, old)
+    more = [f"{name}=<more than {old[name]}>" for name in EXTENDED if name in old and not (settled and name == "max_iter")]
+    why = [settled] if settled else []
+    why += [f"{' or '.join(more)} makes it longer"] if more else []
+    raise ZooError("; ".join([f"resume={folder}: that run is finished", *why]))
+
+
+def wants(config: Mapping[str, Any], old: Mapping[str, Any], names: Sequence[str]) -> bool:
+    """Whether one of the options is another one than the run had."""
+    return any(config[name] != old[name] for name in names if name in old)
 
 
 def is_unfinished(folder: Path) -> bool:
     """Whether there is something left to do in the folder of a run."""
+    return _finished(folder) is None
+
+
+def _finished(folder: Path) -> "xr.DataTree | None":
+    """The result of a run that has nothing left to do; None of any other."""
     from inference.results.tree import load
 
-    if not is_complete(folder, RESULTS) or any(folder.glob(CHECKPOINTS)):
-        return True
-    return bool(load(folder).attrs["interrupted"])
+    if not is_complete(folder, RESULTS) or any(folder.glob(CHECKPOINTS)) or (folder / ASKED).is_file():
+        return None
+    tree = load(folder)
+    return None if tree.attrs["interrupted"] else tree
+
+
+def converged(folder: Path, config: Mapping[str, Any]) -> str:
+    """That more iterations of a finished run change nothing, in words; "" where they may change something."""
+    tree = _finished(folder)
+    return "" if tree is None else _converged(tree, config)
+
+
+def _converged(tree: "xr.DataTree", config: Mapping[str, Any]) -> str:
+    if not ended_by_itself(tree, config):
+        return ""
+    return f"it converged after {int(tree['optimization']['iterations'].max())} iterations, and more change nothing"
+
+
+def ended_by_itself(tree: "xr.DataTree", config: Mapping[str, Any]) -> bool:
+    """Whether an optimiser stopped because it had converged; those without ``tol`` or with batches take all iterations."""
+    stops = "tol" in config and not config.get("batch_size", 0)
+    return stops and "optimization" in tree and bool(tree["optimization"]["converged"].all())
 
 
 def stored_config(folder: Path) -> dict[str, Any]:
@@ -156,23 +199,6 @@ def _program_digest(folder: Path) -> Any:
 # Going on
 
 
-def require_taken(arguments: Sequence[str]) -> None:
-    """A `ZooError` that names the first argument that does not go with ``resume=``."""
-    for argument in arguments:
-        name = argument.partition("=")[0]
-        if name not in ("resume", *TAKEN) and not (name == "model" and ".py:" in argument):
-            others = ", ".join(f"{one}=" for one in TAKEN)
-            raise ZooError(
-                f"{argument} does not go with resume=, which keeps the posterior of the run and its draws. It takes {others}, "
-                "and for your own program model=<file.py>:<function>"
-            )
-
-
-def stored_method(folder: Path) -> str:
-    """The method of the run in a folder. Raises `ZooError` where there is none."""
-    return str(_stored(folder)["method"])
-
-
 def resumed(config: dict[str, Any], again: Sequence[str] = ()) -> dict[str, Any]:
     """With ``resume=<folder>``: the configuration of that run, with the options that the user gave ``again``, by name.
 
@@ -182,44 +208,13 @@ def resumed(config: dict[str, Any], again: Sequence[str] = ()) -> dict[str, Any]
     if config["resume"] is None:
         return config
     folder = Path(config["resume"])
-    old = _stored(folder)
+    old = run_of(folder)
     given = {name: config[name] for name in again if name in TAKEN} | {"progress": config["progress"]}
-    _require_longer(given, old)
-    require_work(old | given, folder)
+    asked = old | _asked(folder)
+    _require_longer(given, asked, folder)
+    require_work(asked | given, folder)
     model = old["model"] | named_program(config["model"], old["model"], folder)
-    return old | given | {"model": model, "out": str(folder), "resume": str(folder)}
-
-
-def reopened(config: Mapping[str, Any], folder: Path) -> None:
-    """Make the folder of a finished run that of an unfinished one, where the run becomes longer."""
-    old = stored_config(folder)
-    if any(config[name] > old[name] for name in EXTENDED if name in old):
-        reopen(folder)
-        for path in folder.glob(FINAL):
-            path.replace(_named(path, CHECKPOINTS))
-
-
-def keep_final(folder: Path, tree: "xr.DataTree") -> None:
-    """Keep the last checkpoints of a finished run, so that ``resume=`` can make it longer.
-
-    An optimiser that has converged, and independent draws, have nothing to go on from.
-    """
-    from inference.engine.task import Kind, kind_of
-
-    converged = "optimization" in tree and bool(tree["optimization"]["converged"].all())
-    goes_on = kind_of(tree) is Kind.CHAINS or not converged
-    for path in folder.glob(CHECKPOINTS):
-        if goes_on:
-            path.replace(_named(path, FINAL))
-        else:
-            remove(path)
-    for path in () if goes_on else folder.glob(FINAL):
-        remove(path)
-
-
-def _named(path: Path, pattern: str) -> Path:
-    """A checkpoint, by the name that a pattern gives it."""
-    return path.with_name(f"{pattern.partition('*')[0]}{path.name.partition('-')[2]}")
+    return asked | given | {"model": model, "out": str(folder), "resume": str(folder)}
 
 
 def with_digest(config: dict[str, Any]) -> dict[str, Any]:
@@ -230,15 +225,59 @@ def with_digest(config: dict[str, Any]) -> dict[str, Any]:
     return config | {"model": model | {"sha256": digest_of(model["path"])}}
 
 
-def _stored(folder: Path) -> dict[str, Any]:
-    if not (exists(folder) and (folder / CONFIG).is_file()):
-        raise ZooError(f"resume={folder}: there is no run to continue (no {CONFIG})")
+def run_of(folder: Path) -> dict[str, Any]:
+    """The configuration of the run in a folder. Raises `ZooError` where there is none."""
+    require_folder(folder)
+    if not (folder / CONFIG).is_file():
+        in_python = f"; {hint(folder)}" if any(folder.glob(CHECKPOINTS)) else ""
+        raise ZooError(f"resume={folder}: there is no {CONFIG}, so that is not the folder of a run{in_python}")
     return stored_config(folder)
 
 
-def _require_longer(given: Mapping[str, Any], old: Mapping[str, Any]) -> None:
+def require_folder(folder: Path) -> None:
+    """A `ZooError` where ``resume=`` names no folder."""
+    if not exists(folder):
+        raise ZooError(f"resume={folder}: there is no such folder")
+    if not folder.is_dir():
+        raise ZooError(f"resume={folder} is a file: name the folder of a run")
+
+
+def _asked(folder: Path) -> dict[str, Any]:
+    """What a finished run was asked for when it was to become longer, and stopped; nothing where it was not."""
+    path = folder / ASKED
+    return dict(read_configuration(path, require_seal=True)) if path.is_file() else {}
+
+
+def ask(config: Mapping[str, Any], folder: Path) -> None:
+    """Keep what a finished run is asked for, so that ``resume=`` alone goes on with it."""
+    from omegaconf import OmegaConf
+
+    asked = {name: config[name] for name in LASTING if name in config}
+    write(folder / ASKED, OmegaConf.to_yaml(OmegaConf.create(asked)).encode(), seal=True)
+
+
+def _require_longer(given: Mapping[str, Any], asked: Mapping[str, Any], folder: Path) -> None:
+    """A `ZooError` for fewer draws or iterations than are there."""
     for name in EXTENDED:
-        if name in given and name in old and given[name] < old[name]:
-            raise ZooError(
-                f"{name}={given[name]} is less than the {old[name]} of the run: resume= makes a run longer, not shorter"
-            )
+        if name not in given or name not in asked or given[name] == asked[name]:
+            continue
+        least = _least(name, asked, folder)
+        if given[name] < least:
+            raise ZooError(f"{name}={given[name]} is less than the {least} of the run: resume= makes a run longer, not shorter")
+
+
+def _least(name: str, config: Mapping[str, Any], folder: Path) -> int:
+    """How many draws or iterations a longer run has at least: those of the result, or else those of the checkpoints."""
+    tree = None
+    with suppress(ZooError):  # the checkpoints go on without it, and otherwise whoever needs it says what is wrong
+        tree = finished_result(folder)
+    had = 0 if tree is None else int(json.loads(tree.attrs.get("options", "{}")).get(name, 0))
+    if not any(folder.glob(CHECKPOINTS)) or (name == "num_samples" and tree is not None):
+        return had
+    from inference.methods.advi import WINDOW
+    from inference.runtime.checkpoints import steps_finished
+
+    steps = steps_finished(folder)
+    if name == "num_samples":
+        return int(steps.get("sampling", 0)) // int(config.get("thin", 1))
+    return max(had, steps.get("iterations", 0), WINDOW * (steps.get("windows", 0) - 1) + 1)

@@ -1,8 +1,9 @@
-"""What tests of sweeps ask for: runs that are played, in a folder of the test."""
+"""What tests of sweeps ask for: runs that are played, in a folder of the test. A finished run, for tests of `resume=`."""
 
 from pathlib import Path
 
 import pytest
+from longer_runs import EM
 from played_runs import line_of, played
 
 from inference.cli import main as commands
@@ -33,3 +34,21 @@ def play(monkeypatch):
         return ran
 
     return play
+
+
+@pytest.fixture(scope="session")
+def of_em(tmp_path_factory):
+    """A run of 5 iterations that have not converged; it stays as it is."""
+    folder = tmp_path_factory.mktemp("em") / "run"
+    assert commands.guarded(commands.run_main, [*EM, "max_iter=5", f"out={folder}"]) in (0, 3)
+    return folder
+
+
+@pytest.fixture
+def em(of_em, tmp_path):
+    """A copy of it."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for path in of_em.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    return folder

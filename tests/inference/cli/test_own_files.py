@@ -67,11 +67,11 @@ def test_what_a_killed_run_left_is_its_own(tmp_path, monkeypatch):
     """Its configuration, its environment and its log: a run under the same name begins again, and the log goes with success."""
     out = tmp_path / "run"
 
-    def fault(*_):
+    def fault(*_, **__):
         raise RuntimeError
 
     with monkeypatch.context() as patch:
-        patch.setattr("inference.cli.runs.execute._result", fault)
+        patch.setattr("inference.fitting.fit.fit", fault)
         assert guarded(run_main, [*QUICK, f"out={out}"]) == 1
     (out / store.LOCK).write_text("process 1 on a machine that was switched off")
     (out / "0".join(store.PARTIALS)).touch()

@@ -96,7 +96,7 @@ def test_what_goes_with_resume(play, capsys):
         assert guarded(run_main, ["resume=s", extra]) == 2
         assert words in capsys.readouterr().err
     assert guarded(run_main, ["resume=s/0", "hydra/launcher=basic"]) == 2
-    assert "resume=s/0 is not the folder of a sweep: leave hydra/launcher=basic out" in capsys.readouterr().err
+    assert "resume=s/0 is the folder of one run, not of a sweep: leave hydra/launcher=basic out" in capsys.readouterr().err
     ran = play()
     assert guarded(run_main, ["resume=s", "progress=true"]) == 0
     assert [config["progress"] for config in ran] == [True]

@@ -190,7 +190,7 @@ def test_draws_without_their_checkpoints_are_computed_again(tmp_path):
         tree = xr.DataTree(xr.Dataset({"x": 1.0}))
         tree.attrs = {"model": "gmm", "method": method, "exit_status": 0, "interrupted": interrupted, "schema": SCHEMA}
         save(tree, folder / "results.nc")
-        assert (finished_result(folder, {}) is None) == again
+        assert (finished_result(folder) is None) == again
         store.complete(folder, [folder / "results.nc"])
         assert is_unfinished(folder) == again
 

@@ -73,7 +73,7 @@ def test_readme_support_table_is_the_code():
         (["model.prior=flat", "method=gibbs"], ["flat", "proper"]),
         (["model.covariance=round"], ["round", "full, tied, diag, spherical"]),
         (["data=digits"], ["pixel_0_0", "data.drop_constant=true"]),
-        (["resume=nowhere"], ["nowhere", "config.yaml"]),
+        (["resume=nowhere"], ["nowhere: there is no such folder"]),
         (["model=nofile.py:mixture"], ["nofile.py"]),
         (["nonsense"], ["nonsense", "key=value"]),
         (["methods=em"], ["'methods'", "did you mean method?"]),

@@ -13,7 +13,7 @@ from rich.console import Console
 from inference import compare, fit, predict
 from inference.cli.comparing import print_comparison
 from inference.cli.main import compare_main
-from inference.cli.runs.execute import held_out_rows
+from inference.cli.runs.held_out import held_out_rows
 from inference.comparison.table import Comparison, Score, below_the_best
 from inference.results import load
 from models import MODELS, Data, Model, ZooError, load_data

@@ -125,5 +125,5 @@ def test_interrupt_keeps_finished_steps():
 
 
 def test_resume_needs_a_run(tmp_path):
-    with pytest.raises(ZooError, match="no run to continue"):
+    with pytest.raises(ZooError, match="that is not the folder of a run"):
         resumed({"resume": str(tmp_path)})

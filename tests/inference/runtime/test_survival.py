@@ -15,7 +15,8 @@ from stopped_runs import CELLS, assert_same, configured, finish, resume, stage, 
 
 from inference.cli.main import guarded, run_main
 from inference.cli.runs.config import compose
-from inference.cli.runs.execute import _goes_on, execute
+from inference.cli.runs.execute import execute
+from inference.cli.runs.run_folder import goes_on
 from inference.results import load
 from inference.runtime import checkpoints
 from inference.runtime.progress import Silent
@@ -117,7 +118,7 @@ def test_every_signal_is_ctrl_c(tmp_path, monkeypatch, number, capsys):
     kept = load(folder)["posterior_raw"]["mean"].values
     reached = f"{kept.shape[1]} of 60 draws per chain"
     assert f"interrupted after {reached}, which {folder} keeps; resume={folder} goes on from there" in said.err
-    assert _goes_on(folder, compose(CELLS["gibbs"]), fitted=False) == f"{folder} goes on after {reached}"
+    assert goes_on(folder, compose(CELLS["gibbs"]), None) == f"{folder} goes on after {reached}"
     assert 20 <= kept.shape[1] < 60
     np.testing.assert_array_equal(kept, unbroken("gibbs")[0]["posterior_raw"]["mean"].values[:, : kept.shape[1]])
     assert_same(resume(folder), "gibbs")
