@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from inference.cli.runs.config import compose
 from inference.cli.runs.execute import prepare_jax
 from inference.cli.runs.fitted_run import FittedRun, finished_config, fitted_run, key_values
+from inference.cli.written_tables import in_tables
 from inference.methods.options import NUM_DRAWS, check_seed
 from inference.runtime.files import remove
-from inference.runtime.pieces import in_pieces
 from models.data.arguments import column_names, require_whole
 from models.data.table import SEQUENCE_NAME, ZooError, has_missing_cell, is_table
 from models.errors import exists
 from models.reading.blocks import READING, Block, counted_from, read_blocks
-from models.reading.files import Marks, marks_of
+from models.reading.files import marks_of
+from models.reading.readers import is_named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,7 +50,7 @@ class Asked(NamedTuple):
     @property
     def imputed(self) -> Path:
         """The table of the imputed cells."""
-        return self.out.with_name(f"{self.out.stem}.imputed.csv")
+        return self.out.with_name(f"{self.out.stem}.imputed{self.out.suffix}")
 
 
 def predict_rows(arguments: list[str]) -> int:
@@ -119,8 +120,8 @@ def _reading(given: Mapping[str, str]) -> dict[str, Any]:
 
 def _require_place(asked: Asked) -> None:
     """Raises `ZooError`, before anything is computed, where the predictions cannot be written."""
-    if asked.out.suffix != ".csv":
-        raise ZooError(f"out={asked.out}: predictions are written as CSV; give a name that ends in .csv")
+    if asked.out.suffix not in (".csv", ".parquet"):
+        raise ZooError(f"out={asked.out}: predictions are written as CSV or Parquet; give a name that ends in .csv or .parquet")
     if not asked.out.parent.is_dir():
         raise ZooError(f"out={asked.out}: there is no folder {asked.out.parent}")
     for path in (asked.out, asked.imputed):
@@ -144,13 +145,13 @@ def write_predictions(run: FittedRun, asked: Asked) -> tuple[int, int, list[str]
     number = cells = wholes = 0
     doubts: dict[str, None] = {}
     marks = marks_of(asked.data, run.config["data"] | asked.reading)
-    with in_pieces(asked.out) as write_lines, in_pieces(asked.imputed) as write_cells:
+    with in_tables(asked.out, marks) as write_lines, in_tables(asked.imputed, marks) as write_cells:
         for block in new_rows(run, asked):
             with counted_from(block.first):
                 said = said_of(run, asked, block, wholes)
-            write_lines(_as_text(said.lines, marks, header=not number))
+            write_lines(said.lines)
             if len(said.cells):
-                write_cells(_as_text(said.cells, marks, header=not cells))
+                write_cells(said.cells)
             number, cells, wholes = number + len(said.lines), cells + len(said.cells), wholes + said.wholes
             doubts |= dict.fromkeys(said.doubts)
     if not cells:
@@ -169,9 +170,23 @@ def new_rows(run: FittedRun, asked: Asked) -> Iterator[Block]:
         size = None  # the table is one sequence
     kept = column_names(run.config["data"].get("keep"), "keep") or []
     inherited = [] if asked.keep is not None else [name for name in kept if name not in OF_THEIR_OWN]
-    return read_blocks(
-        asked.data, run.observed, run.model.reading.layout, options, size, keep=asked.keep or [], keep_if_there=inherited
-    )
+    begin = 0
+    for path in _paths(asked.data, options):
+        end = begin
+        layout, keep = run.model.reading.layout, asked.keep or []
+        for block in read_blocks(path, run.observed, layout, options, size, keep=keep, keep_if_there=inherited):
+            yield block._replace(first=begin + block.first)
+            end = begin + block.first + block.data.num_rows
+        begin = end
+
+
+def _paths(data: str, options: Mapping[str, Any]) -> list[str]:
+    """The new table, or the tables of a folder in the order of their names."""
+    if is_named(data) or options.get("format") is not None or not (exists(data) and Path(data).is_dir()):
+        return [data]
+    from inference.streaming.source.files import files_of
+
+    return [str(path) for path in files_of(data)]
 
 
 def said_of(run: FittedRun, asked: Asked, block: Block, wholes: int) -> Said:
@@ -205,10 +220,3 @@ def with_kept(lines: pd.DataFrame, beside: Mapping[str, list[str]]) -> pd.DataFr
     for name, cells in reversed(list(beside.items())):
         lines.insert(place, name, cells)
     return lines
-
-
-def _as_text(frame: pd.DataFrame, marks: Marks, header: bool) -> bytes:
-    """With the marks of the new table, so that one program opens both."""
-    from inference.report.numbers import in_cells
-
-    return str(in_cells(frame, marks.decimal).to_csv(index=False, header=header, sep=marks.separator)).encode()
