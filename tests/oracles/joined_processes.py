@@ -1,16 +1,18 @@
 """Processes of one fit on this machine, over loopback, each in a core's time."""
 
+import os
 import socket
 import subprocess
 import sys
+from functools import cache
+from tempfile import mkdtemp
 
 FIT = """
 import sys
 import jax
 coordinator, number, rank, method, out, options = sys.argv[1:7]
-jax.config.update("jax_num_cpu_devices", 2)
+jax.config.update("jax_num_cpu_devices", 4)
 from inference import fit_stream, join_processes, read_stream
-from inference.streaming.source.processes import Group
 if int(number) > 1:
     join_processes(coordinator, int(number), int(rank))
 from models import MODELS
@@ -18,13 +20,19 @@ options = eval(options)
 folder = options.pop("folder")
 files = read_stream(options.pop("rows"), block_rows=1024, sample_rows=1500, folder=folder)
 model = MODELS["gmm"](files.sample, num_components=3, covariance="diag")
-sent = Group.all_sum
 tree = fit_stream(model, files, method, folder=folder, **options)
 if int(rank) == 0:
     from inference.results.tree import save
     save(tree, out)
 print("finished", flush=True)
 """
+
+
+@cache
+def environment():
+    """That of this process, with a folder where one process finds what another has compiled."""
+    folder = os.environ.get("JAX_COMPILATION_CACHE_DIR") or mkdtemp()
+    return os.environ | {"JAX_COMPILATION_CACHE_DIR": folder, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
 
 
 def free_port():
@@ -42,6 +50,7 @@ def started(number, method, out, **options):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            env=environment(),
         )
         for rank in range(number)
     ]

@@ -49,7 +49,7 @@ class Group:
                 given = jax.make_array_from_process_local_data(apart, flat[None], (self.size, len(flat)))
                 found = jax.jit(_total, out_shardings=NamedSharding(mesh, PartitionSpec()))(given)
                 return np.asarray(found.addressable_data(0))
-            except jax.errors.JaxRuntimeError as error:
+            except (jax.errors.JaxRuntimeError, ValueError) as error:  # a ValueError where the first call of a program fails
                 raise LostProcessError(
                     f"process {self.rank} of {self.size}: another one has ended, or cannot be reached ({_first_line(error)}); "
                     "go on from the last checkpoint with resume=, on as many processes as you like"
