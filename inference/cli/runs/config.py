@@ -6,7 +6,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from inference.cli.runs.stored_run import EXTENDED, TAKEN
+from inference.cli.runs.stored_run import EXTENDED, RUNTIME, TAKEN
 from inference.runtime.entries import CONF as CONF
 from inference.runtime.entries import GROUPS, chosen_entries, defaults_with, entry_defaults, require_key, run_options
 from inference.runtime.entries import choices as choices
@@ -282,7 +282,8 @@ def taken(arguments: Sequence[str], old: Mapping[str, Any]) -> list[str]:
     kept = []
     for argument in arguments:
         name, mark, _ = argument.partition("=")
-        if name in ("resume", *goes) or not mark or (name == "model" and ".py:" in argument):
+        whose = name.partition(".")[0]
+        if whose in ("resume", RUNTIME, *goes) or not mark or (name == "model" and ".py:" in argument):
             kept.append(argument)
         elif not _is_known(name, old):
             raise ZooError(f"unknown option {name!r}{did_you_mean(name, goes)}; resume= takes {_listed(goes)}")

@@ -24,6 +24,7 @@ EXTENDED = ("num_samples", "max_iter")  # options that a longer run has more of;
 WRITES = ("pictures", "impute")  # options by which a finished run writes more
 LASTING = (*EXTENDED, *WRITES, "checkpoint_seconds")  # what a resumed run may change in its configuration
 TAKEN = (*LASTING, "progress")  # what the user may give again
+RUNTIME = "runtime"  # who computes the run, which may be others when it goes on
 # Asked of a finished run that becomes longer. Its own files stay as they are until the longer result is there.
 ASKED = "longer.yaml"
 
@@ -210,6 +211,8 @@ def resumed(config: dict[str, Any], again: Sequence[str] = ()) -> dict[str, Any]
     folder = Path(config["resume"])
     old = run_of(folder)
     given = {name: config[name] for name in again if name in TAKEN} | {"progress": config["progress"]}
+    if any(name.partition(".")[0] == RUNTIME for name in again):
+        given[RUNTIME] = config[RUNTIME]
     asked = old | _asked(folder)
     _require_longer(given, asked, folder)
     require_work(asked | given, folder)

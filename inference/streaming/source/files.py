@@ -63,7 +63,7 @@ def _of_parquet(path: Path, columns: list[str] | None, block_rows: int, skip: in
     import pyarrow
     from pyarrow import parquet
 
-    with parquet.ParquetFile(path) as file:
+    with parquet.ParquetFile(path, pre_buffer=False) as file:  # by itself it would read all row groups ahead
         if absent := [name for name in columns or () if name not in file.schema_arrow.names]:
             raise ZooError(f"{path} has no column {absent[0]!r}; its columns are {', '.join(file.schema_arrow.names)}")
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
