@@ -124,6 +124,8 @@ def _require_place(asked: Asked) -> None:
         raise ZooError(f"out={asked.out}: predictions are written as CSV or Parquet; give a name that ends in .csv or .parquet")
     if not asked.out.parent.is_dir():
         raise ZooError(f"out={asked.out}: there is no folder {asked.out.parent}")
+    if exists(asked.data) and Path(asked.data).is_dir() and asked.out.parent.samefile(asked.data):
+        raise ZooError(f"out={asked.out} is in the folder that is read: choose another one")
     for path in (asked.out, asked.imputed):
         if exists(asked.data) and path.exists() and path.samefile(asked.data):
             raise ZooError(f"out={asked.out} would overwrite the table that is read: choose another name")

@@ -22,7 +22,11 @@ def in_tables(path: Path, marks: Marks) -> Iterator[Callable[[pd.DataFrame], Non
             yield _CSV(write_piece, marks).write
             return
         table = _Parquet(write_piece)
-        yield table.write
+        try:
+            yield table.write
+        except BaseException:
+            table.abandon()
+            raise
         table.close()
 
 
@@ -44,22 +48,29 @@ class _Parquet:
     """A row group for each part; the types of the columns are those of the first."""
 
     def __init__(self, write_piece: Callable[[bytes], None]) -> None:
-        self._write_piece = write_piece
+        self._sink = _Sink(write_piece)
         self._writer: Any = None
 
     def write(self, frame: pd.DataFrame) -> None:
         import pyarrow
         from pyarrow import parquet
 
+        words = [name for name in frame if frame[name].dtype == object]  # some may hold numbers and words
+        frame = frame.astype(dict.fromkeys(words, "string")) if words else frame
         if self._writer is None:
             found = pyarrow.Schema.from_pandas(frame, preserve_index=False)
             kinds = [(field.name, pyarrow.string() if field.type == pyarrow.null() else field.type) for field in found]
-            self._writer = parquet.ParquetWriter(pyarrow.PythonFile(_Sink(self._write_piece), "w"), pyarrow.schema(kinds))
+            self._writer = parquet.ParquetWriter(pyarrow.PythonFile(self._sink, "w"), pyarrow.schema(kinds))
         self._writer.write_table(pyarrow.Table.from_pandas(frame, schema=self._writer.schema, preserve_index=False))
 
     def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
+
+    def abandon(self) -> None:
+        """Let the writer end without a word: its file is gone."""
+        self._sink.abandoned = True
+        self.close()
 
 
 class _Sink:
@@ -67,10 +78,11 @@ class _Sink:
 
     def __init__(self, write_piece: Callable[[bytes], None]) -> None:
         self._write_piece, self._written = write_piece, 0
-        self.closed = False
+        self.closed = self.abandoned = False
 
     def write(self, content: Any) -> int:
-        self._write_piece(bytes(content))
+        if not self.abandoned:
+            self._write_piece(bytes(content))
         self._written += len(content)
         return len(content)
 

@@ -9,8 +9,9 @@ import numpy as np
 from jax import Array
 
 from inference.engine.driver import each
+from inference.engine.initialise import finite_latents
 from inference.engine.sweep import Local, parameter_step
-from inference.engine.task import Points, Takes, Task
+from inference.engine.task import Points, Takes, Task, kinds
 from inference.fixed_points.fixed_point import (
     Climb,
     FixedPoint,
@@ -27,7 +28,7 @@ from inference.runtime.progress import Watch
 from inference.streaming.driver import Iteration, drive_blocks
 from inference.streaming.passes import Pass, Stream, Totals
 from models.algebra import log_prior
-from models.base import Algebra, Pytree, Stats
+from models.base import Algebra, Pytree, Stats, on_host
 
 ITERATIONS = "iterations"  # the phase of a climb
 
@@ -56,13 +57,15 @@ def climb_blocks(
     algebra = require_algebra(task, takes.refuses)
     state = jax.tree.map(np.asarray, initial(task, algebra, method, wanted))
     static, prior, limit = (algebra, method), dict(task.prior), np.asarray(tol, float)
-    over = Pass(stream, algebra, method.verbs.latents, task.hyper, state.T)
+    single = method.verbs.latents == "sample" and task.model.reading.sufficient_rows is not None
+    over = Pass(stream, algebra, method.verbs.latents, task.hyper, state.T, single)
+    at_once = _is_closed(algebra, method, task, tol)
     keys = jax.random.split(task.key, len(state.done))
 
     def update(keys: Array, states: Climb, local: Local, totals: Totals) -> tuple[Climb, Watched, Array]:
         found, record, done = after_pass(static, prior, totals.weight[0], limit, keys, states, local)
         record = Watched(record, stream.bound_of_held_out(algebra, task.hyper, states.T))
-        observed = method.verbs.latents == "mean" and not totals.latent[0]
+        observed = at_once and not totals.latent[0]
         # Where all latents are observed the statistics are the same at any parameters: one pass is the maximum.
         return (found._replace(done=jnp.ones_like(done)), record, jnp.ones_like(done)) if observed else (found, record, done)
 
@@ -73,6 +76,13 @@ def climb_blocks(
     held_out = run.records.held_out
     run = run._replace(state=resting(run.state), records=run.records.own)
     return points(task, algebra, method, run), run.state, held_out
+
+
+def _is_closed(algebra: Algebra, method: FixedPoint, task: Task, tol: float) -> bool:
+    """Whether the statistics do not depend on the parameters once the states of all rows are known (`closed_form`)."""
+    if method.verbs.latents != "mean" or tol == 0 or kinds(algebra.structure) - {"collapsed"} != {"joint"}:
+        return False
+    return finite_latents(algebra, task.hyper, task.prior, task.rows)
 
 
 class Watched(NamedTuple):
@@ -98,7 +108,7 @@ def log_joints(task: Task, stream: Stream, algebra: Algebra, T: Stats) -> tuple[
     """(log p(x, θ) over all rows, log p(θ), what was summed) of every start: one pass."""
     over = Pass(stream, algebra, "mean", task.hyper, T)
     try:
-        local, totals = over.whole(T, jax.random.split(task.key, len(jax.tree.leaves(T)[0])))
+        local, totals = over.whole(T, on_host(jax.random.split(task.key, len(jax.tree.leaves(T)[0]))))
     finally:
         over.close()
     prior = np.asarray(log_priors(algebra, dict(task.prior), T), np.float64)

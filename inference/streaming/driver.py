@@ -20,7 +20,8 @@ from inference.runtime.hints import hint
 from inference.runtime.loop import Chunk, Progress, begun, in_chunks
 from inference.runtime.progress import Counted, Watch
 from inference.streaming.passes import Partial, Pass, Stream, Totals, keys_of_step
-from models.base import Pytree, Stats
+from inference.streaming.source.processes import Group
+from models.base import Pytree, Stats, ZooError, on_host
 
 # (keys of the parameters, state, local step, totals of the pass) of all starts -> (state, record, which are done)
 Update = Callable[[Array, Pytree, Local, Totals], tuple[Pytree, Pytree, Array]]
@@ -36,9 +37,10 @@ class Iteration(NamedTuple):
 
 
 class _Chunks:
-    """One iteration, or the part of a pass that `inference.engine.driver.CHUNK_SECONDS` allow."""
+    """One iteration, or a part of a pass where a checkpoint is due."""
 
-    def __init__(self, iteration: Iteration, keys: Array, watch: Watch) -> None:
+    def __init__(self, iteration: Iteration, keys: Array, watch: Watch, pause: float) -> None:
+        self._pause = pause  # seconds after which a pass is left for a checkpoint
         self._iteration, self._keys, self._watch, self._counted = iteration, keys, watch, Counted(watch)
         number = len(keys)
         self._no_record = jax.tree.map(lambda leaf: np.zeros((number, 0, *leaf.shape), leaf.dtype), iteration.record)
@@ -48,7 +50,7 @@ class _Chunks:
     def __call__(self, state: tuple[Pytree, Partial], finished: int, most: int) -> Chunk:
         clock, (inner, at), iteration = time.perf_counter(), state, self._iteration
         of_latents, of_parameters = keys_of_step(self._keys, np.asarray(finished))
-        at, complete = iteration.over.advance(iteration.parameters(inner), of_latents, at)
+        at, complete = iteration.over.advance(iteration.parameters(inner), on_host(of_latents), at, self._pause)
         if not complete:
             return Chunk((inner, at), self._no_record, 0, time.perf_counter() - clock, self._note, False, self._chains)
         local, totals = iteration.over.reduced(at.totals)
@@ -81,12 +83,12 @@ def drive_blocks(
     clock = time.perf_counter()
     record = iteration.record if keep else None
     start = begun(checkpoint, (jax.tree.map(np.asarray, state), iteration.over.none), record, num_steps)
-    stream.group.barrier()  # all have read it
+    require_same(stream.group, start.finished)
     if stream.group.size > 1:  # what a single process had of a pass is not shared out
         start = start._replace(state=(start.state[0], iteration.over.none))
     own = checkpoint if stream.group.rank == 0 else None
     task.reporter.phase(phase, num_steps)
-    chunks = _Chunks(iteration, keys, watch)
+    chunks = _Chunks(iteration, keys, watch, task.checkpoint_seconds)
     compile_seconds = time.perf_counter() - clock
     try:
         at, interrupted = in_chunks(lambda s, n, m: chunks(s, first + n, m), start, num_steps, task.reporter, own, keep)
@@ -94,6 +96,12 @@ def drive_blocks(
         iteration.over.close()
     require_uninterrupted(interrupted, at, own, "passes over the rows", keep)
     return Run(at.state[0], at.records(), at.finished, False, compile_seconds, at.seconds)
+
+
+def require_same(group: Group, finished: int) -> None:
+    """A `ZooError` where processes have read different checkpoints, as from folders of their own."""
+    if group.all_sum(np.array([float(finished)]))[0] != group.size * finished:
+        raise ZooError("processes go on from different checkpoints: the folder of the run must be one that all of them share")
 
 
 def require_uninterrupted(interrupted: bool, at: Progress, checkpoint: Checkpoint | None, what: str, keep: bool = True) -> None:

@@ -87,7 +87,7 @@ def fit_stream(
         given = divided(model, rows, sample, held_out, seed, block_rows)
         with x64(precision):
             task = make_task(model, given.sample, seed, start, reporter)
-            name = f"{method} of blocks {pace}"
+            name = f"{method} {pace} {float(held_out)} of {given.source.identity}"
             known = {} if folder is None else {"fingerprint": fingerprint(task, name, seed, precision, checked)}
             if folder is not None:
                 task = task._replace(folder=Path(folder), fingerprint=known["fingerprint"])
@@ -179,6 +179,8 @@ def _evaluated(
     if given.whole:
         groups, attrs = evaluated(task, found.outcome, given.sample, precision, False)
     else:
+        if given.aside is not None:
+            stream = stream._replace(aside=encoded_rows(task.model, given.aside))  # in double precision
         groups, attrs = of_streamed(task, stream, found, given.sample, precision)
     if found.held_out is not None:
         trace = found.held_out

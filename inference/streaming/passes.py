@@ -9,14 +9,15 @@ import jax
 import numpy as np
 from jax import Array
 
-from inference.engine.driver import CHUNK_SECONDS, each
+from inference.engine.driver import each
 from inference.engine.sweep import Local, local_step, num_rows, rows_weight
 from inference.fitting.sizes import sample_size, total_weight
 from inference.runtime.programs import kept
+from inference.runtime.signals import interruptible
 from inference.streaming.source.blocks import Source
 from inference.streaming.source.encoding import Encoded, HeldOut, ReadAhead, Spans, encoded, require_blocks
 from inference.streaming.source.processes import Group
-from inference.streaming.sums import Placed, Summed, summed
+from inference.streaming.sums import Placed, Sums
 from models.base import Algebra, Hyper, Model, Pytree, Stats, ZooError, on_host
 from models.rows.carried import carried
 
@@ -60,7 +61,7 @@ class Stream(NamedTuple):
 class Totals(NamedTuple):
     """What a pass has added up so far; everything has a leading axis of starts, as checkpoints have."""
 
-    sums: Pytree
+    sums: Local
     weight: Array  # of the rows
     size: Array  # of the sample, as BIC counts it
     latent: Array  # the number of rows that allow several values of their latent
@@ -74,16 +75,17 @@ class Partial(NamedTuple):
 
 
 class Pass:
-    """A pass of one algebra and one verb over a stream, chunk by chunk; random numbers are those of the step's keys."""
+    """A pass of one algebra and one verb over a stream, part by part; random numbers are those of the step's keys.
 
-    def __init__(self, stream: Stream, algebra: Algebra, verb: str, hyper: Hyper, T: Stats) -> None:
+    ``single`` says that a row must stand for itself alone, as its latent is drawn: a `ZooError` for other weights than 0 and 1.
+    """
+
+    def __init__(self, stream: Stream, algebra: Algebra, verb: str, hyper: Hyper, T: Stats, single: bool = False) -> None:
         first = stream.first_block()
         self._stream, self._number = stream, len(jax.tree.leaves(T)[0])
-        self._summed: Summed = summed(algebra, verb, hyper, first.rows, stream.num_devices)
-        keys = jax.random.split(jax.random.PRNGKey(0), self._number)
-        found = self._summed.sums(
-            self._summed.given(T), keys, self._summed.placed(first)
-        )  # compiles; whatever it says is not counted
+        self._single, self._sums = single, Sums(algebra, verb, hyper, stream.num_devices)
+        keys = on_host(jax.random.split(jax.random.PRNGKey(0), self._number))
+        found = self._sums.of(self._sums.given(T), keys, self._sums.placed(first))  # compiles; what it says is not counted
         self._none = Totals(jax.tree.map(np.zeros_like, found), *(on_host(np.zeros(self._number)) for _ in range(3)))
         self._blocks: ReadAhead | None = None
         self._iterator: Iterator[Placed] = iter(())
@@ -95,28 +97,29 @@ class Pass:
         """A pass that has not begun."""
         return Partial(self._none, on_host(np.zeros(self._number, int)))
 
-    def advance(self, T: Stats, keys: Array, at: Partial) -> tuple[Partial, bool]:
-        """As many blocks as `CHUNK_SECONDS` allow, or all if others wait: (how far, whether the pass is at its end)."""
-        clock, given, place = time.perf_counter(), self._summed.given(T), int(at.place[0])
+    def advance(self, T: Stats, keys: Array, at: Partial, seconds: float = np.inf) -> tuple[Partial, bool]:
+        """As many blocks as ``seconds`` or a Ctrl-C allow, or all if other processes wait: (how far, whether it is the end)."""
+        clock, given, place = time.perf_counter(), self._sums.given(T), int(at.place[0])
         totals = at.totals
-        for at_place in self._from(place):
-            totals = self._added(totals, self._summed.sums(given, keys, at_place), at_place.block)
-            place += 1
-            self._at = place
-            if self._stream.group.size == 1 and time.perf_counter() - clock > CHUNK_SECONDS:
-                return Partial(totals, on_host(np.full(self._number, place))), False
+        with interruptible() as stop:
+            for at_place in self._from(place):
+                totals = self._added(totals, self._sums.of(given, keys, at_place), at_place.block)
+                place += 1
+                self._at = place
+                if self._stream.group.size == 1 and (stop.is_set() or time.perf_counter() - clock > seconds):
+                    return Partial(totals, on_host(np.full(self._number, place))), False
         self._at = -1
         return Partial(totals, on_host(np.full(self._number, place))), True
 
     def of_block(self, T: Stats, block: Encoded) -> Totals:
         """The sums over one block."""
-        keys = jax.random.split(jax.random.PRNGKey(0), self._number)
-        return self._added(self._none, self._summed.sums(self._summed.given(T), keys, self._summed.placed(block)), block)
+        keys = on_host(jax.random.split(jax.random.PRNGKey(0), self._number))
+        return self._added(self._none, self._sums.of(self._sums.given(T), keys, self._sums.placed(block)), block)
 
     def reduced(self, totals: Totals) -> tuple[Local, Totals]:
         """(the local step of all starts, what was summed) over all processes."""
         everywhere = self._stream.group.all_sum(totals)
-        return self._summed.local(everywhere.sums), everywhere
+        return everywhere.sums, everywhere
 
     def whole(self, T: Stats, keys: Array) -> tuple[Local, Totals]:
         """A pass from its beginning to its end."""
@@ -127,7 +130,7 @@ class Pass:
 
     def shapes(self) -> Local:
         """A local step of all starts, for its shapes."""
-        return self._summed.local(self._none.sums)
+        return self._none.sums
 
     def close(self) -> None:
         """Stop reading."""
@@ -146,16 +149,28 @@ class Pass:
         self._blocks = self._stream.blocks([(first + place, last)])
         taken = []
         for block in self._blocks:
-            at = self._summed.placed(block)
+            at = self._sums.placed(block)
             if self._stream.resident:
                 taken.append(at)
             yield at
         self._kept = taken if place == 0 else []
 
-    def _added(self, totals: Totals, sums: Pytree, block: Encoded) -> Totals:
+    def _added(self, totals: Totals, sums: Local, block: Encoded) -> Totals:
         rows = block.rows
+        if self._single:
+            _require_single(rows, block)
         counts = (total_weight(rows), sample_size(self._stream.model, rows), _num_latent(rows))
         return jax.tree.map(np.add, totals, Totals(sums, *(on_host(np.full(self._number, count)) for count in counts)))
+
+
+def _require_single(rows: Pytree, block: Encoded) -> None:
+    weight = carried(rows).weight
+    if weight is not None and (several := ~np.isin(np.asarray(weight), (0, 1))).any():
+        row = int(np.argmax(several))
+        raise ZooError(
+            f"block {block.number + 1}, row {row + 1} weighs {float(np.asarray(weight)[row]):g}, but this method has one "
+            "latent per row; repeat the rows, or use em or cavi, which take weights as they are"
+        )
 
 
 def _num_latent(rows: Pytree) -> int:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from inference.diagnostics.importance import pareto_k
 from inference.engine.initialise import natural_of
 from inference.engine.program import num_parameters
 from inference.engine.single_precision import back
@@ -17,6 +18,7 @@ from inference.fitting.assembly import of_draws, of_points
 from inference.fitting.prepare import make_task
 from inference.fixed_points.fixed_point import require_algebra
 from inference.identification.symmetry import num_flat
+from inference.results.draws import one_axis
 from inference.streaming.climbing import log_joints
 from inference.streaming.passes import Stream
 from models.base import Algebra, Data
@@ -61,9 +63,13 @@ def of_streamed(task: Task, stream: Stream, found: Found, sample: Data, precisio
         groups, attrs = _of_points(task, outcome, final, prior)
         attrs |= _of_held_out(stream, task, algebra, outcome, attrs["best_start"])
     else:
-        last = {name: value[:, -1] for name, value in outcome.sites.items()}
-        final, _, totals = log_joints(task, stream, algebra, natural_of(algebra, task.hyper, last))
-        log_joint = None if found.log_joint is None else np.concatenate([found.log_joint, final[:, None]], axis=1)
+        known = found.log_joint is not None  # of all draws but the last
+        wanted = {name: np.asarray(value)[:, -1:] if known else np.asarray(value) for name, value in outcome.sites.items()}
+        shape = next(iter(wanted.values())).shape[:2]
+        final, _, totals = log_joints(task, stream, algebra, natural_of(algebra, task.hyper, one_axis(wanted)))
+        log_joint = final.reshape(shape)
+        if found.log_joint is not None:
+            log_joint = np.concatenate([found.log_joint, log_joint], axis=1)
         groups, attrs = _of_draws(task, outcome, log_joint)
     attrs |= {"sample_size": float(totals.size[0]), "total_weight": float(totals.weight[0]), "streamed": 1}
     attrs["num_parameters"] = num_parameters(model.spec, task.hyper, task.rows) - num_flat(model)
@@ -92,16 +98,18 @@ def _of_points(task: Task, found: Points, final: np.ndarray, log_prior: np.ndarr
     return groups, attrs | {"best_start": best, "warnings": "\n".join([*failed, *filter(None, [attrs["warnings"]])])}
 
 
-def _of_draws(task: Task, found: Draws, log_joint: np.ndarray | None) -> tuple[Groups, dict[str, Any]]:
-    """Those of draws; ``log_joint`` (chain, draw) is that over all rows, None where it was not computed."""
+def _of_draws(task: Task, found: Draws, log_joint: np.ndarray) -> tuple[Groups, dict[str, Any]]:
+    """Those of draws; ``log_joint`` (chain, draw) is that over all rows."""
     groups, attrs = of_draws(task, found)
-    groups["functionals"] = groups["functionals"].drop_vars(OF_ALL_ROWS, errors="ignore")
-    groups["sample_stats"] = groups["sample_stats"].drop_vars("lp", errors="ignore")
-    if log_joint is not None:
-        lead = ("chain", "draw")
-        values = {"log_joint": log_joint, "log_likelihood": log_joint - np.asarray(found.log_prior)}
-        groups["functionals"] = groups["functionals"].assign({name: (lead, leaf) for name, leaf in values.items()})
-        groups["sample_stats"] = groups["sample_stats"].assign(lp=(lead, log_joint))
+    lead = ("chain", "draw")
+    values = {"log_joint": log_joint, "log_likelihood": log_joint - np.asarray(found.log_prior)}
+    functionals = groups["functionals"].drop_vars(OF_ALL_ROWS, errors="ignore")
+    groups["functionals"] = functionals.assign({name: (lead, leaf) for name, leaf in values.items()})
+    stats = {"lp": log_joint}
+    if found.log_density is not None:
+        stats["log_weight"] = log_joint - found.log_density
+        attrs["pareto_k"] = pareto_k(stats["log_weight"].ravel())
+    groups["sample_stats"] = groups["sample_stats"].assign({name: (lead, leaf) for name, leaf in stats.items()})
     return groups, attrs
 
 

@@ -5,7 +5,8 @@ A step moves the natural parameters of q(θ) towards what they would be if all M
     nu ← (1 − ρ) nu + ρ (prior + M · statistics),    ρ = (delay + step)^−forgetting.
 
 At expected parameters this is stochastic variational inference (Hoffman, Blei, Wang and Paisley 2013); at the mode of q(θ) it
-is online EM (Cappé and Moulines 2009). Of P processes each takes a block of its own, so that M / P takes the place of M.
+is online EM (Cappé and Moulines 2009). Each process takes one of its own blocks, for which M is their number, and the processes
+are added up.
 """
 
 import itertools
@@ -20,19 +21,20 @@ from jax import Array
 from inference.engine.driver import CHUNK_SECONDS
 from inference.engine.initialise import num_starts, sites_at, start_states
 from inference.engine.sweep import Local
-from inference.engine.task import Points, Takes, Task, timing
+from inference.engine.task import KINDS, Points, Takes, Task, timing
 from inference.fixed_points.fixed_point import FixedPoint, elbo, require_algebra
 from inference.runtime.loop import Chunk, begun, in_chunks
 from inference.runtime.programs import kept
 from inference.streaming.climbing import ITERATIONS
-from inference.streaming.driver import require_uninterrupted
+from inference.streaming.driver import require_same, require_uninterrupted
 from inference.streaming.passes import Pass, Stream
 from inference.streaming.result import Pace
 from inference.streaming.source.encoding import Encoded, ReadAhead, require_blocks
 from models.algebra import add, log_prior, negative_divergence
-from models.base import Algebra, Pytree, Stats, ZooError
+from models.base import Algebra, Pytree, Stats, ZooError, on_host
 
 Static = tuple[Algebra, FixedPoint]
+TAKES = Takes("stochastic=true", KINDS - {"coupled", "cycle", "local"}, ending="leave it out")
 CLOSE = 1e-4  # of 1 + |objective|: steps have converged if the pass after them gains less
 
 
@@ -51,16 +53,16 @@ class Record(NamedTuple):
 
 
 @kept(static_argnames=("static",))
-def moved(static: Static, prior: Pytree, rate: Array, scale: Array, states: State, local: Local) -> tuple[State, Array]:
-    """(the states after a step of length ``rate``, estimates of the objective); ``scale`` is the number of blocks."""
+def moved(static: Static, prior: Pytree, rate: Array, states: State, local: Local) -> tuple[State, Array]:
+    """(the states after a step of length ``rate``, estimates of the objective), from estimates of the sums over all rows."""
     algebra, method = static
 
     def one(state: State, stats: Pytree) -> State:
-        wanted = jax.tree.map(lambda p, s: p + scale * s, dict(prior), dict(stats))
+        wanted = jax.tree.map(lambda p, s: p + s, dict(prior), dict(stats))
         nu = jax.tree.map(lambda old, new: (1 - rate) * old + rate * new, dict(state.nu), wanted)
         return State(nu, method.verbs.parameters(algebra, jax.random.PRNGKey(0), nu))
 
-    return jax.vmap(one)(states, dict(local.stats)), _objective.jitted(static, prior, states, scale * local.log_partition)
+    return jax.vmap(one)(states, dict(local.stats)), _objective.jitted(static, prior, states, local.log_partition)
 
 
 class Climbed(NamedTuple):
@@ -80,6 +82,8 @@ def climb_stochastically(
     Raises `ZooError` for a source whose number of blocks is not known, and for a start that the user gives.
     """
     algebra = require_algebra(task, takes.refuses)
+    if (why := TAKES.refuses(algebra)) is not None:
+        raise ZooError(f"{task.model.name}: {why}")
     if task.start is not None:
         raise ZooError("stochastic=true moves distributions and no points: leave start out")
     number = num_starts(task, wanted)
@@ -89,7 +93,7 @@ def climb_stochastically(
     steps = _Steps(task, stream, static, over, pace, seed)
     checkpoint, one = task.checkpoint(ITERATIONS), jax.ShapeDtypeStruct((), np.result_type(float))
     start = begun(checkpoint, state, Record(one, None if stream.aside is None else one), max_iter)  # type: ignore[arg-type]
-    stream.group.barrier()  # all have read it
+    require_same(stream.group, start.finished)
     own = checkpoint if stream.group.rank == 0 else None
     task.reporter.phase("iterating", max_iter)
     try:
@@ -111,7 +115,6 @@ class _Steps:
         self._task, self._stream, self._static, self._over, self._pace = task, stream, static, over, pace
         self._first, last = stream.ends
         self._number = require_blocks(stream.source) if last is None else last - self._first
-        self._scale = require_blocks(stream.source) / stream.group.size
         self._seed = seed
         self._blocks: ReadAhead | None = None
         self._taken: Iterator[Encoded] = iter(())
@@ -122,11 +125,14 @@ class _Steps:
         if self._blocks is None:
             self._blocks = self._stream.blocks(self._order(finished))
             self._taken = iter(self._blocks)
-        while len(records) < most and not (records and time.perf_counter() - clock > CHUNK_SECONDS):
-            local, _ = self._over.reduced(self._over.of_block(state.T, next(self._taken)))
+        seconds = CHUNK_SECONDS if self._stream.group.size == 1 else 0.0  # several processes look in after the same steps
+        while len(records) < most and not (records and time.perf_counter() - clock > seconds):
+            # Each process draws from blocks of its own: its sums stand for all of these.
+            one = self._over.of_block(state.T, next(self._taken))
+            local, _ = self._over.reduced(jax.tree.map(lambda leaf: self._number * leaf, one))
             rate = (self._pace.delay + finished + len(records) + 1.0) ** -self._pace.forgetting
             at = self._stream.bound_of_held_out(self._static[0], self._task.hyper, state.T)
-            arrays = (dict(self._task.prior), np.asarray(rate, float), np.asarray(self._scale, float))
+            arrays = (dict(self._task.prior), np.asarray(rate, float))
             state, objective = jax.tree.map(np.asarray, moved(self._static, *arrays, state, local))
             records.append(Record(objective, at))
         joined = jax.tree.map(lambda *leaves: np.stack(leaves, axis=1), *records)
@@ -174,7 +180,7 @@ def _swept(static: Static, prior: Pytree, stats: Pytree) -> State:
 
 def _finished(task: Task, over: Pass, static: Static, state: State) -> tuple[np.ndarray, np.ndarray]:
     """(the objective of every start over all rows, what one more sweep would gain): two passes."""
-    prior, keys = dict(task.prior), jax.random.split(task.key, len(jax.tree.leaves(state)[0]))
+    prior, keys = dict(task.prior), on_host(jax.random.split(task.key, len(jax.tree.leaves(state)[0])))
     local, _ = over.whole(state.T, keys)
     reached = np.asarray(_objective(static, prior, state, local.log_partition))
     further = _swept(static, prior, dict(local.stats))

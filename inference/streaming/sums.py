@@ -1,11 +1,10 @@
 """The sums of one block: the local step of all starts or chains, on the devices of this process or by compiled loops.
 
 On devices the rows of a block are shared out in chunks of `BLOCK` rows, or `SEQUENCES` sequences. Each device adds up its own,
-and one all-reduce adds the devices. The key of a chunk is that of the step and the number of its first row among all rows, so
-that latents are drawn alike however the rows are shared out.
+and one all-reduce adds the devices. The key of a chunk is that of the step, the number of the block among all, and that of the
+chunk in it: latents are drawn alike however blocks are shared out.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -34,15 +33,14 @@ class Placed(NamedTuple):
     block: Encoded
     rows: Pytree  # on the devices, or on the host
     weight: Array | None = None  # (N,), beside rows on the devices that can be divided
+    by_loops: bool = False  # whether compiled loops add it up
 
 
-class Summed(NamedTuple):
-    """How the local step of an algebra is summed over blocks."""
+class Given(NamedTuple):
+    """The parameters of all starts."""
 
-    placed: Callable[[Encoded], Placed]
-    given: Callable[[Stats], Pytree]  # T of all starts -> what the sums read of them
-    sums: Callable[[Pytree, Array, Placed], Pytree]  # (given, keys, block) -> sums of all starts, on the host
-    local: Callable[[Pytree], Local]  # sums over all blocks -> the local step of all starts
+    T: Stats
+    coefficients: Pytree | None  # what compiled loops read of them
 
 
 def mesh_of(num_devices: int) -> Mesh:
@@ -53,43 +51,56 @@ def mesh_of(num_devices: int) -> Mesh:
     return Mesh(np.array(devices[:num_devices]), (ROW,))
 
 
-def summed(algebra: Algebra, verb: str, hyper: Hyper, rows: Pytree, num_devices: int | None) -> Summed:
-    """How to sum: by the compiled loops of the algebra where ``num_devices`` is None and they read such ``rows``."""
-    loops = algebra.structure.host_step
-    if num_devices is None and verb == "mean" and loops is not None and jax.default_backend() == "cpu" and loops.serves(rows):
-        return _by_loops(algebra, loops, hyper)
-    mesh = mesh_of(num_devices or 1)
+class Sums:
+    """The local step of an algebra, summed over single blocks: by its compiled loops where they read a block, or on devices.
 
-    def placed(block: Encoded) -> Placed:
+    ``num_devices`` is None where the loops may be used; rows are then on one device if they are not.
+    """
+
+    def __init__(self, algebra: Algebra, verb: str, hyper: Hyper, num_devices: int | None) -> None:
+        self._algebra, self._verb, self._mesh = algebra, verb, mesh_of(num_devices or 1)
+        self._hyper = {name: np.asarray(value) for name, value in hyper.items()}
+        usable = num_devices is None and verb == "mean" and jax.default_backend() == "cpu"
+        self._loops: HostStep | None = algebra.structure.host_step if usable else None
+
+    def given(self, T: Stats) -> Given:
+        """What blocks read of the parameters of all starts."""
+        host = jax.tree.map(np.asarray, T)
+        return Given(host, None if self._loops is None else jax.tree.map(np.asarray, _coefficients(self._algebra, host)))
+
+    def placed(self, block: Encoded) -> Placed:
+        """A block where it is added up."""
+        if self._loops is not None and self._loops.serves(block.rows):
+            return Placed(block, block.rows, by_loops=True)
         if carried(block.rows).atomic:
             return Placed(block, jax.device_put(block.rows))
-        return Placed(block, *on_devices(mesh, block.rows))
+        return Placed(block, *on_devices(self._mesh, block.rows))
 
-    def sums(T: Stats, keys: Array, at: Placed) -> Pytree:
-        first = np.asarray(at.block.first)
-        if at.weight is None:
-            found = sums_of_whole(algebra, verb, dict(hyper), T, keys, first, at.rows)
+    def of(self, given: Given, keys: Array, at: Placed) -> Local:
+        """The sums of all starts over a block, in double precision on the host; ``keys`` are those of the step."""
+        if at.by_loops:
+            found = self._by_loops(given, at)
         else:
-            found = sums_on_devices(algebra, verb, mesh, dict(hyper), T, keys, first, at.rows, at.weight)
+            own_keys = np.asarray(_keys_of_block(keys, np.asarray(at.block.number)))
+            if at.weight is None:
+                found = sums_of_whole(self._algebra, self._verb, self._hyper, given.T, own_keys, at.rows)
+            else:
+                found = sums_on_devices(
+                    self._algebra, self._verb, self._mesh, self._hyper, given.T, own_keys, at.rows, at.weight
+                )
         return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), found)
 
-    return Summed(placed, lambda T: T, sums, lambda found: found)
+    def _by_loops(self, given: Given, at: Placed) -> Local:
+        assert self._loops is not None
+        number = len(jax.tree.leaves(given.coefficients)[0])
+        found = [self._loops.sums(self._hyper, at.rows, num_cores(), _at(given.coefficients, start)) for start in range(number)]
+        stacked = jax.tree.map(lambda *leaves: np.stack(leaves).astype(np.float64), *found)
+        return _local_of_loops(self._algebra, stacked)
 
 
-def _by_loops(algebra: Algebra, loops: HostStep, hyper: Hyper) -> Summed:
-    host_hyper = {name: np.asarray(value) for name, value in hyper.items()}
-
-    def sums(given: Pytree, keys: Array, at: Placed) -> Pytree:
-        number = len(jax.tree.leaves(given)[0])
-        found = [loops.sums(host_hyper, at.rows, num_cores(), _at(given, start)) for start in range(number)]
-        return jax.tree.map(lambda *leaves: np.stack(leaves).astype(np.float64), *found)
-
-    return Summed(
-        lambda block: Placed(block, block.rows),
-        lambda T: jax.tree.map(np.asarray, _coefficients(algebra, T)),
-        sums,
-        lambda found: _local_of_loops(algebra, found),
-    )
+@kept(static_argnames=())
+def _keys_of_block(keys: Array, number: Array) -> Array:
+    return jax.vmap(lambda key: jax.random.fold_in(key, number))(keys)
 
 
 def _at(stacked: Pytree, start: int) -> Pytree:
@@ -123,27 +134,27 @@ def on_devices(mesh: Mesh, rows: Pytree) -> tuple[Pytree, Array]:
 
 
 @kept(static_argnames=("algebra", "verb"))
-def sums_of_whole(algebra: Algebra, verb: str, hyper: Hyper, T: Stats, keys: Array, first: Array, rows: Pytree) -> Local:
+def sums_of_whole(algebra: Algebra, verb: str, hyper: Hyper, T: Stats, keys: Array, rows: Pytree) -> Local:
     """`inference.engine.sweep.local_step` of all starts of rows that cannot be divided, as packed sequences."""
-    return each(lambda T, key: local_step(algebra, verb, hyper, jax.random.fold_in(key, first), T, rows), T, keys)
+    return each(lambda T, key: local_step(algebra, verb, hyper, key, T, rows), T, keys)
 
 
 @partial(jax.jit, static_argnames=("algebra", "verb", "mesh"))
 def sums_on_devices(
-    algebra: Algebra, verb: str, mesh: Mesh, hyper: Hyper, T: Stats, keys: Array, first: Array, rows: Pytree, weight: Array
+    algebra: Algebra, verb: str, mesh: Mesh, hyper: Hyper, T: Stats, keys: Array, rows: Pytree, weight: Array
 ) -> Local:
-    """`inference.engine.sweep.local_step` of all starts, summed over the devices; ``first`` numbers the first row."""
+    """`inference.engine.sweep.local_step` of all starts, summed over the devices; every chunk has a key of its own."""
     shared, own = PartitionSpec(), PartitionSpec(ROW)
     size = chunk_size(rows)
 
-    def of_device(hyper: Hyper, T: Stats, keys: Array, first: Array, rows: Pytree, weight: Array) -> Local:
+    def of_device(hyper: Hyper, T: Stats, keys: Array, rows: Pytree, weight: Array) -> Local:
         number = num_rows(rows) // size
-        begin = first + lax.axis_index(ROW) * number * size
+        begin = lax.axis_index(ROW) * number
 
         def one(T: Stats, key: Array) -> Local:
             def chunk(index: Array) -> Local:
                 part, counts = jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, index * size, size), (rows, weight))
-                own_key = jax.random.fold_in(key, begin + index * size)
+                own_key = jax.random.fold_in(key, begin + index)
                 return local_step(algebra, verb, hyper, own_key, T, part._replace(weight=counts))
 
             zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(chunk, jnp.zeros((), int)))
@@ -151,7 +162,7 @@ def sums_on_devices(
 
         return jax.tree.map(lambda leaf: lax.psum(leaf, ROW), each(one, T, keys))
 
-    given = (shared, shared, shared, shared, own, own)
+    given = (shared, shared, shared, own, own)
     over = jax.shard_map(of_device, mesh=mesh, in_specs=given, out_specs=shared, check_vma=False)
-    found: Local = over(hyper, T, keys, first, rows, weight)
+    found: Local = over(hyper, T, keys, rows, weight)
     return found

@@ -14,7 +14,7 @@ from inference.streaming.result import Asked, Found
 from inference.streaming.stochastic import climb_stochastically
 from models.base import Stats, ZooError
 
-STREAMED = "weights p / q need the density of every draw over all rows, and these were read block by block"
+MOST_DRAWS = 200  # of rows that are not in memory: the log joint of each costs as much as an iteration of a start
 
 
 def cavi_blocks(task: Task, stream: Stream, options: Options, asked: Asked) -> Found:
@@ -42,10 +42,12 @@ def cavi_blocks(task: Task, stream: Stream, options: Options, asked: Asked) -> F
 def _draws(task: Task, options: Options, points: Points, nu: Stats, attrs: dict[str, Any], whole: bool) -> Draws:
     """Independent draws from q(θ | nu)."""
     assert task.model.algebra is not None
-    keys = jax.random.split(jax.random.fold_in(task.key, 1), options.num_chains * options.num_samples)
+    number = options.num_samples if whole else max(1, min(options.num_samples, MOST_DRAWS // options.num_chains))
+    few = f"{number} of {options.num_samples} draws of each chain: the log joint of a draw takes a pass over the rows"
+    keys = jax.random.split(jax.random.fold_in(task.key, 1), options.num_chains * number)
     sites, at_draws, log_q = draws(task.model.algebra, task.hyper, dict(task.prior), keys, nu)
-    shape = (options.num_chains, options.num_samples)
-    why = why_no_weights(task.model) if whole else STREAMED
+    shape = (options.num_chains, number)
+    why = why_no_weights(task.model)
     return Draws(
         kind=Kind.APPROXIMATION,
         sites={name: np.asarray(leaf).reshape(*shape, *leaf.shape[1:]) for name, leaf in sites.items()},
@@ -55,4 +57,5 @@ def _draws(task: Task, options: Options, points: Points, nu: Stats, attrs: dict[
         attrs=attrs | ({"no_pareto_k": why} if why else {}),
         log_prior=np.asarray(at_draws).reshape(shape),
         log_density=None if why else np.asarray(log_q, dtype=np.float64).reshape(shape),
+        warnings=(few,) if number < options.num_samples else (),
     )

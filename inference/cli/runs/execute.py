@@ -93,8 +93,8 @@ def execute(
     called once the table is read: until then JAX is not imported, so that a table is refused at once.
 
     With ``resume``, the run of that folder continues where it stopped: before, during or after the fit. ``again`` names the
-    options that the user gave again (`inference.cli.runs.stored_run`). With ``show_columns``, the columns of a table from a file are
-    printed on standard error before the run.
+    options that the user gave again (`inference.cli.runs.stored_run`). With ``show_columns``, the columns of a table from a
+    file are printed on standard error before the run.
     """
     config = with_digest(resumed(config, again))
     from inference.methods.options import check_seed, checked_options, method_module

@@ -203,8 +203,8 @@ def _result(config: Mapping[str, Any], folder: Path, rows: _Rows, group: Group) 
     if group.rank > 0:
         if group.all_sum(np.zeros(1))[0]:
             return _fitted(config, folder, rows, group)
-        found = finished_result(folder)
-        assert found is not None
+        if (found := finished_result(folder)) is None:
+            raise ZooError(f"{folder} has no result that this process sees: the folder must be one that all processes share")
         return found
 
     def announced() -> xr.DataTree:
@@ -220,6 +220,7 @@ def _result(config: Mapping[str, Any], folder: Path, rows: _Rows, group: Group) 
 
 def _fitted(config: Mapping[str, Any], folder: Path, rows: _Rows, group: Group) -> xr.DataTree:
     from inference.streaming.fit_stream import fit_stream
+    from inference.streaming.source.blocks import BLOCK_ROWS
 
     options = {name: value for name, value in options_of_method(config).items() if name != "batch_size"}
     shared = {name: config[name] for name in SHARED if name != "predictive"}
@@ -231,6 +232,7 @@ def _fitted(config: Mapping[str, Any], folder: Path, rows: _Rows, group: Group) 
         config["method"],
         folder=folder,
         devices=config["runtime"]["devices"],
+        block_rows=config.get("batch_size") or config["data"].get("block_rows", BLOCK_ROWS),
         held_out=config["data"].get("test_fraction", 0.0) if streamed else 0.0,
         stochastic=streamed == "steps" or bool(config.get("batch_size")),
         **shared,

@@ -8,7 +8,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from inference.cli.runs.stored_run import ASKED, ask, asks_for_more, ended_by_itself, is_unfinished, require_folder, require_work
+from inference.cli.runs.stored_run import (
+    ASKED,
+    ask,
+    asks_for_more,
+    ended_by_itself,
+    is_unfinished,
+    require_folder,
+    require_work,
+)
 from inference.runtime.files import (
     CHECKPOINTS,
     CONFIG,
@@ -46,13 +54,11 @@ TRIES = 100  # attempts to create a folder while other processes do the same
 
 @contextmanager
 def run_folder(config: Mapping[str, Any], data: str) -> Iterator[Path]:
-    """Create and lock the folder of a run on ``data``, named by its source. A run that stops says how to continue; one that computed nothing leaves no folder.
+    """Create and lock the folder of a run on ``data``, named by its source.
 
-    Raises `ZooError` for the folder of another run, for a folder with foreign files under the names that a run writes, and for
-    one in which another process works.
+    A run that stops says how to continue; one that computed nothing leaves no folder. Raises `ZooError` for the folder of
+    another run, for a folder with foreign files under the names that a run writes, and for one in which another process works.
     """
-    if config["resume"] is not None:
-        require_free(Path(config["resume"]))
     with held(_place(config, data), fresh=not config["out"]) as folder:
         before = {path.name for path in folder.iterdir()}
         try:

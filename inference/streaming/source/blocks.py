@@ -4,6 +4,7 @@ A source can be read again from any block on. Rows are numbered through all bloc
 number alone, so that draws are the same however the rows are shared out.
 """
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -12,8 +13,9 @@ import numpy as np
 
 from models.algebra import is_sequential
 from models.base import Data, Model, ZooError
-from models.data.table import is_table, take
+from models.data.table import is_sparse, is_table, take
 
+MOST_EDGES = 1000
 BLOCK_ROWS = 2**17  # of a block by default: 8 MiB of eight columns
 
 
@@ -29,10 +31,14 @@ class Source(ABC):
 
     name: str
     num_blocks: int | None = None  # None: known only after all have been read, so that processes cannot share them out
+    identity: str = ""  # what tells a checkpoint of a pass over these blocks from those of others
 
     @abstractmethod
     def read(self, first: int, last: int | None) -> Iterator[Block]:
         """Blocks number ``first`` up to ``last`` − 1; None: to the end."""
+
+    def require_taken_by(self, model: Model) -> None:  # noqa: B027  most sources are for every model
+        """Raises `ZooError` for a model whose rows cannot be cut into these blocks."""
 
 
 class InMemory(Source):
@@ -42,6 +48,7 @@ class InMemory(Source):
         self.name, self.data = data.name, data
         self._edges = edges_of(model, data, block_rows)
         self.num_blocks = len(self._edges) - 1
+        self.identity = f"edges {self._edges.tolist()}" if len(self._edges) < MOST_EDGES else f"{data.num_rows} by {block_rows}"
 
     def read(self, first: int, last: int | None) -> Iterator[Block]:
         """As `Source.read`."""
@@ -69,9 +76,10 @@ def edges_of(model: Model, data: Data, block_rows: int) -> np.ndarray:
 class Tables(Source):
     """Tables one after another, each of them a block."""
 
-    def __init__(self, tables: Sequence[Any]) -> None:
-        self.name, self._tables = "blocks", [_table(table, number) for number, table in enumerate(tables)]
+    def __init__(self, model: Model, tables: Sequence[Any]) -> None:
+        self.name, self._tables = "blocks", [_table(model, table, number) for number, table in enumerate(tables)]
         self.num_blocks = len(self._tables)
+        self.identity = f"{list(map(_num_rows, self._tables))} {[digest_of(table) for table in self._tables]}"
         self._first = np.cumsum([0, *map(_num_rows, self._tables)])
 
     def read(self, first: int, last: int | None) -> Iterator[Block]:
@@ -83,8 +91,10 @@ class Tables(Source):
 class Iterated(Source):
     """Tables one after another, from a function that returns a new iterator for every pass."""
 
-    def __init__(self, tables: Callable[[], Iterable[Any]]) -> None:
-        self.name, self._tables = "blocks", tables
+    def __init__(self, model: Model, tables: Callable[[], Iterable[Any]]) -> None:
+        self.name, self._model, self._tables = "blocks", model, tables
+        for block in self.read(0, 1):
+            self.identity = digest_of(block.data)
 
     def read(self, first: int, last: int | None) -> Iterator[Block]:
         """As `Source.read`."""
@@ -92,16 +102,24 @@ class Iterated(Source):
         for number, given in enumerate(self._tables()):
             if last is not None and number >= last:
                 return
-            table = _table(given, number)
+            table = _table(self._model, given, number)
             if number >= first:
                 yield Block(table, row)
             row += _num_rows(table)
 
 
-def _table(table: Any, number: int) -> Data:
-    """A table with the number of its block in its name; raises `ZooError` for anything else."""
+def digest_of(table: Data) -> str:
+    """A short text that tells tables apart."""
+    x = table.x.data if is_sparse(table.x) else table.x.tokens if not is_table(table) else table.x
+    return hashlib.sha256(np.ascontiguousarray(x).tobytes()).hexdigest()[:16]
+
+
+def _table(model: Model, table: Any, number: int) -> Data:
+    """A table with the number of its block in its name; of steps, one sequence if it names none. Raises `ZooError`."""
     if not isinstance(table, Data):
         raise ZooError(f"blocks: block {number + 1} is {type(table).__name__}, not a table of models.load_data")
+    if is_sequential(model) and is_table(table) and table.starts is None:
+        table = table._replace(starts=np.array([0, table.num_rows]))
     return table._replace(name=f"{table.name}, block {number + 1}")
 
 
@@ -117,6 +135,7 @@ def source_of(model: Model, rows: Any, block_rows: int) -> Source:
             raise ZooError(f"{rows.name} is a covariance and no rows: inference.fit takes it as it is")
         return InMemory(model, rows, block_rows)
     if isinstance(rows, Source):
+        rows.require_taken_by(model)
         return rows
     if isinstance(rows, Iterator):
         raise ZooError(
@@ -124,5 +143,5 @@ def source_of(model: Model, rows: Any, block_rows: int) -> Source:
             "a function that returns a new iterator"
         )
     if isinstance(rows, list | tuple) and rows and isinstance(rows[0], Data):
-        return Tables(rows)
-    return Iterated(rows) if callable(rows) else InMemory(model, model.read(rows), block_rows)
+        return Tables(model, rows)
+    return Iterated(model, rows) if callable(rows) else InMemory(model, model.read(rows), block_rows)

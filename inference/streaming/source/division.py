@@ -7,6 +7,7 @@ from inference.streaming.source.encoding import HeldOut
 from inference.streaming.source.joining import sample_of
 from inference.streaming.source.read_stream import Files
 from inference.streaming.source.scan import SAMPLE_ROWS
+from models.algebra import is_sequential
 from models.base import Data, Model, ZooError
 from models.data.table import split, take
 
@@ -38,8 +39,8 @@ def divided(model: Model, rows: Any, sample: Data | None, share: float, seed: in
         found, numbers = sample_of(source, SAMPLE_ROWS, seed)
     if not share:
         return Given(source, found, None, held_out, isinstance(source, Files) and source.num_rows == found.num_rows)
-    if found.starts is not None:
-        raise ZooError("held_out is for rows, and these are steps of sequences: keep some sequences in a file of their own")
+    if is_sequential(model):
+        raise ZooError("held_out is for rows, and these are sequences: keep some of them in a file of their own")
     chosen = held_out.of_rows(numbers)
     if chosen.all() or not chosen.any():
         raise ZooError(f"held_out={share} leaves no row of the sample {'to score' if not chosen.any() else 'to fit'}")

@@ -89,3 +89,4 @@ def join_processes(coordinator: str | None = None, num_processes: int | None = N
             f"runtime=distributed: the processes cannot be joined{given}: {_first_line(error)}. Start them by srun, mpirun or "
             "as an indexed job, or give runtime.coordinator=<host>:<port>, runtime.num_processes= and runtime.process_id="
         ) from error
+    Group().barrier()  # the collectives connect at their first use, and would not wait long for a process that is reading

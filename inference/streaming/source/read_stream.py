@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from inference.streaming.source.blocks import BLOCK_ROWS, Block, Source
+from inference.streaming.source.blocks import BLOCK_ROWS, Block, Source, digest_of
 from inference.streaming.source.files import cut, files_of, table_of
 from inference.streaming.source.processes import Group
 from inference.streaming.source.scan import SAMPLE_ROWS, Scan, scanned, store_scan, stored_scan
-from models.base import Data, ZooError
+from models.algebra import is_sequential
+from models.base import Data, Model, ZooError
+from models.data.table import is_table
 from models.reading.blocks import counted_from
 
 
@@ -24,6 +26,15 @@ class Files(Source):
         self.num_rows = sum(map(sum, scan.rows.values()))
         self.sample: Data = scan.data(self.name, self._options)
         self.numbers: np.ndarray = scan.numbers
+        self.identity = f"{scan.rows} {digest_of(self.sample)}"
+
+    def require_taken_by(self, model: Model) -> None:
+        """As `Source.require_taken_by`."""
+        if is_sequential(model) and is_table(self.sample) and self.sample.starts is None:
+            raise ZooError(
+                f"{self.name} has no column that names sequences, and a single sequence cannot be cut into blocks: name the "
+                "column by sequence=, or fit it in memory"
+            )
 
     def read(self, first: int, last: int | None) -> Iterator[Block]:
         """As `Source.read`."""
@@ -39,10 +50,13 @@ class Files(Source):
         """Its blocks number ``first`` … ``last`` − 1; its first row is number ``row`` of all."""
         rows = self._rows[path.name]
         begin = row + sum(rows[:first])
-        frames = cut(path, self._options, self._block_rows, sum(rows[:first]))
-        for place, frame in enumerate(frames, first):
+        whole = self._options.get("sequence") is not None  # where a block ends depends on all before it
+        frames = cut(path, self._options, self._block_rows, 0 if whole else sum(rows[:first]))
+        for place, frame in enumerate(frames, 0 if whole else first):
             if place == last:
                 return
+            if place < first:
+                continue
             if place >= len(rows) or len(frame) != rows[place]:
                 raise ZooError(f"{path} has changed since it was first read; start again")
             with counted_from(begin):
@@ -61,9 +75,10 @@ def read_stream(
 ) -> Files:
     """Look once at the rows in a file, or in all tables of a folder, and open them for `inference.fit_stream`.
 
-    ``options`` are those of `models.load_data` for a table. The ``sample`` of the result, a `Data` of at most ``sample_rows``
-    rows drawn without replacement, is what a model is built on. What was found is left in ``folder``, and read there again.
-    Processes of one fit give the same folder, and the first of them looks. Raises `ZooError` for what cannot be read.
+    ``options`` are those of `models.load_data` for a table. The ``sample`` of the result, a `Data` of ``sample_rows`` rows
+    drawn without replacement, is what a model is built on. A word that no row of it has brings one more row. What was found
+    is left in ``folder``, and read there again. Processes of one fit give the same folder, and the first of them looks.
+    Raises `ZooError` for what cannot be read.
 
     >>> files = read_stream("rows/", label="species")
     >>> model = MODELS["linear_discriminant"](files.sample)
@@ -84,7 +99,7 @@ def read_stream(
     group.barrier()
     if found is None:
         assert folder is not None
-        found = stored_scan(Path(folder), path, asked)
+        found = stored_scan(Path(folder), path, asked, own=False)
     if found is None:
         raise ZooError(f"process {group.rank} does not see {folder}, where process 0 has written: the folder must be shared")
     return Files(path, given, block_rows, found)

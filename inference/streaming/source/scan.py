@@ -128,21 +128,29 @@ class _Levels:
             row
             for name, rows in self._rows.items()
             if len(rows) < MOST_LEVELS
+            for there in [set(sample[name].dropna())]
             for word, row in rows.items()
-            if word not in set(sample[name].dropna())
+            if word not in there
         ]
         whole = pd.concat([sample, *added]) if added else sample
         return whole[~whole.index.duplicated()].sort_index()
 
 
-def stored_scan(folder: Path, path: str | Path, asked: Mapping[str, Any]) -> Scan | None:
-    """The scan that a run left in its folder; None where there is none. Raises `ZooError` where it is of other files."""
+def stored_scan(folder: Path, path: str | Path, asked: Mapping[str, Any], own: bool = True) -> Scan | None:
+    """The scan that a run left in its folder; None where there is none. Raises `ZooError` where it is of other files.
+
+    It is the ``own`` one of this process, or one of another host, where a copy of the files has times of its own.
+    """
     import pandas as pd
 
     if not (folder / SCAN).is_file():
         return None
     told = json.loads(read(folder / SCAN, require_seal=True, remedy=REMEDY))
-    if told["asked"] != _asked(path, asked):
+    wanted = _asked(path, asked)
+    if not own:
+        for one in (told["asked"], wanted):
+            one["files"] = [[name, size] for name, size, _ in one["files"]]
+    if told["asked"] != wanted:
         raise ZooError(f"{folder / SCAN} is of other files, or these have changed since; {REMEDY}, or use another folder")
     rows = {name: tuple(sizes) for name, sizes in told["rows"].items()}
     return Scan(

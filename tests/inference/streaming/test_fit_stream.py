@@ -126,9 +126,8 @@ def test_models_with_local_parameters_are_refused():
 def test_a_climb_goes_on_from_the_middle_of_a_pass(mixture, tmp_path, monkeypatch):
     """A kill after any block: what the next process finds on disk leads to the same bits."""
     model, data, _ = mixture
-    monkeypatch.setattr("inference.streaming.passes.CHUNK_SECONDS", 0.0)  # the host looks in after every block
     monkeypatch.setattr("inference.runtime.checkpoints.Pace.is_due", lambda self: True)
-    options = {"num_starts": 2, "block_rows": 700}
+    options = {"num_starts": 2, "block_rows": 700, "checkpoint_seconds": 0}  # the host looks in after every block
     whole = fit_stream(model, data, "em", **options)
     written, store = [], checkpoints.store
 
