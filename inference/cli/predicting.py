@@ -147,7 +147,7 @@ def write_predictions(run: FittedRun, asked: Asked) -> tuple[int, int, list[str]
     number = cells = wholes = 0
     doubts: dict[str, None] = {}
     marks = marks_of(asked.data, run.config["data"] | asked.reading)
-    with in_tables(asked.out, marks) as write_lines, in_tables(asked.imputed, marks) as write_cells:
+    with in_tables(asked.out, marks) as write_lines, in_tables(asked.imputed, marks, ["imputed"]) as write_cells:
         for block in new_rows(run, asked):
             with counted_from(block.first):
                 said = said_of(run, asked, block, wholes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +15,16 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def in_tables(path: Path, marks: Marks) -> Iterator[Callable[[pd.DataFrame], None]]:
-    """Yields the function that writes the next rows; without any there is no file. CSV has the ``marks``."""
+def in_tables(path: Path, marks: Marks, words: Sequence[str] = ()) -> Iterator[Callable[[pd.DataFrame], None]]:
+    """Yields the function that writes the next rows; without any there is no file. CSV has the ``marks``.
+
+    The columns of ``words`` may hold numbers and words; Parquet has them as texts.
+    """
     with in_pieces(path) as write_piece:
         if path.suffix != ".parquet":
             yield _CSV(write_piece, marks).write
             return
-        table = _Parquet(write_piece)
+        table = _Parquet(write_piece, words)
         try:
             yield table.write
         except BaseException:
@@ -47,16 +50,15 @@ class _CSV:
 class _Parquet:
     """A row group for each part; the types of the columns are those of the first."""
 
-    def __init__(self, write_piece: Callable[[bytes], None]) -> None:
-        self._sink = _Sink(write_piece)
+    def __init__(self, write_piece: Callable[[bytes], None], words: Sequence[str]) -> None:
+        self._sink, self._words = _Sink(write_piece), words
         self._writer: Any = None
 
     def write(self, frame: pd.DataFrame) -> None:
         import pyarrow
         from pyarrow import parquet
 
-        words = [name for name in frame if frame[name].dtype == object]  # some may hold numbers and words
-        frame = frame.astype(dict.fromkeys(words, "string")) if words else frame
+        frame = frame.astype(dict.fromkeys(self._words, "string"))
         if self._writer is None:
             found = pyarrow.Schema.from_pandas(frame, preserve_index=False)
             kinds = [(field.name, pyarrow.string() if field.type == pyarrow.null() else field.type) for field in found]

@@ -6,6 +6,8 @@ from block_tables import groups, largest_gap
 
 from inference import fit, fit_stream
 from inference.runtime import checkpoints
+from inference.streaming.source.blocks import InMemory
+from inference.streaming.source.encoding import HeldOut
 from models import MODELS, load_data
 from models.base import ZooError
 
@@ -61,6 +63,63 @@ def test_weights(rows):
         assert largest_gap(tree, whole) < ROUNDING
 
 
+@pytest.mark.slow
+def test_a_block_unlike_the_first(rows):
+    """Compiled loops read complete blocks; one with missing cells takes the other way, and the sums are those of both."""
+    x = rows[0].copy()
+    x[2000:2100, 1] = np.nan
+    data = load_data(x)
+    model = MODELS["gmm"](data, num_components=3)
+    whole = fit(model, data, "em", num_starts=2)
+    tree = fit_stream(model, [load_data(part) for part in np.array_split(x, 3)], "em", num_starts=2)
+    assert largest_gap(tree, whole) < 1e-7  # missing cells make EM slower, and the last steps are larger than rounding
+
+
+@pytest.mark.slow
+def test_labels_do_not_make_missing_cells_observed(rows):
+    """With missing cells the statistics depend on the parameters though all labels are known: one pass is not enough."""
+    x = np.where(np.random.default_rng(0).random(rows[0].shape) < 0.3, np.nan, rows[0])
+    data = load_data(x, labels=[str(one) for one in rows[1]])
+    model = MODELS["linear_discriminant"](data)
+    whole = fit(model, data, "em")
+    tree = fit_stream(model, [data], "em")
+    assert tree["optimization"].sizes["iteration"] > 1
+    assert np.isclose(tree["functionals"]["log_joint"], whole["functionals"]["log_joint"], rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_draws_of_cavi_over_tables(rows, mixture):
+    """The draws, their log joint over all rows and Pareto k-hat are those of the fit in memory."""
+    model, data, _ = mixture
+    options = {"num_starts": 2, "num_samples": 40}
+    whole = fit(model, data, "cavi", **options)
+    tree = fit_stream(model, [load_data(part) for part in np.array_split(rows[0], 3)], "cavi", **options)
+    assert largest_gap(tree, whole, "posterior") < 1e-7
+    for name in ("log_joint", "log_likelihood"):
+        np.testing.assert_allclose(tree["functionals"][name], whole["functionals"][name], rtol=1e-9)
+    assert np.isclose(tree.attrs["pareto_k"], whole.attrs["pareto_k"], atol=1e-4)
+
+
+@pytest.mark.slow
+def test_held_out_rows_in_single_precision(rows):
+    """Rows far from zero: what is scored is seen from the same origin as the parameters."""
+    x = rows[0] + 1000.0
+    tables = [load_data(part) for part in np.array_split(x, 3)]
+    model = MODELS["gmm"](load_data(x), num_components=3, covariance="diag")
+    tree = fit_stream(model, tables, "em", num_starts=2, held_out=0.2, precision=32)
+    trace = tree["optimization"]["held_out_log_density"].values[tree.attrs["best_start"]]
+    assert abs(tree.attrs["held_out_log_density"] - trace[np.isfinite(trace)][-1]) < 1e-3
+
+
+@pytest.mark.slow
+def test_weights_where_latents_are_drawn(rows, mixture):
+    model, data, _ = mixture
+    heavy = load_data(rows[0][:100], weight=np.full(100, 3.0))
+    with pytest.raises(ZooError, match="one latent per row"):
+        fit_stream(model, [data, heavy], "gibbs", sample=data, num_warmup=1, num_samples=2, num_chains=1)
+
+
+@pytest.mark.slow
 def test_one_pass_where_all_latents_are_observed(rows, monkeypatch):
     """The statistics of labelled rows are the same at any parameters: the first pass is the maximum."""
     data = load_data(rows[0], labels=[str(one) for one in rows[1]])
@@ -79,6 +138,10 @@ def test_held_out_rows_take_no_part(mixture, rows):
     model, _, _ = mixture
     tables = [load_data(part) for part in np.array_split(rows[0], 3)]
     tree = fit_stream(model, tables, "em", num_starts=1, held_out=0.2)
+    other = np.where(HeldOut(0.2, 0).of(0, 3000)[:, None], rows[0] + 1.0, rows[0])
+    moved = fit_stream(model, [load_data(part) for part in np.array_split(other, 3)], "em", num_starts=1, held_out=0.2)
+    assert largest_gap(moved, tree) == 0
+    assert moved.attrs["held_out_log_density"] < tree.attrs["held_out_log_density"] - 0.1
     trace = tree["optimization"]["held_out_log_density"].values[0]
     assert trace[-1] > trace[0]
     assert tree.attrs["held_out_rows"] + tree.attrs["total_weight"] == 3000
@@ -142,7 +205,13 @@ def test_a_climb_goes_on_from_the_middle_of_a_pass(mixture, tmp_path, monkeypatc
         with pytest.raises(KilledError):
             fit_stream(model, data, "em", folder=tmp_path, **options)
     assert 0 < written[-1] < 5  # in the middle of a pass
+    begun = []
+    read = InMemory.read
+    monkeypatch.setattr(InMemory, "read", lambda self, first, last: begun.append(first) or read(self, first, last))
+    with pytest.raises(ZooError, match="belongs to a run with other data, options or seed"):
+        fit_stream(model, data, "em", folder=tmp_path, **options | {"block_rows": 350})
     tree = fit_stream(model, data, "em", folder=tmp_path, **options)
+    assert written[-1] in begun  # it reads on where the other has ended
     for name in whole["point_estimate"].data_vars:
         np.testing.assert_array_equal(tree["point_estimate"][name], whole["point_estimate"][name])
     np.testing.assert_array_equal(tree["optimization"]["objective"], whole["optimization"]["objective"])

@@ -6,9 +6,9 @@ import pytest
 from block_tables import frame
 from scipy import stats
 
-from inference import read_stream
+from inference import fit_stream, read_stream
 from inference.streaming.source import read_stream as reading
-from models import load_data
+from models import MODELS, load_data
 from models.base import ZooError
 
 NUMBER = 1100
@@ -72,6 +72,9 @@ def test_sequences_are_whole(tmp_path):
     found = [block.data for block in files.read(0, None)]
     assert np.array_equal(np.concatenate([np.diff(data.starts) for data in found]), lengths)
     assert np.array_equal(np.concatenate([data.x[:, 0] for data in found]), table["x"])
+    for number, data in enumerate(found):
+        (block,) = files.read(number, number + 1)
+        np.testing.assert_array_equal(block.data.x, data.x)
     sample = read_stream(tmp_path / "a.parquet", block_rows=100, sequence="s", sample_rows=200).sample
     assert 200 <= sample.num_rows < 240
     assert set(np.diff(sample.starts)) <= set(lengths)
@@ -114,6 +117,13 @@ def test_files_are_looked_at_once(table, tmp_path, monkeypatch):
         read_stream(rows, block_rows=64, folder=run)
     with pytest.raises(ZooError, match="has changed since it was first read"):
         list(first.read(0, None))
+
+
+def test_one_sequence_in_a_file_is_not_cut(tmp_path):
+    pd.DataFrame({"x": np.arange(300.0)}).to_parquet(tmp_path / "a.parquet")
+    files = read_stream(tmp_path / "a.parquet", block_rows=100)
+    with pytest.raises(ZooError, match="a single sequence cannot be cut into blocks"):
+        fit_stream(MODELS["hmm"](files.sample, num_states=2, emission="gaussian"), files, "em")
 
 
 def test_mistakes(table, tmp_path):
