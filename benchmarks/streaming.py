@@ -24,7 +24,7 @@ from benchmarks.gmm_memory import resident
 from benchmarks.measure import CONSOLE, Target, interleave, median, print_table, seconds
 
 COLUMNS, COMPONENTS = 8, 4
-BLOCK = 2**17
+BLOCK = 2**18
 FEW, MANY = 3, 13  # iterations
 REPEATS = 3
 ROWS_IN_MEMORY = 2_000_000

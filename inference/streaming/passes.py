@@ -102,12 +102,23 @@ class Pass:
         clock, given, place = time.perf_counter(), self._sums.given(T), int(at.place[0])
         totals = at.totals
         with interruptible() as stop:
-            for at_place in self._from(place):
-                totals = self._added(totals, self._sums.of(given, keys, at_place), at_place.block)
+            blocks = self._from(place)
+            leaves = False
+
+            def until_it_leaves() -> Iterator[Placed]:
+                nonlocal leaves
+                for block in blocks:
+                    yield block
+                    leaves = self._stream.group.size == 1 and (stop.is_set() or time.perf_counter() - clock > seconds)
+                    if leaves:
+                        return
+
+            for at_place, sums in self._sums.over(given, keys, until_it_leaves()):
+                totals = self._added(totals, sums, at_place.block)
                 place += 1
-                self._at = place
-                if self._stream.group.size == 1 and (stop.is_set() or time.perf_counter() - clock > seconds):
-                    return Partial(totals, on_host(np.full(self._number, place))), False
+            self._at = place
+            if leaves:
+                return Partial(totals, on_host(np.full(self._number, place))), False
         self._at = -1
         return Partial(totals, on_host(np.full(self._number, place))), True
 

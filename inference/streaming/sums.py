@@ -5,6 +5,10 @@ and one all-reduce adds the devices. The key of a chunk is that of the step, the
 chunk in it: latents are drawn alike however blocks are shared out.
 """
 
+import itertools
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
@@ -79,23 +83,46 @@ class Sums:
     def of(self, given: Given, keys: Array, at: Placed) -> Local:
         """The sums of all starts over a block, in double precision on the host; ``keys`` are those of the step."""
         if at.by_loops:
-            found = self._by_loops(given, at)
+            return self._local(self._by_loops(given, at, num_cores()))
+        own_keys = np.asarray(_keys_of_block(keys, np.asarray(at.block.number)))
+        if at.weight is None:
+            found = sums_of_whole(self._algebra, self._verb, self._hyper, given.T, own_keys, at.rows)
         else:
-            own_keys = np.asarray(_keys_of_block(keys, np.asarray(at.block.number)))
-            if at.weight is None:
-                found = sums_of_whole(self._algebra, self._verb, self._hyper, given.T, own_keys, at.rows)
-            else:
-                found = sums_on_devices(
-                    self._algebra, self._verb, self._mesh, self._hyper, given.T, own_keys, at.rows, at.weight
-                )
+            found = sums_on_devices(self._algebra, self._verb, self._mesh, self._hyper, given.T, own_keys, at.rows, at.weight)
         return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), found)
 
-    def _by_loops(self, given: Given, at: Placed) -> Local:
+    def over(self, given: Given, keys: Array, blocks: Iterable[Placed]) -> Iterator[tuple[Placed, Local]]:
+        """`of` one block after another. Compiled loops add up several at once, each on a core of its own.
+
+        On two cores, half a block for each of two threads takes nearly as long as a block for one.
+        """
+        waiting: deque[tuple[Placed, Future[Pytree] | Local]] = deque()
+        blocks = iter(blocks)
+        if (first := next(blocks, None)) is None:
+            return
+        if (second := next(blocks, None)) is None:  # all cores for the only block
+            yield first, self.of(given, keys, first)
+            return
+        with ThreadPoolExecutor(num_cores()) as pool:
+            for at in itertools.chain((first, second), blocks):
+                by_loops = at.by_loops
+                waiting.append((at, pool.submit(self._by_loops, given, at, 1) if by_loops else self.of(given, keys, at)))
+                if len(waiting) > num_cores():
+                    yield self._ended(*waiting.popleft())
+            while waiting:
+                yield self._ended(*waiting.popleft())
+
+    def _ended(self, at: Placed, found: "Future[Pytree] | Local") -> tuple[Placed, Local]:
+        return at, self._local(found.result()) if isinstance(found, Future) else found
+
+    def _by_loops(self, given: Given, at: Placed, num_threads: int) -> Pytree:
         assert self._loops is not None
         number = len(jax.tree.leaves(given.coefficients)[0])
-        found = [self._loops.sums(self._hyper, at.rows, num_cores(), _at(given.coefficients, start)) for start in range(number)]
-        stacked = jax.tree.map(lambda *leaves: np.stack(leaves).astype(np.float64), *found)
-        return _local_of_loops(self._algebra, stacked)
+        found = [self._loops.sums(self._hyper, at.rows, num_threads, _at(given.coefficients, start)) for start in range(number)]
+        return jax.tree.map(lambda *leaves: np.stack(leaves).astype(np.float64), *found)
+
+    def _local(self, sums: Pytree) -> Local:
+        return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), _local_of_loops(self._algebra, sums))
 
 
 @kept(static_argnames=())

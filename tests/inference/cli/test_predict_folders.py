@@ -28,7 +28,7 @@ def test_a_folder_in_parquet_is_the_table_in_csv(tmp_path):
     assert predict_main([f"run={run}", f"data={tmp_path / 'rows'}", f"out={tmp_path / 'all.parquet'}", "block=8"]) == 0
     one, every = pd.read_csv(tmp_path / "one.csv"), pd.read_parquet(tmp_path / "all.parquet")
     texts = {"assignment": str}
-    pd.testing.assert_frame_equal(every.astype(texts), one.astype(texts), check_dtype=False, rtol=1e-9)
+    pd.testing.assert_frame_equal(every.astype(texts), one.astype(texts), check_dtype=False, rtol=1e-5)  # CSV has six digits
     one, every = pd.read_csv(tmp_path / "one.imputed.csv"), pd.read_parquet(tmp_path / "all.imputed.parquet")
     assert every[["row", "column"]].to_numpy().tolist() == one[["row", "column"]].to_numpy().tolist()
 
