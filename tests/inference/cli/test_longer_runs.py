@@ -22,6 +22,7 @@ def stopped(*_, **__):
     return tree
 
 
+@pytest.mark.slow
 def test_the_old_result_stays_until_the_new_one_is_there(em, tmp_path, monkeypatch, capsys):
     """Killed, or stopped by Ctrl-C: the run is still finished, can be shown, and goes on by its folder alone."""
     before, whole = contents(em), tmp_path / "whole"

@@ -52,6 +52,7 @@ def test_tables_one_after_another(rows, mixture):
         assert not {"latent", "log_likelihood"} & set(tree.children)
 
 
+@pytest.mark.slow
 def test_weights(rows):
     """A row of weight 2 counts as two rows, in any block."""
     weight = np.random.default_rng(1).integers(0, 3, 3000).astype(float)
@@ -133,6 +134,7 @@ def test_one_pass_where_all_latents_are_observed(rows, monkeypatch):
     assert tree["optimization"].sizes["iteration"] > 1
 
 
+@pytest.mark.slow
 def test_held_out_rows_take_no_part(mixture, rows):
     """The parameters do not change with the values of the rows held out; their density is reported, and rises."""
     model, _, _ = mixture
