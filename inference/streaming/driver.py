@@ -1,7 +1,7 @@
 """The driver over blocks: an iteration is a pass over the rows and a parameter step, which all processes make alike.
 
 A checkpoint of a single process also holds how far a pass has come, so that a kill during an iteration costs no more than its
-seconds, however long a pass is. Those of several processes are written between two passes, and go on on any number of processes.
+seconds, however long a pass is. Those of several processes are written between two passes, and go on on any number of them.
 """
 
 import time
