@@ -61,7 +61,8 @@ def fit_stream(
 
     ``rows`` are files (`inference.read_stream`), a list of tables, or a function that returns an iterator over tables; or one
     table, whose blocks are shared out; the result has all groups of that of `inference.fit`. ``method`` is em, hard_em,
-    stochastic_em, cavi or gibbs, with its ``options``. Starts are sought on a ``sample`` of the rows; by default one is drawn. ``devices``
+    stochastic_em, cavi or gibbs, with its ``options``. Starts are sought on a ``sample`` of the rows; by default one is drawn.
+    ``devices``
     shares out the rows of a block to so many devices of this process. After `inference.join_processes`, processes share out the
     blocks. A share ``held_out`` of the rows takes no part, and their mean log density is reported in every iteration. With
     ``stochastic``, em and cavi take ``max_iter`` steps of one block each (`inference.streaming.stochastic`), of length
