@@ -1,5 +1,6 @@
 """Fixed points over blocks: EM, hard EM, stochastic EM and variational inference, one pass an iteration."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -21,12 +22,13 @@ from inference.fixed_points.fixed_point import (
     judged,
     points,
     require_algebra,
+    require_single_rows,
     resting,
 )
 from inference.runtime.programs import kept
 from inference.runtime.progress import Watch
 from inference.streaming.driver import Iteration, drive_blocks
-from inference.streaming.passes import Pass, Stream, Totals
+from inference.streaming.passes import Pass, Stream, Totals, any_rows
 from models.algebra import log_prior
 from models.base import Algebra, Pytree, Stats, on_host
 
@@ -58,7 +60,8 @@ def climb_blocks(
     state = jax.tree.map(np.asarray, initial(task, algebra, method, wanted))
     static, prior, limit = (algebra, method), dict(task.prior), np.asarray(tol, float)
     single = method.verbs.latents == "sample" and task.model.reading.sufficient_rows is not None
-    over = Pass(stream, algebra, method.verbs.latents, task.hyper, state.T, single)
+    check = single_rows(task, algebra) if single else any_rows
+    over = Pass(stream, algebra, method.verbs.latents, task.hyper, state.T, check)
     at_once = _is_closed(algebra, method, task, tol)
     keys = jax.random.split(task.key, len(state.done))
 
@@ -83,6 +86,11 @@ def _is_closed(algebra: Algebra, method: FixedPoint, task: Task, tol: float) -> 
     if method.verbs.latents != "mean" or tol == 0 or kinds(algebra.structure) - {"collapsed"} != {"joint"}:
         return False
     return finite_latents(algebra, task.hyper, task.prior, task.rows)
+
+
+def single_rows(task: Task, algebra: Algebra) -> Callable[[Pytree], None]:
+    """`inference.fixed_points.fixed_point.require_single_rows` for the rows of a block."""
+    return lambda rows: require_single_rows(task._replace(rows=rows), algebra)
 
 
 class Watched(NamedTuple):

@@ -11,10 +11,11 @@ from inference.engine.driver import each
 from inference.engine.initialise import start_points
 from inference.engine.sweep import Local, parameter_step
 from inference.engine.task import Draws, Kind, Task, timing
-from inference.fixed_points.fixed_point import require_algebra, require_proper, require_single_rows
+from inference.fixed_points.fixed_point import require_algebra, require_proper
 from inference.identification.random_labels import drawn_labellings, require_symmetry
 from inference.methods.gibbs import METHOD, TAKES, WATCH, Options
 from inference.runtime.programs import kept
+from inference.streaming.climbing import single_rows
 from inference.streaming.driver import Iteration, drive_blocks
 from inference.streaming.passes import Pass, Stream, Totals
 from inference.streaming.result import Asked, Found
@@ -41,13 +42,12 @@ def gibbs_blocks(task: Task, stream: Stream, options: Options, asked: Asked) -> 
         raise ZooError("stochastic=true is for em and cavi: draws from one block are not draws from the posterior of all rows")
     algebra = require_algebra(task, TAKES.refuses)
     require_proper(task)
-    require_single_rows(task, algebra)
     if options.permute_components:
         require_symmetry(task.model)
     state = jax.tree.map(np.asarray, start_points(task, algebra, options.num_chains))
     hyper, prior = dict(task.hyper), dict(task.prior)
     keys = jax.random.split(jax.random.fold_in(task.key, 1), options.num_chains)
-    over = Pass(stream, algebra, METHOD.latents, hyper, state, single=True)
+    over = Pass(stream, algebra, METHOD.latents, hyper, state, single_rows(task, algebra))
 
     def update(keys: Array, T: Stats, local: Local, totals: Totals) -> tuple[Stats, Pytree, Array]:
         return drawn(algebra, hyper, prior, keys, T, local)

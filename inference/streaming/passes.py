@@ -1,7 +1,7 @@
 """One pass over the blocks: the local step of all starts, summed over blocks, devices and processes."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -74,16 +74,22 @@ class Partial(NamedTuple):
     place: Array  # (starts,): blocks that this process has summed over
 
 
+def any_rows(rows: Pytree) -> None:
+    """No rows are refused."""
+
+
 class Pass:
     """A pass of one algebra and one verb over a stream, part by part; random numbers are those of the step's keys.
 
-    ``single`` says that a row must stand for itself alone, as its latent is drawn: a `ZooError` for other weights than 0 and 1.
+    ``check`` raises `ZooError` for the rows of a block that a method does not take.
     """
 
-    def __init__(self, stream: Stream, algebra: Algebra, verb: str, hyper: Hyper, T: Stats, single: bool = False) -> None:
+    def __init__(
+        self, stream: Stream, algebra: Algebra, verb: str, hyper: Hyper, T: Stats, check: Callable[[Pytree], None] = any_rows
+    ) -> None:
         first = stream.first_block()
         self._stream, self._number = stream, len(jax.tree.leaves(T)[0])
-        self._single, self._sums = single, Sums(algebra, verb, hyper, stream.num_devices)
+        self._check, self._sums = check, Sums(algebra, verb, hyper, stream.num_devices)
         keys = on_host(jax.random.split(jax.random.PRNGKey(0), self._number))
         found = self._sums.of(self._sums.given(T), keys, self._sums.placed(first))  # compiles; what it says is not counted
         self._none = Totals(jax.tree.map(np.zeros_like, found), *(on_host(np.zeros(self._number)) for _ in range(3)))
@@ -168,20 +174,9 @@ class Pass:
 
     def _added(self, totals: Totals, sums: Local, block: Encoded) -> Totals:
         rows = block.rows
-        if self._single:
-            _require_single(rows, block)
+        self._check(rows)
         counts = (total_weight(rows), sample_size(self._stream.model, rows), _num_latent(rows))
         return jax.tree.map(np.add, totals, Totals(sums, *(on_host(np.full(self._number, count)) for count in counts)))
-
-
-def _require_single(rows: Pytree, block: Encoded) -> None:
-    weight = carried(rows).weight
-    if weight is not None and (several := ~np.isin(np.asarray(weight), (0, 1))).any():
-        row = int(np.argmax(several))
-        raise ZooError(
-            f"block {block.number + 1}, row {row + 1} weighs {float(np.asarray(weight)[row]):g}, but this method has one "
-            "latent per row; repeat the rows, or use em or cavi, which take weights as they are"
-        )
 
 
 def _num_latent(rows: Pytree) -> int:
