@@ -18,11 +18,11 @@ import jax
 import numpy as np
 from jax import Array
 
-from inference.engine.driver import CHUNK_SECONDS
-from inference.engine.initialise import num_starts, sites_at, start_states
+from inference.engine.driver import CHUNK_SECONDS, each
+from inference.engine.initialise import sites_at
 from inference.engine.sweep import Local
 from inference.engine.task import KINDS, Points, Takes, Task, timing
-from inference.fixed_points.fixed_point import FixedPoint, elbo, require_algebra
+from inference.fixed_points.fixed_point import Climb, FixedPoint, initial, require_algebra
 from inference.runtime.loop import Chunk, begun, in_chunks
 from inference.runtime.programs import kept
 from inference.streaming.climbing import ITERATIONS
@@ -30,19 +30,12 @@ from inference.streaming.driver import require_same, require_uninterrupted
 from inference.streaming.passes import Pass, Stream
 from inference.streaming.result import Pace
 from inference.streaming.source.encoding import Encoded, ReadAhead, require_blocks
-from models.algebra import add, log_prior, negative_divergence
-from models.base import Algebra, Pytree, Stats, ZooError, on_host
+from models.algebra import add
+from models.base import Algebra, Pytree, ZooError, on_host
 
 Static = tuple[Algebra, FixedPoint]
 TAKES = Takes("stochastic=true", KINDS - {"coupled", "cycle", "local"}, ending="leave it out")
 CLOSE = 1e-4  # of 1 + |objective|: steps have converged if the pass after them gains less
-
-
-class State(NamedTuple):
-    """Of all starts."""
-
-    nu: dict[str, Stats]
-    T: dict[str, Stats]
 
 
 class Record(NamedTuple):
@@ -53,23 +46,27 @@ class Record(NamedTuple):
 
 
 @kept(static_argnames=("static",))
-def moved(static: Static, prior: Pytree, rate: Array, states: State, local: Local) -> tuple[State, Array]:
-    """(the states after a step of length ``rate``, estimates of the objective), from estimates of the sums over all rows."""
+def moved(static: Static, prior: Pytree, rate: Array, states: Climb, local: Local) -> tuple[Climb, Array]:
+    """(the states after a step of length ``rate``, estimates of the objective), from estimates of the sums over all rows.
+
+    A step of length 1 is a sweep.
+    """
     algebra, method = static
 
-    def one(state: State, stats: Pytree) -> State:
-        wanted = jax.tree.map(lambda p, s: p + s, dict(prior), dict(stats))
+    def one(state: Climb, local: Local) -> tuple[Climb, Array]:
+        wanted = add(prior, dict(local.stats))
         nu = jax.tree.map(lambda old, new: (1 - rate) * old + rate * new, dict(state.nu), wanted)
-        return State(nu, method.verbs.parameters(algebra, jax.random.PRNGKey(0), nu))
+        T = method.verbs.parameters(algebra, jax.random.PRNGKey(0), nu)
+        return state._replace(T=T, nu=nu), method.criterion(algebra, prior, state, local)
 
-    return jax.vmap(one)(states, dict(local.stats)), _objective.jitted(static, prior, states, local.log_partition)
+    return each(one, states, local)
 
 
 class Climbed(NamedTuple):
     """What the steps have led to."""
 
     points: Points
-    state: State
+    state: Climb
     objective: np.ndarray  # (start,): the log joint or the bound over all rows
     held_out: np.ndarray | None  # (start, step): the mean log density of the held-out rows
 
@@ -86,9 +83,7 @@ def climb_stochastically(
         raise ZooError(f"{task.model.name}: {why}")
     if task.start is not None:
         raise ZooError("stochastic=true moves distributions and no points: leave start out")
-    number = num_starts(task, wanted)
-    T, nu, _ = start_states(task, algebra, method.verbs.parameters, number)
-    state = jax.tree.map(np.asarray, State(dict(nu), dict(T)))
+    state = jax.tree.map(np.asarray, initial(task, algebra, method, wanted))
     static, over = (algebra, method), Pass(stream, algebra, "mean", task.hyper, state.T)
     steps = _Steps(task, stream, static, over, pace, seed)
     checkpoint, one = task.checkpoint(ITERATIONS), jax.ShapeDtypeStruct((), np.result_type(float))
@@ -119,7 +114,7 @@ class _Steps:
         self._blocks: ReadAhead | None = None
         self._taken: Iterator[Encoded] = iter(())
 
-    def __call__(self, state: State, finished: int, most: int) -> Chunk:
+    def __call__(self, state: Climb, finished: int, most: int) -> Chunk:
         clock = time.perf_counter()
         records: list[Record] = []
         if self._blocks is None:
@@ -157,39 +152,17 @@ def _words(record: Record) -> str:
     return f"objective {np.nanmax(record.objective):.2f}{held_out}"
 
 
-@kept(static_argnames=("static",))
-def _objective(static: Static, prior: Pytree, states: State, log_partition: Array) -> Array:
-    """The log joint of every start, or its bound, over all rows."""
-    algebra, method = static
-
-    def one(state: State, log_partition: Array) -> Array:
-        if method.criterion is elbo:
-            return log_partition + negative_divergence(algebra, prior, state.T, state.nu)
-        return log_partition + log_prior(algebra, prior, state.T)
-
-    return jax.vmap(one)(states, log_partition)
-
-
-@kept(static_argnames=("static",))
-def _swept(static: Static, prior: Pytree, stats: Pytree) -> State:
-    """The parameters of every start after a sweep over all rows with these statistics."""
-    algebra, method = static
-    nu = jax.vmap(lambda stats: add(prior, stats))(stats)
-    return State(nu, jax.vmap(lambda nu: method.verbs.parameters(algebra, jax.random.PRNGKey(0), nu))(nu))
-
-
-def _finished(task: Task, over: Pass, static: Static, state: State) -> tuple[np.ndarray, np.ndarray]:
+def _finished(task: Task, over: Pass, static: Static, state: Climb) -> tuple[np.ndarray, np.ndarray]:
     """(the objective of every start over all rows, what one more sweep would gain): two passes."""
-    prior, keys = dict(task.prior), on_host(jax.random.split(task.key, len(jax.tree.leaves(state)[0])))
-    local, _ = over.whole(state.T, keys)
-    reached = np.asarray(_objective(static, prior, state, local.log_partition))
-    further = _swept(static, prior, dict(local.stats))
-    beyond, _ = over.whole(further.T, keys)
-    return reached, np.asarray(_objective(static, prior, further, beyond.log_partition)) - reached
+    arrays = (dict(task.prior), np.ones((), float))
+    keys = on_host(jax.random.split(task.key, len(state.done)))
+    further, reached = moved(static, *arrays, state, over.whole(state.T, keys)[0])
+    _, beyond = moved(static, *arrays, further, over.whole(further.T, keys)[0])
+    return np.asarray(reached), np.asarray(beyond) - np.asarray(reached)
 
 
 def _points(
-    task: Task, static: Static, state: State, records: Record, reached: np.ndarray, gain: np.ndarray, seconds: float
+    task: Task, static: Static, state: Climb, records: Record, reached: np.ndarray, gain: np.ndarray, seconds: float
 ) -> Points:
     """The outcome; traces are estimates, block by block, and their last number is that of all rows."""
     sound = np.isfinite(reached)

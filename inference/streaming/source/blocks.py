@@ -25,12 +25,21 @@ class Block(NamedTuple):
     first: int  # the number of its first row: of the first sequence, of a model of sequences
 
 
+class Sampled(NamedTuple):
+    """Rows drawn from all."""
+
+    data: Data
+    numbers: np.ndarray  # of its rows, or steps, among all
+    whole: bool  # whether these are all
+
+
 class Source(ABC):
     """Rows in blocks."""
 
     name: str
     num_blocks: int | None = None  # None: known only after all have been read, so that processes cannot share them out
     identity: str = ""  # what tells a checkpoint of a pass over these blocks from those of others
+    sampled: Sampled | None = None  # where the source has looked at all rows already
 
     @abstractmethod
     def read(self, first: int, last: int | None) -> Iterator[Block]:

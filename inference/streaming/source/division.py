@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 from inference.streaming.source.blocks import InMemory, Source, source_of
 from inference.streaming.source.encoding import HeldOut
 from inference.streaming.source.joining import sample_of
-from inference.streaming.source.read_stream import Files
 from inference.streaming.source.scan import SAMPLE_ROWS
 from models.algebra import is_sequential
 from models.base import Data, Model, ZooError
@@ -33,15 +32,12 @@ def divided(model: Model, rows: Any, sample: Data | None, share: float, seed: in
         if share:
             raise ZooError("held_out scores rows of the sample, whose numbers among all rows must be known: leave sample out")
         return Given(source, sample, None, held_out, whole=False)
-    if isinstance(source, Files):
-        found, numbers = source.sample, source.numbers
-    else:
-        found, numbers = sample_of(source, SAMPLE_ROWS, seed)
+    found = source.sampled or sample_of(source, SAMPLE_ROWS, seed)
     if not share:
-        return Given(source, found, None, held_out, isinstance(source, Files) and source.num_rows == found.num_rows)
+        return Given(source, found.data, None, held_out, found.whole)
     if is_sequential(model):
         raise ZooError("held_out is for rows, and these are sequences: keep some of them in a file of their own")
-    chosen = held_out.of_rows(numbers)
+    chosen = held_out.of_rows(found.numbers)
     if chosen.all() or not chosen.any():
         raise ZooError(f"held_out={share} leaves no row of the sample {'to score' if not chosen.any() else 'to fit'}")
-    return Given(source, take(found, ~chosen), take(found, chosen), held_out, whole=False)
+    return Given(source, take(found.data, ~chosen), take(found.data, chosen), held_out, whole=False)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from inference.streaming.source.blocks import Source
+from inference.streaming.source.blocks import Sampled, Source
 from models.base import Data, ZooError
 from models.data.table import is_sparse, is_table, take
 
@@ -21,10 +21,10 @@ class _Part(NamedTuple):
     row: np.ndarray
 
 
-def sample_of(source: Source, size: int, seed: int) -> tuple[Data, np.ndarray]:
-    """(about ``size`` rows, or steps of whole sequences, of a source, their numbers among all): without replacement.
+def sample_of(source: Source, size: int, seed: int) -> Sampled:
+    """About ``size`` rows, or steps of whole sequences, of a source, without replacement, in their order.
 
-    They are the rows, or sequences, with the smallest random numbers, in their order.
+    They are the rows, or sequences, with the smallest random numbers.
     """
     parts: list[_Part] = []
     begin = 0
@@ -39,7 +39,7 @@ def sample_of(source: Source, size: int, seed: int) -> tuple[Data, np.ndarray]:
     if not parts:
         raise ZooError(f"{source.name}: there are no rows")
     found = _smallest(parts, size)
-    return found.data, found.row
+    return Sampled(found.data, found.row, whole=False)  # a result of single tables has nothing row by row
 
 
 def _smallest(parts: list[_Part], size: int) -> _Part:

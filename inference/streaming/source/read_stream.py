@@ -4,9 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from inference.streaming.source.blocks import BLOCK_ROWS, Block, Source, digest_of
+from inference.streaming.source.blocks import BLOCK_ROWS, Block, Sampled, Source, digest_of
 from inference.streaming.source.files import cut, files_of, table_of
 from inference.streaming.source.processes import Group
 from inference.streaming.source.scan import SAMPLE_ROWS, Scan, scanned, store_scan, stored_scan
@@ -25,7 +23,7 @@ class Files(Source):
         self.num_blocks = sum(map(len, scan.rows.values()))
         self.num_rows = sum(map(sum, scan.rows.values()))
         self.sample: Data = scan.data(self.name, self._options)
-        self.numbers: np.ndarray = scan.numbers
+        self.sampled = Sampled(self.sample, scan.numbers, self.num_rows == self.sample.num_rows)
         self.identity = f"{scan.rows} {digest_of(self.sample)}"
 
     def require_taken_by(self, model: Model) -> None:

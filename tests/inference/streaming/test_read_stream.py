@@ -86,9 +86,9 @@ def test_the_sample_is_without_replacement_and_uniform(tmp_path):
     counts = np.zeros(10)
     for seed in range(40):
         files = read_stream(tmp_path / "a.parquet", block_rows=70, sample_rows=50, seed=seed)
-        assert np.array_equal(files.sample.x[:, 0], files.numbers)
-        assert len(set(files.numbers)) == 50
-        counts += np.histogram(files.numbers, bins=10, range=(0, 500))[0]
+        assert np.array_equal(files.sample.x[:, 0], files.sampled.numbers)
+        assert len(set(files.sampled.numbers)) == 50
+        counts += np.histogram(files.sampled.numbers, bins=10, range=(0, 500))[0]
     assert stats.chisquare(counts).pvalue > 1e-5  # without replacement the counts vary less than the test allows for
 
 
@@ -110,7 +110,7 @@ def test_files_are_looked_at_once(table, tmp_path, monkeypatch):
         patch.setattr(reading, "scanned", None)
         again = read_stream(rows, block_rows=64, folder=run)
     np.testing.assert_array_equal(again.sample.x, first.sample.x)
-    np.testing.assert_array_equal(again.numbers, first.numbers)
+    np.testing.assert_array_equal(again.sampled.numbers, first.sampled.numbers)
     assert again.num_blocks == first.num_blocks
     table.iloc[:50].to_parquet(rows / "part0.parquet")
     with pytest.raises(ZooError, match="these have changed since"):

@@ -60,9 +60,9 @@ def test_joined_tables_are_the_table():
     again = joined([block.data for block in source.read(0, None)])
     for name in ("x", "labels", "weight", "levels", "columns"):
         np.testing.assert_array_equal(getattr(again, name), getattr(whole, name))
-    sample, rows = sample_of(source, 20, 0)
-    assert sample.num_rows == 20
-    np.testing.assert_array_equal(sample.x, x[rows])
+    sample = sample_of(source, 20, 0)
+    assert sample.data.num_rows == 20
+    np.testing.assert_array_equal(sample.data.x, x[sample.numbers])
 
 
 class Failing(Source):
