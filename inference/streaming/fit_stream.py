@@ -1,7 +1,7 @@
 """`fit_stream`: `inference.fit` for rows in blocks, over the devices of a process, and over processes."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from inference.fitting.assembly import as_tree
 from inference.fitting.fingerprint import fingerprint
 from inference.fitting.fit import described, evaluated, reporter_of
 from inference.fitting.prepare import make_task, require_model, x64
+from inference.fixed_points.fixed_point import FixedPoint
 from inference.methods import em, hard_em, stochastic_em
 from inference.methods.options import check_seed, check_value, checked_options, method_module
 from inference.runtime.checkpoints import refuse_strangers
@@ -78,9 +79,10 @@ def fit_stream(
     """
     complete_numpyro()
     require_model(model)
-    checked = _checked(model, method, seed, devices, block_rows, held_out, checkpoint_seconds, options)
     for name, value, default in (("stochastic", stochastic, False), ("delay", delay, 1.0), ("forgetting", forgetting, 0.7)):
         check_value(name, value, default)
+    checked = require_method(method, options, stochastic, model.options)
+    _check(model, seed, devices, block_rows, held_out, checkpoint_seconds)
     pace = Pace(float(delay), float(forgetting)) if stochastic else None
     clock, group = time.perf_counter(), Group()
     with held_or_locked(folder if group.rank == 0 else None), reporter_of(progress) as reporter, interruptible():
@@ -106,20 +108,8 @@ def fit_stream(
             return as_tree(model, given.sample, groups, attrs | seconds)
 
 
-def _checked(
-    model: Model,
-    method: str,
-    seed: Any,
-    devices: Any,
-    block_rows: Any,
-    held_out: Any,
-    checkpoint_seconds: Any,
-    options: Mapping[str, Any],
-) -> Any:
-    """The method's options; raises `ZooError` for wrong arguments, and for a model or a method without sums over blocks."""
-    if method not in RUN:
-        method_module(method)
-        raise ZooError(f"method={method} needs all rows at once; over blocks there are {', '.join(RUN)}")
+def _check(model: Model, seed: Any, devices: Any, block_rows: Any, held_out: Any, checkpoint_seconds: Any) -> None:
+    """Raises `ZooError` for wrong arguments, and for a model that is not a sum over blocks."""
     if model.algebra is None:
         raise ZooError(f"{model.name} is a NumPyro program without the algebra that blocks are summed by; use inference.fit")
     if (why := TAKES.refuses(model.algebra)) is not None:
@@ -131,36 +121,41 @@ def _checked(
             raise ZooError(f"{name} must be a whole number of at least 1, got {value!r}")
     if isinstance(held_out, bool) or not isinstance(held_out, int | float) or not 0 <= held_out < 1:
         raise ZooError(f"held_out must be at least 0 and below 1, got {held_out!r}")
-    return checked_options(method, method_module(method), options, model.options)
+
+
+def require_method(method: str, options: Mapping[str, Any], stochastic: bool, of_model: Iterable[str] = ()) -> Any:
+    """The method's ``Options``; raises `ZooError` for a method that blocks are no use to, and for options that it lacks."""
+    module = method_module(method)
+    if method not in RUN:
+        raise ZooError(f"method={method} needs all rows at once; over blocks there are {', '.join(RUN)}")
+    if stochastic and method not in BY_STEPS:
+        raise ZooError(
+            f"method={method} takes passes over all rows; steps of one block each are for {' and '.join(BY_STEPS)}, whose "
+            "expected latents of a block stand for those of all rows"
+        )
+    return checked_options(method, module, options, of_model)
+
+
+def _climb(task: Task, stream: Stream, method: FixedPoint, options: Any, tol: float, takes: Takes, asked: Asked) -> Found:
+    """Passes, or steps of one block each, to an optimum."""
+    if asked.pace is not None:
+        found = climb_stochastically(task, stream, method, asked.pace, options.max_iter, options.num_starts, takes, asked.seed)
+        return Found(found.points, found.held_out)
+    points, _, trace = climb_blocks(task, stream, method, options.max_iter, tol, options.num_starts, takes)
+    return Found(points, trace)
 
 
 def _em(task: Task, stream: Stream, options: em.Options, asked: Asked) -> Found:
-    if asked.pace is not None:
-        steps = (options.max_iter, options.num_starts, em.TAKES, asked.seed)
-        found = climb_stochastically(task, stream, em.METHOD, asked.pace, *steps)
-        return Found(found.points, found.held_out)
     method = em.METHOD._replace(accelerate=options.accelerate)
-    points, _, trace = climb_blocks(task, stream, method, options.max_iter, options.tol, options.num_starts, em.TAKES)
-    return Found(points, trace)
+    return _climb(task, stream, method, options, options.tol, em.TAKES, asked)
 
 
 def _hard_em(task: Task, stream: Stream, options: hard_em.Options, asked: Asked) -> Found:
-    _refuse_pace(asked)
-    steps = (options.max_iter, options.tol, options.num_starts)
-    points, _, trace = climb_blocks(task, stream, hard_em.METHOD, *steps, hard_em.TAKES)
-    return Found(points, trace)
+    return _climb(task, stream, hard_em.METHOD, options, options.tol, hard_em.TAKES, asked)
 
 
 def _stochastic_em(task: Task, stream: Stream, options: stochastic_em.Options, asked: Asked) -> Found:
-    _refuse_pace(asked)
-    steps = (options.max_iter, 0.0, options.num_starts)
-    points, _, trace = climb_blocks(task, stream, stochastic_em.METHOD, *steps, stochastic_em.TAKES)
-    return Found(points, trace)
-
-
-def _refuse_pace(asked: Asked) -> None:
-    if asked.pace is not None:
-        raise ZooError("stochastic=true is for em and cavi, whose expected latents of one block stand for those of all rows")
+    return _climb(task, stream, stochastic_em.METHOD, options, 0.0, stochastic_em.TAKES, asked)
 
 
 RUN: dict[str, Callable[[Task, Stream, Any, Asked], Found]] = {
@@ -170,6 +165,7 @@ RUN: dict[str, Callable[[Task, Stream, Any, Asked], Found]] = {
     "cavi": cavi_blocks,
     "gibbs": gibbs_blocks,
 }
+BY_STEPS = ("em", "cavi")  # methods with expected latents
 
 
 def _evaluated(

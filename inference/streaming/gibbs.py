@@ -20,7 +20,7 @@ from inference.streaming.driver import Iteration, drive_blocks
 from inference.streaming.passes import Pass, Stream, Totals
 from inference.streaming.result import Asked, Found
 from models.algebra import log_prior
-from models.base import Algebra, Pytree, Stats, ZooError
+from models.base import Algebra, Pytree, Stats
 
 
 @kept(static_argnames=("algebra",))
@@ -38,8 +38,6 @@ def drawn(algebra: Algebra, hyper: Pytree, prior: Pytree, keys: Array, T: Stats,
 
 def gibbs_blocks(task: Task, stream: Stream, options: Options, asked: Asked) -> Found:
     """Draws of every site from every chain; ``task`` is that of the rows where chains begin."""
-    if asked.pace is not None:
-        raise ZooError("stochastic=true is for em and cavi: draws from one block are not draws from the posterior of all rows")
     algebra = require_algebra(task, TAKES.refuses)
     require_proper(task)
     if options.permute_components:

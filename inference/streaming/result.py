@@ -71,6 +71,8 @@ def of_streamed(task: Task, stream: Stream, found: Found, sample: Data, precisio
         if found.log_joint is not None:
             log_joint = np.concatenate([found.log_joint, log_joint], axis=1)
         groups, attrs = _of_draws(task, outcome, log_joint)
+    of = f"{sample.num_rows} rows drawn from all stand for the table: pictures, checks and observed_data are of these"
+    attrs["warnings"] = "\n".join(filter(None, [attrs["warnings"], of]))
     attrs |= {"sample_size": float(totals.size[0]), "total_weight": float(totals.weight[0]), "streamed": 1}
     attrs["num_parameters"] = num_parameters(model.spec, task.hyper, task.rows) - num_flat(model)
     return {name: group for name, group in groups.items() if name not in ROW_BY_ROW}, attrs

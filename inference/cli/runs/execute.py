@@ -68,7 +68,7 @@ def prepare_jax(config: Mapping[str, Any]) -> None:
     lockstep = getattr(method_module(config["method"]), "LOCKSTEP", True)
     chains = config.get("num_chains")  # not validated yet
     wanted = min(chains, MOST_DEVICES) if isinstance(chains, int) and not lockstep else 1
-    wanted = max(wanted, config["runtime"]["devices"] or 1)
+    wanted = max(wanted, min(config["runtime"]["devices"] or 1, MOST_DEVICES))
     with contextlib.suppress(RuntimeError):  # JAX already runs and keeps its devices
         jax.config.update("jax_num_cpu_devices", max(jax.config.jax_num_cpu_devices, num_cores(), wanted))
     if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):

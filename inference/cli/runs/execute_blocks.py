@@ -34,6 +34,7 @@ from inference.cli.runs.run_folder import keep_final, run_folder
 from inference.cli.runs.stored_run import config_text, finished_result, resumed
 from inference.report.views import write_views
 from inference.runtime.files import LOG, RESULTS, complete, is_sealed, remove
+from inference.streaming.source.names import SAMPLE, SCAN
 from models.errors import ZooError
 
 if TYPE_CHECKING:
@@ -47,19 +48,12 @@ if TYPE_CHECKING:
 NOT_WITH_STREAM = ("kind", "num_rows", "format", "vocabulary", "min_documents", "stop_words", "keep", "text", "unit")
 
 
-def execute_any(
-    config: dict[str, Any],
-    show_columns: bool = True,
-    screen: Console | None = None,
-    brief: bool = False,
-    ready: Callable[[], None] = lambda: None,
-    again: Sequence[str] = (),
-) -> tuple[xr.DataTree, Path]:
-    """`inference.cli.runs.execute.execute`, or over blocks, as the configuration asks."""
+def execute_any(config: dict[str, Any], *, again: Sequence[str] = (), **shown: Any) -> tuple[xr.DataTree, Path]:
+    """`inference.cli.runs.execute.execute`, or over blocks, as the configuration asks; ``shown`` are its other arguments."""
     known = resumed(config, again)
-    if not in_blocks(known):
-        return execute(config, show_columns, screen, brief, ready, again)
-    return execute_blocks(known, show_columns, screen, brief, ready)
+    if in_blocks(known):
+        return execute_blocks(known, **shown)
+    return execute(config, again=again, **shown)
 
 
 def in_blocks(config: Mapping[str, Any]) -> bool:
@@ -70,23 +64,23 @@ def in_blocks(config: Mapping[str, Any]) -> bool:
 
 def execute_blocks(
     config: dict[str, Any],
-    show_columns: bool,
-    screen: Console | None,
-    brief: bool,
-    ready: Callable[[], None],
+    *,
+    show_columns: bool = True,
+    screen: Console | None = None,
+    brief: bool = False,
+    ready: Callable[[], None] = lambda: None,
 ) -> tuple[xr.DataTree, Path]:
     """`inference.cli.runs.execute.execute` for such a run; its arguments are those of that function."""
     _require_possible(config)
-    from inference.methods.options import checked_options, method_module
-
-    checked_options(config["method"], method_module(config["method"]), options_of_method(config))
     ready()
     prepare_jax(config)
     from inference.results.tree import save
+    from inference.streaming.fit_stream import require_method
     from inference.streaming.source.processes import Group, join_processes
 
     if config["runtime"]["name"] == "distributed":
         join_processes(*(config["runtime"][name] for name in ("coordinator", "num_processes", "process_id")))
+    require_method(config["method"], options_of_method(config), _is_stochastic(config))
     group = Group()
     with _ended_together(group), _folder_of(config, group) as folder:
         rows = _Rows(config, folder, show_columns and group.rank == 0)
@@ -123,9 +117,16 @@ def _require_possible(config: Mapping[str, Any]) -> None:
                 raise ZooError(f"data.{name} does not go with data.stream, which reads tables of one row a line")
     if config["runtime"]["name"] == "distributed" and not config["out"]:
         raise ZooError("runtime=distributed: give out=<folder>, the same for all processes")
-    devices = config["runtime"]["devices"]
-    if devices is not None and (isinstance(devices, bool) or not isinstance(devices, int) or devices < 1):
-        raise ZooError(f"runtime.devices must be a whole number of at least 1, got {devices!r}")
+    sizes = {"runtime.devices": config["runtime"]["devices"]}
+    sizes |= {f"data.{name}": data.get(name) for name in ("block_rows", "sample_rows")}
+    for name, size in sizes.items():
+        if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
+            raise ZooError(f"{name} must be a whole number of at least 1, got {size!r}")
+
+
+def _is_stochastic(config: Mapping[str, Any]) -> bool:
+    """Whether every step takes one block."""
+    return config["data"].get("stream") == "steps" or bool(config.get("batch_size"))
 
 
 @contextmanager
@@ -193,6 +194,8 @@ class _Rows:
         given = {name: value for name, value in options.items() if name not in left_out}
         if batch := config.get("batch_size"):
             sizes["block_rows"] = batch
+        if config["resume"] is None:  # whatever lies there is of another run
+            remove(folder / SCAN, folder / SAMPLE)
         self.source = read_stream(options["path"], folder=folder, seed=config["seed"], **sizes, **given)
         self.data = self.source.sample
 
@@ -234,7 +237,7 @@ def _fitted(config: Mapping[str, Any], folder: Path, rows: _Rows, group: Group) 
         devices=config["runtime"]["devices"],
         block_rows=config.get("batch_size") or config["data"].get("block_rows", BLOCK_ROWS),
         held_out=config["data"].get("test_fraction", 0.0) if streamed else 0.0,
-        stochastic=streamed == "steps" or bool(config.get("batch_size")),
+        stochastic=_is_stochastic(config),
         **shared,
         **options,
     )

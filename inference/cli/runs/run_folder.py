@@ -40,6 +40,7 @@ from inference.runtime.files import (
 from inference.runtime.hints import can_go_on, come_so_far, hint
 from inference.runtime.lock import locked
 from inference.runtime.signals import interrupt_behind
+from inference.streaming.source.names import SAMPLE, SCAN
 from models.errors import ZooError
 
 if TYPE_CHECKING:
@@ -304,7 +305,7 @@ def _is_foreign(path: Path) -> bool:
 def _remove_if_nothing_was_computed(folder: Path, before: set[str]) -> None:
     """Remove the files that this run added to those ``before``, if they only describe the run."""
     new = {path.name for path in folder.iterdir()} - before if folder.is_dir() else set()
-    if new <= {CONFIG, ENVIRONMENT}:
+    if new <= {CONFIG, ENVIRONMENT, SCAN, SAMPLE}:
         for name in new:
             with suppress(OSError):
                 (folder / name).unlink()

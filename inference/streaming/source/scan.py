@@ -14,6 +14,7 @@ import numpy as np
 
 from inference.runtime.files import read, write
 from inference.streaming.source.files import cut, files_of, table_of
+from inference.streaming.source.names import SAMPLE, SCAN
 from models.base import Data, ZooError
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 SAMPLE_ROWS = 100_000  # of a sample by default
 MOST_LEVELS = 10_000  # distinct words of a column; more are no categories
-SCAN, SAMPLE = "scan.json", "scan.parquet"
 REMEDY = "remove it, and the files are looked at again"
 
 

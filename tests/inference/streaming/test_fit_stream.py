@@ -162,7 +162,7 @@ def test_held_out_rows_take_no_part(mixture, rows):
         ({"block_rows": 0.5}, "block_rows must be"),
         ({"held_out": 1.0}, "held_out must be"),
         ({"stochastic": 1}, "stochastic must be true or false"),
-        ({"method": "hard_em", "stochastic": True}, "stochastic=true is for em and cavi"),
+        ({"method": "hard_em", "stochastic": True}, "steps of one block each are for em and cavi"),
         ({"num_start": 1}, "num_starts"),
     ],
 )
