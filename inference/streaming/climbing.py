@@ -25,9 +25,11 @@ from inference.fixed_points.fixed_point import (
     require_single_rows,
     resting,
 )
+from inference.fixed_points.local_ascent import shared_part
 from inference.runtime.programs import kept
 from inference.runtime.progress import Watch
 from inference.streaming.driver import Iteration, drive_blocks
+from inference.streaming.local_blocks import completed, shared_blocks, shared_state
 from inference.streaming.passes import Pass, Stream, Totals, any_rows
 from models.algebra import log_prior
 from models.base import Algebra, Pytree, Stats, on_host
@@ -57,27 +59,28 @@ def climb_blocks(
     ``task`` is that of the rows where starts are sought.
     """
     algebra = require_algebra(task, takes.refuses)
-    state = jax.tree.map(np.asarray, initial(task, algebra, method, wanted))
-    static, prior, limit = (algebra, method), dict(task.prior), np.asarray(tol, float)
+    state = jax.tree.map(np.asarray, shared_state(algebra, initial(task, algebra, method, wanted)))
+    static, prior, limit = (shared_part(algebra), method), shared_blocks(algebra, task.prior), np.asarray(tol, float)
     single = method.verbs.latents == "sample" and task.model.reading.sufficient_rows is not None
     check = single_rows(task, algebra) if single else any_rows
-    over = Pass(stream, algebra, method.verbs.latents, task.hyper, state.T, check)
+    over = Pass(stream, task, algebra, method.verbs.latents, state.T, check)
     at_once = _is_closed(algebra, method, task, tol)
     keys = jax.random.split(task.key, len(state.done))
 
     def update(keys: Array, states: Climb, local: Local, totals: Totals) -> tuple[Climb, Watched, Array]:
         found, record, done = after_pass(static, prior, totals.weight[0], limit, keys, states, local)
-        record = Watched(record, stream.bound_of_held_out(algebra, task.hyper, states.T))
+        record = Watched(record, stream.bound_of_held_out(task, algebra, states.T))
         observed = at_once and not totals.latent[0]
         # Where all latents are observed the statistics are the same at any parameters: one pass is the maximum.
         return (found._replace(done=jnp.ones_like(done)), record, jnp.ones_like(done)) if observed else (found, record, done)
 
     record = after_pass.eval_shape(static, prior, limit, limit, keys, state, over.shapes())[1]
-    of_one = jax.tree.map(_of_one, Watched(record, stream.bound_of_held_out(algebra, task.hyper, state.T)))
+    of_one = jax.tree.map(_of_one, Watched(record, stream.bound_of_held_out(task, algebra, state.T)))
     iteration = Iteration(over, lambda state: state.T, update, of_one)
     run = drive_blocks(task, stream, iteration, keys, state, max_iter, ITERATIONS, Watch(_words))
     held_out = run.records.held_out
-    run = run._replace(state=resting(run.state), records=run.records.own)
+    state = completed(algebra, task.hyper, dict(task.prior), resting(run.state), task.rows_on_device)
+    run = run._replace(state=state, records=run.records.own)
     return points(task, algebra, method, run), run.state, held_out
 
 
@@ -114,12 +117,13 @@ def _words(record: Watched) -> str:
 
 def log_joints(task: Task, stream: Stream, algebra: Algebra, T: Stats) -> tuple[np.ndarray, np.ndarray, Totals]:
     """(log p(x, θ) over all rows, log p(θ), what was summed) of every start: one pass."""
-    over = Pass(stream, algebra, "mean", task.hyper, T)
+    T = shared_blocks(algebra, T)
+    over = Pass(stream, task, algebra, "mean", T)
     try:
         local, totals = over.whole(T, on_host(jax.random.split(task.key, len(jax.tree.leaves(T)[0]))))
     finally:
         over.close()
-    prior = np.asarray(log_priors(algebra, dict(task.prior), T), np.float64)
+    prior = np.asarray(log_priors(shared_part(algebra), shared_blocks(algebra, task.prior), T), np.float64)
     return np.asarray(local.log_partition, np.float64) + prior, prior, totals
 
 

@@ -25,6 +25,7 @@ from inference.runtime.shadowed import complete_numpyro
 from inference.runtime.signals import interruptible
 from inference.streaming.climbing import climb_blocks
 from inference.streaming.gibbs import gibbs_blocks
+from inference.streaming.local_blocks import built_on
 from inference.streaming.passes import Stream
 from inference.streaming.result import Asked, Found, Pace, of_streamed
 from inference.streaming.source.blocks import BLOCK_ROWS
@@ -35,7 +36,8 @@ from inference.streaming.stochastic import climb_stochastically
 from inference.streaming.variational import cavi_blocks
 from models.base import Data, Model, ZooError
 
-TAKES = Takes("fit_stream", KINDS - {"cycle", "local"}, ending="use inference.fit, and batch_size= for topics")
+TAKES = Takes("fit_stream", KINDS - {"cycle", "local"}, ending="use method=cavi, or inference.fit")
+OF_CAVI = TAKES._replace(kinds=KINDS - {"cycle"}, ending="use inference.fit")
 
 
 def fit_stream(
@@ -62,15 +64,16 @@ def fit_stream(
 
     ``rows`` are files (`inference.read_stream`), a list of tables, or a function that returns an iterator over tables; or one
     table, whose blocks are shared out; the result has all groups of that of `inference.fit`. ``method`` is em, hard_em,
-    stochastic_em, cavi or gibbs, with its ``options``. Starts are sought on a ``sample`` of the rows; by default one is drawn.
-    ``devices``
-    shares out the rows of a block to so many devices of this process. After `inference.join_processes`, processes share out the
-    blocks. A share ``held_out`` of the rows takes no part, and their mean log density is reported in every iteration. With
-    ``stochastic``, em and cavi take ``max_iter`` steps of one block each (`inference.streaming.stochastic`), of length
-    (``delay`` + step)^−``forgetting``. Other arguments are those of `inference.fit`.
+    stochastic_em, cavi or gibbs, with its ``options``. Starts are sought on a ``sample`` of the rows, which is drawn unless it
+    is given. ``devices`` shares out the rows of a block to so many devices of this process. After `inference.join_processes`,
+    processes share out the blocks. A share ``held_out`` of the rows takes no part, and their mean log density is reported in
+    every iteration. With ``stochastic``, em and cavi take ``max_iter`` steps of one block each
+    (`inference.streaming.stochastic`), of length (``delay`` + step)^−``forgetting``. Other arguments are those of
+    `inference.fit`.
 
     Returns what `inference.fit` returns. For rows that are not one table nothing is kept row by row: there are no groups
-    ``log_likelihood`` and ``latent``, and ``observed_data`` is the sample. Raises `ZooError` for whatever the user can mend.
+    ``log_likelihood`` and ``latent``, and ``observed_data`` is the sample. Topics are fitted by cavi alone, and have
+    proportions of the sample's documents. Raises `ZooError` for whatever the user can mend.
 
     >>> model = MODELS["gmm"](load_data(tables[0]), num_components=2)
     >>> tree = fit_stream(model, [load_data(table) for table in tables], "em")
@@ -82,12 +85,13 @@ def fit_stream(
     for name, value, default in (("stochastic", stochastic, False), ("delay", delay, 1.0), ("forgetting", forgetting, 0.7)):
         check_value(name, value, default)
     checked = require_method(method, options, stochastic, model.options)
-    _check(model, seed, devices, block_rows, held_out, checkpoint_seconds)
+    _check(model, method, seed, devices, block_rows, held_out, checkpoint_seconds)
     pace = Pace(float(delay), float(forgetting)) if stochastic else None
     clock, group = time.perf_counter(), Group()
     with held_or_locked(folder if group.rank == 0 else None), reporter_of(progress) as reporter, interruptible():
         reporter.phase("reading", None)
         given = divided(model, rows, sample, held_out, seed, block_rows)
+        model = built_on(model, given.sample)
         with x64(precision):
             task = make_task(model, given.sample, seed, start, reporter)
             name = f"{method} {pace} {float(held_out)} of {given.source.identity}"
@@ -108,11 +112,11 @@ def fit_stream(
             return as_tree(model, given.sample, groups, attrs | seconds)
 
 
-def _check(model: Model, seed: Any, devices: Any, block_rows: Any, held_out: Any, checkpoint_seconds: Any) -> None:
+def _check(model: Model, method: str, seed: Any, devices: Any, block_rows: Any, held_out: Any, checkpoint_seconds: Any) -> None:
     """Raises `ZooError` for wrong arguments, and for a model that is not a sum over blocks."""
     if model.algebra is None:
         raise ZooError(f"{model.name} is a NumPyro program without the algebra that blocks are summed by; use inference.fit")
-    if (why := TAKES.refuses(model.algebra)) is not None:
+    if (why := (OF_CAVI if method == "cavi" else TAKES).refuses(model.algebra)) is not None:
         raise ZooError(f"{model.name}: {why}")
     check_seed(seed)
     check_value("checkpoint_seconds", checkpoint_seconds, CHECKPOINT_SECONDS)

@@ -45,7 +45,7 @@ def gibbs_blocks(task: Task, stream: Stream, options: Options, asked: Asked) -> 
     state = jax.tree.map(np.asarray, start_points(task, algebra, options.num_chains))
     hyper, prior = dict(task.hyper), dict(task.prior)
     keys = jax.random.split(jax.random.fold_in(task.key, 1), options.num_chains)
-    over = Pass(stream, algebra, METHOD.latents, hyper, state, single_rows(task, algebra))
+    over = Pass(stream, task, algebra, METHOD.latents, state, single_rows(task, algebra))
 
     def update(keys: Array, T: Stats, local: Local, totals: Totals) -> tuple[Stats, Pytree, Array]:
         return drawn(algebra, hyper, prior, keys, T, local)

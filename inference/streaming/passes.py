@@ -11,9 +11,11 @@ from jax import Array
 
 from inference.engine.driver import each
 from inference.engine.sweep import Local, local_step, num_rows, rows_weight
+from inference.engine.task import Task
 from inference.fitting.sizes import sample_size, total_weight
 from inference.runtime.programs import kept
 from inference.runtime.signals import interruptible
+from inference.streaming.local_blocks import sums_with_local
 from inference.streaming.source.blocks import Source
 from inference.streaming.source.encoding import Encoded, HeldOut, ReadAhead, Spans, encoded, require_blocks
 from inference.streaming.source.processes import Group
@@ -46,9 +48,14 @@ class Stream(NamedTuple):
         """Encoded blocks, in the precision in force."""
         return ReadAhead(self.model, self.source, spans, self.held_out)
 
-    def bound_of_held_out(self, algebra: Algebra, hyper: Hyper, T: Stats) -> Array | None:
-        """(start,): the mean log density of the rows held out, latents summed out, or None."""
-        return None if self.aside is None else on_host(mean_log_density(algebra, hyper, T, self.aside))
+    def bound_of_held_out(self, task: Task, algebra: Algebra, T: Stats) -> Array | None:
+        """(start,): the mean log density of the rows held out, latents summed out, or a bound where T is expected; or None."""
+        if self.aside is None:
+            return None
+        if algebra.structure.local:
+            sums = sums_with_local(algebra, task.hyper, dict(task.prior), T, self.aside).log_partition
+            return on_host(sums / rows_weight(self.aside).sum())
+        return on_host(mean_log_density(algebra, task.hyper, T, self.aside))
 
     def first_block(self) -> Encoded:
         """The first block of all; raises `ZooError` where there is none."""
@@ -85,11 +92,17 @@ class Pass:
     """
 
     def __init__(
-        self, stream: Stream, algebra: Algebra, verb: str, hyper: Hyper, T: Stats, check: Callable[[Pytree], None] = any_rows
+        self,
+        stream: Stream,
+        task: Task,
+        algebra: Algebra,
+        verb: str,
+        T: Stats,
+        check: Callable[[Pytree], None] = any_rows,
     ) -> None:
         first = stream.first_block()
         self._stream, self._number = stream, len(jax.tree.leaves(T)[0])
-        self._check, self._sums = check, Sums(algebra, verb, hyper, stream.num_devices)
+        self._check, self._sums = check, Sums(algebra, verb, task.hyper, task.prior, stream.num_devices)
         keys = on_host(jax.random.split(jax.random.PRNGKey(0), self._number))
         found = self._sums.of(self._sums.given(T), keys, self._sums.placed(first))  # compiles; what it says is not counted
         self._none = Totals(jax.tree.map(np.zeros_like, found), *(on_host(np.zeros(self._number)) for _ in range(3)))

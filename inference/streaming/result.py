@@ -62,6 +62,12 @@ def of_streamed(task: Task, stream: Stream, found: Found, sample: Data, precisio
         final, prior, totals = log_joints(task, stream, algebra, natural_of(algebra, task.hyper, outcome.sites))
         groups, attrs = _of_points(task, outcome, final, prior)
         attrs |= _of_held_out(stream, task, algebra, outcome, attrs["best_start"])
+    elif algebra.structure.local:  # the draws have the local parameters of the sample, and are evaluated on it
+        assert outcome.optimization is not None
+        at_best = {name: leaf[:1] for name, leaf in outcome.optimization.sites.items()}
+        _, _, totals = log_joints(task, stream, algebra, natural_of(algebra, task.hyper, at_best))
+        groups, attrs = of_draws(task, outcome)
+        groups["functionals"] = groups["functionals"].drop_vars(OF_ALL_ROWS, errors="ignore")  # they would be the sample's
     else:
         known = found.log_joint is not None  # of all draws but the last
         wanted = {name: np.asarray(value)[:, -1:] if known else np.asarray(value) for name, value in outcome.sites.items()}
@@ -71,6 +77,9 @@ def of_streamed(task: Task, stream: Stream, found: Found, sample: Data, precisio
         if found.log_joint is not None:
             log_joint = np.concatenate([found.log_joint, log_joint], axis=1)
         groups, attrs = _of_draws(task, outcome, log_joint)
+    if isinstance(outcome, Draws) and stream.aside is not None and found.held_out is not None:
+        trace = found.held_out[attrs["best_start"]]
+        attrs |= {"held_out_rows": num_rows(stream.aside), "held_out_log_density": float(trace[np.isfinite(trace)][-1])}
     of = f"{sample.num_rows} rows drawn from all stand for the table: pictures, checks and observed_data are of these"
     attrs["warnings"] = "\n".join(filter(None, [attrs["warnings"], of]))
     attrs |= {"sample_size": float(totals.size[0]), "total_weight": float(totals.weight[0]), "streamed": 1}
@@ -83,7 +92,7 @@ def _of_held_out(stream: Stream, task: Task, algebra: Algebra, found: Points, be
     if stream.aside is None:
         return {}
     at = {name: leaf[best : best + 1] for name, leaf in found.sites.items()}
-    bound = stream.bound_of_held_out(algebra, task.hyper, natural_of(algebra, task.hyper, at))
+    bound = stream.bound_of_held_out(task, algebra, natural_of(algebra, task.hyper, at))
     assert bound is not None
     return {"held_out_rows": num_rows(stream.aside), "held_out_log_density": float(bound[0])}
 

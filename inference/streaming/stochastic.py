@@ -23,10 +23,12 @@ from inference.engine.initialise import sites_at
 from inference.engine.sweep import Local
 from inference.engine.task import KINDS, Points, Takes, Task, timing
 from inference.fixed_points.fixed_point import Climb, FixedPoint, initial, require_algebra
+from inference.fixed_points.local_ascent import shared_part
 from inference.runtime.loop import Chunk, begun, in_chunks
 from inference.runtime.programs import kept
 from inference.streaming.climbing import ITERATIONS
 from inference.streaming.driver import require_same, require_uninterrupted
+from inference.streaming.local_blocks import completed, shared_blocks, shared_state
 from inference.streaming.passes import Pass, Stream
 from inference.streaming.result import Pace
 from inference.streaming.source.encoding import Encoded, ReadAhead, require_blocks
@@ -34,7 +36,7 @@ from models.algebra import add
 from models.base import Algebra, Pytree, ZooError, on_host
 
 Static = tuple[Algebra, FixedPoint]
-TAKES = Takes("stochastic=true", KINDS - {"coupled", "cycle", "local"}, ending="leave it out")
+TAKES = Takes("stochastic=true", KINDS - {"coupled", "cycle"}, ending="leave it out")
 CLOSE = 1e-4  # of 1 + |objective|: steps have converged if the pass after them gains less
 
 
@@ -68,7 +70,7 @@ class Climbed(NamedTuple):
     points: Points
     state: Climb
     objective: np.ndarray  # (start,): the log joint or the bound over all rows
-    held_out: np.ndarray | None  # (start, step): the mean log density of the held-out rows
+    held_out: np.ndarray | None  # (start, step + 1): the mean log density of the held-out rows, the last at the end
 
 
 def climb_stochastically(
@@ -83,8 +85,8 @@ def climb_stochastically(
         raise ZooError(f"{task.model.name}: {why}")
     if task.start is not None:
         raise ZooError("stochastic=true moves distributions and no points: leave start out")
-    state = jax.tree.map(np.asarray, initial(task, algebra, method, wanted))
-    static, over = (algebra, method), Pass(stream, algebra, "mean", task.hyper, state.T)
+    state = jax.tree.map(np.asarray, shared_state(algebra, initial(task, algebra, method, wanted)))
+    static, over = (shared_part(algebra), method), Pass(stream, task, algebra, "mean", state.T)
     steps = _Steps(task, stream, static, over, pace, seed)
     checkpoint, one = task.checkpoint(ITERATIONS), jax.ShapeDtypeStruct((), np.result_type(float))
     start = begun(checkpoint, state, Record(one, None if stream.aside is None else one), max_iter)  # type: ignore[arg-type]
@@ -95,12 +97,17 @@ def climb_stochastically(
         at, interrupted = in_chunks(steps, start, max_iter, task.reporter, own)
         require_uninterrupted(interrupted, at, own, "steps")
         reached, gain = _finished(task, over, static, at.state)
+        held_out = stream.bound_of_held_out(task, algebra, at.state.T)
     finally:
         steps.close()
         over.close()
     records: Record = at.records()
-    points = _points(task, static, at.state, records, reached, gain, at.seconds)
-    return Climbed(points, at.state, reached, None if records.held_out is None else np.asarray(records.held_out))
+    state = completed(algebra, task.hyper, dict(task.prior), at.state, task.rows_on_device)
+    points = _points(task, algebra, state, records, reached, gain, at.seconds)
+    if held_out is None:
+        return Climbed(points, state, reached, None)
+    trace = np.concatenate([np.asarray(records.held_out), np.asarray(held_out)[:, None]], axis=1)
+    return Climbed(points, state, reached, trace)
 
 
 class _Steps:
@@ -110,7 +117,7 @@ class _Steps:
         self._task, self._stream, self._static, self._over, self._pace = task, stream, static, over, pace
         self._first, last = stream.ends
         self._number = require_blocks(stream.source) if last is None else last - self._first
-        self._seed = seed
+        self._seed, self._algebra = seed, require_algebra(task)
         self._blocks: ReadAhead | None = None
         self._taken: Iterator[Encoded] = iter(())
 
@@ -126,8 +133,8 @@ class _Steps:
             one = self._over.of_block(state.T, next(self._taken))
             local, _ = self._over.reduced(jax.tree.map(lambda leaf: self._number * leaf, one))
             rate = (self._pace.delay + finished + len(records) + 1.0) ** -self._pace.forgetting
-            at = self._stream.bound_of_held_out(self._static[0], self._task.hyper, state.T)
-            arrays = (dict(self._task.prior), np.asarray(rate, float))
+            at = self._stream.bound_of_held_out(self._task, self._algebra, state.T)
+            arrays = (shared_blocks(self._algebra, self._task.prior), np.asarray(rate, float))
             state, objective = jax.tree.map(np.asarray, moved(self._static, *arrays, state, local))
             records.append(Record(objective, at))
         joined = jax.tree.map(lambda *leaves: np.stack(leaves, axis=1), *records)
@@ -154,7 +161,7 @@ def _words(record: Record) -> str:
 
 def _finished(task: Task, over: Pass, static: Static, state: Climb) -> tuple[np.ndarray, np.ndarray]:
     """(the objective of every start over all rows, what one more sweep would gain): two passes."""
-    arrays = (dict(task.prior), np.ones((), float))
+    arrays = (shared_blocks(require_algebra(task), task.prior), np.ones((), float))
     keys = on_host(jax.random.split(task.key, len(state.done)))
     further, reached = moved(static, *arrays, state, over.whole(state.T, keys)[0])
     _, beyond = moved(static, *arrays, further, over.whole(further.T, keys)[0])
@@ -162,13 +169,13 @@ def _finished(task: Task, over: Pass, static: Static, state: Climb) -> tuple[np.
 
 
 def _points(
-    task: Task, static: Static, state: Climb, records: Record, reached: np.ndarray, gain: np.ndarray, seconds: float
+    task: Task, algebra: Algebra, state: Climb, records: Record, reached: np.ndarray, gain: np.ndarray, seconds: float
 ) -> Points:
     """The outcome; traces are estimates, block by block, and their last number is that of all rows."""
     sound = np.isfinite(reached)
     trace = np.concatenate([np.asarray(records.objective), reached[:, None]], axis=1)
     return Points(
-        sites=jax.tree.map(np.asarray, sites_at(static[0], task.hyper, state.T)),
+        sites=jax.tree.map(np.asarray, sites_at(algebra, task.hyper, state.T)),
         objective=trace,
         criterion=trace,
         iterations=np.full(len(sound), trace.shape[1] - 1),

@@ -7,7 +7,7 @@ chunk in it: latents are drawn alike however blocks are shared out.
 
 import itertools
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
@@ -21,6 +21,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from inference.engine.driver import each, num_cores
 from inference.engine.sweep import BLOCK, Local, local_step, num_rows, rows_weight
 from inference.runtime.programs import kept
+from inference.streaming.local_blocks import sums_with_local
 from inference.streaming.source.encoding import Encoded
 from models.algebra import add
 from models.base import Algebra, Hyper, Pytree, Stats, ZooError
@@ -61,7 +62,8 @@ class Sums:
     ``num_devices`` is None where the loops may be used; rows are then on one device if they are not.
     """
 
-    def __init__(self, algebra: Algebra, verb: str, hyper: Hyper, num_devices: int | None) -> None:
+    def __init__(self, algebra: Algebra, verb: str, hyper: Hyper, prior: Mapping[str, Stats], num_devices: int | None) -> None:
+        self._prior = {name: jax.tree.map(lambda leaf: np.asarray(leaf[:1]), prior[name]) for name in algebra.structure.local}
         self._algebra, self._verb, self._mesh = algebra, verb, mesh_of(num_devices or 1)
         self._hyper = {name: np.asarray(value) for name, value in hyper.items()}
         usable = num_devices is None and verb == "mean" and jax.default_backend() == "cpu"
@@ -85,7 +87,9 @@ class Sums:
         if at.by_loops:
             return self._local(self._by_loops(given, at, num_cores()))
         own_keys = np.asarray(_keys_of_block(keys, np.asarray(at.block.number)))
-        if at.weight is None:
+        if self._prior:
+            found = sums_with_local(self._algebra, self._hyper, self._prior, given.T, at.rows)
+        elif at.weight is None:
             found = sums_of_whole(self._algebra, self._verb, self._hyper, given.T, own_keys, at.rows)
         else:
             found = sums_on_devices(self._algebra, self._verb, self._mesh, self._hyper, given.T, own_keys, at.rows, at.weight)

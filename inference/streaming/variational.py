@@ -42,7 +42,8 @@ def cavi_blocks(task: Task, stream: Stream, options: Options, asked: Asked) -> F
 def _draws(task: Task, options: Options, points: Points, nu: Stats, attrs: dict[str, Any], whole: bool) -> Draws:
     """Independent draws from q(θ | nu)."""
     assert task.model.algebra is not None
-    number = options.num_samples if whole else max(1, min(options.num_samples, MOST_DRAWS // options.num_chains))
+    evaluated = whole or bool(task.model.algebra.structure.local)  # draws of local parameters are of the sample alone
+    number = options.num_samples if evaluated else max(1, min(options.num_samples, MOST_DRAWS // options.num_chains))
     few = f"{number} of {options.num_samples} draws of each chain: the log joint of a draw takes a pass over the rows"
     keys = jax.random.split(jax.random.fold_in(task.key, 1), options.num_chains * number)
     sites, at_draws, log_q = draws(task.model.algebra, task.hyper, dict(task.prior), keys, nu)

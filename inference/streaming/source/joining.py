@@ -8,6 +8,7 @@ from scipy import sparse
 
 from inference.streaming.source.blocks import Sampled, Source
 from models.base import Data, ZooError
+from models.data.documents import Sequences
 from models.data.table import is_sparse, is_table, take
 
 ALIKE = ("columns", "label", "levels", "categories")  # what tables must agree in
@@ -51,26 +52,44 @@ def _smallest(parts: list[_Part], size: int) -> _Part:
 
 
 def joined(parts: Sequence[Data]) -> Data:
-    """The rows of tables with the same columns; raises `ZooError` for others, and for documents."""
+    """The rows of tables with the same columns; raises `ZooError` for others."""
     first = parts[0]
     if len(parts) == 1:
         return first
     for number, part in enumerate(parts[1:], 2):
-        if other := [name for name in ALIKE if getattr(part, name) != getattr(first, name)]:
+        if other := [name for name in ALIKE if part._asdict()[name] != first._asdict()[name]]:
             raise ZooError(
                 f"blocks: block {number} has other {other[0]} than the first one; give a sample of the rows by sample="
             )
     if not is_table(first):
-        raise ZooError("blocks: documents one after another have no common table; give some of them by sample=")
+        lengths = np.concatenate([part.x.lengths for part in parts])
+        return first._replace(
+            x=Sequences(np.concatenate([part.x.tokens for part in parts]), np.append(0, np.cumsum(lengths))),
+            labels=_rows_of(parts, "labels"),
+            weight=_weight_of(parts),
+            candidates=_rows_of(parts, "candidates"),
+            notes=(),
+            beside=(),
+        )
     x = sparse.vstack([part.x for part in parts], "csr") if is_sparse(first.x) else np.concatenate([part.x for part in parts])
     starts = None
     if first.starts is not None:
         begins = np.cumsum([0, *(part.num_rows for part in parts)])
         pairs = zip(parts, begins, strict=False)
         starts = np.append(np.concatenate([np.asarray(part.starts)[:-1] + begin for part, begin in pairs]), begins[-1])
-    weight = None
-    if any(part.weight is not None for part in parts):
-        weight = np.concatenate([np.ones(part.num_rows) if part.weight is None else part.weight for part in parts])
-    labels = None if first.labels is None else np.concatenate([np.asarray(part.labels) for part in parts])
-    candidates = None if first.candidates is None else np.concatenate([np.asarray(part.candidates) for part in parts])
-    return first._replace(x=x, starts=starts, weight=weight, labels=labels, candidates=candidates, notes=(), beside=())
+    labels, candidates = _rows_of(parts, "labels"), _rows_of(parts, "candidates")
+    return first._replace(
+        x=x, starts=starts, weight=_weight_of(parts), labels=labels, candidates=candidates, notes=(), beside=()
+    )
+
+
+def _rows_of(parts: Sequence[Data], name: str) -> np.ndarray | None:
+    """A field of the rows of all tables, if they have it."""
+    found = [part._asdict()[name] for part in parts]
+    return None if found[0] is None else np.concatenate(found)
+
+
+def _weight_of(parts: Sequence[Data]) -> np.ndarray | None:
+    if all(part.weight is None for part in parts):
+        return None
+    return np.concatenate([np.ones(part.num_rows) if part.weight is None else part.weight for part in parts])

@@ -1,0 +1,96 @@
+"""Topics over blocks: proportions are found anew for every block, and the bound is that of the corpus."""
+
+import jax
+import numpy as np
+import pytest
+from scipy.special import digamma, gammaln, logsumexp
+
+from inference import fit, fit_stream
+from inference.streaming.local_blocks import built_on, shared_blocks, sums_with_local
+from models import MODELS, load_data
+from models.base import ZooError
+from models.data.table import take
+
+CONCENTRATION = 0.7
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    data = load_data("bars", num_rows=60, length=30)
+    return MODELS["latent_dirichlet"](data, num_topics=3, topic_concentration=CONCENTRATION), data
+
+
+def part_of_a_document(counts, expected):
+    """(Σ_v counts_v log Σ_k exp(E log θ_k + expected_kv) − KL(q ‖ p) at the best q(θ), expected counts of words by topic)."""
+    prior = np.full(len(expected), CONCENTRATION)
+    nu = prior + counts.sum() / len(prior)
+    for _ in range(5000):
+        logits = (digamma(nu) - digamma(nu.sum()))[:, None] + expected
+        shares = np.exp(logits - logsumexp(logits, axis=0)) * counts
+        nu = prior + shares.sum(1)
+    at = digamma(nu) - digamma(nu.sum())
+    divergence = gammaln(nu.sum()) - gammaln(nu).sum() - gammaln(prior.sum()) + gammaln(prior).sum() + ((nu - prior) * at).sum()
+    logits = at[:, None] + expected
+    return counts @ logsumexp(logits, axis=0) - divergence, np.exp(logits - logsumexp(logits, axis=0)) * counts
+
+
+@pytest.mark.parametrize("weight", [None, 2.0])
+def test_the_part_of_a_block_is_that_of_its_documents(corpus, weight):
+    """Against coordinate ascent of one document after another; the likelihood of a document of weight 2 counts twice."""
+    model, data = corpus
+    few = take(data, np.arange(5))
+    few = few._replace(weight=None if weight is None else np.full(5, weight))
+    rng = np.random.default_rng(0)
+    expected = np.log(rng.dirichlet(np.ones(len(data.columns)), 3))
+    T = {"word_probs": np.asarray(expected)[None]}
+    of_few = built_on(model, few)
+    prior = {name: np.asarray(of_few.prior[name]) for name in of_few.algebra.structure.local}
+    found = sums_with_local(of_few.algebra, {}, prior, T, of_few.rows(few))
+    counts, times = np.asarray(few.x, float), 1.0 if weight is None else weight
+    parts = [part_of_a_document(times * one, expected) for one in counts]
+    orders = times * (gammaln(counts.sum(1) + 1) - gammaln(counts + 1).sum(1)).sum()  # of the tokens of given counts
+    # The inner ascent ends when a document's numbers move by less than 1e-4 on average; the bound is flat at its top.
+    np.testing.assert_allclose(found.log_partition[0], sum(bound for bound, _ in parts) + orders, rtol=1e-7)
+    wanted = sum(shares for _, shares in parts)
+    np.testing.assert_allclose(jax.tree.leaves(found.stats)[0][0], wanted, atol=1e-2 * wanted.max())
+
+
+def test_shared_blocks_are_those_without_rows(corpus):
+    model, _ = corpus
+    assert set(shared_blocks(model.algebra, model.prior)) == {"word_probs"}
+    assert len(built_on(model, take(corpus[1], np.arange(7))).prior["topic_probs"]) == 7
+
+
+@pytest.mark.slow
+def test_tables_of_documents(corpus):
+    """In memory and over tables the climb ends at one bound; what the result says of rows is said of the sample."""
+    model, data = corpus
+    whole = fit(model, data, "cavi", num_starts=1, num_samples=10, tol=1e-8, max_iter=5000)
+    tables = [take(data, np.arange(begin, begin + 20)) for begin in range(0, 60, 20)]
+    tree = fit_stream(model, tables, "cavi", num_starts=1, num_samples=10, tol=1e-8, max_iter=5000)
+    assert tree["optimization"]["converged"].values.all()
+    assert np.isclose(tree.attrs["elbo"], whole.attrs["elbo"], rtol=1e-6)
+    sampled = fit_stream(model, lambda: iter(tables), "cavi", sample=tables[0], num_starts=1, num_samples=10, max_iter=3)
+    assert sampled["posterior"].sizes["document"] == sampled["observed_data"].sizes["row"] == 20
+    assert sampled.attrs["total_weight"] == 60
+
+
+@pytest.mark.slow
+def test_steps_over_documents(corpus):
+    """Steps of a block each climb, and the documents held out are scored on the way."""
+    model, data = corpus
+    tables = [take(data, np.arange(begin, begin + 15)) for begin in range(0, 60, 15)]
+    given = {"num_starts": 1, "num_samples": 5, "held_out": 0.2}
+    tree = fit_stream(model, tables, "cavi", stochastic=True, max_iter=40, **given)
+    trace = tree["optimization"]["held_out_log_density"].values[0]
+    assert len(trace) == tree["optimization"].sizes["iteration"] == 41
+    assert trace[-1] > trace[0] + 1
+    assert tree.attrs["held_out_rows"] + tree.attrs["total_weight"] == 60
+    passes = fit_stream(model, tables, "cavi", max_iter=40, **given)
+    assert tree.attrs["elbo"] < passes.attrs["elbo"] + 0.02 * abs(passes.attrs["elbo"])
+
+
+def test_other_methods_say_what_to_do(corpus):
+    model, data = corpus
+    with pytest.raises(ZooError, match="cavi"):
+        fit_stream(model, data, "em")
