@@ -21,7 +21,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of a command that a 
 import jax
 import pytest
 
-pytest_plugins = ["costs"]
+pytest_plugins = ["costs", "time_limit"]
 
 jax.config.update("jax_enable_x64", True)
 
