@@ -26,6 +26,7 @@ from benchmarks.measure import CONSOLE, Target, interleave, median, print_table,
 COLUMNS, COMPONENTS = 8, 4
 BLOCK = 2**18
 FEW, MANY = 3, 13  # iterations
+STARTS, FEW_OF_ALL, MANY_OF_ALL = 10, 2, 6  # the default number of starts, and iterations of all of them
 REPEATS = 3
 ROWS_IN_MEMORY = 2_000_000
 ROWS_OF_A_CORE = 2_097_152
@@ -90,56 +91,62 @@ def measure_memory() -> list[Target]:
     return [Target("memory from 10⁶ to 10⁸ rows", apart, FLAT, at_least=False, unit="MB")]
 
 
-def iteration_seconds(fitted: Any) -> float:
+def iteration_seconds(fitted: Any, few: int = FEW, many: int = MANY) -> float:
     """Seconds of an iteration of a function of their number."""
     took = {}
-    for number in (FEW, MANY):
+    for number in (few, many):
         clock = time.perf_counter()
         fitted(number)
         took[number] = time.perf_counter() - clock
-    return (took[MANY] - took[FEW]) / (MANY - FEW)
+    return (took[many] - took[few]) / (many - few)
 
 
-def _timed(fitted: Callable[[int], Any], turn: int) -> float:
-    return iteration_seconds(fitted)
+def _timed(fitted: Callable[[int], Any], few: int, many: int, turn: int) -> float:
+    return iteration_seconds(fitted, few, many)
 
 
 def measure_speed() -> list[Target]:
-    """An iteration of EM in memory, over tables in memory, and over a Parquet file."""
+    """An iteration of EM in memory, over tables in memory, and over a Parquet file: of one start, and of ten."""
     import pandas as pd
 
-    from inference import fit, fit_stream, read_stream
     from models import load_data
 
     x = block_of(0, ROWS_IN_MEMORY)
     data, model = load_data(x), model_of(x)
-    given: dict[str, Any] = {"start": start(), "tol": 0}
-    parts = [load_data(part) for part in np.array_split(x, -(-len(x) // BLOCK))]
     with tempfile.TemporaryDirectory() as folder:
         table = pd.DataFrame(x, columns=list(data.columns))
         table.to_parquet(f"{folder}/rows.parquet", compression=None, row_group_size=BLOCK)
-        files = read_stream(f"{folder}/rows.parquet")
-        runs: dict[str, Callable[[int], Any]] = {
-            "in memory (fit)": lambda n: fit(model, data, "em", max_iter=n, **given),
-            "tables, one a block": lambda n: fit_stream(model, parts, "em", max_iter=n, **given),
-            "Parquet file": lambda n: fit_stream(model, files, "em", max_iter=n, **given),
-        }
-        for run in runs.values():
-            run(1)
-        trees = [run(MANY) for run in runs.values()]
-        gaps = [_gap(tree, np.asarray(trees[0]["point_estimate"]["mean"])) for tree in trees]
-        found = interleave({name: partial(_timed, run) for name, run in runs.items()}, REPEATS)
+        one = _compared(model, data, f"{folder}/rows.parquet", {"start": start()}, FEW, MANY, "one start")
+        of_all = _compared(model, data, f"{folder}/rows.parquet", {"num_starts": STARTS}, FEW_OF_ALL, MANY_OF_ALL, "ten starts")
+    return one + of_all
+
+
+def _compared(model: Any, data: Any, path: str, given: dict[str, Any], few: int, many: int, label: str) -> list[Target]:
+    """An iteration over all ways to hold the rows, from the same starts."""
+    from inference import fit, fit_stream, read_stream
+    from models import load_data
+
+    given, files = given | {"tol": 0}, read_stream(path)
+    parts = [load_data(part) for part in np.array_split(data.x, -(-len(data.x) // BLOCK))]
+    runs: dict[str, Callable[[int], Any]] = {
+        "in memory (fit)": lambda n: fit(model, data, "em", max_iter=n, **given),
+        "tables, one a block": lambda n: fit_stream(model, parts, "em", sample=data, max_iter=n, **given),
+        "Parquet file": lambda n: fit_stream(model, files, "em", sample=data, max_iter=n, **given),
+    }
+    for run in runs.values():
+        run(1)
+    trees = [run(many) for run in runs.values()]
+    gaps = [_gap(tree, np.asarray(trees[0]["point_estimate"]["mean"])) for tree in trees]
+    found = interleave({name: partial(_timed, run, few, many) for name, run in runs.items()}, REPEATS)
     first = median(found["in memory (fit)"])
     rows = [
         (name, seconds(took), f"{median(took) / first:.2f}", f"{gap:.0e}")
         for (name, took), gap in zip(found.items(), gaps, strict=True)
     ]
-    note = (
-        f"{ROWS_IN_MEMORY:,} rows, {COLUMNS} columns, K={COMPONENTS}, full covariances, one start; largest difference of a mean"
-    )
-    print_table("An iteration of EM, seconds", ("rows come from", "seconds", "ratio", "differs"), rows, note)
+    note = f"{len(data.x):,} rows, {COLUMNS} columns, K={COMPONENTS}, full covariances; largest difference of a mean"
+    print_table(f"An iteration of EM, {label}, seconds", ("rows come from", "seconds", "ratio", "differs"), rows, note)
     return [
-        Target(f"{name}: over time in memory", median(found[name]) / first, SLOWER, at_least=False, agreed=gap < 1e-9)
+        Target(f"{name}, {label}: over time in memory", median(found[name]) / first, SLOWER, at_least=False, agreed=gap < 1e-9)
         for name, gap in zip(runs, gaps, strict=True)
         if name != "in memory (fit)"
     ]
@@ -243,10 +250,10 @@ def together(asked: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
-    common = {"processes": len(asked), "coordinator": f"127.0.0.1:{port}"}
+    common = {"processes": len(asked), "coordinator": f"127.0.0.1:{port}"}  # unless they are to have fits of their own
     running = [
         subprocess.Popen(
-            [sys.executable, "-c", WORKER, json.dumps(dict(one) | common | {"rank": rank})],
+            [sys.executable, "-c", WORKER, json.dumps(common | dict(one) | {"rank": rank})],
             stdout=subprocess.PIPE,
             text=True,
             cwd=child.ROOT,
@@ -268,22 +275,30 @@ def measure_scaling() -> list[Target]:
         "one device, one core": [{"rows": ROWS_OF_A_CORE, "devices": 1, "cores": [0]}],
         "two devices, twice the rows": [{"rows": 2 * ROWS_OF_A_CORE, "devices": 2, "cores": None}],
         "one process, one core": [{"rows": ROWS_OF_A_CORE, "devices": None, "cores": [0]}],
+        "two processes, each alone": [
+            {"rows": ROWS_OF_A_CORE, "devices": None, "cores": [core], "processes": 1} for core in (0, 1)
+        ],
         "two processes, twice the rows": [{"rows": 2 * ROWS_OF_A_CORE, "devices": None, "cores": [core]} for core in range(2)],
         "two processes, four times the rows": [
             {"rows": 4 * ROWS_OF_A_CORE, "devices": None, "cores": [core]} for core in range(2)
         ],
     }
-    found = interleave({name: partial(_shared_out, asked) for name, asked in cases.items()}, 1)
+    found = interleave({name: partial(_shared_out, asked) for name, asked in cases.items()}, REPEATS)
     rows = [(name, seconds([one["seconds"] for one in took]), f"{took[0]['bytes']:.0f}") for name, took in found.items()]
     note = f"{ROWS_OF_A_CORE:,} rows of a core, {COLUMNS} columns, K={COMPONENTS}, full covariances, one start"
     print_table("An iteration of EM shared out", ("", "seconds", "bytes sent"), rows, note)
     names = list(cases)
     took = {name: median(one["seconds"] for one in found[name]) for name in names}
-    same = len({found[name][0]["bytes"] for name in names[2:]}) == 1
+    shared = [name for name in names if name.startswith("two processes") and not name.endswith("alone")]
+    same = len({found[name][0]["bytes"] for name in shared}) == 1
     CONSOLE.print(f"bytes sent by each process are {'the same' if same else 'NOT the same'} whatever the rows")
+    alone = 2 * took["one process, one core"] / took["two processes, each alone"]
+    CONSOLE.print(f"two processes that share nothing do {alone:.2f} times the work of one: what the machine allows")
+    of_devices = 2 * took["one device, one core"] / took["two devices, twice the rows"]
+    of_processes = 2 * took["one process, one core"] / took["two processes, twice the rows"]
     return [
-        Target("two devices: work in the same time", 2 * took[names[0]] / took[names[1]], SCALING),
-        Target("two processes: work in the same time", 2 * took[names[2]] / took[names[3]], SCALING, agreed=same),
+        Target("two devices: work in the same time", of_devices, SCALING),
+        Target("two processes: work in the same time", of_processes, SCALING, agreed=same),
     ]
 
 
