@@ -58,6 +58,17 @@ def test_processes_find_what_one_finds(rows, whole, tmp_path, number):
     np.testing.assert_allclose(tree["functionals"]["log_joint"], whole["functionals"]["log_joint"], rtol=1e-13)
 
 
+def test_steps_of_several_processes_come_near_the_passes(rows, whole, tmp_path):
+    """A step takes a block of each process. The last of 150 averages over 1 / ρ = 33 steps, several times all rows.
+
+    What is left comes from the last block of each file, which is shorter and counts as much as another.
+    """
+    tree = run(2, "em", rows, tmp_path / "steps", num_starts=2, stochastic=True, max_iter=150)
+    assert largest_gap(tree, whole) < 0.1  # groups are several widths apart
+    assert tree["optimization"].sizes["iteration"] == 151
+    assert np.nanmax(tree["optimization"]["final_objective"]) <= np.nanmax(whole["optimization"]["final_objective"]) + 1e-6
+
+
 def test_draws_are_the_same_however_rows_are_shared_out(rows, tmp_path):
     """Gibbs by one process, by two with two devices each, and by four devices: the key of a row's latent is its number's."""
     options = {"num_warmup": 3, "num_samples": 12, "num_chains": 2}
