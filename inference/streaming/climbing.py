@@ -9,11 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from inference.convergence.forecast import forecast
 from inference.engine.driver import each
 from inference.engine.initialise import finite_latents
 from inference.engine.sweep import Local, parameter_step
 from inference.engine.task import Points, Takes, Task, kinds
 from inference.fixed_points.fixed_point import (
+    ALWAYS,
     Climb,
     FixedPoint,
     Record,
@@ -24,6 +26,7 @@ from inference.fixed_points.fixed_point import (
     require_algebra,
     require_single_rows,
     resting,
+    threshold,
 )
 from inference.fixed_points.local_ascent import shared_part
 from inference.runtime.programs import kept
@@ -67,7 +70,11 @@ def climb_blocks(
     at_once = _is_closed(algebra, method, task, tol)
     keys = jax.random.split(task.key, len(state.done))
 
+    size = 0.0
+
     def update(keys: Array, states: Climb, local: Local, totals: Totals) -> tuple[Climb, Watched, Array]:
+        nonlocal size
+        size = float(totals.weight[0])
         found, record, done = after_pass(static, prior, totals.weight[0], limit, keys, states, local)
         record = Watched(record, stream.bound_of_held_out(task, algebra, states.T))
         observed = at_once and not totals.latent[0]
@@ -81,7 +88,10 @@ def climb_blocks(
     held_out = run.records.held_out
     state = completed(algebra, task.hyper, dict(task.prior), resting(run.state), task.rows_on_device)
     run = run._replace(state=state, records=run.records.own)
-    return points(task, algebra, method, run), run.state, held_out
+    found = points(task, algebra, method, run)
+    if method.monotone and not method.accelerate and size:  # the gains of extrapolated points do not fall by one factor
+        found = found._replace(forecast=forecast(np.asarray(found.criterion), partial(threshold, tol or ALWAYS, size)))
+    return found, run.state, held_out
 
 
 def _is_closed(algebra: Algebra, method: FixedPoint, task: Task, tol: float) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from inference.convergence.forecast import Forecast
 from inference.diagnostics.importance import pareto_k
 from inference.engine.initialise import natural_of
 from inference.engine.program import num_parameters
@@ -139,6 +140,7 @@ def _at_start(found: Points, start: int) -> Points:
         converged=one(found.converged),
         failure=found.failure[start : start + 1],
         last=last,
+        forecast=None if found.forecast is None else Forecast(*(one(leaf) for leaf in found.forecast)),
     )
 
 
@@ -147,6 +149,8 @@ def _traces(found: Points, final: np.ndarray) -> xr.Dataset:
     assert found.objective is not None
     by_iteration = {"objective": found.objective, "criterion": found.criterion}
     by_start = {"final_objective": final, "converged": found.converged, "iterations": found.iterations}
+    if found.forecast is not None:
+        by_start |= found.forecast._asdict()
     variables = {name: (("start", "iteration"), leaf) for name, leaf in by_iteration.items() if leaf is not None}
     coords = {"start": np.arange(len(final)), "iteration": np.arange(found.objective.shape[1])}
     return xr.Dataset(variables | {name: (("start",), leaf) for name, leaf in by_start.items()}, coords=coords)

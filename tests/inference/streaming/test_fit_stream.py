@@ -50,6 +50,9 @@ def test_tables_one_after_another(rows, mixture):
             assert np.isclose(tree["functionals"][name], whole["functionals"][name], rtol=1e-12)
         assert tree.attrs["sample_size"] == whole.attrs["sample_size"] == 3000
         assert not {"latent", "log_likelihood"} & set(tree.children)
+        found, wanted = tree["optimization"], whole["optimization"]
+        assert set(found.data_vars) == set(wanted.data_vars)
+        np.testing.assert_allclose(found["rate"], wanted["rate"], rtol=0.01)  # of gains near rounding
 
 
 @pytest.mark.slow
