@@ -23,6 +23,7 @@ from inference.runtime.lock import held_or_locked
 from inference.runtime.progress import Reporter
 from inference.runtime.shadowed import complete_numpyro
 from inference.runtime.signals import interruptible
+from inference.streaming import topic_chains
 from inference.streaming.climbing import climb_blocks
 from inference.streaming.gibbs import gibbs_blocks
 from inference.streaming.local_blocks import built_on
@@ -36,8 +37,9 @@ from inference.streaming.stochastic import climb_stochastically
 from inference.streaming.variational import cavi_blocks
 from models.base import Data, Model, ZooError
 
-TAKES = Takes("fit_stream", KINDS - {"cycle", "local"}, ending="use method=cavi, or inference.fit")
+TAKES = Takes("fit_stream", KINDS - {"cycle", "local"}, ending="use method=cavi or collapsed_gibbs, or inference.fit")
 OF_CAVI = TAKES._replace(kinds=KINDS - {"cycle"}, ending="use inference.fit")
+REFUSES = {"cavi": OF_CAVI.refuses, "collapsed_gibbs": topic_chains.refuses}  # of the methods for rows with own parameters
 
 
 def fit_stream(
@@ -64,16 +66,17 @@ def fit_stream(
 
     ``rows`` are files (`inference.read_stream`), a list of tables, or a function that returns an iterator over tables; or one
     table, whose blocks are shared out; the result has all groups of that of `inference.fit`. ``method`` is em, hard_em,
-    stochastic_em, cavi or gibbs, with its ``options``. Starts are sought on a ``sample`` of the rows, which is drawn unless it
-    is given. ``devices`` shares out the rows of a block to so many devices of this process. After `inference.join_processes`,
-    processes share out the blocks. A share ``held_out`` of the rows takes no part, and their mean log density is reported in
-    every iteration. With ``stochastic``, em and cavi take ``max_iter`` steps of one block each
+    stochastic_em, cavi, gibbs or collapsed_gibbs, with its ``options``. Starts are sought on a ``sample`` of the rows, which is
+    drawn unless it is given. ``devices`` shares out the rows of a block to so many devices of this process. After
+    `inference.join_processes`, processes share out the blocks. A share ``held_out`` of the rows takes no part, and their mean
+    log density is reported in every iteration. With ``stochastic``, em and cavi take ``max_iter`` steps of one block each
     (`inference.streaming.stochastic`), of length (``delay`` + step)^−``forgetting``. Other arguments are those of
     `inference.fit`.
 
     Returns what `inference.fit` returns. For rows that are not one table nothing is kept row by row: there are no groups
-    ``log_likelihood`` and ``latent``, and ``observed_data`` is the sample. Topics are fitted by cavi alone, and have
-    proportions of the sample's documents. Raises `ZooError` for whatever the user can mend.
+    ``log_likelihood`` and ``latent``, and ``observed_data`` is the sample. Topics are fitted by cavi and collapsed_gibbs
+    (`inference.streaming.topics`), and have proportions of the sample's documents. Raises `ZooError` for whatever the user can
+    mend.
 
     >>> model = MODELS["gmm"](load_data(tables[0]), num_components=2)
     >>> tree = fit_stream(model, [load_data(table) for table in tables], "em")
@@ -102,8 +105,9 @@ def fit_stream(
                 refuse_strangers(Path(folder), task.fingerprint)
             aside = None if given.aside is None else encoded_rows(model, given.aside)
             stream = Stream(model, given.source, group, given.held_out, devices, aside, given.whole)
+            asked = Asked(given.whole, pace, int(seed), given.numbers)
             with one_blas_thread():  # as in `inference.engine.driver.drive`
-                found = RUN[method](task, stream, checked, Asked(given.whole, pace, int(seed)))
+                found = RUN[method](task, stream, checked, asked)
         with x64(64):
             groups, attrs = _evaluated(task, stream, found, given, precision)
             attrs = described(model, task, checked._asdict()) | attrs
@@ -116,7 +120,7 @@ def _check(model: Model, method: str, seed: Any, devices: Any, block_rows: Any, 
     """Raises `ZooError` for wrong arguments, and for a model that is not a sum over blocks."""
     if model.algebra is None:
         raise ZooError(f"{model.name} is a NumPyro program without the algebra that blocks are summed by; use inference.fit")
-    if (why := (OF_CAVI if method == "cavi" else TAKES).refuses(model.algebra)) is not None:
+    if (why := REFUSES.get(method, TAKES.refuses)(model.algebra)) is not None:
         raise ZooError(f"{model.name}: {why}")
     check_seed(seed)
     check_value("checkpoint_seconds", checkpoint_seconds, CHECKPOINT_SECONDS)
@@ -125,6 +129,8 @@ def _check(model: Model, method: str, seed: Any, devices: Any, block_rows: Any, 
             raise ZooError(f"{name} must be a whole number of at least 1, got {value!r}")
     if isinstance(held_out, bool) or not isinstance(held_out, int | float) or not 0 <= held_out < 1:
         raise ZooError(f"held_out must be at least 0 and below 1, got {held_out!r}")
+    if method == "collapsed_gibbs":
+        topic_chains.require_no_share(devices, held_out)
 
 
 def require_method(method: str, options: Mapping[str, Any], stochastic: bool, of_model: Iterable[str] = ()) -> Any:
@@ -137,7 +143,8 @@ def require_method(method: str, options: Mapping[str, Any], stochastic: bool, of
             f"method={method} takes passes over all rows; steps of one block each are for {' and '.join(BY_STEPS)}, whose "
             "expected latents of a block stand for those of all rows"
         )
-    return checked_options(method, module, options, of_model)
+    checked = checked_options(method, module, options, of_model)
+    return topic_chains.options_over_blocks(checked) if method == "collapsed_gibbs" else checked
 
 
 def _climb(task: Task, stream: Stream, method: FixedPoint, options: Any, tol: float, takes: Takes, asked: Asked) -> Found:
@@ -168,6 +175,7 @@ RUN: dict[str, Callable[[Task, Stream, Any, Asked], Found]] = {
     "stochastic_em": _stochastic_em,
     "cavi": cavi_blocks,
     "gibbs": gibbs_blocks,
+    "collapsed_gibbs": topic_chains.collapsed_blocks,
 }
 BY_STEPS = ("em", "cavi")  # methods with expected latents
 

@@ -21,7 +21,7 @@ from inference.fixed_points.fixed_point import require_algebra
 from inference.identification.symmetry import num_flat
 from inference.results.draws import one_axis
 from inference.streaming.climbing import log_joints
-from inference.streaming.passes import Stream
+from inference.streaming.passes import Stream, Totals
 from models.base import Algebra, Data
 
 Groups = dict[str, xr.Dataset]
@@ -43,6 +43,7 @@ class Asked(NamedTuple):
     whole: bool  # whether the task has all of the rows, and not a sample
     pace: Pace | None  # of steps of one block each; None: passes over all rows
     seed: int
+    numbers: np.ndarray | None = None  # of the rows of the task among all; None: not known
 
 
 class Found(NamedTuple):
@@ -51,30 +52,34 @@ class Found(NamedTuple):
     outcome: Points | Draws
     held_out: np.ndarray | None = None  # (start, iteration): the mean log density of the held-out rows
     log_joint: np.ndarray | None = None  # (chain, draw): over all rows, of all draws but the last
+    counted: tuple[float, float] | None = None  # (sample size, sum of the weights) of all rows, where the method has them
 
 
 def of_streamed(task: Task, stream: Stream, found: Found, sample: Data, precision: int) -> tuple[Groups, dict[str, Any]]:
-    """Groups and attributes of a result, in double precision; ``task`` is that of the ``sample``. It takes a pass."""
+    """Groups and attributes of a result, in double precision; ``task`` is that of the ``sample``.
+
+    It takes a pass, unless the method has evaluated its draws.
+    """
     model, outcome = task.model, found.outcome
     if precision == 32:
         task, outcome = make_task(model, sample, 0, None, task.reporter), back(model, outcome)
     algebra = require_algebra(task)
     if isinstance(outcome, Points):
         final, prior, totals = log_joints(task, stream, algebra, natural_of(algebra, task.hyper, outcome.sites))
+        counted = _sizes(totals)
         groups, attrs = _of_points(task, outcome, final, prior)
         attrs |= _of_held_out(stream, task, algebra, outcome, attrs["best_start"])
     elif algebra.structure.local:  # the draws have the local parameters of the sample, and are evaluated on it
-        assert outcome.optimization is not None
-        at_best = {name: leaf[:1] for name, leaf in outcome.optimization.sites.items()}
-        _, _, totals = log_joints(task, stream, algebra, natural_of(algebra, task.hyper, at_best))
+        counted = found.counted or _counted(task, stream, algebra, outcome)
         groups, attrs = of_draws(task, outcome)
-        groups["functionals"] = groups["functionals"].drop_vars(OF_ALL_ROWS, errors="ignore")  # they would be the sample's
+        # These would be the sample's. The log joint stays, as it says whether densities are finite, and is that of the sample.
+        groups["functionals"] = groups["functionals"].drop_vars(OF_ALL_ROWS[1:], errors="ignore")
     else:
         known = found.log_joint is not None  # of all draws but the last
         wanted = {name: np.asarray(value)[:, -1:] if known else np.asarray(value) for name, value in outcome.sites.items()}
         shape = next(iter(wanted.values())).shape[:2]
         final, _, totals = log_joints(task, stream, algebra, natural_of(algebra, task.hyper, one_axis(wanted)))
-        log_joint = final.reshape(shape)
+        counted, log_joint = _sizes(totals), final.reshape(shape)
         if found.log_joint is not None:
             log_joint = np.concatenate([found.log_joint, log_joint], axis=1)
         groups, attrs = _of_draws(task, outcome, log_joint)
@@ -83,9 +88,21 @@ def of_streamed(task: Task, stream: Stream, found: Found, sample: Data, precisio
         attrs |= {"held_out_rows": num_rows(stream.aside), "held_out_log_density": float(trace[np.isfinite(trace)][-1])}
     of = f"{sample.num_rows} rows drawn from all stand for the table: pictures, checks and observed_data are of these"
     attrs["warnings"] = "\n".join(filter(None, [attrs["warnings"], of]))
-    attrs |= {"sample_size": float(totals.size[0]), "total_weight": float(totals.weight[0]), "streamed": 1}
+    attrs |= {"sample_size": counted[0], "total_weight": counted[1], "streamed": 1}
     attrs["num_parameters"] = num_parameters(model.spec, task.hyper, task.rows) - num_flat(model)
     return {name: group for name, group in groups.items() if name not in ROW_BY_ROW}, attrs
+
+
+def _sizes(totals: Totals) -> tuple[float, float]:
+    """(sample size, sum of the weights) of the rows of a pass."""
+    return float(totals.size[0]), float(totals.weight[0])
+
+
+def _counted(task: Task, stream: Stream, algebra: Algebra, outcome: Draws) -> tuple[float, float]:
+    """`_sizes` by a pass at the best start of an approximation."""
+    assert outcome.optimization is not None
+    at_best = {name: leaf[:1] for name, leaf in outcome.optimization.sites.items()}
+    return _sizes(log_joints(task, stream, algebra, natural_of(algebra, task.hyper, at_best))[2])
 
 
 def _of_held_out(stream: Stream, task: Task, algebra: Algebra, found: Points, best: int) -> dict[str, float]:

@@ -18,8 +18,10 @@ if int(number) > 1:
 from models import MODELS
 options = eval(options)
 folder = options.pop("folder")
-files = read_stream(options.pop("rows"), block_rows=1024, sample_rows=1500, folder=folder)
-model = MODELS["gmm"](files.sample, num_components=3, covariance="diag")
+sizes = options.pop("sizes", {"block_rows": 1024, "sample_rows": 1500})
+files = read_stream(options.pop("rows"), folder=folder, **sizes)
+name, given = options.pop("model", ("gmm", {"num_components": 3, "covariance": "diag"}))
+model = MODELS[name](files.sample, **given)
 tree = fit_stream(model, files, method, folder=folder, **options)
 if int(rank) == 0:
     from inference.results.tree import save

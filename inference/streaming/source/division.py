@@ -2,6 +2,8 @@
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from inference.streaming.source.blocks import InMemory, Source, source_of
 from inference.streaming.source.encoding import HeldOut
 from inference.streaming.source.joining import sample_of
@@ -19,6 +21,7 @@ class Given(NamedTuple):
     aside: Data | None  # some of the rows held out
     held_out: HeldOut  # which rows of the source do not count
     whole: bool  # whether the sample is all of the rows
+    numbers: np.ndarray | None = None  # of the rows of the sample among those of the source; None: not known
 
 
 def divided(model: Model, rows: Any, sample: Data | None, share: float, seed: int, block_rows: int) -> Given:
@@ -26,7 +29,8 @@ def divided(model: Model, rows: Any, sample: Data | None, share: float, seed: in
     source = source_of(model, rows, block_rows)
     if isinstance(source, InMemory):
         train, aside = split(source.data, share, seed)
-        return Given(InMemory(model, train, block_rows), train, aside, HeldOut(0.0, seed), whole=True)
+        own = InMemory(model, train, block_rows)
+        return Given(own, train, aside, HeldOut(0.0, seed), True, np.arange(train.num_rows))
     held_out = HeldOut(share, seed)
     if sample is not None:
         if share:
@@ -34,10 +38,11 @@ def divided(model: Model, rows: Any, sample: Data | None, share: float, seed: in
         return Given(source, sample, None, held_out, whole=False)
     found = source.sampled or sample_of(source, SAMPLE_ROWS, seed)
     if not share:
-        return Given(source, found.data, None, held_out, found.whole)
+        return Given(source, found.data, None, held_out, found.whole, found.numbers)
     if is_sequential(model):
         raise ZooError("held_out is for rows, and these are sequences: keep some of them in a file of their own")
     chosen = held_out.of_rows(found.numbers)
     if chosen.all() or not chosen.any():
         raise ZooError(f"held_out={share} leaves no row of the sample {'to score' if not chosen.any() else 'to fit'}")
-    return Given(source, take(found.data, ~chosen), take(found.data, chosen), held_out, whole=False)
+    kept, aside = take(found.data, ~chosen), take(found.data, chosen)
+    return Given(source, kept, aside, held_out, False, found.numbers[~chosen])

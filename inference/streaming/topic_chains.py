@@ -1,0 +1,225 @@
+"""Collapsed Gibbs sampling of topics over blocks: warm-up, draws, and checkpoints of `inference.streaming.topics.Chains`.
+
+A checkpoint is a file of topics for each block, which the process that holds the block writes, and then the main file, which
+process 0 writes: the number of sweeps, and what was kept. A kill at any time leaves the main file with the topics that belong
+to it. Random numbers depend on the number of the sweep, so that nothing else is stored. A run goes on to the same draws, on any
+number of processes.
+"""
+
+import io
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from inference.engine.driver import num_cores
+from inference.engine.task import KINDS, Draws, Kind, Takes, Task, timing
+from inference.fitting.sizes import require_room
+from inference.fixed_points.fixed_point import require_proper
+from inference.methods.collapsed_gibbs import Options
+from inference.runtime.checkpoints import SHARE, store
+from inference.runtime.files import NotWrittenError, read, remove, write
+from inference.runtime.loop import Chunk, Progress, begun
+from inference.runtime.progress import figure
+from inference.runtime.signals import interruptible
+from inference.streaming.driver import require_same, require_uninterrupted
+from inference.streaming.passes import Stream
+from inference.streaming.result import Asked, Found
+from inference.streaming.topics import Chains, Held, Kept, held_by
+from models.base import Algebra, ZooError
+
+TAKES = Takes("collapsed_gibbs", KINDS, frozenset({"collapsed"}), ending="use method=gibbs, or inference.fit")
+REMEDY = "remove the checkpoints of this run, and it begins anew"
+
+
+def refuses(algebra: Algebra) -> str | None:
+    """Why the method means nothing over blocks on a model, in words, or None."""
+    if (why := TAKES.refuses(algebra)) is not None:
+        return why
+    if algebra.structure.collapsed is None or algebra.structure.collapsed.by_rows is None:
+        return (
+            "over blocks collapsed_gibbs integrates out parameters of single rows, as the proportions of a document, and rows "
+            "of this model have none; use method=gibbs, or inference.fit"
+        )
+    return None
+
+
+def options_over_blocks(options: Options) -> Options:
+    """The options as they hold over blocks, where ``integrate`` is "local"; raises `ZooError` for hyperparameters to learn."""
+    if options.learn != "none":
+        raise ZooError(f"learn={options.learn} needs all rows at once; leave it out over blocks, or use inference.fit")
+    return options._replace(integrate="local")
+
+
+def require_no_share(devices: int | None, held_out: float) -> None:
+    """A `ZooError` for what the method has no use for."""
+    if devices is not None:
+        raise ZooError(f"devices={devices}: collapsed_gibbs draws on all cores of a process; leave devices out")
+    if held_out:
+        raise ZooError(f"held_out={held_out}: collapsed_gibbs scores no rows; leave it out, and ask inference.predict")
+
+
+def collapsed_blocks(task: Task, stream: Stream, options: Options, asked: Asked) -> Found:
+    """Draws of every site from every chain, with the proportions of the documents of ``task``, which are some of all."""
+    require_proper(task)
+    require_room(task, options)
+    if asked.numbers is None:
+        raise ZooError(
+            "collapsed_gibbs draws parameters of some rows of these blocks, whose numbers must be known: leave sample out"
+        )
+    seed = int(jax.random.bits(jax.random.fold_in(task.key, 1)))
+    held, topic = held_by(task, stream, asked.numbers, seed, options.num_chains)
+    weight, size = stream.group.all_sum(np.array([held.weight, held.size]))
+    with ThreadPoolExecutor(num_cores()) as pool:
+        run = _Run(task, stream, Chains(held, topic, seed, stream.group, pool), options)
+        warm = run.phase("warmup", 0, options.num_warmup, keep=False)
+        at = run.phase("sampling", options.num_warmup, options.num_samples * options.thin, keep=True)
+    found: Kept = at.records()
+    draws = Draws(
+        Kind.CHAINS,
+        found.sites,
+        {},
+        timing(at.seconds, warmup_seconds=warm.seconds),
+        attrs={"learnt": 0},
+        functionals={"collapsed_log_joint": found.log_joint},
+        log_prior=found.log_prior,
+    )
+    return Found(draws, counted=(float(size), float(weight)))
+
+
+class _Files(NamedTuple):
+    """Where the topics of blocks lie beside the main checkpoint."""
+
+    folder: Path
+    fingerprint: str
+    held: Held
+
+    def path(self, sweeps: int, block: int) -> Path:
+        """The topics of a block after some sweeps."""
+        return self.folder / f"topics-{self.fingerprint}-{sweeps}-{block}.npy"
+
+    def write(self, topic: np.ndarray, sweeps: int) -> None:
+        """Write the topics (C, T) of the blocks of this process. Raises `NotWrittenError`."""
+        kind = np.min_scalar_type(len(self.held.prior.alpha) - 1)
+        for part in self.held.parts:
+            buffer = io.BytesIO()
+            np.save(buffer, topic[:, self.held.tokens(part)].astype(kind), allow_pickle=False)
+            write(self.path(sweeps, part.number), buffer.getvalue(), seal=True)
+
+    def read(self, topic: np.ndarray, sweeps: int) -> np.ndarray:
+        """Topics like ``topic``; raises `ZooError` where files are missing, damaged, or of other documents."""
+        found = np.empty_like(topic)
+        for part in self.held.parts:
+            path = self.path(sweeps, part.number)
+            own = np.load(io.BytesIO(read(path, require_seal=True, remedy=REMEDY)), allow_pickle=False)
+            place = found[:, self.held.tokens(part)]
+            if own.shape != place.shape or own.max(initial=0) >= len(self.held.prior.alpha):
+                raise ZooError(f"{path} has topics of other documents; {REMEDY}")
+            place[:] = own
+        return found
+
+    def remove_others(self, sweeps: int) -> None:
+        """Remove the topics of other sweeps, of all processes."""
+        newest = f"topics-{self.fingerprint}-{sweeps}-"
+        remove(*(path for path in self.folder.glob(f"topics-{self.fingerprint}-*.npy") if not path.name.startswith(newest)))
+
+
+class _Run:
+    """Phases of a run, which all processes go through alike."""
+
+    def __init__(self, task: Task, stream: Stream, chains: Chains, options: Options) -> None:
+        self._task, self._group, self._chains, self._thin = task, stream.group, chains, options.thin
+        self._files = None if task.folder is None else _Files(task.folder, task.fingerprint, chains.held)
+        self._due = time.perf_counter() + task.checkpoint_seconds
+
+    def phase(self, name: str, first: int, total: int, keep: bool) -> Progress:
+        """``total`` sweeps after the ``first`` ones, or those that are left. Raises `KeyboardInterrupt` after Ctrl-C.
+
+        A phase goes on from its checkpoint, which process 0 writes and all read.
+        """
+        task, like = self._task, self._chains.shape_of_kept() if keep else None
+        checkpoint = task.checkpoint(name, cut=keep)
+        at = begun(checkpoint, np.full(len(self._chains.topic), first), like, total, self._thin)
+        require_same(self._group, at.finished)
+        if at.finished < total and self._chains.sweeps != first + at.finished:
+            self._read(first + at.finished)
+        task.reporter.phase("warm-up" if name == "warmup" else name, total)
+        restored, interrupted = at.finished, False
+        with interruptible() as stop:
+            while at.finished < total and not interrupted:
+                at = at.after(self._chunk(min(self._thin, total - at.finished), keep), keep)
+                stops, due = self._agreed(stop.is_set(), time.perf_counter() > self._due)
+                interrupted = stops and at.finished < total
+                stop.heeded |= interrupted
+                if due and at.finished < total and not interrupted:
+                    self._store(name, at, keep)
+        if at.finished > restored:
+            self._store_last(name, at, keep, interrupted)
+        own = checkpoint if self._group.rank == 0 else None
+        require_uninterrupted(interrupted, at, own, f"sweeps of the {'draws' if keep else 'warm-up'}", keep)
+        return at
+
+    def _chunk(self, sweeps: int, keep: bool) -> Chunk:
+        """Some sweeps, and what is kept after them."""
+        clock, chains = time.perf_counter(), self._chains
+        chains.advance(sweeps)
+        record: Any = chains.kept() if keep else chains.log_joint()
+        log_joint = record.log_joint if keep else record
+        columns = {"log joint": [figure(value) for value in log_joint.tolist()]}
+        state, records = np.full(len(chains.topic), chains.sweeps), jax.tree.map(lambda leaf: leaf[:, None], record)
+        note = f"log joint {log_joint.mean():.2f}"
+        return Chunk(state, records, sweeps, time.perf_counter() - clock, note, chains=columns)
+
+    def _agreed(self, stops: bool, due: bool) -> tuple[bool, bool]:
+        """(whether any process has got a Ctrl-C, whether process 0 takes a checkpoint to be due)."""
+        found = self._group.all_sum(np.array([stops, due and self._group.rank == 0], float))
+        return bool(found[0]), bool(found[1])
+
+    def _read(self, sweeps: int) -> None:
+        """Go on with the topics that are in files."""
+        assert self._files is not None
+        self._chains.go_on(self._files.read(self._chains.topic, sweeps), sweeps)
+
+    def _store(self, name: str, at: Progress, keep: bool) -> None:
+        """Write the topics, then the main checkpoint; remove the topics of the one before. Raises `NotWrittenError`."""
+        checkpoint = self._task.checkpoint(name)
+        if self._files is None or checkpoint is None:
+            return
+        clock = time.perf_counter()
+        self._write()
+        if self._group.rank == 0:
+            store(checkpoint.path, *at.stored(keep))
+            self._files.remove_others(self._chains.sweeps)
+        now = time.perf_counter()
+        self._due = now + max(self._task.checkpoint_seconds, (now - clock) / SHARE)
+
+    def _write(self) -> None:
+        """Write the topics of all blocks. Raises `NotWrittenError` in all processes where one of them could not."""
+        if self._files is None:
+            return
+        own = None
+        try:
+            self._files.write(self._chains.topic, self._chains.sweeps)
+        except NotWrittenError as error:
+            own = error
+        failed = self._group.all_sum(np.array([float(own is not None)]))[0]
+        if own is not None:
+            raise own
+        if failed:
+            raise NotWrittenError(f"{self._files.folder}: another process could not write the topics of its documents there")
+
+    def _store_last(self, name: str, at: Progress, keep: bool, interrupted: bool) -> None:
+        """The checkpoint at the end of a phase, or only its topics after Ctrl-C. Draws are worth more than their checkpoint."""
+        try:
+            if interrupted:
+                self._write()
+            else:
+                self._store(name, at, keep)
+        except NotWrittenError as error:
+            if interrupted or not keep:
+                raise
+            warnings.warn(f"{error}; what was computed is returned without a checkpoint", RuntimeWarning, stacklevel=2)
