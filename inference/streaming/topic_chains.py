@@ -151,7 +151,9 @@ class _Run:
         restored, interrupted = at.finished, False
         with interruptible() as stop:
             while at.finished < total and not interrupted:
-                at = at.after(self._chunk(min(self._thin, total - at.finished), keep), keep)
+                chunk = self._chunk(min(self._thin, total - at.finished), keep)
+                at = at.after(chunk, keep)
+                task.reporter.update(at.finished, chunk.note, chunk.chains)
                 stops, due = self._agreed(stop.is_set(), time.perf_counter() > self._due)
                 interrupted = stops and at.finished < total
                 stop.heeded |= interrupted
