@@ -76,3 +76,21 @@ def test_devices_and_a_table_in_memory(rows, tmp_path):
             trees.append(load(out))
         assert set(trees[0].children) == set(trees[1].children)
         assert trees[1].attrs["total_weight"] == trees[0].attrs["total_weight"] == 810
+
+
+@pytest.mark.slow
+def test_topics_and_a_longer_run_of_them(tmp_path):
+    """A finished run is made longer from the topics that it left, to the draws of a run that was longer from the beginning."""
+    (tmp_path / "rows").mkdir()
+    counts = np.random.default_rng(0).poisson(0.7, (90, 6))
+    pd.DataFrame(counts, columns=list("abcdef")).to_parquet(tmp_path / "rows" / "counts.parquet")
+    given = ["model=latent_dirichlet", "model.num_topics=2", "method=collapsed_gibbs", f"data={tmp_path / 'rows'}"]
+    given += ["data.stream=true", "data.block_rows=40", "data.sample_rows=20", "num_chains=2", "num_warmup=4", "thin=2"]
+    given += ["pictures=false", "progress=false"]
+    short, long = tmp_path / "short", tmp_path / "long"
+    assert run_main([*given, "num_samples=5", f"out={short}"]) in (0, 3)
+    assert run_main([f"resume={short}", "num_samples=9", "progress=false"]) in (0, 3)
+    assert run_main([*given, "num_samples=9", f"out={long}"]) in (0, 3)
+    for site, value in load(long)["posterior_raw"].data_vars.items():
+        np.testing.assert_array_equal(load(short)["posterior_raw"][site], value)
+    assert load(long)["posterior"].sizes["document"] >= 20

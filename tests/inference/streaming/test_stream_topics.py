@@ -108,13 +108,31 @@ def test_blocks_of_a_table_and_tables(corpus, ends):
 
 
 def test_proportions_are_those_of_the_sample(corpus, monkeypatch):
-    """The sample's documents have the draws that they have where all documents are the sample, up to random numbers."""
+    """The result has as many documents as the sample, and stands for all."""
     model, data = corpus
     monkeypatch.setattr("inference.streaming.source.division.SAMPLE_ROWS", 7)
     tree = fit_stream(model, cut(data, 13, 20), "collapsed_gibbs", **SMALL)
     assert tree["posterior"].sizes["document"] == tree["observed_data"].sizes["row"] == 7
     assert tree.attrs["total_weight"] == 30
     np.testing.assert_allclose(tree["posterior"]["topic_probs"].sum("topic"), 1.0)
+
+
+def test_topics_of_the_sample_are_counted_where_they_are(corpus):
+    """Wherever a sampled document lies, its topics are counted in its place of the sample, for each process alone."""
+    model, data = corpus
+    numbers = np.array([1, 12, 13, 29])
+    given = divided(model, cut(data, 13, 20), None, 0.0, 0, 1)
+    task = make_task(model, given.sample, 0, None, Silent())
+    found, wanted = [], []
+    for rank in range(2):
+        group = Group()
+        group.rank, group.size = rank, 2
+        held, topic = held_by(task, Stream(model, given.source, group, given.held_out, None), numbers, 1, 1)
+        with ThreadPoolExecutor(1) as pool:
+            found.append(Chains(held, topic, 1, group, pool)._of_documents(topic[0])[1])
+        wanted.append(counted(held.corpus, topic[0], 3).document_topic)
+    assert [len(table) for table in wanted] == [13, 17]
+    np.testing.assert_array_equal(sum(found), np.concatenate(wanted)[numbers])
 
 
 def test_a_start_is_heeded(corpus):
@@ -179,7 +197,7 @@ def test_draws_are_from_the_posterior(monkeypatch, size):
 
 
 @pytest.mark.parametrize("before", [False, True], ids=["after the main file", "before the main file"])
-@pytest.mark.parametrize("kill", [1, 4])
+@pytest.mark.parametrize("kill", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_a_killed_run_goes_on_to_the_same_draws(corpus, tmp_path, monkeypatch, always_due, kill, before):
     """A kill in the warm-up or among the draws, before or after the main file is written."""
     model, data = corpus
