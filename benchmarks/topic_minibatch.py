@@ -13,7 +13,6 @@ from time import process_time
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy import sparse
 from scipy.special import digamma
@@ -23,16 +22,17 @@ from benchmarks.measure import Target, interleave, median, print_table
 from benchmarks.topic_libraries import ALPHA, ETA, generated
 from benchmarks.topic_variational import counts_of
 from inference import perplexity
-from inference.engine.driver import drive
-from inference.fitting.prepare import as_arrays, x64
-from inference.methods import svi as minibatch
-from inference.runtime.progress import Silent
+from inference.fitting.prepare import x64
+from inference.methods import svi_on_host as minibatch
+from inference.runtime.progress import SILENT, Silent
 from models import MODELS, Data
+from models.base import on_host
 
 BATCH, FORGETTING, DELAY = 64, 0.7, 1.0
 TOPICS = 50
 TURNS = (10, 100)  # of a document at most: the zoo takes 10, scikit-learn 100 and gensim 50 unless told otherwise
 PASSES = (1, 2, 4)  # after which perplexity is looked at
+CHANGE = 1e-3  # of a document on average, at which its inner loop ends
 CLOSE = 1.01  # how near the worst last perplexity counts as there
 
 
@@ -47,22 +47,28 @@ Passes = Callable[[int], np.ndarray]  # more passes over the corpus -> λ (K, V)
 
 
 def zoo(counts: Any, start: np.ndarray, turns: int) -> Passes:
-    """The steps of `inference.methods.svi` by the library's own loop."""
+    """The steps of `inference.methods.svi_on_host`, on one thread."""
     data = Data("counts", counts, tuple(map(str, range(counts.shape[1]))))
     model = MODELS["latent_dirichlet"](data, num_topics=TOPICS, topic_concentration=ALPHA, word_concentration=ETA)
-    arrays = as_arrays((dict(model.hyper), dict(model.prior), model.rows(data), np.asarray(DELAY), np.asarray(FORGETTING)))
-    total = counts.shape[0]
-    state = minibatch.State({"word_probs": jnp.asarray(start - 1)[None]}, jnp.zeros((1, total), int), jnp.zeros(1, int))
-    run = partial(drive, minibatch.step, (model.algebra, BATCH, turns), arrays, jax.random.PRNGKey(0))
-    run(state, 1, Silent(), "iterating", keep=False)  # compiles
+    assert model.algebra is not None
+    rows, total = model.rows(data), counts.shape[0]
+    loops = minibatch.loops_of(model.algebra, rows)
+    assert loops is not None
+    plan = minibatch.Plan(BATCH, turns, CHANGE, minibatch.Pace(DELAY, FORGETTING))
+    state = minibatch.State(
+        {"word_probs": on_host((start - 1)[None])}, on_host(np.zeros((1, total), int)), on_host(np.zeros(1, int))
+    )
+    key = jax.random.PRNGKey(0)
+    run = partial(minibatch.drive_batches, loops, plan, dict(model.prior), rows, key, watch=SILENT, num_threads=1)
     held, taken = [state], [0]
 
     def passes(number: int) -> np.ndarray:
         steps = number * (total // BATCH)
-        held[0] = run(held[0], steps, Silent(), "iterating", first=taken[0], keep=False).state
+        held[0] = run(held[0], steps, Silent(), "iterating", first=taken[0]).state
         taken[0] += steps
         return np.asarray(held[0].nu["word_probs"])[0] + 1
 
+    run(state, 1, Silent(), "iterating")  # compiles
     return passes
 
 
@@ -74,7 +80,7 @@ def scikit_learn(counts: Any, start: np.ndarray, turns: int) -> Passes:
     rows = sparse.csr_matrix(counts)
     model = LatentDirichletAllocation(
         TOPICS, doc_topic_prior=ALPHA, topic_word_prior=ETA, learning_decay=FORGETTING, learning_offset=DELAY, n_jobs=1,
-        max_doc_update_iter=turns, mean_change_tol=1e-3, total_samples=total, random_state=0,
+        max_doc_update_iter=turns, mean_change_tol=CHANGE, total_samples=total, random_state=0,
     )  # fmt: skip
     model._init_latent_vars(counts.shape[1])
     model.components_ = start.copy()
@@ -99,7 +105,7 @@ def gensim(counts: Any, start: np.ndarray, turns: int) -> Passes:
     names = {word: str(word) for word in range(counts.shape[1])}
     model = LdaModel(
         id2word=names, num_topics=TOPICS, alpha=[ALPHA] * TOPICS, eta=ETA, decay=FORGETTING, offset=DELAY, iterations=turns,
-        gamma_threshold=1e-3, chunksize=BATCH, passes=1, update_every=1, eval_every=None, random_state=0, dtype=np.float64,
+        gamma_threshold=CHANGE, chunksize=BATCH, passes=1, update_every=1, eval_every=None, random_state=0, dtype=np.float64,
     )  # fmt: skip
     model.state.sstats[...] = start - ETA
     model.sync_state()

@@ -17,6 +17,7 @@ from inference.engine.sweep import Verbs, block_map, local_step
 from inference.engine.task import KINDS, Draws, Kind, Takes, Task, kinds
 from inference.fixed_points.fixed_point import FixedPoint, climb, elbo, require_algebra, require_proper
 from inference.methods import svi as minibatch
+from inference.methods.svi_on_host import Pace
 from inference.runtime.programs import kept
 from models.algebra import at_mean, at_sample, inner, log_partition, log_prior, negative_divergence
 from models.base import Algebra, Hyper, Model, Pytree, Rotation, Stats, ZooError
@@ -90,7 +91,7 @@ def run(task: Task, options: Options) -> Draws:
     if options.accelerate and options.batch_size:
         raise ZooError("accelerate=true extrapolates between iterations over all rows; use batch_size=0, or accelerate=false")
     if options.batch_size:
-        pace = minibatch.Pace(options.delay, options.forgetting)
+        pace = Pace(options.delay, options.forgetting)
         points, state = minibatch.climb(task, METHOD, options.batch_size, pace, options.max_iter, options.num_starts)
     else:
         method = METHOD._replace(accelerate=options.accelerate)

@@ -12,7 +12,7 @@ that do not fill the last batch are left out until then.
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,7 @@ from inference.engine.sweep import local_step, num_rows
 from inference.engine.task import KINDS, Points, Takes, Task, timing
 from inference.fixed_points.fixed_point import Climb, FixedPoint, require_algebra
 from inference.fixed_points.local_ascent import local_ascent, local_part, local_prior, shared_part
+from inference.methods.svi_on_host import Pace, Plan, State, drive_batches, loops_of
 from inference.runtime.progress import Watch
 from models.algebra import add, at_mean, log_prior, negative_divergence
 from models.base import Algebra, Hyper, Pytree, Stats, ZooError, on_host
@@ -34,22 +35,8 @@ TURNS = 10  # inner updates per batch; measured on topics (`benchmarks latent_di
 WHOLE = 500  # inner updates of all rows after the last step, at most
 CLOSE = 1e-6  # the change of nu below which these end
 DONE = 1e-4  # of 1 + |bound|: the steps have converged if one more sweep of all rows gains less
+SETTLED = 1e-3  # the average change of a row's nu below which the inner updates of a batch end
 TAKES = Takes("batch_size", KINDS - {"coupled", "cycle"}, ending="leave it out")
-
-
-class Pace(NamedTuple):
-    """The length of a step: ρ = (delay + step)^−forgetting, with steps from 1."""
-
-    delay: float
-    forgetting: float
-
-
-class State(NamedTuple):
-    """One start."""
-
-    nu: dict[str, Stats]  # of the shared blocks
-    order: Array  # (N,): the order in which rows are taken, until all of its batches have been
-    step: Array
 
 
 def of_own(rows: Pytree) -> Pytree:
@@ -80,7 +67,7 @@ def step(static: tuple[Algebra, int, int], arrays: tuple[Any, ...], key: Array, 
     batch = of_own(jax.tree.map(lambda leaf: leaf[picked], rows))
     shared, row_prior = shared_part(algebra), local_prior(algebra, prior, size)
     T = at_mean(shared, key, state.nu)
-    T, own = local_ascent(algebra, hyper, row_prior, T, batch, turns)
+    T, own = local_ascent(algebra, hyper, row_prior, T, batch, turns, SETTLED)
     local = local_step(algebra, "mean", hyper, key, T, batch)
     bound = local.log_partition + negative_divergence(local_part(algebra), row_prior, T, own)
     estimate = total / size * bound + negative_divergence(shared, prior, T, state.nu)
@@ -124,16 +111,27 @@ def climb(task: Task, method: FixedPoint, size: int, pace: Pace, max_iter: int, 
         raise ZooError("batch_size needs a start of its own, as it moves distributions and no points; leave start out")
     shared = {name: leaf for name, leaf in nu.items() if name not in algebra.structure.local}
     state = State(shared, on_host(np.zeros((number, total), int)), on_host(np.zeros(number, int)))
+    run = _steps(task, algebra, state, size, pace, max_iter)
     rows = task.rows_on_device
-    arrays = (task.hyper, task.prior, rows, jnp.asarray(pace.delay, float), jnp.asarray(pace.forgetting, float))
-    static, watch = (algebra, size, TURNS), Watch(_words)
-    checkpoint = task.checkpoint("iterations")
-    run = drive(step, static, arrays, task.key, state, max_iter, task.reporter, "iterating", watch=watch, checkpoint=checkpoint)
     T, nu, bound, log_joint, gain = _finished(algebra, task.hyper, task.prior, rows, run.state.nu)
     settled_down = np.asarray(gain) < DONE * (1 + np.abs(np.asarray(bound)))
     points = _points(algebra, task, run, T, bound, log_joint)._replace(converged=settled_down)
     sound = jnp.isfinite(bound)
     return points, Climb(T, T, nu, sound, ~sound, sound, bound, bound, sound, ~sound, T, log_joint)
+
+
+def _steps(task: Task, algebra: Algebra, state: State, size: int, pace: Pace, max_iter: int) -> Run:
+    """All batches of every start, by the algebra, or by compiled loops on the host where it has some for these rows."""
+    watch, checkpoint = Watch(_words), task.checkpoint("iterations")
+    loops = loops_of(algebra, task.rows)
+    if loops is not None:
+        plan, given = Plan(size, TURNS, SETTLED, pace), (task.prior, task.rows, task.key, state)
+        return drive_batches(loops, plan, *given, max_iter, task.reporter, "iterating", watch=watch, checkpoint=checkpoint)
+    arrays = (task.hyper, task.prior, task.rows_on_device, *(jnp.asarray(part, float) for part in pace))
+    static = (algebra, size, TURNS)
+    return drive(
+        step, static, arrays, task.key, state, max_iter, task.reporter, "iterating", watch=watch, checkpoint=checkpoint
+    )
 
 
 def _points(algebra: Algebra, task: Task, run: Run, T: Stats, bound: Array, log_joint: Array) -> Points:

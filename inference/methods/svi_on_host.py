@@ -1,0 +1,177 @@
+"""The steps of `inference.methods.svi` by compiled loops on the host, for models that declare them (`models.local_loops`).
+
+The same steps on the same rows in the same order: sums are added in another order, and every row stops by its own change.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax import Array
+
+from inference.engine.driver import CHUNK_SECONDS, Run, num_cores, one_blas_thread
+from inference.engine.sweep import num_rows
+from inference.runtime.checkpoints import Checkpoint
+from inference.runtime.loop import Chunk, begun, in_chunks
+from inference.runtime.progress import Counted, Reporter, Watch
+from models.base import Algebra, Pytree, Stats, on_host
+from models.local_loops import Ascent, BatchSums, LocalLoops, Share, alone
+
+PIECES = 2  # of the work for each thread: documents are unequal
+
+
+class Pace(NamedTuple):
+    """The length of a step: ρ = (delay + step)^−forgetting, with steps from 1."""
+
+    delay: float
+    forgetting: float
+
+
+class State(NamedTuple):
+    """One start, or all of them along the leading axis."""
+
+    nu: dict[str, Stats]  # of the shared blocks
+    order: Array  # (N,): the order in which rows are taken, until all of its batches have been
+    step: Array
+
+
+class Plan(NamedTuple):
+    """What is the same in all steps."""
+
+    size: int  # rows in a batch
+    most: int  # inner updates of a row, at most
+    close: float  # these end when the row moves by no more than this on average
+    pace: Pace
+
+
+def loops_of(algebra: Algebra, rows: Pytree) -> LocalLoops | None:
+    """The compiled loops for these rows, in NumPy; None without any, for rows they cannot read, and on other devices."""
+    ascend = algebra.structure.ascend
+    if not isinstance(ascend, Ascent) or jax.default_backend() != "cpu":
+        return None
+    return ascend.loops if ascend.loops.serves(rows) else None
+
+
+@partial(jax.jit, static_argnames=("number",))
+def _orders(keys: Array, index: Array, number: int) -> Array:
+    """(S, N): new orders of the rows, with the random numbers of this step."""
+    return jax.vmap(lambda key: jax.random.permutation(jax.random.fold_in(key, index), number))(keys)
+
+
+@contextmanager
+def sharing(num_threads: int) -> Iterator[Share]:
+    """Ranges shared out to threads, which are waited for."""
+    if num_threads == 1:
+        yield alone
+        return
+    with ThreadPoolExecutor(num_threads) as pool:
+
+        def share(function: Callable[[int, int], None], number: int) -> None:
+            ends = np.linspace(0, number, PIECES * num_threads + 1).astype(int).tolist()
+            list(pool.map(function, ends[:-1], ends[1:]))
+
+        yield share
+
+
+def drive_batches(
+    loops: LocalLoops,
+    plan: Plan,
+    prior: Mapping[str, Any],
+    rows: Pytree,
+    key: Array,
+    state: State,
+    num_steps: int,
+    reporter: Reporter,
+    phase: str,
+    *,
+    first: int = 0,
+    watch: Watch,
+    checkpoint: Checkpoint | None = None,
+    num_threads: int | None = None,
+) -> Run:
+    """``num_steps`` batches of every start, with what `inference.engine.driver.drive` would return of `svi.step`.
+
+    ``first`` numbers the first step, and its random numbers with it. A run goes on from its ``checkpoint`` where that file
+    exists.
+    """
+    reporter.phase(f"compiling {phase}", None)
+    clock = time.perf_counter()
+    prior, rows = jax.tree.map(np.asarray, (dict(prior), rows))
+    tables = loops.read(prior, rows)
+    nu = {name: np.asarray(leaf)[0] for name, leaf in state.nu.items()}
+    like = loops.sums(tables, alone, nu, np.arange(1), 1, plan.close).stats
+    keys = jax.random.split(key, len(state.step))
+    orders = partial(_orders, keys, number=num_rows(rows))
+    jax.block_until_ready(orders(np.int32(first)))
+    compile_seconds = time.perf_counter() - clock
+
+    start = begun(checkpoint, state, np.zeros(()), num_steps)
+    reporter.phase(phase, num_steps)
+    with one_blas_thread(), sharing(num_threads or num_cores()) as share:
+        sums = partial(loops.sums, tables, share)
+        steps = _Steps(sums, plan, {name: laid_out(like[name], prior[name]) for name in like}, like, orders, first, watch)
+        at, interrupted = in_chunks(steps, start, num_steps, reporter, checkpoint)
+    return Run(at.state, at.records(), at.finished, interrupted, compile_seconds, at.seconds)
+
+
+def laid_out(like: np.ndarray, value: Any) -> np.ndarray:
+    """A copy of a value with the layout in memory of another."""
+    found = np.empty_like(like)
+    found[...] = value
+    return found
+
+
+class _Steps:
+    """Chunks of steps: as many as fit in `CHUNK_SECONDS`, and one at least."""
+
+    def __init__(
+        self,
+        sums: Callable[[Mapping[str, np.ndarray], np.ndarray, int, float], BatchSums],
+        plan: Plan,
+        prior: Mapping[str, np.ndarray],
+        like: Mapping[str, np.ndarray],
+        orders: Callable[[Any], Array],
+        first: int,
+        watch: Watch,
+    ) -> None:
+        self._sums, self._plan, self._prior, self._like = sums, plan, prior, like
+        self._orders, self._first, self._words, self._counted = orders, first, watch.words, Counted(watch)
+
+    def __call__(self, state: State, finished: int, most: int) -> Chunk:
+        clock = time.perf_counter()
+        order, step = np.asarray(state.order), np.asarray(state.step)
+        number, records = len(step), list[list[float]]()
+        nu = [{name: laid_out(self._like[name], leaf[s]) for name, leaf in state.nu.items()} for s in range(number)]
+        while len(records) < most and not (records and time.perf_counter() - clock > CHUNK_SECONDS):
+            place = self._place(int(step[0]), order.shape[1])
+            if place == 0:
+                order = np.asarray(self._orders(np.int32(self._first + finished + len(records)))).astype(order.dtype)
+            picked = order[:, place : place + self._plan.size]
+            records.append([self._moved(own, rows, order.shape[1], int(step[0])) for own, rows in zip(nu, picked, strict=True)])
+            step = step + 1
+        stacked = {name: np.stack([np.ascontiguousarray(own[name]) for own in nu]) for name in state.nu}
+        joined = np.array(records).T
+        figures = self._counted.columns(joined, joined[:, -1])
+        seconds, note = time.perf_counter() - clock, self._words(joined[:, -1])
+        return Chunk(State(stacked, on_host(order), on_host(step)), joined, len(records), seconds, note, False, figures)
+
+    def _place(self, step: int, total: int) -> int:
+        """Where in the order the batch of this step begins."""
+        return step * self._plan.size % (total // self._plan.size * self._plan.size)
+
+    def _moved(self, nu: dict[str, np.ndarray], picked: np.ndarray, total: int, step: int) -> float:
+        """One step of one start, whose nu changes in place; -> an estimate of the bound at the nu before."""
+        scale, rate = total / self._plan.size, (self._plan.pace.delay + step + 1.0) ** -self._plan.pace.forgetting
+        found = self._sums(nu, picked, self._plan.most, self._plan.close)
+        for name, wanted in found.stats.items():
+            wanted *= scale
+            wanted += self._prior[name]
+            wanted *= rate
+            nu[name] *= 1 - rate
+            nu[name] += wanted
+        return scale * found.bound + found.divergence

@@ -1,0 +1,48 @@
+"""The contract of minibatches by compiled loops on the host, for models whose rows have parameters of their own."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+# (function of (first, end), number) -> None: calls the function on ranges that make up range(number), on several threads
+Share = Callable[[Callable[[int, int], None], int], None]
+
+
+def alone(function: Callable[[int, int], None], number: int) -> None:
+    """A `Share` of one thread."""
+    function(0, number)
+
+
+class BatchSums(NamedTuple):
+    """What the loops find in a batch at the shared q(θ) = nu, in NumPy."""
+
+    stats: Mapping[str, np.ndarray]  # of the shared blocks, by name; memory that the next batch uses again
+    bound: float  # the batch's part of the evidence bound, with the divergences of its rows' own parameters
+    divergence: float  # −KL of the shared blocks from their prior
+
+
+class LocalLoops(NamedTuple):
+    """Rows of a batch, each to its own best q given the shared blocks, by compiled loops: what ``Structure.ascend`` finds.
+
+    Arrays of nu and of statistics may have any layout in memory. Steps are fastest where nu keeps the layout of statistics.
+    """
+
+    serves: Callable[[Any], bool]  # rows on the host -> whether the loops can read them
+    read: Callable[[Mapping[str, Any], Any], Any]  # (prior, rows), all in NumPy -> tables, made once for all batches of a run
+    # (tables, share, nu of the shared blocks, indices of the rows, most, close) -> sums, the same for any number of threads.
+    # Updates of a row end after ``most``, or when its nu moves by no more than ``close`` on average
+    sums: Callable[[Any, Share, Mapping[str, np.ndarray], np.ndarray, int, float], BatchSums]
+
+
+@dataclass(frozen=True)
+class Ascent:
+    """`models.base.Structure.ascend` of a model that has compiled loops beside what JAX traces."""
+
+    traced: Callable[..., dict[str, Any]]
+    loops: LocalLoops
+
+    def __call__(self, *arguments: Any) -> dict[str, Any]:
+        """What JAX traces."""
+        return self.traced(*arguments)
