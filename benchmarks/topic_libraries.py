@@ -27,20 +27,30 @@ def reuters() -> Corpus:
     return corpus_of_counts(lda.datasets.load_reuters())
 
 
-def generated(num_tokens: int = 10_000_000, length: int = 200, num_words: int = 20_000, num_topics: int = 100) -> Corpus:
-    """Documents of one length from the model itself; the mean of the topics follows Zipf's law. Words that never occur go."""
+def generated(
+    num_tokens: int = 10_000_000,
+    length: int = 200,
+    num_words: int = 20_000,
+    num_topics: int = 100,
+    lengths: np.ndarray | None = None,
+) -> Corpus:
+    """Documents of one length, or of ``lengths``, from the model itself; the mean of the topics follows Zipf's law.
+
+    Words that never occur go.
+    """
     rng = np.random.default_rng(0)
-    number = num_tokens // length
-    sums = rng.dirichlet(np.full(num_topics, 0.1), number).cumsum(1)
-    topic = np.empty((number, length), np.int32)
-    for row, own, u in zip(topic, sums, rng.random((number, length)), strict=True):
-        row[:] = np.minimum(np.searchsorted(own, u), num_topics - 1)
-    base, word = 1 / (np.arange(num_words) + 10.0), np.empty(number * length, np.int64)
+    lengths = np.full(num_tokens // length, length) if lengths is None else lengths
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    sums = rng.dirichlet(np.full(num_topics, 0.1), len(lengths)).cumsum(1)
+    topic, u = np.empty(starts[-1], np.int32), rng.random(starts[-1])
+    for own, first, end in zip(sums, starts[:-1], starts[1:], strict=True):
+        topic[first:end] = np.minimum(np.searchsorted(own, u[first:end]), num_topics - 1)
+    base, word = 1 / (np.arange(num_words) + 10.0), np.empty(starts[-1], np.int64)
     for k in range(num_topics):
-        weights, own_tokens = rng.gamma(0.02 * num_words * base / base.sum() + 1e-3), topic.reshape(-1) == k
+        weights, own_tokens = rng.gamma(0.02 * num_words * base / base.sum() + 1e-3), topic == k
         word[own_tokens] = rng.choice(num_words, own_tokens.sum(), p=weights / weights.sum())
     used, codes = np.unique(word, return_inverse=True)
-    return Corpus(codes.astype(np.int32), np.arange(number + 1) * length, len(used))
+    return Corpus(codes.astype(np.int32), starts, len(used))
 
 
 def zoo(corpus: Corpus, num_topics: int, seed: int = 1, kernel: str | None = None) -> Run:

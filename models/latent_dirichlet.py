@@ -50,7 +50,6 @@ from models.data.table import is_table, require_complete, require_filled
 from models.distributions.observed import TopicWords
 from models.emissions.discrete import DISCRETE
 from models.families.conjugate import dirichlet
-from models.local_loops import Ascent
 from models.reading.load import as_data
 from models.rows.centring import flat
 from models.rows.encoded import probe_rows
@@ -59,8 +58,7 @@ from models.topics.collapsed import COLLAPSED, TOPIC, WORD, prior_statistics
 from models.topics.documents import Documents, Words, bags, check, counted, encoded
 from models.topics.held_out import HELD_OUT
 from models.topics.latent import Bags, Hard, Mixed, Soft, by_document, by_word, mixed, scaled, topics
-from models.topics.local_variational import ascend
-from models.topics.minibatch import LOOPS
+from models.topics.minibatch import ASCENT
 
 
 class Shape(NamedTuple):
@@ -101,7 +99,7 @@ def structure(shape: Shape, exchangeable: bool) -> Parts:
         sites=lambda hyper, T: {TOPIC: jnp.exp(T[TOPIC]), WORD: jnp.exp(T[WORD])},
         natural=lambda hyper, sites: {name: jnp.log(jnp.asarray(sites[name])) for name in (TOPIC, WORD)},
         initial=Initial(num_groups=shape.topics, draw=partial(start, shape)),
-        structure=Structure(local=(TOPIC,), ascend=Ascent(ascend, LOOPS), collapsed=COLLAPSED if shape.proper else None),
+        structure=Structure(local=(TOPIC,), ascend=ASCENT, collapsed=COLLAPSED if shape.proper else None),
     )
     return Parts(algebra, partial(program, shape), partial(functionals, exchangeable))
 

@@ -21,6 +21,7 @@ class BatchSums(NamedTuple):
     stats: Mapping[str, np.ndarray]  # of the shared blocks, by name; memory that the next batch uses again
     bound: float  # the batch's part of the evidence bound, with the divergences of its rows' own parameters
     divergence: float  # −KL of the shared blocks from their prior
+    own: Mapping[str, np.ndarray]  # (B, …): nu of the rows' own blocks
 
 
 class LocalLoops(NamedTuple):

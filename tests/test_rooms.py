@@ -19,6 +19,7 @@ ROOMS = [
     "models.compilation",
     "models.simd",
     "models.host_step",
+    "models.local_loops",
     "models.base",
     "models.algebra",
     "models.rows",

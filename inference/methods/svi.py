@@ -25,10 +25,11 @@ from inference.engine.sweep import local_step, num_rows
 from inference.engine.task import KINDS, Points, Takes, Task, timing
 from inference.fixed_points.fixed_point import Climb, FixedPoint, require_algebra
 from inference.fixed_points.local_ascent import local_ascent, local_part, local_prior, shared_part
-from inference.methods.svi_on_host import Pace, Plan, State, drive_batches, loops_of
+from inference.methods.svi_on_host import Pace, Plan, State, drive_batches, loops_of, rested
 from inference.runtime.progress import Watch
 from models.algebra import add, at_mean, log_prior, negative_divergence
 from models.base import Algebra, Hyper, Pytree, Stats, ZooError, on_host
+from models.local_loops import LocalLoops
 from models.rows.carried import carried
 
 TURNS = 10  # inner updates per batch; measured on topics (`benchmarks latent_dirichlet minibatch`): 100 are slower and worse
@@ -79,14 +80,26 @@ def step(static: tuple[Algebra, int, int], arrays: tuple[Any, ...], key: Array, 
 
 @partial(jax.jit, static_argnames=("algebra",))
 def _finished(
-    algebra: Algebra, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, nu: Mapping[str, Stats]
+    algebra: Algebra,
+    hyper: Hyper,
+    prior: Mapping[str, Stats],
+    rows: Pytree,
+    nu: Mapping[str, Stats],
+    own: Mapping[str, Stats] | None = None,
 ) -> tuple[dict[str, Stats], dict[str, Stats], Array, Array, Array]:
-    """All rows given the shared nu: (T, nu of all blocks, the bound, the log joint at T, the gain of one more sweep)."""
+    """All rows given the shared nu: (T, nu of all blocks, the bound, the log joint at T, the gain of one more sweep).
 
-    def one(nu: Mapping[str, Stats]) -> tuple[Any, ...]:
+    ``own`` is nu of the local blocks, where they have come to rest already.
+    """
+
+    def one(nu: Mapping[str, Stats], own: Mapping[str, Stats] | None) -> tuple[Any, ...]:
         key = jax.random.PRNGKey(0)
-        row_prior = local_prior(algebra, prior, num_rows(rows))
-        T, own = local_ascent(algebra, hyper, row_prior, at_mean(shared_part(algebra), key, nu), rows, WHOLE, CLOSE)
+        T = at_mean(shared_part(algebra), key, nu)
+        if own is None:
+            row_prior = local_prior(algebra, prior, num_rows(rows))
+            T, own = local_ascent(algebra, hyper, row_prior, T, rows, WHOLE, CLOSE)
+        else:
+            T = {**T, **at_mean(local_part(algebra), key, own)}
         whole = {**nu, **own}
         local = local_step(algebra, "mean", hyper, key, T, rows)
         log_joint = local.log_partition + log_prior(algebra, prior, T)
@@ -96,7 +109,7 @@ def _finished(
         gained = local_step(algebra, "mean", hyper, key, further, rows).log_partition
         return T, whole, bound, log_joint, gained + negative_divergence(algebra, prior, further, {**whole, **best}) - bound
 
-    return each(one, nu)
+    return each(one, nu, own)
 
 
 def climb(task: Task, method: FixedPoint, size: int, pace: Pace, max_iter: int, wanted: int) -> tuple[Points, Climb]:
@@ -111,19 +124,19 @@ def climb(task: Task, method: FixedPoint, size: int, pace: Pace, max_iter: int, 
         raise ZooError("batch_size needs a start of its own, as it moves distributions and no points; leave start out")
     shared = {name: leaf for name, leaf in nu.items() if name not in algebra.structure.local}
     state = State(shared, on_host(np.zeros((number, total), int)), on_host(np.zeros(number, int)))
-    run = _steps(task, algebra, state, size, pace, max_iter)
-    rows = task.rows_on_device
-    T, nu, bound, log_joint, gain = _finished(algebra, task.hyper, task.prior, rows, run.state.nu)
+    loops = loops_of(algebra, task.rows)
+    run = _steps(task, algebra, loops, state, size, pace, max_iter)
+    own = None if loops is None else rested(loops, task.prior, task.rows, run.state.nu, WHOLE, CLOSE)
+    T, nu, bound, log_joint, gain = _finished(algebra, task.hyper, task.prior, task.rows_on_device, run.state.nu, own)
     settled_down = np.asarray(gain) < DONE * (1 + np.abs(np.asarray(bound)))
     points = _points(algebra, task, run, T, bound, log_joint)._replace(converged=settled_down)
     sound = jnp.isfinite(bound)
     return points, Climb(T, T, nu, sound, ~sound, sound, bound, bound, sound, ~sound, T, log_joint)
 
 
-def _steps(task: Task, algebra: Algebra, state: State, size: int, pace: Pace, max_iter: int) -> Run:
+def _steps(task: Task, algebra: Algebra, loops: LocalLoops | None, state: State, size: int, pace: Pace, max_iter: int) -> Run:
     """All batches of every start, by the algebra, or by compiled loops on the host where it has some for these rows."""
     watch, checkpoint = Watch(_words), task.checkpoint("iterations")
-    loops = loops_of(algebra, task.rows)
     if loops is not None:
         plan, given = Plan(size, TURNS, SETTLED, pace), (task.prior, task.rows, task.key, state)
         return drive_batches(loops, plan, *given, max_iter, task.reporter, "iterating", watch=watch, checkpoint=checkpoint)

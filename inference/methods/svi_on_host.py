@@ -119,6 +119,20 @@ def drive_batches(
     return Run(at.state, at.records(), at.finished, interrupted, compile_seconds, at.seconds)
 
 
+def rested(
+    loops: LocalLoops, prior: Mapping[str, Any], rows: Pytree, nu: Mapping[str, Any], most: int, close: float
+) -> dict[str, np.ndarray]:
+    """(S, N, …): nu of the local blocks of all rows given nu of the shared ones, in every start."""
+    prior, rows = jax.tree.map(np.asarray, (dict(prior), rows))
+    tables, every = loops.read(prior, rows), np.arange(num_rows(rows))
+    with sharing(num_cores()) as share:
+        found = [
+            loops.sums(tables, share, {name: np.asarray(leaf)[start] for name, leaf in nu.items()}, every, most, close).own
+            for start in range(len(next(iter(nu.values()))))
+        ]
+    return {name: np.stack([own[name] for own in found]) for name in found[0]}
+
+
 def laid_out(like: np.ndarray, value: Any) -> np.ndarray:
     """A copy of a value with the layout in memory of another."""
     found = np.empty_like(like)

@@ -10,9 +10,10 @@ import numpy as np
 from scipy.special import digamma, gammaln
 
 from models.compilation import LANES
-from models.local_loops import BatchSums, LocalLoops, Share
+from models.local_loops import Ascent, BatchSums, LocalLoops, Share
 from models.topics.collapsed import TOPIC, WORD
 from models.topics.documents import Documents
+from models.topics.local_variational import ascend
 
 SHARDS = 64  # of the entries of E[log β], each with a sum of its own: threads do not change the total
 
@@ -100,7 +101,7 @@ def sums(corpus: Corpus, share: Share, nu: Mapping[str, np.ndarray], picked: np.
     proportions, ratio, bounds = ascended(corpus, share, batch, words, most, close)
     counted(corpus.stats, share, batch, words, proportions, ratio)
     constant = batch.weights @ corpus.carrier[picked] - len(picked) * corpus.constants[0]
-    return BatchSums({WORD: corpus.stats.T}, float(bounds.sum() + constant), divergence)
+    return BatchSums({WORD: corpus.stats.T}, float(bounds.sum() + constant), divergence, {TOPIC: proportions.nu})
 
 
 def batch_of(corpus: Corpus, picked: np.ndarray) -> Batch:
@@ -168,4 +169,4 @@ def counted(stats: np.ndarray, share: Share, batch: Batch, words: Words, proport
     share(lambda first, end: counts_of_words(*places, *given, first, end), number)
 
 
-LOOPS = LocalLoops(serves, read, sums)
+ASCENT = Ascent(ascend, LocalLoops(serves, read, sums))

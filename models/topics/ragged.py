@@ -254,7 +254,7 @@ def ascend_documents(
         shift[d] = expected_proportions(now, allowed[d], logs[d], theirs)
 
 
-@compiled
+@compiled_sums
 def bounds_of_documents(
     begins: Any, cells: Any, counts: Any, weights: Any, allowed: Any, prior: Any, word_logs: Any, word: Any, word_shift: Any,
     nu: Any, logs: Any, topic: Any, shift: Any, ratio: Any, bound: Any, first: int, end: int,
