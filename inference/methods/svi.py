@@ -123,7 +123,8 @@ def climb(task: Task, method: FixedPoint, size: int, pace: Pace, max_iter: int, 
     if not known:
         raise ZooError("batch_size needs a start of its own, as it moves distributions and no points; leave start out")
     shared = {name: leaf for name, leaf in nu.items() if name not in algebra.structure.local}
-    state = State(shared, on_host(np.zeros((number, total), int)), on_host(np.zeros(number, int)))
+    whole = jnp.result_type(int)
+    state = State(shared, on_host(np.zeros((number, total), whole)), on_host(np.zeros(number, whole)))
     loops = loops_of(algebra, task.rows)
     run = _steps(task, algebra, loops, state, size, pace, max_iter)
     own = None if loops is None else rested(loops, task.prior, task.rows, run.state.nu, WHOLE, CLOSE)

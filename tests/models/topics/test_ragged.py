@@ -58,7 +58,7 @@ def test_logarithms_and_exponentials_are_those_of_numpy():
 
 
 def corpus(kind):
-    """(prior, rows) of unequal documents, two of them empty: plain, weighted, with few topics allowed, and weights that vanish too."""
+    """(prior, rows) of unequal documents, two of them empty: plain, weighted, few topics allowed, weights that vanish."""
     rng = np.random.default_rng(3)
     word, times = (np.zeros((len(LENGTHS), V), np.int32) for _ in range(2))
     for d, length in enumerate(LENGTHS):
