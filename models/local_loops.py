@@ -27,7 +27,7 @@ class BatchSums(NamedTuple):
 class LocalLoops(NamedTuple):
     """Rows of a batch, each to its own best q given the shared blocks, by compiled loops: what ``Structure.ascend`` finds.
 
-    Arrays of nu and of statistics may have any layout in memory. Steps are fastest where nu keeps the layout of statistics.
+    Arrays of statistics are contiguous, in the order of C or of Fortran. Steps are fastest where nu keeps their layout.
     """
 
     serves: Callable[[Any], bool]  # rows on the host -> whether the loops can read them

@@ -134,7 +134,7 @@ def rested(
 
 
 def laid_out(like: np.ndarray, value: Any) -> np.ndarray:
-    """A copy of a value with the layout in memory of another."""
+    """A copy of a value with the layout in memory of another, which is contiguous in the order of C or of Fortran."""
     found = np.empty_like(like)
     found[...] = value
     return found
@@ -180,12 +180,11 @@ class _Steps:
 
     def _moved(self, nu: dict[str, np.ndarray], picked: np.ndarray, total: int, step: int) -> float:
         """One step of one start, whose nu changes in place; -> an estimate of the bound at the nu before."""
+        from inference.methods.natural_gradient import step_along
+
         scale, rate = total / self._plan.size, (self._plan.pace.delay + step + 1.0) ** -self._plan.pace.forgetting
         found = self._sums(nu, picked, self._plan.most, self._plan.close)
-        for name, wanted in found.stats.items():
-            wanted *= scale
-            wanted += self._prior[name]
-            wanted *= rate
-            nu[name] *= 1 - rate
-            nu[name] += wanted
+        for name in nu:
+            own, stats, prior = (part[name].reshape(-1, order="A") for part in (nu, found.stats, self._prior))  # views
+            step_along(own, stats, prior, scale, rate)
         return scale * found.bound + found.divergence
