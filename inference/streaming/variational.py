@@ -7,7 +7,7 @@ import numpy as np
 
 from inference.engine.task import Draws, Kind, Points, Task
 from inference.fixed_points.fixed_point import require_proper
-from inference.methods.cavi import METHOD, TAKES, Options, draws, why_no_weights
+from inference.methods.cavi import ACCELERATES, METHOD, TAKES, Options, draws, why_no_weights
 from inference.streaming.climbing import climb_blocks
 from inference.streaming.passes import Stream
 from inference.streaming.result import Asked, Found
@@ -28,7 +28,8 @@ def cavi_blocks(task: Task, stream: Stream, options: Options, asked: Asked) -> F
         nu = last.nu
     else:
         method = METHOD._replace(accelerate=options.accelerate)
-        points, state, held_out = climb_blocks(task, stream, method, options.max_iter, options.tol, options.num_starts, TAKES)
+        takes = ACCELERATES if options.accelerate else TAKES
+        points, state, held_out = climb_blocks(task, stream, method, options.max_iter, options.tol, options.num_starts, takes)
         bound, nu = np.where(np.asarray(state.failed), -np.inf, np.asarray(state.criterion)), state.nu
     if all(points.failure):
         raise ZooError(f"every start of cavi failed: {points.failure[0]}")

@@ -94,3 +94,10 @@ def test_other_methods_say_what_to_do(corpus):
     model, data = corpus
     with pytest.raises(ZooError, match="cavi"):
         fit_stream(model, data, "em")
+
+
+def test_cavi_is_not_accelerated(corpus):
+    """Extrapolated points would need the proportions, which are not kept; as in memory, the option is refused."""
+    model, data = corpus
+    with pytest.raises(ZooError, match="accelerate needs parameters that all rows share.*use accelerate=false"):
+        fit_stream(model, data, "cavi", accelerate=True)
