@@ -8,7 +8,7 @@ from scipy import sparse
 
 from inference.streaming.source.blocks import Sampled, Source
 from models.base import Data, ZooError
-from models.data.documents import Sequences
+from models.data.documents import Sequences, with_vocabulary
 from models.data.table import is_sparse, is_table, take
 
 ALIKE = ("columns", "label", "levels", "categories")  # what tables must agree in
@@ -52,10 +52,14 @@ def _smallest(parts: list[_Part], size: int) -> _Part:
 
 
 def joined(parts: Sequence[Data]) -> Data:
-    """The rows of tables with the same columns; raises `ZooError` for others."""
+    """The rows of tables with the same columns, documents by the words of all; raises `ZooError` for other tables."""
     first = parts[0]
     if len(parts) == 1:
         return first
+    if all(isinstance(part.x, Sequences) for part in parts):  # each table of documents has the vocabulary of its own
+        words = tuple(sorted({word for part in parts for word in part.columns}))
+        parts = [with_vocabulary(part, words) for part in parts]
+        first = parts[0]
     for number, part in enumerate(parts[1:], 2):
         if other := [name for name in ALIKE if part._asdict()[name] != first._asdict()[name]]:
             raise ZooError(
