@@ -120,7 +120,7 @@ def _check(model: Model, method: str, seed: Any, devices: Any, block_rows: Any, 
     """Raises `ZooError` for wrong arguments, and for a model that is not a sum over blocks."""
     if model.algebra is None:
         raise ZooError(f"{model.name} is a NumPyro program without the algebra that blocks are summed by; use inference.fit")
-    if (why := REFUSES.get(method, TAKES.refuses)(model.algebra)) is not None:
+    if (why := OF_CAVI.refuses(model.algebra) or REFUSES.get(method, TAKES.refuses)(model.algebra)) is not None:
         raise ZooError(f"{model.name}: {why}")
     check_seed(seed)
     check_value("checkpoint_seconds", checkpoint_seconds, CHECKPOINT_SECONDS)

@@ -10,6 +10,7 @@ from inference.streaming.source.blocks import InMemory
 from inference.streaming.source.encoding import HeldOut
 from models import MODELS, load_data
 from models.base import ZooError
+from models.data.table import take
 
 ROUNDING = 1e-9  # relative: sums in another order, over some ten iterations that contract
 
@@ -183,6 +184,21 @@ def test_rows_that_are_none(mixture):
         fit_stream(model, lambda: iter([]), "em")
     with pytest.raises(ZooError, match="block 2 has other columns"):
         fit_stream(model, [data, data._replace(columns=("u", "v", "w"))], "em")
+
+
+def test_logistic_regression_is_taken_with_two_classes():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 2))
+    several = load_data(x, labels=rng.integers(0, 3, 60).astype(str))
+    model = MODELS["logistic_regression"](several)
+    for method in ("em", "cavi", "gibbs"):
+        with pytest.raises(ZooError, match="conjugate only given the values of the others; use inference.fit$"):
+            fit_stream(model, several, method)
+    two = load_data(x, labels=rng.integers(0, 2, 60).astype(str))
+    model = MODELS["logistic_regression"](two)
+    tables = [take(two, np.arange(begin, begin + 20)) for begin in range(0, 60, 20)]
+    found, wanted = fit_stream(model, tables, "em"), fit(model, two, "em")
+    np.testing.assert_allclose(found["functionals"]["log_joint"], wanted["functionals"]["log_joint"], rtol=1e-8)
 
 
 def test_models_with_local_parameters_are_refused():
