@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 from inference.engine.task import Draws, Kind, Points, Task
+from inference.fitting.sizes import require_room
 from inference.fixed_points.fixed_point import require_proper
 from inference.methods.cavi import ACCELERATES, METHOD, TAKES, Options, draws, why_no_weights
 from inference.streaming.climbing import climb_blocks
@@ -22,6 +23,8 @@ def cavi_blocks(task: Task, stream: Stream, options: Options, asked: Asked) -> F
     if options.batch_size:
         raise ZooError("batch_size is for rows in memory; over blocks a batch is a block: give stochastic=true and block_rows=")
     require_proper(task)
+    if task.model.algebra is not None and task.model.algebra.structure.local:  # draws have those of the sample, of any number
+        require_room(task, options)
     if asked.pace is not None:
         steps = (options.max_iter, options.num_starts, TAKES, asked.seed)
         points, last, bound, held_out = climb_stochastically(task, stream, METHOD, asked.pace, *steps)

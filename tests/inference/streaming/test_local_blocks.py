@@ -101,3 +101,10 @@ def test_cavi_is_not_accelerated(corpus):
     model, data = corpus
     with pytest.raises(ZooError, match="accelerate needs parameters that all rows share.*use accelerate=false"):
         fit_stream(model, data, "cavi", accelerate=True)
+
+
+def test_more_draws_than_memory_holds_are_refused_before_the_fit(corpus):
+    """Draws have the proportions of every sampled document, which are many where the sample is."""
+    model, data = corpus
+    with pytest.raises(ZooError, match="take fewer"):
+        fit_stream(model, data, "cavi", num_samples=10**7)
