@@ -186,7 +186,7 @@ def test_rows_that_are_none(mixture):
         fit_stream(model, [data, data._replace(columns=("u", "v", "w"))], "em")
 
 
-def test_logistic_regression_is_taken_with_two_classes():
+def test_logistic_regression_of_several_classes_is_refused():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 2))
     several = load_data(x, labels=rng.integers(0, 3, 60).astype(str))
@@ -194,7 +194,12 @@ def test_logistic_regression_is_taken_with_two_classes():
     for method in ("em", "cavi", "gibbs"):
         with pytest.raises(ZooError, match="conjugate only given the values of the others; use inference.fit$"):
             fit_stream(model, several, method)
-    two = load_data(x, labels=rng.integers(0, 2, 60).astype(str))
+
+
+@pytest.mark.slow
+def test_logistic_regression_over_tables_is_that_in_memory():
+    rng = np.random.default_rng(0)
+    two = load_data(rng.normal(size=(60, 2)), labels=rng.integers(0, 2, 60).astype(str))
     model = MODELS["logistic_regression"](two)
     tables = [take(two, np.arange(begin, begin + 20)) for begin in range(0, 60, 20)]
     found, wanted = fit_stream(model, tables, "em"), fit(model, two, "em")
