@@ -49,9 +49,24 @@ def after_pass(
 
     def one(key: Array, state: Climb, local: Local) -> tuple[Climb, Record, Array]:
         T, nu = parameter_step(algebra, method.verbs, key, prior, state.T, local.stats)
-        return judged(algebra, method, prior, size, tol, state, Swept(T, nu, local, state.restart, state.warm_started))
+        swept = Swept(T, nu, local, state.restart, state.warm_started)
+        if algebra.structure.local:
+            state = state._replace(warm_started=_has_not_fallen(algebra, method, prior, size, tol, state, local))
+        return judged(algebra, method, prior, size, tol, state, swept)
 
     return each(one, keys, states, local)
+
+
+def _has_not_fallen(
+    algebra: Algebra, method: FixedPoint, prior: Pytree, size: Array, tol: Array, state: Climb, local: Local
+) -> Array:
+    """Whether a small gain may end the climb: the criterion is not lower than before by more than ends it.
+
+    Rows whose own parameters are found anew in every pass may come to another optimum, so that the bound falls on its way.
+    """
+    reached = method.criterion(algebra, prior, state, local)
+    risen = reached - jnp.where(jnp.isfinite(state.first), state.first, reached)
+    return reached - state.criterion >= -threshold(tol, size, risen)
 
 
 def climb_blocks(

@@ -99,7 +99,7 @@ def test_other_methods_say_what_to_do(corpus):
 def test_cavi_is_not_accelerated(corpus):
     """Extrapolated points would need the proportions, which are not kept; as in memory, the option is refused."""
     model, data = corpus
-    with pytest.raises(ZooError, match="accelerate needs parameters that all rows share.*use accelerate=false"):
+    with pytest.raises(ZooError, match=r"accelerate needs parameters that all rows share.*use accelerate=false"):
         fit_stream(model, data, "cavi", accelerate=True)
 
 
@@ -108,3 +108,19 @@ def test_more_draws_than_memory_holds_are_refused_before_the_fit(corpus):
     model, data = corpus
     with pytest.raises(ZooError, match="take fewer"):
         fit_stream(model, data, "cavi", num_samples=10**7)
+
+
+@pytest.mark.slow
+def test_a_bound_that_falls_has_not_converged(corpus):
+    """Proportions that are found anew may lead to a lower bound for a pass; under sparse priors most climbs do so."""
+    _, data = corpus
+    sparse = MODELS["latent_dirichlet"](data, num_topics=6, topic_concentration=0.1, word_concentration=0.05)
+    tables = [take(data, np.arange(begin, begin + 30)) for begin in (0, 30)]
+    given = {"num_starts": 3, "num_samples": 2, "max_iter": 300}
+    tree, further = (fit_stream(sparse, tables, "cavi", tol=tol, **given) for tol in (1e-6, 0.0))
+    traces = tree["optimization"]["criterion"].values
+    fallen = [(np.diff(trace[np.isfinite(trace)]) < -0.1).any() for trace in traces]
+    assert any(fallen)
+    assert tree["optimization"]["converged"].values.all()
+    last = np.array([trace[np.isfinite(trace)][-1] for trace in traces])
+    np.testing.assert_allclose(last, further["optimization"]["criterion"].values[:, -1], atol=1.0)
