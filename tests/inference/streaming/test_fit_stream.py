@@ -192,7 +192,7 @@ def test_logistic_regression_of_several_classes_is_refused():
     several = load_data(x, labels=rng.integers(0, 3, 60).astype(str))
     model = MODELS["logistic_regression"](several)
     for method in ("em", "cavi", "gibbs"):
-        with pytest.raises(ZooError, match="conjugate only given the values of the others; use inference.fit$"):
+        with pytest.raises(ZooError, match=r"conjugate only given the values of the others; use inference\.fit$"):
             fit_stream(model, several, method)
 
 

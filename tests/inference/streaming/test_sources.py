@@ -102,11 +102,11 @@ def test_a_reader_that_is_closed_ends_its_thread():
 
 
 def test_documents_of_other_vocabularies_are_joined():
-    """Tables of documents that were read one by one are the documents read at once, also where a part has been joined before."""
+    """Tables of documents that were read one by one are the documents read at once, also if some have been joined before."""
     texts = [["pear apple pear", "plum"], ["dog cat", "apple dog"], ["bee"]]
     one, two, three = map(load_data, texts)
     for again in (joined([one, two, three]), joined([joined([one, two]), three])):
-        whole = load_data(sum(texts, []))
+        whole = load_data([text for part in texts for text in part])
         assert again.columns == whole.columns
         np.testing.assert_array_equal(again.x.tokens, whole.x.tokens)
         np.testing.assert_array_equal(again.x.starts, whole.x.starts)
