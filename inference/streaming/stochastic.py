@@ -179,7 +179,7 @@ def _points(
         objective=trace,
         criterion=trace,
         iterations=np.full(len(sound), trace.shape[1] - 1),
-        converged=sound & (gain < CLOSE * (1 + np.abs(reached))),
+        converged=sound & (np.abs(gain) < CLOSE * (1 + np.abs(reached))),  # own parameters of rows may lead to a fall
         failure=[None if one else "the objective is not finite; check the scale of the data and the prior" for one in sound],
         timing=timing(seconds, 0.0),
         repeatable=False,
