@@ -78,8 +78,10 @@ def fit_stream(
     (`inference.streaming.topics`), and have proportions of the sample's documents. Raises `ZooError` for whatever the user can
     mend.
 
-    >>> model = MODELS["gmm"](load_data(tables[0]), num_components=2)
-    >>> tree = fit_stream(model, [load_data(table) for table in tables], "em")
+    >>> from models import MODELS, load_data
+    >>> tables = [load_data([[0.0], [1.0]]), load_data([[8.0], [9.0]])]
+    >>> model = MODELS["gmm"](load_data([[0.0], [1.0], [8.0], [9.0]]), num_components=2)
+    >>> tree = fit_stream(model, tables, "em")
     >>> tree["point_estimate"]["mean"].dims
     ('component', 'feature')
     """

@@ -78,9 +78,9 @@ def read_stream(
     is left in ``folder``, and read there again. Processes of one fit give the same folder, and the first of them looks.
     Raises `ZooError` for what cannot be read.
 
-    >>> files = read_stream("rows/", label="species")
-    >>> model = MODELS["linear_discriminant"](files.sample)
-    >>> tree = fit_stream(model, files, "em")
+    >>> files = read_stream("rows/", label="species")  # doctest: +SKIP
+    >>> model = MODELS["linear_discriminant"](files.sample)  # doctest: +SKIP
+    >>> tree = fit_stream(model, files, "em")  # doctest: +SKIP
     """
     given = {name: value for name, value in options.items() if value is not None and value is not False}
     asked = given | {"block_rows": block_rows, "sample_rows": sample_rows, "seed": seed}
