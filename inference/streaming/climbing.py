@@ -85,26 +85,22 @@ def climb_blocks(
     at_once = _is_closed(algebra, method, task, tol)
     keys = jax.random.split(task.key, len(state.done))
 
-    size = 0.0
-
     def update(keys: Array, states: Climb, local: Local, totals: Totals) -> tuple[Climb, Watched, Array]:
-        nonlocal size
-        size = float(totals.weight[0])
         found, record, done = after_pass(static, prior, totals.weight[0], limit, keys, states, local)
-        record = Watched(record, stream.bound_of_held_out(task, algebra, states.T))
+        record = Watched(record, totals.weight, stream.bound_of_held_out(task, algebra, states.T))
         observed = at_once and not totals.latent[0]
         # Where all latents are observed the statistics are the same at any parameters: one pass is the maximum.
         return (found._replace(done=jnp.ones_like(done)), record, jnp.ones_like(done)) if observed else (found, record, done)
 
     record = after_pass.eval_shape(static, prior, limit, limit, keys, state, over.shapes())[1]
-    of_one = jax.tree.map(_of_one, Watched(record, stream.bound_of_held_out(task, algebra, state.T)))
+    of_one = jax.tree.map(_of_one, Watched(record, over.none.totals.weight, stream.bound_of_held_out(task, algebra, state.T)))
     iteration = Iteration(over, lambda state: state.T, update, of_one)
     run = drive_blocks(task, stream, iteration, keys, state, max_iter, ITERATIONS, Watch(_words))
-    held_out = run.records.held_out
+    held_out, size = run.records.held_out, float(np.asarray(run.records.size).max(initial=0.0))
     state = completed(algebra, task.hyper, dict(task.prior), resting(run.state), task.rows_on_device)
     run = run._replace(state=state, records=run.records.own)
     found = points(task, algebra, method, run)
-    if method.monotone and not method.accelerate and size:  # the gains of extrapolated points do not fall by one factor
+    if method.monotone and not method.accelerate:  # the gains of extrapolated points do not fall by one factor
         found = found._replace(forecast=forecast(np.asarray(found.criterion), partial(threshold, tol or ALWAYS, size)))
     return found, run.state, held_out
 
@@ -125,6 +121,7 @@ class Watched(NamedTuple):
     """A record of a climb, and what held-out rows say of the parameters that the iteration entered with."""
 
     own: Record
+    size: Array  # (start,): the weight of all rows
     held_out: Array | None  # (start,): the mean log density of their rows; None: there are no held-out rows
 
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import xarray as xr
 from numpy.typing import ArrayLike
@@ -35,11 +35,10 @@ from inference.streaming.source.encoding import encoded_rows
 from inference.streaming.source.processes import Group
 from inference.streaming.stochastic import climb_stochastically
 from inference.streaming.variational import cavi_blocks
-from models.base import Data, Model, ZooError
+from models.base import Algebra, Data, Model, ZooError
 
 TAKES = Takes("fit_stream", KINDS - {"cycle", "local"}, ending="use method=cavi or collapsed_gibbs, or inference.fit")
 OF_CAVI = TAKES._replace(kinds=KINDS - {"cycle"}, ending="use inference.fit")
-REFUSES = {"cavi": OF_CAVI.refuses, "collapsed_gibbs": topic_chains.refuses}  # of the methods for rows with own parameters
 
 
 def fit_stream(
@@ -109,7 +108,7 @@ def fit_stream(
             stream = Stream(model, given.source, group, given.held_out, devices, aside, given.whole)
             asked = Asked(given.whole, pace, int(seed), given.numbers)
             with one_blas_thread():  # as in `inference.engine.driver.drive`
-                found = RUN[method](task, stream, checked, asked)
+                found = METHODS[method].run(task, stream, checked, asked)
         with x64(64):
             groups, attrs = _evaluated(task, stream, found, given, precision)
             attrs = described(model, task, checked._asdict()) | attrs
@@ -122,7 +121,7 @@ def _check(model: Model, method: str, seed: Any, devices: Any, block_rows: Any, 
     """Raises `ZooError` for wrong arguments, and for a model that is not a sum over blocks."""
     if model.algebra is None:
         raise ZooError(f"{model.name} is a NumPyro program without the algebra that blocks are summed by; use inference.fit")
-    if (why := OF_CAVI.refuses(model.algebra) or REFUSES.get(method, TAKES.refuses)(model.algebra)) is not None:
+    if (why := OF_CAVI.refuses(model.algebra) or METHODS[method].refuses(model.algebra)) is not None:
         raise ZooError(f"{model.name}: {why}")
     check_seed(seed)
     check_value("checkpoint_seconds", checkpoint_seconds, CHECKPOINT_SECONDS)
@@ -131,22 +130,21 @@ def _check(model: Model, method: str, seed: Any, devices: Any, block_rows: Any, 
             raise ZooError(f"{name} must be a whole number of at least 1, got {value!r}")
     if isinstance(held_out, bool) or not isinstance(held_out, int | float) or not 0 <= held_out < 1:
         raise ZooError(f"held_out must be at least 0 and below 1, got {held_out!r}")
-    if method == "collapsed_gibbs":
-        topic_chains.require_no_share(devices, held_out)
+    METHODS[method].check_shares(devices, held_out)
 
 
 def require_method(method: str, options: Mapping[str, Any], stochastic: bool, of_model: Iterable[str] = ()) -> Any:
     """The method's ``Options``; raises `ZooError` for a method that blocks are no use to, and for options that it lacks."""
     module = method_module(method)
-    if method not in RUN:
-        raise ZooError(f"method={method} needs all rows at once; over blocks there are {', '.join(RUN)}")
-    if stochastic and method not in BY_STEPS:
+    if method not in METHODS:
+        raise ZooError(f"method={method} needs all rows at once; over blocks there are {', '.join(METHODS)}")
+    if stochastic and not METHODS[method].by_steps:
+        those = " and ".join(name for name, one in METHODS.items() if one.by_steps)
         raise ZooError(
-            f"method={method} takes passes over all rows; steps of one block each are for {' and '.join(BY_STEPS)}, whose "
+            f"method={method} takes passes over all rows; steps of one block each are for {those}, whose "
             "expected latents of a block stand for those of all rows"
         )
-    checked = checked_options(method, module, options, of_model)
-    return topic_chains.options_over_blocks(checked) if method == "collapsed_gibbs" else checked
+    return METHODS[method].options(checked_options(method, module, options, of_model))
 
 
 def _climb(task: Task, stream: Stream, method: FixedPoint, options: Any, tol: float, takes: Takes, asked: Asked) -> Found:
@@ -171,15 +169,37 @@ def _stochastic_em(task: Task, stream: Stream, options: stochastic_em.Options, a
     return _climb(task, stream, stochastic_em.METHOD, options, 0.0, stochastic_em.TAKES, asked)
 
 
-RUN: dict[str, Callable[[Task, Stream, Any, Asked], Found]] = {
-    "em": _em,
-    "hard_em": _hard_em,
-    "stochastic_em": _stochastic_em,
-    "cavi": cavi_blocks,
-    "gibbs": gibbs_blocks,
-    "collapsed_gibbs": topic_chains.collapsed_blocks,
+def _as_they_are(options: Any) -> Any:
+    return options
+
+
+def _any_shares(devices: int | None, held_out: float) -> None:
+    """Nothing is refused."""
+
+
+class Method(NamedTuple):
+    """A method over blocks."""
+
+    run: Callable[[Task, Stream, Any, Asked], Found]
+    refuses: Callable[[Algebra], str | None] = TAKES.refuses  # why it means nothing on a model, or None
+    options: Callable[[Any], Any] = _as_they_are  # its options as they hold over blocks; raises `ZooError`
+    check_shares: Callable[[int | None, float], None] = _any_shares  # raises `ZooError` for devices or held-out rows
+    by_steps: bool = False  # whether it takes steps of one block, as expected latents of a block stand for those of all rows
+
+
+METHODS = {
+    "em": Method(_em, by_steps=True),
+    "hard_em": Method(_hard_em),
+    "stochastic_em": Method(_stochastic_em),
+    "cavi": Method(cavi_blocks, OF_CAVI.refuses, by_steps=True),
+    "gibbs": Method(gibbs_blocks),
+    "collapsed_gibbs": Method(
+        topic_chains.collapsed_blocks,
+        topic_chains.refuses,
+        topic_chains.options_over_blocks,
+        topic_chains.require_no_share,
+    ),
 }
-BY_STEPS = ("em", "cavi")  # methods with expected latents
 
 
 def _evaluated(

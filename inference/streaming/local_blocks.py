@@ -64,7 +64,7 @@ def shared_state(algebra: Algebra, state: Climb) -> Climb:
         return state
     one = partial(shared_blocks, algebra)
     state = state._replace(T=one(state.T), before=one(state.before), nu=one(state.nu), best_point=one(state.best_point))
-    # Local parameters are found anew in every pass, and continue none: every gain says how near the end is.
+    # Local parameters are found anew in every pass and continue none: any gain says how near the end is.
     return state._replace(warm_started=on_host(np.ones_like(state.warm_started)))
 
 

@@ -15,6 +15,7 @@ from inference.streaming.source.blocks import Block, Source
 from models.base import Model, Pytree, ZooError
 from models.chains.padding import padded
 from models.data.table import Data
+from models.topics.padding import padded_documents
 
 AHEAD = 2  # encoded blocks that wait
 
@@ -66,7 +67,7 @@ def encoded(model: Model, block: Block, number: int, held_out: HeldOut) -> Encod
 
 def encoded_rows(model: Model, data: Data) -> Pytree:
     """The rows of a table as `inference.fitting.prepare.make_task` has them: in single precision, as seen from the origin."""
-    rows = padded(model.rows(read_as(model, data)))
+    rows = padded_documents(padded(model.rows(read_as(model, data))))
     if not jax.config.jax_enable_x64:
         rows = seen_from_origin(model, dict(model.hyper), rows, None)[1]
     return in_precision(rows)

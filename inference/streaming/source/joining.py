@@ -65,26 +65,17 @@ def joined(parts: Sequence[Data]) -> Data:
             raise ZooError(
                 f"blocks: block {number} has other {other[0]} than the first one; give a sample of the rows by sample="
             )
-    if not is_table(first):
-        lengths = np.concatenate([part.x.lengths for part in parts])
-        return first._replace(
-            x=Sequences(np.concatenate([part.x.tokens for part in parts]), np.append(0, np.cumsum(lengths))),
-            labels=_rows_of(parts, "labels"),
-            weight=_weight_of(parts),
-            candidates=_rows_of(parts, "candidates"),
-            notes=(),
-            beside=(),
-        )
-    x = sparse.vstack([part.x for part in parts], "csr") if is_sparse(first.x) else np.concatenate([part.x for part in parts])
-    starts = None
-    if first.starts is not None:
-        begins = np.cumsum([0, *(part.num_rows for part in parts)])
-        pairs = zip(parts, begins, strict=False)
-        starts = np.append(np.concatenate([np.asarray(part.starts)[:-1] + begin for part, begin in pairs]), begins[-1])
     labels, candidates = _rows_of(parts, "labels"), _rows_of(parts, "candidates")
-    return first._replace(
-        x=x, starts=starts, weight=_weight_of(parts), labels=labels, candidates=candidates, notes=(), beside=()
-    )
+    whole = first._replace(labels=labels, candidates=candidates, weight=_weight_of(parts), notes=(), beside=())
+    if not is_table(first):
+        ends = np.cumsum(np.concatenate([part.x.lengths for part in parts]))
+        return whole._replace(x=Sequences(np.concatenate([part.x.tokens for part in parts]), np.append(0, ends)))
+    x = sparse.vstack([part.x for part in parts], "csr") if is_sparse(first.x) else np.concatenate([part.x for part in parts])
+    if first.starts is None:
+        return whole._replace(x=x)
+    begins = np.cumsum([0, *(part.num_rows for part in parts)])
+    starts = [np.asarray(part.starts)[:-1] + begin for part, begin in zip(parts, begins, strict=False)]
+    return whole._replace(x=x, starts=np.append(np.concatenate(starts), begins[-1]))
 
 
 def _rows_of(parts: Sequence[Data], name: str) -> np.ndarray | None:
@@ -94,6 +85,7 @@ def _rows_of(parts: Sequence[Data], name: str) -> np.ndarray | None:
 
 
 def _weight_of(parts: Sequence[Data]) -> np.ndarray | None:
+    """The weights of the rows of all tables, 1 in tables without, if any has them."""
     if all(part.weight is None for part in parts):
         return None
     return np.concatenate([np.ones(part.num_rows) if part.weight is None else part.weight for part in parts])

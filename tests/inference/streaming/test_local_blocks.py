@@ -10,6 +10,7 @@ from inference.streaming.local_blocks import built_on, shared_blocks, sums_with_
 from models import MODELS, load_data
 from models.base import ZooError
 from models.data.table import take
+from models.topics.padding import padded_documents
 
 CONCENTRATION = 0.7
 
@@ -124,3 +125,24 @@ def test_a_bound_that_falls_has_not_converged(corpus):
     assert tree["optimization"]["converged"].values.all()
     last = np.array([trace[np.isfinite(trace)][-1] for trace in traces])
     np.testing.assert_allclose(last, further["optimization"]["criterion"].values[:, -1], atol=1.0)
+
+
+def test_blocks_of_similar_documents_share_a_program(corpus):
+    """Padded documents have the shapes of other documents as long as they are about, and bring the same sums."""
+    model, data = corpus
+    shapes = []
+    for lengths in ((36, 3, 3), (39, 2, 2)):
+        documents = load_data([" ".join((["a", "b", "c"] * 13)[:length]) for length in lengths])
+        rows = MODELS["latent_dirichlet"](documents, num_topics=2).rows(documents)
+        found = padded_documents(rows)
+        shapes.append(jax.tree.map(np.shape, found))
+        np.testing.assert_array_equal(np.asarray(found.tokens.times).sum(1), np.asarray(rows.tokens.times).sum(1))
+    assert shapes[0] == shapes[1]
+    few = take(data, np.arange(9))
+    of_few = built_on(model, few)
+    prior = {name: np.asarray(of_few.prior[name]) for name in of_few.algebra.structure.local}
+    T = {"word_probs": np.log(np.random.default_rng(0).dirichlet(np.ones(len(data.columns)), 3))[None]}
+    sums = [
+        sums_with_local(of_few.algebra, {}, prior, T, rows) for rows in (of_few.rows(few), padded_documents(of_few.rows(few)))
+    ]
+    jax.tree.map(lambda left, right: np.testing.assert_allclose(left, right, rtol=1e-10), *sums)
