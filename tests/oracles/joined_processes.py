@@ -4,8 +4,15 @@ import os
 import socket
 import subprocess
 import sys
+from contextlib import contextmanager
 from functools import cache
 from tempfile import mkdtemp
+from unittest import mock
+
+import jax
+import numpy as np
+
+from inference.streaming.source.processes import Group
 
 FIT = """
 import sys
@@ -65,3 +72,17 @@ def ended(processes, seconds=300):
         out, errors = process.communicate(timeout=seconds)
         found.append((process.returncode, out, errors))
     return found
+
+
+@contextmanager
+def counted_sums():
+    """A list that gets how many numbers each all-reduce of fits inside adds up."""
+    sizes = []
+
+    class Counted(Group):
+        def all_sum(self, tree):
+            sizes.append(sum(np.size(leaf) for leaf in jax.tree.leaves(tree)))
+            return super().all_sum(tree)
+
+    with mock.patch("inference.streaming.fit_stream.Group", Counted):
+        yield sizes

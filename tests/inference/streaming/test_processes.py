@@ -9,11 +9,10 @@ import time
 import numpy as np
 import pytest
 from block_tables import groups, largest_gap
-from joined_processes import ended, environment, free_port, started
+from joined_processes import counted_sums, ended, environment, free_port, started
 
 from inference import fit_stream, read_stream
 from inference.results.tree import load
-from inference.streaming.source.processes import Group
 from models import MODELS, load_data
 
 pytestmark = pytest.mark.slow
@@ -86,17 +85,7 @@ def test_what_is_sent_are_the_statistics_whatever_the_rows():
     for number in (4096, 40960):
         data = load_data(groups(number)[0])
         model = MODELS["gmm"](data, num_components=3, covariance="diag")
-        sizes = []
-
-        class Counted(Group):
-            def all_sum(self, tree):
-                import jax
-
-                sizes.append(sum(np.size(leaf) for leaf in jax.tree.leaves(tree)))  # noqa: B023
-                return super().all_sum(tree)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("inference.streaming.fit_stream.Group", Counted)
+        with counted_sums() as sizes:
             fit_stream(model, data, "em", num_starts=2, devices=1, block_rows=2048)
         sent.append(max(sizes))
     components, columns, starts = 3, 3, 2

@@ -1,22 +1,18 @@
 """Topics over blocks and processes: the exact posterior, and the same draws whoever holds the documents, killed or not."""
 
 import itertools
-import signal
 from concurrent.futures import ThreadPoolExecutor
 
-import jax
 import numpy as np
-import pandas as pd
 import pytest
-from joined_processes import ended, started
+from cut_documents import SITES, SMALL, assert_same_draws, cut
+from joined_processes import counted_sums
 from scipy.special import gammaln, logsumexp
 from topic_models import ALLOWED, DOCUMENTS, TOKENS, build
 from two_stage import assert_standard_normal, of_batch_means
 
-from inference import fit_stream, read_stream
+from inference import fit_stream
 from inference.fitting.prepare import make_task
-from inference.results.tree import load
-from inference.runtime.checkpoints import store
 from inference.runtime.progress import Silent
 from inference.streaming.local_blocks import built_on
 from inference.streaming.passes import Stream
@@ -29,36 +25,15 @@ from models.data.table import take
 from models.topics.collapsed import corpus_of
 from models.topics.sampling.corpus import counted, log_joint
 
-SMALL = {"num_chains": 2, "num_warmup": 3, "num_samples": 4, "thin": 2}
-SITES = ("topic_probs", "word_probs")
-
 
 class KilledError(Exception):
     pass
-
-
-@pytest.fixture
-def always_due(monkeypatch):
-    """A checkpoint after every chunk of sweeps, with checkpoint_seconds=0."""
-    monkeypatch.setattr("inference.streaming.topic_chains.SHARE", np.inf)
 
 
 @pytest.fixture(scope="module")
 def corpus():
     data = load_data("bars", num_rows=30, length=12)
     return MODELS["latent_dirichlet"](data, num_topics=3, topic_concentration=0.7), data
-
-
-def cut(data, *ends):
-    """Tables of documents up to these ends."""
-    return [take(data, np.arange(begin, end)) for begin, end in itertools.pairwise((0, *ends, data.num_rows))]
-
-
-def assert_same_draws(left, right):
-    for site in SITES:
-        np.testing.assert_array_equal(left["posterior_raw"][site], right["posterior_raw"][site])
-    name = "collapsed_log_joint"
-    np.testing.assert_allclose(left["functionals"][name], right["functionals"][name], rtol=1e-12)
 
 
 def chains_of(kind, num_chains=2):
@@ -196,71 +171,6 @@ def test_draws_are_from_the_posterior(monkeypatch, size):
     assert_standard_normal(deviations)
 
 
-@pytest.mark.parametrize("before", [False, True], ids=["after the main file", "before the main file"])
-@pytest.mark.parametrize("kill", [pytest.param(1, marks=pytest.mark.slow), 4])
-def test_a_killed_run_goes_on_to_the_same_draws(corpus, tmp_path, monkeypatch, always_due, kill, before):
-    """A kill in the warm-up or among the draws, before or after the main file is written."""
-    model, data = corpus
-    tables = cut(data, 13, 20)
-    whole = fit_stream(model, tables, "collapsed_gibbs", **SMALL)
-    written = []
-
-    def dying(*arguments):
-        written.append(arguments[1])
-        if before and len(written) == kill:
-            raise KilledError
-        store(*arguments)
-        if len(written) == kill:
-            raise KilledError
-
-    with monkeypatch.context() as patch:
-        patch.setattr("inference.streaming.topic_chains.store", dying)
-        with pytest.raises(KilledError):
-            fit_stream(model, tables, "collapsed_gibbs", folder=tmp_path, checkpoint_seconds=0, **SMALL)
-    tree = fit_stream(model, tables, "collapsed_gibbs", folder=tmp_path, checkpoint_seconds=0, **SMALL)
-    assert_same_draws(tree, whole)
-    assert len(list(tmp_path.glob("topics-*"))) == 3  # of the last sweep alone
-    more = fit_stream(model, tables, "collapsed_gibbs", folder=tmp_path, **SMALL | {"num_samples": 6})
-    assert_same_draws(more, fit_stream(model, tables, "collapsed_gibbs", **SMALL | {"num_samples": 6}))
-
-
-def test_ctrl_c_leaves_a_checkpoint(corpus, tmp_path, monkeypatch):
-    model, data = corpus
-    advance, calls = Chains.advance, []
-
-    def interrupted(self, sweeps):
-        calls.append(sweeps)
-        if len(calls) == 4:
-            signal.raise_signal(signal.SIGINT)
-        advance(self, sweeps)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Chains, "advance", interrupted)
-        with pytest.raises(KeyboardInterrupt, match="after 4 sweeps of the draws; fit with the same arguments"):
-            fit_stream(model, cut(data, 13), "collapsed_gibbs", folder=tmp_path, **SMALL)
-    assert_same_draws(
-        fit_stream(model, cut(data, 13), "collapsed_gibbs", folder=tmp_path, **SMALL),
-        fit_stream(model, cut(data, 13), "collapsed_gibbs", **SMALL),
-    )
-
-
-def test_files_of_topics_that_are_lost_or_of_others(corpus, tmp_path):
-    model, data = corpus
-    fit_stream(model, cut(data, 13), "collapsed_gibbs", folder=tmp_path, **SMALL)
-    more = SMALL | {"num_samples": 6}
-    path = next(tmp_path.glob("topics-*-1.npy"))
-    content = path.read_bytes()
-    path.write_bytes(content[:50] + b"x" + content[51:])
-    with pytest.raises(ZooError, match="does not match its checksum; remove the checkpoints of this run"):
-        fit_stream(model, cut(data, 13), "collapsed_gibbs", folder=tmp_path, **more)
-    path.write_bytes(next(tmp_path.glob("topics-*-0.npy")).read_bytes())
-    with pytest.raises(ZooError, match="has topics of other documents"):
-        fit_stream(model, cut(data, 13), "collapsed_gibbs", folder=tmp_path, **more)
-    path.unlink()
-    with pytest.raises(ZooError, match="cannot be read"):
-        fit_stream(model, cut(data, 13), "collapsed_gibbs", folder=tmp_path, **more)
-
-
 def test_what_is_sent_does_not_grow_with_the_documents(monkeypatch):
     """Numbers in every all-reduce, of a corpus and of one ten times as large; the largest are the counts of topics by words."""
     monkeypatch.setattr("inference.streaming.source.division.SAMPLE_ROWS", 5)
@@ -268,15 +178,7 @@ def test_what_is_sent_does_not_grow_with_the_documents(monkeypatch):
     for number in (20, 200):
         data = load_data("bars", num_rows=number, length=12)
         model = MODELS["latent_dirichlet"](data, num_topics=3)
-        sizes = []
-
-        class Counted(Group):
-            def all_sum(self, tree):
-                sizes.append(sum(np.size(leaf) for leaf in jax.tree.leaves(tree)))  # noqa: B023
-                return super().all_sum(tree)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("inference.streaming.fit_stream.Group", Counted)
+        with counted_sums() as sizes:
             fit_stream(model, cut(data, 10), "collapsed_gibbs", **SMALL)
         sent.append(sizes)
     assert sent[0] == sent[1]
@@ -313,63 +215,3 @@ def test_samples_weights_and_models_that_are_refused(corpus):
         fit_stream(MODELS["gmm"](rows, num_components=2), rows, "collapsed_gibbs")
     with pytest.raises(ZooError, match="integrated out on paper"):
         fit_stream(MODELS["factor_analysis"](rows, num_factors=1), rows, "collapsed_gibbs")
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Processes
-
-OF_FILES = {"sizes": {"block_rows": 40, "sample_rows": 30}, "model": ("latent_dirichlet", {"num_topics": 3})}
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    """A folder of two tables of counts, 150 documents in all."""
-    folder = tmp_path_factory.mktemp("documents") / "rows"
-    folder.mkdir()
-    data = load_data("bars", num_rows=150, length=12)
-    table = pd.DataFrame(np.asarray(data.x), columns=[f"w{v}" for v in range(len(data.columns))])
-    for place, part in enumerate(np.array_split(np.arange(150), [100])):
-        table.iloc[part].to_parquet(folder / f"part{place}.parquet")
-    return folder
-
-
-def run(number, rows, folder, **options):
-    folder.mkdir(exist_ok=True)
-    given = OF_FILES | SMALL | {"rows": str(rows), "folder": str(folder)} | options
-    for code, _, errors in ended(started(number, "collapsed_gibbs", folder / "results.nc", **given)):
-        assert code == 0, errors
-    return load(folder)
-
-
-@pytest.mark.slow
-def test_processes_draw_what_one_draws(files, tmp_path):
-    """Bit for bit: counts are whole numbers, and random numbers belong to blocks."""
-    one, two = (run(number, files, tmp_path / str(number)) for number in (1, 2))
-    assert_same_draws(one, two)
-    assert one.attrs["total_weight"] == two.attrs["total_weight"] == 150
-    assert one["posterior"].sizes["document"] >= 30
-
-
-@pytest.mark.slow
-def test_two_processes_go_on_where_one_was_killed(files, tmp_path, monkeypatch, always_due):
-    whole, folder = run(1, files, tmp_path / "whole"), tmp_path / "killed"
-    folder.mkdir()
-    written = []
-
-    def dying(*arguments):
-        store(*arguments)
-        written.append(arguments[1])
-        if len(written) == 4:
-            raise KilledError
-
-    source = read_stream(files, folder=folder, **OF_FILES["sizes"])
-    name, given = OF_FILES["model"]
-    model, options = MODELS[name](source.sample, **given), SMALL | {"folder": folder, "checkpoint_seconds": 0}
-    with monkeypatch.context() as patch:
-        patch.setattr("inference.streaming.topic_chains.store", dying)
-        with pytest.raises(KilledError):
-            fit_stream(model, source, "collapsed_gibbs", **options)
-    assert written[-1] == 4  # sweeps of the draws
-    assert len(list(folder.glob("topics-*"))) == 2 * source.num_blocks  # those before are still there
-    assert_same_draws(run(2, files, folder, checkpoint_seconds=0), whole)
-    assert len(list(folder.glob("topics-*"))) == source.num_blocks
