@@ -119,7 +119,31 @@ def measure_speed() -> list[Target]:
         table.to_parquet(f"{folder}/rows.parquet", compression=None, row_group_size=BLOCK)
         one = _compared(model, data, f"{folder}/rows.parquet", {"start": start()}, FEW, MANY, "one start")
         of_all = _compared(model, data, f"{folder}/rows.parquet", {"num_starts": STARTS}, FEW_OF_ALL, MANY_OF_ALL, "ten starts")
+        took = [reading_seconds(model, f"{folder}/rows.parquet") for _ in range(REPEATS)]
+    parts = {name: seconds([one[name] for one in took]) for name in took[0]}
+    CONSOLE.print(f"reading the file alone: {parts['encoded']} s; of these decoding on one core: {parts['decoded']} s")
     return one + of_all
+
+
+def reading_seconds(model: Any, path: str) -> dict[str, float]:
+    """Seconds of one thread for all blocks of a file: decoded alone, and read as a pass reads them."""
+    import jax
+    from pyarrow import parquet
+
+    from inference import read_stream
+    from inference.streaming.source.encoding import HeldOut, encoded
+
+    clock = time.perf_counter()
+    with parquet.ParquetFile(path, pre_buffer=False) as file:
+        for _ in file.iter_batches(BLOCK, use_threads=False):
+            pass
+    decoded = time.perf_counter() - clock
+    files, whole = read_stream(path), HeldOut(0.0, 0)
+    clock = time.perf_counter()
+    with jax.enable_x64(True):
+        for number, block in enumerate(files.read(0, None)):
+            encoded(model, block, number, whole)
+    return {"decoded": decoded, "encoded": time.perf_counter() - clock}
 
 
 def _compared(model: Any, data: Any, path: str, given: dict[str, Any], few: int, many: int, label: str) -> list[Target]:
