@@ -94,8 +94,12 @@ def _rises(counts: np.ndarray, start: Any) -> float:
 
 
 def _excess(counts: np.ndarray, start: np.ndarray) -> float:
-    """The same over a table; where all cells start alike, each count that occurs is looked at once."""
-    if start.size and (start == start.flat[0]).all():
+    """The same over a table; where all cells start alike, each count that occurs is looked at once.
+
+    Counts above the number of cells would take a table of their size, and gain nothing.
+    """
+    alike = start.size > 0 and (start == start.flat[0]).all()
+    if alike and counts.max(initial=0) <= counts.size:
         often = np.bincount(counts.reshape(-1))
         values = np.flatnonzero(often)
         return float(often[values] @ (gammaln(start.flat[0] + values) - gammaln(start.flat[0])))
