@@ -8,7 +8,7 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping
 
-from benchmarks import classifiers, factor_analysis, gmm, gpu, hmm, latent_dirichlet, mixed_mixture, streaming
+from benchmarks import classifiers, compilation, factor_analysis, gmm, gpu, hmm, latent_dirichlet, mixed_mixture, streaming
 from benchmarks.measure import Target, print_header, print_targets, watched
 
 # model -> part -> a function that measures, prints and returns the targets
@@ -21,6 +21,7 @@ BENCHMARKS: Mapping[str, Mapping[str, Callable[[], list[Target]]]] = {
     "latent_dirichlet": latent_dirichlet.PARTS,
     "gpu": gpu.PARTS,
     "streaming": streaming.PARTS,
+    "compilation": compilation.PARTS,
 }
 
 
