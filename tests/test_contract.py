@@ -236,7 +236,8 @@ def test_simulated_rows_are_rows(name):
     model, rows, sites = case(name)
     if model.abilities.simulate is None:
         pytest.skip("nothing is simulated")
-    drawn = model.abilities.simulate(jax.random.PRNGKey(1), dict(model.hyper), sites, len(jax.tree.leaves(rows)[0]))
+    number = len(jax.tree.leaves(rows)[0])
+    drawn = jax.jit(partial(model.abilities.simulate, num_rows=number))(jax.random.PRNGKey(1), dict(model.hyper), sites)
     assert type(drawn) is type(rows)
     algebra, hyper = model.algebra, dict(model.hyper)
     assert np.isfinite(log_partitions(algebra, algebra.natural(hyper, sites), algebra.features(hyper, drawn))).all()

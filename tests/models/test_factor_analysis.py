@@ -39,8 +39,9 @@ def parts(name, prior, holes):
     model = MODELS[name](data, num_factors=FACTORS, prior=prior)
     hyper, rows = dict(model.hyper), jax.tree.map(jax.numpy.asarray, model.rows(data))
     with jax.numpy_rank_promotion("raise"):
-        T = model.algebra.natural(hyper, sites_of(name))
-        return model, hyper, rows, T, local_step(model.algebra, "mean", hyper, jax.random.PRNGKey(0), T, rows)
+        T = jax.jit(lambda sites: model.algebra.natural(hyper, sites))(sites_of(name))
+        step = jax.jit(lambda T: local_step(model.algebra, "mean", hyper, jax.random.PRNGKey(0), T, rows))(T)
+        return model, hyper, rows, T, step
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -54,23 +55,33 @@ def test_program_algebra_and_dense_gaussians_agree(name, prior, holes):
     np.testing.assert_allclose(
         log_likelihood(model, sites_of(name), table(x)), dense(sites_of(name), x), rtol=1e-11, atol=1e-11
     )
-    value, _ = log_density(model.spec, (hyper, rows), {"marginal": True}, sites_of(name))
+    value = jax.jit(lambda sites: log_density(model.spec, (hyper, rows), {"marginal": True}, sites)[0])(sites_of(name))
+    prior_value = jax.jit(lambda T: log_prior(model.algebra, model.prior, T))(T)
     assert float(step.log_partition) == pytest.approx(WEIGHT @ dense(sites_of(name), x), rel=1e-12)
-    assert float(step.log_partition + log_prior(model.algebra, model.prior, T)) == pytest.approx(float(value), rel=1e-12)
+    assert float(step.log_partition + prior_value) == pytest.approx(float(value), rel=1e-12)
 
 
 @every_cell
 def test_scores_and_sites_there_and_back(name, prior, holes):
     """Sites to T and back; at drawn scores the program's joint density is the algebra's energy."""
     model, hyper, rows, T, _ = parts(name, prior, holes)
-    back = model.algebra.sites(hyper, T)
-    for site, value in sites_of(name).items():
-        np.testing.assert_allclose(back[site], value, rtol=1e-12)
-    local = model.algebra.local_natural_parameters(T)(model.algebra.features(hyper, rows))
-    z = model.algebra.latent.sample(jax.random.PRNGKey(3), local)
-    energy = float(WEIGHT @ np.asarray(model.algebra.latent.energy(z, local)))
-    value, _ = log_density(model.spec, (hyper, rows), {"marginal": False}, sites_of(name) | {"score": z.mean})
-    assert energy + float(log_prior(model.algebra, model.prior, T)) == pytest.approx(float(value), rel=1e-11)
+
+    @jax.jit
+    def both(sites, T):
+        local = model.algebra.local_natural_parameters(T)(model.algebra.features(hyper, rows))
+        z = model.algebra.latent.sample(jax.random.PRNGKey(3), local)
+        value, _ = log_density(model.spec, (hyper, rows), {"marginal": False}, sites | {"score": z.mean})
+        return (
+            model.algebra.sites(hyper, T),
+            model.algebra.latent.energy(z, local),
+            log_prior(model.algebra, model.prior, T),
+            value,
+        )
+
+    back, energy, prior_value, value = both(sites_of(name), T)
+    for site, wanted in sites_of(name).items():
+        np.testing.assert_allclose(back[site], wanted, rtol=1e-12)
+    assert float(WEIGHT @ np.asarray(energy)) + float(prior_value) == pytest.approx(float(value), rel=1e-11)
 
 
 def test_expected_cells_are_conditional_moments():

@@ -59,13 +59,20 @@ def test_values_go_there_and_back(kind):
     packing = packing_of(LENGTHS) if kind == "packed" else side_by_side(jnp.asarray(LENGTHS), 6)
     there = np.arange(6)[None, :] < LENGTHS[:, None]
     value = np.random.default_rng(0).normal(size=(len(LENGTHS), 6, 2))
-    laid = laid_out(packing, jnp.asarray(value))
-    assert near(np.asarray(row_by_row(packing, laid))[there], value[there], atol=0)
-    assert near(by_row(packing, laid[..., 0]), (value[..., 0] * there).sum(1), atol=1e-14)
-    assert near(firsts(packing, laid), value[:, 0], atol=0)
-    assert near(lasts(packing, laid), value[np.arange(len(LENGTHS)), LENGTHS - 1], atol=0)
-    number = jnp.broadcast_to(of_row(packing, jnp.arange(len(LENGTHS))), laid.shape[:2])
-    assert (np.asarray(row_by_row(packing, number))[there] == np.nonzero(there)[0]).all()
+
+    @jax.jit
+    def laid(value):
+        steps = laid_out(packing, value)
+        number = jnp.broadcast_to(of_row(packing, jnp.arange(len(LENGTHS))), steps.shape[:2])
+        sums = by_row(packing, steps[..., 0])
+        return row_by_row(packing, steps), sums, firsts(packing, steps), lasts(packing, steps), row_by_row(packing, number)
+
+    back, sums, first, last, number = map(np.asarray, laid(value))
+    assert near(back[there], value[there], atol=0)
+    assert near(sums, (value[..., 0] * there).sum(1), atol=1e-14)
+    assert near(first, value[:, 0], atol=0)
+    assert near(last, value[np.arange(len(LENGTHS)), LENGTHS - 1], atol=0)
+    assert (number[there] == np.nonzero(there)[0]).all()
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -299,4 +306,4 @@ def test_the_entropy_of_a_path_that_is_known_is_zero():
     emission = np.where(np.eye(2, dtype=bool)[rng.integers(2, size=(200, 3))], rng.normal(-50, 9, (200, 3, 2)), -np.inf)
     weights = (jnp.asarray(log(part)) for part in ([0.3, 0.7], [[0.6, 0.4], [0.2, 0.8]], [1.0, 1.0]))
     local = Chain(*weights, jnp.asarray(emission), side_by_side(jnp.array([200, 3, 77]), 200))
-    assert (np.asarray(chain.reported.entropy(chain.mean(None, local), local)) == 0).all()
+    assert (np.asarray(jax.jit(lambda local: chain.reported.entropy(chain.mean(None, local), local))(local)) == 0).all()
