@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
@@ -131,6 +132,11 @@ def _check(model: Model, method: str, seed: Any, devices: Any, block_rows: Any, 
     if isinstance(held_out, bool) or not isinstance(held_out, int | float) or not 0 <= held_out < 1:
         raise ZooError(f"held_out must be at least 0 and below 1, got {held_out!r}")
     METHODS[method].check_shares(devices, held_out)
+    if model.algebra.structure.local and devices is not None:
+        local = ", ".join(model.algebra.structure.local)
+        raise ZooError(
+            f"devices={devices}: {local} are found on one device; leave devices out, or share out blocks to processes"
+        )
 
 
 def require_method(method: str, options: Mapping[str, Any], stochastic: bool, of_model: Iterable[str] = ()) -> Any:
@@ -144,7 +150,11 @@ def require_method(method: str, options: Mapping[str, Any], stochastic: bool, of
             f"method={method} takes passes over all rows; steps of one block each are for {those}, whose "
             "expected latents of a block stand for those of all rows"
         )
-    return METHODS[method].options(checked_options(method, module, options, of_model))
+    checked = METHODS[method].options(checked_options(method, module, options, of_model))
+    for name in ("accelerate", "tol"):
+        if stochastic and checked._asdict()[name] != module.Options._field_defaults[name]:
+            raise ZooError(f"{name} is for passes over all rows; steps of one block each end after max_iter: leave {name} out")
+    return checked
 
 
 def _climb(task: Task, stream: Stream, method: FixedPoint, options: Any, tol: float, takes: Takes, asked: Asked) -> Found:
@@ -177,6 +187,12 @@ def _any_shares(devices: int | None, held_out: float) -> None:
     """Nothing is refused."""
 
 
+def _no_scores(devices: int | None, held_out: float) -> None:
+    """A `ZooError` for rows that would be left out and never scored."""
+    if held_out:
+        raise ZooError(f"held_out={held_out}: gibbs scores no rows; leave it out, and ask inference.predict")
+
+
 class Method(NamedTuple):
     """A method over blocks."""
 
@@ -192,7 +208,7 @@ METHODS = {
     "hard_em": Method(_hard_em),
     "stochastic_em": Method(_stochastic_em),
     "cavi": Method(cavi_blocks, OF_CAVI.refuses, by_steps=True),
-    "gibbs": Method(gibbs_blocks),
+    "gibbs": Method(gibbs_blocks, check_shares=_no_scores),
     "collapsed_gibbs": Method(
         topic_chains.collapsed_blocks,
         topic_chains.refuses,
@@ -216,4 +232,7 @@ def _evaluated(
     if found.held_out is not None:
         trace = found.held_out
         groups["optimization"] = groups["optimization"].assign(held_out_log_density=(("start", "iteration"), trace))
+        if given.whole and given.aside is not None:
+            last = trace[attrs["best_start"]]
+            attrs |= {"held_out_rows": given.aside.num_rows, "held_out_log_density": float(last[np.isfinite(last)][-1])}
     return groups, attrs

@@ -1,4 +1,9 @@
-"""Gibbs sampling over blocks: a pass a sweep. The draws are the same however blocks are shared out to devices and processes."""
+"""Gibbs sampling over blocks: a pass a sweep.
+
+However blocks are shared out to devices and processes, draws are the same up to rounding.
+
+Sums are added in another order. In single precision a latent may then flip, and draws part from there on.
+"""
 
 from functools import partial
 

@@ -3,13 +3,14 @@
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jax import Array
 
 from inference.engine.driver import each
+from inference.engine.initialise import finite_latents
 from inference.engine.sweep import Local, local_step, num_rows, rows_weight
 from inference.engine.task import Task
 from inference.fitting.sizes import sample_size, total_weight
@@ -21,6 +22,7 @@ from inference.streaming.source.encoding import Encoded, HeldOut, ReadAhead, Spa
 from inference.streaming.source.processes import Group
 from inference.streaming.sums import Placed, Sums
 from models.base import Algebra, Hyper, Model, Pytree, Stats, ZooError, on_host
+from models.reading.blocks import counted_from
 from models.rows.carried import carried
 
 
@@ -102,6 +104,8 @@ class Pass:
     ) -> None:
         first = stream.first_block()
         self._stream, self._number = stream, len(jax.tree.leaves(T)[0])
+        self._task, self._algebra = task, algebra
+        self._finite: dict[Any, bool] = {}  # whether blocks of a shape have finitely many values of their latents
         self._check, self._sums = check, Sums(algebra, verb, task.hyper, task.prior, stream.num_devices)
         keys = on_host(jax.random.split(jax.random.PRNGKey(0), self._number))
         found = self._sums.of(self._sums.given(T), keys, self._sums.placed(first))  # compiles; what it says is not counted
@@ -187,17 +191,26 @@ class Pass:
 
     def _added(self, totals: Totals, sums: Local, block: Encoded) -> Totals:
         rows = block.rows
-        self._check(rows)
-        counts = (total_weight(rows), sample_size(self._stream.model, rows), _num_latent(rows))
+        with counted_from(block.first):
+            self._check(rows)
+        counts = (total_weight(rows), sample_size(self._stream.model, rows), self._num_latent(rows))
         return jax.tree.map(np.add, totals, Totals(sums, *(on_host(np.full(self._number, count)) for count in counts)))
 
+    def _num_latent(self, rows: Pytree) -> int:
+        """The number of rows whose latent is not observed: all, where missing cells are latent."""
+        allowed = carried(rows).allowed_states
+        if allowed is None or not self._is_finite(rows):
+            return num_rows(rows)
+        return int((np.asarray(allowed).sum(-1) != 1).sum())
 
-def _num_latent(rows: Pytree) -> int:
-    """The number of rows whose latent is not observed."""
-    allowed = carried(rows).allowed_states
-    if allowed is None:
-        return num_rows(rows)
-    return int((np.asarray(allowed).sum(-1) != 1).sum())
+    def _is_finite(self, rows: Pytree) -> bool:
+        """`finite_latents`, found once for each shape of a block."""
+        leaves, structure = jax.tree.flatten(rows)
+        shape = structure, tuple(np.shape(leaf) for leaf in leaves)
+        if shape not in self._finite:
+            task = self._task
+            self._finite[shape] = finite_latents(self._algebra, task.hyper, task.prior, rows)
+        return self._finite[shape]
 
 
 @kept(static_argnames=("algebra",))

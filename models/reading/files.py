@@ -245,7 +245,7 @@ def _batches(path: Path, size: int) -> Iterator[Any]:
     from pyarrow import parquet
 
     if path.suffix in PARQUET:
-        with parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(path, pre_buffer=False) as file:  # by itself it would keep all row groups that it has read
             yield from file.iter_batches(size)
         return
     with pyarrow.OSFile(str(path)) as file:

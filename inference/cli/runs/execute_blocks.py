@@ -184,6 +184,7 @@ class _Rows:
             show_columns_of(self.model, self.data)
 
     def _open(self, config: Mapping[str, Any], folder: Path) -> None:
+        from inference.streaming.source.processes import Group
         from inference.streaming.source.read_stream import read_stream
 
         options = dict(config["data"])
@@ -194,7 +195,7 @@ class _Rows:
         given = {name: value for name, value in options.items() if name not in left_out}
         if batch := config.get("batch_size"):
             sizes["block_rows"] = batch
-        if config["resume"] is None:  # whatever lies there is of another run
+        if config["resume"] is None and Group().rank == 0:  # whatever lies there is of another run
             remove(folder / SCAN, folder / SAMPLE)
         self.source = read_stream(options["path"], folder=folder, seed=config["seed"], **sizes, **given)
         self.data = self.source.sample

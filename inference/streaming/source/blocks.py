@@ -117,9 +117,14 @@ class Iterated(Source):
 
 
 def digest_of(table: Data) -> str:
-    """A short text that tells tables apart."""
-    x = table.x.data if is_sparse(table.x) else table.x.tokens if not is_table(table) else table.x
-    return hashlib.sha256(np.ascontiguousarray(x).tobytes()).hexdigest()[:16]
+    """A short text that tells tables apart: by their cells, labels, weights, sequences and the names of columns and levels."""
+    x = table.x
+    cells = (x.data, x.indices, x.indptr) if is_sparse(x) else (x,) if is_table(table) else (x.tokens, x.starts)
+    found = hashlib.sha256(repr((table.columns, table.levels, table.categories)).encode())
+    for part in (*cells, table.labels, table.weight, table.candidates, table.starts):
+        found.update(b"none" if part is None else np.ascontiguousarray(part).tobytes())
+        found.update(b";")
+    return found.hexdigest()[:16]
 
 
 def _table(model: Model, table: Any, number: int) -> Data:

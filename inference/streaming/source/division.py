@@ -28,6 +28,8 @@ def divided(model: Model, rows: Any, sample: Data | None, share: float, seed: in
     """Divide the rows; raises `ZooError` where there are none, or none is left."""
     source = source_of(model, rows, block_rows)
     if isinstance(source, InMemory):
+        if sample is not None:
+            raise ZooError("sample is for rows in blocks; of one table, starts are sought on all rows: leave sample out")
         train, aside = split(source.data, share, seed)
         own = InMemory(model, train, block_rows)
         return Given(own, train, aside, HeldOut(0.0, seed), True, np.arange(train.num_rows))

@@ -15,6 +15,7 @@ from inference.streaming.source.blocks import Block, Source
 from models.base import Model, Pytree, ZooError
 from models.chains.padding import padded
 from models.data.table import Data
+from models.reading.blocks import counted_from
 from models.topics.padding import padded_documents
 
 AHEAD = 2  # encoded blocks that wait
@@ -58,7 +59,8 @@ def _mixed(number: np.ndarray) -> np.ndarray:
 
 def encoded(model: Model, block: Block, number: int, held_out: HeldOut) -> Encoded:
     """One block, in the precision in force; raises `ZooError` for a cell that the model cannot read."""
-    rows = encoded_rows(model, block.data)
+    with counted_from(block.first if block.data.starts is None else 0):  # of sequences it is no number of a row
+        rows = encoded_rows(model, block.data)
     aside = held_out.of(block.first, num_rows(rows))
     if aside.any():
         rows = rows._replace(weight=np.where(aside, 0.0, np.asarray(rows_weight(rows))))

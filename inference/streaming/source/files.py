@@ -46,7 +46,7 @@ def cut(path: Path, options: Mapping[str, Any], block_rows: int, skip: int = 0) 
         else:
             kinds = options.get("types") or {}
             words = [name for name, kind in kinds.items() if kind in ("category", "identifier", "ignore")]
-            parts = _behind(frames(path, style, words, block_rows), skip)
+            parts = _behind(_in_blocks(frames(path, style, words, block_rows), block_rows), skip)
         sequence = options.get("sequence")
         yield from (frame for frame in parts if len(frame)) if sequence is None else whole_sequences(parts, sequence, str(path))
 
@@ -80,6 +80,12 @@ def _of_parquet(path: Path, columns: list[str] | None, block_rows: int, skip: in
             waiting = table.to_batches()
         if sum(batch.num_rows for batch in waiting):
             yield pyarrow.Table.from_batches(waiting).to_pandas()
+
+
+def _in_blocks(parts: Iterator["pd.DataFrame"], block_rows: int) -> Iterator["pd.DataFrame"]:
+    """Frames of at most ``block_rows`` rows: batches of an Arrow file may be larger."""
+    for frame in parts:
+        yield from (frame.iloc[begin : begin + block_rows] for begin in range(0, len(frame), block_rows))
 
 
 def _behind(parts: Iterator["pd.DataFrame"], skip: int) -> Iterator["pd.DataFrame"]:

@@ -24,7 +24,7 @@ class Files(Source):
         self.num_rows = sum(map(sum, scan.rows.values()))
         self.sample: Data = scan.data(self.name, self._options)
         self.sampled = Sampled(self.sample, scan.numbers, self.num_rows == self.sample.num_rows)
-        self.identity = f"{scan.rows} {digest_of(self.sample)}"
+        self.identity = f"{scan.rows} {scan.digest} {digest_of(self.sample)}"
 
     def require_taken_by(self, model: Model) -> None:
         """As `Source.require_taken_by`."""

@@ -4,6 +4,7 @@ Every row, or sequence, gets a random number, and those with the smallest make t
 first row with a word that no row of the sample has is added, so that a model built on the sample knows all levels.
 """
 
+import hashlib
 import io
 import json
 from collections.abc import Iterator, Mapping
@@ -31,6 +32,7 @@ class Scan(NamedTuple):
     rows: dict[str, tuple[int, ...]]  # file -> rows of its blocks
     sample: "pd.DataFrame"  # in the order of the rows
     numbers: np.ndarray  # the numbers of its rows among all
+    digest: str  # of all cells
 
     def data(self, name: str, options: Mapping[str, Any]) -> Data:
         """The sample as a table."""
@@ -39,16 +41,37 @@ class Scan(NamedTuple):
 
 def scanned(path: str | Path, options: Mapping[str, Any], block_rows: int, sample_rows: int, seed: int) -> Scan:
     """Read all rows once; raises `ZooError` for files that cannot be read."""
-    reservoir, levels = _Reservoir(sample_rows, options.get("sequence")), _Levels(options.get("label"), options.get("sequence"))
+    sequence, several = options.get("sequence"), len(files_of(path)) > 1
+    reservoir, levels = _Reservoir(sample_rows, sequence), _Levels(_categories(options), sequence)
     rows: dict[str, list[int]] = {}
+    digest = hashlib.sha256()
     for number, (name, frame) in enumerate(_numbered(path, options, block_rows)):
+        digest.update(_hashes(frame).tobytes())
+        if sequence is not None and several:  # each file may number its sequences from 1
+            frame = frame.assign(**{sequence: f"{name}: " + frame[sequence].astype(str)})
         reservoir.add(frame, np.random.default_rng([seed, number]))
         levels.add(frame)
         rows.setdefault(name, []).append(len(frame))
     if not rows:
         raise ZooError(f"{path} has no rows")
     sample = levels.completed(reservoir.rows())
-    return Scan({name: tuple(sizes) for name, sizes in rows.items()}, sample.reset_index(drop=True), sample.index.to_numpy())
+    sizes = {name: tuple(each) for name, each in rows.items()}
+    return Scan(sizes, sample.reset_index(drop=True), sample.index.to_numpy(), digest.hexdigest()[:16])
+
+
+def _categories(options: Mapping[str, Any]) -> frozenset[str]:
+    """The columns whose numbers are levels: the label, and those that are declared to be categories."""
+    kinds = options.get("types") or {}
+    declared = {name for name, kind in kinds.items() if kind in ("category", "label")}
+    label = options.get("label")
+    return frozenset(declared | ({label} if isinstance(label, str) else set()))
+
+
+def _hashes(frame: "pd.DataFrame") -> np.ndarray:
+    """(rows,): a number for the cells of each row."""
+    import pandas as pd
+
+    return pd.util.hash_pandas_object(frame, index=False).to_numpy()
 
 
 def _numbered(path: str | Path, options: Mapping[str, Any], block_rows: int) -> Iterator[tuple[str, "pd.DataFrame"]]:
@@ -100,16 +123,16 @@ class _Reservoir:
 
 
 class _Levels:
-    """The first row, or the first sequence, with every word of the columns of words, and every label."""
+    """The first row, or the first sequence, with every word of the columns of words, and every level of ``categories``."""
 
-    def __init__(self, label: str | None, sequence: str | None) -> None:
-        self._label, self._sequence = label, sequence
+    def __init__(self, categories: frozenset[str], sequence: str | None) -> None:
+        self._categories, self._sequence = categories, sequence
         self._rows: dict[str, dict[Any, pd.DataFrame]] = {}
 
     def add(self, frame: "pd.DataFrame") -> None:
         """Some more rows."""
         for name in frame.columns:
-            if name == self._sequence or (frame[name].dtype.kind in "biufM" and name != self._label):
+            if name == self._sequence or (frame[name].dtype.kind in "biufM" and name not in self._categories):
                 continue
             known = self._rows.setdefault(name, {})
             new = frame[~frame[name].duplicated() & ~frame[name].isin(list(known)) & frame[name].notna()]
@@ -150,12 +173,11 @@ def stored_scan(folder: Path, path: str | Path, asked: Mapping[str, Any], own: b
     if not own:
         for one in (told["asked"], wanted):
             one["files"] = [[name, size] for name, size, _ in one["files"]]
-    if told["asked"] != wanted:
+    if told["asked"] != wanted or "digest" not in told:
         raise ZooError(f"{folder / SCAN} is of other files, or these have changed since; {REMEDY}, or use another folder")
     rows = {name: tuple(sizes) for name, sizes in told["rows"].items()}
-    return Scan(
-        rows, pd.read_parquet(io.BytesIO(read(folder / SAMPLE, require_seal=False, remedy=REMEDY))), np.array(told["numbers"])
-    )
+    sample = pd.read_parquet(io.BytesIO(read(folder / SAMPLE, require_seal=False, remedy=REMEDY)))
+    return Scan(rows, sample, np.array(told["numbers"]), told["digest"])
 
 
 def store_scan(folder: Path, path: str | Path, asked: Mapping[str, Any], scan: Scan) -> None:
@@ -163,7 +185,7 @@ def store_scan(folder: Path, path: str | Path, asked: Mapping[str, Any], scan: S
     buffer = io.BytesIO()
     scan.sample.to_parquet(buffer)
     write(folder / SAMPLE, buffer.getvalue())
-    told = {"asked": _asked(path, asked), "rows": scan.rows, "numbers": scan.numbers.tolist()}
+    told = {"asked": _asked(path, asked), "rows": scan.rows, "numbers": scan.numbers.tolist(), "digest": scan.digest}
     write(folder / SCAN, json.dumps(told).encode(), seal=True)
 
 

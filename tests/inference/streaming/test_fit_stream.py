@@ -1,10 +1,11 @@
 """A fit over blocks is the fit in memory, whoever adds up the rows."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from block_tables import groups, largest_gap
 
-from inference import fit, fit_stream
+from inference import fit, fit_stream, read_stream
 from inference.runtime import checkpoints
 from inference.streaming.source.blocks import InMemory
 from inference.streaming.source.encoding import HeldOut
@@ -139,6 +140,38 @@ def test_one_pass_where_all_latents_are_observed(rows, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("of_files", [False, True])
+def test_missing_cells_outside_the_sample_make_more_than_one_pass(rows, tmp_path, of_files):
+    """All labels are known, and the sample is complete: what is not known is found in the passes."""
+    x, labels = rows[0].copy(), rows[1].astype(str)
+    x[2950:2990, 1] = np.nan
+    data = load_data(x, labels=labels)
+    model = MODELS["linear_discriminant"](data)
+    whole = fit(model, data, "em")
+    if of_files:
+        pd.DataFrame(x, columns=data.columns).assign(y=labels).to_parquet(tmp_path / "a.parquet")
+        given, sample = read_stream(tmp_path / "a.parquet", label="y", sample_rows=20, block_rows=500), None
+        model = MODELS["linear_discriminant"](given.sample)
+        assert not np.isnan(given.sample.x).any()
+    else:
+        given = [load_data(x[part], labels=labels[part]) for part in np.array_split(np.arange(3000), 6)]
+        sample = load_data(x[:2000], labels=labels[:2000])
+    tree = fit_stream(model, given, "em", sample=sample)
+    assert int(tree["optimization"]["iterations"][0]) > 1
+    if not of_files:
+        assert largest_gap(tree, whole) < 1e-6
+
+
+def test_a_wrong_cell_is_named_by_its_row_among_all(rows):
+    """By the way that cells are encoded, and by the check of a method."""
+    x = rows[0]
+    weight = np.where(np.arange(3000) == 2600, 0.5, 1.0)
+    data = load_data(x, weight=weight)
+    model = MODELS["gmm"](data, num_components=2, covariance="diag")
+    with pytest.raises(ZooError, match="row 2001 of the table"):
+        fit_stream(model, data, "gibbs", block_rows=1000, num_samples=2, num_warmup=2)
+
+
 def test_held_out_rows_take_no_part(mixture, rows):
     """The parameters do not change with the values of the rows held out; their density is reported, and rises."""
     model, _, _ = mixture
@@ -167,6 +200,10 @@ def test_held_out_rows_take_no_part(mixture, rows):
         ({"held_out": 1.0}, "held_out must be"),
         ({"stochastic": 1}, "stochastic must be true or false"),
         ({"method": "hard_em", "stochastic": True}, "steps of one block each are for em and cavi"),
+        ({"stochastic": True, "accelerate": True}, "accelerate is for passes over all rows"),
+        ({"method": "cavi", "stochastic": True, "tol": 0.5}, "tol is for passes over all rows"),
+        ({"method": "gibbs", "held_out": 0.2}, "gibbs scores no rows"),
+        ({"sample": load_data([[1.0, 2.0]])}, "leave sample out"),
         ({"num_start": 1}, "num_starts"),
     ],
 )

@@ -89,10 +89,7 @@ def test_what_is_sent_are_the_statistics_whatever_the_rows():
             fit_stream(model, data, "em", num_starts=2, devices=1, block_rows=2048)
         sent.append(max(sizes))
     components, columns, starts = 3, 3, 2
-    mixture = components  # counts
-    blocks = components * (2 + 2 * columns)  # of a diagonal Gaussian: counts and sums of x and x², by column or component
-    assert sent[0] == sent[1]
-    assert sent[0] <= starts * (2 * (mixture + blocks) + 5)
+    assert sent[0] == sent[1] == starts * (components * (4 * columns + 1) + 5)  # as docs/how_to/cluster.md says
 
 
 def test_a_process_that_is_killed_ends_the_others(rows, tmp_path):

@@ -45,11 +45,53 @@ def test_blocks_from_any_place_are_the_rows(table, tmp_path, ending, block_rows)
         for block in files.read(first, last):
             assert at in (None, block.first)
             at = block.first + block.data.num_rows
+            assert block.data.num_rows <= block_rows
             np.testing.assert_array_equal(block.data.x[:, :3], whole.x[block.first : at, :3])
             words = [whole.categories[3][int(code)] for code in whole.x[block.first : at, 3]]
             assert [block.data.categories[3][int(code)] for code in block.data.x[:, 3]] == words
         assert at is not None
     assert sum(block.data.num_rows for block in files.read(0, None)) == files.num_rows == NUMBER
+
+
+def test_a_batch_of_an_arrow_file_is_cut(table, tmp_path):
+    """Files that are written at once have one batch, whatever its size."""
+    table.to_feather(tmp_path / "a.arrow", chunksize=NUMBER)
+    files = read_stream(tmp_path / "a.arrow", block_rows=200)
+    assert [block.data.num_rows for block in files.read(0, None)] == [200] * 5 + [100]
+    assert [block.first for block in files.read(4, None)] == [800, 1000]
+
+
+def test_numbers_that_are_levels_are_all_known(tmp_path):
+    """A code in one row among many, of a column that is declared to hold categories."""
+    codes = np.arange(3000) % 3
+    codes[2500] = 7
+    pd.DataFrame({"k": codes, "x": np.arange(3000.0)}).to_parquet(tmp_path / "a.parquet")
+    files = read_stream(tmp_path / "a.parquet", sample_rows=50, block_rows=500, types={"k": "category"})
+    assert files.sample.categories[0] == ("0", "1", "2", "7")
+
+
+def test_sequences_of_two_files_may_have_one_name(tmp_path):
+    """Each file numbers its own; the sample holds them apart."""
+    for file, lengths in (("a", [3, 4]), ("b", [5, 2])):
+        name = np.repeat(["s0", "s1"], lengths)
+        order = name if file == "a" else np.repeat(["s1", "s0"], lengths)  # the last of a file is the first of the next
+        pd.DataFrame({"s": order, "x": np.arange(len(name), dtype=float)}).to_parquet(tmp_path / f"{file}.parquet")
+    files = read_stream(tmp_path, sequence="s")
+    assert np.diff(files.sample.starts).tolist() == [3, 4, 5, 2]
+    assert files.sampled.whole
+
+
+def test_other_rows_have_another_identity(tmp_path):
+    """Outside the sample, too: a checkpoint is of the rows that it has summed over."""
+    x = np.random.default_rng(0).normal(size=(2000, 2))
+    found = []
+    for place in (None, 7, 1234):
+        changed = x.copy()
+        if place is not None:
+            changed[place] += 1e-9
+        pd.DataFrame(changed, columns=["a", "b"]).to_parquet(tmp_path / "a.parquet")
+        found.append(read_stream(tmp_path / "a.parquet", sample_rows=20).identity)
+    assert len(set(found)) == 3
 
 
 def test_numbers_are_taken_over_as_load_data_reads_them(tmp_path):

@@ -4,8 +4,9 @@ import threading
 
 import numpy as np
 import pytest
+from scipy import sparse
 
-from inference.streaming.source.blocks import Block, InMemory, Source
+from inference.streaming.source.blocks import Block, InMemory, Source, digest_of
 from inference.streaming.source.encoding import HeldOut, ReadAhead
 from inference.streaming.source.joining import joined, sample_of
 from models import MODELS, load_data
@@ -78,6 +79,27 @@ class Failing(Source):
             if number == 2:
                 raise ZooError("block 3 is damaged")
             yield Block(self.data, number * self.data.num_rows)
+
+
+def test_tables_that_differ_anywhere_have_other_digests():
+    """In cells, labels, weights, names, or where documents and stored cells lie."""
+    x = np.array([[0.0, 1.0], [2.0, 3.0]])
+    tables = [
+        load_data(x),
+        load_data(x + 1),
+        load_data(x, labels=["a", "b"]),
+        load_data(x, labels=["b", "a"]),
+        load_data(x, labels=["a", "c"]),
+        load_data(x, weight=np.array([1.0, 2.0])),
+        load_data(x, weight=np.array([2.0, 1.0])),
+        load_data(sparse.csr_array(np.array([[1.0, 0.0], [0.0, 1.0]]))),
+        load_data(sparse.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))),
+        load_data(sparse.csr_array(np.array([[1.0, 1.0], [0.0, 0.0]]))),
+        load_data(["a b c", "a"]),
+        load_data(["a b", "c a"]),
+        load_data(["a b d", "a"]),
+    ]
+    assert len({digest_of(table) for table in tables}) == len(tables)
 
 
 def test_what_a_reader_raises_comes_to_who_reads():
