@@ -4,7 +4,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple
 
 import numpy as np
@@ -27,14 +27,16 @@ class Target(NamedTuple):
 
     name: str
     value: float
-    bound: float
+    bound: float | None  # None where what can be reached depends on the device
     at_least: bool = True  # False: at most
     unit: str = "×"
     agreed: bool = True  # whether peer and zoo reached the same answer; otherwise the target is missed
 
     @property
     def met(self) -> bool:
-        """Whether the value is on the right side of the bound."""
+        """Whether the value is on the right side of the bound, if there is one."""
+        if self.bound is None:
+            return self.agreed
         return self.agreed and (self.value >= self.bound if self.at_least else self.value <= self.bound)
 
 
@@ -106,7 +108,14 @@ def print_header() -> None:
     cores = len(os.sched_getaffinity(0))
     python = platform.python_version()
     CONSOLE.print(f"{time.strftime('%Y-%m-%d %H:%M')} · {platform.machine()}, {cores} cores · Python {python}")
-    CONSOLE.print(" · ".join(f"{package} {version(package)}" for package in PACKAGES))
+    CONSOLE.print(" · ".join(f"{package} {_version(package)}" for package in PACKAGES))
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], note: str = "") -> None:
@@ -129,7 +138,7 @@ def print_targets(targets: Sequence[Target], load: Load) -> None:
         return
     rows = []
     for target in targets:
-        bound = f"{'≥' if target.at_least else '≤'} {target.bound:g} {target.unit}"
+        bound = "–" if target.bound is None else f"{'≥' if target.at_least else '≤'} {target.bound:g} {target.unit}"
         rows.append((target.name, f"{target.value:.2f} {target.unit}", bound, verdict(target, load)))
     print_table("Targets", ("target", "measured", "wanted", ""), rows, note="" if load.quiet else BUSY)
 
@@ -143,6 +152,8 @@ def verdict(target: Target, load: Load) -> str:
     """
     if not target.agreed:
         return "answers differ"
+    if target.bound is None:
+        return "answers agree"
     if not load.quiet:
         return "no verdict"
     return "met" if target.met else "missed"
