@@ -100,6 +100,8 @@ def raise_hinted(error: ZooError, data: Mapping[str, Any], title: str) -> NoRetu
 def refused(error: ZooError, data: Mapping[str, Any]) -> ZooError:
     """The refusal of a table, with all problems that it has, or with a hint."""
     file = data.get("path")
+    if data.get("stream"):  # to inspect it would be to read it into memory
+        return error
     if data.get("name") != "file" or data.get("format") is not None or data.get("kind", "table") != "table":
         return error
     if not isinstance(file, str) or not (exists(file) and Path(file).is_file()):

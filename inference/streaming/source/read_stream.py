@@ -92,6 +92,7 @@ def read_stream(
         found = None if folder is None else stored_scan(Path(folder), path, asked)
         if found is None:
             found = scanned(path, given, block_rows, sample_rows, seed)
+            _require_readable(path, given, block_rows, found)
             if folder is not None:
                 store_scan(Path(folder), path, asked, found)
     group.barrier()
@@ -101,3 +102,17 @@ def read_stream(
     if found is None:
         raise ZooError(f"process {group.rank} does not see {folder}, where process 0 has written: the folder must be shared")
     return Files(path, given, block_rows, found)
+
+
+def _require_readable(path: str | Path, options: Mapping[str, Any], block_rows: int, scan: Scan) -> None:
+    """Raise `ZooError` for a sample that is no table, with the file and the row of a wrong cell, where a block has one."""
+    try:
+        scan.data(str(path), options)
+    except ZooError:
+        for file in files_of(path):
+            first = 0
+            for frame in cut(file, options, block_rows):
+                with counted_from(first):
+                    table_of(frame, str(file), options)
+                first += len(frame)
+        raise

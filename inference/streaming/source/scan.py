@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from inference.runtime.files import read, write
-from inference.streaming.source.files import cut, files_of, table_of
+from inference.streaming.source.files import cut, files_of, table_of, wanted_columns
 from inference.streaming.source.names import SAMPLE, SCAN
 from models.base import Data, ZooError
 
@@ -44,8 +44,9 @@ def scanned(path: str | Path, options: Mapping[str, Any], block_rows: int, sampl
     sequence, several = options.get("sequence"), len(files_of(path)) > 1
     reservoir, levels = _Reservoir(sample_rows, sequence), _Levels(_categories(options), sequence)
     rows: dict[str, list[int]] = {}
-    digest = hashlib.sha256()
+    digest, columns = hashlib.sha256(), _Columns(wanted_columns(options))
     for number, (name, frame) in enumerate(_numbered(path, options, block_rows)):
+        columns.require(frame, name)
         digest.update(_hashes(frame).tobytes())
         if sequence is not None and several:  # each file may number its sequences from 1
             frame = frame.assign(**{sequence: f"{name}: " + frame[sequence].astype(str)})
@@ -54,7 +55,7 @@ def scanned(path: str | Path, options: Mapping[str, Any], block_rows: int, sampl
         rows.setdefault(name, []).append(len(frame))
     if not rows:
         raise ZooError(f"{path} has no rows")
-    sample = levels.completed(reservoir.rows())
+    sample = _of_one_type(levels.completed(reservoir.rows()))
     sizes = {name: tuple(each) for name, each in rows.items()}
     return Scan(sizes, sample.reset_index(drop=True), sample.index.to_numpy(), digest.hexdigest()[:16])
 
@@ -82,6 +83,37 @@ def _numbered(path: str | Path, options: Mapping[str, Any], block_rows: int) -> 
             frame.index = np.arange(begin, begin + len(frame))
             begin += len(frame)
             yield file.name, frame
+
+
+class _Columns:
+    """The names of the columns, which all files have."""
+
+    def __init__(self, wanted: list[str] | None) -> None:
+        self._wanted = wanted
+        self._first: tuple[str, frozenset[str]] | None = None
+
+    def require(self, frame: "pd.DataFrame", name: str) -> None:
+        """Raise `ZooError` where the file ``name`` has not the columns of the first one, or others beside them."""
+        there = frozenset(frame.columns) if self._wanted is None else frozenset(frame.columns) & set(self._wanted)
+        first, known = self._first = self._first or (name, there)
+        for lacks, has, absent in ((name, first, known - there), (first, name, there - known)):
+            if absent:
+                raise ZooError(
+                    f"{lacks} has no column {min(absent)!r}, which {has} has: the tables of a folder must have the same "
+                    "columns; rename it, or name the columns to read by data.columns=[…]"
+                )
+
+
+def _of_one_type(sample: "pd.DataFrame") -> "pd.DataFrame":
+    """The sample, with texts where some blocks have numbers and others words, such as a spelling of a missing cell."""
+    from pandas.api.types import infer_dtype
+
+    mixed = [name for name in sample if infer_dtype(sample[name], skipna=True).startswith("mixed")]
+    return sample.assign(**{str(name): sample[name].map(_text, na_action="ignore") for name in mixed})
+
+
+def _text(cell: Any) -> str:
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
 class _Reservoir:
@@ -123,20 +155,31 @@ class _Reservoir:
 
 
 class _Levels:
-    """The first row, or the first sequence, with every word of the columns of words, and every level of ``categories``."""
+    """The first row, or the first sequence, with every word of the columns of words, and every level of ``categories``.
+
+    A column may have numbers in one block, and texts in another, because a cell of it is no number. Numbers that are spelt out
+    there are no levels.
+    """
 
     def __init__(self, categories: frozenset[str], sequence: str | None) -> None:
         self._categories, self._sequence = categories, sequence
-        self._rows: dict[str, dict[Any, pd.DataFrame]] = {}
+        self._words: dict[str, dict[Any, pd.DataFrame]] = {}
+        self._spelt_numbers: dict[str, dict[Any, pd.DataFrame]] = {}
+        self._numeric: set[str] = set()  # columns that have numbers in some block
 
     def add(self, frame: "pd.DataFrame") -> None:
         """Some more rows."""
         for name in frame.columns:
-            if name == self._sequence or (frame[name].dtype.kind in "biufM" and name not in self._categories):
+            if name == self._sequence:
                 continue
-            known = self._rows.setdefault(name, {})
-            new = frame[~frame[name].duplicated() & ~frame[name].isin(list(known)) & frame[name].notna()]
+            if frame[name].dtype.kind in "biufM" and name not in self._categories:
+                if frame[name].notna().any():
+                    self._numeric.add(name)
+                continue
+            words, numbers = self._words.setdefault(name, {}), self._spelt_numbers.setdefault(name, {})
+            new = frame[~frame[name].duplicated() & ~frame[name].isin([*words, *numbers]) & frame[name].notna()]
             for index, word in zip(new.index, new[name], strict=True):
+                known = numbers if _is_number(word) else words
                 if len(known) < MOST_LEVELS:
                     known[word] = self._whole(frame, index)
 
@@ -149,7 +192,8 @@ class _Levels:
 
         added = [
             row
-            for name, rows in self._rows.items()
+            for name in self._words
+            for rows in [self._levels_of(name)]
             if len(rows) < MOST_LEVELS
             for there in [set(sample[name].dropna())]
             for word, row in rows.items()
@@ -157,6 +201,17 @@ class _Levels:
         ]
         whole = pd.concat([sample, *added]) if added else sample
         return whole[~whole.index.duplicated()].sort_index()
+
+    def _levels_of(self, name: str) -> dict[Any, "pd.DataFrame"]:
+        return self._words[name] | ({} if name in self._numeric else self._spelt_numbers[name])
+
+
+def _is_number(word: Any) -> bool:
+    try:
+        float(word)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def stored_scan(folder: Path, path: str | Path, asked: Mapping[str, Any], own: bool = True) -> Scan | None:

@@ -8,6 +8,7 @@ from scipy import stats
 
 from inference import fit_stream, read_stream
 from inference.streaming.source import read_stream as reading
+from inference.streaming.source import scan
 from models import MODELS, load_data
 from models.base import ZooError
 
@@ -191,3 +192,52 @@ def test_a_wrong_cell_is_named_by_its_row_among_all(tmp_path):
     table.to_parquet(tmp_path / "a.parquet")
     with pytest.raises(ZooError, match=r"row 23: the value is infinite.*counted from row 201 of the table"):
         list(read_stream(tmp_path / "a.parquet", block_rows=100, sample_rows=10, seed=1).read(0, None))
+
+
+def with_word(table, row, word):
+    return table.assign(x=table["x"].astype(object).where(np.arange(len(table)) != row, word))
+
+
+def test_a_spelling_of_a_missing_cell_in_one_block(tmp_path):
+    """There the numbers are texts. They are no levels, and the sample can be stored and read again."""
+    random = np.random.default_rng(0)
+    table = pd.DataFrame({"x": np.round(random.normal(size=300), 3), "kind": random.choice(["a", "b"], 300)})
+    with_word(table, 250, "NA").to_csv(tmp_path / "a.csv", index=False)
+    (tmp_path / "run").mkdir()
+    files = read_stream(tmp_path / "a.csv", block_rows=100, sample_rows=30, folder=tmp_path / "run")
+    assert 30 <= files.sample.num_rows <= 32
+    again = read_stream(tmp_path / "a.csv", block_rows=100, sample_rows=30, folder=tmp_path / "run")
+    np.testing.assert_array_equal(files.sample.x, again.sample.x)
+    read = np.concatenate([block.data.x for block in files.read(0, None)])[:, 0]
+    np.testing.assert_array_equal(read, table["x"].where(np.arange(300) != 250).to_numpy())
+
+
+def test_a_word_among_numbers_is_named_by_file_and_row(tmp_path):
+    """Also where the sample without it would have been read, and where its block has more numbers than levels are kept."""
+    (tmp_path / "rows").mkdir()
+    table = pd.DataFrame({"x": np.arange(300.0), "y": 1.0})
+    table.to_csv(tmp_path / "rows" / "0.csv", index=False)
+    table.assign(x=table["x"].astype(object).where(np.arange(300) != 222, "tall")).to_csv(
+        tmp_path / "rows" / "1.csv", index=False
+    )
+    with pytest.raises(ZooError, match=r"1\.csv: column 'x', row 23: 'tall' is not a number.*from row 201"):
+        read_stream(tmp_path / "rows", block_rows=100, sample_rows=10)
+
+
+def test_numbers_that_are_spelt_out_do_not_hide_a_word(tmp_path, monkeypatch):
+    monkeypatch.setattr(scan, "MOST_LEVELS", 20)
+    table = pd.DataFrame({"x": np.arange(300.0), "y": 1.0})
+    with_word(table, 222, "tall").to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(ZooError, match="'tall' is not a number"):
+        read_stream(tmp_path / "a.csv", block_rows=100, sample_rows=10)
+
+
+@pytest.mark.parametrize("odd", [0, 1])
+def test_files_of_a_folder_have_the_same_columns(table, tmp_path, odd):
+    rows = written(table, tmp_path / "rows", ".parquet")
+    column = table.columns[1]
+    pd.read_parquet(rows / f"part{odd}.parquet").drop(columns=column).to_parquet(rows / f"part{odd}.parquet")
+    with pytest.raises(ZooError, match=rf"part{odd}\.parquet has no column '{column}', which part{1 - odd}\.parquet has"):
+        read_stream(rows, block_rows=64)
+    others = [name for name in table.columns if name != column]
+    assert read_stream(rows, block_rows=64, columns=others).num_rows == NUMBER
