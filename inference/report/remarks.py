@@ -88,6 +88,8 @@ def _with_error(tree: xr.DataTree) -> str:
 
 
 def _scored(tree: xr.DataTree) -> str:
+    if "streamed" in tree.attrs:
+        return ", those in the sample"
     labelled = tree.attrs.get("held_out_labelled", tree.attrs["held_out_rows"])
     if is_stepwise(tree):
         return f", {labelled} steps with a label" if "held_out_labelled" in tree.attrs else ""

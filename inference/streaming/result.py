@@ -86,7 +86,8 @@ def of_streamed(task: Task, stream: Stream, found: Found, sample: Data, precisio
     if isinstance(outcome, Draws) and stream.aside is not None and found.held_out is not None:
         trace = found.held_out[attrs["best_start"]]
         attrs |= {"held_out_rows": num_rows(stream.aside), "held_out_log_density": float(trace[np.isfinite(trace)][-1])}
-    of = f"{sample.num_rows} rows drawn from all stand for the table: pictures, checks and observed_data are of these"
+    whole = "" if stream.source.num_rows is None else f" {stream.source.num_rows}"
+    of = f"{sample.num_rows} rows drawn from all{whole} stand for the table: pictures, checks and observed_data are of these"
     attrs["warnings"] = "\n".join(filter(None, [attrs["warnings"], of]))
     attrs |= {"sample_size": counted[0], "total_weight": counted[1], "streamed": 1}
     attrs["num_parameters"] = num_parameters(model.spec, task.hyper, task.rows) - num_flat(model)

@@ -332,7 +332,7 @@ def _why_not(argument: str, old: Mapping[str, Any], goes: Sequence[str]) -> str:
         return f"{argument} does not go with resume=: {REASONS[name]}"
     return (
         f"{argument} does not go with resume=, which keeps the posterior of the run and its draws. It takes {_listed(goes)}, "
-        "and for your own program model=<file.py>:<function>"
+        "runtime=, and for your own program model=<file.py>:<function>. For anything else begin a new run"
     )
 
 

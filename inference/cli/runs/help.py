@@ -47,7 +47,8 @@ usage: python -m inference.predict run=RUN_FOLDER data=FILE out=FILE.csv
            [option=value ...]
 
 Write the predictions of a finished run for the rows of a new table. Missing
-cells go to FILE.imputed.csv. Columns are matched by name.
+cells go to FILE.imputed.csv, always. Columns are matched by name, and
+out=FILE.parquet writes Parquet.
 
   data.OPTION=VALUE  how to read the new table; default: as in the run
   block=10000        rows in memory at a time; 1000 for topics

@@ -38,6 +38,7 @@ class Source(ABC):
 
     name: str
     num_blocks: int | None = None  # None: known only after all have been read, so that processes cannot share them out
+    num_rows: int | None = None  # of all blocks; None: as above
     identity: str = ""  # what tells a checkpoint of a pass over these blocks from those of others
     sampled: Sampled | None = None  # where the source has looked at all rows already
 
@@ -55,7 +56,7 @@ class InMemory(Source):
     def __init__(self, model: Model, data: Data, block_rows: int) -> None:
         self.name, self.data = data.name, data
         self._edges = edges_of(model, data, block_rows)
-        self.num_blocks = len(self._edges) - 1
+        self.num_blocks, self.num_rows = len(self._edges) - 1, data.num_rows
         self.identity = f"{data.num_rows} rows by {block_rows}"
 
     def read(self, first: int, last: int | None) -> Iterator[Block]:
@@ -86,7 +87,7 @@ class Tables(Source):
 
     def __init__(self, model: Model, tables: Sequence[Any]) -> None:
         self.name, self._tables = "blocks", [_table(model, table, number) for number, table in enumerate(tables)]
-        self.num_blocks = len(self._tables)
+        self.num_blocks, self.num_rows = len(self._tables), sum(table.num_rows for table in self._tables)
         self.identity = f"{list(map(_num_rows, self._tables))} {[digest_of(table) for table in self._tables]}"
         self._first = np.cumsum([0, *map(_num_rows, self._tables)])
 
@@ -130,7 +131,7 @@ def digest_of(table: Data) -> str:
 def _table(model: Model, table: Any, number: int) -> Data:
     """A table with the number of its block in its name; of steps, one sequence if it names none. Raises `ZooError`."""
     if not isinstance(table, Data):
-        raise ZooError(f"blocks: block {number + 1} is {type(table).__name__}, not a table of models.load_data")
+        raise ZooError(f"blocks: block {number + 1} is {type(table).__name__}; give models.load_data(block) instead")
     if is_sequential(model) and is_table(table) and table.starts is None:
         table = table._replace(starts=np.array([0, table.num_rows]))
     return table._replace(name=f"{table.name}, block {number + 1}")

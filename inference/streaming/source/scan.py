@@ -46,7 +46,7 @@ def scanned(path: str | Path, options: Mapping[str, Any], block_rows: int, sampl
     rows: dict[str, list[int]] = {}
     digest, columns = hashlib.sha256(), _Columns(wanted_columns(options))
     for number, (name, frame) in enumerate(_numbered(path, options, block_rows)):
-        columns.require(frame, name)
+        columns.require(frame, f"{Path(path) / name}" if several else name)
         digest.update(_hashes(frame).tobytes())
         if sequence is not None and several:  # each file may number its sequences from 1
             frame = frame.assign(**{sequence: f"{name}: " + frame[sequence].astype(str)})

@@ -56,7 +56,7 @@ def test_a_run_and_its_files(rows, tmp_path):
     tree = load(tmp_path / "run")
     assert tree.attrs["total_weight"] == 900
     assert tree["observed_data"].sizes["row"] == 300
-    assert "300 rows drawn from all stand for the table" in tree.attrs["warnings"]
+    assert "300 rows drawn from all 900 stand for the table" in tree.attrs["warnings"]
     written = {path.name for path in (tmp_path / "run").iterdir()}
     assert {"results.nc", "scan.json", "scan.parquet", "report.html", "manifest.json", "profile.svg"} <= written
 

@@ -237,7 +237,7 @@ def test_files_of_a_folder_have_the_same_columns(table, tmp_path, odd):
     rows = written(table, tmp_path / "rows", ".parquet")
     column = table.columns[1]
     pd.read_parquet(rows / f"part{odd}.parquet").drop(columns=column).to_parquet(rows / f"part{odd}.parquet")
-    with pytest.raises(ZooError, match=rf"part{odd}\.parquet has no column '{column}', which part{1 - odd}\.parquet has"):
+    with pytest.raises(ZooError, match=rf"part{odd}\.parquet has no column '{column}', which .*part{1 - odd}\.parquet has"):
         read_stream(rows, block_rows=64)
     others = [name for name in table.columns if name != column]
     assert read_stream(rows, block_rows=64, columns=others).num_rows == NUMBER
