@@ -41,7 +41,7 @@ CLIMB: dict[str, Any] = {"max_iter": 20, "tol": 0.0, "num_starts": 1}
 DRAWN = CLIMB | {"num_samples": 25}  # of each of four chains: a fit evaluates every draw on every row
 MANY_CHAINS: dict[str, Any] = {"num_chains": 256, "num_warmup": 200, "num_samples": 200}
 # The first steps of warm-up: on both platforms a step takes as long as the longest trajectory of all chains
-STEPS: dict[str, Any] = {"num_chains": 64, "num_warmup": 10, "num_samples": 10}
+FIRST_STEPS: dict[str, Any] = {"num_chains": 64, "num_warmup": 10, "num_samples": 10}
 TOPICS: dict[str, Any] = {"source": "bars", "num_rows": 5_000, "length": 200, "seed": 0}
 
 WORKS: Mapping[str, Mapping[str, Work]] = {
@@ -51,7 +51,7 @@ WORKS: Mapping[str, Mapping[str, Work]] = {
     },
     "cavi": {"mixture, 50,000 × 16, K = 16": Work("gmm", "cavi", GROUPS | {"num_rows": 50_000}, {"num_components": 16}, DRAWN)},
     "gibbs": {"mixture, 500 × 2, K = 3, 256 chains": Work("gmm", "gibbs", FEW, {"num_components": 3}, MANY_CHAINS)},
-    "nuts": {"mixture, 500 × 2, K = 3, 64 chains, 20 steps": Work("gmm", "nuts", FEW, {"num_components": 3}, STEPS)},
+    "nuts": {"mixture, 500 × 2, K = 3, 64 chains, 20 steps": Work("gmm", "nuts", FEW, {"num_components": 3}, FIRST_STEPS)},
     "topics": {"topics, 5,000 documents, K = 10": Work("latent_dirichlet", "cavi", TOPICS, {"num_topics": 10}, DRAWN)},
 }
 

@@ -124,7 +124,7 @@ def execute(
     checked_options(config["method"], method_module(config["method"]), options)
     with run_folder(config, data.name) as folder:
         if show_columns and config["data"]["name"] == "file":
-            show_columns_of(model, data)
+            show_columns_of(model, data, data.num_rows)
         text = config_text(config, folder)
         tree = _result(config, folder, model, observed, shared, options, data.name)
         if tree.attrs["interrupted"]:
@@ -282,14 +282,16 @@ def _require_several_sequences(model: Model, data: Data, none: bool) -> None:
         raise ZooError(f"data.test_fraction holds out none of the {number} sequences of {data.name}: raise it")
 
 
-def show_columns_of(model: Model, data: Data) -> None:
-    """Print how the columns of a table were read, on standard error."""
+def show_columns_of(model: Model, data: Data, num_rows: int) -> None:
+    """Print how the columns of a table were read, on standard error; ``data`` may be a sample of ``num_rows`` rows."""
     from inference.report.columns import print_columns
     from inference.runtime.progress import console
     from models.data.columns import as_typed
 
     like = model.reading.layout
     print_columns(data if like is None else as_typed(data, like), console(sys.stderr))
+    if num_rows != data.num_rows:
+        console(sys.stderr).print(f"{num_rows} rows in all: these columns are those of a sample")
 
 
 def read_data(options: dict[str, Any]) -> Data:

@@ -181,11 +181,7 @@ class _Rows:
         except ZooError as error:
             raise_hinted(error, config["data"], self.data.name)
         if show_columns and config["data"]["name"] == "file":
-            show_columns_of(self.model, self.data)
-            if self.source is not self.data and self.source.num_rows != self.data.num_rows:
-                from inference.runtime.progress import console
-
-                console(sys.stderr).print(f"{self.source.num_rows} rows in all: these columns are those of a sample")
+            show_columns_of(self.model, self.data, self.source.num_rows)
 
     def _open(self, config: Mapping[str, Any], folder: Path) -> None:
         from inference.streaming.source.processes import Group

@@ -87,13 +87,13 @@ def read_stream(
     group = Group()
     if group.size > 1 and folder is None:
         raise ZooError("several processes look at the files once for all: give them one folder=")
-    found = None
+    found = files = None
     if group.rank == 0:
         found = None if folder is None else stored_scan(Path(folder), path, asked)
         if found is None:
             found = scanned(path, given, block_rows, sample_rows, seed)
-            _require_readable(path, given, block_rows, found)
-            if folder is not None:
+            files = _opened(path, given, block_rows, found)
+            if folder is not None:  # only now: a sample that cannot be read leaves nothing behind
                 store_scan(Path(folder), path, asked, found)
     group.barrier()
     if found is None:
@@ -101,13 +101,13 @@ def read_stream(
         found = stored_scan(Path(folder), path, asked, own=False)
     if found is None:
         raise ZooError(f"process {group.rank} does not see {folder}, where process 0 has written: the folder must be shared")
-    return Files(path, given, block_rows, found)
+    return _opened(path, given, block_rows, found) if files is None else files
 
 
-def _require_readable(path: str | Path, options: Mapping[str, Any], block_rows: int, scan: Scan) -> None:
-    """Raise `ZooError` for a sample that is no table, with the file and the row of a wrong cell, where a block has one."""
+def _opened(path: str | Path, options: Mapping[str, Any], block_rows: int, scan: Scan) -> Files:
+    """The files, after a look at them; raises `ZooError` for a wrong cell in the sample, with its file and its row there."""
     try:
-        scan.data(str(path), options)
+        return Files(path, options, block_rows, scan)
     except ZooError:
         for file in files_of(path):
             first = 0

@@ -17,6 +17,7 @@ from inference.runtime.files import read, write
 from inference.streaming.source.files import cut, files_of, table_of, wanted_columns
 from inference.streaming.source.names import SAMPLE, SCAN
 from models.base import Data, ZooError
+from models.data.missing_spellings import number_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,9 +45,11 @@ def scanned(path: str | Path, options: Mapping[str, Any], block_rows: int, sampl
     sequence, several = options.get("sequence"), len(files_of(path)) > 1
     reservoir, levels = _Reservoir(sample_rows, sequence), _Levels(_categories(options), sequence)
     rows: dict[str, list[int]] = {}
-    digest, columns = hashlib.sha256(), _Columns(wanted_columns(options))
+    digest, first = hashlib.sha256(), None
     for number, (name, frame) in enumerate(_numbered(path, options, block_rows)):
-        columns.require(frame, f"{Path(path) / name}" if several else name)
+        columns = _columns_of(frame, f"{Path(path) / name}", options)
+        first = first or columns
+        _require_same(first, columns)
         digest.update(_hashes(frame).tobytes())
         if sequence is not None and several:  # each file may number its sequences from 1
             frame = frame.assign(**{sequence: f"{name}: " + frame[sequence].astype(str)})
@@ -85,23 +88,26 @@ def _numbered(path: str | Path, options: Mapping[str, Any], block_rows: int) -> 
             yield file.name, frame
 
 
-class _Columns:
-    """The names of the columns, which all files have."""
+class _Columns(NamedTuple):
+    """The columns of a file that are read."""
 
-    def __init__(self, wanted: list[str] | None) -> None:
-        self._wanted = wanted
-        self._first: tuple[str, frozenset[str]] | None = None
+    file: str
+    names: frozenset[str]
 
-    def require(self, frame: "pd.DataFrame", name: str) -> None:
-        """Raise `ZooError` where the file ``name`` has not the columns of the first one, or others beside them."""
-        there = frozenset(frame.columns) if self._wanted is None else frozenset(frame.columns) & set(self._wanted)
-        first, known = self._first = self._first or (name, there)
-        for lacks, has, absent in ((name, first, known - there), (first, name, there - known)):
-            if absent:
-                raise ZooError(
-                    f"{lacks} has no column {min(absent)!r}, which {has} has: the tables of a folder must have the same "
-                    "columns; rename it, or name the columns to read by data.columns=[…]"
-                )
+
+def _columns_of(frame: "pd.DataFrame", file: str, options: Mapping[str, Any]) -> _Columns:
+    wanted, kinds = wanted_columns(options) or frame.columns, options.get("types") or {}
+    return _Columns(file, frozenset(name for name in frame.columns if name in wanted and kinds.get(name) != "ignore"))
+
+
+def _require_same(one: _Columns, other: _Columns) -> None:
+    """Raise `ZooError` where two files have not the same columns."""
+    for there, lacking in ((one, other), (other, one)):
+        if absent := there.names - lacking.names:
+            raise ZooError(
+                f"{lacking.file} has no column {min(absent)!r}, which {there.file} has: the tables of a folder must have the "
+                "same columns; rename it, or name the columns to read by data.columns=[…]"
+            )
 
 
 def _of_one_type(sample: "pd.DataFrame") -> "pd.DataFrame":
@@ -109,11 +115,7 @@ def _of_one_type(sample: "pd.DataFrame") -> "pd.DataFrame":
     from pandas.api.types import infer_dtype
 
     mixed = [name for name in sample if infer_dtype(sample[name], skipna=True).startswith("mixed")]
-    return sample.assign(**{str(name): sample[name].map(_text, na_action="ignore") for name in mixed})
-
-
-def _text(cell: Any) -> str:
-    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
+    return sample.assign(**{str(name): sample[name].map(str, na_action="ignore") for name in mixed})
 
 
 class _Reservoir:
@@ -179,7 +181,7 @@ class _Levels:
             words, numbers = self._words.setdefault(name, {}), self._spelt_numbers.setdefault(name, {})
             new = frame[~frame[name].duplicated() & ~frame[name].isin([*words, *numbers]) & frame[name].notna()]
             for index, word in zip(new.index, new[name], strict=True):
-                known = numbers if _is_number(word) else words
+                known = words if np.isnan(number_of(str(word))) else numbers
                 if len(known) < MOST_LEVELS:
                     known[word] = self._whole(frame, index)
 
@@ -190,28 +192,15 @@ class _Levels:
         """The sample, and rows that bring a word which it lacks."""
         import pandas as pd
 
-        added = [
-            row
-            for name in self._words
-            for rows in [self._levels_of(name)]
-            if len(rows) < MOST_LEVELS
-            for there in [set(sample[name].dropna())]
-            for word, row in rows.items()
-            if word not in there
-        ]
+        added = [row for name in self._words for row in self._lacking(name, sample[name])]
         whole = pd.concat([sample, *added]) if added else sample
         return whole[~whole.index.duplicated()].sort_index()
 
-    def _levels_of(self, name: str) -> dict[Any, "pd.DataFrame"]:
-        return self._words[name] | ({} if name in self._numeric else self._spelt_numbers[name])
-
-
-def _is_number(word: Any) -> bool:
-    try:
-        float(word)
-    except (TypeError, ValueError):
-        return False
-    return True
+    def _lacking(self, name: str, cells: "pd.Series[Any]") -> list["pd.DataFrame"]:
+        """Rows with the levels of a column that ``cells`` lack; none where there are too many words to be levels."""
+        levels = self._words[name] | ({} if name in self._numeric else self._spelt_numbers[name])
+        there = set(cells.dropna())
+        return [row for word, row in levels.items() if word not in there] if len(levels) < MOST_LEVELS else []
 
 
 def stored_scan(folder: Path, path: str | Path, asked: Mapping[str, Any], own: bool = True) -> Scan | None:

@@ -6,6 +6,7 @@ import pytest
 from block_tables import groups, largest_gap
 
 from inference.cli.main import run_main
+from inference.cli.runs import inspecting
 from inference.cli.runs.guard import guarded
 from inference.results.tree import load
 
@@ -47,12 +48,24 @@ def test_mistakes_leave_nothing_behind(rows, tmp_path, capsys, given, said):
     assert not out.exists()
 
 
+def test_a_wrong_cell_is_named_without_a_look_at_the_whole_table(tmp_path, capsys, monkeypatch):
+    """A table in memory is inspected then, to list all its problems; this one may not fit there."""
+    monkeypatch.setattr(inspecting, "inspect_table", None)
+    table = pd.DataFrame({"a": ["tall" if row == 250 else str(row) for row in range(300)], "b": 1.0})
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    given = ["model=gmm", "method=em", f"data={tmp_path / 'rows.csv'}", "data.stream=true", "data.block_rows=100"]
+    assert guarded(run_main, [*given, f"out={tmp_path / 'run'}"]) == 2
+    assert "column 'a', row 51: 'tall' is not a number" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.slow
-def test_a_run_and_its_files(rows, tmp_path):
+def test_a_run_and_its_files(rows, tmp_path, capsys):
     """The result is of all rows, the table in it is the sample, and a word says so."""
     given = ["model=gmm", "model.num_components=3", "model.covariance=diag", "method=em", f"data={rows}", "data.stream=true"]
     given += ["data.sample_rows=300", "data.block_rows=128", "num_starts=2", "progress=false"]
     assert run_main([*given, f"out={tmp_path / 'run'}"]) == 0
+    assert "900 rows in all: these columns are those of a sample" in capsys.readouterr().err
     tree = load(tmp_path / "run")
     assert tree.attrs["total_weight"] == 900
     assert tree["observed_data"].sizes["row"] == 300

@@ -6,6 +6,7 @@ import pytest
 from block_tables import groups, largest_gap
 
 from inference import fit, fit_stream, read_stream
+from inference.report.remarks import remarks
 from inference.runtime import checkpoints
 from inference.streaming.source.blocks import InMemory
 from inference.streaming.source.encoding import HeldOut
@@ -187,6 +188,7 @@ def test_held_out_rows_take_no_part(mixture, rows):
     assert abs(tree.attrs["held_out_rows"] - 600) < 6 * np.sqrt(3000 * 0.2 * 0.8)
     assert np.isclose(tree.attrs["held_out_log_density"], trace[-1], rtol=1e-3)
     assert tree["observed_data"].sizes["row"] == tree.attrs["total_weight"]
+    assert any(f"{tree.attrs['held_out_rows']} rows held out, those in the sample: " in line for line in remarks(tree))
 
 
 @pytest.mark.parametrize(

@@ -213,18 +213,19 @@ def test_a_spelling_of_a_missing_cell_in_one_block(tmp_path):
 
 
 def test_a_word_among_numbers_is_named_by_file_and_row(tmp_path):
-    """Also where the sample without it would have been read, and where its block has more numbers than levels are kept."""
+    """Before the fit, though a sample without it would have been read; and it leaves no scan behind."""
+    (tmp_path / "run").mkdir()
     (tmp_path / "rows").mkdir()
     table = pd.DataFrame({"x": np.arange(300.0), "y": 1.0})
     table.to_csv(tmp_path / "rows" / "0.csv", index=False)
-    table.assign(x=table["x"].astype(object).where(np.arange(300) != 222, "tall")).to_csv(
-        tmp_path / "rows" / "1.csv", index=False
-    )
+    with_word(table, 222, "tall").to_csv(tmp_path / "rows" / "1.csv", index=False)
     with pytest.raises(ZooError, match=r"1\.csv: column 'x', row 23: 'tall' is not a number.*from row 201"):
-        read_stream(tmp_path / "rows", block_rows=100, sample_rows=10)
+        read_stream(tmp_path / "rows", block_rows=100, sample_rows=10, folder=tmp_path / "run")
+    assert not list((tmp_path / "run").iterdir())
 
 
 def test_numbers_that_are_spelt_out_do_not_hide_a_word(tmp_path, monkeypatch):
+    """A block with a word has its numbers as texts: more of them than words are kept."""
     monkeypatch.setattr(scan, "MOST_LEVELS", 20)
     table = pd.DataFrame({"x": np.arange(300.0), "y": 1.0})
     with_word(table, 222, "tall").to_csv(tmp_path / "a.csv", index=False)
@@ -239,5 +240,6 @@ def test_files_of_a_folder_have_the_same_columns(table, tmp_path, odd):
     pd.read_parquet(rows / f"part{odd}.parquet").drop(columns=column).to_parquet(rows / f"part{odd}.parquet")
     with pytest.raises(ZooError, match=rf"part{odd}\.parquet has no column '{column}', which .*part{1 - odd}\.parquet has"):
         read_stream(rows, block_rows=64)
+    assert read_stream(rows, block_rows=64, types={column: "ignore"}).num_rows == NUMBER
     others = [name for name in table.columns if name != column]
     assert read_stream(rows, block_rows=64, columns=others).num_rows == NUMBER
