@@ -65,21 +65,23 @@ def minimise(
     tol: float,
     reporter: Reporter,
     checkpoint: Checkpoint | None = None,
-    by_curvature: bool = True,
+    curve: Callable[[Array], Array] | None = None,
 ) -> Minima:
     """Minimise ``objective(static, arrays, point)`` from every start (the leading axis of ``starts``).
 
     Coordinates are scaled by the curvature at the start, so that neither the path nor the test of the gradient depends on the
-    units of the data; ``by_curvature=False`` is for coordinates that have no units.
+    units of the data. ``curve`` gives the curvature (d,) at a vector, by a program that the caller has anyway; `jnp.ones_like`
+    is for coordinates that have no units.
 
     A start converges when the objective falls by less than ``tol`` times its fall so far (1 at least), or its gradient
     vanishes. With ``tol=0`` it runs until the line search finds no lower point or ``max_iter`` is reached. A run goes on from
     its ``checkpoint`` where that file exists, by the evaluations that it holds.
     """
     first, unravel = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], starts))
+    first = jnp.asarray(np.asarray(first))  # placed as later points are: else every program is compiled twice
     evaluate = partial(_value_and_grad, objective, static, unravel, arrays)
     evaluations = Evaluations(evaluate, first, checkpoint)
-    curve: Callable[[Array], Array] = partial(_curvature, objective, static, unravel, arrays) if by_curvature else jnp.ones_like
+    curve = curve or partial(_curvature, objective, static, unravel, arrays)
     reporter.phase("compiling", None)
     clock = time.perf_counter()
     jax.block_until_ready((evaluate(first), curve(first)))

@@ -224,7 +224,7 @@ def prepared(task: Task, program: Program, starts: np.ndarray) -> tuple[np.ndarr
         scale = 1 / np.sqrt(np.where(sound, bent, 1))
         given, begin = (*arrays, noise, start, scale), {"away": zero, "growth": zero}
         checkpoint = task.checkpoint(f"start{number + 1}")
-        found = minimise(smoothed, static, given, begin, PREPARED, ENOUGH, task.reporter, checkpoint, by_curvature=False)
+        found = minimise(smoothed, static, given, begin, PREPARED, ENOUGH, task.reporter, checkpoint, curve=jnp.ones_like)
         if found.interrupted:
             raise KeyboardInterrupt("interrupted before the first fit was finished")
         away, growth = (np.asarray(found.points[name])[0] for name in ("away", "growth"))

@@ -56,6 +56,11 @@ def _energies(spec: Callable[..., Any], unravel: Any, arrays: tuple[Pytree, Pytr
     return block_map(jax.vmap(lambda flat: energy(spec, arrays, unravel(flat))), flat, TOGETHER)
 
 
+def _at(spec: Callable[..., Any], unravel: Any, arrays: tuple[Pytree, Pytree], flat: Array) -> np.ndarray:
+    """Energies (S,) at points (S, d), in double precision on the host."""
+    return np.asarray(_energies(spec, unravel, arrays, flat), dtype=np.float64)
+
+
 class Normal(NamedTuple):
     """The Gaussian at a mode on ℝᵈ, across the orbit on which a symmetry moves the mode."""
 
@@ -95,14 +100,22 @@ def run(task: Task, options: Options) -> Draws:
     supports = transforms(spec, *arrays)
     starts = unconstrain_chains(supports, start_sites(task, num_starts(task, options.num_starts)))
     _require_small(starts)
+    unravel = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], starts))[1]
+    hessian_at = partial(_hessian, spec, unravel, arrays)
     minima = minimise(
-        energy, spec, arrays, starts, options.max_iter, options.tol, task.reporter, task.checkpoint("evaluations")
+        energy,
+        spec,
+        arrays,
+        starts,
+        options.max_iter,
+        options.tol,
+        task.reporter,
+        task.checkpoint("evaluations"),
+        lambda flat: jnp.diagonal(hessian_at(flat)),
     )
-    stacked, unravel = _flat(minima)
-    energies = np.asarray(_energies(spec, unravel, arrays, jnp.asarray(stacked)))
-    best = int(np.nanargmin(energies))
-    mode = jnp.asarray(stacked[best])
-    hessian = np.asarray(_hessian(spec, unravel, arrays, mode), dtype=np.float64)
+    best = int(np.nanargmin(minima.values))
+    mode = jnp.asarray(ravel_pytree(jax.tree.map(lambda leaf: np.asarray(leaf[best]), minima.points))[0])
+    hessian = np.asarray(hessian_at(mode), dtype=np.float64)
     orbit = orbits(task.model, unravel, mode[None])
     tangent, across = split_directions(orbit[0])
     try:
@@ -115,29 +128,28 @@ def run(task: Task, options: Options) -> Draws:
     random = np.random.default_rng(np.asarray(jax.random.key_data(task.key)))
     noise = random.standard_normal((size[0] * size[1], len(normal.eigenvalues)))
     flat, log_q = normal.points(noise), normal.log_density(noise)
+    places = np.concatenate([np.asarray(mode)[None], np.asarray(flat)])  # the mode, then the draws
     volumes = log_volumes(task.model, tangent, orbits(task.model, unravel, flat))
     volume = float(log_volumes(task.model, tangent, orbit)[0])
     constant = volume + 0.5 * len(normal.eigenvalues) * np.log(2 * np.pi) - normal.log_scale
 
-    def weighed(at_mode: float, at_draws: np.ndarray) -> dict[str, Any]:
+    def weighed(energies: np.ndarray) -> dict[str, Any]:
+        at_mode, at_draws = float(energies[0]), energies[1:]
         log_weights = volumes - at_draws - log_q
         evidence = {
-            "log_evidence_laplace": float(constant - at_mode),
+            "log_evidence_laplace": constant - at_mode,
             "log_evidence_importance": float(np.logaddexp.reduce(log_weights) - np.log(len(log_weights))),
         }
         return {"sample_stats": {"log_weight": log_weights.reshape(size)}, "attrs": evidence | {"best_start": best}}
 
     def again(double: Task) -> Draws:
-        points = jnp.asarray(np.concatenate([np.asarray(mode)[None], flat]), float)
         of_double = ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf[0], float), minima.points))[1]
-        found = np.asarray(_energies(spec, of_double, (double.hyper, double.condensed), points))
-        return outcome._replace(**weighed(float(found[0]), found[1:]))
+        return outcome._replace(**weighed(_at(spec, of_double, (double.hyper, double.condensed), jnp.asarray(places, float))))
 
     z = jax.vmap(unravel)(flat)
     sites = constrain_draws(supports, jax.tree.map(lambda leaf: leaf.reshape(*size, *leaf.shape[1:]), z))
     points = _points(supports, minima)
-    at_draws = np.asarray(_energies(spec, unravel, arrays, flat), dtype=np.float64)
-    outcome = approximation(sites, points, again, weighed(float(energies[best]), at_draws))
+    outcome = approximation(sites, points, again, weighed(_at(spec, unravel, arrays, jnp.asarray(places))))
     return outcome
 
 
@@ -149,14 +161,6 @@ def _require_small(starts: Pytree) -> None:
             f"laplace: {dimension} free parameters make a matrix of as many rows and columns, and {MOST} are the most that are "
             "taken; use method=cavi, gibbs or nuts"
         )
-
-
-def _flat(minima: Minima) -> tuple[np.ndarray, Any]:
-    """(where the starts ended (start, d), vector -> point)."""
-    stacked = np.array(
-        [ravel_pytree(jax.tree.map(lambda leaf, s=s: leaf[s], minima.points))[0] for s in range(len(minima.trace))]
-    )
-    return stacked, ravel_pytree(jax.tree.map(lambda leaf: leaf[0], minima.points))[1]
 
 
 def _points(supports: Mapping[str, Any], minima: Minima) -> Points:

@@ -19,6 +19,7 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 from jax.scipy.special import digamma, gammaln
 
 from models.base import Family
+from models.families.log_gamma import log_gamma
 
 ROUNDING = 1e-12  # a residual below this share of the raw second moment is rounding, not noise
 
@@ -86,7 +87,7 @@ def _mode(nu: RegressionStats) -> RegressionStats:
 def _sample(key: Array, nu: RegressionStats) -> RegressionStats:
     key_precision, key_coefficients = jax.random.split(key)
     root, mean, shape, rate = moments(nu)
-    log_precision = jax.random.loggamma(key_precision, shape) - jnp.log(rate)
+    log_precision = log_gamma(key_precision, shape) - jnp.log(rate)
     noise = jax.random.normal(key_coefficients, mean.shape, mean.dtype)
     away = solve_triangular(root, noise[..., None], lower=True, trans="T")[..., 0]
     return point(mean + away * jnp.exp(-0.5 * log_precision)[..., None, None], jnp.exp(log_precision), log_precision)

@@ -111,7 +111,7 @@ def _rate_mode(nu: GammaStats) -> GammaStats:
 
 
 def _rate_sample(key: Array, nu: GammaStats) -> GammaStats:
-    return _rate_point(jax.random.loggamma(key, nu.events + 1) - jnp.log(nu.exposure))
+    return _rate_point(log_gamma(key, nu.events + 1) - jnp.log(nu.exposure))
 
 
 def _why_no_rate_mode(nu: GammaStats) -> str | None:
@@ -227,16 +227,16 @@ def _wishart_sample(key: Array, nu: GaussianStats) -> GaussianStats:
     dimension = nu.total.shape[-1]
     key_diagonal, key_below, key_mean = jax.random.split(key, 3)
     root = jnp.linalg.cholesky(_wishart_scatter(nu))
-    diagonal = jnp.sqrt(2 * jax.random.gamma(key_diagonal, _orders(_wishart_dof(nu), dimension)))
+    log_diagonal = 0.5 * (jnp.log(2.0) + log_gamma(key_diagonal, _orders(_wishart_dof(nu), dimension)))
     below = jnp.tril(jax.random.normal(key_below, root.shape, root.dtype), -1)
-    bartlett = below + jnp.vectorize(jnp.diag, signature="(i)->(i,i)")(diagonal)
+    bartlett = below + jnp.vectorize(jnp.diag, signature="(i)->(i,i)")(jnp.exp(log_diagonal))
     factor = solve_triangular(jnp.swapaxes(root, -1, -2), bartlett, lower=False)
     noise = jax.random.normal(key_mean, nu.total.shape, nu.total.dtype)
     whitened = solve_triangular(jnp.swapaxes(bartlett, -1, -2), jnp.swapaxes(noise, -1, -2), lower=False)
     offset = jnp.einsum("...ij,...jg->...gi", root, whitened)
     mean = _means(nu) + offset / jnp.sqrt(nu.strength)[..., None]
     precision = jnp.einsum("...ik,...jk->...ij", factor, factor)
-    return _wishart_point(mean, precision, jnp.log(diagonal).sum(-1) - half_log_determinant(root))
+    return _wishart_point(mean, precision, log_diagonal.sum(-1) - half_log_determinant(root))
 
 
 def _why_no_wishart_mode(nu: GaussianStats) -> str | None:
@@ -291,7 +291,7 @@ def _gamma_mode(nu: GaussianStats) -> GaussianStats:
 
 def _gamma_sample(key: Array, nu: GaussianStats) -> GaussianStats:
     key_precision, key_mean = jax.random.split(key)
-    log_precision = jax.random.loggamma(key_precision, _gamma_shape(nu)) - jnp.log(_gamma_rate(nu))
+    log_precision = log_gamma(key_precision, _gamma_shape(nu)) - jnp.log(_gamma_rate(nu))
     noise = jax.random.normal(key_mean, nu.total.shape, nu.total.dtype)
     scale = jnp.exp(-0.5 * log_precision)[..., None, None] / jnp.sqrt(nu.strength)[..., None]
     return _gamma_point(_means(nu) + noise * scale, jnp.exp(log_precision), log_precision)

@@ -4,8 +4,10 @@ With d = a − 1/3, x ~ N(0, 1), y = x / √(9d) and u uniform, d (1 + y)³ is a
 
     log u < x²/2 + d − d (1 + y)³ + 3d log(1 + y) = 3d (log(1 + y) − y + y²/2 − y³/3)
 
-For a ≥ 1 at least 95 % of proposals are accepted. All entries are proposed together; rejected ones are collected and proposed
-again in blocks. JAX's own sampler runs a loop per entry, which takes about ten times as long for a hundred thousand of them.
+For a ≥ 1 at least 95 % of proposals are accepted. All entries are proposed together; of many, rejected ones are collected and
+proposed again in blocks. Up to `SMALLEST` entries are all proposed again each time: that loop has one copy of the proposal, and
+compiles in half the time. JAX's own sampler runs a loop per entry, which takes about ten times as long for a hundred thousand
+of them. Unlike these draws it has gradients.
 Below a = 1 a draw is that of a + 1 times U^(1/a) (section 6 of the paper), in logarithms to avoid underflow.
 """
 
@@ -22,23 +24,41 @@ TERMS = range(4, 12)
 def log_gamma(key: Array, shape: Array) -> Array:
     """Independent log draws from Gamma(shape, 1), one for each entry of ``shape``; NaN for negative entries."""
     flat = shape.reshape(-1)
-    number = flat.shape[0]
-    block = min(number, max(SMALLEST, int(number * AGAIN)))
-    key_first, key_again, key_boost = jax.random.split(key, 3)
+    key_draws, key_boost = jax.random.split(key)
     small = flat < 1
     raised = jnp.where(small, flat + 1, flat)
+    draws = _all_again(key_draws, raised) if flat.shape[0] <= SMALLEST else _some_again(key_draws, raised)
+    uniform = 1 - jax.random.uniform(key_boost, flat.shape, flat.dtype)
+    draws = jnp.where(small, draws + jnp.log(uniform) / jnp.where(small, flat, 1.0), draws)
+    return jnp.where(flat >= 0, draws, jnp.nan).reshape(shape.shape)
+
+
+def _all_again(key: Array, shape: Array) -> Array:
+    """Log draws of shapes (N,) ≥ 1: all are proposed until all are accepted, and each keeps the first that was."""
+
+    def turn(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        count, draws, refused = state
+        some, again = _proposed(jax.random.fold_in(key, count), shape)
+        return count + 1, jnp.where(refused, some, draws), refused & again
+
+    start = (jnp.zeros((), jnp.int32), jnp.zeros_like(shape), jnp.ones(shape.shape, bool))
+    return lax.while_loop(lambda state: state[2].any(), turn, start)[1]
+
+
+def _some_again(key: Array, shape: Array) -> Array:
+    """Log draws of shapes (N,) ≥ 1: those that were not accepted are proposed again in blocks."""
+    number = shape.shape[0]
+    block = max(SMALLEST, int(number * AGAIN))
+    key_first, key_again = jax.random.split(key)
 
     def turn(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         count, draws, refused = state
         place = jnp.nonzero(refused, size=block, fill_value=number)[0]
-        some, again = _proposed(jax.random.fold_in(key_again, count), raised.at[place].get(mode="fill", fill_value=1.0))
+        some, again = _proposed(jax.random.fold_in(key_again, count), shape.at[place].get(mode="fill", fill_value=1.0))
         return count + 1, draws.at[place].set(some, mode="drop"), refused.at[place].set(again, mode="drop")
 
-    start = (jnp.zeros((), jnp.int32), *_proposed(key_first, raised))
-    draws = lax.while_loop(lambda state: state[2].any(), turn, start)[1]
-    uniform = 1 - jax.random.uniform(key_boost, flat.shape, flat.dtype)
-    draws = jnp.where(small, draws + jnp.log(uniform) / jnp.where(small, flat, 1.0), draws)
-    return jnp.where(flat >= 0, draws, jnp.nan).reshape(shape.shape)
+    start = (jnp.zeros((), jnp.int32), *_proposed(key_first, shape))
+    return lax.while_loop(lambda state: state[2].any(), turn, start)[1]
 
 
 def _proposed(key: Array, shape: Array) -> tuple[Array, Array]:

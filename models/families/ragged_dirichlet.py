@@ -16,6 +16,7 @@ from numpyro.distributions import biject_to, constraints, transforms
 
 from models.base import Family
 from models.families.conjugate import why_no_dirichlet_mode
+from models.families.log_gamma import log_gamma
 
 Sizes = tuple[int, ...]
 
@@ -49,7 +50,7 @@ def ragged_dirichlet(sizes: Sizes) -> Family:
         return gammaln(nu + 1).sum() - gammaln(row_sums(sizes, nu + 1)).sum()
 
     def sample(key: Array, nu: Array) -> Array:
-        return log_normalised(sizes, jax.random.loggamma(key, nu + 1))
+        return log_normalised(sizes, log_gamma(key, nu + 1))
 
     return Family(
         log_partition=log_partition,

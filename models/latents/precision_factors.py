@@ -14,6 +14,7 @@ from jax import Array
 from jax.scipy.special import digamma
 
 from models.base import Latent, Reported
+from models.families.log_gamma import log_gamma
 from models.latents.categorical import categorical, entropy, mode
 from models.latents.hidden import Hidden
 
@@ -45,7 +46,7 @@ def _sample(key: Array, local: FactorGiven) -> Factored:
     key_component, key_factor = jax.random.split(key)
     component = categorical.sample(key_component, local.component)
     shape, rate = component @ local.shape, (component * local.rate).sum(-1)
-    log_factor = (jax.random.loggamma(key_factor, shape) - jnp.log(rate))[:, None]
+    log_factor = (log_gamma(key_factor, shape) - jnp.log(rate))[:, None]
     log_factor = jnp.broadcast_to(log_factor, component.shape)
     return Factored(component, jnp.exp(log_factor), log_factor)
 

@@ -203,8 +203,9 @@ def log_joint(algebra: Algebra, size: int, table: Table, component: Array) -> Ar
 
 
 @partial(jax.jit, static_argnames=("algebra", "size"))
-def drawn_sites(algebra: Algebra, size: int, table: Table, key: Array, component: Array) -> tuple[dict[str, Array], Array]:
+def drawn_sites(algebra: Algebra, size: int, table: Table, seed: Array, component: Array) -> tuple[dict[str, Array], Array]:
     """(a draw of the parameters given the components of all rows, its log prior density)."""
+    key = jax.random.PRNGKey(seed)
     T = at_sample(algebra, key, total(algebra, size, table, component, jnp.ones(len(component))))
     return algebra.sites(table.hyper, T), log_prior(algebra, table.prior, T)
 
@@ -233,8 +234,8 @@ def sampler(algebra: Algebra, size: int, prior_of: Any, hyper: Hyper, rows: Pytr
 
     def sites(rng: np.random.Generator, chain: Chain) -> tuple[dict[str, np.ndarray], float]:
         with jax.enable_x64(True):
-            key = jax.random.PRNGKey(int(rng.integers(2**31)))
-            found, at_draw = drawn_sites(algebra, size, table, key, np.asarray(chain.component))
+            seed = rng.integers(2**31)
+            found, at_draw = drawn_sites(algebra, size, table, seed, np.asarray(chain.component))
             return {name: np.asarray(value) for name, value in found.items()}, float(at_draw)
 
     return Sampler(start=start, advance=advance, log_joint=density, sites=sites)

@@ -28,6 +28,7 @@ from models.emissions.block import Emission
 from models.emissions.gaussians.gaussian import GAUSSIANS
 from models.families.conjugate import GaussianStats, joint
 from models.families.degrees_of_freedom import TailStats, degrees_of_freedom, normaliser, point
+from models.families.log_gamma import log_gamma
 from models.latents.precision_factors import Factored, FactoredRows, FactorGiven, precision_factors
 from models.rows.centring import LOG_2PI, flat
 from models.rows.scales import robust_moments
@@ -231,5 +232,5 @@ def _statistics(gaussian: Emission, degrees: Degrees, weight: Array, completed: 
 def _draw(gaussian: Emission, degrees: Degrees, key: Array, sites: Sites, z: Array) -> Array:
     key_x, key_factor = jax.random.split(key)
     mean, half = jnp.asarray(sites["mean"])[z], 0.5 * degrees.of(sites, z)
-    log_factor = jax.random.loggamma(key_factor, half) - jnp.log(half)  # a factor itself underflows at small half
+    log_factor = log_gamma(key_factor, half) - jnp.log(half)  # a factor itself underflows at small half
     return mean + (gaussian.likelihood.draw(key_x, sites, z) - mean) * jnp.exp(-0.5 * log_factor)[:, None]

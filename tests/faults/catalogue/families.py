@@ -59,8 +59,8 @@ FAULTS = (
     Fault(
         "rate-draw-shape",
         CONJUGATE,
-        "return _rate_point(jax.random.loggamma(key, nu.events + 1) - jnp.log(nu.exposure))",
-        "return _rate_point(jax.random.loggamma(key, nu.events) - jnp.log(nu.exposure))",
+        "return _rate_point(log_gamma(key, nu.events + 1) - jnp.log(nu.exposure))",
+        "return _rate_point(log_gamma(key, nu.events) - jnp.log(nu.exposure))",
         "the Gamma of a rate is drawn with a shape that is 1 too small",
         "divisor",
     ),

@@ -3,8 +3,9 @@
 import jax
 import numpy as np
 import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from inference.engine.quasi_newton import minimise
+from inference.engine.quasi_newton import _curvature, _value_and_grad, minimise
 from inference.runtime.checkpoints import Checkpoint, Pace
 from inference.runtime.progress import Silent
 
@@ -36,6 +37,18 @@ def search(checkpoint=None, reporter=None, max_iter=100, starts=STARTS):
 def assert_same(found, wanted):
     for one, other in zip(jax.tree.leaves(found[:5]), jax.tree.leaves(wanted[:5]), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_programs_are_compiled_once_wherever_the_starts_are():
+    """Starts that a program has shared out to devices, while points of the search come from the host."""
+    shared = NamedSharding(Mesh(np.array(jax.devices()[:1]), ("start",)), PartitionSpec())
+
+    def anew(static, arrays, point):
+        return rosenbrock(static, arrays, point)
+
+    before = [program._cache_size() for program in (_value_and_grad, _curvature)]
+    minimise(anew, None, np.ones(()), jax.device_put(STARTS, shared), 3, 1e-14, Silent())
+    assert [program._cache_size() for program in (_value_and_grad, _curvature)] == [size + 1 for size in before]
 
 
 @pytest.mark.parametrize("last", [1, 7, 40])
