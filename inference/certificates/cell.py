@@ -1,12 +1,21 @@
 """All checks of one cell, a model under a method, and its certificate."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from importlib import import_module
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from inference.certificates.certificate import Certificate, versions
-from inference.certificates.checks import assigned, calibration, contracts, kernel_law, optimum, parity, posterior, predictions
+from inference.certificates.certificate import Certificate, hash_of, versions
+from inference.certificates.checks import (
+    assigned,
+    calibration,
+    contracts,
+    kernel_law,
+    optimum,
+    parity,
+    pipeline,
+    posterior,
+    predictions,
+)
 from inference.certificates.checks.assigned import ASSIGNING, fixed_check, fixed_control, step_check, step_control
 from inference.certificates.checks.calibration import (
     APPROXIMATE,
@@ -23,10 +32,11 @@ from inference.certificates.checks.kernel_law import law_check, law_control
 from inference.certificates.checks.kernels import KERNELS, KernelOf
 from inference.certificates.checks.optimum import OPTIMISERS, optimum_check, optimum_control
 from inference.certificates.checks.parity import parity_check
+from inference.certificates.checks.pipeline import pipeline_check
 from inference.certificates.checks.posterior import SAMPLERS, posterior_check, posterior_control
 from inference.certificates.checks.predictions import Asking, predictions_check, predictions_control
 from inference.certificates.fingerprint import edited, fingerprint
-from inference.certificates.oracles import ORACLES
+from inference.certificates.oracles import ORACLES, oracle_of
 from inference.certificates.oracles.oracle import Oracle
 from inference.engine.task import Takes
 from inference.fitting.prepare import x64
@@ -42,8 +52,8 @@ class Question(NamedTuple):
 
     name: str  # of the check
     check: Callable[[Oracle, int, int], Check]  # (oracle, seed, size)
-    control: Callable[[Oracle, int, int], Check] | None  # None: nothing can be rejected, because nothing is claimed
-    sizes: Mapping[str, int]  # by budget
+    control: Callable[[Oracle, int, int], Check] | None  # None: the check itself says whether it would notice a fault
+    sizes: Mapping[str, int]  # by budget; a budget without one does not ask
     module: str  # of the check
     beside: tuple[str, ...] = ()  # other methods that the check runs
 
@@ -70,18 +80,27 @@ def _of_results(method: str, draws: bool, quick: int, full: int) -> Question:
     """What results say of rows; they have ``quick`` or ``full`` draws in each chain, or a point."""
     asking = Asking(method, draws)
     check, control = partial(predictions_check, asking), partial(predictions_control, asking)
-    return Question("predictions", check, control, {"quick": quick, "full": full}, predictions.__name__)
+    sizes = {"quick": quick, "full": full}
+    return Question("predictions", check, control, sizes, predictions.__name__)
+
+
+TABLES = {"gibbs": 300, "tempered_gibbs": 300, "collapsed_gibbs": 200, "nuts": 200}  # a fit of the last two may take seconds
+
+
+def _of_pipeline(method: str) -> Question:
+    """The draws of `fit` of many tables. It takes minutes, and is left to the full budget."""
+    return Question("pipeline", partial(pipeline_check, method), None, {"full": TABLES[method]}, pipeline.__name__)
 
 
 def _of_kernel(method: str, kernel: KernelOf) -> Way:
     check, control = partial(law_check, kernel), partial(law_control, kernel)
     law = Question("kernel law", check, control, {"quick": 2_500, "full": 10_000}, kernel_law.__name__)
-    return Way("exact", kernel.takes, (law, _of_fits(method), _of_results(method, True, **DRAWS)))
+    return Way("exact", kernel.takes, (law, _of_fits(method), _of_results(method, True, **DRAWS), _of_pipeline(method)))
 
 
 def _of_optimiser(method: str, takes: Takes) -> Way:
     check, control = partial(optimum_check, method), partial(optimum_control, method)
-    best = Question("optimum", check, control, {"quick": 3, "full": 10}, optimum.__name__, tuple(OPTIMISERS))
+    best = Question("optimum", check, control, {"quick": 3, "full": 10}, optimum.__name__, beside=tuple(OPTIMISERS))
     return Way("mode", takes, (best, _of_point(method)))
 
 
@@ -106,6 +125,7 @@ def _of_approximation(method: str, draws: DrawsOf) -> Way:
 
 
 BUDGETS = ("quick", "full")
+PRECISION = 64
 WAYS: dict[str, Way] = {  # by the name of the method
     **{method: _of_kernel(method, kernel) for method, kernel in KERNELS.items()},
     **{method: _of_draws(method, draws) for method, draws in EXACT.items()},
@@ -119,10 +139,27 @@ WAYS: dict[str, Way] = {  # by the name of the method
 Say = Callable[[str], None]
 
 
-def certify(method: str, model: str = "gmm", budget: str = "quick", seed: int = 0, say: Say | None = None) -> Certificate:
+class Asked(NamedTuple):
+    """A check of one cell: its name, how to run it, and the hash of all that decides its figures but the seed of the cell."""
+
+    name: str
+    run: Callable[[], Check]
+    code: str
+
+
+def certify(
+    method: str,
+    model: str = "gmm",
+    budget: str = "quick",
+    seed: int = 0,
+    say: Say | None = None,
+    before: Certificate | None = None,
+) -> Certificate:
     """Check the cell of ``model`` and ``method``: is it right?
 
-    ``budget`` is quick or full, which has up to four times the replicates. ``say`` is called with a line at every step.
+    ``budget`` is quick or full, which has up to four times the replicates, and runs samplers over many tables (the pipeline).
+    ``say`` is called with a line at every step. Checks that a certificate ``before`` has of the same code, packages, seed and
+    budget are taken from it if they passed.
     Raises `ZooError` for names that are not in the zoo, and where the method does not take the model or has no check.
 
     >>> certificate = certify("gibbs", model="gmm_simple")
@@ -132,25 +169,44 @@ def certify(method: str, model: str = "gmm", budget: str = "quick", seed: int = 
     require_cell(model, method)
     require_settings(budget, seed)
     _require_unedited(model, method)
-    tell, way, oracle = say or (lambda line: None), WAYS[method], oracle_of(model)
-    checks: list[tuple[str, Callable[[], Check]]] = [
-        ("parity", partial(timed, partial(parity_check, oracle, seed))),
-        ("contracts", partial(_contracts, contracts_check, model, seed)),
-        (f"{CONTROL} of the contracts", partial(_contracts, contracts_control, model, seed)),
+    tell, known = say or (lambda line: None), {} if before is None else _known(before, budget, seed)
+    found = []
+    with x64(PRECISION):
+        for asked in asked_of(model, method, budget, seed):
+            check = known.get((asked.name, asked.code))
+            if check is None:
+                tell(f"{model} {method}: {asked.name}")
+                check = asked.run()._replace(code=asked.code)
+            found.append(check)
+    _require_unedited(model, method)
+    return Certificate(model, method, WAYS[method].claim, budget, seed, versions(), tuple(found))
+
+
+def _known(before: Certificate, budget: str, seed: int) -> dict[tuple[str, str], Check]:
+    """The checks of a certificate that may be taken again, by name and code."""
+    if (before.budget, before.seed, before.versions) != (budget, seed, versions()):
+        return {}
+    return {(check.name, check.code): check for check in before.checks if check.passed}
+
+
+def asked_of(model: str, method: str, budget: str, seed: int) -> list[Asked]:
+    """All checks of a cell as this process runs it, in their order."""
+    oracle, way = oracle_of(model), WAYS[method]
+    shared = _code(model, [parity.__name__], ""), _code(model, [contracts.__name__], "")
+    found = [
+        Asked("parity", partial(timed, partial(parity_check, oracle, seed)), shared[0]),
+        Asked("contracts", partial(_contracts, contracts_check, model, seed), shared[1]),
+        Asked(f"{CONTROL} of the contracts", partial(_contracts, contracts_control, model, seed), shared[1]),
     ]
     for place, question in enumerate(way.questions):
-        own, size = seed + 2 * place, question.sizes[budget]
-        checks.append((question.name, partial(timed, partial(question.check, oracle, own + 1, size))))
+        if budget not in question.sizes:
+            continue
+        own, size, code = seed + 2 * place, question.sizes[budget], _code_of_question(model, method, place)
+        found.append(Asked(question.name, partial(timed, partial(question.check, oracle, own + 1, size)), code))
         if question.control is not None:
-            control = partial(question.control, oracle, own + 2, size)
-            checks.append((f"{CONTROL} of the {question.name}", partial(timed, control)))
-    found = []
-    with x64(64):
-        for name, check in checks:
-            tell(f"{model} {method}: {name}")
-            found.append(check())
-    _require_unedited(model, method)
-    return Certificate(model, method, way.claim, budget, seed, code_of(model, method), versions(), tuple(found))
+            control = partial(timed, partial(question.control, oracle, own + 2, size))
+            found.append(Asked(f"{CONTROL} of the {question.name}", control, code))
+    return found
 
 
 def _require_unedited(model: str, method: str) -> None:
@@ -175,22 +231,13 @@ def require_settings(budget: str, seed: int | str) -> None:
         raise ZooError(f"seed must be a whole number from 0 to {2**31 - 1}, got {seed!r}")
 
 
-def oracle_of(model: str) -> Oracle:
-    """The naive implementation of a model of the zoo."""
-    found: Oracle = getattr(import_module(ORACLES[model]), model)()
-    return found
-
-
-def code_of(model: str, method: str) -> str:
-    """Hash of the code of a cell as this process runs it."""
-    build = MODELS[model]  # presets of one function differ in what they fix alone
-    made = f"{build.func.__module__}.{build.func.__qualname__} {build.args} {sorted(build.keywords.items())}"
-    return fingerprint(_modules(model, method), made)
-
-
 def is_stale(certificate: Certificate) -> bool:
-    """Whether a certificate is of other code than this process runs. Of other packages it is not stale, but made again."""
-    return certificate.code != code_of(certificate.model, certificate.method)
+    """Whether a check of a certificate is of other code than this process runs or is not asked any more, or one is missing.
+
+    Of other packages it is not stale, but made again.
+    """
+    asked = asked_of(certificate.model, certificate.method, certificate.budget, certificate.seed)
+    return [(check.name, check.code) for check in certificate.checks] != [(each.name, each.code) for each in asked]
 
 
 def is_current(certificate: Certificate) -> bool:
@@ -198,14 +245,52 @@ def is_current(certificate: Certificate) -> bool:
     return not is_stale(certificate) and certificate.versions == versions()
 
 
+def code_of(model: str, method: str) -> str:
+    """Hash of the code of all checks of a cell as this process runs it."""
+    return hash_of([asked.code for asked in asked_of(model, method, BUDGETS[0], 0)])
+
+
+def _code_of_question(model: str, method: str, place: int) -> str:
+    """Hash of the code of a check, with what `WAYS` says of it, and its place, by which its seed goes."""
+    question = WAYS[method].questions[place]
+    methods = [METHODS[name] for name in (method, *question.beside)]
+    said = [question.name, place, question.check, question.control, sorted(question.sizes.items())]
+    return _code(model, [question.module, *methods], in_words(said))
+
+
+def in_words(said: Any) -> str:
+    """A setting in words that are the same in every process: functions by name, with the arguments that are fixed.
+
+    >>> in_words([partial(max, 0), {"b", "a"}, None])
+    "[builtins.max(0), ['a', 'b'], None]"
+    """
+    if isinstance(said, partial):
+        return f"{in_words(said.func)}({', '.join(map(in_words, said.args))})"
+    if isinstance(said, set | frozenset):
+        return repr(sorted(said))
+    if isinstance(said, tuple | list):
+        return f"{'' if type(said) is list else type(said).__name__}[{', '.join(map(in_words, said))}]"
+    return f"{said.__module__}.{said.__qualname__}" if callable(said) else repr(said)
+
+
+def _code(model: str, modules: Sequence[str], settings: str) -> str:
+    """Hash of the code of a model, its oracle, what `predict` asks, and ``modules``, with ``settings`` in words."""
+    build = MODELS[model]  # presets of one function differ in what they fix alone
+    made = f"{build.func.__module__}.{build.func.__qualname__} {build.args} {sorted(build.keywords.items())}"
+    return fingerprint([*_modules_of_model(model), *modules], f"{made} {settings} {PRECISION}")
+
+
+def _modules_of_model(model: str) -> list[str]:
+    view = VIEWS[_algebra(model).latent.kind]  # the module that `predict` asks
+    return [MODELS[model].func.__module__, ORACLES[model], view]
+
+
 def _modules(model: str, method: str) -> list[str]:
     """The modules that a cell is of; they import the others."""
     questions = WAYS[method].questions
     methods = {METHODS[name] for name in (method, *(other for question in questions for other in question.beside))}
-    modules = [question.module for question in questions]
-    view = VIEWS[_algebra(model).latent.kind]  # the module that `predict` asks
-    modules += [parity.__name__, contracts.__name__, view]
-    return [MODELS[model].func.__module__, ORACLES[model], *modules, *methods]
+    checks = [parity.__name__, contracts.__name__, *(question.module for question in questions)]
+    return [*_modules_of_model(model), *checks, *methods]
 
 
 def cells() -> list[tuple[str, str]]:

@@ -1,5 +1,6 @@
 """A certificate: what was checked of a model under a method, every figure, and what to run to get the same figures again."""
 
+import hashlib
 import json
 import math
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from inference.certificates.checks.figure import COVERAGE, Check, Figure, false_
 from inference.runtime.files import read, write
 from models.errors import ZooError
 
-SCHEMA = 1  # of the file
+SCHEMA = 2  # of the file
 VERSIONS = ("numpyro", "jax", "jaxlib", "numpy", "scipy", "numba", "llvmlite", "arviz-stats", "xarray")
 
 
@@ -24,7 +25,6 @@ class Certificate(NamedTuple):
     claim: str  # what passing means: exact, mode or approximate
     budget: str
     seed: int
-    code: str  # hash of the code that the cell runs (`inference.certificates.fingerprint`)
     versions: dict[str, str]
     checks: tuple[Check, ...]
 
@@ -52,10 +52,20 @@ class Certificate(NamedTuple):
         return next((figure.value for check in self.checks for figure in check.figures if figure.unit == COVERAGE), None)
 
     @property
+    def code(self) -> str:
+        """Hash of the code of all checks."""
+        return hash_of([check.code for check in self.checks])
+
+    @property
     def command(self) -> str:
         """What prints the same figures again."""
         options = f"model={self.model} method={self.method} budget={self.budget} seed={self.seed} again=true"
         return f"python -m inference.certify {options}"
+
+
+def hash_of(codes: Sequence[str]) -> str:
+    """One hash for those of all checks."""
+    return hashlib.sha256(" ".join(codes).encode()).hexdigest()[:16]
 
 
 def at_most(probability: float) -> str:

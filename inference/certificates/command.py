@@ -147,26 +147,27 @@ def _chosen(model: str, method: str) -> list[tuple[str, str]]:
 def _certificates(asked: Asked) -> Iterator[tuple[Certificate | Without, Path]]:
     """Certificates as they are made, and cells that have none.
 
-    First come those that are there and passed, for the same code, versions, seed and budget.
+    First come those that are there and passed, for the same code, versions, seed and budget. Of others the checks that did are
+    taken again.
     """
     waiting = []
     for model, method in asked.cells:
         path = asked.out / f"{model}-{method}.json"
-        made = None if asked.again else _made(asked, model, method, path)
-        if made is None:
-            waiting.append((model, method, path))
+        before = None if asked.again else _before(path)
+        if before is None or not _answers(before, asked):
+            waiting.append((model, method, path, before))
         else:
             tell(f"{model} {method}: as certified before; again=true certifies it again")
-            yield made, path
+            yield before, path
     size = min(num_cores(), len(waiting))
     if size <= 1:
-        yield from ((_certified(asked, model, method, path), path) for model, method, path in waiting)
+        yield from ((_certified(asked, *cell), cell[2]) for cell in waiting)
         return
     with ProcessPoolExecutor(size, mp_context=get_context("spawn")) as pool:
         running = {pool.submit(_certified, asked, *cell): cell for cell in waiting}
         try:
             for future in as_completed(running):
-                model, method, path = running[future]
+                model, method, path, _ = running[future]
                 try:
                     yield future.result(), path
                 except BrokenProcessPool:  # it takes the other cells with it: each is named
@@ -179,8 +180,8 @@ def _certificates(asked: Asked) -> Iterator[tuple[Certificate | Without, Path]]:
             raise
 
 
-def _made(asked: Asked, model: str, method: str, path: Path) -> Certificate | None:
-    """The certificate on disk, unless it failed, cannot be read, or is of other code, versions, seed or budget."""
+def _before(path: Path) -> Certificate | None:
+    """The certificate on disk; None where there is none that can be read."""
     if not exists(path):
         return None
     try:
@@ -188,16 +189,20 @@ def _made(asked: Asked, model: str, method: str, path: Path) -> Certificate | No
     except ZooError as error:
         tell(f"{error}; it is made again")
         return None
-    same = (found.budget, found.seed) == (asked.budget, asked.seed) and is_current(found)
-    return found if same and found.passed else None
+    return found
 
 
-def _certified(asked: Asked, model: str, method: str, path: Path) -> Certificate | Without:
+def _answers(found: Certificate, asked: Asked) -> bool:
+    """Whether a certificate passed for the code, packages, seed and budget that are asked for."""
+    return found.passed and (found.budget, found.seed) == (asked.budget, asked.seed) and is_current(found)
+
+
+def _certified(asked: Asked, model: str, method: str, path: Path, before: Certificate | None) -> Certificate | Without:
     """A new certificate, on disk. An error ends one cell, not the others."""
     if time.time() > asked.until:
         return Without()
     try:
-        certificate = certify(method, model, asked.budget, asked.seed, tell)
+        certificate = certify(method, model, asked.budget, asked.seed, tell, before)
         write_certificate(certificate, path)
         write_pages(certificate, path)
     except Exception as error:  # of whatever kind: it is printed whole, named at the end, and makes the command fail

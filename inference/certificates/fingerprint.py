@@ -33,16 +33,15 @@ SOURCES: dict[Path, bytes] = {
 }
 
 
-def fingerprint(roots: Iterable[str], build: str) -> str:
-    """Hash of the sources of modules and of all that they import; another one means that a certificate is stale.
+def fingerprint(roots: Iterable[str], settings: str) -> str:
+    """Hash of the sources of modules and of all that they import; another one means that a check is stale.
 
-    ``build`` is how the model is made of its module, in words: the function, and the options that a preset fixes.
+    ``settings`` is in words what the modules do not say: how the model is made of its module, and how large the check is.
     """
-    found = hashlib.sha256(build.encode())
+    found = hashlib.sha256(settings.encode())
     for module in sorted(reached(roots)):
         found.update(module.encode())
-        found.update(syntax_of(_source(module)))
-    found.update(syntax_of(_source(CELL)))  # how large checks are; what it imports are the checks of all methods
+        found.update(_digest(_source(module)))
     return found.hexdigest()[:16]
 
 
@@ -65,17 +64,22 @@ def _now(module: str) -> bytes | None:
     return None if path is None else path.read_bytes()
 
 
-def reached(modules: Iterable[str]) -> set[str]:
+def reached(modules: Iterable[str]) -> frozenset[str]:
     """The modules of `models` and `inference` that ``modules`` import, wherever in them, and they themselves, but `UNUSED`."""
+    return frozenset().union(*map(_reached, modules))
+
+
+@cache
+def _reached(module: str) -> frozenset[str]:
     found: set[str] = set()
-    waiting = list(modules)
+    waiting = [module]
     while waiting:
         module = waiting.pop()
         if module not in found:
             found.add(module)
             names = {name for name in _imports(module) - found - LISTS if not f"{name}.".startswith(UNUSED)}
             waiting += [name for name in names if not (module.startswith(HERE) and name.startswith(METHOD))]
-    return found
+    return frozenset(found)
 
 
 def _source(module: str) -> bytes:
@@ -101,6 +105,12 @@ def syntax_of(source: bytes) -> bytes:
     return ast.dump(tree, **EMPTY).encode()
 
 
+@cache
+def _digest(source: bytes) -> bytes:
+    return hashlib.sha256(syntax_of(source)).digest()
+
+
+@cache
 def _path(module: str) -> Path | None:
     """The file of a module or package of the zoo."""
     path = ROOT.joinpath(*module.split("."))

@@ -8,8 +8,7 @@ import numpy as np
 
 from inference.certificates.cell import WAYS, is_stale, refusal
 from inference.certificates.certificate import Certificate, at_most, read_certificate
-from inference.certificates.checks.figure import Check
-from inference.certificates.checks.ranks import MOST
+from inference.certificates.checks.figure import MOST, Check
 from inference.markup.palette import COLOURS
 from models.errors import ZooError
 

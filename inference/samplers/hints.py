@@ -8,9 +8,8 @@ import numpy as np
 from numpyro import handlers, infer
 
 from inference.certificates.checks.cases import built, stacked_rows
-from inference.certificates.checks.figure import Check
+from inference.certificates.checks.figure import MOST, TIMES, Check
 from inference.certificates.checks.kernel_law import Move, Pairs
-from inference.certificates.checks.ranks import MOST, TIMES
 from inference.certificates.oracles.oracle import Oracle, Sites, site_statistics
 from inference.samplers.latents import KernelLaw
 from models.base import Hyper, Model, Pytree

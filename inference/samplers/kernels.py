@@ -11,9 +11,9 @@ import jax
 import numpy as np
 from jax import Array
 
-from inference.certificates.cell import oracle_of
 from inference.certificates.checks.cases import built, stacked_rows
 from inference.certificates.checks.kernels import Ran, ran, same
+from inference.certificates.oracles import oracle_of
 from inference.certificates.oracles.oracle import Oracle, Sites, Tables
 from inference.engine.program import constrain, potential, transforms, unconstrain
 from inference.methods.kernel_mistakes import explained, of_start, of_step

@@ -9,10 +9,9 @@ import math
 
 import numpy as np
 
-from inference.certificates.checks.figure import Check
-from inference.certificates.checks.kernel_law import Law, Move, Pairs, rejection
+from inference.certificates.checks.figure import MOST, POWER, TIMES, Check, Deviations, large_stage
+from inference.certificates.checks.kernel_law import Law, Move, Pairs, deviations, rejection
 from inference.certificates.checks.kernels import Ran
-from inference.certificates.checks.ranks import MOST, POWER, TIMES, Deviations, deviations, large_stage
 from inference.certificates.oracles.oracle import Oracle, Sites, Statistics, Tables
 
 SHARE = 0.1  # of the latents, which the control exchanges

@@ -7,10 +7,20 @@ from typing import NamedTuple
 import numpy as np
 
 from inference.certificates.checks.cases import built
-from inference.certificates.checks.figure import CONTROL, Check, answer, timed
+from inference.certificates.checks.figure import (
+    CONTROL,
+    FALSE_ALARM,
+    MOST,
+    POWER,
+    TIMES,
+    Check,
+    answer,
+    large_stage,
+    timed,
+    two_stages,
+)
 from inference.certificates.checks.kernel_law import checked_law, rejection, summary
 from inference.certificates.checks.kernels import Ran
-from inference.certificates.checks.ranks import FALSE_ALARM, MOST, POWER, TIMES, large_stage, two_stages
 from inference.certificates.oracles.oracle import Oracle, Sites, Tables
 from inference.samplers.conditionals import ratio_check
 from inference.samplers.hints import block_hints, law_under, number_notes, prior_hints, priors_of, site_hints, sites_of_block

@@ -7,10 +7,11 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 
-from inference.certificates.cell import WAYS, oracle_of
+from inference.certificates.cell import WAYS
 from inference.certificates.checks.contracts import contracts_check
 from inference.certificates.checks.figure import Check
 from inference.certificates.checks.parity import parity_check
+from inference.certificates.oracles import oracle_of
 from inference.fitting.prepare import x64
 
 FAILED, SEED = 3, 0

@@ -18,10 +18,21 @@ from scipy.special import softmax
 from scipy.stats import chi2
 
 from inference.certificates.checks.cases import built, small_table, stacked_rows
-from inference.certificates.checks.figure import Check, Figure, answer, control, worst
+from inference.certificates.checks.figure import (
+    MOST,
+    POWER,
+    TIMES,
+    Check,
+    Deviations,
+    Figure,
+    answer,
+    control,
+    large_stage,
+    two_stages,
+    worst,
+)
 from inference.certificates.checks.kernel_law import rejection, summary
 from inference.certificates.checks.parity import ROUNDING
-from inference.certificates.checks.ranks import MOST, POWER, TIMES, Deviations, large_stage, two_stages
 from inference.certificates.oracles.conjugate import repeated
 from inference.certificates.oracles.oracle import Oracle, Sites, Tables
 from inference.engine.sweep import Verbs, sweep

@@ -12,9 +12,18 @@ import jax
 import numpy as np
 
 from inference.certificates.checks.cases import built, stacked_rows
-from inference.certificates.checks.figure import COVERAGE, Check, Figure, answer
+from inference.certificates.checks.figure import (
+    COVERAGE,
+    FALSE_ALARM,
+    POWER,
+    Check,
+    Deviations,
+    Figure,
+    answer,
+    large_stage,
+    two_stages,
+)
 from inference.certificates.checks.kernel_law import rejection, summary
-from inference.certificates.checks.ranks import FALSE_ALARM, POWER, Deviations, large_stage, two_stages
 from inference.certificates.oracles.oracle import Oracle
 from inference.engine.task import ANY_MODEL, Draws, Points, Takes, Task
 from inference.fitting.prepare import as_arrays
@@ -84,10 +93,11 @@ def calibrated(oracle: Oracle, model: Model, method: DrawsOf, seed: int, replica
         given = {name: np.broadcast_to(v[replicate], (DRAWS, *v.shape[1:])) for name, v in tables.items()}
         for name, values in oracle.statistics(draws, given).items():
             found[name].append(values)
-    return {name: _found(true[name], np.array(values), rng) for name, values in found.items()}
+    return {name: found_of(true[name], np.array(values), rng) for name, values in found.items()}
 
 
-def _found(true: np.ndarray, drawn: np.ndarray, rng: np.random.Generator) -> Found:
+def found_of(true: np.ndarray, drawn: np.ndarray, rng: np.random.Generator) -> Found:
+    """A statistic of R replicates: at their parameters (R,), and at their draws (R, K)."""
     mean = drawn.mean(1)
     narrow = (mean[:, None] + drawn) / 2
     return Found(true, mean, drawn.std(1, ddof=1), _ranks(true, drawn, rng), _ranks(true, narrow, rng))
@@ -97,7 +107,7 @@ def _ranks(true: np.ndarray, drawn: np.ndarray, rng: np.random.Generator) -> np.
     """At random among ties; NaN where a value is NaN or infinite."""
     sound = np.where(np.isfinite(drawn).all(1) & np.isfinite(true), 0.0, np.nan)
     below = (drawn < true[:, None]).sum(1) + rng.integers(0, (drawn == true[:, None]).sum(1) + 1)
-    return np.asarray((below + 0.5) / (DRAWS + 1) + sound)
+    return np.asarray((below + 0.5) / (drawn.shape[1] + 1) + sound)
 
 
 def rank_deviations(found: Mapping[str, Found]) -> Deviations:

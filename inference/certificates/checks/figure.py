@@ -1,13 +1,23 @@
-"""What a check finds: figures with limits, and an answer in words."""
+"""What a check finds: figures with limits, the two-stage rule for what is random, and an answer in words."""
 
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
+from scipy import stats
+
 CONTROL = "control"
 COVERAGE = "coverage"  # the unit of how often intervals hold the truth, of the worst statistic
 FAR = 2.0  # limits; a right cell is so far off with probability 3e-12
+MOST = 3.5  # deviations beyond this are looked at a second time
+TIMES = 4  # size of the second stage
+# By how much a mutant must deviate at the size of the second stage. Then 1 / √TIMES of it is expected at the first one: that is
+# one deviation beyond `MOST`, so that the check sees the mutant with a probability of 0.84.
+POWER = (MOST + 1) * math.sqrt(TIMES)
+FALSE_ALARM = float(2 * stats.norm.sf(MOST) ** 2)  # of one deviation: beyond twice, with the same sign
+
+Deviations = dict[str, float]  # what was compared -> standard normal deviation
 Kind = Literal["check", "control", "bias", "block"]  # a control passes if it rejects a mutant; a bias is a measured size
 
 
@@ -51,6 +61,22 @@ def beside_limit(figure: Figure) -> float:
     return abs(figure.value) / figure.limit if figure.limit else math.inf if figure.value else 0.0
 
 
+def two_stages(run: Callable[[int, int], Deviations], seed: int) -> tuple[Figure, ...]:
+    """Figures of ``run(seed, times)``. Deviations beyond `MOST` are run again with a fresh seed at `TIMES` the size."""
+    first = run(seed, 1)
+    again = {} if all(abs(value) <= MOST for value in first.values()) else run(seed + 1_000_003, TIMES)
+    return tuple(_figure(name, value, None if abs(value) <= MOST else again[name]) for name, value in first.items())
+
+
+def large_stage(run: Callable[[int, int], Deviations], seed: int) -> tuple[Figure, ...]:
+    """Figures of the second stage alone: those of a mutant, which are far beyond `MOST` if there is power at all."""
+    return tuple(_figure(name, value, value) for name, value in run(seed, TIMES).items())
+
+
+def _figure(name: str, value: float, again: float | None) -> Figure:
+    return Figure(name, value, MOST, "deviation", again)
+
+
 class Check(NamedTuple):
     """One question, the figures that answer it, and the answer."""
 
@@ -61,6 +87,7 @@ class Check(NamedTuple):
     false_alarm: float | None  # probability at most that a right cell fails; None: not known
     kind: Kind = "check"
     seconds: float = 0.0  # that it took (`timed`)
+    code: str = ""  # hash of all that decides its figures but the seed (`inference.certificates.cell`)
 
 
 def answer(name: str, says: str, figures: Sequence[Figure], false_alarm: float | None, kind: Kind = "check") -> Check:

@@ -2,20 +2,35 @@
 
 Parameters θ₀ from the prior and a table x from the model, given θ₀, have the joint law p(θ, x), and θ₀ is a draw of p(θ | x).
 A kernel that leaves p(θ | x) alone makes θ₃ of it in three steps, so that (θ₃, x) has the law of (θ₀, x): exactly, for any
-table and any number of steps. Statistics of both are compared by their ranks (`inference.certificates.checks.ranks`).
+table and any number of steps. Statistics of both are compared by their ranks,
+in location and in spread. Both values of a pair depend on each other, so the mean difference of their ranks is compared with
+its own standard error: a standard normal deviation in the limit of many pairs.
 
 A kernel that stands still has the right law, too. So the shares that stayed where they were are figures of their own.
 """
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy import stats
 
 from inference.certificates.checks.cases import built
-from inference.certificates.checks.figure import Check, Figure, answer, control, worst
+from inference.certificates.checks.figure import (
+    FALSE_ALARM,
+    MOST,
+    POWER,
+    Check,
+    Deviations,
+    Figure,
+    answer,
+    control,
+    large_stage,
+    two_stages,
+    worst,
+)
 from inference.certificates.checks.kernels import KernelOf, Ran
-from inference.certificates.checks.ranks import FALSE_ALARM, MOST, POWER, Deviations, deviations, large_stage, two_stages
 from inference.certificates.oracles.oracle import Oracle, Sites, Statistics, Tables
 from models.base import Model
 
@@ -135,3 +150,27 @@ def rejection(of: str, mutant: str, figures: Sequence[Figure], least: float = MO
     if not beyond:
         says = f"{says}, and must by {least:g}"
     return control(of, says, bool(beyond), figures)
+
+
+def deviations(before: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray]) -> Deviations:
+    """Of every statistic (R,) in location and in spread: positive if it is larger, or wider, after."""
+    found = {}
+    for name, values in before.items():
+        ranks = pooled_ranks(values, after[name])
+        found[name] = paired(*ranks)
+        found[f"{name}, spread"] = paired(*(np.abs(rank - 0.5) for rank in ranks))
+    return found
+
+
+def pooled_ranks(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Ranks in (0, 1) of both samples among all their values; ties share a rank."""
+    ranks = (stats.rankdata(np.concatenate([one, other])) - 0.5) / (len(one) + len(other))
+    return ranks[: len(one)], ranks[len(one) :]
+
+
+def paired(before: np.ndarray, after: np.ndarray) -> float:
+    """Mean difference in units of its standard error; 0 where nothing differs."""
+    difference = after - before
+    error = difference.std(ddof=1) / np.sqrt(len(difference))
+    mean = float(difference.mean())
+    return mean / float(error) if error > 0 or math.isnan(error) else math.copysign(math.inf, mean) if mean else 0.0

@@ -19,10 +19,19 @@ import numpy as np
 from scipy import stats
 
 from inference.certificates.checks.cases import built, small_table
-from inference.certificates.checks.figure import Check, Figure, answer, worst
+from inference.certificates.checks.figure import (
+    FALSE_ALARM,
+    POWER,
+    Check,
+    Deviations,
+    Figure,
+    answer,
+    large_stage,
+    two_stages,
+    worst,
+)
 from inference.certificates.checks.kernel_law import rejection, summary
 from inference.certificates.checks.parity import ROUNDING
-from inference.certificates.checks.ranks import FALSE_ALARM, POWER, Deviations, large_stage, two_stages
 from inference.certificates.oracles.conjugate import repeated
 from inference.certificates.oracles.oracle import Oracle
 from inference.certificates.oracles.posterior import Posterior

@@ -3,6 +3,10 @@
 Written from the generative programs in the documents, not from `models`, of which only tables (`models.data`) are imported.
 """
 
+from importlib import import_module
+
+from inference.certificates.oracles.oracle import Oracle
+
 # name of a model -> module that defines its oracle, by a function of that name
 ORACLES: dict[str, str] = {
     "gmm": "inference.certificates.oracles.gaussians",
@@ -19,3 +23,9 @@ ORACLES: dict[str, str] = {
     "hmm": "inference.certificates.oracles.chains",
     "latent_dirichlet": "inference.certificates.oracles.topics",
 }
+
+
+def oracle_of(model: str) -> Oracle:
+    """The naive implementation of a model of the zoo."""
+    found: Oracle = getattr(import_module(ORACLES[model]), model)()
+    return found

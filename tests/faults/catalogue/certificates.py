@@ -3,10 +3,11 @@
 from ..fault import Fault
 
 LAW = "inference/certificates/checks/kernel_law.py"
-RANKS = "inference/certificates/checks/ranks.py"
 CALIBRATION = "inference/certificates/checks/calibration.py"
 FIGURE = "inference/certificates/checks/figure.py"
 POSTERIOR = "inference/certificates/checks/posterior.py"
+PIPELINE = "inference/certificates/checks/pipeline.py"
+CELL = "inference/certificates/cell.py"
 
 FAULTS = (
     Fault(
@@ -19,7 +20,7 @@ FAULTS = (
     ),
     Fault(
         "certificate-error-of-sum",
-        RANKS,
+        LAW,
         "error = difference.std(ddof=1) / np.sqrt(len(difference))",
         "error = difference.std(ddof=1)",
         "deviations are divided by a standard deviation instead of its error",
@@ -27,7 +28,7 @@ FAULTS = (
     ),
     Fault(
         "certificate-limit-loose",
-        RANKS,
+        FIGURE,
         "MOST = 3.5  # deviations beyond this are looked at a second time",
         "MOST = 35  # deviations beyond this are looked at a second time",
         "deviations of 35 pass",
@@ -72,5 +73,45 @@ FAULTS = (
         "of_draws = list(figures)",
         "another route to the evidence counts as a rejection of the draws",
         "mask",
+    ),
+    Fault(
+        "certificate-takes-failed-checks",
+        CELL,
+        "return {(check.name, check.code): check for check in before.checks if check.passed}",
+        "return {(check.name, check.code): check for check in before.checks}",
+        "a check that failed is taken over from the certificate before",
+        "mask",
+    ),
+    Fault(
+        "certificate-takes-old-checks",
+        CELL,
+        "check = known.get((asked.name, asked.code))",
+        "check = next((each for (name, _), each in known.items() if name == asked.name), None)",
+        "a check of other code is taken over from the certificate before",
+        "mask",
+    ),
+    Fault(
+        "certificate-pipeline-shifted",
+        PIPELINE,
+        "return np.where(sound, (places[0] + places[1] * rng.random(len(true))) / (drawn.shape[1] + 1), np.nan)",
+        "return np.where(sound, (places[0] + 0.5) / (drawn.shape[1] + 1), np.nan)",
+        "ranks among few draws are no longer uniform",
+        "formula",
+    ),
+    Fault(
+        "certificate-pipeline-other-table",
+        PIPELINE,
+        "own = {name: value[place : place + 1] for name, value in tables.items()}",
+        "own = {name: value[:1] for name, value in tables.items()}",
+        "statistics of the draws are those of the first table",
+        "mask",
+    ),
+    Fault(
+        "certificate-pipeline-whole-spread",
+        PIPELINE,
+        "narrow = (drawn + drawn.mean(1, keepdims=True)) / 2",
+        "narrow = drawn",
+        "draws with half their spread are the draws themselves",
+        "formula",
     ),
 )

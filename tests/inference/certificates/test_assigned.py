@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from inference.certificates.cell import oracle_of
 from inference.certificates.checks import assigned
 from inference.certificates.checks.assigned import OFTEN, SIMULATED, Steps, _upper, failing
+from inference.certificates.oracles import oracle_of
 from inference.methods import stochastic_em
 
 

@@ -5,12 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from inference.certificates import command, fingerprint
-from inference.certificates.cell import WAYS, cells, certify, code_of, require_cell
+from inference.certificates import cell, command, fingerprint
+from inference.certificates.cell import WAYS, asked_of, cells, certify, code_of, require_cell
 from inference.certificates.cell_page import SHOWN, about_of, page_of, write_pages
 from inference.certificates.certificate import Certificate, at_most, read_certificate, versions, write_certificate
-from inference.certificates.checks.figure import COVERAGE, Check, Figure, control
-from inference.certificates.checks.ranks import MOST
+from inference.certificates.checks.figure import COVERAGE, MOST, Check, Figure, control
 from inference.certificates.command import certify_main, parsed
 from inference.certificates.oracles import ORACLES
 from inference.certificates.page import lines_of, picture, table_of
@@ -26,7 +25,16 @@ def made(*values):
     passed = all(figure.passed for figure in figures)
     law = Check("kernel law", "a sentence", passed, figures, 1e-6, seconds=1.5)
     mutant = control("kernel law", "a mutant is rejected", True, figures)
-    return Certificate("gmm", "gibbs", "exact", "quick", 0, "abc", versions(), (law, mutant))
+    return Certificate("gmm", "gibbs", "exact", "quick", 0, versions(), (law, mutant))
+
+
+def current(model="gmm", method="gibbs", budget="quick", **others):
+    """A certificate whose checks are those of the code as it is; ``others``: of the check ``name``, another hash."""
+    checks = [
+        Check(asked.name, "a sentence", True, (), 0.0, code=others.get(asked.name, asked.code))
+        for asked in asked_of(model, method, budget, 0)
+    ]
+    return Certificate(model, method, "exact", budget, 0, versions(), tuple(checks))
 
 
 @pytest.mark.parametrize("probability", [1.24e-5, 6.49e-6, 9.6e-6, 1e-6, 2e-5, 3.1e-4, 0.7, 0.0])
@@ -75,7 +83,7 @@ def test_the_picture_shows_every_statistic_once():
 
 def test_the_table_names_verdicts_and_stale_certificates(tmp_path):
     """One of code as it is, one of older code, and a cell without any."""
-    write_certificate(made(1.0)._replace(code=code_of("gmm", "gibbs")), tmp_path / "gmm-gibbs.json")
+    write_certificate(current(), tmp_path / "gmm-gibbs.json")
     write_certificate(made(1.0, 4.0)._replace(method="nuts"), tmp_path / "gmm-nuts.json")
     rows = [line.split(" | ") for line in table_of(tmp_path, ["gmm"]).splitlines() if line.startswith("| `gmm`")]
     others = ["–"] * (len(WAYS) - 5)
@@ -112,7 +120,7 @@ def test_the_page_of_an_approximation_has_the_size_of_its_bias():
         Figure("shift of mean", 0.4, 1e300, "sd"),
     )
     bias = Check("bias", "a sentence", True, figures, 0.0, "bias")
-    certificate = Certificate("gmm", "cavi", "approximate", "full", 0, "abc", versions(), (bias,))
+    certificate = Certificate("gmm", "cavi", "approximate", "full", 0, versions(), (bias,))
     page = page_of(certificate, "gmm-cavi")
     assert "**approximate (62% of 90%)**" in page
     assert "| share of mean in its 90% interval | 0.6 | share |" in page
@@ -158,7 +166,7 @@ def test_the_hash_follows_the_code_of_the_cell_alone(monkeypatch):
         ("inference.engine.sweep", True),
         ("inference.certificates.oracles.gaussians", True),
         ("models.hmm", False),
-        ("inference.certificates.cell", True),
+        ("inference.certificates.cell", False),
         ("inference.certificates.checks.cases", True),
         ("inference.certificates.checks.contracts", True),
         ("inference.certificates.oracles.answers", True),
@@ -189,6 +197,71 @@ def test_the_hash_knows_what_a_preset_fixes(monkeypatch):
     monkeypatch.setitem(MODELS, "gmm_simple", type(preset)(preset.func, **(preset.keywords | {"weights": "learned"})))
     after = code_of("gmm_simple", "gibbs"), code_of("gmm", "gibbs")
     assert (before[0] == after[0], before[1] == after[1]) == (False, True)
+
+
+def test_the_hash_knows_how_a_check_is_asked(monkeypatch):
+    """Its size, its place, by which its seed goes, the function and its arguments; and nothing of other checks of the cell."""
+    before, way = asked_of("gmm", "gibbs", "full", 0), WAYS["gibbs"]
+    law, *others = way.questions
+    larger = law._replace(sizes={"quick": 2 * law.sizes["quick"], "full": law.sizes["full"]})
+    other_kernel = law._replace(check=WAYS["nuts"].questions[0].check)
+    other_control = law._replace(control=WAYS["nuts"].questions[0].control)
+    for one in (larger, other_kernel, other_control):
+        monkeypatch.setitem(WAYS, "gibbs", way._replace(questions=(one, *others)))
+        assert _others(before, asked_of("gmm", "gibbs", "full", 0)) == ["kernel law", "control of the kernel law"]
+    monkeypatch.setitem(WAYS, "gibbs", way._replace(questions=way.questions[:-1]))
+    assert _others(before[:-1], asked_of("gmm", "gibbs", "full", 0)) == []
+    first, second, *rest = way.questions
+    monkeypatch.setitem(WAYS, "gibbs", way._replace(questions=(second, first, *rest)))
+    moved = {each.name: each.code for each in asked_of("gmm", "gibbs", "full", 0)}
+    assert [each.name for each in before if moved[each.name] != each.code] == [
+        "kernel law",
+        "control of the kernel law",
+        "posterior",
+        "control of the posterior",
+    ]
+
+
+def test_the_hash_knows_the_precision(monkeypatch):
+    before = asked_of("gmm", "gibbs", "quick", 0)
+    monkeypatch.setattr(cell, "PRECISION", 32)
+    assert len(_others(before, asked_of("gmm", "gibbs", "quick", 0))) == len(before)
+
+
+def _others(before, after):
+    return [one.name for one, other in zip(before, after, strict=True) if one.code != other.code]
+
+
+@pytest.mark.parametrize(
+    ("changes", "again"),
+    [
+        ({}, []),
+        ({"posterior": "other"}, ["posterior"]),
+        ({"parity": "other", "predictions": ""}, ["parity", "predictions"]),
+    ],
+)
+def test_checks_of_the_same_code_are_taken_from_the_certificate_before(changes, again, monkeypatch):
+    """A check of other code is run, and so is one that failed."""
+    ran = []
+    asked = [
+        each._replace(run=lambda name=each.name: ran.append(name) or Check(name, "new", True, (), 0.0))
+        for each in asked_of("gmm", "gibbs", "quick", 0)
+    ]
+    monkeypatch.setattr(cell, "asked_of", lambda *_: asked)
+    found = certify("gibbs", before=current(**changes))
+    assert ran == again
+    assert [check.code for check in found.checks] == [each.code for each in asked]
+    failed = current()._replace(checks=tuple(check._replace(passed=check.name != "contracts") for check in current().checks))
+    for before, wanted in (
+        (failed, ["contracts"]),
+        (current()._replace(seed=1), [each.name for each in asked]),
+        (current()._replace(budget="full"), [each.name for each in asked]),
+        (current()._replace(versions={}), [each.name for each in asked]),
+        (None, [each.name for each in asked]),
+    ):
+        ran.clear()
+        certify("gibbs", before=before)
+        assert ran == wanted
 
 
 @pytest.mark.parametrize("module", ["models/gmm.py", "inference/engine/sweep.py", "inference/certificates/cell.py"])
@@ -237,10 +310,9 @@ def test_mistakes_in_the_arguments(arguments, said):
 
 
 def test_changed_cells_are_those_whose_published_certificate_is_of_other_code(tmp_path, monkeypatch):
-    published = made(0.5)._replace(code=code_of("gmm", "gibbs"))
     monkeypatch.setattr(command, "PUBLISHED", tmp_path)
-    write_certificate(published, tmp_path / "gmm-gibbs.json")
-    write_certificate(published._replace(method="nuts", code="other"), tmp_path / "gmm-nuts.json")
+    write_certificate(current(), tmp_path / "gmm-gibbs.json")
+    write_certificate(current(method="nuts", posterior="other"), tmp_path / "gmm-nuts.json")
     (tmp_path / "gmm-em.json").write_text("{")
     found = parsed(["changed"]).cells
     assert set(found) == {("gmm", "nuts"), ("gmm", "em")}

@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from inference.certificates.cell import oracle_of
 from inference.certificates.checks import contracts
 from inference.certificates.checks.cases import small_table
 from inference.certificates.checks.contracts import OFFSETS, ROUNDING, SAME, Contracted, Found, off
 from inference.certificates.checks.optimum import tangents
-from inference.certificates.oracles import ORACLES
+from inference.certificates.oracles import ORACLES, oracle_of
 from inference.certificates.oracles.contracts import Case, changed, counted_cell, real_cell
 from inference.fitting.prepare import x64
 

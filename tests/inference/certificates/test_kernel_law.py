@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 import wrong_exchanges
 
-from inference.certificates.cell import oracle_of
 from inference.certificates.checks.cases import built
-from inference.certificates.checks.figure import Figure
+from inference.certificates.checks.figure import MOST, POWER, Figure
 from inference.certificates.checks.kernel_law import STILL, law_check, law_control, law_of, rejection
 from inference.certificates.checks.kernels import EXCHANGES, KERNELS, KernelOf, ran
-from inference.certificates.checks.ranks import MOST, POWER
+from inference.certificates.oracles import oracle_of
 from inference.engine.task import ANY_MODEL
 from inference.methods import tempered_gibbs
 

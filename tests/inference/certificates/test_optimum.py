@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from inference.certificates.cell import certify, oracle_of
+from inference.certificates.cell import certify
 from inference.certificates.checks.optimum import GAIN, Point, tangents
 from inference.certificates.checks.parity import parity_check
-from inference.certificates.oracles import ORACLES
+from inference.certificates.oracles import ORACLES, oracle_of
 
 CURVATURE = np.array([[3.0, 0.5], [0.5, 1.0]])
 

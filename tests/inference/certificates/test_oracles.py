@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 from two_stage import assert_standard_normal, of_means
 
-from inference.certificates.cell import cells, oracle_of
+from inference.certificates.cell import cells
 from inference.certificates.checks.kernel_law import last_rows
 from inference.certificates.checks.kernels import KERNELS
-from inference.certificates.oracles import ORACLES
+from inference.certificates.oracles import ORACLES, oracle_of
 from inference.certificates.oracles.conjugate import dirichlet, log_dirichlet
 from models import MODELS
 

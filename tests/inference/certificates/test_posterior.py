@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from two_stage import assert_standard_normal, of_means
 
-from inference.certificates.cell import certify, oracle_of
+from inference.certificates.cell import certify
 from inference.certificates.checks import posterior
 from inference.certificates.checks.cases import small_table
 from inference.certificates.checks.figure import Figure
@@ -22,7 +22,7 @@ from inference.certificates.checks.posterior import (
     effective_size,
     posterior_control,
 )
-from inference.certificates.oracles import ORACLES
+from inference.certificates.oracles import ORACLES, oracle_of
 from inference.certificates.oracles.conjugate import repeated
 from inference.certificates.oracles.posterior import Posterior
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from inference.certificates.cell import WAYS, oracle_of
+from inference.certificates.cell import WAYS
 from inference.certificates.checks import predictions
 from inference.certificates.checks.cases import small_table
 from inference.certificates.checks.figure import Figure
 from inference.certificates.checks.predictions import Asking, Result, at_cells, compared, distance, shortfall
-from inference.certificates.oracles import ORACLES
+from inference.certificates.oracles import ORACLES, oracle_of
 from inference.certificates.oracles.answers import Answers, averages, best_paths
 from inference.certificates.oracles.conjugate import repeated
 from inference.certificates.oracles.mixing import WrongJoint

@@ -8,10 +8,10 @@ import pytest
 from naive import build, log_likelihood, log_prior, near, random_sites, table, two_groups
 
 from inference import fit
-from inference.certificates.cell import oracle_of
 from inference.certificates.checks import kernels
 from inference.certificates.checks.kernel_law import law_check
 from inference.certificates.checks.kernels import PERMUTED
+from inference.certificates.oracles import oracle_of
 from inference.identification import random_labels
 from inference.identification.random_labels import in_random_labellings, require_symmetry
 from inference.methods import gibbs, nuts

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from inference import compare, fit
-from inference.certificates.cell import oracle_of
-from inference.certificates.oracles import ORACLES
+from inference.certificates.oracles import ORACLES, oracle_of
 from inference.engine.task import Kind, kind_of
 from inference.methods.own_kernel import PADDING, table_of
 from inference.results.draws import one_axis

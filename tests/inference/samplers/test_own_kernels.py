@@ -11,9 +11,8 @@ from numpyro import infer
 from own_gibbs import Chains, OwnGibbs, WithConditionals
 
 from inference import blackjax_kernel, certify, numpyro_kernel, target
-from inference.certificates.checks.figure import CONTROL
+from inference.certificates.checks.figure import CONTROL, MOST, POWER, TIMES
 from inference.certificates.checks.kernels import same
-from inference.certificates.checks.ranks import MOST, POWER, TIMES
 from inference.certificates.oracles.chains import EMISSION
 from inference.samplers import certification, trial
 from inference.samplers.hints import other_priors

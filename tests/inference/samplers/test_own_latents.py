@@ -4,7 +4,7 @@ import pytest
 from own_latents import OwnForwardFilter, OwnMixture, WithoutBlocks
 
 from inference import certify, target
-from inference.certificates.checks.ranks import POWER
+from inference.certificates.checks.figure import POWER
 from inference.samplers import trial
 from inference.samplers.kernels import OwnKernel, oracle_at_bench
 from models.errors import ZooError

@@ -9,7 +9,7 @@ import pytest
 from scipy import optimize
 
 from inference import certify, check_draws, export_posteriordb, fit, target
-from inference.certificates.cell import oracle_of
+from inference.certificates.oracles import oracle_of
 from inference.fitting.prepare import x64
 from models import MODELS
 from models.errors import ZooError
