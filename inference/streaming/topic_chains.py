@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 from inference.engine.driver import num_cores
-from inference.engine.task import KINDS, Draws, Kind, Takes, Task, timing
+from inference.engine.task import Draws, Kind, Task, timing
 from inference.fitting.sizes import require_room
 from inference.fixed_points.fixed_point import require_proper
 from inference.methods.collapsed_gibbs import Options
@@ -32,18 +32,15 @@ from inference.streaming.result import Asked, Found
 from inference.streaming.topics import Chains, Held, Kept, held_by
 from models.base import Algebra, ZooError
 
-TAKES = Takes("collapsed_gibbs", KINDS, frozenset({"collapsed"}), ending="use method=gibbs, or inference.fit")
 REMEDY = "remove the checkpoints of this run, and it begins anew"
 
 
 def refuses(algebra: Algebra) -> str | None:
     """Why the method means nothing over blocks on a model, in words, or None."""
-    if (why := TAKES.refuses(algebra)) is not None:
-        return why
     if algebra.structure.collapsed is None or algebra.structure.collapsed.by_rows is None:
         return (
-            "over blocks collapsed_gibbs integrates out parameters of single rows, as the proportions of a document, and rows "
-            "of this model have none; use method=gibbs, or inference.fit"
+            "over blocks collapsed_gibbs is for models whose rows have parameters of their own, such as the proportions of a "
+            "document in latent_dirichlet; this model has none: use method=gibbs, or inference.fit"
         )
     return None
 

@@ -26,6 +26,10 @@ class Files(Source):
         self.sampled = Sampled(self.sample, scan.numbers, self.num_rows == self.sample.num_rows)
         self.identity = f"{scan.rows} {scan.digest} {digest_of(self.sample)}"
 
+    def __repr__(self) -> str:
+        size = f"{self.num_rows:,} rows in {self.num_blocks:,} blocks"
+        return f"Files({self.name!r}: {size}, a sample of {self.sample.num_rows:,})"
+
     def require_taken_by(self, model: Model) -> None:
         """As `Source.require_taken_by`."""
         if is_sequential(model) and is_table(self.sample) and self.sample.starts is None:

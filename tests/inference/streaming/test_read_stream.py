@@ -58,6 +58,7 @@ def test_a_batch_of_an_arrow_file_is_cut(table, tmp_path):
     """Files that are written at once have one batch, whatever its size."""
     table.to_feather(tmp_path / "a.arrow", chunksize=NUMBER)
     files = read_stream(tmp_path / "a.arrow", block_rows=200)
+    assert repr(files).endswith("a.arrow': 1,100 rows in 6 blocks, a sample of 1,100)")
     assert [block.data.num_rows for block in files.read(0, None)] == [200] * 5 + [100]
     assert [block.first for block in files.read(4, None)] == [800, 1000]
 
