@@ -140,7 +140,10 @@ Say = Callable[[str], None]
 
 
 class Asked(NamedTuple):
-    """A check of one cell: its name, how to run it, and the hash of all that decides its figures but the seed of the cell."""
+    """A check of one cell: its name, how to run it, and the hash of the code that decides its figures.
+
+    The hash leaves out what `asked_of` itself decides: the order of the checks, and the seeds that it makes of the cell's.
+    """
 
     name: str
     run: Callable[[], Check]
@@ -234,10 +237,11 @@ def require_settings(budget: str, seed: int | str) -> None:
 def is_stale(certificate: Certificate) -> bool:
     """Whether a check of a certificate is of other code than this process runs or is not asked any more, or one is missing.
 
-    Of other packages it is not stale, but made again.
+    So is one that claims what its method does not claim any more. Of other packages it is not stale, but made again.
     """
     asked = asked_of(certificate.model, certificate.method, certificate.budget, certificate.seed)
-    return [(check.name, check.code) for check in certificate.checks] != [(each.name, each.code) for each in asked]
+    same = [(check.name, check.code) for check in certificate.checks] == [(each.name, each.code) for each in asked]
+    return not same or certificate.claim != WAYS[certificate.method].claim
 
 
 def is_current(certificate: Certificate) -> bool:
@@ -246,8 +250,8 @@ def is_current(certificate: Certificate) -> bool:
 
 
 def code_of(model: str, method: str) -> str:
-    """Hash of the code of all checks of a cell as this process runs it."""
-    return hash_of([asked.code for asked in asked_of(model, method, BUDGETS[0], 0)])
+    """Hash of the code of all checks of a cell, those of the full budget, as this process runs it."""
+    return hash_of([asked.code for asked in asked_of(model, method, "full", 0)])
 
 
 def _code_of_question(model: str, method: str, place: int) -> str:

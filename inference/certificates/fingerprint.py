@@ -61,7 +61,7 @@ def _is_as_it_was(module: str) -> bool:
 def _now(module: str) -> bytes | None:
     """What the file of a module says now; None if there is none any more."""
     path = _path(module)
-    return None if path is None else path.read_bytes()
+    return path.read_bytes() if path is not None and path.is_file() else None
 
 
 def reached(modules: Iterable[str]) -> frozenset[str]:

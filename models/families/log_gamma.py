@@ -7,7 +7,7 @@ With d = a − 1/3, x ~ N(0, 1), y = x / √(9d) and u uniform, d (1 + y)³ is a
 For a ≥ 1 at least 95 % of proposals are accepted. All entries are proposed together; of many, rejected ones are collected and
 proposed again in blocks. Up to `SMALLEST` entries are all proposed again each time: that loop has one copy of the proposal, and
 compiles in half the time. JAX's own sampler runs a loop per entry, which takes about ten times as long for a hundred thousand
-of them. Unlike these draws it has gradients.
+of them. JAX's sampler has gradients, and this one has none.
 Below a = 1 a draw is that of a + 1 times U^(1/a) (section 6 of the paper), in logarithms to avoid underflow.
 """
 

@@ -75,7 +75,7 @@ Check a method on a model against a naive implementation of the model: are
 draws of the posterior, is the point a mode, how far off is an approximation?
 Write a certificate with every figure. Exit code 3: a check failed.
 
-  budget=quick      full: larger, two to four times
+  budget=quick      full: two to four times as large, and fits of many tables
   seed=0            of simulated tables and of the method
   out=certificates  folder of the certificates
   again=false       true: also where a certificate is there already

@@ -107,6 +107,22 @@ FAULTS = (
         "mask",
     ),
     Fault(
+        "certificate-pipeline-first-draws",
+        PIPELINE,
+        "return {name: value.reshape(CHAINS, DRAWS)[:, place % DRAWS] for name, value in found.items()}",
+        "return {name: value.reshape(CHAINS, DRAWS)[:, 0] for name, value in found.items()}",
+        "only the first draw of a chain is ranked",
+        "mask",
+    ),
+    Fault(
+        "certificate-pipeline-one-chain",
+        PIPELINE,
+        "return {name: value.reshape(CHAINS, DRAWS)[:, place % DRAWS] for name, value in found.items()}",
+        "return {name: value.reshape(DRAWS, CHAINS).T[:, place % DRAWS] for name, value in found.items()}",
+        "draws of one chain are ranked, which depend on each other",
+        "formula",
+    ),
+    Fault(
         "certificate-pipeline-whole-spread",
         PIPELINE,
         "narrow = (drawn + drawn.mean(1, keepdims=True)) / 2",

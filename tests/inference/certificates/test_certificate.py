@@ -228,6 +228,11 @@ def test_the_hash_knows_the_precision(monkeypatch):
     assert len(_others(before, asked_of("gmm", "gibbs", "quick", 0))) == len(before)
 
 
+def test_a_certificate_of_another_claim_is_stale():
+    assert not cell.is_stale(current())
+    assert cell.is_stale(current()._replace(claim="right"))
+
+
 def _others(before, after):
     return [one.name for one, other in zip(before, after, strict=True) if one.code != other.code]
 
@@ -277,6 +282,18 @@ def test_a_file_that_was_edited_since_the_process_began_is_not_certified(module,
 
 def _text(module):
     return fingerprint._path(module).read_bytes()
+
+
+def test_a_file_that_is_gone_counts_as_edited(monkeypatch, tmp_path):
+    (tmp_path / "models").mkdir()
+    gone = tmp_path / "models" / "gone.py"
+    gone.write_text("x = 1\n")
+    monkeypatch.setattr(fingerprint, "_path", lambda module: gone)
+    monkeypatch.setattr(fingerprint, "SOURCES", {gone: gone.read_bytes()})
+    monkeypatch.setattr(fingerprint, "reached", lambda roots: frozenset(roots))
+    assert fingerprint.edited(["models.gone"]) == []
+    gone.unlink()
+    assert "models.gone" in fingerprint.edited(["models.gone"])
 
 
 def test_files_of_other_models_may_be_edited(monkeypatch):

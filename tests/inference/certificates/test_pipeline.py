@@ -92,7 +92,7 @@ def test_a_wrong_pipeline_is_rejected(conjugate, wrong):
 
 
 def test_half_the_spread_is_noticed(conjugate):
-    """With the hundred tables fewer than a method has, draws of half the spread deviate by more than is needed."""
+    """Of 200 tables, the fewest that a method has, draws of half the spread deviate by more than is needed."""
     conjugate()
     fits = Fits("exact", _Known, 2 * TABLES)
     fits(0, 1)
@@ -100,6 +100,42 @@ def test_half_the_spread_is_noticed(conjugate):
     first = fits.of_half_spread
     fits(1, 1)
     assert fits.of_half_spread is first
+
+
+def test_a_pipeline_that_would_not_notice_half_the_spread_fails(conjugate):
+    """Of ten tables no ranks deviate by much."""
+    conjugate()
+    check = pipeline_check("exact", _Known, 0, 10)
+    *figures, control = check.figures
+    assert not check.passed
+    assert all(figure.passed for figure in figures)
+    assert "half the spread" in control.name
+
+
+@pytest.mark.parametrize("place", [0, 7, DRAWS - 1, DRAWS, 2 * DRAWS + 3])
+def test_one_draw_of_every_chain_is_ranked(place, monkeypatch):
+    """The first of all chains for the first table, the second for the second, and so on around."""
+
+    class Oracle:
+        @staticmethod
+        def table(tables, place):
+            return tables["x"][place]
+
+        @staticmethod
+        def invariants(sites, tables):
+            return {"mean": sites["mean"], "x": tables["x"]}
+
+    def draws_of(model, data, method, num_samples, num_chains, seed):
+        assert (data, method, num_samples, num_chains, seed) == (place, "gibbs", DRAWS, CHAINS, 5)
+        draw = 1000 * np.arange(CHAINS)[:, None] + np.arange(DRAWS)
+        return {"posterior": {"mean": draw}}
+
+    monkeypatch.setattr(pipeline, "fit", draws_of)
+    monkeypatch.setattr(pipeline, "sites_of", lambda tree, group: tree[group])
+    tables = {"x": np.arange(3 * DRAWS)}
+    found = Fits("gibbs", Oracle, 3 * DRAWS)._draws(None, tables, place, 5)
+    np.testing.assert_array_equal(found["mean"], 1000 * np.arange(CHAINS) + place % DRAWS)
+    np.testing.assert_array_equal(found["x"], np.full(CHAINS, place))
 
 
 def test_draws_of_half_the_spread():

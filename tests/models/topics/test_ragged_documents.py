@@ -42,12 +42,12 @@ POSITIVE = np.concatenate([np.exp(np.random.default_rng(0).uniform(-25, 25, 20_0
 
 
 def test_psi_and_log_gamma_are_those_of_scipy():
-    """To 1e-13 of 1 + their size, where scipy itself rounds."""
+    """To 1e-13 of 1 + their size, where scipy itself rounds. The compiler may round ψ otherwise where it is alone."""
     psi, log_gamma = each("digamma_and_log_gamma")(POSITIVE)
     wanted = special.digamma(POSITIVE), special.gammaln(POSITIVE)
     assert np.max(np.abs(psi - wanted[0]) / (1 + np.abs(wanted[0]))) < 1e-13
     assert np.max(np.abs(log_gamma - wanted[1]) / (1 + np.abs(wanted[1]))) < 1e-13
-    assert equal(each("digamma")(POSITIVE)[0], psi)
+    assert np.max(np.abs(each("digamma")(POSITIVE)[0] - psi) / (1 + np.abs(psi))) < 1e-14
 
 
 def test_logarithms_and_exponentials_are_those_of_numpy():
