@@ -4,6 +4,8 @@ Runs are ``python -m inference.run model=… method=… progress=false pictures=
 process without any cache. Samplers make 20 draws of each chain, and 20 to warm up: the programs are those of any number. The
 whole includes tracing, the run itself and its files, and all imports but those of JAX and Numba. Methods that refuse a model's
 default data are not in the sums.
+
+``corpora`` fits topics to one corpus after another in one process, each of another size: what a new corpus compiles.
 """
 
 import contextlib
@@ -23,6 +25,8 @@ COMPILED = "/jax/core/compile/backend_compile_duration"
 FEW = 20  # draws of a sampler, and iterations of its warm-up
 LARGEST = 15  # cells that are listed
 FINISHED = {0, 3}  # 3: a diagnostic failed, which compilation does not mind
+CORPORA = ((300, 50), (410, 70), (523, 41), (1000, 120))  # documents, words in each
+CLIMB: dict[str, Any] = {"max_iter": 20, "num_starts": 1, "num_samples": 25, "seed": 1}
 
 
 class First(NamedTuple):
@@ -38,20 +42,13 @@ def first_run(model: str, method: str) -> dict[str, Any]:
     """In a fresh process: the default command of a cell, and what it compiled; ``refused`` is its message if it refuses."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_CACHE_HOME"] = f"{folder}/cache"
-        import jax
         from numba.core import event as numba_event
 
         from inference.cli.main import run_main
         from inference.methods import METHODS
         from models.base import ZooError
 
-        took: list[float] = []
-
-        def note(event: str, duration_secs: float, **_: str | int) -> None:
-            if event == COMPILED:
-                took.append(duration_secs)
-
-        jax.monitoring.register_event_duration_secs_listener(note)
+        took = _heard()
         numba: list[float] = []
         known = import_module(METHODS[method]).Options._fields
         few = [f"{name}={FEW}" for name in ("num_warmup", "num_samples") if "num_warmup" in known]
@@ -66,6 +63,46 @@ def first_run(model: str, method: str) -> dict[str, Any]:
     if code not in FINISHED:
         raise RuntimeError(f"{' '.join(options)} ended with {code}")
     return {"first": First(len(took), sum(took), sum(numba), whole)._asdict()}
+
+
+def _heard() -> list[float]:
+    """A list that takes in the seconds of every program that XLA compiles in this process from now on."""
+    import jax
+
+    took: list[float] = []
+
+    def note(event: str, duration_secs: float, **_: str | int) -> None:
+        if event == COMPILED:
+            took.append(duration_secs)
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    return took
+
+
+def corpora() -> dict[str, Any]:
+    """In a fresh process: fits of topics by cavi to one corpus after another."""
+    from inference import fit
+    from models import MODELS, load_data
+
+    took, found = _heard(), []
+    for num_rows, length in CORPORA:
+        data = load_data(source="bars", num_rows=num_rows, length=length, seed=num_rows)
+        took.clear()
+        clock = time.perf_counter()
+        fit(MODELS["latent_dirichlet"](data, num_topics=10), data, "cavi", **CLIMB)
+        found.append((len(took), sum(took), time.perf_counter() - clock))
+    return {"fits": found}
+
+
+def measure_corpora() -> list[Target]:
+    """What every further corpus costs."""
+    fits = child.call(corpora, {})["fits"]
+    rows = [
+        (f"{num_rows} × {length}", str(programs), f"{xla:.1f}", f"{whole:.1f}")
+        for (num_rows, length), (programs, xla, whole) in zip(CORPORA, fits, strict=True)
+    ]
+    print_table("cavi of topics, one corpus after another", ("documents × words", "programs", "XLA", "whole"), rows)
+    return []
 
 
 def measure_compilation() -> list[Target]:
@@ -100,4 +137,4 @@ def _sums(firsts: Iterable[First]) -> tuple[str, ...]:
     return (str(programs), *(f"{duration:.1f}" for duration in durations))
 
 
-PARTS = {"first": measure_compilation}
+PARTS = {"first": measure_compilation, "corpora": measure_corpora}
