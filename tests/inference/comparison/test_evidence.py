@@ -92,20 +92,21 @@ def test_few_sweeps_at_a_temperature_are_unbiased():
 
 @pytest.mark.slow
 def test_the_stated_error_covers_chains_that_lag():
-    """Long documents of two kinds, few sweeps: chains that climb stay in a wrong sharing out and end far too low.
+    """Four kinds of long documents in two classes: about half of the seeds start downward chains in a wrong sharing out.
 
-    The truth, summed over all assignments, lies between both directions, so that half their gap covers the error of their mean;
-    the spread over chains alone would not.
+    Such chains stay there until they are hot, and end hundreds of nats too low. The upward chains do not. So half the gap is
+    the error of the mean, up to noise of about one nat; the spread over chains alone says a third of that. Sums over all
+    assignments tell the truth.
     """
-    words = np.array([[60, 10, 5], [10, 60, 5]])
-    data = load_data(np.repeat(words, 4, axis=0).astype(float))
+    kinds = np.array([[6, 2, 1, 1], [2, 6, 1, 1], [1, 1, 6, 2], [1, 1, 2, 6]])
+    data = load_data(200.0 * np.repeat(kinds, 3, axis=0))
     model = MODELS["naive_bayes"](data, emission="multinomial", num_classes=2)
     truth = fit(model, data, "exact", num_samples=4, num_chains=1).attrs["log_evidence"]
-    found = log_evidence(model, data, num_temperatures=40, num_sweeps=4, seed=0)
-    assert found.up < truth - 1
-    error = abs(found.log_evidence - truth)
-    assert error <= found.standard_error
-    assert found.standard_error >= abs(found.up - found.down) / 2
+    found = [log_evidence(model, data, num_temperatures=40, num_sweeps=4, seed=seed) for seed in range(8)]
+    for one in found:
+        assert abs(one.log_evidence - truth) <= one.standard_error + 4
+        assert one.standard_error >= abs(one.up - one.down) / 2
+    assert max(one.standard_error for one in found) > 100
 
 
 def complete_evidence(hyper: Any, x: np.ndarray, z: tuple[int, ...]) -> float:

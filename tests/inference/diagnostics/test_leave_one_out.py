@@ -299,8 +299,9 @@ def test_a_row_too_far_away_stays_invalid(outlier):
 
 @pytest.mark.slow
 def test_rows_that_do_not_fail_are_not_refitted_by_default():
-    model, data = labelled()
-    tree = fit(model, data, "exact", num_samples=500, num_chains=2)
+    """No row moves the one mean by more than 0.6 posterior standard deviations: k-hat is near 0.2; above 0.7 it fails."""
+    model, data = far(1.0)
+    tree = fit(model, data, "exact", num_samples=500)
     assert refit_rows(model, data, tree)["refits"].sizes["row"] == 0
 
 
