@@ -4,7 +4,7 @@ The exit code is 3 if a check fails; the last line names it.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from functools import partial
 
 from inference.certificates.cell import WAYS
@@ -14,22 +14,23 @@ from inference.certificates.checks.parity import parity_check
 from inference.certificates.oracles import oracle_of
 from inference.fitting.prepare import x64
 
-FAILED, SEED = 3, 0
+FAILED, SEED, QUICK = 3, 0, "quick"
 
 
-def checks_of(model: str, method: str) -> Iterator[Check]:
-    """Each check of a cell in the quick budget, as it is done."""
+def steps_of(model: str, method: str) -> list[Callable[[], Check]]:
+    """Each check of a cell that the quick budget has, ready to be called."""
     oracle = oracle_of(model)
-    steps = [partial(parity_check, oracle, SEED), partial(contracts_check, oracle, SEED)]
-    steps += [partial(each.check, oracle, SEED + 1, each.sizes["quick"]) for each in WAYS[method].questions]
-    for step in steps:
-        yield step()
+    return [
+        partial(parity_check, oracle, SEED),
+        partial(contracts_check, oracle, SEED),
+        *(partial(each.check, oracle, SEED + 1, each.sizes[QUICK]) for each in WAYS[method].questions if QUICK in each.sizes),
+    ]
 
 
 def main(model: str, method: str) -> int:
     with x64(64):
-        for check in checks_of(model, method):
-            if not check.passed:
+        for step in steps_of(model, method):
+            if not (check := step()).passed:
                 sys.stdout.write(f"{check.name}\n")
                 return FAILED
     return 0
