@@ -11,7 +11,6 @@ from pathlib import Path
 
 import matplotlib
 import nbformat
-import numpy as np
 import pytest
 
 from inference.cli.runs.config import compose, expand
@@ -118,16 +117,20 @@ def test_commands_have_known_options(path):
             assert compose(overrides)["method"]
 
 
-def last_decimal(number: str) -> float:
-    """The worth of one in its last decimal: 0.01 of "2.35"; 0 of a whole number."""
+def tolerance(number: str) -> float:
+    """How far a number may be off that a page prints as ``number``."""
     decimals = len(number.partition(".")[2])
-    return 10.0**-decimals if decimals else 0.0
+    last_decimal = 1.01 * 10.0**-decimals if decimals else 0.0
+    return max(0.02, last_decimal, min(0.03 * abs(float(number)), 1.0))
 
 
 @pytest.mark.slow
 @named
 def test_snippets_print_what_the_page_says(path, tmp_path, monkeypatch):
-    """In one namespace and in order. A number may differ by one in its last decimal and, for means over draws, by 3 %."""
+    """In one namespace and in order. A number may differ by the largest of 0.02, one in its last decimal, and 3 % up to 1.
+
+    Draws differ from machine to machine. Differences that the text speaks of, such as those of two BIC, are larger.
+    """
     monkeypatch.chdir(tmp_path)
     matplotlib.use("Agg")
     own: dict = {}
@@ -140,10 +143,6 @@ def test_snippets_print_what_the_page_says(path, tmp_path, monkeypatch):
         found = printed.getvalue()
         wanted = wanted if next_kind == "text" and found else ""
         assert NUMBER.sub("#", found).split() == NUMBER.sub("#", wanted).split()
-        numbers = NUMBER.findall(wanted)
-        assert np.allclose(
-            [float(number) for number in NUMBER.findall(found)],
-            [float(number) for number in numbers],
-            rtol=0.03,
-            atol=[max(0.02, 1.01 * last_decimal(number)) for number in numbers],
-        ), found
+        values = [float(number) for number in NUMBER.findall(found)]
+        for value, number in zip(values, NUMBER.findall(wanted), strict=True):
+            assert abs(value - float(number)) <= tolerance(number), found

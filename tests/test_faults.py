@@ -13,9 +13,9 @@ from faults.record import Recorded
 from faults.table import Outcome, last_outcomes, lines_of, read_outcomes, unexplained, write_outcomes
 from faults.tree import ROOT, copied, environment, with_fault, without_fault
 from faults.trial import failed_check, first_failure, tried
+from faults.warm import run_module
 
-from inference.certificates.cell import asked_of, cells
-from inference.certificates.checks.figure import CONTROL
+from inference.certificates.cell import WAYS, cells
 
 SOURCE = '''"""A file."""
 LIMIT = 3
@@ -191,18 +191,19 @@ def test_the_copy_is_what_is_tested(tree, tmp_path):
     assert not first_failure([test], "not slow", 300, tree, environment(tree, tmp_path))
 
 
-def test_the_farm_asks_every_cell_what_the_quick_budget_asks():
-    """All but the controls, which say nothing of a fault."""
+def test_the_farm_asks_every_cell_its_checks_without_controls():
     for model, method in cells():
-        asked = [one.name for one in asked_of(model, method, "quick", 0) if not one.name.startswith(CONTROL)]
-        assert len(steps_of(model, method)) == len(asked), (model, method)
+        names = [step.name for step in steps_of(model, method)]
+        assert names[:2] == ["parity", "contracts"]
+        assert names[2:] == [each.name for each in WAYS[method].questions if each.name != "pipeline"], (model, method)
 
 
 @pytest.mark.slow
 def test_the_certificate_rejects_a_fault_and_passes_without_it(tree, tmp_path):
     (planned,) = (each for each in FAULTS if each.name == "prior-of-gibbs-ignored")
     variables = environment(tree, tmp_path)
-    assert failed_check(("gmm_simple", "gibbs"), tree, variables) is None
+    code, _ = run_module(["tests.faults.checks", "gmm_simple", "gibbs"], 200, tree, variables)
+    assert code == 0
     with with_fault(tree, planned):
         assert failed_check(("gmm_simple", "gibbs"), tree, variables) == "kernel law"
 

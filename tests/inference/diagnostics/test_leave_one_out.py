@@ -299,7 +299,10 @@ def test_a_row_too_far_away_stays_invalid(outlier):
 
 @pytest.mark.slow
 def test_rows_that_do_not_fail_are_not_refitted_by_default():
-    """No row moves the one mean by more than 0.6 posterior standard deviations: k-hat is near 0.2; above 0.7 it fails."""
+    """Without any one row the mean moves by less than 0.6 posterior standard deviations.
+
+    The largest k-hat is near 0.2; a row fails above 0.7.
+    """
     model, data = far(1.0)
     tree = fit(model, data, "exact", num_samples=500)
     assert refit_rows(model, data, tree)["refits"].sizes["row"] == 0

@@ -327,7 +327,8 @@ def test_all_of_it_on_a_fit():
     A bar has some 1200 tokens. Were their topics known, its mean would be 0.03 off in total variation: 0.008 by the prior, and
     a hundredth on each of five words by chance. That they are not makes it thrice that, should it cost eight ninths of what is
     known. So 0.2 is wide, while a topic that two bars share is 0.4 or more from both, and the best of ten from the prior 0.64.
-    One chain in four stays where two bars share a topic: a median over eight chains is of those that do not.
+    One chain in four stays where two bars share a topic, and rows are less probable. So the chain under which they are most
+    probable is looked at.
     """
     built, data, tree = of_bars()
     found = topic_diagnostics(built, tree, data)
@@ -336,7 +337,8 @@ def test_all_of_it_on_a_fit():
     assert found["rank_1_documents"].sum() == 200
     assert len(topic_check(built, tree, data, num_draws=4).topics) == 10
     assert len(topic_stability(built, tree)) == 10
-    draws = topics_of(built, tree).word_probs.reshape(8, 10, 10, 25)  # of each chain: draws, topics, words
-    shared = np.median([overlap(chain.mean(0), bar_pictures()) for chain in draws], axis=0)
+    likely = int(tree["functionals"]["log_likelihood"].mean("draw").argmax())
+    own = topics_of(built, tree).word_probs.reshape(8, 10, 10, 25)[likely]  # draws, topics, words
+    shared = overlap(own.mean(0), bar_pictures())
     assert sorted(shared.argmax(1)) == list(range(10))
     assert (1 - shared.max(0) < 0.2).all()
