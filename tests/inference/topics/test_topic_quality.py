@@ -337,7 +337,7 @@ def test_all_of_it_on_a_fit():
     assert found["rank_1_documents"].sum() == 200
     assert len(topic_check(built, tree, data, num_draws=4).topics) == 10
     assert len(topic_stability(built, tree)) == 10
-    likely = int(tree["functionals"]["log_likelihood"].mean("draw").argmax())
+    likely = int(tree["functionals"]["log_likelihood"].mean("draw").values.argmax())
     own = topics_of(built, tree).word_probs.reshape(8, 10, 10, 25)[likely]  # draws, topics, words
     shared = overlap(own.mean(0), bar_pictures())
     assert sorted(shared.argmax(1)) == list(range(10))
