@@ -100,12 +100,27 @@ def table_of(folder: Path, models: Sequence[str]) -> str:
     verdicts = {model: [_verdict(folder / f"{model}-{method}.json", model, method) for method in WAYS] for model in models}
     lines = [f"| model | {' | '.join(f'`{method}`' for method in WAYS)} |", "|---" * (len(WAYS) + 1) + "|"]
     lines += [f"| `{model}` | {' | '.join(row)} |" for model, row in verdicts.items()]
-    return "\n".join([INTRODUCTION, *lines, "", LEGEND, *_alarm_lines(folder, models), "", *_refusals(models)])
-
-
-def _alarm_lines(folder: Path, models: Sequence[str]) -> list[str]:
-    """How often one at least of all right cells fails, and the cells of which this is not known."""
     found = [one for model in models for method in WAYS if (one := _readable(folder / f"{model}-{method}.json")) is not None]
+    return "\n".join([INTRODUCTION, *lines, "", LEGEND, *_alarm_lines(found), "", *_time_lines(found), *_refusals(models)])
+
+
+def _time_lines(found: Sequence[Certificate]) -> list[str]:
+    """The sum of the seconds of all checks, those that cells share counted once, and the five cells with most."""
+    if not found:
+        return []
+    once = {(one.model, check.name, check.seconds) for one in found for check in one.checks}
+    hours = sum(seconds for _, _, seconds in once) / 3600
+    minutes = {f"`{one.model}` `{one.method}`": sum(check.seconds for check in one.checks) / 60 for one in found}
+    most = sorted(minutes, key=lambda cell: -minutes[cell])[:5]
+    cells = ", ".join(f"{cell} ({minutes[cell]:.0f} minutes)" for cell in most)
+    return [
+        f"All checks took {hours:.1f} hours, summed over processes that ran side by side. The cells with most: {cells}.",
+        "",
+    ]
+
+
+def _alarm_lines(found: Sequence[Certificate]) -> list[str]:
+    """How often one at least of all right cells fails, and the cells of which this is not known."""
     rates = [one.false_alarm for one in found if one.false_alarm is not None]
     if not found:
         return []

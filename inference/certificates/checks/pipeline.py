@@ -3,18 +3,15 @@
 An oracle draws parameters θ₀ from the prior, and a table x given θ₀. `fit` warms up with its defaults, samples and relabels.
 Among independent draws from the posterior given x, a statistic of θ₀ and x that does not depend on labels has a uniform rank.
 So labels themselves are not checked. The check of one table (`inference.certificates.checks.posterior`) sees smaller faults;
-this one sees faults that other tables have. Of 200 to 300 tables it sees draws of half the spread, draws that are off by 0.4
-standard deviations, and a fifth of all tables with draws that are all on one side.
+this one sees faults that other tables have. Of 200 tables it sees with a probability of 0.94 or more: draws of half the spread,
+draws that are off by half a standard deviation, and a quarter of the tables with all draws on the same side of θ₀.
 
 Draws of one chain depend on each other, those of several chains do not. So one draw of each chain is ranked: the first after
 the warm-up in some tables, the last in others, and in most tables one between them.
 """
 
 import zlib
-from collections import Counter
-from typing import Any
 
-import jax
 import numpy as np
 
 from inference.certificates.checks.calibration import Found, rank_deviations
@@ -23,16 +20,14 @@ from inference.certificates.checks.figure import FALSE_ALARM, MOST, Check, Devia
 from inference.certificates.checks.kernel_law import summary
 from inference.certificates.checks.posterior import CHAINS
 from inference.certificates.oracles.conjugate import repeated
-from inference.certificates.oracles.oracle import Oracle, Sites, Tables
+from inference.certificates.oracles.oracle import Oracle, Tables
 from inference.fitting.fit import fit
 from inference.fitting.options import Every
 from inference.results.draws import one_axis
 from inference.results.triangles import sites_of
-from models.base import Model, Pytree
-from models.errors import ZooError
+from models.base import Model
 
 DRAWS = 50  # of a chain, behind its warm-up
-POOL = 20  # tables from which one is taken; sequences have 36 shapes, the most common in a seventh of the tables
 POWER = MOST + 1  # by how much draws with half their spread must deviate, in the statistic where they deviate most
 
 
@@ -47,7 +42,8 @@ class Fits:
         """Deviations of every statistic over ``times`` the tables."""
         rng = np.random.default_rng([seed, zlib.crc32(f"{self.oracle.model} {self.method}".encode())])
         model, number = built(self.oracle), times * self.tables
-        sites, drawn = tables_of_one_shape(rng, self.oracle, model, number)
+        sites = self.oracle.draw_parameters(rng, number)
+        drawn = self.oracle.draw_tables(rng, sites)
         true = self.oracle.invariants(sites, drawn)
         each = [self._draws(model, drawn, place, int(rng.integers(2**31))) for place in range(number)]
         of = {name: np.stack([found[name] for found in each]) for name in true}
@@ -65,28 +61,6 @@ class Fits:
         own = {name: value[place : place + 1] for name, value in tables.items()}
         found = self.oracle.invariants(sites, repeated(own, CHAINS * DRAWS))
         return {name: value.reshape(CHAINS, DRAWS)[:, place % DRAWS] for name, value in found.items()}
-
-
-def tables_of_one_shape(rng: np.random.Generator, oracle: Oracle, model: Model, number: int) -> tuple[Sites, Tables]:
-    """Parameters, and tables given them, whose rows have the shape that is most common: a program is compiled once.
-
-    Ranks are uniform whatever the table is, so that tables may be chosen by what they hold. Of sequences these are the shortest
-    tables, with lengths of 1, 1 and 2; longer recursions are left to the other checks. Raises `ZooError` for too few.
-    """
-    sites = oracle.draw_parameters(rng, POOL * number)
-    tables = oracle.draw_tables(rng, sites)
-    shapes = [_shape(model.rows(oracle.table(tables, place))) for place in range(POOL * number)]
-    (common, found), *_ = Counter(shapes).most_common(1)
-    if found < number:
-        raise ZooError(f"{oracle.model}: {found} of {POOL * number} tables have one shape, and {number} are needed")
-    places = [place for place, shape in enumerate(shapes) if shape == common][:number]
-    return {name: value[places] for name, value in sites.items()}, {name: value[places] for name, value in tables.items()}
-
-
-def _shape(rows: Pytree) -> tuple[Any, ...]:
-    """What a program is compiled for: shapes and types of all arrays, and what is static."""
-    leaves, structure = jax.tree.flatten(rows)
-    return structure, *((np.shape(leaf), np.asarray(leaf).dtype.str) for leaf in leaves)
 
 
 def found_of(true: np.ndarray, drawn: np.ndarray, rng: np.random.Generator) -> Found:

@@ -156,6 +156,19 @@ def test_the_table_sums_how_often_right_cells_fail(tmp_path):
     assert "No rate is known of `gmm` `em`." in table_of(tmp_path, ["gmm"])
 
 
+def test_the_table_sums_how_long_checks_took(tmp_path):
+    """Six cells of 1 to 6 hours, half an hour of each for contracts that all share; a folder without any says nothing."""
+    assert "took" not in table_of(tmp_path, ["gmm"])
+    for hours, method in enumerate(("gibbs", "nuts", "em", "cavi", "map", "advi"), 1):
+        law, mutant = made(1.0).checks
+        checks = (law._replace(name="contracts", seconds=1800.0), mutant._replace(seconds=3600.0 * hours - 1800))
+        write_certificate(made(1.0)._replace(method=method, checks=checks), tmp_path / f"gmm-{method}.json")
+    said = table_of(tmp_path, ["gmm"])
+    assert "All checks took 18.5 hours" in said
+    assert "The cells with most: `gmm` `advi` (360 minutes), `gmm` `map` (300 minutes)" in said
+    assert "`gmm` `gibbs` (" not in said
+
+
 def test_the_hash_follows_the_code_of_the_cell_alone(monkeypatch):
     """Another line in the model, the method or the oracle is another hash; one of another model is not."""
     before = code_of("gmm", "gibbs")
