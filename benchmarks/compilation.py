@@ -1,7 +1,7 @@
 """What the first run of every model and method compiles: programs of XLA, seconds of XLA, of Numba, and of the whole command.
 
 Runs are ``python -m inference.run model=… method=… progress=false pictures=false`` on the model's default data, each in a fresh
-process without any cache. Samplers make 20 draws of each chain, and 20 to warm up: the programs are those of any number. The
+process without any cache. Every method makes 10 iterations and 10 draws: the programs are those of any number. The
 whole includes tracing, the run itself and its files, and all imports but those of JAX and Numba. Methods that refuse a model's
 default data are not in the sums.
 
@@ -22,7 +22,7 @@ from benchmarks import child
 from benchmarks.measure import CONSOLE, Target, print_table
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
-FEW = 20  # draws of a sampler, and iterations of its warm-up
+FEW = 10  # iterations, and draws of each chain
 LARGEST = 15  # cells that are listed
 FINISHED = {0, 3}  # 3: a diagnostic failed, which compilation does not mind
 CORPORA = ((300, 50), (410, 70), (523, 41), (1000, 120))  # documents, words in each
@@ -51,7 +51,7 @@ def first_run(model: str, method: str) -> dict[str, Any]:
         took = _heard()
         numba: list[float] = []
         known = import_module(METHODS[method]).Options._fields
-        few = [f"{name}={FEW}" for name in ("num_warmup", "num_samples") if "num_warmup" in known]
+        few = [f"{name}={FEW}" for name in ("num_warmup", "num_samples", "max_iter") if name in known]
         options = [*few, f"model={model}", f"method={method}", "progress=false", "pictures=false", f"out={folder}/run"]
         clock = time.perf_counter()
         with numba_event.install_timer("numba:compile", numba.append), contextlib.redirect_stdout(io.StringIO()):

@@ -1,0 +1,116 @@
+"""Certificates on the screen, their pages, and the table of all of them."""
+
+import numpy as np
+import pytest
+from made_certificates import current, made
+
+from inference.certificates import command
+from inference.certificates.cell import WAYS, cells
+from inference.certificates.cell_page import SHOWN, about_of, page_of, write_pages
+from inference.certificates.certificate import Certificate, read_certificate, versions, write_certificate
+from inference.certificates.checks.figure import COVERAGE, Check, Figure
+from inference.certificates.oracles import ORACLES
+from inference.certificates.page import lines_of, picture, table_of
+from models import MODELS
+
+
+def test_the_screen_names_every_figure_that_failed():
+    lines = "\n".join(lines_of(made(1.0, 4.25)))
+    assert "gmm gibbs: fails" in lines
+    assert "statistic 1: 4.25, and 4.25 when rerun" in lines
+    assert "statistic 0" not in lines
+    assert "exact" in lines_of(made(1.0))[0]
+
+
+def test_the_picture_shows_every_statistic_once():
+    axes = picture(made(1.0, 4.0, 20.0)).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["statistic 0", "statistic 1", "statistic 2"]
+    assert len(axes.collections[0].get_offsets()) == 3
+
+
+def test_the_table_names_verdicts_and_stale_certificates(tmp_path):
+    """One of code as it is, one of older code, and a cell without any."""
+    write_certificate(current(), tmp_path / "gmm-gibbs.json")
+    write_certificate(made(1.0, 4.0)._replace(method="nuts"), tmp_path / "gmm-nuts.json")
+    rows = [line.split(" | ") for line in table_of(tmp_path, ["gmm"]).splitlines() if line.startswith("| `gmm`")]
+    others = ["–"] * (len(WAYS) - 5)
+    quick, stale = "[exact](gmm-gibbs.json), quick", "[fails](gmm-nuts.json), quick, stale"
+    assert rows == [["| `gmm`", quick, "–", "–", stale, *others, "– |"]]
+
+
+def test_the_table_says_why_cells_are_refused(tmp_path):
+    """Every cell is in the table of verdicts, or below it with a reason."""
+    refused = table_of(tmp_path, list(MODELS)).partition("## Refused, and why")[2].splitlines()
+    for method in WAYS:
+        here = [line for line in refused if line.startswith(f"- `{method}` of ")]
+        named = {model for model in MODELS for line in here if f"`{model}`" in line.partition(": ")[0]}
+        assert named == {model for model in MODELS if (model, method) not in cells()}
+
+
+def test_a_page_shows_the_figures_nearest_to_their_limits(tmp_path):
+    """All that fail come first; how many are left out is said; the picture is there."""
+    write_pages(made(4.5, *np.linspace(0, 3, 20)), tmp_path / "gmm-gibbs.json")
+    page = (tmp_path / "gmm-gibbs.md").read_text()
+    rows = [line.split(" | ")[0] for line in page.splitlines() if line.startswith("| statistic")]
+    assert rows == [f"| statistic {place}" for place in (0, *range(20, 20 - SHOWN + 1, -1))]
+    assert f"{21 - SHOWN} more figures are in `gmm-gibbs.json`" in page
+    assert "gmm by gibbs: fails" in page.splitlines()[0]
+    assert "again=true" in page
+    assert "(gmm-gibbs.svg)" in page
+    assert (tmp_path / "gmm-gibbs.svg").is_file()
+
+
+def test_the_page_of_an_approximation_has_the_size_of_its_bias():
+    figures = (
+        Figure("share of mean in its 90% interval", 0.6, 1.0, "share"),
+        Figure("share of mean in its 90% interval, in the other half", 0.62, 1.0, COVERAGE),
+        Figure("shift of mean", 0.4, 1e300, "sd"),
+    )
+    bias = Check("bias", "a sentence", True, figures, 0.0, "bias")
+    certificate = Certificate("gmm", "cavi", "approximate", "full", 0, versions(), (bias,))
+    page = page_of(certificate, "gmm-cavi")
+    assert "**approximate (62% of 90%)**" in page
+    assert "| share of mean in its 90% interval | 0.6 | share |" in page
+    assert "| shift of mean | 0.4 | sd |" in page
+
+
+@pytest.mark.skipif(not command.PUBLISHED.is_dir(), reason="no certificates are published")
+def test_no_published_share_is_near_its_limit():
+    """Limits of shares do not count in the rate of false alarms: 2,500 replicates are 5 standard errors from each, or more."""
+    for path in command.PUBLISHED.glob("*.json"):
+        for figure in (figure for check in read_certificate(path).checks for figure in check.figures):
+            if figure.name.endswith("left unchanged") and figure.passed:
+                assert figure.value + 5 * np.sqrt(figure.value * (1 - figure.value) / 2_500) < figure.limit, (path, figure)
+
+
+@pytest.mark.skipif(not command.PUBLISHED.is_dir(), reason="no certificates are published")
+def test_published_pages_are_those_of_their_certificates():
+    """`python -m inference.support` renews the table, which says what is stale."""
+    assert (command.PUBLISHED / command.TABLE).read_text(encoding="utf-8") == table_of(command.PUBLISHED, list(ORACLES))
+    for path in command.PUBLISHED.glob("*.json"):
+        assert path.with_suffix(".md").read_text(encoding="utf-8") == page_of(read_certificate(path), path.stem, about_of(path))
+
+
+def test_the_table_sums_how_often_right_cells_fail(tmp_path):
+    """Of two cells of a rate of 1e-6 each; one without a rate is named."""
+    for method in ("gibbs", "nuts"):
+        write_certificate(made(1.0)._replace(method=method), tmp_path / f"gmm-{method}.json")
+    said = "If all 2 cells with a known rate are right, deviations fail at least one of them with probability 2e-06 at most"
+    assert said in table_of(tmp_path, ["gmm"])
+    certificate = made(1.0)._replace(method="em")
+    unknown = tuple(check._replace(false_alarm=None) for check in certificate.checks)
+    write_certificate(certificate._replace(checks=unknown), tmp_path / "gmm-em.json")
+    assert "No rate is known of `gmm` `em`." in table_of(tmp_path, ["gmm"])
+
+
+def test_the_table_sums_how_long_checks_took(tmp_path):
+    """Six cells of 1 to 6 hours, half an hour of each for contracts that all share; a folder without any says nothing."""
+    assert "took" not in table_of(tmp_path, ["gmm"])
+    for hours, method in enumerate(("gibbs", "nuts", "em", "cavi", "map", "advi"), 1):
+        law, mutant = made(1.0).checks
+        checks = (law._replace(name="contracts", seconds=1800.0), mutant._replace(seconds=3600.0 * hours - 1800))
+        write_certificate(made(1.0)._replace(method=method, checks=checks), tmp_path / f"gmm-{method}.json")
+    said = table_of(tmp_path, ["gmm"])
+    assert "All checks took 18.5 hours" in said
+    assert "The cells with most: `gmm` `advi` (360 minutes), `gmm` `map` (300 minutes)" in said
+    assert "`gmm` `gibbs` (" not in said
