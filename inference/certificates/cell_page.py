@@ -5,7 +5,7 @@ from pathlib import Path
 
 from inference.certificates.certificate import Certificate, at_most
 from inference.certificates.checks.figure import Check, Figure, beside_limit
-from inference.certificates.page import CLAIMS, has_picture, picture, verdict_words
+from inference.certificates.page import CLAIMS, UNCOUNTED, has_picture, picture, verdict_words
 from inference.runtime.files import write, write_figure
 
 ABOUT = "`docs/certificates.md`"
@@ -43,15 +43,20 @@ def page_of(certificate: Certificate, stem: str, about: str = ABOUT) -> str:
 
 
 def _summary(certificate: Certificate, stem: str, about: str) -> str:
-    rate = "How often a right cell fails is not known."
-    if certificate.false_alarm is not None:
-        bound = at_most(certificate.false_alarm)
-        rate = f"Deviations fail a right cell with probability {bound} at most; limits of sizes and shares are not counted."
     meaning = CLAIMS[certificate.verdict]
     return (
-        f"**{verdict_words(certificate)}**: {meaning}. {rate} Budget: {certificate.budget}.\n\n"
+        f"**{verdict_words(certificate)}**: {meaning}. {_rate(certificate.false_alarm)} Budget: {certificate.budget}.\n\n"
         f"What the checks are: {about}. [All cells](index.md). Every figure: `{stem}.json`."
     )
+
+
+def _rate(probability: float | None) -> str:
+    """How often a right cell fails by chance, in a sentence."""
+    if probability is None:
+        return "How often a right cell fails by chance is not known."
+    if probability == 0:
+        return "No part of these checks is random."
+    return f"A right cell fails by a deviation with probability {at_most(probability)} at most. {UNCOUNTED}"
 
 
 def _section(check: Check, stem: str) -> str:

@@ -22,7 +22,7 @@ EDGE = 8.0  # deviations beyond this are drawn here
 def lines_of(certificate: Certificate) -> list[str]:
     """The verdict, a line per check, and every figure that failed."""
     rate = certificate.false_alarm
-    alarm = f" (chance makes a right cell deviate as far as to fail with probability {at_most(rate)} at most)" if rate else ""
+    alarm = f" (a right cell fails by chance with probability {at_most(rate)} at most)" if rate else ""
     return [f"{certificate.model} {certificate.method}: {certificate.verdict}{alarm}", *check_lines(certificate.checks)]
 
 
@@ -120,16 +120,16 @@ def _time_lines(found: Sequence[Certificate]) -> list[str]:
 
 
 def _alarm_lines(found: Sequence[Certificate]) -> list[str]:
-    """How often one at least of all right cells fails, and the cells of which this is not known."""
-    rates = [one.false_alarm for one in found if one.false_alarm is not None]
+    """How often one at least of all right cells fails by chance, and the methods of which this is not known."""
+    rates = [one.false_alarm for one in found if one.false_alarm]
     if not found:
         return []
     says = (
-        f"If all {len(rates)} cells with a known rate are right, deviations fail at least one of them with probability "
-        f"{at_most(sum(rates))} at most. Limits of sizes and shares are not counted."
+        f"If all {len(rates)} cells with a known false-alarm rate are right, at least one fails by a deviation with "
+        f"probability {at_most(sum(rates))} at most. {UNCOUNTED}"
     )
-    unknown = [f"`{one.model}` `{one.method}`" for one in found if one.false_alarm is None]
-    return [says, *([f"No rate is known of {', '.join(unknown)}."] if unknown else [])]
+    unknown = [method for method in WAYS if any(one.method == method and one.false_alarm is None for one in found)]
+    return [says, *([f"No rate is known of {', '.join(f'`{method}`' for method in unknown)}."] if unknown else [])]
 
 
 def _readable(path: Path) -> Certificate | None:
@@ -172,24 +172,30 @@ def _refusals(models: Sequence[str]) -> list[str]:
     lines = [
         f"- `{method}` of {', '.join(refused)}: {why.removeprefix(f'{method} ')}." for (method, why), refused in found.items()
     ]
-    return ["## Refused, and why", "", *lines, ""] if lines else []
+    return ["## Not certified, and why", "", CONDITIONS, "", *lines, ""] if lines else []
 
 
 CLAIMS = {  # verdict -> what it means
-    "exact": "on small tables no deviation of the draws from the posterior was found, and that of a mutant was",
+    "exact": "on small tables the draws agree with the posterior within the limits, and those of a mutant do not",
     "mode": "on small tables the point is a local mode of the posterior, and that of a mutant is not",
     "mode given assignments": "the point is the mode given the latents that are most probable at it; that of a mutant is not",
     "mode given random assignments": (
-        "a step draws latents and goes to the mode given them; the means of many steps are those of a sum over all assignments"
+        "a step draws the latents and moves to the mode given them; the mean over many steps agrees with the exact sum over "
+        "all assignments"
     ),
     "approximate": (
-        "the draws are of something near the posterior; in brackets is how often its 90 % intervals hold the truth, for the "
-        "statistic where they do so least: one half of the replicates says which that is, the other half how often (draws of "
-        "the posterior itself: 90 %, give or take 2.5)"
+        "the draws are of something near the posterior; in brackets is the coverage of its 90 % intervals for the worst "
+        "statistic, chosen on one half of the replicates and measured on the other (the exact posterior: 90 %, standard error "
+        "2.5 %)"
     ),
-    "inconclusive": "nothing wrong was found, but the mutant passed, too",
-    "fails": "a check has found a deviation: where chance plays a part, twice",
+    "inconclusive": "no check failed, but a mutant was not rejected, so that passing means nothing",
+    "fails": "a check failed; a random deviation must be beyond its limit twice",
 }
+UNCOUNTED = "Failures for lack of effective draws or of movement are not counted."
+CONDITIONS = (
+    "Most of these cells do not take the small tables of the certificates, some of which have labels. Some run on other data: "
+    "the table in the README says when."
+)
 INTRODUCTION = """\
 # All certificates
 
