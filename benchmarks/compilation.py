@@ -1,8 +1,8 @@
 """What the first run of every model and method compiles: programs of XLA, seconds of XLA, of Numba, and of the whole command.
 
 Runs are ``python -m inference.run model=… method=… progress=false pictures=false`` on the model's default data, each in a fresh
-process without any cache. Every method makes 10 iterations and 10 draws: the programs are those of any number. The
-whole includes tracing, the run itself and its files, and all imports but those of JAX and Numba. Methods that refuse a model's
+process without any cache. Every method makes 10 iterations and 10 draws, and `laplace` as many iterations as it needs, as it
+refuses what is no mode. Programs are those of any number, but for a few of `advi`. The whole includes tracing, the run itself and its files, and all imports but those of JAX and Numba. Methods that refuse a model's
 default data are not in the sums.
 
 ``corpora`` fits topics to one corpus after another in one process, each of another size: what a new corpus compiles.
@@ -23,7 +23,8 @@ from benchmarks.measure import CONSOLE, Target, print_table
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
 FEW = 10  # iterations, and draws of each chain
-TO_THE_MODE = {"laplace"}  # refuses a point that is no mode, and so makes all its iterations
+FEWER = ("num_warmup", "num_samples", "max_iter")
+WHOLE = {("laplace", "max_iter")}  # it refuses a point that is no mode
 LARGEST = 15  # cells that are listed
 FINISHED = {0, 3}  # 3: a diagnostic failed, which compilation does not mind
 CORPORA = ((300, 50), (410, 70), (523, 41), (1000, 120))  # documents, words in each
@@ -52,8 +53,7 @@ def first_run(model: str, method: str) -> dict[str, Any]:
         took = _heard()
         numba: list[float] = []
         known = import_module(METHODS[method]).Options._fields
-        fewer = ("num_warmup", "num_samples") if method in TO_THE_MODE else ("num_warmup", "num_samples", "max_iter")
-        few = [f"{name}={FEW}" for name in fewer if name in known]
+        few = [f"{name}={FEW}" for name in FEWER if name in known and (method, name) not in WHOLE]
         options = [*few, f"model={model}", f"method={method}", "progress=false", "pictures=false", f"out={folder}/run"]
         clock = time.perf_counter()
         with numba_event.install_timer("numba:compile", numba.append), contextlib.redirect_stdout(io.StringIO()):

@@ -55,7 +55,7 @@ def _rate(probability: float | None) -> str:
     if probability is None:
         return "How often a right cell fails by chance is not known."
     if probability == 0:
-        return "No part of these checks is random."
+        return "Chance plays no part in these checks."
     return f"A right cell fails by a deviation with probability {at_most(probability)} at most. {UNCOUNTED}"
 
 

@@ -122,14 +122,13 @@ def _time_lines(found: Sequence[Certificate]) -> list[str]:
 def _alarm_lines(found: Sequence[Certificate]) -> list[str]:
     """How often one at least of all right cells fails by chance, and the methods of which this is not known."""
     rates = [one.false_alarm for one in found if one.false_alarm]
-    if not found:
-        return []
     says = (
         f"If all {len(rates)} cells with a known false-alarm rate are right, at least one fails by a deviation with "
         f"probability {at_most(sum(rates))} at most. {UNCOUNTED}"
     )
     unknown = [method for method in WAYS if any(one.method == method and one.false_alarm is None for one in found)]
-    return [says, *([f"No rate is known of {', '.join(f'`{method}`' for method in unknown)}."] if unknown else [])]
+    lacking = f"No rate is known of {', '.join(f'`{method}`' for method in unknown)}."
+    return [*([says] if rates else []), *([lacking] if unknown else [])]
 
 
 def _readable(path: Path) -> Certificate | None:
@@ -186,12 +185,12 @@ CLAIMS = {  # verdict -> what it means
     "approximate": (
         "the draws are of something near the posterior; in brackets is the coverage of its 90 % intervals for the worst "
         "statistic, chosen on one half of the replicates and measured on the other (the exact posterior: 90 %, standard error "
-        "2.5 %)"
+        "2.5 %, or 4.2 % of *quick*)"
     ),
     "inconclusive": "no check failed, but a mutant was not rejected, so that passing means nothing",
     "fails": "a check failed; a random deviation must be beyond its limit twice",
 }
-UNCOUNTED = "Failures for lack of effective draws or of movement are not counted."
+UNCOUNTED = "Failures for lack of effective draws, of movement or of power are not counted."
 CONDITIONS = (
     "Most of these cells do not take the small tables of the certificates, some of which have labels. Some run on other data: "
     "the table in the README says when."

@@ -103,6 +103,18 @@ def test_the_table_sums_how_often_right_cells_fail(tmp_path):
     assert "No rate is known of `em`." in table_of(tmp_path, ["gmm"])
 
 
+@pytest.mark.parametrize(("rate", "said"), [(None, "No rate is known of `em`."), (0.0, "")])
+def test_no_rate_is_summed_where_chance_plays_no_part(tmp_path, rate, said):
+    """Neither an unknown rate nor one of 0 counts as a cell with a rate."""
+    certificate = made(1.0)._replace(method="em")
+    checks = tuple(check._replace(false_alarm=rate) for check in certificate.checks)
+    write_certificate(certificate._replace(checks=checks), tmp_path / "gmm-em.json")
+    page = table_of(tmp_path, ["gmm"])
+    assert "If all" not in page
+    assert said in page
+    assert ("No rate" in page) == bool(said)
+
+
 def test_the_table_sums_how_long_checks_took(tmp_path):
     """Six cells of 1 to 6 hours, half an hour of each for contracts that all share; a folder without any says nothing."""
     assert "took" not in table_of(tmp_path, ["gmm"])
