@@ -2,7 +2,8 @@
 
 Runs are ``python -m inference.run model=… method=… progress=false pictures=false`` on the model's default data, each in a fresh
 process without any cache. Every method makes 10 iterations and 10 draws, and `laplace` as many iterations as it needs, as it
-refuses what is no mode. Programs are those of any number, but for a few of `advi`. The whole includes tracing, the run itself and its files, and all imports but those of JAX and Numba. Methods that refuse a model's
+refuses what is no mode. Programs are those of any number, but for a few of `advi`. The whole includes
+tracing, the run itself and its files, and all imports but those of JAX and Numba. Methods that refuse a model's
 default data are not in the sums.
 
 ``corpora`` fits topics to one corpus after another in one process, each of another size: what a new corpus compiles.
