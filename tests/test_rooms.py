@@ -59,6 +59,7 @@ ROOMS = [
     "inference.report",
     "inference.certificates.oracles",
     "inference.certificates.checks",
+    "inference.certificates.witnesses",
     "inference.certificates",
     "inference.samplers",
     "inference.lab.solutions",
