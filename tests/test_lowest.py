@@ -1,6 +1,7 @@
 """What `python -m tests.lowest` says, with commands that do not run: the models themselves run by that command."""
 
 import json
+import re
 import subprocess
 import tomllib
 from pathlib import Path
@@ -109,3 +110,10 @@ def test_the_record_names_no_place():
     text = lowest.RECORD.read_text(encoding="utf-8")
     assert "://" not in text
     assert str(Path.home()) not in text
+
+
+def test_the_page_on_installing_states_the_bounds():
+    page = (ROOT / "docs" / "start" / "install.md").read_text(encoding="utf-8")
+    stated = re.search(r"## Versions\n.*?```text\n(.*?)```", page, re.DOTALL).group(1)
+    assert [entry.strip() for entry in stated.split(",")] == [f"{name} {bound}" for name, bound in BOUNDS.items()]
+    assert f"Python {lowest.lowest_python(PROJECT)} or later" in page

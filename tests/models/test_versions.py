@@ -1,5 +1,6 @@
 """A dependency below its bound is refused at import, in one line: by the bounds of the installed zoo."""
 
+import ast
 import importlib
 import sys
 import tomllib
@@ -116,3 +117,11 @@ def test_a_command_ends_with_one_line_and_2(monkeypatch, capsys):
 def test_every_dependency_has_a_bound_that_is_read():
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
     assert not [entry for entry in declared if ">=" not in entry or ";" in entry]
+
+
+def test_it_imports_nothing_that_takes_long():
+    """`importlib.metadata` takes longer to import than all else that a refused command does."""
+    source = ast.parse((ROOT / "models" / "versions.py").read_text(encoding="utf-8"))
+    named = {alias.name for node in ast.walk(source) if isinstance(node, ast.Import) for alias in node.names}
+    named |= {node.module for node in ast.walk(source) if isinstance(node, ast.ImportFrom)}
+    assert named == {"os", "sys", "collections.abc", "itertools", "pathlib", "models.errors"}
