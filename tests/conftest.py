@@ -1,9 +1,11 @@
 """Strict settings for all tests: double precision, warnings are errors (pyproject). Workers share what they compile."""
 
 import atexit
+import gc
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +14,10 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # the first process makes a f
     os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="bayes-model-zoo-tests-")
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     atexit.register(shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
+if sys.dont_write_bytecode:  # as in containers: every process would compile the source of all libraries again
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(Path(os.environ["JAX_COMPILATION_CACHE_DIR"]) / "bytecode")
 # Tests compile for longer than they run: XLA leaves out the optimisations that cost most. Notebooks are compiled as users do.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
@@ -24,6 +30,8 @@ import pytest
 pytest_plugins = ["costs", "time_limit"]
 
 jax.config.update("jax_enable_x64", True)
+
+ALLOCATIONS = 50_000  # between two looks for cyclic garbage: a trace makes millions of objects
 
 MAPS = Path("/proc/self/maps")
 MOST_MAPS = 30_000  # Linux allows 65,530 a process, and XLA crashes without a word when it gets no more
@@ -40,3 +48,9 @@ def bounded_memory_maps() -> Iterator[None]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Notebooks first: the longest tests must not be the last ones of one worker."""
     items.sort(key=lambda item: "notebook" not in item.nodeid)
+
+
+def pytest_collection_finish() -> None:
+    """What is imported stays: the collector of cyclic garbage need not walk it again, nor look as often as Python has it."""
+    gc.freeze()
+    gc.set_threshold(ALLOCATIONS)
