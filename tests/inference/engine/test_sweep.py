@@ -51,18 +51,23 @@ def trace_of(tree: xr.DataTree, name: str = "objective") -> np.ndarray:
 @pytest.mark.parametrize("num_rows", [1, 4, 5, 8, 13])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_blocks_sum_and_map_every_row_once(monkeypatch, num_rows, weighted):
-    """Blocks of four, whatever is left over: what one block of all rows gives. Nothing here is jitted, so nothing is cached."""
+    """Blocks of four, whatever is left over: what one block of all rows gives. A function of its own, so nothing is cached."""
     from models.rows.encoded import Rows
 
     monkeypatch.setattr(inference.engine.sweep, "BLOCK", 4)
     x = np.arange(2.0 * num_rows).reshape(num_rows, 2) ** 2
     weight = np.arange(1.0, num_rows + 1) if weighted else None
-    rows = Rows(jnp.asarray(x), None if weight is None else jnp.asarray(weight))
-    total = block_sum(lambda key, rows, weight: (weight.sum(), weight @ rows.x), jax.random.PRNGKey(0), rows)
+
+    @jax.jit
+    def both(key, rows):
+        total = block_sum(lambda key, rows, weight: (weight.sum(), weight @ rows.x), key, rows)
+        return *total, block_map(lambda rows: 3 * rows.x.sum(1), rows)
+
+    number, summed, mapped = both(jax.random.PRNGKey(0), Rows(x, weight))
     ones = np.ones(num_rows) if weight is None else weight
-    assert float(total[0]) == ones.sum()
-    np.testing.assert_allclose(total[1], ones @ x, rtol=1e-14)
-    np.testing.assert_array_equal(block_map(lambda rows: 3 * rows.x.sum(1), rows), 3 * x.sum(1))
+    assert float(number) == ones.sum()
+    np.testing.assert_allclose(summed, ones @ x, rtol=1e-14)
+    np.testing.assert_array_equal(mapped, 3 * x.sum(1))
 
 
 def test_blocks_draw_with_keys_of_their_own(monkeypatch):
@@ -72,7 +77,8 @@ def test_blocks_draw_with_keys_of_their_own(monkeypatch):
     def draw(key: Any, rows: Any, weight: Any) -> Any:
         return jnp.where(weight > 0, jax.random.uniform(key, (4,)), 0.0) ** jnp.arange(1.0, 5.0)
 
-    sums = [np.asarray(block_sum(draw, jax.random.PRNGKey(0), jnp.zeros(size))) for size in (8, 12)]
+    drawn = jax.jit(lambda key, rows: block_sum(draw, key, rows))  # traced here, with blocks of four
+    sums = [np.asarray(drawn(jax.random.PRNGKey(0), np.zeros(size))) for size in (8, 12)]
     second_block = sums[1] - sums[0]
     assert not np.allclose(second_block, sums[0] / 2)
 
@@ -84,7 +90,7 @@ def test_a_sweep_uses_no_key_twice():
     """
     model = build(X, "diag")
     rows = model.rows(table(X))
-    T = model.algebra.natural(model.hyper, random_sites("diag", 2, X))
+    T = jax.jit(model.algebra.natural)(model.hyper, random_sites("diag", 2, X))
     with jax.debug_key_reuse(True):
         after = jax.jit(partial(gibbs.step, model.algebra, (model.hyper, model.prior, rows)))(jax.random.key(0), T)
     assert set(after[0]) == set(T)
