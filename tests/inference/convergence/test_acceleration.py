@@ -144,7 +144,7 @@ def test_wrong_extrapolations_are_rejected(monkeypatch):
 def test_what_acceleration_does_not_take():
     data = load_data(close_groups())
     with pytest.raises(ZooError, match="use batch_size=0, or accelerate=false"):
-        fit(MODELS["gmm"](data), data, "cavi", accelerate=True, batch_size=10)
+        fit(MODELS["gmm"](data, covariance="diag"), data, "cavi", accelerate=True, batch_size=10)
     words = load_data([["a", "b"], ["b", "c"]])
     with pytest.raises(ZooError, match="parameters of their own"):
         fit(MODELS["latent_dirichlet"](words, num_topics=2), words, "cavi", accelerate=True)
