@@ -107,7 +107,9 @@ def test_a_prior_that_tells_states_apart(prior, exchangeable):
     assert (build("categorical", steps("categorical"), prior=prior).symmetry is not None) is exchangeable
 
 
-@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in ("categorical", "full") else pytest.mark.slow) for name in CELLS]
+)
 def test_steps_of_which_none_was_seen(name):
     """New sequences without a single value have the probability of stopping where they do."""
     data, sites = steps(name), random_sites(name)
