@@ -12,8 +12,8 @@ from pathlib import Path
 
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # the first process makes a folder; its workers and kernels inherit it
     os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="bayes-model-zoo-tests-")
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     atexit.register(shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 if sys.dont_write_bytecode:  # as in containers: every process would compile the source of all libraries again
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
@@ -27,7 +27,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of a command that a 
 import jax
 import pytest
 
-pytest_plugins = ["costs", "time_limit"]
+pytest_plugins = ["costs", "stages", "time_limit"]
 
 jax.config.update("jax_enable_x64", True)
 
