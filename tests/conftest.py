@@ -2,6 +2,7 @@
 
 import atexit
 import gc
+import importlib
 import os
 import shutil
 import signal
@@ -30,6 +31,10 @@ import pytest
 pytest_plugins = ["costs", "stages", "time_limit"]
 
 jax.config.update("jax_enable_x64", True)
+
+if sys.pycache_prefix and "PYTEST_XDIST_WORKER" not in os.environ:  # compiled once here, not by all workers at once
+    for library in ("numpyro", "sklearn.mixture", "arviz_stats", "matplotlib.pyplot", "numba", "hydra", "inference.cli.main"):
+        importlib.import_module(library)
 
 ALLOCATIONS = 50_000  # between two looks for cyclic garbage: a trace makes millions of objects
 
