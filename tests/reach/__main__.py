@@ -70,7 +70,7 @@ def said(entry: Entry | None) -> str:
     """A line on what was recorded."""
     if entry is None:
         return "no slow tests"
-    verdict = "passed" if entry.passed else "unseen" if entry.unseen else "FAILED"
+    verdict = "passed" if entry.passed else "unseen" if entry.unseen else "not passed"
     return f"{verdict}  {entry.seconds:7.1f} s  {entry.tests:4d} tests reach {len(entry.reached):4d} files"
 
 

@@ -51,11 +51,12 @@ def recorded(test_file: str, tree: Tree, cache: Path) -> Entry | None:
             done = subprocess.run([*command, test_file], cwd=tree.root, env=variables, check=False, stdout=log, stderr=log)
         if done.returncode == NO_TESTS:
             return None
-        seconds = seconds_of(outcomes.read_text("utf-8")) if outcomes.exists() else []
+        seconds, ran = outcomes_of(outcomes.read_text("utf-8")) if outcomes.exists() else ([], 0)
         said = lines.read_text("utf-8").splitlines() if lines.exists() else []
     reached = frozenset(understood(said, tree))
     unseen = test_file in UNSEEN or "unseen" in said
-    certain = done.returncode == ALL_PASSED and not unseen and not tree.changed_since(begin, tree.depends(test_file, reached))
+    certain = done.returncode == ALL_PASSED and ran and not unseen
+    certain = certain and not tree.changed_since(begin, tree.depends(test_file, reached))
     passed = tree.digest(test_file, reached) if certain else ""
     return Entry(len(seconds), round(sum(seconds), 1), round(max(seconds, default=0.0), 1), passed, reached, unseen)
 
@@ -75,6 +76,7 @@ def understood(said: Iterable[str], tree: Tree) -> set[str]:
     return {name for name in known if not (name.startswith("tests/") and name.endswith((".py", "/")))}
 
 
-def seconds_of(outcomes: str) -> list[float]:
-    """Of every test, from pytest's report in XML."""
-    return [float(case.get("time", "0")) for case in ET.fromstring(outcomes).iter("testcase")]
+def outcomes_of(report: str) -> tuple[list[float], int]:
+    """(seconds of every test, how many of them were not skipped), from pytest's report in XML."""
+    cases = list(ET.fromstring(report).iter("testcase"))
+    return [float(case.get("time", "0")) for case in cases], sum(case.find("skipped") is None for case in cases)
