@@ -6,9 +6,9 @@ import textwrap
 
 import pytest
 from reach import __main__ as command
-from reach.chart import MAP, Entry, read_map, write_map
+from reach.chart import MAP, Chart, Entry, read_map, write_map
 from reach.plan import RECORDED, changed, drawn, plan
-from reach.record import outcomes_of, understood
+from reach.record import outcomes_of, understood, with_made
 from reach.recorder import VARIABLE
 from reach.tree import ROOT, Tree, settings
 from reach.values import Taken, parsed
@@ -94,6 +94,15 @@ def test_a_new_file_reaches_who_lists_its_folder(project, since):
     assert "tests/test_one.py" in plan(TESTS, since, Tree(root), entries).reached
 
 
+def test_what_an_import_ran_counts_for_those_who_take_from_it(project):
+    root, entries = project
+    made = {"models/table.py": ["models/made.py"]}
+    entries = {file: entry._replace(passed=Tree(root, made).digest(file, entry.reached)) for file, entry in entries.items()}
+    put(root, "models/made.py", "def compiled(function): return 1\n")
+    assert plan(TESTS, RECORDED, Tree(root, made), entries).reached == ("tests/test_one.py",)
+    assert with_made({"a": ["b"]}, ["made a c", "made a a", "made d d", "run e"]) == {"a": ["b", "c"]}
+
+
 def test_a_file_that_goes_is_a_change(project):
     root, entries = project
     (root / "models/two.py").unlink()
@@ -134,10 +143,10 @@ def test_what_has_not_passed_is_reached_the_longest_first(project):
 def test_the_map_survives_the_way_to_disk(tmp_path):
     path = tmp_path / "map.json"
     one = {"a": Entry(3, 1.5, 1.0, "abc", frozenset({"x", "z"})), "b": Entry(1, 0.1, 0.1, "", frozenset(), True)}
-    assert read_map(path) == {}
+    assert read_map(path) == Chart({}, {})
     for entries in (one, one | {"c": Entry(1, 2.0, 2.0, "d", frozenset({"w", "z"}))}):
-        write_map(entries, path)
-        assert read_map(path) == entries
+        write_map(Chart(entries, {"f": ["g"]}), path)
+        assert read_map(path) == Chart(entries, {"f": ["g"]})
     assert MAP.stat().st_size < LARGEST
 
 
@@ -176,9 +185,10 @@ PROGRAM = """
 import subprocess, sys
 from importlib import import_module
 from pathlib import Path
+import models.datasets.raters
 from models.errors import did_you_mean
 
-import_module("models.data.labels")
+import_module("models.mixtures.weights")
 did_you_mean("a", ["b"])
 (Path(ROOT) / "README.md").read_text()
 list((Path(ROOT) / "models").iterdir())
@@ -196,9 +206,10 @@ def test_the_recorder_tells_what_a_process_reaches(tmp_path, last):
     variables = {"PYTHONPATH": str(ROOT), VARIABLE: str(lines)}
     subprocess.run([sys.executable, "-c", program], env=variables, cwd=tmp_path, check=True)
     said = lines.read_text("utf-8").splitlines()
+    assert "made models/datasets/raters.py models/datasets/raters.py" in said  # which computes its table
     assert ("unseen" in said) is last
     found = understood(said, Tree())
-    assert found == {"models/errors.py", "models/data/labels.py", "README.md", "models/", "LICENSE"}
+    assert found == {"models/errors.py", "models/mixtures/weights.py", "README.md", "models/", "LICENSE"}
 
 
 def test_orders_are_drawn():

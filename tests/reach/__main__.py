@@ -16,7 +16,7 @@ from pathlib import Path
 
 from .chart import Entry, read_map, write_map
 from .plan import is_current
-from .record import recorded, recording
+from .record import begin_with_recorder, recorded
 from .tree import ROOT, Tree
 
 MISTAKE, SOME_FAILED = 2, 1
@@ -46,23 +46,23 @@ def main(arguments: Sequence[str]) -> int:
     until = time.monotonic() + 60 * float(given.get("minutes", "inf"))
     cache = Path(given.get("cache", USUAL_CACHE)).absolute() / "jax"
     cache.mkdir(parents=True, exist_ok=True)
-    tree = Tree()
-    every, entries = slow_files(tree), read_map()
+    chart = read_map()
+    tree, entries = Tree(made=chart.made), chart.entries
+    every = slow_files(tree)
     files = chosen(every, given.get("only", ""))
     if given.get("again") != "true":
         files = [file for file in files if not is_current(file, entries, tree)]
     files.sort(key=lambda file: entries[file].seconds if file in entries else 0.0)
     failed = False
-    with recording(Path(__file__).with_name("recorder.py")):
-        for number, file in enumerate(files, 1):
-            if time.monotonic() > until:
-                break
-            entry = recorded(file, Tree(), cache)
-            entries = {name: old for name, old in read_map().items() if name in every and name != file}
-            if entry is not None:
-                write_map({**entries, file: entry})
-            failed = failed or (entry is not None and not entry.passed and not entry.unseen)
-            print(f"{number:4d} of {len(files)}  {said(entry)}  {file}", flush=True)
+    begin_with_recorder()
+    for number, file in enumerate(files, 1):
+        if time.monotonic() > until:
+            break
+        chart = recorded(file, read_map(), cache)
+        write_map(chart._replace(entries={name: entry for name, entry in chart.entries.items() if name in every}))
+        entry = chart.entries.get(file)
+        failed = failed or (entry is not None and not entry.passed and not entry.unseen)
+        print(f"{number:4d} of {len(files)}  {said(entry)}  {file}", flush=True)
     return SOME_FAILED if failed else 0
 
 

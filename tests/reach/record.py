@@ -12,13 +12,12 @@ import sys
 import sysconfig
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from .chart import Entry
-from .tree import Tree
+from .chart import Chart, Entry
+from .tree import ROOT, Tree
 
 VARIABLE = "ZOO_REACH"
 ALL_PASSED, NO_TESTS = 0, 5  # exit codes of pytest
@@ -27,20 +26,15 @@ UNSEEN = ("tests/test_wheel.py",)
 STARTS = Path(sysconfig.get_path("purelib")) / "zoo_reach.pth"
 
 
-@contextmanager
-def recording(recorder: Path) -> Iterator[None]:
-    """Every Python of this environment begins with the recorder, if the variable is set."""
-    path = str(recorder)
+def begin_with_recorder() -> None:
+    """Every Python of this environment does, where the variable is set. The line stays: another command may record as well."""
+    path = str(Path(__file__).with_name("recorder.py"))
     code = f"with open({path!r}) as file: exec(compile(file.read(), {path!r}, 'exec'), {{'__file__': {path!r}}})"
     STARTS.write_text(f"import os; {VARIABLE!r} in os.environ and exec({code!r})\n", encoding="utf-8")
-    try:
-        yield
-    finally:
-        STARTS.unlink(missing_ok=True)
 
 
-def recorded(test_file: str, tree: Tree, cache: Path) -> Entry | None:
-    """Run its slow tests; none if it has none."""
+def recorded(test_file: str, chart: Chart, cache: Path, root: Path = ROOT) -> Chart:
+    """Run its slow tests; the chart with what they have reached, and without the file if it has none."""
     begin = time.time()
     with TemporaryDirectory(prefix="reach-") as folder:
         lines, outcomes = Path(folder) / "lines", Path(folder) / "outcomes.xml"
@@ -48,17 +42,31 @@ def recorded(test_file: str, tree: Tree, cache: Path) -> Entry | None:
         shared = {"JAX_COMPILATION_CACHE_DIR": str(cache), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "CI": "true"}
         variables = {key: value for key, value in os.environ.items() if key != "RELEASE"} | shared | {VARIABLE: str(lines)}
         with (cache.parent / "last.log").open("w") as log:
-            done = subprocess.run([*command, test_file], cwd=tree.root, env=variables, check=False, stdout=log, stderr=log)
+            done = subprocess.run([*command, test_file], cwd=root, env=variables, check=False, stdout=log, stderr=log)
+        entries = {file: entry for file, entry in chart.entries.items() if file != test_file}
         if done.returncode == NO_TESTS:
-            return None
+            return chart._replace(entries=entries)
         seconds, ran = outcomes_of(outcomes.read_text("utf-8")) if outcomes.exists() else ([], 0)
         said = lines.read_text("utf-8").splitlines() if lines.exists() else []
+    made = with_made(chart.made, said)
+    tree = Tree(root, made)
     reached = frozenset(understood(said, tree))
     unseen = test_file in UNSEEN or "unseen" in said
     certain = done.returncode == ALL_PASSED and ran and not unseen
     certain = certain and not tree.changed_since(begin, tree.depends(test_file, reached))
     passed = tree.digest(test_file, reached) if certain else ""
-    return Entry(len(seconds), round(sum(seconds), 1), round(max(seconds, default=0.0), 1), passed, reached, unseen)
+    entry = Entry(len(seconds), round(sum(seconds), 1), round(max(seconds, default=0.0), 1), passed, reached, unseen)
+    return Chart(entries | {test_file: entry}, made)
+
+
+def with_made(made: Mapping[str, Iterable[str]], said: Iterable[str]) -> dict[str, list[str]]:
+    """What imports have run, with what the recorder's lines tell of it."""
+    found = {file: set(others) for file, others in made.items()}
+    for line in said:
+        if line.startswith("made "):
+            _, file, other = line.split(" ")
+            found.setdefault(file, set()).add(other)
+    return {file: sorted(others - {file}) for file, others in sorted(found.items()) if others - {file}}
 
 
 def understood(said: Iterable[str], tree: Tree) -> set[str]:
@@ -70,7 +78,7 @@ def understood(said: Iterable[str], tree: Tree) -> set[str]:
             found.add(tree.file_of(rest) or "")
         elif kind == "list":
             found.add(f"{rest}/")
-        else:
+        elif kind != "made":
             found.add(rest)
     known = {name for name in found if name in tree.names or name in tree.folders}
     return {name for name in known if not (name.startswith("tests/") and name.endswith((".py", "/")))}

@@ -1,20 +1,21 @@
 """Runs as the first code of every process of a recorded test file, and writes what the process reaches: one line a file.
 
-Every Python of the environment begins with it while `record` has a line in site-packages, if the variable ``ZOO_REACH`` names
-the file of lines. A child process inherits the variable; one that does not is written as unseen. A line is written when a file
-is reached for the first time, so that a killed process leaves what it had reached.
+Every Python of the environment begins with it once `record` has put a line into site-packages, if the variable ``ZOO_REACH``
+names the file of lines. A child process inherits the variable; one that does not is written as unseen. A line is written when a
+file is reached for the first time, so that a killed process leaves what it had reached.
 
-    run <file>      a function of it began, or it is the main module; other bodies of modules and classes are no functions
-    named <module>  it was imported by a name in a text, which no reader of the source finds
-    read <file>     it was opened, other than to import it, or named in the command of a child process
-    list <folder>   its names were listed, other than to import
-    unseen          a child process was started without the variable
+    run <file>          a function of it began, or it is the main module; other bodies of modules and classes are no functions
+    made <file> <file>  the body of the first, when it was imported, ran a function of the second
+    named <module>      it was imported by a name in a text, which no reader of the source finds
+    read <file>         it was opened, other than to import it, or named in the command of a child process
+    list <folder>       its names were listed, other than to import
+    unseen              a child process was started without the variable
 """
 
 import os
 import sys
 from importlib import import_module
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 VARIABLE = "ZOO_REACH"
@@ -72,13 +73,27 @@ def write(line: str) -> None:
 
 
 def begun(code: CodeType, offset: int) -> Any:
-    """A function begins; it is told once for every function but the one that imports by name."""
+    """A function begins. It is told once; what imports by name always, and another for as long as only imports have run it."""
     if code is import_module.__code__:
         write(f"named {sys._getframe(1).f_locals.get('name', '')}")
         return None
-    if (code.co_flags & IS_FUNCTION or is_main(code)) and (name := name_of(code.co_filename)):
-        write(f"run {name}")
+    name = name_of(code.co_filename)
+    if not name or not (code.co_flags & IS_FUNCTION or is_main(code)):
+        return sys.monitoring.DISABLE
+    if maker := imported_now(sys._getframe(1)):
+        write(f"made {maker} {name}")
+        return None
+    write(f"run {name}")
     return sys.monitoring.DISABLE
+
+
+def imported_now(frame: FrameType | None) -> str:
+    """The file of the project whose body runs and has led here; empty if none does, or that of a test or of the main module."""
+    while frame is not None:
+        if frame.f_code.co_name == "<module>" and (name := name_of(frame.f_code.co_filename)):
+            return "" if name.startswith("tests/") or frame.f_globals.get("__name__") == "__main__" else name
+        frame = frame.f_back
+    return ""
 
 
 def is_main(code: CodeType) -> bool:
