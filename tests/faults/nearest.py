@@ -1,4 +1,4 @@
-"""The tests that a fault should meet first: those that execute the line, near to the file, and quick."""
+"""The tests that a fault should meet first: those that execute the fragment, near to the file, and quick."""
 
 import re
 from collections import Counter
@@ -56,7 +56,7 @@ def cell_of(fault: Fault) -> tuple[str, str] | None:
 
 
 def in_order(fault: Fault, source: str, record: list[Recorded], seconds: float, fewest: int = FEWEST) -> list[str]:
-    """Tests that run the line, its statement, its function or its file, in this order: ``fewest``, or ``seconds`` of them."""
+    """Tests that run the fragment, its statement, function or file, in this order: ``fewest``, or ``seconds`` of them."""
     reach = reach_of(fault, source).places
     known = [entry for entry in record if not entry.test.startswith(LEFT_OUT)]
     level = {entry.test: found for entry in known if (found := _level(reach, entry)) is not None}
@@ -85,7 +85,7 @@ def in_order(fault: Fault, source: str, record: list[Recorded], seconds: float, 
 
 
 def _level(reach: tuple[tuple[str, frozenset[int]], ...], entry: Recorded) -> int | None:
-    """How close a test comes: 0 if it executes the line; None if it does not execute the file."""
+    """How close a test comes: 0 if it executes the fragment; None if it does not execute the file."""
     return next((number for number, (file, lines) in enumerate(reach) if entry.runs(file, lines)), None)
 
 

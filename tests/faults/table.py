@@ -7,35 +7,39 @@ from pathlib import Path
 
 from .catalogue import FAULTS
 from .fault import Fault
-from .trial import TIERS, Outcome
+from .trial import LATE, SURVIVES, TIERS, Outcome
 
 
 def line_of(outcome: Outcome) -> str:
     """One outcome as a line."""
     if outcome.caught:
-        return f"{outcome.name:<44} {outcome.tier:<12} {outcome.seconds:6.1f} s  {outcome.test}"
-    said = "equivalent" if outcome.equivalent else "SURVIVES"
-    return f"{outcome.name:<44} {said:<12} {outcome.seconds:6.1f} s  {outcome.tried} default tests were tried"
+        said, why = outcome.tier, outcome.test
+    else:
+        said = "equivalent" if outcome.equivalent else outcome.verdict
+        why = f"{outcome.tried} default tests were tried"
+    return f"{outcome.name:<44} {said:<16} {outcome.seconds:6.1f} s  {why}"
 
 
 def lines_of(outcomes: Sequence[Outcome], faults: Sequence[Fault]) -> list[str]:
     """The summary: counts by kind and tier, the share that is caught, and survivors with their arguments."""
     kind = {fault.name: fault.kind for fault in faults}
-    counts = Counter((kind[outcome.name], outcome.tier) for outcome in outcomes)
+    counts = Counter((kind[outcome.name], outcome.verdict) for outcome in outcomes)
+    columns = [*TIERS, SURVIVES, *([LATE] if any(outcome.verdict == LATE for outcome in outcomes) else [])]
     kinds = sorted({kind[outcome.name] for outcome in outcomes})
-    lines = ["", f"{'kind':<20}" + "".join(f"{tier:>13}" for tier in (*TIERS, "survive"))]
-    lines += [f"{name:<20}" + "".join(f"{counts[name, tier]:>13}" for tier in (*TIERS, "")) for name in kinds]
+    lines = ["", f"{'kind':<20}" + "".join(f"{column:>18}" for column in columns)]
+    lines += [f"{name:<20}" + "".join(f"{counts[name, column]:>18}" for column in columns) for name in kinds]
     caught = sum(outcome.caught for outcome in outcomes)
     shares = ", ".join(f"{sum(outcome.tier == tier for outcome in outcomes)} by {tier}" for tier in TIERS)
     lines += ["", f"{caught} of {len(outcomes)} faults are caught ({caught / max(len(outcomes), 1):.1%}): {shares}"]
     for outcome in outcomes:
         if not outcome.caught:
-            lines.append(f"  {outcome.name}: {outcome.equivalent or 'survives, and nobody argued that it is equivalent'}")
+            why = f"{', '.join(outcome.late)} {LATE}" if outcome.late else "survives, and nobody argued that it is equivalent"
+            lines.append(f"  {outcome.name}: {outcome.equivalent or why}")
     return lines
 
 
 def unexplained(outcomes: Sequence[Outcome]) -> list[str]:
-    """Names of faults that survive, and are not argued to be equivalent."""
+    """Names of faults that are not caught, and not argued to be equivalent."""
     return [outcome.name for outcome in outcomes if not outcome.caught and not outcome.equivalent]
 
 
@@ -57,4 +61,4 @@ def read_outcomes(path: Path) -> list[Outcome]:
     if not path.exists():
         return []
     rows = json.loads(path.read_text(encoding="utf-8"))
-    return [Outcome(**{**row, "met": tuple(row["met"])}) for row in rows]
+    return [Outcome(**{**row, "met": tuple(row["met"]), "late": tuple(row.get("late", ()))}) for row in rows]

@@ -1,4 +1,4 @@
-"""One fault through the tiers: the default tests that run its line, the certificate of a cell, slow tests near it."""
+"""One fault through the tiers: the default tests that run it, the certificate of a cell, slow tests near it."""
 
 import re
 import time
@@ -22,6 +22,7 @@ SLOW_FILES = 4  # the nearest test files, whose slow tests it meets
 ALONE = 60  # seconds of one test, after which it counts as one that never ends
 NOTHING_TO_RUN, FAILED_CHECK = 5, 3
 ENDLESS = "a test that does not end"
+SURVIVES, LATE = "SURVIVES", "not done in time"  # the latter says neither that a fault is caught nor that it is not
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Outcome:
     tried: int  # default tests that were chosen for it
     equivalent: str = ""
     met: tuple[str, ...] = ()  # the tiers that did not catch it
+    late: tuple[str, ...] = ()  # the tiers that were not done in time
 
     def as_row(self) -> dict[str, object]:
         return asdict(self)
@@ -42,6 +44,11 @@ class Outcome:
     @property
     def caught(self) -> bool:
         return bool(self.tier)
+
+    @property
+    def verdict(self) -> str:
+        """The tier that caught it, or why none did."""
+        return self.tier or (LATE if self.late else SURVIVES)
 
     def is_final(self, tiers: Sequence[str]) -> bool:
         """Whether these tiers would say nothing new."""
@@ -55,16 +62,20 @@ def tried(
     began = time.monotonic()
     source = (ROOT / fault.file).read_text(encoding="utf-8")
     chosen = in_order(fault, source, record, DEFAULT_WORK)
+    late: tuple[str, ...] = ()
     with with_fault(tree, fault), TemporaryDirectory() as own:
         variables = environment(tree, cache)
         if fault.file.startswith(NUMBA):
             variables["NUMBA_CACHE_DIR"] = own
         for tier in (tier for tier in tiers if tier not in met):
             caught_by = _STEPS[tier](fault, chosen, tree, variables)
-            if caught_by:
-                return Outcome(fault.name, tier, caught_by, _since(began), len(chosen), fault.equivalent, met)
-            met += (tier,)
-    return Outcome(fault.name, "", "", _since(began), len(chosen), fault.equivalent, met)
+            if caught_by == LATE:
+                late += (tier,)
+            elif caught_by:
+                return Outcome(fault.name, tier, caught_by, _since(began), len(chosen), fault.equivalent, met, late)
+            else:
+                met += (tier,)
+    return Outcome(fault.name, "", "", _since(began), len(chosen), fault.equivalent, met, late)
 
 
 def _since(began: float) -> float:
@@ -83,10 +94,14 @@ def _slow(fault: Fault, chosen: list[str], tree: Path, variables: dict[str, str]
     """The first slow test that fails with the fault, and passes without it."""
     files, passed_over = slow_files(fault, tree, chosen, SLOW_FILES), list[str]()
     while files and (found := first_failure(files, "slow", SECONDS["slow"], tree, variables, passed_over)):
+        if found == LATE:
+            return LATE
         if found in passed_over or found == ENDLESS:
             return ""
         with without_fault(tree, fault):
             fails_anyway = first_failure([found], "slow", SECONDS["slow"], tree, variables)
+        if fails_anyway == LATE:
+            return LATE
         if not fails_anyway:
             return found
         passed_over.append(found)
@@ -94,27 +109,31 @@ def _slow(fault: Fault, chosen: list[str], tree: Path, variables: dict[str, str]
 
 
 def _certificate(fault: Fault, chosen: list[str], tree: Path, variables: dict[str, str]) -> str:
-    """The first check of the cell that fails with the fault; the cell must pass without it."""
+    """The first check of the cell that fails with the fault; the cell must pass without it, in time."""
     cell = cell_of(fault)
-    if cell is None or (found := failed_check(cell, tree, variables)) is None:
-        return ""
+    found = failed_check(cell, tree, variables) if cell else ""
+    if cell is None or found in ("", LATE):
+        return found
     with without_fault(tree, fault):
-        _require_passes(cell, tree, tuple(sorted(variables.items())))
-    return f"certificate of {cell[0]} {cell[1]}: {found}"
+        anyway = _without_fault(cell, tree, tuple(sorted(variables.items())))
+    if anyway not in ("", LATE):
+        raise RuntimeError(f"{cell[0]} {cell[1]} fails without a fault: {anyway}")
+    return anyway or f"certificate of {cell[0]} {cell[1]}: {found}"
 
 
-def failed_check(cell: tuple[str, str], tree: Path, variables: dict[str, str]) -> str | None:
-    """The first check of a cell that fails, in words, or None."""
+def failed_check(cell: tuple[str, str], tree: Path, variables: dict[str, str]) -> str:
+    """The first check of a cell that fails, in words; empty if all pass, and `LATE` if they are not done in time."""
     code, text = run_module(["tests.faults.checks", *cell], SECONDS["certificate"], tree, variables)
+    if code is None:
+        return LATE
     if code == FAILED_CHECK:
         return text.splitlines()[-1]
-    return "an error" if code == 1 and "Traceback" in text else None
+    return "an error" if code else ""
 
 
 @once
-def _require_passes(cell: tuple[str, str], tree: Path, variables: tuple[tuple[str, str], ...]) -> None:
-    if (found := failed_check(cell, tree, dict(variables))) is not None:
-        raise RuntimeError(f"{cell[0]} {cell[1]} fails without a fault: {found}")
+def _without_fault(cell: tuple[str, str], tree: Path, variables: tuple[tuple[str, str], ...]) -> str:
+    return failed_check(cell, tree, dict(variables))
 
 
 _STEPS = {"default": _default, "certificate": _certificate, "slow": _slow}
@@ -123,7 +142,7 @@ _STEPS = {"default": _default, "certificate": _certificate, "slow": _slow}
 def first_failure(
     tests: list[str], tier: str, seconds: float, tree: Path, variables: dict[str, str], passed_over: Sequence[str] = ()
 ) -> str:
-    """The first test that fails, but for those passed over, in words; empty if none does in time."""
+    """The first test that fails, but for those passed over, in words; empty if all pass, `LATE` if time is up before."""
     with TemporaryDirectory() as own:
         listed = Path(own) / "tests"
         listed.write_text("\n".join(tests), encoding="utf-8")
@@ -131,7 +150,9 @@ def first_failure(
         command = ["pytest", *options, f"--timeout={ALONE}", f"--basetemp={own}/work", f"@{listed}"]
         command += [f"--deselect={test}" for test in passed_over]
         code, text = run_module(command, seconds, tree, variables)
-    if code in (None, 0, NOTHING_TO_RUN):
+    if code is None:
+        return LATE
+    if code in (0, NOTHING_TO_RUN):
         return ""
     found = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", text, re.MULTILINE)
     if found:
