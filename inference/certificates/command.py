@@ -93,6 +93,7 @@ def _compare(request: Request) -> int:
     screen, different, number = console(), 0, 0
     for changed in changes_of_models(_published(request), request.out):
         number += 1
+        tell(f"{' '.join(changed.cell)}: {'differs' if changed.differs else 'the same numbers'}")
         different += changed.differs
         for line in changed.lines:
             screen.print(line, soft_wrap=True)
