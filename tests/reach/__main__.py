@@ -46,8 +46,7 @@ def main(arguments: Sequence[str]) -> int:
     until = time.monotonic() + 60 * float(given.get("minutes", "inf"))
     cache = Path(given.get("cache", USUAL_CACHE)).absolute() / "jax"
     cache.mkdir(parents=True, exist_ok=True)
-    chart = read_map()
-    tree, entries = Tree(made=chart.made), chart.entries
+    tree, entries = Tree(), read_map()
     every = slow_files(tree)
     files = chosen(every, given.get("only", ""))
     if given.get("again") != "true":
@@ -58,9 +57,9 @@ def main(arguments: Sequence[str]) -> int:
     for number, file in enumerate(files, 1):
         if time.monotonic() > until:
             break
-        chart = recorded(file, read_map(), cache)
-        write_map(chart._replace(entries={name: entry for name, entry in chart.entries.items() if name in every}))
-        entry = chart.entries.get(file)
+        entry = recorded(file, cache)
+        others = {name: old for name, old in read_map().items() if name in every and name != file}
+        write_map(others | ({file: entry} if entry else {}))
         failed = failed or (entry is not None and not entry.passed and not entry.unseen)
         print(f"{number:4d} of {len(files)}  {said(entry)}  {file}", flush=True)
     return SOME_FAILED if failed else 0

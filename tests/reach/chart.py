@@ -24,35 +24,26 @@ class Entry(NamedTuple):
     unseen: bool = False  # a part of it ran where nobody recorded: it may reach everything
 
 
-class Chart(NamedTuple):
-    """All that is known."""
-
-    entries: dict[str, Entry]  # by test file
-    made: dict[str, list[str]]  # file -> the files whose functions run when it is imported
-
-
-def read_map(path: Path = MAP) -> Chart:
-    """Nothing is known where there is no map."""
+def read_map(path: Path = MAP) -> dict[str, Entry]:
+    """Entries by test file; none where there is no map."""
     if not path.exists():
-        return Chart({}, {})
+        return {}
     read = json.loads(path.read_text("utf-8"))
-    names = read["names"]
 
     def entry_of(row: list[Any]) -> Entry:
         tests, seconds, longest, passed, bits, unseen = row
-        return Entry(tests, seconds, longest, passed, frozenset(unpacked(bits, names)), bool(unseen))
+        return Entry(tests, seconds, longest, passed, frozenset(unpacked(bits, read["names"])), bool(unseen))
 
-    return Chart({file: entry_of(row) for file, row in read["tests"].items()}, read.get("made", {}))
+    return {file: entry_of(row) for file, row in read["tests"].items()}
 
 
-def write_map(chart: Chart, path: Path = MAP) -> None:
-    """Write all that is known; names keep their places."""
+def write_map(entries: Mapping[str, Entry], path: Path = MAP) -> None:
+    """Write all entries; names keep their places."""
     before = json.loads(path.read_text("utf-8"))["names"] if path.exists() else []
-    names = list(dict.fromkeys([*before, *sorted({name for entry in chart.entries.values() for name in entry.reached})]))
-    rows = {file: [*entry[:4], packed(entry.reached, names), int(entry.unseen)] for file, entry in chart.entries.items()}
-    parts = ["[\n" + ",\n".join(map(json.dumps, names)) + "\n]", one_a_line(chart.made), one_a_line(rows)]
-    text = ",\n".join(f'"{name}": {part}' for name, part in zip(("names", "made", "tests"), parts, strict=True))
-    path.write_text(f"{{{text}}}\n", encoding="utf-8")
+    names = list(dict.fromkeys([*before, *sorted({name for entry in entries.values() for name in entry.reached})]))
+    rows = {file: [*entry[:4], packed(entry.reached, names), int(entry.unseen)] for file, entry in entries.items()}
+    listed = ",\n".join(map(json.dumps, names))
+    path.write_text(f'{{"names": [\n{listed}\n],\n"tests": {one_a_line(rows)}}}\n', encoding="utf-8")
 
 
 def one_a_line(rows: Mapping[str, Any]) -> str:
