@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 from reach import __main__ as command
-from reach.chart import MAP, Entry, read_map, write_map
+from reach.chart import MAP, Entry, read_map, renew, write_map
 from reach.plan import RECORDED, changed, drawn, plan
 from reach.record import made, outcomes_of, understood, with_makers
 from reach.recorder import VARIABLE
@@ -145,6 +145,10 @@ def test_the_map_survives_the_way_to_disk(tmp_path):
     for entries in (one, one | {"c": Entry(1, 2.0, 2.0, "d", frozenset({"w", "z"}))}):
         write_map(entries, path)
         assert read_map(path) == entries
+    renew("d", Entry(1, 1.0, 1.0, "e", frozenset({"v"})), ["b", "d"], path)
+    renew("a", None, ["a", "b", "d"], path)
+    assert set(read_map(path)) == {"b", "d"}
+    assert [file.name for file in tmp_path.iterdir()] == ["map.json"]
     assert MAP.stat().st_size < LARGEST
 
 

@@ -5,7 +5,7 @@
     minutes=30    begin no file after so many minutes
     cache=folder  where compiled programs are kept from one call to the next
 
-The map is written after every file, so that a call that ends early loses one.
+The map is written after every file, so that a call that ends early loses one. Two calls for different files may run together.
 """
 
 import os
@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from .chart import Entry, read_map, write_map
+from .chart import Entry, read_map, renew
 from .plan import is_current
 from .record import begin_with_recorder, recorded
 from .tree import ROOT, Tree
@@ -58,8 +58,7 @@ def main(arguments: Sequence[str]) -> int:
         if time.monotonic() > until:
             break
         entry = recorded(file, cache)
-        others = {name: old for name, old in read_map().items() if name in every and name != file}
-        write_map(others | ({file: entry} if entry else {}))
+        renew(file, entry, every)
         failed = failed or (entry is not None and not entry.passed and not entry.unseen)
         print(f"{number:4d} of {len(files)}  {said(entry)}  {file}", flush=True)
     return SOME_FAILED if failed else 0

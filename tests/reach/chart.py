@@ -5,8 +5,10 @@ of a number, the first for the first name of ``names``; new names come at the en
 """
 
 import base64
+import fcntl
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,7 +45,20 @@ def write_map(entries: Mapping[str, Entry], path: Path = MAP) -> None:
     names = list(dict.fromkeys([*before, *sorted({name for entry in entries.values() for name in entry.reached})]))
     rows = {file: [*entry[:4], packed(entry.reached, names), int(entry.unseen)] for file, entry in entries.items()}
     listed = ",\n".join(map(json.dumps, names))
-    path.write_text(f'{{"names": [\n{listed}\n],\n"tests": {one_a_line(rows)}}}\n', encoding="utf-8")
+    whole = path.with_suffix(f".{os.getpid()}")
+    whole.write_text(f'{{"names": [\n{listed}\n],\n"tests": {one_a_line(rows)}}}\n', encoding="utf-8")
+    whole.replace(path)
+
+
+def renew(test_file: str, entry: Entry | None, files: Collection[str], path: Path = MAP) -> None:
+    """Put the entry of a file in its place, and keep those of ``files`` alone; another process may do the same meanwhile."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        others = {file: old for file, old in read_map(path).items() if file in files and file != test_file}
+        write_map(others | ({test_file: entry} if entry else {}), path)
+    finally:
+        os.close(folder)
 
 
 def one_a_line(rows: Mapping[str, Any]) -> str:

@@ -41,7 +41,7 @@ def recorded(test_file: str, cache: Path, root: Path = ROOT) -> Entry | None:
         command = [sys.executable, "-m", "pytest", "-m", "slow", "-n", "0", "-p", "no:cacheprovider", f"--junitxml={outcomes}"]
         shared = {"JAX_COMPILATION_CACHE_DIR": str(cache), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "CI": "true"}
         variables = {key: value for key, value in os.environ.items() if key != "RELEASE"} | shared | {VARIABLE: str(lines)}
-        with (cache.parent / "last.log").open("w") as log:
+        with (cache.parent / f"{Path(test_file).stem}.log").open("w") as log:
             done = subprocess.run([*command, test_file], cwd=root, env=variables, check=False, stdout=log, stderr=log)
         if done.returncode == NO_TESTS:
             return None
