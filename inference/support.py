@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from inference.certificates.cell_page import write_pages
 from inference.certificates.certificate import read_certificate
 from inference.certificates.command import PUBLISHED, TABLE
 from inference.certificates.oracles import ORACLES
-from inference.certificates.page import doubts, table_of, verdict_words
+from inference.certificates.page import budget_words, table_of, verdict_words
 from inference.methods import METHODS
 from models.base import Model
 from models.data.documents import documents
@@ -84,7 +83,7 @@ def _with_verdict(cell: str, name: str, method: str) -> str:
     if cell == "–" or not path.is_file():
         return cell
     found = read_certificate(path)
-    words = f"{verdict_words(found)}{doubts(found)}"
+    words = f"{verdict_words(found)}{budget_words(found)}"
     return words if cell == "yes" else f"{words}, {cell}"
 
 
@@ -137,16 +136,14 @@ def in_readme(text: str) -> str:
     return re.sub(f"{BEGIN}.*?{END}", lambda _: f"{BEGIN}\n{support_table()}\n{END}", text, flags=re.DOTALL)
 
 
-def renew_certificates() -> None:
-    """Write the pages of the published certificates again, and the table that says which are stale."""
-    for path in PUBLISHED.glob("*.json"):
-        write_pages(read_certificate(path), path, redraw=False)
+def renew_table() -> None:
+    """Write the table of the published certificates again."""
     if PUBLISHED.is_dir():
-        (PUBLISHED / TABLE).write_text(table_of(PUBLISHED, list(ORACLES)), encoding="utf-8")
+        (PUBLISHED / TABLE).write_text(table_of(PUBLISHED, list(ORACLES), ".json"), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    renew_certificates()
+    renew_table()
     readme = ROOT / "README.md"
     readme.write_text(in_readme(readme.read_text(encoding="utf-8")), encoding="utf-8")
     sys.stdout.write(support_table() + "\n")

@@ -7,6 +7,10 @@ table does not load JAX, and refusing an argument does not load NumPy.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from models.versions import require_versions
+
+require_versions()
+
 if TYPE_CHECKING:
     from models.base import Model
     from models.data.table import Data

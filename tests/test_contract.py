@@ -76,18 +76,17 @@ class Case(NamedTuple):
     sites: dict[str, jax.Array]
 
 
+@partial(jax.jit, static_argnums=0)  # NumPyro looks at weights that are numbers, and refuses 0
+def drawn(spec: Any, key: Any, hyper: Any, rows: Any) -> dict[str, jax.Array]:
+    trace = handlers.trace(handlers.seed(partial(spec, marginal=True), key)).get_trace(hyper, rows)
+    return {site: found["value"] for site, found in trace.items() if found["type"] == "sample" and not found["is_observed"]}
+
+
 @cache
 def case(name: str, seed: int = 0) -> Case:
     model = MODELS[name](data_of(name), **OPTIONS.get(name, {}))
-    rows = jax.tree.map(jnp.asarray, model.rows(data_of(name)))
-
-    @jax.jit  # NumPyro looks at weights that are numbers, and refuses 0
-    def drawn(hyper: Any, rows: Any) -> dict[str, jax.Array]:
-        program = handlers.seed(partial(model.spec, marginal=True), jax.random.PRNGKey(seed))
-        trace = handlers.trace(program).get_trace(hyper, rows)
-        return {site: found["value"] for site, found in trace.items() if found["type"] == "sample" and not found["is_observed"]}
-
-    return Case(model, rows, drawn(dict(model.hyper), rows))
+    rows = jax.device_put(model.rows(data_of(name)))
+    return Case(model, rows, drawn(model.spec, jax.random.PRNGKey(seed), dict(model.hyper), rows))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -236,11 +235,16 @@ def test_simulated_rows_are_rows(name):
     model, rows, sites = case(name)
     if model.abilities.simulate is None:
         pytest.skip("nothing is simulated")
-    number = len(jax.tree.leaves(rows)[0])
-    drawn = jax.jit(partial(model.abilities.simulate, num_rows=number))(jax.random.PRNGKey(1), dict(model.hyper), sites)
-    assert type(drawn) is type(rows)
-    algebra, hyper = model.algebra, dict(model.hyper)
-    assert np.isfinite(log_partitions(algebra, algebra.natural(hyper, sites), algebra.features(hyper, drawn))).all()
+    algebra, simulate = model.algebra, partial(model.abilities.simulate, num_rows=len(jax.tree.leaves(rows)[0]))
+
+    @jax.jit
+    def simulated(key: Any, hyper: Any, sites: Any) -> Any:
+        found = simulate(key, hyper, sites)
+        return found, log_partitions(algebra, algebra.natural(hyper, sites), algebra.features(hyper, found))
+
+    found, densities = simulated(jax.random.PRNGKey(1), dict(model.hyper), sites)
+    assert type(found) is type(rows)
+    assert np.isfinite(densities).all()
 
 
 # ---------------------------------------------------------------------------------------------------------------------

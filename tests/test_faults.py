@@ -17,7 +17,7 @@ from faults.tree import ROOT, copied, environment, with_fault, without_fault
 from faults.trial import LATE, SECONDS, failed_check, first_failure, tried
 from faults.warm import run_module
 
-from inference.certificates.cell import WAYS, cells
+from inference.certificates.cell import PLANS, cells
 
 SOURCE = '''"""A file."""
 LIMIT = 3
@@ -324,7 +324,7 @@ def test_the_farm_asks_every_cell_its_checks_without_controls():
     for model, method in cells():
         names = [step.name for step in steps_of(model, method)]
         assert names[:2] == ["parity", "contracts"]
-        assert names[2:] == [each.name for each in WAYS[method].questions if "quick" in each.sizes], (model, method)
+        assert names[2:] == [each.name for each in PLANS[method].checks if "quick" in each.sizes], (model, method)
 
 
 @pytest.mark.slow

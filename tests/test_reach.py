@@ -7,7 +7,7 @@ import textwrap
 import pytest
 from reach import __main__ as command
 from reach.chart import MAP, Entry, read_map, renew, write_map
-from reach.plan import RECORDED, changed, drawn, plan
+from reach.plan import RECORDED, Plan, changed, drawn, plan, shared_out
 from reach.record import made, outcomes_of, understood, with_makers
 from reach.recorder import VARIABLE
 from reach.tree import ROOT, Tree, settings
@@ -192,9 +192,9 @@ from models.errors import did_you_mean
 
 import_module("models.mixtures.weights")
 did_you_mean("a", ["b"])
-(Path(ROOT) / "README.md").read_text()
-list((Path(ROOT) / "models").iterdir())
-subprocess.run([sys.executable, "-c", "pass", Path(ROOT) / "LICENSE"], env={} if LAST else None)
+(Path(PROJECT) / "README.md").read_text()
+list((Path(PROJECT) / "models").iterdir())
+subprocess.run([sys.executable, "-c", "pass", Path(PROJECT) / "LICENSE"], env={} if LAST else None)
 """
 
 
@@ -204,7 +204,7 @@ def test_the_recorder_tells_what_a_process_reaches(tmp_path, last):
     recorder = ROOT / "tests" / "reach" / "recorder.py"
     begin = f"__file__ = {str(recorder)!r}\nexec(compile(open(__file__).read(), __file__, 'exec'), globals())\n"
     lines = tmp_path / "lines"
-    program = f"{begin}\nROOT, LAST = {str(ROOT)!r}, {last}\n{PROGRAM}"
+    program = f"{begin}\nPROJECT, LAST = {str(ROOT)!r}, {last}\n{PROGRAM}"
     variables = {"PYTHONPATH": str(ROOT), VARIABLE: str(lines)}
     subprocess.run([sys.executable, "-c", program], env=variables, cwd=tmp_path, check=True)
     said = lines.read_text("utf-8").splitlines()
@@ -229,3 +229,16 @@ def test_options_of_the_command(capsys):
 def test_what_was_skipped_has_not_passed():
     report = '<testsuites><testsuite><testcase time="1.5"/><testcase time="0.5"><skipped/></testcase></testsuite></testsuites>'
     assert outcomes_of(report) == ([1.5, 0.5], 1)
+
+
+def test_where_time_is_short_every_commit_draws_another_order():
+    """Two cores: 100 seconds of tests need 50; a file that the map does not know counts as a minute."""
+    files = tuple(f"tests/test_{place}.py" for place in range(5))
+    entries = {file: Entry(1, 20.0, 5.0, "", frozenset()) for file in files}
+    longest_first = Plan(files, {})
+    assert shared_out(longest_first, entries, 50.0, "a commit") == longest_first
+    orders = {shared_out(longest_first, entries, 49.0, f"commit {number}").reached for number in range(20)}
+    assert len(orders) > 10
+    assert all(sorted(order) == sorted(files) for order in orders)
+    unknown = {file: entries[file] for file in files[1:]}
+    assert shared_out(longest_first, unknown, 69.0, "a commit") != longest_first

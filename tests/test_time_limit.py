@@ -86,12 +86,16 @@ def test_what_is_left_out_is_told_apart():
 
 
 @pytest.mark.parametrize("left", [True, False])
-def test_the_session_fails_if_reached_tests_had_no_time(left):
+def test_reached_tests_without_time_are_named(left):
     reports = {"passed": [report_of("a::1")], "skipped": [report_of("a::2", NO_TIME if left else "no accelerator")]}
     for report in [*reports["passed"], *reports["skipped"]]:
         report.duration = 0.0
     plugins = SimpleNamespace(get_plugin=lambda name: SimpleNamespace(stats=reports))
-    config = SimpleNamespace(option=SimpleNamespace(until=1.0), stash={ORDER: Order(("a",), {})}, pluginmanager=plugins)
-    session = SimpleNamespace(config=config, exitstatus=pytest.ExitCode.OK)
-    time_limit.pytest_sessionfinish(session)
-    assert session.exitstatus == (pytest.ExitCode.TESTS_FAILED if left else pytest.ExitCode.OK)
+    option = SimpleNamespace(until=1.0, since="recorded")
+    config = SimpleNamespace(option=option, stash={ORDER: Order(("a",), {})}, pluginmanager=plugins)
+    lines = []
+    reporter = SimpleNamespace(
+        _session_start=SimpleNamespace(time=0.0), section=lines.append, write_line=lambda line, **_: lines.append(line)
+    )
+    time_limit.pytest_terminal_summary(reporter, config)
+    assert any(line.startswith(time_limit.TOO_LITTLE) and line.endswith("\n  a") for line in lines) is left

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from docs.site.certificates import write_certificates
 from docs.site.collect import places_of
 from docs.site.contents import contents, with_tree
 
@@ -29,8 +30,9 @@ def generators() -> dict[str, Callable[[str, Path], str]]:
 
 
 def generate(root: Path, source: Path) -> None:
-    """Replace every marker in the pages of ``source``, and add the trees of contents."""
+    """Write the pages of certificates, replace every marker in the pages of ``source``, and add the trees of contents."""
     places = [place for place in places_of(root).values() if place.suffix in (".md", ".ipynb")]
+    places += write_certificates(source)
     pages = [place.with_suffix("").as_posix() for place in places]
     made = generators() | {"contents": lambda _argument, _folder: contents(pages)}
     for place in places:

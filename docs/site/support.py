@@ -42,8 +42,8 @@ def column_of(method: str) -> dict[str, str]:
 
 def with_link(model: str, method: str, cell: str) -> str:
     """An entry of the table, for a page one folder down; the verdict of a certificate leads to its page."""
-    page = f"{model}-{method}.md"
-    return f"[{cell}](../certificates/{page})" if (PUBLISHED / page).is_file() else cell
+    stem = f"{model}-{method}"
+    return f"[{cell}](../certificates/{stem}.md)" if (PUBLISHED / f"{stem}.json").is_file() else cell
 
 
 def updates_of(method: str) -> tuple[str, str]:

@@ -95,5 +95,5 @@ def _repeat(certificate: Certificate) -> str:
     return (
         "## The same figures again\n\n"
         f"```shell\n{certificate.command}\n```\n\n"
-        f"Code `{certificate.code}`; {packages}. Other processors may round differently."
+        f"{packages}. Other processors may round differently."
     )

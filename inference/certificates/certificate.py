@@ -1,19 +1,17 @@
 """A certificate: what was checked of a model under a method, every figure, and what to run to get the same figures again."""
 
-import hashlib
-import json
 import math
-from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
 from typing import Any, NamedTuple
 
-from inference.certificates.checks.figure import COVERAGE, Check, Figure, false_alarm_of, verdict_of
-from inference.runtime.files import read, write
+from inference.certificates.checks.figure import CONTROL, COVERAGE, Check, false_alarm_of, verdict_of
+from inference.certificates.packing import packed, unpacked
+from inference.runtime.files import write
 from models.errors import ZooError
 
-SCHEMA = 2  # of the file
+MODEL_CHECKS = ("parity", "contracts", f"{CONTROL} of the contracts")  # the same under every method
 VERSIONS = ("numpyro", "jax", "jaxlib", "numpy", "scipy", "numba", "llvmlite", "arviz-stats", "xarray")
 
 
@@ -35,7 +33,7 @@ class Certificate(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """The claim, ``fails``, or ``inconclusive`` where all that is wrong is that the mutant was not rejected."""
+        """The claim, ``fails``, or ``inconclusive`` where all that is wrong is a lack of power."""
         return verdict_of(self.checks, self.claim)
 
     @property
@@ -52,20 +50,10 @@ class Certificate(NamedTuple):
         return next((figure.value for check in self.checks for figure in check.figures if figure.unit == COVERAGE), None)
 
     @property
-    def code(self) -> str:
-        """Hash of the code of all checks."""
-        return hash_of([check.code for check in self.checks])
-
-    @property
     def command(self) -> str:
         """What prints the same figures again."""
         options = f"model={self.model} method={self.method} budget={self.budget} seed={self.seed} again=true"
         return f"python -m inference.certify {options}"
-
-
-def hash_of(codes: Sequence[str]) -> str:
-    """One hash for those of all checks."""
-    return hashlib.sha256(" ".join(codes).encode()).hexdigest()[:16]
 
 
 def at_most(probability: float) -> str:
@@ -86,52 +74,41 @@ def versions() -> dict[str, str]:
 
 
 def write_certificate(certificate: Certificate, path: Path) -> None:
-    """Write a certificate as JSON."""
-    write(path, as_json(certificate).encode())
+    """Write a certificate as JSON: the checks of the model in the file of the model beside it, all others at ``path``."""
+    of_model = [check for check in certificate.checks if check.name in MODEL_CHECKS]
+    of_method = [check for check in certificate.checks if check.name not in MODEL_CHECKS]
+    if of_model:
+        facts = {name: getattr(certificate, name) for name in ("model", "seed", "versions")}
+        write(model_path(certificate.model, path.parent), packed(facts, of_model).encode())
+    write(path, packed(_facts(certificate), of_method).encode())
 
 
-def as_json(certificate: Certificate) -> str:
-    """A certificate as a text."""
-    found = {
-        "schema": SCHEMA,
-        "verdict": certificate.verdict,
-        "false_alarm": certificate.false_alarm,
-        "command": certificate.command,
-    }
-    checks = {"checks": checks_as_json(certificate.checks)}
-    text = json.dumps(found | certificate._asdict() | checks, indent=1, allow_nan=False)
-    return f"{text}\n"
+def model_path(model: str, folder: Path) -> Path:
+    """The file of the checks that do not depend on the method."""
+    return folder / f"{model}.json"
+
+
+def cell_paths(folder: Path) -> list[Path]:
+    """The files of finished certificates in a folder."""
+    return sorted(path for path in folder.glob("*-*.json") if "." not in path.stem)
 
 
 def read_certificate(path: Path) -> Certificate:
-    """Read a certificate; raises `ZooError` for a file that is none."""
+    """Read a certificate; raises `ZooError` for a file that is none. Without the file of the model its checks are missing."""
+    facts, checks = unpacked(path)
     try:
-        found: dict[str, Any] = json.loads(read(path))
-        if found["schema"] != SCHEMA:
-            raise ZooError(f"{path} has schema {found['schema']}, and this version reads {SCHEMA}: certify again")
-        checks = [
-            Check(**{name: check[name] for name in Check._fields} | {"figures": tuple(_figure(f) for f in check["figures"])})
-            for check in found["checks"]
-        ]
-        return Certificate(**{name: found[name] for name in Certificate._fields} | {"checks": tuple(checks)})
-    except (KeyError, TypeError, ValueError) as error:
+        beside = model_path(facts["model"], path.parent)
+        of_model = unpacked(beside)[1] if beside.is_file() else ()
+        return Certificate(**{name: facts[name] for name in Certificate._fields[:-1]}, checks=(*of_model, *checks))
+    except (KeyError, TypeError) as error:
         raise ZooError(f"{path} is no certificate: {error}") from error
 
 
-def checks_as_json(checks: Sequence[Check]) -> list[dict[str, Any]]:
-    """Every check with every figure."""
-    return [check._asdict() | {"figures": [_figure_as_json(figure) for figure in check.figures]} for check in checks]
+def _facts(certificate: Certificate) -> dict[str, Any]:
+    return {"verdict": certificate.verdict} | {name: getattr(certificate, name) for name in Certificate._fields[:-1]}
 
 
-def _figure_as_json(figure: Figure) -> dict[str, Any]:
-    return {name: _plain(value) for name, value in figure._asdict().items()} | {"passed": figure.passed}
-
-
-def _plain(value: Any) -> Any:
-    """JSON has no infinities and no NaN: they are written as words."""
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _figure(found: dict[str, Any]) -> Figure:
-    again = None if found["again"] is None else float(found["again"])
-    return Figure(found["name"], float(found["value"]), float(found["limit"]), found["unit"], again)
+def as_json(certificate: Certificate) -> str:
+    """A certificate as one text."""
+    facts = {"false_alarm": certificate.false_alarm, "command": certificate.command}
+    return packed(_facts(certificate) | facts, certificate.checks)

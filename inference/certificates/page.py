@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from inference.certificates.cell import WAYS, is_stale, refusal
-from inference.certificates.certificate import Certificate, at_most, read_certificate
+from inference.certificates.cell import PLANS, refusal
+from inference.certificates.certificate import MODEL_CHECKS, Certificate, at_most, read_certificate
 from inference.certificates.checks.figure import MOST, Check
 from inference.markup.palette import COLOURS
 from models.errors import ZooError
@@ -95,12 +95,12 @@ def _deviations(check: Check, names: list[str]) -> np.ndarray:
     return np.clip([values[name] for name in names], -EDGE, EDGE)
 
 
-def table_of(folder: Path, models: Sequence[str]) -> str:
-    """A Markdown page: the verdict of every certificate in a folder by model and method, and those of older code as stale."""
-    verdicts = {model: [_verdict(folder / f"{model}-{method}.json", model, method) for method in WAYS] for model in models}
-    lines = [f"| model | {' | '.join(f'`{method}`' for method in WAYS)} |", "|---" * (len(WAYS) + 1) + "|"]
+def table_of(folder: Path, models: Sequence[str], leads_to: str = ".md") -> str:
+    """A Markdown page: the verdict of every certificate in a folder, which leads to its page or to its JSON file."""
+    verdicts = {model: [_verdict(folder / f"{model}-{method}.json", leads_to) for method in PLANS] for model in models}
+    lines = [f"| model | {' | '.join(f'`{method}`' for method in PLANS)} |", "|---" * (len(PLANS) + 1) + "|"]
     lines += [f"| `{model}` | {' | '.join(row)} |" for model, row in verdicts.items()]
-    found = [one for model in models for method in WAYS if (one := _readable(folder / f"{model}-{method}.json")) is not None]
+    found = [one for model in models for method in PLANS if (one := _readable(folder / f"{model}-{method}.json")) is not None]
     return "\n".join([INTRODUCTION, *lines, "", LEGEND, *_alarm_lines(found), "", *_time_lines(found), *_refusals(models)])
 
 
@@ -108,8 +108,9 @@ def _time_lines(found: Sequence[Certificate]) -> list[str]:
     """The sum of the seconds of all checks, those that cells share counted once, and the five cells with most."""
     if not found:
         return []
-    once = {(one.model, check.name, check.seconds) for one in found for check in one.checks}
-    hours = sum(seconds for _, _, seconds in once) / 3600
+    of_models = {(one.model, check.name): check.seconds for one in found for check in one.checks if check.name in MODEL_CHECKS}
+    of_methods = [check.seconds for one in found for check in one.checks if check.name not in MODEL_CHECKS]
+    hours = (sum(of_models.values()) + sum(of_methods)) / 3600
     minutes = {f"`{one.model}` `{one.method}`": sum(check.seconds for check in one.checks) / 60 for one in found}
     most = sorted(minutes, key=lambda cell: -minutes[cell])[:5]
     cells = ", ".join(f"{cell} ({minutes[cell]:.0f} minutes)" for cell in most)
@@ -126,7 +127,7 @@ def _alarm_lines(found: Sequence[Certificate]) -> list[str]:
         f"If all {len(rates)} cells with a known false-alarm rate are right, at least one fails by a deviation with "
         f"probability {at_most(sum(rates))} at most. {UNCOUNTED}"
     )
-    unknown = [method for method in WAYS if any(one.method == method and one.false_alarm is None for one in found)]
+    unknown = [method for method in PLANS if any(one.method == method and one.false_alarm is None for one in found)]
     lacking = f"No rate is known of {', '.join(f'`{method}`' for method in unknown)}."
     return [*([says] if rates else []), *([lacking] if unknown else [])]
 
@@ -139,14 +140,13 @@ def _readable(path: Path) -> Certificate | None:
         return None
 
 
-def _verdict(path: Path, model: str, method: str) -> str:
+def _verdict(path: Path, leads_to: str) -> str:
     if not path.is_file():
         return "–"
     found = _readable(path)
     if found is None:
         return "unreadable"
-    shown = path.with_suffix(".md")
-    return f"[{verdict_words(found)}]({(shown if shown.is_file() else path).name}){doubts(found)}"
+    return f"[{verdict_words(found)}]({path.with_suffix(leads_to).name}){budget_words(found)}"
 
 
 def verdict_words(certificate: Certificate) -> str:
@@ -155,17 +155,16 @@ def verdict_words(certificate: Certificate) -> str:
     return certificate.verdict if coverage is None else f"{certificate.verdict} ({coverage:.0%} of 90%)"
 
 
-def doubts(certificate: Certificate) -> str:
-    """What a table adds to a verdict: that it is of the smaller budget, or of other code."""
-    quick = ", quick" if certificate.budget == "quick" else ""
-    return f"{quick}{', stale' if is_stale(certificate) else ''}"
+def budget_words(certificate: Certificate) -> str:
+    """What a table adds to a verdict: that it is of the smaller budget."""
+    return ", quick" if certificate.budget == "quick" else ""
 
 
 def _refusals(models: Sequence[str]) -> list[str]:
     """Why cells have no certificate: a line for each reason of a method."""
     found: dict[tuple[str, str], list[str]] = {}
     for model in models:
-        for method in WAYS:
+        for method in PLANS:
             if (why := refusal(model, method)) is not None:
                 found.setdefault((method, why), []).append(f"`{model}`")
     lines = [
@@ -187,7 +186,7 @@ CLAIMS = {  # verdict -> what it means
         "statistic, chosen on one half of the replicates and measured on the other (the exact posterior: 90 %, standard error "
         "2.5 %, or 4.2 % of *quick*)"
     ),
-    "inconclusive": "no check failed, but a mutant was not rejected, so that passing means nothing",
+    "inconclusive": "no check failed, but one lacks power, or a mutant was not rejected, so that passing means nothing",
     "fails": "a check failed; a random deviation must be beyond its limit twice",
 }
 UNCOUNTED = "Failures for lack of effective draws, of movement or of power are not counted."
@@ -204,7 +203,7 @@ Each entry is a verdict of `python -m inference.certify`, and leads to a page wi
 LEGEND = "\n".join(
     [
         *(f"- *{verdict}*: {meaning}." for verdict, meaning in CLAIMS.items()),
-        "- *quick*: with the smaller of the two budgets. *stale*: the code has changed since.",
+        "- *quick*: with the smaller of the two budgets.",
         "- –: the method does not take the model, or there is no certificate yet.",
         "",
     ]

@@ -4,8 +4,9 @@ import json
 import math
 import textwrap
 from dataclasses import dataclass
+from typing import Any
 
-from inference.certificates.certificate import at_most, checks_as_json, versions
+from inference.certificates.certificate import at_most, versions
 from inference.certificates.checks.figure import Check, Figure, beside_limit, false_alarm_of, verdict_of
 
 EXACT = "exact"
@@ -70,7 +71,7 @@ class SamplerReport:
             "versions": versions(),
             "hints": list(self.hints),
             "notes": list(self.notes),
-            "checks": checks_as_json(self.checks),
+            "checks": [_as_json(check) for check in self.checks],
         }
         return json.dumps(found, indent=1, allow_nan=False) + "\n"
 
@@ -105,3 +106,18 @@ def number_in_words(value: float) -> str:
 
 def _wrapped(line: str) -> str:
     return textwrap.fill(line, WIDTH, subsequent_indent=" " * 7, break_long_words=False, break_on_hyphens=False)
+
+
+def _as_json(check: Check) -> dict[str, Any]:
+    """A check with every figure."""
+    found = {name: value for name, value in check._asdict().items() if name not in ("size", "witness")}
+    return found | {"figures": [_figure_as_json(figure) for figure in check.figures]}
+
+
+def _figure_as_json(figure: Figure) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in figure._asdict().items()} | {"passed": figure.passed}
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no infinities and no NaN: they are written as words."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

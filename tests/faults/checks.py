@@ -6,22 +6,22 @@ a check fails; the last line names it.
 
 import sys
 
-from inference.certificates.cell import PRECISION, Asked, asked_of
+from inference.certificates.cell import PRECISION, BoundCheck, bound_checks
 from inference.certificates.checks.figure import CONTROL
 from inference.fitting.prepare import x64
 
 FAILED, SEED = 3, 0
 
 
-def steps_of(model: str, method: str) -> list[Asked]:
-    return [asked for asked in asked_of(model, method, "quick", SEED) if not asked.name.startswith(CONTROL)]
+def steps_of(model: str, method: str) -> list[BoundCheck]:
+    return [bound for bound in bound_checks(model, method, "quick", SEED) if not bound.name.startswith(CONTROL)]
 
 
 def main(model: str, method: str) -> int:
     with x64(PRECISION):
-        for asked in steps_of(model, method):
-            if not asked.run().passed:
-                sys.stdout.write(f"{asked.name}\n")
+        for bound in steps_of(model, method):
+            if not bound.check().passed:
+                sys.stdout.write(f"{bound.name}\n")
                 return FAILED
     return 0
 

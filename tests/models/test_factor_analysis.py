@@ -1,6 +1,7 @@
 """Factor analysis and PPCA: identities against dense Gaussians, laws of document 002, closed forms and scikit-learn."""
 
-from functools import cache
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -32,16 +33,39 @@ def sites_of(name, seed=1):
     }
 
 
+class Found(NamedTuple):
+    """All that is compared, of one θ and in one program."""
+
+    T: Any
+    step: Any  # the mean step
+    sites: Any  # and back
+    log_prior: Any
+    marginal: Any  # log p(x, θ) of the program
+    energy: Any  # (N,), of drawn scores
+    joint: Any  # log p(x, z, θ) of the program, at these scores
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def evaluated(algebra, spec, hyper, prior, rows, sites):
+    with jax.numpy_rank_promotion("raise"):
+        T = algebra.natural(hyper, sites)
+        step = local_step(algebra, "mean", hyper, jax.random.PRNGKey(0), T, rows)
+    local = algebra.local_natural_parameters(T)(algebra.features(hyper, rows))
+    z = algebra.latent.sample(jax.random.PRNGKey(3), local)
+    marginal, _ = log_density(spec, (hyper, rows), {"marginal": True}, sites)
+    joint, _ = log_density(spec, (hyper, rows), {"marginal": False}, sites | {"score": z.mean})
+    prior_value = log_prior(algebra, prior, T)
+    return Found(T, step, algebra.sites(hyper, T), prior_value, marginal, algebra.latent.energy(z, local), joint)
+
+
 @cache
 def parts(name, prior, holes):
-    """(model, hyper, rows, T, the mean step) at one θ, in double precision."""
+    """(model, hyper, rows, what is found at one θ), in double precision."""
     data = table(HOLED if holes else WHOLE, weight=WEIGHT)
     model = MODELS[name](data, num_factors=FACTORS, prior=prior)
-    hyper, rows = dict(model.hyper), jax.tree.map(jax.numpy.asarray, model.rows(data))
-    with jax.numpy_rank_promotion("raise"):
-        T = jax.jit(lambda sites: model.algebra.natural(hyper, sites))(sites_of(name))
-        step = jax.jit(lambda T: local_step(model.algebra, "mean", hyper, jax.random.PRNGKey(0), T, rows))(T)
-        return model, hyper, rows, T, step
+    hyper, rows = dict(model.hyper), jax.tree.map(np.asarray, model.rows(data))
+    found = evaluated(model.algebra, model.spec, hyper, dict(model.prior), rows, sites_of(name))
+    return model, hyper, rows, jax.tree.map(np.asarray, found)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -50,43 +74,25 @@ def parts(name, prior, holes):
 
 @every_cell
 def test_program_algebra_and_dense_gaussians_agree(name, prior, holes):
-    model, hyper, rows, T, step = parts(name, prior, holes)
-    x = HOLED if holes else WHOLE
-    np.testing.assert_allclose(
-        log_likelihood(model, sites_of(name), table(x)), dense(sites_of(name), x), rtol=1e-11, atol=1e-11
-    )
-    value = jax.jit(lambda sites: log_density(model.spec, (hyper, rows), {"marginal": True}, sites)[0])(sites_of(name))
-    prior_value = jax.jit(lambda T: log_prior(model.algebra, model.prior, T))(T)
-    assert float(step.log_partition) == pytest.approx(WEIGHT @ dense(sites_of(name), x), rel=1e-12)
-    assert float(step.log_partition + prior_value) == pytest.approx(float(value), rel=1e-12)
+    model, _, _, found = parts(name, prior, holes)
+    wanted = dense(sites_of(name), x := HOLED if holes else WHOLE)
+    np.testing.assert_allclose(log_likelihood(model, sites_of(name), table(x)), wanted, rtol=1e-11, atol=1e-11)
+    assert float(found.step.log_partition) == pytest.approx(WEIGHT @ wanted, rel=1e-12)
+    assert float(found.step.log_partition + found.log_prior) == pytest.approx(float(found.marginal), rel=1e-12)
 
 
 @every_cell
 def test_scores_and_sites_there_and_back(name, prior, holes):
     """Sites to T and back; at drawn scores the program's joint density is the algebra's energy."""
-    model, hyper, rows, T, _ = parts(name, prior, holes)
-
-    @jax.jit
-    def both(sites, T):
-        local = model.algebra.local_natural_parameters(T)(model.algebra.features(hyper, rows))
-        z = model.algebra.latent.sample(jax.random.PRNGKey(3), local)
-        value, _ = log_density(model.spec, (hyper, rows), {"marginal": False}, sites | {"score": z.mean})
-        return (
-            model.algebra.sites(hyper, T),
-            model.algebra.latent.energy(z, local),
-            log_prior(model.algebra, model.prior, T),
-            value,
-        )
-
-    back, energy, prior_value, value = both(sites_of(name), T)
+    found = parts(name, prior, holes)[-1]
     for site, wanted in sites_of(name).items():
-        np.testing.assert_allclose(back[site], wanted, rtol=1e-12)
-    assert float(WEIGHT @ np.asarray(energy)) + float(prior_value) == pytest.approx(float(value), rel=1e-11)
+        np.testing.assert_allclose(found.sites[site], wanted, rtol=1e-12)
+    assert float(WEIGHT @ found.energy + found.log_prior) == pytest.approx(float(found.joint), rel=1e-11)
 
 
 def test_expected_cells_are_conditional_moments():
     """Mean and variance of a missing cell given the observed ones, by the dense covariance: scores are uncertain too."""
-    model, hyper, rows, _, _ = parts("factor_analysis", "default", 1)
+    model, hyper, rows, _ = parts("factor_analysis", "default", 1)
     sites = sites_of("factor_analysis")
     assert model.abilities.table is not None
     found = jax.jit(model.abilities.table.expected)(hyper, sites, rows)
@@ -105,23 +111,23 @@ def test_expected_cells_are_conditional_moments():
 @every_cell
 def test_statistics_are_the_gradient(name, prior, holes):
     """∇_T Σ weight log Z(local(T)) = E[statistics]."""
-    model, hyper, rows, T, step = parts(name, prior, holes)
+    model, hyper, rows, found = parts(name, prior, holes)
 
     def total(T):
         return local_step(model.algebra, "mean", hyper, jax.random.PRNGKey(0), T, rows).log_partition
 
-    for found, wanted in zip(jax.tree.leaves(jax.grad(total)(T)), jax.tree.leaves(step.stats), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10 * np.abs(wanted).max())
+    for slope, wanted in zip(jax.tree.leaves(jax.grad(total)(found.T)), jax.tree.leaves(found.step.stats), strict=True):
+        np.testing.assert_allclose(slope, wanted, rtol=1e-10, atol=1e-10 * np.abs(wanted).max())
 
 
 @every_model
 def test_few_rows_stand_for_all(name):
     """The simplex has the rows' likelihood and statistics, weights and all; rows with holes stay as they are."""
-    model, hyper, rows, T, step = parts(name, "default", 0)
-    few = sufficient_rows(jax.tree.map(np.asarray, rows))
+    model, hyper, rows, known = parts(name, "default", 0)
+    few = sufficient_rows(rows)
     assert few.x.shape == (COLUMNS + 1, COLUMNS)
-    found = local_step(model.algebra, "mean", hyper, jax.random.PRNGKey(0), T, jax.tree.map(jax.numpy.asarray, few))
-    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(step), strict=True):
+    found = jax.jit(partial(local_step, model.algebra, "mean"))(hyper, jax.random.PRNGKey(0), known.T, few)
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(known.step), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10 * np.abs(other).max())
     holed = parts(name, "default", 1)[2]
     assert sufficient_rows(holed) is holed
@@ -130,14 +136,20 @@ def test_few_rows_stand_for_all(name):
 @every_model
 def test_holes_that_are_none_change_nothing(name):
     """The path with a mask, given rows without holes, is the path without one."""
-    model, hyper, rows, T, _ = parts(name, "default", 0)
-    features = model.algebra.features(hyper, rows)
-    masked = features._replace(seen=jax.numpy.ones_like(features.x))
-    local = model.algebra.local_natural_parameters(T)
-    for one, other in zip(local(features), local(masked), strict=True):
+    model, hyper, rows, known = parts(name, "default", 0)
+    algebra = model.algebra
+
+    @jax.jit
+    def both(T, rows):
+        features = algebra.features(hyper, rows)
+        masked = features._replace(seen=jax.numpy.ones_like(features.x))
+        pairs = [(algebra.local_natural_parameters(T)(each), each) for each in (features, masked)]
+        stats = [algebra.statistics(WEIGHT, algebra.latent.mean(None, local), each) for local, each in pairs]
+        return [local for local, _ in pairs], stats
+
+    local, stats = jax.tree.map(np.asarray, both(known.T, rows))
+    for one, other in zip(*local, strict=True):
         np.testing.assert_allclose(np.broadcast_to(one, other.shape), other, rtol=1e-10, atol=1e-12)
-    z = model.algebra.latent.mean(None, local(features)), model.algebra.latent.mean(None, local(masked))
-    stats = [model.algebra.statistics(WEIGHT, *pair) for pair in zip(z, (features, masked), strict=True)]
     for one, other in zip(*map(jax.tree.leaves, stats), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10 * np.abs(other).max())
 

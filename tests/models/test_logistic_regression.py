@@ -1,5 +1,6 @@
 """Logistic regression: program and algebra against NumPy; prediction, invariances, separation, mistakes."""
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -46,35 +47,39 @@ def test_program_equals_algebra_equals_numpy(size, weighted, prior):
     naive = naive_log_likelihood(model, sites, X, allowed)
     total = naive_log_prior(model, sites) + (weight * naive).sum()
 
-    def program(sites: Any, rows: Any, marginal: bool = True) -> Any:
-        return log_density(model.spec, (dict(model.hyper), rows), {"marginal": marginal}, sites)[0]
-
-    density, gradient = jax.jit(jax.value_and_grad(program))(sites, rows)
+    label = np.array([np.flatnonzero(row)[-1] for row in allowed])
+    forbidden = np.array([np.flatnonzero(~row)[0] if not row.all() else 0 for row in allowed])
+    given = dict(model.hyper), dict(model.prior), sites, rows, weight, label, forbidden
+    density, gradient, by_algebra, complete, outside = evaluated(algebra, model.spec, *given)
     assert float(density) == pytest.approx(total, rel=1e-10)
     assert all(np.isfinite(leaf).all() for leaf in gradient.values())
     assert near(log_likelihood(model, sites, data), naive, rtol=1e-10, atol=1e-12)
-
-    @jax.jit
-    def by_algebra(sites: Any) -> Any:
-        with jax.numpy_rank_promotion("raise"):
-            T = algebra.natural(model.hyper, sites)
-            local = algebra.local_natural_parameters(T)(algebra.features(model.hyper, rows))
-            return log_prior(algebra, model.prior, T) + (weight * algebra.latent.log_partition(local)).sum()
-
-    assert float(by_algebra(sites)) == pytest.approx(total, rel=1e-10)
-    label = np.array([np.flatnonzero(row)[-1] for row in allowed])
-    complete = jax.jit(program, static_argnames="marginal")(sites | {"label": label}, rows, marginal=False)
+    assert float(by_algebra) == pytest.approx(total, rel=1e-10)
     chosen = log_softmax(naive_eta(model, sites, X), axis=1)[np.arange(24), label]
     assert float(complete) == pytest.approx(naive_log_prior(model, sites) + (weight * chosen).sum(), rel=1e-10)
-    forbidden = np.array([np.flatnonzero(~row)[0] if not row.all() else 0 for row in allowed])
-    outside = program(sites | {"label": forbidden}, rows._replace(weight=None), marginal=False)
     assert float(outside) == -np.inf
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def evaluated(algebra: Any, spec: Any, hyper: Any, prior: Any, sites: Any, rows: Any, weight: Any, *labels: Any) -> Any:
+    """Log p(y, θ) of the program with its gradient, by the algebra, with labels drawn, and with labels that may not be."""
+
+    def program(sites: Any, rows: Any, marginal: bool = True) -> Any:
+        return log_density(spec, (hyper, rows), {"marginal": marginal}, sites)[0]
+
+    with jax.numpy_rank_promotion("raise"):
+        T = algebra.natural(hyper, sites)
+        local = algebra.local_natural_parameters(T)(algebra.features(hyper, rows))
+        by_algebra = log_prior(algebra, prior, T) + (weight * algebra.latent.log_partition(local)).sum()
+    complete = program(sites | {"label": labels[0]}, rows, marginal=False)
+    outside = program(sites | {"label": labels[1]}, rows._replace(weight=None), marginal=False)
+    return *jax.value_and_grad(program)(sites, rows), by_algebra, complete, outside
 
 
 @every_size
 def test_sites_survive_the_round_trip(size):
     model, sites = build(size), random_sites(size)
-    back = model.algebra.sites(model.hyper, model.algebra.natural(model.hyper, sites))
+    back = jax.jit(lambda sites: model.algebra.sites(model.hyper, model.algebra.natural(model.hyper, sites)))(sites)
     assert all(near(back[name], sites[name], rtol=1e-15) for name in sites)
 
 
@@ -83,25 +88,29 @@ def test_gradient_of_the_local_log_partition_is_the_statistics(size, uncertain):
     """Block by block, ∂ Σ log Z(local(T)) / ∂T = statistics of the mean latents; at a point, and for two classes under q(θ)."""
     model = build(size)
     algebra, rows = model.algebra, model.rows(table(size))
-    features = algebra.features(model.hyper, rows)
-    T = algebra.natural(model.hyper, random_sites(size))
-    if uncertain:
-        T = {name: normal.mean(random_natural()) for name in T}
-    together = algebra.statistics(
-        jnp.ones(24), algebra.latent.mean(None, algebra.local_natural_parameters(T)(features)), features
-    )
-    for part in algebra.structure.cycle or (algebra,):
-        [(block, _)] = part.families
 
-        def total(own: Any, part: Any = part, block: str = block) -> Any:
-            return part.latent.log_partition(part.local_natural_parameters(T | {block: own})(features)).sum()
+    @jax.jit
+    def compared(sites: Any, natural: Any, rows: Any) -> Any:
+        features = algebra.features(model.hyper, rows)
+        T = algebra.natural(model.hyper, sites)
+        T = {name: normal.mean(natural) for name in T} if uncertain else T
+        ones = jnp.ones(24)
+        together = algebra.statistics(ones, algebra.latent.mean(None, algebra.local_natural_parameters(T)(features)), features)
+        found = []
+        for part in algebra.structure.cycle or (algebra,):
+            [(block, _)] = part.families
 
-        gradient = jax.jit(jax.grad(total))(T[block])
-        z = part.latent.mean(None, part.local_natural_parameters(T)(features))
-        found = part.statistics(jnp.ones(24), z, features)[block]
+            def total(own: Any, part: Any = part, block: str = block) -> Any:
+                return part.latent.log_partition(part.local_natural_parameters(T | {block: own})(features)).sum()
+
+            z = part.latent.mean(None, part.local_natural_parameters(T)(features))
+            found.append((jax.grad(total)(T[block]), part.statistics(ones, z, features)[block], together[block]))
+        return found
+
+    for gradient, found, together in jax.tree.map(np.asarray, compared(random_sites(size), random_natural(), rows)):
         assert near(gradient.linear, found.linear, rtol=1e-11)
         assert near((gradient.quadratic + gradient.quadratic.T) / 2, found.quadratic, rtol=1e-11)
-        jax.tree.map(lambda a, b: near(a, b, rtol=1e-12), found, together[block])
+        jax.tree.map(lambda a, b: near(a, b, rtol=1e-12), found, together)
 
 
 @every_size
@@ -109,8 +118,8 @@ def test_functions_at_no_log_odds(size):
     """ψ = 0 is where tanh(c/2) / 2c is 0/0: probabilities are uniform, ω is 1/4, gradients are finite."""
     model = build(size)
     zero = {"weight": np.zeros((size - 1, 2)), "intercept": np.zeros(size - 1)}
-    T = model.algebra.natural(model.hyper, zero)
-    features = jax.jit(model.algebra.features)(model.hyper, model.rows(table(size)))
+    T = jax.jit(model.algebra.natural)(dict(model.hyper), zero)
+    features = jax.jit(model.algebra.features)(dict(model.hyper), model.rows(table(size)))
     z = jax.jit(lambda T: model.algebra.latent.mean(None, model.algebra.local_natural_parameters(T)(features)))(T)
     if size == 2:
         assert near(z.omega, np.full((24, 1), 0.25), rtol=1e-15)
@@ -127,9 +136,13 @@ def test_log_joint_of_a_sweep_is_that_of_its_start():
     """What a cycle of blocks reports is log p(y | θ) at the θ that it entered with, and statistics of every block."""
     model, sites = build(3), random_sites(3)
     algebra, rows = model.algebra, model.rows(table(3))
-    T = algebra.natural(model.hyper, sites)
-    verbs = Verbs(at_mode, "mean")
-    following, nu, local = sweep(algebra, verbs, model.hyper, model.prior, jax.random.PRNGKey(0), T, rows)
+
+    @jax.jit
+    def swept(key, sites, rows):
+        T = algebra.natural(model.hyper, sites)
+        return sweep(algebra, Verbs(at_mode, "mean"), dict(model.hyper), dict(model.prior), key, T, rows)
+
+    following, nu, local = swept(jax.random.PRNGKey(0), sites, rows)
     naive = naive_log_likelihood(model, sites, X, allowed_labels(table(3)))
     assert float(local.log_partition) == pytest.approx(naive.sum(), rel=1e-12)
     assert set(following) == set(nu) == set(local.stats) == {"class_1", "class_2"}

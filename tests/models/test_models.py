@@ -1,6 +1,6 @@
 """Every model and covariance type: the program is the spec, and the algebra equals it."""
 
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -34,7 +34,12 @@ from models.emissions.gaussians.gaussian import GAUSSIANS
 X = two_groups(12)
 COMPONENTS = 3
 CELLS = [(covariance, prior) for covariance in COVARIANCES for prior in ("default", "flat")]
-every_cell = pytest.mark.parametrize(("covariance", "prior"), CELLS, ids=["-".join(cell) for cell in CELLS])
+every_cell = pytest.mark.parametrize(
+    ("covariance", "prior"),
+    # A flat prior changes the densities of the sites alone, whatever the covariance: one of them protects a change.
+    [pytest.param(*each, marks=pytest.mark.slow if each[1] == "flat" and each[0] != "full" else []) for each in CELLS],
+    ids=["-".join(cell) for cell in CELLS],
+)
 every_covariance = pytest.mark.parametrize("covariance", COVARIANCES)
 
 
@@ -108,6 +113,7 @@ def cell(covariance: str, prior: str) -> Cell:
 def agree(left: Any, right: Any, rtol: float) -> bool:
     """Whether two pytrees agree, relative to the largest entry of each leaf."""
     pairs = zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True)
+    pairs = ((np.asarray(a), np.asarray(b)) for a, b in pairs)
     return all(np.abs(a - b).max() <= rtol * max(np.abs(b).max(), 1e-300) for a, b in pairs)
 
 
@@ -159,11 +165,15 @@ def test_gradient_of_the_local_log_partition_is_the_statistics(covariance, prior
 
 
 def statistics(model: Model, x: np.ndarray, z: np.ndarray, weight: np.ndarray | None = None) -> Any:
-    rows = model.rows(table(x))
-    weight = np.ones(len(x)) if weight is None else weight
-    return jax.jit(lambda w, z, rows: model.algebra.statistics(w, z, model.algebra.features(model.hyper, rows)))(
-        weight, z, rows
+    found = _statistics(
+        model.algebra, dict(model.hyper), np.ones(len(x)) if weight is None else weight, z, model.rows(table(x))
     )
+    return jax.tree.map(np.asarray, found)
+
+
+@partial(jax.jit, static_argnums=0)
+def _statistics(algebra: Any, hyper: Any, weight: Any, z: Any, rows: Any) -> Any:
+    return algebra.statistics(weight, z, algebra.features(hyper, rows))
 
 
 @every_covariance
@@ -172,9 +182,9 @@ def test_statistics_add_up(covariance):
     found = cell(covariance, "default")
     r = np.random.default_rng(1).dirichlet(np.ones(COMPONENTS), len(X))
     whole = statistics(found.model, X, r)
-    halves = [statistics(found.model, X[part], r[part]) for part in (slice(0, 5), slice(5, None))]
-    assert agree(models.algebra.add(*halves), whole, 1e-13)
-    weight = np.array([0, 1, 2, 3] * 3)
+    halves = [statistics(found.model, X[part], r[part]) for part in (slice(0, 6), slice(6, None))]
+    assert agree(jax.tree.map(np.add, *halves), whole, 1e-13)
+    weight = np.array([0, 1, 2, 1] * 3)  # as many rows in all, so that nothing more is compiled
     repeated = statistics(found.model, np.repeat(X, weight, 0), np.repeat(r, weight, 0))
     assert agree(statistics(found.model, X, r, weight.astype(float)), repeated, 1e-12)
 
@@ -197,12 +207,12 @@ def test_log_density_of_expected_parameters(covariance):
     """Under q(θ) the log density is the expectation of its terms, < E[T], (1, 1, x, x xᵀ) >, summed the naive way."""
     found, emission = cell(covariance, "default"), GAUSSIANS[covariance]
     hyper, nu = found.model.hyper, models.algebra.add(dict(found.model.prior), found.values.statistics)["component"]
-    T = jax.tree.map(np.asarray, emission.family.mean(nu))
+    T = jax.tree.map(np.asarray, jax.jit(emission.family.mean)(nu))
     x = X - hyper["origin"]
     square = np.broadcast_to(T.square, (COMPONENTS, x.shape[1], x.shape[1]))
     terms = np.einsum("ni,kij,nj->nk", x, square, x) + x @ T.total.reshape(COMPONENTS, -1).T
     naive = terms + (T.strength.reshape(-1) + T.exponent.reshape(-1))[None, :] - x.shape[1] / 2 * np.log(2 * np.pi)
-    fast = jax.jit(lambda T, x: emission.likelihood.log_density(T)(emission.likelihood.features(hyper, x)))(T, jnp.asarray(X))
+    fast = jax.jit(lambda T, x: emission.likelihood.log_density(T)(emission.likelihood.features(hyper, x)))(T, X)
     np.testing.assert_allclose(fast, naive, rtol=1e-11)
 
 

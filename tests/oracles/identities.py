@@ -69,10 +69,15 @@ def values_of(model: Model, rows: Any, sites: Any, z: Any, T: Any = None) -> Val
     """Of ``model.rows(data)`` at ``sites``, or with the algebra at another T."""
     assert model.algebra is not None
     hyper = dict(model.hyper)
-    T = model.algebra.natural(hyper, sites) if T is None else T
+    T = _natural(model.algebra, hyper, dict(sites)) if T is None else T
     found = _values(model.algebra, model.spec, hyper, dict(model.prior), rows, T, dict(sites), z)
     found = jax.tree.map(np.asarray, found)
     return found._replace(gradient=jax.tree.map(_symmetric, found.gradient, found.statistics))
+
+
+@partial(jax.jit, static_argnums=0)
+def _natural(algebra: Any, hyper: Any, sites: Any) -> Any:
+    return algebra.natural(hyper, sites)
 
 
 def _symmetric(gradient: Any, statistic: Any) -> Any:

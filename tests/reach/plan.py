@@ -15,12 +15,14 @@ from .tree import SETTINGS, Tree, git, settings
 
 RECORDED = "recorded"  # instead of a commit: what has changed since every test file passed
 UNKNOWN = float("inf")  # seconds of a test file that the map does not know: it comes first
+CORES = 2  # on which the slow tests run side by side
+GUESS = 60.0  # seconds of a test file that the map does not know, where their sum is asked for
 
 
 class Plan(NamedTuple):
     """The order of the slow tests."""
 
-    reached: tuple[str, ...]  # test files that the change reaches: those that take longest come first
+    reached: tuple[str, ...]  # test files that the change reaches: those that take longest come first, if all have time
     longest: dict[str, float]  # seconds of the longest test, by test file
 
 
@@ -72,8 +74,14 @@ def drawn(files: Iterable[str], order: str) -> list[str]:
     return found
 
 
-def planned(since: str) -> Plan:
+def shared_out(found: Plan, entries: Mapping[str, Entry], time: float, order: str) -> Plan:
+    """The plan for so many seconds. If they are too few for all that is reached, an order of the commit decides who runs."""
+    needed = sum(entries[file].seconds if file in entries else GUESS for file in found.reached)
+    return found if needed <= CORES * time else found._replace(reached=tuple(drawn(found.reached, order)))
+
+
+def planned(since: str, time: float = UNKNOWN, order: str = "") -> Plan:
     """The plan of this checkout: a test file without slow tests is as one that the map does not know."""
-    tree = Tree()
+    tree, entries = Tree(), read_map()
     files = [name for name in tree.names if name.startswith("tests/") and Path(name).name.startswith("test_")]
-    return plan(files, since, tree, read_map())
+    return shared_out(plan(files, since, tree, entries), entries, time, order)

@@ -54,7 +54,7 @@ def fixed_point(oracle: Oracle, seed: int, mutated: bool = False) -> Figure:
     """How far the point of `hard_em` on a small table is from the mode given the assignment that is most probable at it."""
     latents, table = oracle.enumeration, small_table(oracle, seed)
     assert latents is not None
-    sites = _point("hard_em", oracle, table, seed, mutated)[0]
+    sites = point_of("hard_em", oracle, table, seed, mutated)[0]
     z = latents.assignments(table)
     heights = latents.complete(repeated(sites, len(z)), table, z)
     likely = z[heights > heights.max() - EQUAL]
@@ -65,12 +65,14 @@ def fixed_point(oracle: Oracle, seed: int, mutated: bool = False) -> Figure:
 def density(method: str, oracle: Oracle, seed: int) -> Figure:
     """How far the log density that a method reports of its point is from the oracle's."""
     table = small_table(oracle, seed)
-    sites, reported = _point(method, oracle, table, seed, False)
+    sites, reported = point_of(method, oracle, table, seed, False)
     wanted = float((oracle.log_prior(sites) + oracle.log_likelihood(sites, table))[0])
-    return Figure("reported density beside the oracle's", abs(reported - wanted) / (1 + abs(wanted)), ROUNDING, "relative")
+    return Figure(
+        "reported density, difference from the oracle's", abs(reported - wanted) / (1 + abs(wanted)), ROUNDING, "relative"
+    )
 
 
-def _point(method: str, oracle: Oracle, table: Tables, seed: int, mutated: bool) -> tuple[dict[str, np.ndarray], float]:
+def point_of(method: str, oracle: Oracle, table: Tables, seed: int, mutated: bool) -> tuple[dict[str, np.ndarray], float]:
     """The sites (1, …) where a method ends, and the log density that it reports."""
     tree = fit(built(oracle, mutated), oracle.table(table, 0), method, seed=seed)
     sites = {name: np.asarray(value)[None] for name, value in sites_of(tree, "point_estimate").items()}

@@ -15,6 +15,7 @@ from inference.certificates.checks.cases import built, stacked_rows
 from inference.certificates.checks.figure import (
     COVERAGE,
     FALSE_ALARM,
+    NEEDED,
     POWER,
     Check,
     Deviations,
@@ -160,10 +161,10 @@ def bias_check(method: DrawsOf, oracle: Oracle, seed: int, replicates: int) -> C
         *(Figure(f"shift of {name}", value, FINITE, "sd") for name, value in shifts.items()),
         *(Figure(f"spread that {name} needs", value, FINITE, "sd") for name, value in sizes.items()),
         Figure(
-            f"share in the {INTERVAL:.0%} interval of half the spread beside that of all of it, where it falls most",
+            f"share in the {INTERVAL:.0%} interval of draws with half the spread, over that of the draws: the smallest ratio",
             halved,
             NARROW,
-            "of narrow draws",
+            NEEDED,
         ),
     )
     says = (

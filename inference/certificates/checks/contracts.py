@@ -100,16 +100,15 @@ class Contracted:
         """Cases that are not equal, one of every kind: each has what a model would say that breaks the contract."""
         prior = self.beside(self.oracle.mutant.what, lambda case: case._replace(options=self.oracle.mutant.options), SAME)
         backwards = off(found_of(self.oracle, self._turned(self.case)), self.found, self.found.after)
-        found = [prior, Figure("rows as they were before they were turned", backwards, SAME, "relative")]
+        found = [prior, Figure("rows in reverse order, compared in the old order", backwards, SAME, "relative")]
         if self.contracts.offset is not None:
             found.append(self._nearly_moved(OFFSETS[-1]))
         if not self.contracts.named:
-            found.append(self.beside("columns in another order, and nothing with them", self._table_alone, SAME))
+            found.append(self.beside("columns in another order, parameters and prior in the old one", self._table_alone, SAME))
         if self.contracts.weighted:
-            ignored = off(self._weighted(), self.found, self.found.after)
+            ignored = off(self.weighted(), self.found, self.found.after)
             found.append(Figure("weights ignored", ignored, SAME, "relative"))
-        zeros = ((f"cell {cell.column} as zero", self._without(cell, 0.0)) for cell in self.contracts.missing)
-        return (*found, *(Figure(name, value, SAME, "relative") for name, value in zeros))
+        return (*found, *(self._cell(cell, " read as 0", 0.0) for cell in self.contracts.missing))
 
     def _nearly_moved(self, size: float) -> Figure:
         """One row is `ASIDE` from where the offset takes it: that must show beside the rounding of the offset."""
@@ -117,7 +116,7 @@ class Contracted:
         moved = self.contracts.offset(self.case, size)
         x = moved.data.x.copy()
         x[0, x[0] != self.case.data.x[0]] += ASIDE
-        return self._moved_back(f"a row {ASIDE} aside", moved._replace(data=moved.data._replace(x=x)), size)
+        return self._moved_back(f"a row moved by {ASIDE}", moved._replace(data=moved.data._replace(x=x)), size)
 
     def _table_alone(self, case: Case) -> Case:
         return case._replace(data=self.contracts.order(case).data)
@@ -159,21 +158,24 @@ class Contracted:
         if not self.contracts.weighted:
             return []
         often = np.repeat(np.arange(self.size), self._weight())
-        weighted, copied = self._weighted(), found_of(self.oracle, self.case._replace(data=take(self.case.data, often)))
+        weighted, copied = self.weighted(), found_of(self.oracle, self.case._replace(data=take(self.case.data, often)))
         wanted = weighted._replace(rows=weighted.rows[often])
-        return [Figure("weights beside repeated rows", off(copied, wanted, weighted.after), SAME, "relative")]
+        return [Figure("weights against repeated rows", off(copied, wanted, weighted.after), SAME, "relative")]
 
     def _weight(self) -> np.ndarray:
         return 1 + np.arange(self.size) % 3
 
-    def _weighted(self) -> Found:
+    def weighted(self) -> Found:
         data = self.case.data._replace(weight=self._weight().astype(float))
         return found_of(self.oracle, self.case._replace(data=data))
 
     def cells(self) -> list[Figure]:
-        return [Figure(f"missing cell {cell.column}", self._without(cell), SAME, "relative") for cell in self.contracts.missing]
+        return [self._cell(cell) for cell in self.contracts.missing]
 
-    def _without(self, cell: Missing, left: float = np.nan) -> float:
+    def _cell(self, cell: Missing, how: str = "", left: float = np.nan) -> Figure:
+        return Figure(f"missing value of column {cell.column}{how}", self._without(cell, left), SAME, "relative")
+
+    def _without(self, cell: Missing, left: float) -> float:
         """Log-likelihood of the table without a cell, beside the oracle's, summed over all values of the cell.
 
         ``left`` is what stands in the cell: NaN if it is missing.

@@ -2,12 +2,14 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from scipy import stats
 
 CONTROL = "control"
+NEEDED = "needed over found"  # the unit of a figure beyond whose limit a check has too little power to answer
 COVERAGE = "coverage"  # the unit of how often intervals hold the truth, of the worst statistic
 FAR = 2.0  # limits; a right cell is so far off with probability 3e-12
 MOST = 3.5  # deviations beyond this are looked at a second time
@@ -87,7 +89,8 @@ class Check(NamedTuple):
     false_alarm: float | None  # probability at most that a right cell fails; None: not known
     kind: Kind = "check"
     seconds: float = 0.0  # that it took (`timed`)
-    code: str = ""  # hash of all that decides its figures but the seed (`inference.certificates.cell`)
+    size: int = 0  # replicates, draws or tables of its first stage
+    witness: Mapping[str, float] = MappingProxyType({})  # the numbers that it compares (`inference.certificates.witnesses`)
 
 
 def answer(name: str, says: str, figures: Sequence[Figure], false_alarm: float | None, kind: Kind = "check") -> Check:
@@ -107,10 +110,17 @@ def timed(check: Callable[[], Check]) -> Check:
 
 
 def verdict_of(checks: Sequence[Check], claim: str) -> str:
-    """The claim, ``fails``, or ``inconclusive`` where all that is wrong is that a mutant was not rejected."""
-    if not all(check.passed for check in checks if check.kind != "control"):
-        return "fails"
-    return claim if all(check.passed for check in checks) else "inconclusive"
+    """The claim, ``fails``, or ``inconclusive`` where all that is wrong is a lack of power, of a check or of its control."""
+    wrong = [check for check in checks if not check.passed]
+    if not wrong:
+        return claim
+    return "inconclusive" if all(check.kind == "control" or lacks_power(check) for check in wrong) else "fails"
+
+
+def lacks_power(check: Check) -> bool:
+    """Whether a check did not pass for lack of power alone."""
+    failed = [figure for figure in check.figures if not figure.passed]
+    return bool(failed) and all(figure.unit == NEEDED for figure in failed)
 
 
 def false_alarm_of(checks: Sequence[Check]) -> float | None:

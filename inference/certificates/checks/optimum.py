@@ -119,7 +119,7 @@ def optimum_check(method: str, oracle: Oracle, seed: int, tables: int) -> Check:
         difference = abs(own.reported - height) / (1 + abs(height))
         found.append(
             (
-                Figure("reported density beside the oracle's", difference, ROUNDING, "relative"),
+                Figure("reported density, difference from the oracle's", difference, ROUNDING, "relative"),
                 *own.figures(),
                 Figure(f"below the best of {', '.join(others)}", max(heights.values()) - height, GAIN, "nats"),
             )

@@ -27,7 +27,7 @@ def parity_check(oracle: Oracle, seed: int) -> Check:
     model = built(oracle)
     readable = [oracle.table(tables, replicate) for replicate in range(REPLICATES)]
     both = [stacked_rows(model, readable), stacked_rows(model, readable, condensed=True)]
-    found = jax.jit(jax.vmap(partial(_densities, model)))(sites, *both)
+    found = jax.jit(jax.vmap(partial(densities, model)))(sites, *both)
     figures = tuple(
         Figure(name, float(np.max(np.abs(np.asarray(value) - wanted) / (1 + np.abs(wanted)))), ROUNDING, "relative")
         for name, value in found.items()
@@ -38,7 +38,7 @@ def parity_check(oracle: Oracle, seed: int) -> Check:
     return answer("parity", says, figures, 0.0)
 
 
-def _densities(model: Model, sites: Sites, rows: Pytree, condensed: Pytree) -> dict[str, Array]:
+def densities(model: Model, sites: Sites, rows: Pytree, condensed: Pytree) -> dict[str, Array]:
     """Log p(x, θ) of the marginal program, on all rows and on fewer in their place, and of the algebra."""
     algebra, hyper = model.algebra, dict(model.hyper)
     assert algebra is not None

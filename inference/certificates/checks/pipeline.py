@@ -16,7 +16,7 @@ import numpy as np
 
 from inference.certificates.checks.calibration import Found, rank_deviations
 from inference.certificates.checks.cases import built
-from inference.certificates.checks.figure import FALSE_ALARM, MOST, Check, Deviations, Figure, answer, two_stages
+from inference.certificates.checks.figure import FALSE_ALARM, MOST, NEEDED, Check, Deviations, Figure, answer, two_stages
 from inference.certificates.checks.kernel_law import summary
 from inference.certificates.checks.posterior import CHAINS
 from inference.certificates.oracles.conjugate import repeated
@@ -84,7 +84,7 @@ def pipeline_check(method: str, oracle: Oracle, seed: int, tables: int) -> Check
     fits = Fits(method, oracle, tables)
     figures = two_stages(fits, seed)
     seen = max(map(abs, fits.of_half_spread.values()))
-    control = Figure(f"deviation of draws with half the spread: {POWER} needed, over that found", POWER / seen, 1.0, "relative")
+    control = Figure(f"{POWER} over the deviation of draws with half the spread", POWER / seen, 1.0, NEEDED)
     says = (
         f"{summary(figures)} of {tables} tables, with one draw of each of {CHAINS} chains of fit; half the spread: {seen:.1f}"
     )

@@ -21,6 +21,7 @@ from scipy import stats
 from inference.certificates.checks.cases import built, small_table
 from inference.certificates.checks.figure import (
     FALSE_ALARM,
+    NEEDED,
     POWER,
     Check,
     Deviations,
@@ -110,10 +111,10 @@ class Pipeline:
 
     def _keep_sizes(self, pairs: Bounded, wanted: Posterior) -> None:
         smallest = min(effective_size(drawn) for _, drawn in pairs.values())
-        self._keep(f"effective draws of the chains: {LEAST} needed, over those found", LEAST / smallest, 1.0, "relative")
+        self._keep(f"{LEAST} over the effective draws of the chains", LEAST / smallest, 1.0, NEEDED)
         few = LEAST_REFERENCE / wanted.effective_size
-        self._keep(f"effective draws of the oracle: {LEAST_REFERENCE} needed, over those found", few, 1.0, "relative")
-        self._keep("largest weight of the oracle's draws", float(wanted.weights.max()), HEAVIEST, "share")
+        self._keep(f"{LEAST_REFERENCE} over the effective draws of the oracle", few, 1.0, NEEDED)
+        self._keep("largest weight of the oracle's draws", float(wanted.weights.max()), HEAVIEST, NEEDED)
 
     def _statistics(self, sites: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         return self.oracle.invariants(sites, repeated(self.table, len(next(iter(sites.values())))))
@@ -127,14 +128,14 @@ class Pipeline:
         wanted = {"log_joint": self.oracle.log_prior(sites) + likelihood, "log_likelihood": likelihood}
         for name, value in wanted.items():
             off = np.abs(reported[name][places] - value) / (1 + np.abs(value))
-            self._keep(f"{name} of the draws beside the oracle's", float(off.max()), ROUNDING, "relative")
+            self._keep(f"{name} of the draws, difference from the oracle's", float(off.max()), ROUNDING, "relative")
 
     def _compare_evidence(self, wanted: Posterior, attrs: Mapping[Any, Any]) -> None:
         """Infinitely far off where the result lacks it; not compared where the oracle samples its own."""
         if self.sampler.sums and not wanted.error:
             found = float(attrs.get("log_evidence", np.inf))
             off = abs(found - wanted.log_evidence) / (1 + abs(wanted.log_evidence))
-            self._keep("log evidence beside the oracle's", off, ROUNDING, "relative")
+            self._keep("log evidence, difference from the oracle's", off, ROUNDING, "relative")
 
     def _integrated(self, wanted: Posterior, seed: int, times: int) -> Deviations:
         """The error is that of a mean of chains, so that the difference has a t distribution."""

@@ -42,11 +42,11 @@ class Result:
         self.table = small_table(oracle, seed)
         other = small_table(oracle, seed + 1)
         self.other: Tables = other if oracle.far is None else oracle.far(other)
-        self.tree = self._fitted(asking, seed, draws)
+        self.tree = self.fitted_tree(asking, seed, draws)
         self.few = cut(self.tree, draws // FEW) if asking.draws else self.tree
         self.answered = {name: self._predicted(name) for name in self._asked(asking.draws)}
 
-    def _fitted(self, asking: Asking, seed: int, draws: int) -> xr.DataTree:
+    def fitted_tree(self, asking: Asking, seed: int, draws: int) -> xr.DataTree:
         """Draws; or a point after one step from parameters of the prior, because a mode may have all components alike."""
         options: dict[str, Any] = {"num_samples": draws, "num_chains": CHAINS}
         if not asking.draws:
@@ -60,18 +60,18 @@ class Result:
         closed = self.oracle.answers(sites, self.table, False).log_density is not None
         return ({"fitted": self.table} if closed or draws else {}) | ({"new": self.other} if closed else {})
 
-    def _rows(self, name: str) -> Tables:
+    def rows_of(self, name: str) -> Tables:
         return self.table if name == "fitted" else self.other
 
     def _predicted(self, name: str) -> xr.Dataset:
-        return predict(self.model, self.few, self.oracle.table(self._rows(name), 0), num_draws=CHAINS * FEW)
+        return predict(self.model, self.few, self.oracle.table(self.rows_of(name), 0), num_draws=CHAINS * FEW)
 
     def figures(self, answer: Answer) -> tuple[Figure, ...]:
         """How far the result is from averages of ``answer``."""
         figures = [self._latent(answer)]
         sites = draws_of(self.model, self.few)
         for name, found in self.answered.items():
-            table = self._rows(name)
+            table = self.rows_of(name)
             answers = answer(sites, table, False)
             fitted = name == "fitted" and "posterior" in self.few
             off = compared(found, answers, fitted, self.oracle.table(table, 0))

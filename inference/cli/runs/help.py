@@ -68,7 +68,7 @@ results. For a user's own program, model= names it again.
   python -m inference.report run=runs/mine pictures=true
 """,
     "certify": """\
-usage: python -m inference.certify [all|changed] [model=NAME|all]
+usage: python -m inference.certify [all|witnesses|renew] [model=NAME|all]
            [method=NAME|all] [option=value ...]
 
 Check a method on a model against a naive implementation of the model: are
@@ -79,13 +79,14 @@ Write a certificate with every figure. Exit code 3: a check failed.
   seed=0            of simulated tables and of the method
   out=certificates  folder of the certificates
   again=false       true: also where a certificate is there already
-  minutes=...       begin no further cell after so many minutes
 
-changed: the cells whose certificate in docs/certificates is of other code or
-packages, or did not pass.
+witnesses: compute the first numbers of every check again, and compare them
+with the certificates in docs/certificates. Exit code 3: some differ.
+renew: run the checks again whose numbers differ, and say by how much.
 
   python -m inference.certify model=gmm method=gibbs
   python -m inference.certify all budget=full
+  python -m inference.certify witnesses model=gmm
 """,
     "lab": """\
 usage: python -m inference.lab list

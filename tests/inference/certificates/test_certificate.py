@@ -35,7 +35,7 @@ def test_figures_of_numpy_are_written(tmp_path):
     assert read_certificate(tmp_path / "one.json") == certificate
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"schema": 1}', '{"schema": 99}', "[1]"])
+@pytest.mark.parametrize("text", ["", "{}", '{"schema": 2}', '{"schema": 3, "checks": [3], "statistics": []}', "[1]"])
 def test_what_is_no_certificate_is_refused(tmp_path, text):
     (tmp_path / "one.json").write_text(text)
     with pytest.raises(ZooError, match="certif"):

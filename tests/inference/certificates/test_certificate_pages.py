@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from made_certificates import current, made
+from made_certificates import made
 
 from inference.certificates import command
-from inference.certificates.cell import WAYS, cells
-from inference.certificates.cell_page import SHOWN, about_of, page_of, write_pages
-from inference.certificates.certificate import Certificate, read_certificate, versions, write_certificate
+from inference.certificates.cell import PLANS, bound_checks, cells
+from inference.certificates.cell_page import SHOWN, page_of, write_pages
+from inference.certificates.certificate import Certificate, cell_paths, read_certificate, versions, write_certificate
 from inference.certificates.checks.figure import COVERAGE, Check, Figure
 from inference.certificates.oracles import ORACLES
 from inference.certificates.page import lines_of, picture, table_of
@@ -28,20 +28,19 @@ def test_the_picture_shows_every_statistic_once():
     assert len(axes.collections[0].get_offsets()) == 3
 
 
-def test_the_table_names_verdicts_and_stale_certificates(tmp_path):
-    """One of code as it is, one of older code, and a cell without any."""
-    write_certificate(current(), tmp_path / "gmm-gibbs.json")
+def test_the_table_names_verdicts(tmp_path):
+    """One that passed, one that failed, and cells without any; whole certificates have no budget beside them."""
+    write_certificate(made(1.0)._replace(budget="full"), tmp_path / "gmm-gibbs.json")
     write_certificate(made(1.0, 4.0)._replace(method="nuts"), tmp_path / "gmm-nuts.json")
     rows = [line.split(" | ") for line in table_of(tmp_path, ["gmm"]).splitlines() if line.startswith("| `gmm`")]
-    others = ["–"] * (len(WAYS) - 5)
-    quick, stale = "[exact](gmm-gibbs.json), quick", "[fails](gmm-nuts.json), quick, stale"
-    assert rows == [["| `gmm`", quick, "–", "–", stale, *others, "– |"]]
+    others = ["–"] * (len(PLANS) - 5)
+    assert rows == [["| `gmm`", "[exact](gmm-gibbs.md)", "–", "–", "[fails](gmm-nuts.md), quick", *others, "– |"]]
 
 
 def test_the_table_says_why_cells_are_refused(tmp_path):
     """Every cell is in the table of verdicts, or below it with a reason."""
     refused = table_of(tmp_path, list(MODELS)).partition("## Not certified, and why")[2].splitlines()
-    for method in WAYS:
+    for method in PLANS:
         here = [line for line in refused if line.startswith(f"- `{method}` of ")]
         named = {model for model in MODELS for line in here if f"`{model}`" in line.partition(": ")[0]}
         assert named == {model for model in MODELS if (model, method) not in cells()}
@@ -77,18 +76,32 @@ def test_the_page_of_an_approximation_has_the_size_of_its_bias():
 @pytest.mark.skipif(not command.PUBLISHED.is_dir(), reason="no certificates are published")
 def test_no_published_share_is_near_its_limit():
     """Limits of shares do not count in the rate of false alarms: 2,500 replicates are 5 standard errors from each, or more."""
-    for path in command.PUBLISHED.glob("*.json"):
+    for path in cell_paths(command.PUBLISHED):
         for figure in (figure for check in read_certificate(path).checks for figure in check.figures):
             if figure.name.endswith("left unchanged") and figure.passed:
                 assert figure.value + 5 * np.sqrt(figure.value * (1 - figure.value) / 2_500) < figure.limit, (path, figure)
 
 
 @pytest.mark.skipif(not command.PUBLISHED.is_dir(), reason="no certificates are published")
-def test_published_pages_are_those_of_their_certificates():
-    """`python -m inference.support` renews the table, which says what is stale."""
-    assert (command.PUBLISHED / command.TABLE).read_text(encoding="utf-8") == table_of(command.PUBLISHED, list(ORACLES))
-    for path in command.PUBLISHED.glob("*.json"):
-        assert path.with_suffix(".md").read_text(encoding="utf-8") == page_of(read_certificate(path), path.stem, about_of(path))
+def test_the_published_table_is_that_of_the_certificates():
+    """`python -m inference.support` renews it."""
+    assert (command.PUBLISHED / command.TABLE).read_text(encoding="utf-8") == table_of(
+        command.PUBLISHED, list(ORACLES), ".json"
+    )
+
+
+@pytest.mark.skipif(not command.PUBLISHED.is_dir(), reason="no certificates are published")
+def test_published_certificates_are_small_and_whole():
+    """Every cell has one of at most 6 KB in git, with all of its checks and their witnesses; pages are made from them."""
+    assert {path.stem for path in cell_paths(command.PUBLISHED)} == {f"{model}-{method}" for model, method in cells()}
+    for path in command.PUBLISHED.iterdir():
+        assert path.suffix == ".json" or path.name == command.TABLE
+        assert path.suffix != ".json" or path.stat().st_size <= 6000, path
+    for model, method in cells():
+        certificate = read_certificate(command.PUBLISHED / f"{model}-{method}.json")
+        bound = bound_checks(model, method, certificate.budget, certificate.seed)
+        assert [(check.name, check.size) for check in certificate.checks] == [(each.name, each.size) for each in bound]
+        assert all(check.witness for check in certificate.checks)
 
 
 def test_the_table_sums_how_often_right_cells_fail(tmp_path):

@@ -3,12 +3,14 @@
 import json
 
 import pytest
-from made_certificates import current, made
+from made_certificates import made
 
 from inference.certificates import command
-from inference.certificates.cell import cells, code_of
-from inference.certificates.certificate import write_certificate
+from inference.certificates.cell import cells
+from inference.certificates.certificate import cell_paths, write_certificate
 from inference.certificates.command import certify_main, parsed
+from inference.certificates.comparison import Changed
+from inference.certificates.witnesses.witness import Difference
 from inference.cli.runs.help import COMMANDS
 from models import ZooError
 
@@ -26,8 +28,8 @@ from models import ZooError
         (["model=gmm", "method=gibbs", "draws=3"], "takes model, method, budget, seed, out, again"),
         (["model=gmm", "method=gibbs", "budget"], "as key=value"),
         (["model=gmm", "method=gibbs", "again=yes"], "true or false"),
-        (["changed", "minutes=soon"], "minutes must be a positive number, got 'soon'"),
-        (["changed", "minutes=0"], "minutes must be a positive number"),
+        (["witnesses", "renew"], "do not go together"),
+        (["changed"], "all or witnesses or renew"),
         (["model=gmm", "method=gibbs", "seed=99999999999"], "whole number"),
         (["model=ppca", "method=all", "budget=none"], "quick, full"),
     ],
@@ -37,21 +39,69 @@ def test_mistakes_in_the_arguments(arguments, said):
         parsed(arguments)
 
 
-def test_changed_cells_are_those_whose_published_certificate_is_of_other_code(tmp_path, monkeypatch):
-    monkeypatch.setattr(command, "PUBLISHED", tmp_path)
-    write_certificate(current(), tmp_path / "gmm-gibbs.json")
-    write_certificate(current(method="nuts", posterior="other"), tmp_path / "gmm-nuts.json")
-    (tmp_path / "gmm-em.json").write_text("{")
-    found = parsed(["changed"]).cells
-    assert set(found) == {("gmm", "nuts"), ("gmm", "em")}
-    assert [code_of(*cell) for cell in found] == sorted(code_of(*cell) for cell in found)
+def test_witnesses_of_no_certificate_are_refused(tmp_path):
+    with pytest.raises(ZooError, match="there is nothing to compare with"):
+        certify_main(["witnesses", f"out={tmp_path}"])
 
 
-def test_no_cell_is_begun_when_the_time_is_over(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(command, "num_cores", lambda: 1)
-    assert certify_main(["model=gmm", "method=all", "minutes=1e-9", f"out={tmp_path}"]) == 0
-    assert "cells were not certified: minutes= was over" in capsys.readouterr().out
-    assert not list(tmp_path.glob("*.json"))
+def in_turn(changed):
+    """In place of the processes that compare: what they found, for the cells that are asked for."""
+    return lambda cells, folder: iter([each for each in changed if each.cell in cells])
+
+
+def test_witnesses_that_differ_are_named_and_make_the_command_fail(tmp_path, monkeypatch, capsys):
+    for method in ("gibbs", "nuts"):
+        write_certificate(made(1.0)._replace(method=method), tmp_path / f"gmm-{method}.json")
+    same, other = Changed(("gmm", "gibbs"), {}), Changed(("gmm", "nuts"), {"posterior": [Difference("mean", 0.01)]})
+    monkeypatch.setattr(command, "changes_of_models", in_turn([same, other]))
+    assert certify_main(["witnesses", "model=gmm", f"out={tmp_path}"]) == 3
+    said = capsys.readouterr().out
+    assert "gmm nuts: posterior: mean differs by 0.01 of its size" in said
+    assert "1 of 2 cells differ" in said
+    assert certify_main(["witnesses", "model=gmm", "method=gibbs", f"out={tmp_path}"]) == 0
+    assert "all 1 cells agree" in capsys.readouterr().out
+
+
+def test_renew_certifies_the_cells_that_differ_with_their_budget(tmp_path, monkeypatch, capsys):
+    for method in ("gibbs", "nuts"):
+        write_certificate(made(1.0)._replace(method=method, budget="full"), tmp_path / f"gmm-{method}.json")
+    asked = []
+
+    def certified(method, model, budget, seed, *others):
+        asked.append((model, method, budget, seed))
+        return made(0.5, 1.0, -0.5)._replace(model=model, method=method)
+
+    changed = [Changed(("gmm", "gibbs"), {}), Changed(("gmm", "nuts"), {"posterior": [Difference("mean", 0.01)]})]
+    monkeypatch.setattr(command, "changes_of_models", in_turn(changed))
+    monkeypatch.setattr(command, "certify", certified)
+    assert certify_main(["renew", "model=gmm", f"out={tmp_path}"]) == 0
+    assert asked == [("gmm", "nuts", "full", 0)]
+    assert "mean differs by 0.01" in capsys.readouterr().out
+    monkeypatch.setattr(command, "changes_of_models", in_turn(changed[:1]))
+    assert certify_main(["renew", "model=gmm", f"out={tmp_path}"]) == 0
+    assert "nothing to renew" in capsys.readouterr().out
+
+
+def test_an_interrupted_cell_goes_on_after_its_last_check(tmp_path, monkeypatch):
+    """Each check is on disk before the next one begins; the file of a finished cell replaces the unfinished one."""
+    seen = []
+
+    def certified(method, model, budget, seed, say, before, keep):
+        seen.append(before)
+        keep(made(0.5, 1.0, -0.5))
+        if before is None:
+            raise KeyboardInterrupt
+        return made(0.5, 1.0, -0.5)
+
+    monkeypatch.setattr(command, "certify", certified)
+    arguments = ["model=gmm", "method=gibbs", f"out={tmp_path}"]
+    with pytest.raises(KeyboardInterrupt):
+        certify_main(arguments)
+    assert not (tmp_path / "gmm-gibbs.json").exists()
+    assert certify_main(arguments) == 0
+    assert seen[1].checks == made(0.5, 1.0, -0.5).checks
+    assert [path.name for path in cell_paths(tmp_path)] == ["gmm-gibbs.json"]
+    assert not list(tmp_path.glob("*unfinished*"))
 
 
 def test_an_error_in_one_cell_leaves_the_others(tmp_path, monkeypatch, capsys):
@@ -65,7 +115,7 @@ def test_an_error_in_one_cell_leaves_the_others(tmp_path, monkeypatch, capsys):
     assert certify_main(["model=gmm", "method=all", f"out={tmp_path}"]) == 3
     assert "gmm em: an error ended the checks: ValueError: no starts" in capsys.readouterr().out
     of_gmm = {method for model, method in cells() if model == "gmm"}
-    assert {path.stem.removeprefix("gmm-") for path in tmp_path.glob("*.json")} == of_gmm - {"em"}
+    assert {path.stem.removeprefix("gmm-") for path in cell_paths(tmp_path)} == of_gmm - {"em"}
 
 
 def test_all_cells_are_asked_for_together():
@@ -80,7 +130,7 @@ def test_all_cells_are_asked_for_together():
 
 def test_examples_of_the_help_are_understood():
     lines = [line.split() for line in COMMANDS["certify"].splitlines() if line.startswith("  python -m inference.certify")]
-    assert len(lines) == 2
+    assert len(lines) == 3
     for line in lines:
         parsed(line[3:])
 
@@ -91,7 +141,7 @@ def test_the_command_writes_a_certificate_and_does_not_do_it_again(tmp_path, cap
     assert certify_main(arguments) == 0
     first = json.loads((tmp_path / "gmm_simple-gibbs.json").read_text())
     assert first["verdict"] == "exact"
-    assert first["command"] == "python -m inference.certify model=gmm_simple method=gibbs budget=quick seed=0 again=true"
+    assert {check["name"] for check in first["checks"]} >= {"kernel law", "posterior", "predictions"}
     assert (tmp_path / "gmm_simple-gibbs.svg").read_text().startswith("<?xml")
     capsys.readouterr()
     assert certify_main(arguments) == 0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from inference.certificates.cell import WAYS
+from inference.certificates.cell import PLANS
 from inference.certificates.checks import predictions
 from inference.certificates.checks.cases import small_table
 from inference.certificates.checks.figure import Figure
@@ -158,7 +158,7 @@ def test_far_rows_are_far(name):
 
 
 def test_every_way_has_predictions():
-    assert all("predictions" in {question.name for question in way.questions} for way in WAYS.values())
+    assert all("predictions" in {check.name for check in plan.checks} for plan in PLANS.values())
     assert set(ORACLES) == set(MODELS)
 
 

@@ -8,6 +8,24 @@ from played_runs import line_of, played
 
 from inference.cli import main as commands
 from inference.cli import sweeping
+from inference.results import tree
+from inference.runtime import files
+
+
+@pytest.fixture(scope="session", autouse=True)
+def decoded_once():
+    """A file of results is read, and its checksum looked at, each time; what its bytes mean is found out once."""
+    kept, decoded = {}, tree.read_netcdf
+
+    def read_netcdf(path):
+        content = files.read(path)
+        if content not in kept:
+            kept[content] = decoded(path)
+        return kept[content].copy(deep=True)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tree, "read_netcdf", read_netcdf)
+        yield
 
 
 @pytest.fixture

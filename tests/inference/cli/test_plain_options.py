@@ -92,75 +92,67 @@ def test_runs_are_composed_as_hydra_composes_them(arguments, monkeypatch):
     assert ours == composed()
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], ["model=gmm", "nonsense=1"], ["model=gmmm"], ["model.num_component=3"]]
-)
-def test_help_and_refused_options_load_nothing(arguments):
-    """In a fresh process neither NumPy nor Hydra: the answer comes within the time of a few bare imports of Python's own."""
+def in_one_process(arguments, heavy):
+    """What a fresh process that runs each of these commands has loaded of ``heavy`` in the end, and what it said on stderr."""
     code = (
         "import sys, runpy\n"
-        f"sys.argv = ['run', *{arguments!r}]\n"
-        "try: runpy.run_module('inference.run', run_name='__main__')\n"
-        "except SystemExit: pass\n"
-        "heavy = ('numpy', 'scipy', 'pandas', 'jax', 'numpyro', 'arviz_base', 'hydra', 'omegaconf', 'rich')\n"
-        "print([name for name in heavy if name in sys.modules])"
+        f"for arguments in {arguments!r}:\n"
+        "    sys.argv = ['run', *arguments]\n"
+        "    try: runpy.run_module('inference.run', run_name='__main__')\n"
+        "    except SystemExit: pass\n"
+        f"print([name for name in {heavy!r} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout.rstrip().endswith("[]")
-    assert arguments[0].startswith("--") or done.stderr.startswith("error: ")
+    return done.stdout.splitlines()[-1], done.stderr
 
 
-@pytest.mark.parametrize("arguments", [[], ["model.num_components=3", "data.test_fraction=0.2", "seed=3"]])
-def test_a_refused_table_loads_no_jax(tmp_path, arguments):
+def test_help_and_refused_options_load_nothing():
+    """In a fresh process neither NumPy nor Hydra: the answer comes within the time of a few bare imports of Python's own."""
+    refused = [["model=gmm", "nonsense=1"], ["model=gmmm"], ["model.num_component=3"]]
+    heavy = ("numpy", "scipy", "pandas", "jax", "numpyro", "arviz_base", "hydra", "omegaconf", "rich")
+    loaded, said = in_one_process([["--help"], ["--version"], *refused], heavy)
+    assert loaded == "[]"
+    assert said.count("error: ") == len(refused)
+
+
+def test_a_refused_table_loads_no_jax(tmp_path):
     """The table is read before JAX and what builds on it are imported."""
     table = tmp_path / "table.csv"
     table.write_text("size,kind\n1.5,ant\n2.5 kg,bee\n3.5,ant\n", encoding="utf-8")
-    code = (
-        "import sys, runpy\n"
-        f"sys.argv = ['run', 'model=gmm', 'data={table}', *{arguments!r}]\n"
-        "try: runpy.run_module('inference.run', run_name='__main__')\n"
-        "except SystemExit: pass\n"
-        "heavy = ('jax', 'numpyro', 'xarray', 'arviz_base', 'arviz_stats', 'hydra', 'matplotlib', 'sklearn')\n"
-        "print([name for name in heavy if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout.rstrip().endswith("[]")
-    assert "column 'size', row 2: '2.5 kg' is not a number" in done.stderr
-    assert "loading" not in done.stderr
+    run = ["model=gmm", f"data={table}"]
+    heavy = ("jax", "numpyro", "xarray", "arviz_base", "arviz_stats", "hydra", "matplotlib", "sklearn")
+    loaded, said = in_one_process([run, [*run, "model.num_components=3", "data.test_fraction=0.2", "seed=3"]], heavy)
+    assert loaded == "[]"
+    assert said.count("column 'size', row 2: '2.5 kg' is not a number") == 2
+    assert "loading" not in said
 
 
-@pytest.mark.parametrize(
-    ("command", "arguments", "words"),
-    [
-        ("run", ["model=gmm", "model.num_components=two"], "num_components must be a whole number"),
-        ("run", ["-m", "model.num_components=2,two"], "num_components must be a whole number"),
-        ("run", ["num_samples=0"], "num_samples must be at least 1"),
-        ("run", ["seed=-1"], "seed must be a whole number"),
-        ("run", ["pictures=no_thanks"], "pictures must be true or false"),
-        ("predict", ["run=nowhere", "data=a.csv"], "out= is missing"),
-        ("predict", ["run=nowhere", "data=a.csv", "out=b.csv"], "there is no such folder"),
-        ("report", ["run=nowhere"], "there is no such folder"),
-    ],
-)
-def test_a_refused_value_is_the_only_word(tmp_path, command, arguments, words):
-    """Without JAX, and before a table is said to be read."""
+REFUSED = [
+    ("run", ["model=gmm", "model.num_components=two"], "num_components must be a whole number"),
+    ("run", ["-m", "model.num_components=2,two"], "num_components must be a whole number"),
+    ("run", ["num_samples=0"], "num_samples must be at least 1"),
+    ("run", ["seed=-1"], "seed must be a whole number"),
+    ("run", ["pictures=no_thanks"], "pictures must be true or false"),
+    ("predict", ["run=nowhere", "data=a.csv"], "out= is missing"),
+    ("predict", ["run=nowhere", "data=a.csv", "out=b.csv"], "there is no such folder"),
+    ("report", ["run=nowhere"], "there is no such folder"),
+]
+
+
+def test_a_refused_value_is_the_only_word(tmp_path):
+    """Without JAX, and before a table is said to be read: one line on stderr for each, in one process."""
     code = (
         "import sys\n"
         "from inference.cli import main\n"
-        f"code = main.guarded(main.{command}_main, {arguments!r})\n"
-        "print(code, [name for name in ('jax', 'numpyro', 'xarray', 'arviz_base') if name in sys.modules])"
+        f"for command, arguments in {[case[:2] for case in REFUSED]!r}:\n"
+        "    code = main.guarded(getattr(main, command + '_main'), arguments)\n"
+        "    print(code, [name for name in ('jax', 'numpyro', 'xarray', 'arviz_base') if name in sys.modules])"
     )
-    options = {
-        "capture_output": True,
-        "text": True,
-        "check": True,
-        "cwd": tmp_path,
-        "env": os.environ | {"PYTHONPATH": str(ROOT)},
-    }
-    done = subprocess.run([sys.executable, "-c", code], **options)
-    assert done.stdout == "2 []\n"
-    assert words in done.stderr
-    assert done.stderr.count("\n") == 1
+    options = {"capture_output": True, "text": True, "check": True, "cwd": tmp_path}
+    done = subprocess.run([sys.executable, "-c", code], **options, env=os.environ | {"PYTHONPATH": str(ROOT)})
+    assert done.stdout == "2 []\n" * len(REFUSED)
+    for line, (*_, words) in zip(done.stderr.splitlines(), REFUSED, strict=True):
+        assert words in line
     assert not list(tmp_path.iterdir())
 
 

@@ -26,9 +26,9 @@ def gmm(x, mean, precision, size):
     return model, {"mixture_probs": np.ones(size) / size, "mean": np.array(mean), "precision": np.array(precision)}
 
 
-def hmm(**given):
-    data = load_data(documents(SEQUENCES))
-    model = MODELS["hmm"](data, num_states=2, **given)
+def hmm(weight):
+    data = load_data(documents(SEQUENCES), weight=weight)
+    model = MODELS["hmm"](data, num_states=2)
     probs = {"start_probs": [0.5, 0.5], "transition_probs": [[0.6, 0.2, 0.2], [0.2, 0.6, 0.2]]}
     return model, data, {name: np.array(value) for name, value in probs.items()} | {"emission_probs": np.full((2, 2), 0.5)}
 
@@ -65,7 +65,7 @@ def test_shares_and_p_values_are_those_of_counting():
 
 
 def test_pairs_stay_within_their_sequence():
-    model, data, sites = hmm()
+    model, data, sites = hmm([1.0, 1.0, 1.0])
     symbols, pairs = replications(model, sites, data, num_draws=20)
     counted = Counter(pair for one in SEQUENCES for pair in pairwise(one))
     expected = [counted[tuple(name.split(" → "))] / counted.total() for name in pairs.names]
@@ -145,13 +145,18 @@ def test_columns_are_found_by_name():
 
 
 def test_a_sequence_counts_by_its_weight():
-    """Of two sequences the heavier one counts in steps and in pairs, observed as drawn."""
-    data = load_data(documents([list("aaaa"), list("bbbb")]), weight=[3.0, 1.0])
-    model = MODELS["hmm"](data, num_states=2)
-    sites = {site: np.full(each.shape, 1 / each.shape[-1]) for site, each in sites_of_model(model).items()}
+    """A heavier sequence counts for more in steps and in pairs, observed as drawn."""
+    weight = [3.0, 1.0, 2.0]
+    model, data, sites = hmm(weight)
     symbols, pairs = replications(model, sites, data, num_draws=20)
-    np.testing.assert_allclose(symbols.observed, [0.75, 0.25])
-    assert dict(zip(pairs.names, pairs.observed, strict=True))["a → a"] == pytest.approx(0.75)
+    letters, following = Counter(), Counter()
+    for one, own in zip(SEQUENCES, weight, strict=True):
+        for letter in one:
+            letters[letter] += own
+        for pair in pairwise(one):
+            following[" → ".join(pair)] += own
+    np.testing.assert_allclose(symbols.observed, [letters[name] / letters.total() for name in symbols.names])
+    np.testing.assert_allclose(pairs.observed, [following[name] / following.total() for name in pairs.names])
 
 
 @pytest.mark.slow

@@ -28,8 +28,7 @@ def program_of(site, factor):
     return program
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("value", [-np.inf, np.nan, np.inf])
+@pytest.mark.parametrize(("method", "value"), [*((method, np.nan) for method in METHODS), ("map", np.inf), ("map", -np.inf)])
 def test_a_density_that_is_finite_nowhere_is_refused_by_name(method, value):
     program = program_of("no_way", lambda mean: jnp.full((), value) + 0 * mean)
     with pytest.raises(ZooError, match=rf"finite log density in 1000 tries.*site 'no_way' has the log density {value}"):

@@ -1,6 +1,6 @@
 """Rows with parameters of their own, brought to terms with the shared ones: the fast way is the plain one, no sweep falls."""
 
-from functools import cache
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -57,8 +57,8 @@ def both(kind, most, close, rows=None):
     model, whole, nu, begun = given(kind)
     algebra, rows = model.algebra, whole if rows is None else rows
     prior = local_prior(algebra, model.prior, len(LENGTHS))
-    shared = at_mean(algebra, None, {"topic_probs": jnp.asarray(begun), "word_probs": jnp.asarray(nu)})
-    arguments = (dict(model.hyper), prior, {"topic_probs": jnp.asarray(begun)}, shared, rows, most, close)
+    shared = jax.jit(partial(at_mean, algebra, None))({"topic_probs": begun, "word_probs": nu})
+    arguments = (dict(model.hyper), prior, {"topic_probs": begun}, shared, rows, most, close)
     return [
         jax.jit(way)(*arguments)["topic_probs"] for way in (algebra.structure.ascend, lambda *rest: updates(algebra, *rest))
     ]

@@ -20,6 +20,7 @@ from inference.cli.runs.execute import all_rows, execute
 from inference.predictions.local_posterior import known_rows
 from inference.report.remarks import holders
 from inference.results import load
+from inference.results.table import observed_data
 from models import MODELS, ZooError, load_data
 from models.data.documents import documents
 
@@ -155,8 +156,18 @@ def test_fitted_is_obeyed_row_by_row():
     assert near(everything, own_means(tree), atol=1e-14)
 
 
+def by_hand():
+    """A result that nothing fitted: enough for what is refused."""
+    model, data = build()
+    rng, dims = np.random.default_rng(0), {"topic_probs": ("row", "topic"), "word_probs": ("topic", "word")}
+    sites = {"topic_probs": rng.dirichlet(np.ones(2), (1, 5, 4)), "word_probs": rng.dirichlet(np.ones(3), (1, 5, 2))}
+    draws = xr.Dataset({name: (("chain", "draw", *dims[name]), value) for name, value in sites.items()})
+    observed = observed_data(data, model.reading.layout)
+    return model, data, xr.DataTree.from_dict({"/posterior": draws, "/observed_data": observed})
+
+
 def test_a_fitted_that_says_nothing_is_refused():
-    model, data, tree = fitted()
+    model, data, tree = by_hand()
     for mask in ([True] * 4, [True, False, True, False]):
         np.testing.assert_array_equal(known_rows(model, tree, data, np.array(mask)), mask)
     for wrong in ("yes", 1, np.ones(3, bool), np.ones(4)):
@@ -209,7 +220,7 @@ def test_what_has_no_perplexity():
 
 @pytest.mark.parametrize("number", [0, -5, True, 2.0])
 def test_numbers_of_draws_that_are_none(number):
-    model, data, tree = fitted()
+    model, data, tree = by_hand()
     with pytest.raises(ZooError, match="num_draws must be a whole number above 0"):
         predict(model, tree, data, num_draws=number)
     with pytest.raises(ZooError, match="num_draws must be a whole number above 0"):

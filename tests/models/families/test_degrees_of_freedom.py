@@ -3,16 +3,19 @@
 from itertools import pairwise
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import integrate, special
 
 from models.families.degrees_of_freedom import TailStats, degrees_of_freedom
 
+log_partition, mean, mode, sample = map(
+    jax.jit, (degrees_of_freedom.log_partition, degrees_of_freedom.mean, degrees_of_freedom.mode, degrees_of_freedom.sample)
+)  # one program each: all nu have one shape
+
 
 def tail_stats(*numbers):
-    return TailStats(*(jnp.array([number]) for number in numbers))
+    return TailStats(*(np.array([number]) for number in numbers))
 
 
 def naive_power(nu, half):
@@ -24,7 +27,7 @@ def naive_power(nu, half):
 def test_tail_log_partition_is_an_integral(nu):
     """The prior alone, few factors, many: ∫ exp < T(ν), nu > dν about its peak."""
     nu_of = tail_stats(*nu)
-    peak = float(2 * degrees_of_freedom.mode(nu_of).half[0])
+    peak = float(2 * mode(nu_of).half[0])
     top = naive_power(nu, peak / 2)
 
     def density(degrees: float) -> float:
@@ -36,7 +39,7 @@ def test_tail_log_partition_is_an_integral(nu):
         for low, high in pairwise([1e-12, max(peak - width, 1e-9), peak, peak + width, peak + 40 * width])
         if high > low
     )
-    assert float(jax.jit(degrees_of_freedom.log_partition)(nu_of)) == pytest.approx(np.log(integral) + top, abs=1e-8)
+    assert float(log_partition(nu_of)) == pytest.approx(np.log(integral) + top, abs=1e-8)
 
 
 @pytest.mark.parametrize("factors", [1e4, 1e6])
@@ -48,18 +51,18 @@ def test_nearly_gaussian_tails_are_nearly_gamma(factors, decay):
     slack = factors * decay / shape  # factors / h
     if slack < 1e-3:
         wanted = np.log(2) + special.gammaln(shape) - shape * np.log(decay) - factors / 2 * np.log(2 * np.pi)
-        assert float(degrees_of_freedom.log_partition(nu)) == pytest.approx(wanted, rel=1e-9, abs=slack)
-        assert float(degrees_of_freedom.mean(nu).half[0]) == pytest.approx(shape / decay, rel=1e-6)
-    drawn = degrees_of_freedom.sample(jax.random.PRNGKey(0), nu).half
-    mode = degrees_of_freedom.mode(nu).half
-    assert abs(float(drawn[0] / mode[0]) - 1) < 12 / np.sqrt(shape)  # twelve standard deviations
+        assert float(log_partition(nu)) == pytest.approx(wanted, rel=1e-9, abs=slack)
+        assert float(mean(nu).half[0]) == pytest.approx(shape / decay, rel=1e-6)
+    drawn = sample(jax.random.PRNGKey(0), nu).half
+    place = mode(nu).half
+    assert abs(float(drawn[0] / place[0]) - 1) < 12 / np.sqrt(shape)  # twelve standard deviations
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf])
 def test_draws_of_tails_end_where_nu_is_not_finite(number):
     """They are NaN, and the loop of tries does not run for ever."""
     nu = tail_stats(10.0, number, 1.0)
-    assert np.isnan(degrees_of_freedom.sample(jax.random.PRNGKey(0), nu).half).all()
+    assert np.isnan(sample(jax.random.PRNGKey(0), nu).half).all()
 
 
 def test_the_prior_of_tails_is_a_gamma_density():
@@ -67,9 +70,9 @@ def test_the_prior_of_tails_is_a_gamma_density():
     shape, rate = 2.0, 0.1
     nu = tail_stats(0.0, -2 * rate, shape - 1)
     wanted = special.gammaln(shape) - shape * np.log(rate) - (shape - 1) * np.log(2)
-    assert float(degrees_of_freedom.log_partition(nu)) == pytest.approx(wanted, abs=1e-10)
-    assert float(2 * degrees_of_freedom.mean(nu).half[0]) == pytest.approx(shape / rate, rel=1e-9)
-    assert float(2 * degrees_of_freedom.mode(nu).half[0]) == pytest.approx((shape - 1) / rate, rel=1e-9)
+    assert float(log_partition(nu)) == pytest.approx(wanted, abs=1e-10)
+    assert float(2 * mean(nu).half[0]) == pytest.approx(shape / rate, rel=1e-9)
+    assert float(2 * mode(nu).half[0]) == pytest.approx((shape - 1) / rate, rel=1e-9)
 
 
 def test_factors_that_do_not_differ_have_no_degrees_of_freedom():

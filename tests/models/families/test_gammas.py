@@ -95,17 +95,18 @@ def test_chains_side_by_side_draw_what_they_draw_alone():
 
 def test_shapes_at_the_edge():
     """0 has all its mass at 0; below it, and of what is no number, there is no draw; infinite shapes and none at all end."""
-    found = np.asarray(jax.jit(log_gamma)(jax.random.PRNGKey(0), jnp.array([0.0, -0.5, -3.0, np.nan, np.inf, 1e-300])))
+    found = np.asarray(jax.jit(log_gamma)(jax.random.PRNGKey(0), np.array([0.0, -0.5, -3.0, np.nan, np.inf, 1e-300])))
     assert found[0] == -np.inf
     assert np.isnan(found[1:4]).all()
     assert found[4] == np.inf
     assert found[5] < -1e290
-    assert jax.jit(log_gamma)(jax.random.PRNGKey(0), jnp.zeros((0, 3))).shape == (0, 3)
-    assert jax.jit(log_gamma)(jax.random.PRNGKey(0), jnp.array(2.0)).shape == ()
+    assert jax.jit(log_gamma)(jax.random.PRNGKey(0), np.zeros((0, 3))).shape == (0, 3)
+    assert jax.jit(log_gamma)(jax.random.PRNGKey(0), np.array(2.0)).shape == ()
 
 
 def test_the_remainder_keeps_its_digits():
     """log(1 + y) − y + y²/2 − y³/3: at 1e-4 1e-16 has to be told from 0."""
     y = np.array([-0.9, -0.3, -NEAR * 0.999, NEAR * 0.999, 0.3, 5.0])
-    assert near(_remainder(jnp.asarray(y)), np.log1p(y) - y + y**2 / 2 - y**3 / 3, rtol=1e-8)
-    assert near(_remainder(jnp.array([1e-4])), [-(1e-16) / 4 * (1 - 0.8e-4)], rtol=1e-7)
+    found = np.asarray(jax.jit(_remainder)(np.append(y, 1e-4)))
+    assert near(found[:-1], np.log1p(y) - y + y**2 / 2 - y**3 / 3, rtol=1e-8)
+    assert near(found[-1:], [-(1e-16) / 4 * (1 - 0.8e-4)], rtol=1e-7)

@@ -69,20 +69,25 @@ def test_sticks_make_probs(weights):
     """Probs, their logarithm by T, the bias of a discriminant and the mean of q are those of sticks broken one by one."""
     block, sites = WEIGHTS[weights], sites_of(weights)
     wanted = naive_probs(sites["sticks"])
-    T = block.natural(sites)
-    assert near(block.probs(sites, K), wanted, rtol=1e-12)
-    assert near(block.log_probs(T, K), np.log(wanted), rtol=1e-12)
-    assert near(block.bias(sites), np.log(wanted), rtol=1e-12)
-    assert all(near(value, sites[name], rtol=1e-12) for name, value in block.sites(T).items())
-    nu = block.statistics(jnp.array([4.0, 2.0, 5.0]))
-    assert near(nu["sticks"], [[4.0, 7.0], [2.0, 5.0]])
-    assert near(block.predictive(nu, K), np.log(naive_probs([5 / 13, 3 / 9])), rtol=1e-12)
+
+    @jax.jit
+    def verbs(sites, counts):
+        T, nu = block.natural(sites), block.statistics(counts)
+        logs = block.log_probs(T, K), block.bias(sites)
+        return block.probs(sites, K), logs, block.sites(T), nu["sticks"], block.predictive(nu, K)
+
+    probs, logs, back, sticks, predictive = verbs(sites, np.array([4.0, 2.0, 5.0]))
+    assert near(probs, wanted, rtol=1e-12)
+    assert all(near(found, np.log(wanted), rtol=1e-12) for found in logs)
+    assert all(near(value, sites[name], rtol=1e-12) for name, value in back.items())
+    assert near(sticks, [[4.0, 7.0], [2.0, 5.0]])
+    assert near(predictive, np.log(naive_probs([5 / 13, 3 / 9])), rtol=1e-12)
 
 
 def test_means_of_sticks_are_slopes():
     family = dict(WEIGHTS["dirichlet_process"].families)["sticks"]
-    nu = jnp.array([[4.0, 7.0], [2.0, 5.0]])
-    assert near(jax.grad(family.log_partition)(nu), family.mean(nu), rtol=1e-9)
+    slope, mean = jax.jit(lambda nu: (jax.grad(family.log_partition)(nu), family.mean(nu)))(np.array([[4.0, 7.0], [2.0, 5.0]]))
+    assert near(slope, mean, rtol=1e-9)
 
 
 @both
@@ -112,10 +117,16 @@ def test_the_conditional_of_a_learned_concentration():
     """One sweep by expectations: sticks see E[α], and α is Gamma(shape + K − 1, rate − Σ E[log(1 − sticks)]) of these."""
     model = model_of("dirichlet_process_learned")
     algebra, hyper, prior = model.algebra, dict(model.hyper), dict(model.prior)
-    T = algebra.natural(hyper, sites_of("dirichlet_process_learned"))
-    rows = model.rows(table(X))
-    _, nu, local = jax.jit(partial(sweep, algebra, Verbs(at_mean, "mean")))(hyper, prior, jax.random.PRNGKey(0), T, rows)
-    counts = np.asarray(responsibilities(algebra, hyper, T, rows)["latents"]).sum(0)
+
+    @jax.jit
+    def swept(hyper, prior, key, sites, rows):
+        T = algebra.natural(hyper, sites)
+        _, nu, local = sweep(algebra, Verbs(at_mean, "mean"), hyper, prior, key, T, rows)
+        return nu, local, responsibilities(algebra, hyper, T, rows)["latents"]
+
+    given = jax.random.PRNGKey(0), sites_of("dirichlet_process_learned"), model.rows(table(X))
+    nu, local, latents = jax.tree.map(np.asarray, swept(hyper, prior, *given))
+    counts = latents.sum(0)
     passing = np.array([counts[k + 1 :].sum() for k in range(K - 1)])
     concentration = sites_of("dirichlet_process_learned")["concentration"]
     beta = np.column_stack([1 + counts[:-1], concentration + passing])

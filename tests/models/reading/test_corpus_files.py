@@ -1,7 +1,9 @@
 """Corpora in files: what is read is what was written, whatever the format, and slips are named with their line."""
 
 import gzip
+from functools import partial
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
@@ -244,7 +246,7 @@ def test_the_configuration_asks_for_nothing():
 
 
 def cells(model, data) -> Bags:
-    return model.algebra.features(model.hyper, model.rows(data)).bags
+    return jax.jit(partial(model.algebra.features, dict(model.hyper)))(model.rows(data)).bags
 
 
 def test_frames_arrays_and_matrices_with_names_are_one_corpus():

@@ -23,7 +23,7 @@ EMISSION = np.array([[-5.7, 32.8], [-44.5, 10.9], [43.2, -24.0], [-15.4, -154.0]
 def packing_of(lengths) -> Packing:
     found = packed(np.asarray(lengths))
     assert found is not None
-    return jax.tree.map(jnp.asarray, found)
+    return found
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -31,7 +31,7 @@ def test_every_step_has_a_cell_of_its_own(seed):
     """And no bin is longer than the steps shared out and one row more (Graham's bound), rounded up."""
     lengths = np.random.default_rng(seed).geometric(0.1, 50)
     packing = packing_of(lengths)
-    found = jax.tree.map(np.asarray, grid(packing))
+    found = jax.tree.map(np.asarray, jax.jit(grid)(packing))
     pairs = sorted(zip(found.row[found.there], found.time[found.there], strict=True))
     assert pairs == [(row, time) for row, length in enumerate(lengths) for time in range(length)]
     assert (found.first.sum(), (found.there & ~found.continues).sum()) == (len(lengths), len(lengths))
@@ -56,7 +56,7 @@ def test_what_fits_side_by_side_stays_there(lengths):
 
 @pytest.mark.parametrize("kind", ["packed", "side by side"])
 def test_values_go_there_and_back(kind):
-    packing = packing_of(LENGTHS) if kind == "packed" else side_by_side(jnp.asarray(LENGTHS), 6)
+    packing = packing_of(LENGTHS) if kind == "packed" else side_by_side(LENGTHS, 6)
     there = np.arange(6)[None, :] < LENGTHS[:, None]
     value = np.random.default_rng(0).normal(size=(len(LENGTHS), 6, 2))
 
@@ -153,10 +153,16 @@ def test_a_start_moves_into_lanes():
     """Its states and its pairs, which lie side by side, are counted alike."""
     probs = np.random.default_rng(0).dirichlet(np.ones(3), (len(LENGTHS), 6))
     probs = np.where(np.arange(6)[None, :, None] < LENGTHS[:, None, None], probs, 0.0)
-    z = chain.independent(jax.random.PRNGKey(1), jnp.asarray(probs))
-    moved, weight = in_packing(z, packing_of(LENGTHS)), jnp.arange(1.0, 10.0)
-    assert near(chain.reported.part(moved), probs, atol=0)
-    assert near(pair_counts(moved, weight), pair_counts(z, weight), atol=1e-13)
+
+    @jax.jit
+    def started(probs, packing):
+        z, weight = chain.independent(jax.random.PRNGKey(1), probs), jnp.arange(1.0, 10.0)
+        moved = in_packing(z, packing)
+        return chain.reported.part(moved), pair_counts(moved, weight), pair_counts(z, weight)
+
+    part, moved, wanted = started(probs, packing_of(LENGTHS))
+    assert near(part, probs, atol=0)
+    assert near(moved, wanted, atol=1e-13)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -239,9 +245,9 @@ def test_a_state_that_was_left_for_good_is_not_lost(name, step, outlier, is_lost
     x = np.where(np.arange(300) < 100, 0.0, 40.0) if name != "never over" else np.full(300, 40.0)
     x[250] -= outlier
     emission = -0.5 * (x[:, None, None] - np.array([0.0, 40.0])) ** 2
-    parts = (jnp.asarray(log(part)) for part in ([0.5, 0.5], step, [1.0, 1.0]))
+    parts = (log(part) for part in ([0.5, 0.5], step, [1.0, 1.0]))
     lost, density, density_in_logs, state, state_in_logs = filtered_and_smoothed(
-        Chain(*parts, jnp.asarray(emission), side_by_side(jnp.array([300]), 300))
+        Chain(*parts, emission, side_by_side(np.array([300]), 300))
     )
     assert bool(lost) is is_lost
     assert near(density, density_in_logs, rtol=1e-11, atol=1e-11)
@@ -267,10 +273,11 @@ def test_single_precision_loses_nothing_either(name, kind):
 def test_numbers_that_are_small_together():
     """Next to nothing are the weight of a step, the way to it, and the stop: their product is no number, their ratio is."""
     row = Weights(np.array([-300.0, 0]), np.array([[-280.0, 0], [-np.inf, -630]]), np.array([-np.inf, -630.0]), EMISSION)
-    wanted, packing = summed(row), side_by_side(jnp.array([4]), 4)
-    local = Chain(*map(jnp.asarray, row[:3]), jnp.asarray(row.emission)[:, None], packing)
-    assert not forward(local).found.lost
-    assert near(chain.reported.part(chain.mean(None, local))[0], wanted.state, atol=1e-12)
+    wanted, packing = summed(row), side_by_side(np.array([4]), 4)
+    local = Chain(*row[:3], row.emission[:, None], packing)
+    lost, state = jax.jit(lambda local: (forward(local).found.lost, chain.reported.part(chain.mean(None, local))))(local)
+    assert not lost
+    assert near(state[0], wanted.state, atol=1e-12)
 
 
 @pytest.mark.slow
@@ -304,6 +311,6 @@ def test_the_entropy_of_a_path_that_is_known_is_zero():
     """Exactly: the sums that are subtracted are rounded, and noise would get an effective size of its own."""
     rng = np.random.default_rng(0)
     emission = np.where(np.eye(2, dtype=bool)[rng.integers(2, size=(200, 3))], rng.normal(-50, 9, (200, 3, 2)), -np.inf)
-    weights = (jnp.asarray(log(part)) for part in ([0.3, 0.7], [[0.6, 0.4], [0.2, 0.8]], [1.0, 1.0]))
-    local = Chain(*weights, jnp.asarray(emission), side_by_side(jnp.array([200, 3, 77]), 200))
+    weights = (log(part) for part in ([0.3, 0.7], [[0.6, 0.4], [0.2, 0.8]], [1.0, 1.0]))
+    local = Chain(*weights, emission, side_by_side(np.array([200, 3, 77]), 200))
     assert (np.asarray(jax.jit(lambda local: chain.reported.entropy(chain.mean(None, local), local))(local)) == 0).all()

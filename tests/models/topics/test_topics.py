@@ -90,6 +90,22 @@ def found(topic, word):
     return topics.log_partition(local), by_document(z), words, topics.energy(z, local), topics.reported.part(z)
 
 
+@jax.jit
+def in_small_blocks(topic, word):
+    """`found`, traced where `BLOCK` is small, as in no other test."""
+    return found(topic, word)
+
+
+@jax.jit
+def alone(topic, word):
+    return found(topic, word)
+
+
+@jax.jit
+def side_by_side(topic, word):
+    return jax.vmap(found)(topic, word)
+
+
 def wanted(topic, word):
     log_norm, share = naive(topic, word)
     count = COUNTS[:, :, None] * share
@@ -112,8 +128,7 @@ def test_verbs_are_those_of_logarithms(kind, precision, monkeypatch):
     with jax.enable_x64(precision == 64):
         dtype = jnp.result_type(float)
         topic, word = (np.asarray(leaf, dtype) for leaf in parameters(kind))
-        compiled = jax.jit(lambda topic, word: found(topic, word))  # anew: `BLOCK` is another than in other tests
-        given = [np.asarray(leaf, float) for leaf in compiled(topic, word)]
+        given = [np.asarray(leaf, float) for leaf in in_small_blocks(topic, word)]
         scale = 1 + max(np.abs(leaf[np.isfinite(leaf)]).max() for leaf in (topic, word))
         rounding = 10 * float(jnp.finfo(dtype).eps)
         # two logarithms far from 0 are rounded when they are added, and shares change by as much
@@ -125,11 +140,9 @@ def test_verbs_are_those_of_logarithms(kind, precision, monkeypatch):
 def test_chains_side_by_side_are_chains_one_by_one(kind):
     """Those with lost products beside those without."""
     both = [np.stack(pair) for pair in zip(parameters(kind), parameters("plain"), strict=True)]
-    one = jax.jit(lambda topic, word: found(topic, word))
-    together = jax.jit(jax.vmap(lambda topic, word: found(topic, word)))(*both)
+    together = side_by_side(*both)
     for chain in range(2):
-        alone = one(*(leaf[chain] for leaf in both))
-        for value, expected in zip(together, alone, strict=True):
+        for value, expected in zip(together, alone(*(leaf[chain] for leaf in both)), strict=True):
             assert near(value[chain], expected, rtol=1e-14, atol=1e-14)
 
 

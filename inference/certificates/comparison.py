@@ -1,0 +1,92 @@
+"""Witnesses of published certificates against what the code computes now, model by model on all cores."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+
+from inference.certificates.cell import PLANS, PRECISION, bound_checks
+from inference.certificates.certificate import read_certificate
+from inference.certificates.witnesses.witness import Difference
+from inference.engine.driver import num_cores
+from inference.fitting.prepare import x64
+
+Cell = tuple[str, str]  # model, method
+HEAVY = ("hmm", "gmm", "mixed_mixture", "latent_dirichlet")  # models that take longest come first
+SHOWN = 3  # numbers of a check that are named
+
+
+class Changed(NamedTuple):
+    """The checks of a cell whose numbers are not those of its certificate."""
+
+    cell: Cell
+    checks: dict[str, list[Difference]]  # name of a check -> where its numbers differ
+    claim: str = ""  # what the method claims now, where the certificate claims something else
+    error: str = ""  # what ended the comparison, in words
+
+    @property
+    def differs(self) -> bool:
+        """Whether the certificate is of other numbers, or another claim."""
+        return bool(self.checks or self.claim or self.error)
+
+    @property
+    def lines(self) -> list[str]:
+        """A line for every check that differs: which numbers, and by how much."""
+        name = " ".join(self.cell)
+        found = [f"{name}: {check}: {in_words(found)}" for check, found in self.checks.items()]
+        found += [f"{name}: the method now claims {self.claim!r}"] if self.claim else []
+        return found + ([f"{name}: {self.error}"] if self.error else [])
+
+
+def in_words(found: Sequence[Difference]) -> str:
+    """Which numbers of a witness differ, and by how much.
+
+    >>> in_words([Difference("mean", 0.01), Difference("cov", 1e-5)])
+    'mean differs by 0.01 of its size; cov differs by 1e-05 of its size'
+    """
+    shown = [f"{each.name} differs by {each.relative:.1g} of its size" for each in found[:SHOWN]]
+    more = [f"{len(found) - SHOWN} more"] if len(found) > SHOWN else []
+    return "; ".join(shown + more)
+
+
+def changes_of_models(cells: Sequence[Cell], folder: Path) -> Iterator[Changed]:
+    """Compare cells whose certificates are in ``folder``. A process takes all cells of a model, which share programs."""
+    by_model: dict[str, list[Cell]] = {}
+    for cell in sorted(cells, key=lambda cell: cell[0] not in HEAVY):
+        by_model.setdefault(cell[0], []).append(cell)
+    with ProcessPoolExecutor(min(num_cores(), len(by_model)), mp_context=get_context("spawn")) as pool:
+        running = [pool.submit(_changes, model, folder) for model in by_model.values()]
+        try:
+            for future in as_completed(running):
+                yield from future.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _changes(cells: Sequence[Cell], folder: Path) -> list[Changed]:
+    # Programs run for milliseconds: compiling them with fewer optimisations takes a third less
+    jax.config.update("jax_disable_most_optimizations", True)
+    try:
+        return [changed(cell, folder) for cell in cells]
+    finally:
+        jax.clear_caches()  # a process compares several models
+
+
+def changed(cell: Cell, folder: Path) -> Changed:
+    """Compare one cell. An error ends one cell, not the others."""
+    model, method = cell
+    try:
+        certificate = read_certificate(folder / f"{model}-{method}.json")
+        stored = {check.name: check for check in certificate.checks}
+        with x64(PRECISION):
+            bound = bound_checks(model, method, certificate.budget, certificate.seed)
+            found = {each.name: each.changes(stored.get(each.name)) for each in bound}
+    except Exception as error:
+        return Changed(cell, {}, error=f"{type(error).__name__}: {error}")
+    checks = {name: differences for name, differences in found.items() if differences}
+    claim = PLANS[method].claim
+    return Changed(cell, checks, "" if claim == certificate.claim else claim)

@@ -1,0 +1,224 @@
+"""The numbers that each kind of check compares, at a few replicates.
+
+Whatever a check computes of the code enters: what it draws, the kernel or the fit that it runs, both sides of the comparison,
+and the figures that are made of them. Random checks have 4 replicates where certificates have thousands. Warm-up is short,
+because rounding grows with every adaptive step. Posterior, predictions and calibration of a cell share one fit, because
+compilation takes nearly all of the time. Checks without randomness also say which of their figures are within limits.
+"""
+
+import zlib
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+
+from inference.certificates.checks import assigned, contracts, parity
+from inference.certificates.checks.calibration import found_of, rank_deviations
+from inference.certificates.checks.cases import built, small_table, stacked_rows
+from inference.certificates.checks.figure import Figure
+from inference.certificates.checks.kernel_law import deviations, law_of
+from inference.certificates.checks.kernels import KERNELS, KernelOf
+from inference.certificates.checks.optimum import Point
+from inference.certificates.checks.posterior import CHAINS, Sampler, bounded, deviations_of
+from inference.certificates.checks.predictions import FEW, Asking, Result
+from inference.certificates.oracles import oracle_of
+from inference.certificates.oracles.answers import averages
+from inference.certificates.oracles.conjugate import repeated
+from inference.certificates.oracles.oracle import Oracle
+from inference.certificates.witnesses.witness import Numbers
+from inference.comparison.thermodynamic import log_evidence
+from inference.engine.sweep import has_temperatures, sweep
+from inference.fitting.fit import fit
+from inference.methods import stochastic_em
+from inference.results.draws import draws_of, one_axis
+from inference.results.tree import values
+from inference.results.triangles import sites_of
+
+REPLICATES = 4
+STEPS = 4  # of `stochastic_em`
+WARMUP = 4
+ITERATIONS = 2
+REFERENCE = 50  # draws of the oracle
+LADDER = {"num_temperatures": 4, "num_sweeps": 4, "num_chains": 4}  # of thermodynamic integration
+
+NumbersOf = Callable[[Oracle, int], Numbers]  # (oracle, seed of the check)
+
+
+def of_parity(oracle: Oracle, seed: int) -> Numbers:
+    """Log densities of program, algebra and oracle."""
+    rng = np.random.default_rng(seed)
+    sites = oracle.draw_parameters(rng, REPLICATES)
+    tables = oracle.draw_tables(rng, sites)
+    model = built(oracle)
+    readable = [oracle.table(tables, replicate) for replicate in range(REPLICATES)]
+    both = [stacked_rows(model, readable), stacked_rows(model, readable, condensed=True)]
+    found = jax.jit(jax.vmap(partial(parity.densities, model)))(sites, *both)
+    return {"oracle": oracle.log_prior(sites) + oracle.log_likelihood(sites, tables)} | found
+
+
+def of_contracts(oracle: Oracle, seed: int) -> Numbers:
+    """Densities of a table and the parameters after a step of EM, and which contracts hold."""
+    case = contracts.Contracted(oracle, seed)
+    wrong = [figure.rejects for figure in case.wrong()]
+    weighted = case.weighted() if oracle.contracts.weighted else case.found
+    return {
+        "log joint": np.concatenate([case.found.joint, weighted.joint]),
+        "rows": np.concatenate([case.found.rows, weighted.rows]),
+        "after a step": _flat([*case.found.after.values(), *weighted.after.values()]),
+        "verdicts": [*_within(case.figures()), *wrong],
+    }
+
+
+def of_law(kernel: KernelOf, oracle: Oracle, seed: int) -> Numbers:
+    """Parameters after the steps of a kernel, what stood still, and the deviations of all statistics."""
+    law, ran = law_of(oracle, built(oracle), kernel, REPLICATES), []
+    move = law.move
+
+    def remembered(*arguments: Any) -> Any:
+        ran.append(move(*arguments))
+        return ran[-1]
+
+    law.move = remembered
+    pairs = law.pairs(seed, 1)
+    return {
+        **ran[0].sites,
+        "unchanged": list(ran[0].still.values()),
+        "statistics": _flat([*pairs.before.values(), *pairs.after.values()]),
+        "deviations": list(deviations(pairs.before, pairs.after).values()),
+    }
+
+
+class ShortResult(Result):
+    """A fit for all witnesses of a cell: of few draws after a short warm-up, or a point after few steps."""
+
+    def fitted_tree(self, asking: Asking, seed: int, draws: int) -> xr.DataTree:
+        options: dict[str, Any] = {"num_samples": draws, "num_chains": CHAINS} if asking.draws else {"max_iter": ITERATIONS}
+        if asking.method in KERNELS:
+            options["num_warmup"] = WARMUP
+        if asking.method == "advi":
+            options["num_starts"] = 2
+        return fit(self.model, self.oracle.table(self.table, 0), asking.method, seed=seed, **options)
+
+
+@cache
+def short_result(asking: Asking, model: str) -> ShortResult:
+    """The result of a method on one table of a model."""
+    return ShortResult(asking, oracle_of(model), 0, FEW)
+
+
+def of_posterior(sampler: Sampler, oracle: Oracle, seed: int) -> Numbers:
+    """Draws of a fit, what the result says of their densities, the oracle's draws, and the deviations of all statistics."""
+    result = short_result(Asking(sampler.method, True), oracle.model)
+    drawn, table = one_axis(sites_of(result.tree, "posterior")), result.table
+    wanted = oracle.posterior(np.random.default_rng(seed), table, REFERENCE)
+    reference = oracle.invariants(wanted.sites, repeated(table, REFERENCE))
+    statistics = oracle.invariants({name: drawn[name] for name in wanted.sites}, repeated(table, CHAINS * FEW))
+    pairs = (bounded(name, reference[name], wanted.weights, statistics[name].reshape(CHAINS, FEW)) for name in reference)
+    return {
+        **drawn,
+        "densities": _flat(values(result.tree, "functionals", name) for name in ("log_joint", "log_likelihood")),
+        "oracle": _flat([*reference.values(), wanted.weights, [wanted.log_evidence, wanted.error]]),
+        "deviations": _flat(list(deviations_of(pair, wanted.weights).values()) for pair in pairs),
+        "log evidence": [float(result.tree.attrs.get("log_evidence", np.nan)), *_integrated(sampler, result, seed)],
+    }
+
+
+def _integrated(sampler: Sampler, result: ShortResult, seed: int) -> list[float]:
+    assert result.model.algebra is not None
+    if not sampler.integrates or not has_temperatures(result.model.algebra):
+        return []
+    return [float(value) for value in log_evidence(result.model, result.oracle.table(result.table, 0), seed=seed, **LADDER)]
+
+
+def of_predictions(asking: Asking, oracle: Oracle, seed: int) -> Numbers:
+    """What a result says of fitted and of new rows, what wrong formulas would say, and which averages are right."""
+    result = short_result(asking, oracle.model)
+    sites = draws_of(result.model, result.few)
+    slips = (
+        value
+        for slip in oracle.slips
+        for name in result.answered
+        for value in averages(slip.answers(sites, result.rows_of(name), False), name == "fitted").values()
+    )
+    return {
+        **{f"{name} rows": _flat(_numeric(found)) for name, found in result.answered.items()},
+        "group latent": result.tree["latent"].to_dataset()[result.model.naming.reports].values,
+        "verdicts": _within(result.figures(oracle.answers)),
+        "slips": _flat(slips),
+    }
+
+
+def _numeric(found: xr.Dataset) -> list[np.ndarray]:
+    return [found[name].values for name in sorted(map(str, found.data_vars)) if found[name].dtype.kind in "biuf"]
+
+
+def of_pipeline(method: str, oracle: Oracle, seed: int) -> Numbers:
+    """Statistics of a table that the pipeline draws, at its parameters; of the fit itself the posterior has the numbers."""
+    rng = np.random.default_rng([seed, zlib.crc32(f"{oracle.model} {method}".encode())])
+    sites = oracle.draw_parameters(rng, 1)
+    return {"parameters": _flat(oracle.invariants(sites, oracle.draw_tables(rng, sites)).values())}
+
+
+def of_calibration(method: str, oracle: Oracle, seed: int) -> Numbers:
+    """Statistics of a table at its parameters, and mean, spread and rank among draws given it."""
+    result = short_result(Asking(method, True), oracle.model)
+    rng = np.random.default_rng(seed)
+    drawn = oracle.statistics(one_axis(sites_of(result.tree, "posterior")), repeated(result.table, CHAINS * FEW))
+    true = oracle.statistics(oracle.draw_parameters(rng, 1), result.table)
+    found = {name: found_of(true[name], value[None], rng) for name, value in drawn.items()}
+    numbers = {field: _flat(getattr(each, field) for each in found.values()) for field in ("true", "mean", "spread", "rank")}
+    return {**numbers, "deviations": list(rank_deviations(found).values())}
+
+
+def of_optimum(method: str, oracle: Oracle, seed: int) -> Numbers:
+    """The best point, its density as reported and as the oracle has it, and whether it is a mode."""
+    point = Point(oracle, method, seed)
+    density = float(point.density(point.sites)[0])
+    return {**point.sites, "densities": [point.reported, density], "verdicts": _within(point.figures())}
+
+
+def of_fixed_point(oracle: Oracle, seed: int) -> Numbers:
+    """The point, its density as reported, and whether it is a fixed point."""
+    sites, reported = assigned.point_of("hard_em", oracle, small_table(oracle, seed), seed, False)
+    return {**sites, "density": [reported], "verdicts": _within([assigned.fixed_point(oracle, seed)])}
+
+
+def of_random_step(oracle: Oracle, seed: int) -> Numbers:
+    """Parameters after steps from one point, the law that they have, and whether the reported density is right."""
+    return {**assigned_steps(oracle, seed), "verdicts": _within([assigned.density("stochastic_em", oracle, seed)])}
+
+
+def assigned_steps(oracle: Oracle, seed: int) -> Numbers:
+    """Steps of `stochastic_em`, and the law that they have."""
+    model, table = built(oracle), small_table(oracle, seed)
+    algebra, hyper, prior, latents = model.algebra, dict(model.hyper), dict(model.prior), oracle.enumeration
+    assert algebra is not None
+    assert latents is not None
+    start = oracle.draw_parameters(np.random.default_rng(seed), 1)
+    rows = jax.tree.map(lambda leaf: leaf[0], stacked_rows(model, [oracle.table(table, 0)]))
+    T = algebra.natural(hyper, {name: value[0] for name, value in start.items()})
+    verbs = stochastic_em.METHOD.verbs
+    keys = jax.random.split(jax.random.PRNGKey(seed), STEPS)
+    step = jax.jit(jax.vmap(lambda key: algebra.sites(hyper, sweep(algebra, verbs, hyper, prior, key, T, rows)[0])))
+    z = latents.assignments(table)
+    logs = latents.complete(repeated(start, len(z)), table, z)
+    return {**step(keys), "assignments": logs, "modes": _flat(latents.mode(table, z).values())}
+
+
+def of_mutant(oracle: Oracle) -> Numbers:
+    """The numbers of the wrong prior: the rest of a control is the check itself."""
+    model = built(oracle, mutated=True)
+    return {"prior": _flat(jax.tree.leaves((dict(model.hyper), dict(model.prior))))}
+
+
+def _within(figures: Sequence[Figure]) -> list[bool]:
+    """Which figures are within their limits."""
+    return [figure.passed for figure in figures]
+
+
+def _flat(arrays: Any) -> np.ndarray:
+    """All entries of arrays of any shapes as one axis."""
+    return np.concatenate([np.ravel(np.asarray(value, dtype=float)) for value in arrays] or [np.zeros(0)])
