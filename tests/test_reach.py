@@ -6,9 +6,9 @@ import textwrap
 
 import pytest
 from reach import __main__ as command
-from reach.chart import MAP, Chart, Entry, read_map, write_map
+from reach.chart import MAP, Entry, read_map, renew, write_map
 from reach.plan import RECORDED, Plan, changed, drawn, plan, shared_out
-from reach.record import outcomes_of, understood, with_made
+from reach.record import made, outcomes_of, understood, with_makers
 from reach.recorder import VARIABLE
 from reach.tree import ROOT, Tree, settings
 from reach.values import Taken, parsed
@@ -95,12 +95,10 @@ def test_a_new_file_reaches_who_lists_its_folder(project, since):
 
 
 def test_what_an_import_ran_counts_for_those_who_take_from_it(project):
-    root, entries = project
-    made = {"models/table.py": ["models/made.py"]}
-    entries = {file: entry._replace(passed=Tree(root, made).digest(file, entry.reached)) for file, entry in entries.items()}
-    put(root, "models/made.py", "def compiled(function): return 1\n")
-    assert plan(TESTS, RECORDED, Tree(root, made), entries).reached == ("tests/test_one.py",)
-    assert with_made({"a": ["b"]}, ["made a c", "made a a", "made d d", "run e"]) == {"a": ["b", "c"]}
+    tree = Tree(project[0])
+    lines = ["made models/table.py models/made.py", "made models/made.py models/loops.py", "run models/two.py"]
+    found = {file: with_makers(file, set(REACHED[file]), made(lines), tree) - set(REACHED[file]) for file in TESTS}
+    assert found == {"tests/test_one.py": {"models/made.py", "models/loops.py"}, "tests/test_two.py": set()}
 
 
 def test_a_file_that_goes_is_a_change(project):
@@ -143,10 +141,14 @@ def test_what_has_not_passed_is_reached_the_longest_first(project):
 def test_the_map_survives_the_way_to_disk(tmp_path):
     path = tmp_path / "map.json"
     one = {"a": Entry(3, 1.5, 1.0, "abc", frozenset({"x", "z"})), "b": Entry(1, 0.1, 0.1, "", frozenset(), True)}
-    assert read_map(path) == Chart({}, {})
+    assert read_map(path) == {}
     for entries in (one, one | {"c": Entry(1, 2.0, 2.0, "d", frozenset({"w", "z"}))}):
-        write_map(Chart(entries, {"f": ["g"]}), path)
-        assert read_map(path) == Chart(entries, {"f": ["g"]})
+        write_map(entries, path)
+        assert read_map(path) == entries
+    renew("d", Entry(1, 1.0, 1.0, "e", frozenset({"v"})), ["b", "d"], path)
+    renew("a", None, ["a", "b", "d"], path)
+    assert set(read_map(path)) == {"b", "d"}
+    assert [file.name for file in tmp_path.iterdir()] == ["map.json"]
     assert MAP.stat().st_size < LARGEST
 
 

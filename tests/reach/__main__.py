@@ -5,7 +5,7 @@
     minutes=30    begin no file after so many minutes
     cache=folder  where compiled programs are kept from one call to the next
 
-The map is written after every file, so that a call that ends early loses one.
+The map is written after every file, so that a call that ends early loses one. Two calls for different files may run together.
 """
 
 import os
@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from .chart import Entry, read_map, write_map
+from .chart import Entry, read_map, renew
 from .plan import is_current
 from .record import begin_with_recorder, recorded
 from .tree import ROOT, Tree
@@ -46,8 +46,7 @@ def main(arguments: Sequence[str]) -> int:
     until = time.monotonic() + 60 * float(given.get("minutes", "inf"))
     cache = Path(given.get("cache", USUAL_CACHE)).absolute() / "jax"
     cache.mkdir(parents=True, exist_ok=True)
-    chart = read_map()
-    tree, entries = Tree(made=chart.made), chart.entries
+    tree, entries = Tree(), read_map()
     every = slow_files(tree)
     files = chosen(every, given.get("only", ""))
     if given.get("again") != "true":
@@ -58,9 +57,8 @@ def main(arguments: Sequence[str]) -> int:
     for number, file in enumerate(files, 1):
         if time.monotonic() > until:
             break
-        chart = recorded(file, read_map(), cache)
-        write_map(chart._replace(entries={name: entry for name, entry in chart.entries.items() if name in every}))
-        entry = chart.entries.get(file)
+        entry = recorded(file, cache)
+        renew(file, entry, every)
         failed = failed or (entry is not None and not entry.passed and not entry.unseen)
         print(f"{number:4d} of {len(files)}  {said(entry)}  {file}", flush=True)
     return SOME_FAILED if failed else 0

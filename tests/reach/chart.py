@@ -5,8 +5,10 @@ of a number, the first for the first name of ``names``; new names come at the en
 """
 
 import base64
+import fcntl
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,35 +26,39 @@ class Entry(NamedTuple):
     unseen: bool = False  # a part of it ran where nobody recorded: it may reach everything
 
 
-class Chart(NamedTuple):
-    """All that is known."""
-
-    entries: dict[str, Entry]  # by test file
-    made: dict[str, list[str]]  # file -> the files whose functions run when it is imported
-
-
-def read_map(path: Path = MAP) -> Chart:
-    """Nothing is known where there is no map."""
+def read_map(path: Path = MAP) -> dict[str, Entry]:
+    """Entries by test file; none where there is no map."""
     if not path.exists():
-        return Chart({}, {})
+        return {}
     read = json.loads(path.read_text("utf-8"))
-    names = read["names"]
 
     def entry_of(row: list[Any]) -> Entry:
         tests, seconds, longest, passed, bits, unseen = row
-        return Entry(tests, seconds, longest, passed, frozenset(unpacked(bits, names)), bool(unseen))
+        return Entry(tests, seconds, longest, passed, frozenset(unpacked(bits, read["names"])), bool(unseen))
 
-    return Chart({file: entry_of(row) for file, row in read["tests"].items()}, read.get("made", {}))
+    return {file: entry_of(row) for file, row in read["tests"].items()}
 
 
-def write_map(chart: Chart, path: Path = MAP) -> None:
-    """Write all that is known; names keep their places."""
+def write_map(entries: Mapping[str, Entry], path: Path = MAP) -> None:
+    """Write all entries; names keep their places."""
     before = json.loads(path.read_text("utf-8"))["names"] if path.exists() else []
-    names = list(dict.fromkeys([*before, *sorted({name for entry in chart.entries.values() for name in entry.reached})]))
-    rows = {file: [*entry[:4], packed(entry.reached, names), int(entry.unseen)] for file, entry in chart.entries.items()}
-    parts = ["[\n" + ",\n".join(map(json.dumps, names)) + "\n]", one_a_line(chart.made), one_a_line(rows)]
-    text = ",\n".join(f'"{name}": {part}' for name, part in zip(("names", "made", "tests"), parts, strict=True))
-    path.write_text(f"{{{text}}}\n", encoding="utf-8")
+    names = list(dict.fromkeys([*before, *sorted({name for entry in entries.values() for name in entry.reached})]))
+    rows = {file: [*entry[:4], packed(entry.reached, names), int(entry.unseen)] for file, entry in entries.items()}
+    listed = ",\n".join(map(json.dumps, names))
+    whole = path.with_suffix(f".{os.getpid()}")
+    whole.write_text(f'{{"names": [\n{listed}\n],\n"tests": {one_a_line(rows)}}}\n', encoding="utf-8")
+    whole.replace(path)
+
+
+def renew(test_file: str, entry: Entry | None, files: Collection[str], path: Path = MAP) -> None:
+    """Put the entry of a file in its place, and keep those of ``files`` alone; another process may do the same meanwhile."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        others = {file: old for file, old in read_map(path).items() if file in files and file != test_file}
+        write_map(others | ({test_file: entry} if entry else {}), path)
+    finally:
+        os.close(folder)
 
 
 def one_a_line(rows: Mapping[str, Any]) -> str:

@@ -82,7 +82,6 @@ def shared_out(found: Plan, entries: Mapping[str, Entry], time: float, order: st
 
 def planned(since: str, time: float = UNKNOWN, order: str = "") -> Plan:
     """The plan of this checkout: a test file without slow tests is as one that the map does not know."""
-    chart = read_map()
-    tree = Tree(made=chart.made)
+    tree, entries = Tree(), read_map()
     files = [name for name in tree.names if name.startswith("tests/") and Path(name).name.startswith("test_")]
-    return shared_out(plan(files, since, tree, chart.entries), chart.entries, time, order)
+    return shared_out(plan(files, since, tree, entries), entries, time, order)

@@ -16,13 +16,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from .chart import Chart, Entry
+from .chart import Entry
 from .tree import ROOT, Tree
 
 VARIABLE = "ZOO_REACH"
 ALL_PASSED, NO_TESTS = 0, 5  # exit codes of pytest
-# They run in environments of their own, where nobody records
-UNSEEN = ("tests/test_wheel.py",)
+# An environment of its own, where nobody records; and a test of what imports alone do
+UNSEEN = ("tests/test_wheel.py", "tests/test_imports.py")
 STARTS = Path(sysconfig.get_path("purelib")) / "zoo_reach.pth"
 
 
@@ -33,40 +33,44 @@ def begin_with_recorder() -> None:
     STARTS.write_text(f"import os; {VARIABLE!r} in os.environ and exec({code!r})\n", encoding="utf-8")
 
 
-def recorded(test_file: str, chart: Chart, cache: Path, root: Path = ROOT) -> Chart:
-    """Run its slow tests; the chart with what they have reached, and without the file if it has none."""
+def recorded(test_file: str, cache: Path, root: Path = ROOT) -> Entry | None:
+    """Run its slow tests; none if it has none."""
     begin = time.time()
     with TemporaryDirectory(prefix="reach-") as folder:
         lines, outcomes = Path(folder) / "lines", Path(folder) / "outcomes.xml"
         command = [sys.executable, "-m", "pytest", "-m", "slow", "-n", "0", "-p", "no:cacheprovider", f"--junitxml={outcomes}"]
         shared = {"JAX_COMPILATION_CACHE_DIR": str(cache), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "CI": "true"}
         variables = {key: value for key, value in os.environ.items() if key != "RELEASE"} | shared | {VARIABLE: str(lines)}
-        with (cache.parent / "last.log").open("w") as log:
+        with (cache.parent / f"{Path(test_file).stem}.log").open("w") as log:
             done = subprocess.run([*command, test_file], cwd=root, env=variables, check=False, stdout=log, stderr=log)
-        entries = {file: entry for file, entry in chart.entries.items() if file != test_file}
         if done.returncode == NO_TESTS:
-            return chart._replace(entries=entries)
+            return None
         seconds, ran = outcomes_of(outcomes.read_text("utf-8")) if outcomes.exists() else ([], 0)
         said = lines.read_text("utf-8").splitlines() if lines.exists() else []
-    made = with_made(chart.made, said)
-    tree = Tree(root, made)
-    reached = frozenset(understood(said, tree))
+    tree = Tree(root)
+    reached = with_makers(test_file, understood(said, tree), made(said), tree)
     unseen = test_file in UNSEEN or "unseen" in said
     certain = done.returncode == ALL_PASSED and ran and not unseen
     certain = certain and not tree.changed_since(begin, tree.depends(test_file, reached))
     passed = tree.digest(test_file, reached) if certain else ""
-    entry = Entry(len(seconds), round(sum(seconds), 1), round(max(seconds, default=0.0), 1), passed, reached, unseen)
-    return Chart(entries | {test_file: entry}, made)
+    return Entry(len(seconds), round(sum(seconds), 1), round(max(seconds, default=0.0), 1), passed, reached, unseen)
 
 
-def with_made(made: Mapping[str, Iterable[str]], said: Iterable[str]) -> dict[str, list[str]]:
-    """What imports have run, with what the recorder's lines tell of it."""
-    found = {file: set(others) for file, others in made.items()}
+def made(said: Iterable[str]) -> dict[str, set[str]]:
+    """The files whose functions ran when a file was imported, from the recorder's lines."""
+    found: dict[str, set[str]] = {}
     for line in said:
         if line.startswith("made "):
-            _, file, other = line.split(" ")
-            found.setdefault(file, set()).add(other)
-    return {file: sorted(others - {file}) for file, others in sorted(found.items()) if others - {file}}
+            _, file, maker = line.split(" ")
+            found.setdefault(file, set()).add(maker)
+    return found
+
+
+def with_makers(test_file: str, reached: set[str], made: Mapping[str, set[str]], tree: Tree) -> frozenset[str]:
+    """What is reached, with the files that made values of what is reached."""
+    depends = tree.depends(test_file, reached)
+    more = set().union(*(makers for file, makers in made.items() if file in depends)) & tree.names - depends
+    return with_makers(test_file, reached | more, made, tree) if more else frozenset(reached)
 
 
 def understood(said: Iterable[str], tree: Tree) -> set[str]:

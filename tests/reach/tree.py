@@ -4,7 +4,7 @@ import hashlib
 import json
 import subprocess
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
@@ -21,8 +21,8 @@ NOT_TESTED_BY = ("addopts", "markers", "compiled_programs")  # settings of pytes
 class Tree:
     """A checkout. Git says which files belong to it: those it knows, and new ones that it would add. Without Git all do."""
 
-    def __init__(self, root: Path = ROOT, made: Mapping[str, Iterable[str]] | None = None) -> None:
-        self.root, self.made = root, made or {}
+    def __init__(self, root: Path = ROOT) -> None:
+        self.root = root
         self._hashes: dict[str, str] = {}
         self._parsed: dict[str, File] = {}
         self._takes: dict[str, set[str]] = {}
@@ -62,9 +62,9 @@ class Tree:
         return self._parsed[name]
 
     def takes(self, name: str) -> set[str]:
-        """The files whose values it takes, and those whose functions made its own values."""
+        """The files whose values it takes."""
         if name not in self._takes:
-            self._takes[name] = takes_from(name, self.file_of, self.parsed) | set(self.made.get(name, ()))
+            self._takes[name] = takes_from(name, self.file_of, self.parsed)
         return self._takes[name]
 
     def helpers(self, test_file: str) -> set[str]:

@@ -2,6 +2,8 @@
 
 Whoever runs a function of a file may use all that the file imports. A plain function among it is seen when it runs. Anything
 else, as a table, a tuple of fields or a loop compiled by Numba, counts as used, and its file as reached.
+
+Not followed is what the import of a module does besides making its own names, as setting something in another.
 """
 
 import ast
