@@ -12,14 +12,11 @@ ABOUT = "`docs/certificates.md`"
 SHOWN = 8  # figures of a check; the JSON file has all
 
 
-def write_pages(certificate: Certificate, path: Path, redraw: bool = True) -> None:
-    """Write the page of a certificate, and its picture if there are deviations to draw, beside its JSON file at ``path``.
-
-    Without ``redraw`` a picture that is there stays.
-    """
+def write_pages(certificate: Certificate, path: Path) -> None:
+    """Write the page of a certificate, and its picture if there are deviations to draw, beside its JSON file at ``path``."""
     from matplotlib import rc_context
 
-    if has_picture(certificate) and (redraw or not path.with_suffix(".svg").is_file()):
+    if has_picture(certificate):
         with rc_context({"svg.fonttype": "none"}):  # names of statistics as text: a third of the size
             write_figure(path.with_suffix(".svg"), picture(certificate))
     write(path.with_suffix(".md"), page_of(certificate, path.stem, about_of(path)).encode())

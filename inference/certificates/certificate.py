@@ -74,13 +74,21 @@ def versions() -> dict[str, str]:
 
 
 def write_certificate(certificate: Certificate, path: Path) -> None:
-    """Write a certificate as JSON: the checks of the model in the file of the model beside it, all others at ``path``."""
+    """Write a certificate as JSON: the checks of the model in the file of the model beside it, all others at ``path``.
+
+    The file of the model is not written where some of its checks are lacking.
+    """
     of_model = [check for check in certificate.checks if check.name in MODEL_CHECKS]
     of_method = [check for check in certificate.checks if check.name not in MODEL_CHECKS]
-    if of_model:
+    if len(of_model) == len(MODEL_CHECKS):
         facts = {name: getattr(certificate, name) for name in ("model", "seed", "versions")}
         write(model_path(certificate.model, path.parent), packed(facts, of_model).encode())
     write(path, packed(_facts(certificate), of_method).encode())
+
+
+def write_unfinished(certificate: Certificate, path: Path) -> None:
+    """Write all checks so far in one file."""
+    write(path, packed(_facts(certificate), certificate.checks).encode())
 
 
 def model_path(model: str, folder: Path) -> Path:
@@ -97,8 +105,10 @@ def read_certificate(path: Path) -> Certificate:
     """Read a certificate; raises `ZooError` for a file that is none. Without the file of the model its checks are missing."""
     facts, checks = unpacked(path)
     try:
-        beside = model_path(facts["model"], path.parent)
-        of_model = unpacked(beside)[1] if beside.is_file() else ()
+        beside, whole = model_path(facts["model"], path.parent), any(check.name in MODEL_CHECKS for check in checks)
+        shared, of_model = unpacked(beside) if beside.is_file() and not whole else (facts, ())
+        if shared["seed"] != facts["seed"]:
+            raise ZooError(f"{path} is of seed {facts['seed']}, and {beside} of seed {shared['seed']}: certify again")
         return Certificate(**{name: facts[name] for name in Certificate._fields[:-1]}, checks=(*of_model, *checks))
     except (KeyError, TypeError) as error:
         raise ZooError(f"{path} is no certificate: {error}") from error

@@ -13,8 +13,8 @@ import jax
 
 from inference.certificates.cell import PLANS, cells, certify, require_cell, require_settings
 from inference.certificates.cell_page import write_pages
-from inference.certificates.certificate import Certificate, read_certificate, write_certificate
-from inference.certificates.comparison import Cell, changes_of_models
+from inference.certificates.certificate import Certificate, read_certificate, write_certificate, write_unfinished
+from inference.certificates.comparison import Cell, Changed, changes_of_models
 from inference.certificates.oracles import ORACLES
 from inference.certificates.page import lines_of, table_of
 from inference.engine.driver import num_cores
@@ -49,7 +49,7 @@ class Request(NamedTuple):
     @property
     def writes_pages(self) -> bool:
         """Whether certificates get a page and a picture; those of published ones are made with the site."""
-        return self.action == "certify"
+        return self.out.resolve() != PUBLISHED
 
 
 class Broken(NamedTuple):
@@ -89,38 +89,44 @@ def _certify(request: Request) -> int:
 
 
 def _compare(request: Request) -> int:
-    """Compare the witnesses of published certificates with what the code computes now."""
-    screen, different, number = console(), 0, 0
-    for changed in changes_of_models(_published(request), request.out):
-        number += 1
-        tell(f"{' '.join(changed.cell)}: {'differs' if changed.differs else 'the same numbers'}")
-        different += changed.differs
-        for line in changed.lines:
-            screen.print(line, soft_wrap=True)
-    answer = f"{different} of {number} cells differ from" if different else f"all {number} cells agree with"
-    screen.print(f"{answer} their witnesses in {request.out}", soft_wrap=True)
+    """Compare the witnesses of certificates with what the code computes now; returns 3 if some differ."""
+    compared = list(_changes(request))
+    different = sum(each.differs for each in compared)
+    answer = f"{different} of {len(compared)} cells differ from" if different else f"all {len(compared)} cells agree with"
+    console().print(f"{answer} their witnesses in {request.out}", soft_wrap=True)
     return FAILED if different else 0
 
 
 def _renew(request: Request) -> int:
-    """Run again the checks whose witnesses differ, and those that did not pass."""
-    changed = [each for each in changes_of_models(_published(request), request.out) if each.differs]
-    for each in changed:
-        for line in each.lines:
-            console().print(line, soft_wrap=True)
+    """Certify the cells again that differ, each with its own budget and seed."""
+    changed = [each.cell for each in _changes(request) if each.differs]
     if not changed:
         console().print("no witness differs: nothing to renew")
         return 0
-    before = read_certificate(_path(request.out, changed[0].cell))
-    return _certify(request._replace(cells=[each.cell for each in changed], budget=before.budget, seed=before.seed))
+    passed = True
+    for budget, seed, some in _by_settings(request.out, changed):
+        passed &= _certify(request._replace(cells=some, budget=budget, seed=seed)) == 0
+    return 0 if passed else FAILED
 
 
-def _published(request: Request) -> list[Cell]:
-    """The cells that have a certificate; raises `ZooError` where none has."""
-    found = [cell for cell in request.cells if exists(_path(request.out, cell))]
-    if not found:
+def _changes(request: Request) -> Iterator[Changed]:
+    """The comparison of every cell, said as it is made. Raises `ZooError` where there is no certificate at all."""
+    if not any(exists(_path(request.out, cell)) for cell in request.cells):
         raise ZooError(f"no certificate of these cells is in {request.out}: there is nothing to compare with")
-    return found
+    for changed in changes_of_models(request.cells, request.out):
+        tell(f"{' '.join(changed.cell)}: {'differs' if changed.differs else 'the same numbers'}")
+        for line in changed.lines:
+            console().print(line, soft_wrap=True)
+        yield changed
+
+
+def _by_settings(folder: Path, cells: Sequence[Cell]) -> list[tuple[str, int, list[Cell]]]:
+    """Cells by the budget and the seed of their certificates: full and 0 where there is none that can be read."""
+    found: dict[tuple[str, int], list[Cell]] = {}
+    for cell in cells:
+        before = _readable(_path(folder, cell))
+        found.setdefault(("full", 0) if before is None else (before.budget, before.seed), []).append(cell)
+    return [(*settings, some) for settings, some in found.items()]
 
 
 def _path(folder: Path, cell: Cell) -> Path:
@@ -138,13 +144,15 @@ def parsed(arguments: Sequence[str]) -> Request:
         given |= {key: value} if equals else {}
     if absent := [name for name in ("model", "method") if name not in given]:
         raise ZooError(f"{absent[0]}= is missing: {USAGE}")
+    action = words[0] if words and words[0] != "all" else "certify"
+    if action != "certify" and (unused := {"budget", "seed", "again"} & set(given)):
+        raise ZooError(f"{min(unused)}= has no use with {action}: each certificate has its own")
     if len(words) > 1:
         raise ZooError(f"{' and '.join(words)} do not go together: give one of them")
     budget, seed, again = given.get("budget", "quick"), given.get("seed", "0"), given.get("again", "false")
     if again not in ("true", "false"):
         raise ZooError(f"again must be true or false, got {again!r}")
     require_settings(budget, int(seed) if seed.isdecimal() else seed)
-    action = words[0] if words and words[0] != "all" else "certify"
     out = Path(given.get("out", "certificates" if action == "certify" else PUBLISHED))
     return Request(action, _chosen(given["model"], given["method"]), budget, int(seed), out, again == "true")
 
@@ -185,24 +193,34 @@ def _certificates(request: Request) -> Iterator[tuple[Certificate | Broken, Path
             raise
 
 
-def _before(path: Path) -> Certificate | None:
-    """The certificate on disk, an unfinished one first; None where there is none that can be read."""
-    for file in (path.with_suffix(UNFINISHED), path):
-        if exists(file):
-            try:
-                return read_certificate(file)
-            except ZooError as error:
-                tell(f"{error}; it is made again")
-    return None
+def _readable(path: Path) -> Certificate | None:
+    """The certificate on disk; None where there is none that can be read."""
+    if not exists(path):
+        return None
+    try:
+        return read_certificate(path)
+    except ZooError as error:
+        tell(f"{error}; it is made again")
+        return None
+
+
+def _before(path: Path, budget: str, seed: int) -> Certificate | None:
+    """What is on disk for a budget and a seed: the checks of an unfinished certificate, then others of a finished one."""
+    files = (path.with_suffix(UNFINISHED), path)
+    found = [one for file in files if (one := _readable(file)) is not None and (one.budget, one.seed) == (budget, seed)]
+    if len(found) < 2:
+        return found[0] if found else None
+    made = {check.name for check in found[0].checks}
+    return found[1]._replace(checks=(*found[0].checks, *(check for check in found[1].checks if check.name not in made)))
 
 
 def _certified(request: Request, model: str, method: str, path: Path) -> Certificate | Broken:
     """A new certificate, on disk. An error ends one cell, not the others."""
     unfinished = path.with_suffix(UNFINISHED)
-    before = None if request.again else _before(path)
+    before = None if request.again else _before(path, request.budget, request.seed)
 
     def keep(certificate: Certificate) -> None:
-        write_certificate(certificate, unfinished)
+        write_unfinished(certificate, unfinished)
 
     try:
         certificate = certify(method, model, request.budget, request.seed, tell, before, keep)

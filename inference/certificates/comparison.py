@@ -1,7 +1,9 @@
 """Witnesses of published certificates against what the code computes now, model by model on all cores."""
 
+import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
@@ -44,10 +46,15 @@ class Changed(NamedTuple):
 def in_words(found: Sequence[Difference]) -> str:
     """Which numbers of a witness differ, and by how much.
 
-    >>> in_words([Difference("mean", 0.01), Difference("cov", 1e-5)])
-    'mean differs by 0.01 of its size; cov differs by 1e-05 of its size'
+    >>> in_words([Difference("the check", math.inf), Difference("cov", 1e-5)])
+    'the check is new or gone; cov differs by 1e-05 of its size'
     """
-    shown = [f"{each.name} differs by {each.relative:.1g} of its size" for each in found[:SHOWN]]
+    shown = [
+        f"{each.name} differs by {each.relative:.1g} of its size"
+        if math.isfinite(each.relative)
+        else f"{each.name} is new or gone"
+        for each in found[:SHOWN]
+    ]
     more = [f"{len(found) - SHOWN} more"] if len(found) > SHOWN else []
     return "; ".join(shown + more)
 
@@ -58,10 +65,15 @@ def changes_of_models(cells: Sequence[Cell], folder: Path) -> Iterator[Changed]:
     for cell in sorted(cells, key=lambda cell: cell[0] not in HEAVY):
         by_model.setdefault(cell[0], []).append(cell)
     with ProcessPoolExecutor(min(num_cores(), len(by_model)), mp_context=get_context("spawn")) as pool:
-        running = [pool.submit(_changes, model, folder) for model in by_model.values()]
+        running = {pool.submit(_changes, cells, folder): cells for cells in by_model.values()}
         try:
             for future in as_completed(running):
-                yield from future.result()
+                try:
+                    yield from future.result()
+                except BrokenProcessPool:  # it takes the other models with it: each is named
+                    yield from (
+                        Changed(cell, {}, error="a process was killed, perhaps for its memory") for cell in running[future]
+                    )
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
@@ -88,5 +100,6 @@ def changed(cell: Cell, folder: Path) -> Changed:
     except Exception as error:
         return Changed(cell, {}, error=f"{type(error).__name__}: {error}")
     checks = {name: differences for name, differences in found.items() if differences}
+    checks |= {name: [Difference("the check", math.inf)] for name in stored if name not in found}
     claim = PLANS[method].claim
     return Changed(cell, checks, "" if claim == certificate.claim else claim)

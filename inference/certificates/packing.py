@@ -68,13 +68,16 @@ def _packed_check(check: Check, statistics: Sequence[str]) -> dict[str, Any]:
         else:
             others.setdefault((figure.unit, figure.limit), {})[figure.name] = figure
     if table:
-        found["limits"] = {PATTERNS[pattern]: next(iter(column.values())).limit for pattern, column in table.items()}
+        limits = {(PATTERNS[pattern], figure.limit) for pattern, column in table.items() for figure in column.values()}
+        found["limits"] = dict(limits)
+        assert len(found["limits"]) == len(limits), f"{check.name}: figures of one unit have several limits"
         found["table"] = {pattern: _column(column, statistics) for pattern, column in table.items()}
     if others:
         found["figures"] = [
             [*key, {name: short(one.value, one.limit) for name, one in few.items()}] for key, few in others.items()
         ]
-    again = {figure.name: short(figure.again, figure.limit) for figure in check.figures if figure.again is not None}
+    assert len({figure.name for figure in check.figures}) == len(check.figures), f"{check.name}: two figures have one name"
+    again = {figure.name: _exact(figure.again) for figure in check.figures if figure.again is not None}
     if again:
         found["again"] = True if all(figure.again == figure.value for figure in check.figures) else again
     found["witness"] = dict(check.witness)
@@ -120,6 +123,11 @@ def short(value: float, limit: float) -> Any:
     if (abs(found) <= limit) != (abs(value) <= limit):
         return float(value)
     return int(found) if found.is_integer() and abs(found) < 1e6 else found
+
+
+def _exact(value: float) -> Any:
+    """A rerun figure: two limits judge it."""
+    return float(value) if math.isfinite(value) else str(value)
 
 
 def _text(value: Any) -> str:

@@ -184,7 +184,7 @@ def _placed(num_devices: int, arrays: Pytree, keys: Array, state: Pytree) -> tup
     # From the host: no weak types, so that the first chunk compiles what all run, and nothing to compile to share them out.
     keys, state = jax.tree.map(np.asarray, (keys, state))
     if num_devices == 1:
-        return arrays, *jax.tree.map(jnp.asarray, (keys, state))
+        return arrays, *jax.device_put((keys, state))
     mesh = _mesh(num_devices)
     keys, state = jax.device_put((keys, state), jax.sharding.NamedSharding(mesh, PartitionSpec("chain")))
     arrays = jax.device_put(arrays, jax.sharding.NamedSharding(mesh, PartitionSpec()))  # once, and not in every chunk

@@ -188,13 +188,13 @@ def sites_at(algebra: Algebra, hyper: Hyper, T: Stats) -> dict[str, Array]:
 
 def repeated(sites: Mapping[str, Any], size: int) -> dict[str, Array]:
     """The sites given, ``size`` times along a new leading axis."""
-    return {name: jnp.repeat(jnp.asarray(value)[None], size, axis=0) for name, value in sites.items()}
+    return {name: jax.device_put(np.repeat(np.asarray(value)[None], size, axis=0)) for name, value in sites.items()}
 
 
 def start_states(task: Task, algebra: Algebra, verb: ParameterVerb, size: int) -> tuple[Stats, Stats, bool]:
     """(T, nu, whether T came from nu) of ``size`` starts or chains: seeded or drawn, or all at the sites that the user gave."""
     if task.start is not None:
-        nu = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], size, axis=0), dict(task.prior))
+        nu = jax.tree.map(lambda leaf: np.repeat(np.asarray(leaf)[None], size, axis=0), dict(task.prior))
         return natural_of(algebra, task.hyper, repeated(task.start, size)), nu, False
     if algebra.initial.draw is not None:
         nu = drawn(algebra, size, task.hyper, task.key)

@@ -48,6 +48,7 @@ class Pairs(NamedTuple):
     tables: Tables
     before: Statistics
     after: Statistics
+    moved: Sites  # parameters after the steps, and latents of a kernel that draws them
 
 
 class Law:
@@ -72,7 +73,7 @@ class Law:
         ran = self.move(sites, tables, seed)
         self.still, self.rare = ran.still, ran.rare
         after = {name: ran.sites[name] for name in sites}
-        found = Pairs(sites, tables, self.oracle.statistics(sites, tables), self.oracle.statistics(after, tables))
+        found = Pairs(sites, tables, self.oracle.statistics(sites, tables), self.oracle.statistics(after, tables), ran.sites)
         return self.with_latents(found, after, ran.sites)
 
     def still_figures(self) -> tuple[Figure, ...]:

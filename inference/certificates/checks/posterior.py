@@ -98,10 +98,10 @@ class Pipeline:
         for name, reference in both[0].items():
             pairs = bounded(name, reference, wanted.weights, both[1][name].reshape(CHAINS, -1))
             found |= deviations_of(pairs, wanted.weights)
-            self._keep_sizes(pairs, wanted)
+            self.keep_sizes(pairs, wanted)
         reported = {name: values(tree, "functionals", name).reshape(-1) for name in ("log_joint", "log_likelihood")}
-        self._compare_densities(drawn, reported)
-        self._compare_evidence(wanted, tree.attrs)
+        self.compare_densities(drawn, reported)
+        self.compare_evidence(wanted, tree.attrs)
         return found | self._integrated(wanted, seed, times)
 
     def _keep(self, name: str, value: float, limit: float, unit: str) -> None:
@@ -109,7 +109,7 @@ class Pipeline:
         figure = Figure(name, value, limit, unit)
         self.worst[name] = worst([figure, self.worst.get(name, figure)])
 
-    def _keep_sizes(self, pairs: Bounded, wanted: Posterior) -> None:
+    def keep_sizes(self, pairs: Bounded, wanted: Posterior) -> None:
         smallest = min(effective_size(drawn) for _, drawn in pairs.values())
         self._keep(f"{LEAST} over the effective draws of the chains", LEAST / smallest, 1.0, NEEDED)
         few = LEAST_REFERENCE / wanted.effective_size
@@ -119,7 +119,7 @@ class Pipeline:
     def _statistics(self, sites: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         return self.oracle.invariants(sites, repeated(self.table, len(next(iter(sites.values())))))
 
-    def _compare_densities(self, drawn: Mapping[str, np.ndarray], reported: Mapping[str, np.ndarray]) -> None:
+    def compare_densities(self, drawn: Mapping[str, np.ndarray], reported: Mapping[str, np.ndarray]) -> None:
         """At draws from the whole run."""
         number = len(next(iter(drawn.values())))
         places = np.linspace(0, number - 1, min(number, DENSITIES)).astype(int)
@@ -130,7 +130,7 @@ class Pipeline:
             off = np.abs(reported[name][places] - value) / (1 + np.abs(value))
             self._keep(f"{name} of the draws, difference from the oracle's", float(off.max()), ROUNDING, "relative")
 
-    def _compare_evidence(self, wanted: Posterior, attrs: Mapping[Any, Any]) -> None:
+    def compare_evidence(self, wanted: Posterior, attrs: Mapping[Any, Any]) -> None:
         """Infinitely far off where the result lacks it; not compared where the oracle samples its own."""
         if self.sampler.sums and not wanted.error:
             found = float(attrs.get("log_evidence", np.inf))

@@ -1,38 +1,58 @@
 """The numbers that each kind of check compares, at a few replicates.
 
-Whatever a check computes of the code enters: what it draws, the kernel or the fit that it runs, both sides of the comparison,
-and the figures that are made of them. Random checks have 4 replicates where certificates have thousands. Warm-up is short,
-because rounding grows with every adaptive step. Posterior, predictions and calibration of a cell share one fit, because
-compilation takes nearly all of the time. Checks without randomness also say which of their figures are within limits.
+What the code computes for a check enters: what it draws, the kernel or the fit that it runs, both sides of the comparison, and
+the figures that are made of them, with their limits. Random checks have 4 replicates where certificates have thousands. Warm-up
+is short, because rounding grows with every adaptive step. Posterior, predictions and calibration of a cell share one fit, as it
+is compiled for longer than it runs. docs/certificates.md says what a witness does not see.
 """
 
 import zlib
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from importlib import import_module
 from typing import Any
 
 import jax
 import numpy as np
 import xarray as xr
 
-from inference.certificates.checks import assigned, contracts, parity
-from inference.certificates.checks.calibration import APPROXIMATE, found_of, rank_deviations
+from inference.certificates.checks import assigned, contracts, parity, pipeline
+from inference.certificates.checks.calibration import (
+    APPROXIMATE,
+    DRAWS,
+    INTERVAL,
+    NARROW,
+    ONE_SD,
+    found_of,
+    rank_deviations,
+)
 from inference.certificates.checks.cases import built, small_table, stacked_rows
-from inference.certificates.checks.figure import Figure
-from inference.certificates.checks.kernel_law import deviations, law_of
+from inference.certificates.checks.figure import (
+    FALSE_ALARM,
+    FAR,
+    MOST,
+    POWER,
+    TIMES,
+    Deviations,
+    Figure,
+    large_stage,
+    two_stages,
+)
+from inference.certificates.checks.kernel_law import NEVER, STILL, deviations, law_of, rejection
 from inference.certificates.checks.kernels import KERNELS, KernelOf
-from inference.certificates.checks.optimum import Point
-from inference.certificates.checks.posterior import CHAINS, Sampler, bounded, deviations_of
+from inference.certificates.checks.optimum import GAIN, Point
+from inference.certificates.checks.posterior import CHAINS, DENSITIES, TAILS, Pipeline, Sampler, bounded, deviations_of
 from inference.certificates.checks.predictions import FEW, Asking, Result
 from inference.certificates.oracles import oracle_of
 from inference.certificates.oracles.answers import averages
 from inference.certificates.oracles.conjugate import repeated
-from inference.certificates.oracles.oracle import Oracle
+from inference.certificates.oracles.oracle import Oracle, Tables
+from inference.certificates.oracles.posterior import Posterior
 from inference.certificates.witnesses.witness import Numbers
 from inference.comparison.thermodynamic import log_evidence
 from inference.engine.sweep import has_temperatures, sweep
 from inference.fitting.fit import fit
-from inference.methods import stochastic_em
+from inference.methods import METHODS, stochastic_em
 from inference.results.draws import draws_of, one_axis
 from inference.results.tree import values
 from inference.results.triangles import sites_of
@@ -41,6 +61,7 @@ REPLICATES = 4
 STEPS = 4  # of `stochastic_em`
 WARMUP = 4
 ITERATIONS = 2
+ATTRIBUTES = ("log_evidence", "log_evidence_laplace", "log_evidence_importance", "elbo", "pareto_k")  # of a result
 REFERENCE = 50  # draws of the oracle
 LADDER = {"num_temperatures": 4, "num_sweeps": 4, "num_chains": 4}  # of thermodynamic integration
 
@@ -62,32 +83,26 @@ def of_parity(oracle: Oracle, seed: int) -> Numbers:
 def of_contracts(oracle: Oracle, seed: int) -> Numbers:
     """Densities of a table and the parameters after a step of EM, and which contracts hold."""
     case = contracts.Contracted(oracle, seed)
-    wrong = [figure.rejects for figure in case.wrong()]
     weighted = case.weighted() if oracle.contracts.weighted else case.found
     return {
         "log joint": np.concatenate([case.found.joint, weighted.joint]),
         "rows": np.concatenate([case.found.rows, weighted.rows]),
         "after a step": _flat([*case.found.after.values(), *weighted.after.values()]),
-        "verdicts": [*_within(case.figures()), *wrong],
+        "verdicts": judged([*case.figures(), *case.wrong()]),
     }
 
 
 def of_law(kernel: KernelOf, oracle: Oracle, seed: int) -> Numbers:
     """Parameters after the steps of a kernel, what stood still, and the deviations of all statistics."""
-    law, ran = law_of(oracle, built(oracle), kernel, REPLICATES), []
-    move = law.move
-
-    def remembered(*arguments: Any) -> Any:
-        ran.append(move(*arguments))
-        return ran[-1]
-
-    law.move = remembered
+    law = law_of(oracle, built(oracle), kernel, REPLICATES)
     pairs = law.pairs(seed, 1)
+    still = law.still_figures()
     return {
-        **ran[0].sites,
-        "unchanged": list(ran[0].still.values()),
+        **pairs.moved,
+        "unchanged": _flat([[figure.value for figure in still], judged(still)]),
         "statistics": _flat([*pairs.before.values(), *pairs.after.values()]),
         "deviations": list(deviations(pairs.before, pairs.after).values()),
+        "rules": rules(STILL, NEVER),
     }
 
 
@@ -116,17 +131,34 @@ def of_posterior(sampler: Sampler, oracle: Oracle, seed: int) -> Numbers:
     """Draws of a fit, what the result says of their densities, the oracle's draws, and the deviations of all statistics."""
     result = short_result(Asking(sampler.method, True), oracle.model)
     drawn, table = one_axis(sites_of(result.tree, "posterior")), result.table
-    wanted = oracle.posterior(np.random.default_rng(seed), table, REFERENCE)
+    wanted = _reference(oracle, table, seed)
     reference = oracle.invariants(wanted.sites, repeated(table, REFERENCE))
     statistics = oracle.invariants({name: drawn[name] for name in wanted.sites}, repeated(table, CHAINS * FEW))
-    pairs = (bounded(name, reference[name], wanted.weights, statistics[name].reshape(CHAINS, FEW)) for name in reference)
+    pairs = {name: bounded(name, reference[name], wanted.weights, statistics[name].reshape(CHAINS, FEW)) for name in reference}
+    judge = Pipeline(sampler, oracle, seed, FEW)
+    judge.table = table
+    reported = {name: values(result.tree, "functionals", name).reshape(-1) for name in ("log_joint", "log_likelihood")}
+    judge.compare_densities(drawn, reported)
+    judge.compare_evidence(wanted, result.tree.attrs)
+    for pair in pairs.values():
+        judge.keep_sizes(pair, wanted)
     return {
         **drawn,
-        "densities": _flat(values(result.tree, "functionals", name) for name in ("log_joint", "log_likelihood")),
+        "densities": _flat(reported.values()),
         "oracle": _flat([*reference.values(), wanted.weights, [wanted.log_evidence, wanted.error]]),
-        "deviations": _flat(list(deviations_of(pair, wanted.weights).values()) for pair in pairs),
+        "deviations": _flat(list(deviations_of(pair, wanted.weights).values()) for pair in pairs.values()),
+        "verdicts": judged(list(judge.worst.values())),
+        "rules": rules(DENSITIES, *TAILS, *_options(sampler.method)),
         "log evidence": [float(result.tree.attrs.get("log_evidence", np.nan)), *_integrated(sampler, result, seed)],
     }
+
+
+def _reference(oracle: Oracle, table: Tables, seed: int) -> Posterior:
+    """Draws of the oracle where it lists the latents, else of the prior: an optimiser's rounding differs between processors."""
+    rng = np.random.default_rng(seed)
+    if oracle.enumeration is not None:
+        return oracle.posterior(rng, table, REFERENCE)
+    return Posterior(oracle.draw_parameters(rng, REFERENCE), np.full(REFERENCE, 1 / REFERENCE), 0.0, 1.0)
 
 
 def _integrated(sampler: Sampler, result: ShortResult, seed: int) -> list[float]:
@@ -137,7 +169,7 @@ def _integrated(sampler: Sampler, result: ShortResult, seed: int) -> list[float]
 
 
 def of_predictions(asking: Asking, oracle: Oracle, seed: int) -> Numbers:
-    """What a result says of fitted and of new rows, what wrong formulas would say, and which averages are right."""
+    """What a result and its predictions say, what wrong formulas would say of rows, and which averages are right."""
     result = short_result(asking, oracle.model)
     sites = draws_of(result.model, result.few)
     slips = (
@@ -149,9 +181,22 @@ def of_predictions(asking: Asking, oracle: Oracle, seed: int) -> Numbers:
     return {
         **{f"{name} rows": _flat(_numeric(found)) for name, found in result.answered.items()},
         "group latent": result.tree["latent"].to_dataset()[result.model.naming.reports].values,
-        "verdicts": _within(result.figures(oracle.answers)),
+        "options": _options(asking.method),
+        "result": _flat(
+            [*_numbers_of(result.tree, "functionals"), *_numbers_of(result.tree, "sample_stats"), *_attributes(result.tree)]
+        ),
+        "verdicts": judged(result.figures(oracle.answers)),
         "slips": _flat(slips),
     }
+
+
+def _numbers_of(tree: xr.DataTree, group: str) -> list[np.ndarray]:
+    return _numeric(tree[group].to_dataset()) if group in tree.children else []
+
+
+def _attributes(tree: xr.DataTree) -> list[float]:
+    """The evidence and the fit of an approximation, where there are any."""
+    return [float(tree.attrs[name]) for name in ATTRIBUTES if name in tree.attrs]
 
 
 def _numeric(found: xr.Dataset) -> list[np.ndarray]:
@@ -162,7 +207,10 @@ def of_pipeline(method: str, oracle: Oracle, seed: int) -> Numbers:
     """Statistics of a table that the pipeline draws, at its parameters; of the fit itself the posterior has the numbers."""
     rng = np.random.default_rng([seed, zlib.crc32(f"{oracle.model} {method}".encode())])
     sites = oracle.draw_parameters(rng, 1)
-    return {"parameters": _flat(oracle.invariants(sites, oracle.draw_tables(rng, sites)).values())}
+    parameters = _flat(oracle.invariants(sites, oracle.draw_tables(rng, sites)).values())
+    values_of = np.arange(12.0).reshape(3, CHAINS)  # of one statistic, at the draws that are ranked
+    each = pipeline.found_of(np.array([1.5, 1.5, 99.0]), values_of, rng)
+    return {"parameters": parameters, "ranks": _flat([*each]), "rules": rules(pipeline.DRAWS, pipeline.POWER)}
 
 
 def of_calibration(method: str, oracle: Oracle, seed: int) -> Numbers:
@@ -173,7 +221,11 @@ def of_calibration(method: str, oracle: Oracle, seed: int) -> Numbers:
     true = oracle.statistics(oracle.draw_parameters(rng, 1), result.table)
     found = {name: found_of(true[name], value[None], rng) for name, value in drawn.items()}
     numbers = {field: _flat(getattr(each, field) for each in found.values()) for field in ("true", "mean", "spread", "rank")}
-    return {**numbers, "deviations": list(rank_deviations(found).values())}
+    return {
+        **numbers,
+        "deviations": list(rank_deviations(found).values()),
+        "rules": rules(DRAWS, INTERVAL, NARROW, ONE_SD, *_options(method)),
+    }
 
 
 def of_optimum(method: str, oracle: Oracle, seed: int) -> Numbers:
@@ -184,7 +236,12 @@ def of_optimum(method: str, oracle: Oracle, seed: int) -> Numbers:
     point = Point(oracle, method, seed)
     statistics = _flat(oracle.invariants(point.sites, point.tables).values())
     density = float(point.density(point.sites)[0])
-    return {"statistics": statistics, "densities": [point.reported, density], "verdicts": _within(point.figures())}
+    return {
+        "statistics": statistics,
+        "densities": [point.reported, density],
+        "verdicts": judged(point.figures()),
+        "rules": [np.log10(GAIN)],
+    }
 
 
 def of_fixed_point(oracle: Oracle, seed: int) -> Numbers:
@@ -192,12 +249,13 @@ def of_fixed_point(oracle: Oracle, seed: int) -> Numbers:
     table = small_table(oracle, seed)
     sites, reported = assigned.point_of("hard_em", oracle, table, seed, False)
     statistics = _flat(oracle.invariants(sites, table).values())
-    return {"statistics": statistics, "density": [reported], "verdicts": _within([assigned.fixed_point(oracle, seed)])}
+    return {"statistics": statistics, "density": [reported], "verdicts": judged([assigned.fixed_point(oracle, seed)])}
 
 
 def of_random_step(oracle: Oracle, seed: int) -> Numbers:
     """Parameters after steps from one point, the law that they have, and whether the reported density is right."""
-    return {**assigned_steps(oracle, seed), "verdicts": _within([assigned.density("stochastic_em", oracle, seed)])}
+    density = assigned.density("stochastic_em", oracle, seed)
+    return {**assigned_steps(oracle, seed), "verdicts": judged([density]), "rules": rules(-np.log10(assigned.OFTEN))}
 
 
 def assigned_steps(oracle: Oracle, seed: int) -> Numbers:
@@ -223,9 +281,30 @@ def of_mutant(oracle: Oracle) -> Numbers:
     return {"prior": _flat(jax.tree.leaves((dict(model.hyper), dict(model.prior))))}
 
 
-def _within(figures: Sequence[Figure]) -> list[bool]:
-    """Which figures are within their limits."""
-    return [figure.passed for figure in figures]
+def judged(figures: Sequence[Figure]) -> np.ndarray:
+    """Of every figure whether it passes, whether it rejects, and the order of magnitude of its limit."""
+    return _flat([figure.passed, figure.rejects, np.log10(max(figure.limit, 1e-300))] for figure in figures)
+
+
+def rules(*constants: float) -> np.ndarray:
+    """The numbers by which a random check judges, and what the two-stage rule makes of deviations just beyond its limits."""
+    beyond = 1.01 * MOST
+    seconds = (beyond, -beyond, -FAR * beyond, 0.0)  # what the second look finds
+    figures = [two_stages(partial(_look, beyond, second), 0)[0] for second in seconds]
+    alone = large_stage(partial(_look, 0.0, beyond), 0)
+    rejections = [rejection("a check", "a mutant", alone, least).passed for least in (MOST, POWER)]
+    return _flat([judged([*figures, *alone]), rejections, [MOST, POWER, TIMES, -np.log10(FALSE_ALARM)], constants])
+
+
+def _look(first: float, second: float, seed: int, times: int) -> Deviations:
+    """A deviation at the first and at the second stage."""
+    return {"x": first if times == 1 else second}
+
+
+def _options(method: str) -> list[float]:
+    """The defaults of a method's options; words by a number of their own."""
+    defaults = import_module(METHODS[method]).Options._field_defaults.values()
+    return [float(value) if isinstance(value, int | float) else float(zlib.crc32(str(value).encode())) for value in defaults]
 
 
 def _flat(arrays: Any) -> np.ndarray:

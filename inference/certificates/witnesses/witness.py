@@ -7,9 +7,9 @@ An array x is condensed to Σ_i w_i arsinh(x_i) / √n with fixed weights w_i be
 shows, and an exchange of two. Large entries do not hide small ones, because arsinh grows as a logarithm. The tolerance is
 relative to the size of the array, the root mean square of arsinh(x).
 
-The tolerance has an argument. Processors round differently: by 1e-16 of a number at each operation. Over the few steps of a
-witness this grows to at most 1e-9 (measured in docs/certificates.md). A fault that a check can see changes its figures by
-percents: it lies many powers of ten above the tolerance.
+The tolerance has an argument. Processors round differently, by 1e-16 of a number at each operation, which grows over the few
+steps of a witness (docs/certificates.md has what was measured). A fault that a check can see changes its figures by percents. The
+tolerance lies between the two, many powers of ten from either.
 """
 
 import math
@@ -39,7 +39,7 @@ def witness_of(numbers: Numbers) -> Witness:
     """One number for each array, with `DIGITS` digits.
 
     >>> witness_of({"mean": [1.0, 1.0]})
-    {'mean': ...}
+    {'mean': 1.1555231}
     """
     return {name: float(f"{condensed(value):.{DIGITS}g}") for name, value in numbers.items()}
 

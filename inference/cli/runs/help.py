@@ -73,15 +73,16 @@ usage: python -m inference.certify [all|witnesses|renew] [model=NAME|all]
 
 Check a method on a model against a naive implementation of the model: are
 draws of the posterior, is the point a mode, how far off is an approximation?
-Write a certificate with every figure. Exit code 3: a check failed.
+Write a certificate with every figure. Exit code 3: a verdict is fails or
+inconclusive, or an error ended a check.
 
   budget=quick      full: two to four times as large, and fits of many tables
   seed=0            of simulated tables and of the method
   out=certificates  folder of the certificates
   again=false       true: also where a certificate is there already
 
-witnesses: compute the first numbers of every check again, and compare them
-with the certificates in docs/certificates. Exit code 3: some differ.
+witnesses: compute a few numbers of every check again, and compare them with
+the certificates in docs/certificates. Exit code 3: some differ.
 renew: run the checks again whose numbers differ, and say by how much.
 
   python -m inference.certify model=gmm method=gibbs

@@ -85,9 +85,9 @@ FAULTS = (
     Fault(
         "certificate-takes-old-checks",
         f"{CELL}::certify",
-        "known.get((asked.name, asked.code))",
-        "next((each for (name, _), each in known.items() if name == asked.name), None)",
-        "a check of other code is taken over from the certificate before",
+        "bound.changes(check)",
+        "[]",
+        "a check of other numbers is taken over from the certificate before",
         "mask",
     ),
     Fault(

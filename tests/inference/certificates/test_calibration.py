@@ -19,7 +19,7 @@ from inference.certificates.checks.calibration import (
     found_of,
     rank_deviations,
 )
-from inference.certificates.checks.figure import MOST
+from inference.certificates.checks.figure import MOST, NEEDED
 from inference.certificates.oracles import oracle_of
 from inference.engine.task import ANY_MODEL, Draws, Kind
 
@@ -139,7 +139,7 @@ def test_a_measure_that_would_not_see_narrow_draws_fails(monkeypatch):
     found = normal(0, width=10.0)
     monkeypatch.setattr(calibration, "calibrated", lambda *_: found)
     check = bias_check(DrawsOf(Normal(1.0), ANY_MODEL), oracle_of("gmm_simple"), 0, REPLICATES)
-    assert [figure.unit for figure in check.figures if not figure.passed] == ["of narrow draws"]
+    assert [figure.unit for figure in check.figures if not figure.passed] == [NEEDED]
     assert not check.passed
 
 
@@ -148,4 +148,4 @@ def test_draws_that_are_too_narrow_as_they_are_do_not_stand_for_halved_ones(monk
     found = {name: each._replace(narrow_rank=each.rank) for name, each in normal(0, width=0.5).items()}
     monkeypatch.setattr(calibration, "calibrated", lambda *_: found)
     check = bias_check(DrawsOf(Normal(1.0), ANY_MODEL), oracle_of("gmm_simple"), 0, REPLICATES)
-    assert [figure.unit for figure in check.figures if not figure.passed] == ["of narrow draws"]
+    assert [figure.unit for figure in check.figures if not figure.passed] == [NEEDED]

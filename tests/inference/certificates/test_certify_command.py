@@ -7,7 +7,13 @@ from made_certificates import made
 
 from inference.certificates import command
 from inference.certificates.cell import cells
-from inference.certificates.certificate import cell_paths, write_certificate
+from inference.certificates.certificate import (
+    MODEL_CHECKS,
+    cell_paths,
+    read_certificate,
+    write_certificate,
+    write_unfinished,
+)
 from inference.certificates.command import certify_main, parsed
 from inference.certificates.comparison import Changed
 from inference.certificates.witnesses.witness import Difference
@@ -29,6 +35,7 @@ from models import ZooError
         (["model=gmm", "method=gibbs", "budget"], "as key=value"),
         (["model=gmm", "method=gibbs", "again=yes"], "true or false"),
         (["witnesses", "renew"], "do not go together"),
+        (["renew", "model=gmm", "budget=full"], "budget= has no use with renew"),
         (["changed"], "all or witnesses or renew"),
         (["model=gmm", "method=gibbs", "seed=99999999999"], "whole number"),
         (["model=ppca", "method=all", "budget=none"], "quick, full"),
@@ -76,10 +83,44 @@ def test_renew_certifies_the_cells_that_differ_with_their_budget(tmp_path, monke
     monkeypatch.setattr(command, "certify", certified)
     assert certify_main(["renew", "model=gmm", f"out={tmp_path}"]) == 0
     assert asked == [("gmm", "nuts", "full", 0)]
+    (tmp_path / "gmm-nuts.json").write_text("{")
+    write_certificate(made(1.0)._replace(seed=7), tmp_path / "gmm-gibbs.json")
+    both = [Changed(("gmm", method), {}, error="it differs") for method in ("gibbs", "nuts")]
+    monkeypatch.setattr(command, "changes_of_models", in_turn(both))
+    assert certify_main(["renew", "model=gmm", f"out={tmp_path}"]) == 0
+    assert asked[1:] == [("gmm", "gibbs", "quick", 7), ("gmm", "nuts", "full", 0)]
     assert "mean differs by 0.01" in capsys.readouterr().out
     monkeypatch.setattr(command, "changes_of_models", in_turn(changed[:1]))
     assert certify_main(["renew", "model=gmm", f"out={tmp_path}"]) == 0
     assert "nothing to renew" in capsys.readouterr().out
+
+
+def test_an_unfinished_certificate_goes_before_a_finished_one_check_by_check(tmp_path):
+    """Of other budgets it is nothing; its checks come first, others are those of the finished certificate."""
+    path = tmp_path / "gmm-gibbs.json"
+    whole = made(1.0, 2.0)
+    write_certificate(whole, path)
+    newer = whole._replace(checks=(whole.checks[0]._replace(size=7),))
+    write_unfinished(newer, path.with_suffix(command.UNFINISHED))
+    found = command._before(path, "quick", 0)
+    assert [(check.name, check.size) for check in found.checks] == [("kernel law", 7), ("control of the kernel law", 0)]
+    write_unfinished(newer._replace(budget="full"), path.with_suffix(command.UNFINISHED))
+    assert command._before(path, "quick", 0) == read_certificate(path)
+    assert command._before(path, "quick", 1) is None
+
+
+def test_an_interrupted_cell_leaves_the_checks_of_its_model(tmp_path):
+    """The file of a model is written when its checks are whole, and those of another seed are refused."""
+    law = made(1.0).checks[0]
+    of_model = tuple(law._replace(name=name) for name in MODEL_CHECKS)
+    whole = made(1.0)._replace(checks=(*of_model, law))
+    write_certificate(whole, tmp_path / "gmm-gibbs.json")
+    write_unfinished(whole._replace(method="nuts", checks=of_model[:1]), tmp_path / "gmm-nuts.unfinished.json")
+    assert read_certificate(tmp_path / "gmm-gibbs.json") == whole
+    assert read_certificate(tmp_path / "gmm-nuts.unfinished.json").checks == of_model[:1]
+    write_certificate(whole._replace(seed=1, method="em"), tmp_path / "gmm-em.json")
+    with pytest.raises(ZooError, match=r"of seed 0, and .* of seed 1"):
+        read_certificate(tmp_path / "gmm-gibbs.json")
 
 
 def test_an_interrupted_cell_goes_on_after_its_last_check(tmp_path, monkeypatch):

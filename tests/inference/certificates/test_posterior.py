@@ -131,7 +131,7 @@ def test_stuck_chains_have_too_few_effective_draws():
     sound = Posterior({}, weights, 0.0, 0.0)
     for drawn, enough in ((stuck, False), (rng.normal(size=(4, 2_000)), True)):
         pipeline = remembering()
-        pipeline._keep_sizes(bounded("x", reference, weights, drawn), sound)
+        pipeline.keep_sizes(bounded("x", reference, weights, drawn), sound)
         assert all(figure.passed for figure in pipeline.worst.values()) is enough
     assert effective_size(stuck) < LEAST < effective_size(rng.normal(size=(4, 2_000)))
 
@@ -141,7 +141,7 @@ def test_a_reference_of_a_few_heavy_draws_is_rejected():
     weights[0] = 0.5
     uneven = Posterior({}, weights, 0.0, 0.1)
     pipeline, rng = remembering(), np.random.default_rng(0)
-    pipeline._keep_sizes(bounded("x", rng.normal(size=40_000), weights, rng.normal(size=(4, 2_000))), uneven)
+    pipeline.keep_sizes(bounded("x", rng.normal(size=40_000), weights, rng.normal(size=(4, 2_000))), uneven)
     assert uneven.effective_size == pytest.approx(4, rel=1e-3)
     assert sorted(figure.passed for figure in pipeline.worst.values()) == [False, False, True]
 
@@ -172,7 +172,7 @@ def test_a_result_without_its_evidence_is_rejected():
     wanted = Posterior({}, np.ones(1), -3.0, 0.0)
     for attrs, right in (({}, False), ({"log_evidence": -3.0}, True), ({"log_evidence": -3.1}, False)):
         pipeline = remembering()
-        pipeline._compare_evidence(wanted, attrs)
+        pipeline.compare_evidence(wanted, attrs)
         assert [figure.passed for figure in pipeline.worst.values()] == [right]
 
 

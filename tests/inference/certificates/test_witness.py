@@ -1,5 +1,6 @@
 """Witnesses: what they see, what they leave alone, and which checks are made again."""
 
+import importlib
 import math
 
 import numpy as np
@@ -10,7 +11,7 @@ from inference.certificates import cell, comparison
 from inference.certificates.cell import PLANS, BoundCheck, bound_checks, certify
 from inference.certificates.certificate import write_certificate
 from inference.certificates.checks import parity
-from inference.certificates.checks.figure import Check
+from inference.certificates.checks.figure import Check, Figure
 from inference.certificates.comparison import Changed, changed, in_words
 from inference.certificates.oracles import oracle_of
 from inference.certificates.witnesses import of_checks
@@ -80,6 +81,57 @@ def stand_in(name, ran, numbers, passed=True):
     return BoundCheck(name, 7, lambda: ran.append(name) or Check(name, "new", passed, (), 0.0), lambda: numbers)
 
 
+def test_a_control_is_made_again_with_its_check(monkeypatch):
+    """A check that changes may no longer be able to fail: its control shows it, whatever the control's own numbers."""
+    ran = []
+    control = stand_in("control of the posterior", ran, {"prior": [1.0]})._replace(follows="posterior")
+    before = certificate_of([stand_in("posterior", ran, {"x": [2.0]}), control])
+    now = [stand_in("posterior", ran, {"x": [2.1]}), control]
+    monkeypatch.setattr(cell, "bound_checks", lambda *_: now)
+    ran.clear()
+    certify("gibbs", before=before)
+    assert ran == ["posterior", "control of the posterior"]
+
+
+def test_every_control_follows_its_check():
+    for method in PLANS:
+        bound = bound_checks("gmm", method, "full", 0)
+        names = [each.name for each in bound]
+        for each in bound:
+            assert (each.follows in names) is each.name.startswith("control")
+
+
+def test_a_claim_is_renewed(monkeypatch):
+    """Equal checks under another claim are another certificate."""
+    now = [stand_in("posterior", [], {"x": [2.0]})]
+    monkeypatch.setattr(cell, "bound_checks", lambda *_: now)
+    assert certify("gibbs", before=certificate_of(now, claim="right")).claim == "exact"
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "value"),
+    [
+        ("figure", "MOST", 35),
+        ("kernel_law", "STILL", 1.0),
+        ("posterior", "LEAST", 1e-9),
+        ("calibration", "INTERVAL", 0.99),
+        ("optimum", "GAIN", 1e6),
+    ],
+)
+def test_limits_are_part_of_a_witness(module, name, value, monkeypatch):
+    """What a check judges by is compared as a number: 3.5 deviations and 35 are not the same."""
+    figures = [Figure("x", 0.1, getattr(importlib.import_module(f"inference.certificates.checks.{module}"), name), "relative")]
+    stored = witness_of({"verdicts": of_checks.judged(figures)})
+    assert differences(stored, {"verdicts": of_checks.judged([figures[0]._replace(limit=value)])})
+
+
+def test_the_two_stage_rule_is_part_of_a_witness(monkeypatch):
+    stored = witness_of({"rules": of_checks.rules(1.0)})
+    assert not differences(stored, {"rules": of_checks.rules(1.0)})
+    monkeypatch.setattr(of_checks, "two_stages", lambda run, seed: (Figure("x", 0.0, 3.5, "deviation"),))
+    assert differences(stored, {"rules": of_checks.rules(1.0)})
+
+
 def certificate_of(bound, **facts):
     checks = tuple(each.run() for each in bound)
     return made(1.0)._replace(checks=checks, **facts)
@@ -121,7 +173,7 @@ def test_a_certificate_is_kept_after_every_check(monkeypatch):
 
 def test_a_comparison_names_checks_claims_and_errors(monkeypatch, tmp_path):
     ran = []
-    now = [stand_in("parity", ran, {"x": [1.0]}), stand_in("posterior", ran, {"x": [2.0]})]
+    now = [stand_in("kernel law", ran, {"x": [1.0]}), stand_in("posterior", ran, {"x": [2.0]})]
     monkeypatch.setattr(comparison, "bound_checks", lambda *_: now)
     write_certificate(certificate_of(now), tmp_path / "gmm-gibbs.json")
     assert not changed(("gmm", "gibbs"), tmp_path).differs
