@@ -82,6 +82,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     clock.taken()
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     imported[node.gateway.id] = getattr(node, "workeroutput", {}).get("imported", 0.0)
 

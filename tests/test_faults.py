@@ -277,7 +277,7 @@ def test_outcomes_of_other_faults_are_kept():
 SAMPLE = {
     "gamma-mode-of-shape": "models/families/test_families.py::test_mode_of_statistics_alone_is_maximum_likelihood[spherical]",
     "normal-mean-partition-sign": "models/families/test_families.py::test_mean_is_the_gradient_of_the_log_partition[unit]",
-    "multinomial-coefficient": "models/test_naive_bayes.py::test_program_equals_algebra_equals_scipy[flat-multinomial]",
+    "multinomial-coefficient": "models/test_naive_bayes.py::test_program_equals_algebra_equals_scipy[multinomial-default]",
     "predictive-dof": "models/test_naive_bayes_posterior.py::test_posterior_predictive_of_laplace_and_student",
     "underflow-unseen": "models/chains/test_chain.py::test_gradient_of_the_log_partition_is_the_expected_counts[1-False]",
     "hmm-permutes-states-alone": "inference/methods/test_hmm_fits.py::test_states_are_relabelled_together",

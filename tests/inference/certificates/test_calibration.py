@@ -124,7 +124,7 @@ def test_a_bias_is_measured():
     assert shares[0] == pytest.approx(0.9, abs=5 * np.sqrt(0.9 * 0.1 / 1_000))
     assert shares[1] == pytest.approx(0.59, abs=5 * np.sqrt(0.59 * 0.41 / 1_000) + 0.02)  # quantiles of 99 draws
     assert right.passed
-    assert [f.passed for f in right.figures if f.unit == "of narrow draws"] == [True]
+    assert [f.passed for f in right.figures if f.unit == NEEDED] == [True]
     assert calibration_check(DrawsOf(Normal(1.0), ANY_MODEL), without_rows(), 0, 200).passed
     assert not calibration_check(DrawsOf(Normal(0.5), ANY_MODEL), without_rows(), 0, 200).passed
 

@@ -165,6 +165,7 @@ def test_energy_and_entropy(size, boundary):
 def test_draws_have_the_probabilities_of_their_paths(size, boundary):
     """χ² of all paths of every row, of which one of probability 0 is never drawn."""
     local, wanted = case(size, boundary)
+    local = jax.tree.map(jnp.asarray, local)
 
     @jax.jit
     def drawn(seed):
