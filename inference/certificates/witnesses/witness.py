@@ -8,8 +8,8 @@ shows, and an exchange of two. Large entries do not hide small ones, because ars
 relative to the size of the array, the root mean square of arsinh(x).
 
 The tolerance has an argument. Processors round differently, by 1e-16 of a number at each operation, which grows over the few
-steps of a witness (docs/certificates.md has what was measured). A fault that a check can see changes its figures by percents. The
-tolerance lies between the two, many powers of ten from either.
+steps of a witness (docs/certificates.md has what was measured). A fault that a check can see changes its figures by percents.
+The tolerance lies between the two, many powers of ten from either.
 """
 
 import math
