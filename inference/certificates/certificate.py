@@ -114,6 +114,14 @@ def read_certificate(path: Path) -> Certificate:
         raise ZooError(f"{path} is no certificate: {error}") from error
 
 
+def certificate_or_none(path: Path) -> Certificate | None:
+    """The certificate of a file; None where there is none that can be read."""
+    try:
+        return read_certificate(path) if path.is_file() else None
+    except ZooError:
+        return None
+
+
 def _facts(certificate: Certificate) -> dict[str, Any]:
     return {"verdict": certificate.verdict} | {name: getattr(certificate, name) for name in Certificate._fields[:-1]}
 

@@ -11,13 +11,12 @@ from typing import NamedTuple
 import jax
 
 from inference.certificates.cell import PLANS, PRECISION, bound_checks
-from inference.certificates.certificate import read_certificate
+from inference.certificates.certificate import certificate_or_none, read_certificate
 from inference.certificates.witnesses.witness import Difference
 from inference.engine.driver import num_cores
 from inference.fitting.prepare import x64
 
 Cell = tuple[str, str]  # model, method
-HEAVY = ("hmm", "gmm", "mixed_mixture", "latent_dirichlet")  # models that take longest come first
 SHOWN = 3  # numbers of a check that are named
 
 
@@ -62,10 +61,11 @@ def in_words(found: Sequence[Difference]) -> str:
 def changes_of_models(cells: Sequence[Cell], folder: Path) -> Iterator[Changed]:
     """Compare cells whose certificates are in ``folder``. A process takes all cells of a model, which share programs."""
     by_model: dict[str, list[Cell]] = {}
-    for cell in sorted(cells, key=lambda cell: cell[0] not in HEAVY):
+    for cell in cells:
         by_model.setdefault(cell[0], []).append(cell)
+    longest_first = sorted(by_model.values(), key=lambda some: -_seconds(some, folder))
     with ProcessPoolExecutor(min(num_cores(), len(by_model)), mp_context=get_context("spawn")) as pool:
-        running = {pool.submit(_changes, cells, folder): cells for cells in by_model.values()}
+        running = {pool.submit(_changes, cells, folder): cells for cells in longest_first}
         try:
             for future in as_completed(running):
                 try:
@@ -77,6 +77,12 @@ def changes_of_models(cells: Sequence[Cell], folder: Path) -> Iterator[Changed]:
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def _seconds(cells: Sequence[Cell], folder: Path) -> float:
+    """How long the checks of cells took: their witnesses take longer, too."""
+    found = (certificate_or_none(folder / f"{model}-{method}.json") for model, method in cells)
+    return sum(check.seconds for one in found if one is not None for check in one.checks)
 
 
 def _changes(cells: Sequence[Cell], folder: Path) -> list[Changed]:
@@ -97,7 +103,7 @@ def changed(cell: Cell, folder: Path) -> Changed:
         with x64(PRECISION):
             bound = bound_checks(model, method, certificate.budget, certificate.seed)
             found = {each.name: each.changes(stored.get(each.name)) for each in bound}
-    except Exception as error:
+    except Exception as error:  # of whatever kind: it is named, and makes the command fail
         return Changed(cell, {}, error=f"{type(error).__name__}: {error}")
     checks = {name: differences for name, differences in found.items() if differences}
     checks |= {name: [Difference("the check", math.inf)] for name in stored if name not in found}

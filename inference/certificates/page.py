@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from inference.certificates.cell import PLANS, refusal
-from inference.certificates.certificate import MODEL_CHECKS, Certificate, at_most, read_certificate
+from inference.certificates.certificate import MODEL_CHECKS, Certificate, at_most, certificate_or_none
 from inference.certificates.checks.figure import MOST, Check
 from inference.markup.palette import COLOURS
-from models.errors import ZooError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,7 +99,12 @@ def table_of(folder: Path, models: Sequence[str], leads_to: str = ".md") -> str:
     verdicts = {model: [_verdict(folder / f"{model}-{method}.json", leads_to) for method in PLANS] for model in models}
     lines = [f"| model | {' | '.join(f'`{method}`' for method in PLANS)} |", "|---" * (len(PLANS) + 1) + "|"]
     lines += [f"| `{model}` | {' | '.join(row)} |" for model, row in verdicts.items()]
-    found = [one for model in models for method in PLANS if (one := _readable(folder / f"{model}-{method}.json")) is not None]
+    found = [
+        one
+        for model in models
+        for method in PLANS
+        if (one := certificate_or_none(folder / f"{model}-{method}.json")) is not None
+    ]
     return "\n".join([INTRODUCTION, *lines, "", LEGEND, *_alarm_lines(found), "", *_time_lines(found), *_refusals(models)])
 
 
@@ -132,18 +136,10 @@ def _alarm_lines(found: Sequence[Certificate]) -> list[str]:
     return [*([says] if rates else []), *([lacking] if unknown else [])]
 
 
-def _readable(path: Path) -> Certificate | None:
-    """A certificate, or None where there is none that can be read."""
-    try:
-        return read_certificate(path) if path.is_file() else None
-    except ZooError:
-        return None
-
-
 def _verdict(path: Path, leads_to: str) -> str:
     if not path.is_file():
         return "–"
-    found = _readable(path)
+    found = certificate_or_none(path)
     if found is None:
         return "unreadable"
     return f"[{verdict_words(found)}]({path.with_suffix(leads_to).name}){budget_words(found)}"

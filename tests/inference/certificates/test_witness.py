@@ -118,7 +118,7 @@ def test_a_claim_is_renewed(monkeypatch):
         ("optimum", "GAIN", 1e6),
     ],
 )
-def test_limits_are_part_of_a_witness(module, name, value, monkeypatch):
+def test_limits_are_part_of_a_witness(module, name, value):
     """What a check judges by is compared as a number: 3.5 deviations and 35 are not the same."""
     figures = [Figure("x", 0.1, getattr(importlib.import_module(f"inference.certificates.checks.{module}"), name), "relative")]
     stored = witness_of({"verdicts": of_checks.judged(figures)})
