@@ -102,11 +102,13 @@ def cell_paths(folder: Path) -> list[Path]:
 
 
 def read_certificate(path: Path) -> Certificate:
-    """Read a certificate; raises `ZooError` for a file that is none. Without the file of the model its checks are missing."""
+    """Read a certificate; raises `ZooError` for what is none, and where the file of its model is missing or of another seed."""
     facts, checks = unpacked(path)
     try:
         beside, whole = model_path(facts["model"], path.parent), any(check.name in MODEL_CHECKS for check in checks)
-        shared, of_model = unpacked(beside) if beside.is_file() and not whole else (facts, ())
+        if not whole and not beside.is_file():
+            raise ZooError(f"{path} is half of a certificate: {beside.name} has the checks of the model, and is missing")
+        shared, of_model = (facts, ()) if whole else unpacked(beside)
         if shared["seed"] != facts["seed"]:
             raise ZooError(f"{path} is of seed {facts['seed']}, and {beside} of seed {shared['seed']}: certify again")
         return Certificate(**{name: facts[name] for name in Certificate._fields[:-1]}, checks=(*of_model, *checks))

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from made_certificates import made
+from made_certificates import OF_MODEL, made
 
 from inference.certificates.cell import certify, require_cell
 from inference.certificates.certificate import at_most, read_certificate, write_certificate
@@ -30,7 +30,7 @@ def test_figures_of_numpy_are_written(tmp_path):
     """Checks compute in NumPy, whose booleans JSON does not know."""
     figure = Figure("x", np.float64(9.0), np.float64(MOST), "deviation", np.float64(9.0))
     certificate = made(1.0)
-    certificate = certificate._replace(checks=(control("kernel law", "a mutant", figure.rejects, [figure]),))
+    certificate = certificate._replace(checks=(*OF_MODEL, control("kernel law", "a mutant", figure.rejects, [figure])))
     write_certificate(certificate, tmp_path / "one.json")
     assert read_certificate(tmp_path / "one.json") == certificate
 
@@ -51,7 +51,7 @@ def test_numbers_that_are_none_survive_the_disk(tmp_path):
 
 def test_a_mutant_that_passes_makes_a_cell_inconclusive():
     certificate = made(1.0)
-    law, control = certificate.checks
+    *_, law, control = certificate.checks
     assert certificate._replace(checks=(law, control._replace(passed=False))).verdict == "inconclusive"
     assert certificate._replace(checks=(law._replace(passed=False), control)).verdict == "fails"
     assert certificate._replace(checks=(law._replace(false_alarm=None), control)).false_alarm is None
@@ -63,3 +63,11 @@ def test_a_budget_is_one_of_two():
     with pytest.raises(ZooError, match="whole number"):
         certify("gibbs", seed=-1)
     require_cell("hmm", "nuts")
+
+
+def test_a_certificate_without_the_checks_of_its_model_is_refused(tmp_path):
+    """Parity and contracts are in a file of their own: where it is gone, the rest is no certificate."""
+    write_certificate(made(1.0), tmp_path / "gmm-gibbs.json")
+    (tmp_path / "gmm.json").unlink()
+    with pytest.raises(ZooError, match="half of a certificate"):
+        read_certificate(tmp_path / "gmm-gibbs.json")

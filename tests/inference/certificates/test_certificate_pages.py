@@ -118,7 +118,7 @@ def test_the_table_sums_how_often_right_cells_fail(tmp_path):
     said = "If all 2 cells with a known false-alarm rate are right, at least one fails by a deviation with probability 2e-06 at"
     assert said in table_of(tmp_path, ["gmm"])
     certificate = made(1.0)._replace(method="em")
-    unknown = tuple(check._replace(false_alarm=None) for check in certificate.checks)
+    unknown = (*certificate.checks[:-1], certificate.checks[-1]._replace(false_alarm=None))
     write_certificate(certificate._replace(checks=unknown), tmp_path / "gmm-em.json")
     assert "No rate is known of `em`." in table_of(tmp_path, ["gmm"])
 
@@ -139,7 +139,7 @@ def test_the_table_sums_how_long_checks_took(tmp_path):
     """Six cells of 1 to 6 hours, half an hour of each for contracts that all share; a folder without any says nothing."""
     assert "took" not in table_of(tmp_path, ["gmm"])
     for hours, method in enumerate(("gibbs", "nuts", "em", "cavi", "map", "advi"), 1):
-        law, mutant = made(1.0).checks
+        *_, law, mutant = made(1.0).checks
         of_model = [law._replace(name=name, seconds=1800.0 * (name == "contracts")) for name in MODEL_CHECKS]
         checks = (*of_model, mutant._replace(seconds=3600.0 * hours - 1800))
         write_certificate(made(1.0)._replace(method=method, checks=checks), tmp_path / f"gmm-{method}.json")

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from made_certificates import made
+from made_certificates import OF_MODEL, made
 
 from inference.certificates import command
 from inference.certificates.cell import cells
@@ -100,10 +100,11 @@ def test_an_unfinished_certificate_goes_before_a_finished_one_check_by_check(tmp
     path = tmp_path / "gmm-gibbs.json"
     whole = made(1.0, 2.0)
     write_certificate(whole, path)
-    newer = whole._replace(checks=(whole.checks[0]._replace(size=7),))
+    newer = whole._replace(checks=(*OF_MODEL, whole.checks[-2]._replace(size=7)))
     write_unfinished(newer, path.with_suffix(command.UNFINISHED))
     found = command._before(path, "quick", 0)
-    assert [(check.name, check.size) for check in found.checks] == [("kernel law", 7), ("control of the kernel law", 0)]
+    sizes = [(check.name, check.size) for check in found.checks]
+    assert sizes == [*((name, 0) for name in MODEL_CHECKS), ("kernel law", 7), ("control of the kernel law", 0)]
     write_unfinished(newer._replace(budget="full"), path.with_suffix(command.UNFINISHED))
     assert command._before(path, "quick", 0) == read_certificate(path)
     assert command._before(path, "quick", 1) is None
@@ -111,7 +112,7 @@ def test_an_unfinished_certificate_goes_before_a_finished_one_check_by_check(tmp
 
 def test_an_interrupted_cell_leaves_the_checks_of_its_model(tmp_path):
     """The file of a model is written when its checks are whole, and those of another seed are refused."""
-    law = made(1.0).checks[0]
+    law = made(1.0).checks[-2]
     of_model = tuple(law._replace(name=name) for name in MODEL_CHECKS)
     whole = made(1.0)._replace(checks=(*of_model, law))
     write_certificate(whole, tmp_path / "gmm-gibbs.json")

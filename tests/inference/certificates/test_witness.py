@@ -9,7 +9,7 @@ from made_certificates import made
 
 from inference.certificates import cell, comparison
 from inference.certificates.cell import PLANS, BoundCheck, bound_checks, certify
-from inference.certificates.certificate import write_certificate
+from inference.certificates.certificate import MODEL_CHECKS, write_certificate
 from inference.certificates.checks import parity
 from inference.certificates.checks.figure import Check, Figure
 from inference.certificates.comparison import Changed, changed, in_words
@@ -173,11 +173,11 @@ def test_a_certificate_is_kept_after_every_check(monkeypatch):
 
 def test_a_comparison_names_checks_claims_and_errors(monkeypatch, tmp_path):
     ran = []
-    now = [stand_in("kernel law", ran, {"x": [1.0]}), stand_in("posterior", ran, {"x": [2.0]})]
+    now = [*(stand_in(name, ran, {"x": [1.0]}) for name in MODEL_CHECKS), stand_in("posterior", ran, {"x": [2.0]})]
     monkeypatch.setattr(comparison, "bound_checks", lambda *_: now)
     write_certificate(certificate_of(now), tmp_path / "gmm-gibbs.json")
     assert not changed(("gmm", "gibbs"), tmp_path).differs
-    now[1] = stand_in("posterior", ran, {"x": [2.02]})
+    now[-1] = stand_in("posterior", ran, {"x": [2.02]})
     found = changed(("gmm", "gibbs"), tmp_path)
     assert list(found.checks) == ["posterior"]
     assert found.lines == ["gmm gibbs: posterior: x differs by 0.007 of its size"]
