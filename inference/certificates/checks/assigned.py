@@ -14,6 +14,7 @@ from collections.abc import Mapping
 
 import jax
 import numpy as np
+from jax import Array
 from scipy.special import softmax
 from scipy.stats import chi2
 
@@ -125,13 +126,8 @@ class Steps:
 
     def __call__(self, seed: int, times: int) -> Deviations:
         """Deviations of the mean of every statistic over ``times`` the steps."""
-        algebra, hyper, prior = self.model.algebra, dict(self.model.hyper), dict(self.model.prior)
-        assert algebra is not None
-        rows = jax.tree.map(lambda leaf: leaf[0], stacked_rows(self.model, [self.oracle.table(self.table, 0)]))
-        T = algebra.natural(hyper, {name: value[0] for name, value in self.start.items()})
         keys = jax.random.split(jax.random.PRNGKey(seed), self.steps * times)
-        step = jax.jit(jax.vmap(lambda key: algebra.sites(hyper, sweep(algebra, self.verbs, hyper, prior, key, T, rows)[0])))
-        found = self._statistics({name: np.asarray(value) for name, value in step(keys).items()})
+        found = self._statistics(after_steps(self.oracle, self.model, self.verbs, self.table, self.start, keys))
         deviations = {}
         for name, (mean, spread) in self.wanted.items():
             off = float(found[name].mean() - mean)
@@ -139,6 +135,16 @@ class Steps:
             same = abs(off) <= SAME * (1 + abs(mean))
             deviations[name] = 0.0 if same else off / error if error > 0 else float(np.copysign(np.inf, off))
         return deviations
+
+
+def after_steps(oracle: Oracle, model: Model, verbs: Verbs, table: Tables, start: Sites, keys: Array) -> dict[str, np.ndarray]:
+    """Sites (R, …) after one step from ``start`` (1, …) for each of R keys."""
+    algebra, hyper, prior = model.algebra, dict(model.hyper), dict(model.prior)
+    assert algebra is not None
+    rows = jax.tree.map(lambda leaf: leaf[0], stacked_rows(model, [oracle.table(table, 0)]))
+    T = algebra.natural(hyper, {name: value[0] for name, value in start.items()})
+    step = jax.jit(jax.vmap(lambda key: algebra.sites(hyper, sweep(algebra, verbs, hyper, prior, key, T, rows)[0])))
+    return {name: np.asarray(value) for name, value in step(keys).items()}
 
 
 def failing(probs: np.ndarray, values: np.ndarray, steps: int, rng: np.random.Generator) -> np.ndarray:

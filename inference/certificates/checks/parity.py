@@ -18,18 +18,24 @@ REPLICATES = 16
 ROUNDING = 1e-10  # relative difference of densities that are equal
 
 
+def compared(oracle: Oracle, seed: int, replicates: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """(R,): log p(x, θ) of the oracle, and of program and algebra by name, at parameters that the prior draws."""
+    rng = np.random.default_rng(seed)
+    sites = oracle.draw_parameters(rng, replicates)
+    tables = oracle.draw_tables(rng, sites)
+    model = built(oracle)
+    readable = [oracle.table(tables, replicate) for replicate in range(replicates)]
+    both = [stacked_rows(model, readable), stacked_rows(model, readable, condensed=True)]
+    found = jax.jit(jax.vmap(partial(_densities, model)))(sites, *both)
+    wanted = oracle.log_prior(sites) + oracle.log_likelihood(sites, tables)
+    return wanted, {name: np.asarray(value) for name, value in found.items()}
+
+
 def parity_check(oracle: Oracle, seed: int) -> Check:
     """Whether log p(x, θ) of program and algebra is the oracle's: the largest difference beside the size of the density."""
-    rng = np.random.default_rng(seed)
-    sites = oracle.draw_parameters(rng, REPLICATES)
-    tables = oracle.draw_tables(rng, sites)
-    wanted = oracle.log_prior(sites) + oracle.log_likelihood(sites, tables)
-    model = built(oracle)
-    readable = [oracle.table(tables, replicate) for replicate in range(REPLICATES)]
-    both = [stacked_rows(model, readable), stacked_rows(model, readable, condensed=True)]
-    found = jax.jit(jax.vmap(partial(densities, model)))(sites, *both)
+    wanted, found = compared(oracle, seed, REPLICATES)
     figures = tuple(
-        Figure(name, float(np.max(np.abs(np.asarray(value) - wanted) / (1 + np.abs(wanted)))), ROUNDING, "relative")
+        Figure(name, float(np.max(np.abs(value - wanted) / (1 + np.abs(wanted)))), ROUNDING, "relative")
         for name, value in found.items()
     )
     says = (
@@ -38,7 +44,7 @@ def parity_check(oracle: Oracle, seed: int) -> Check:
     return answer("parity", says, figures, 0.0)
 
 
-def densities(model: Model, sites: Sites, rows: Pytree, condensed: Pytree) -> dict[str, Array]:
+def _densities(model: Model, sites: Sites, rows: Pytree, condensed: Pytree) -> dict[str, Array]:
     """Log p(x, θ) of the marginal program, on all rows and on fewer in their place, and of the algebra."""
     algebra, hyper = model.algebra, dict(model.hyper)
     assert algebra is not None

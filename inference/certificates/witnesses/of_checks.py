@@ -26,7 +26,7 @@ from inference.certificates.checks.calibration import (
     found_of,
     rank_deviations,
 )
-from inference.certificates.checks.cases import built, small_table, stacked_rows
+from inference.certificates.checks.cases import built, small_table
 from inference.certificates.checks.figure import (
     FALSE_ALARM,
     FAR,
@@ -50,7 +50,7 @@ from inference.certificates.oracles.oracle import Oracle, Tables
 from inference.certificates.oracles.posterior import Posterior
 from inference.certificates.witnesses.witness import Numbers
 from inference.comparison.thermodynamic import log_evidence
-from inference.engine.sweep import has_temperatures, sweep
+from inference.engine.sweep import has_temperatures
 from inference.fitting.fit import fit
 from inference.methods import METHODS, stochastic_em
 from inference.results.draws import draws_of, one_axis
@@ -70,14 +70,8 @@ NumbersOf = Callable[[Oracle, int], Numbers]  # (oracle, seed of the check)
 
 def of_parity(oracle: Oracle, seed: int) -> Numbers:
     """Log densities of program, algebra and oracle."""
-    rng = np.random.default_rng(seed)
-    sites = oracle.draw_parameters(rng, REPLICATES)
-    tables = oracle.draw_tables(rng, sites)
-    model = built(oracle)
-    readable = [oracle.table(tables, replicate) for replicate in range(REPLICATES)]
-    both = [stacked_rows(model, readable), stacked_rows(model, readable, condensed=True)]
-    found = jax.jit(jax.vmap(partial(parity.densities, model)))(sites, *both)
-    return {"oracle": oracle.log_prior(sites) + oracle.log_likelihood(sites, tables)} | found
+    wanted, found = parity.compared(oracle, seed, REPLICATES)
+    return {"oracle": wanted} | found
 
 
 def of_contracts(oracle: Oracle, seed: int) -> Numbers:
@@ -260,19 +254,14 @@ def of_random_step(oracle: Oracle, seed: int) -> Numbers:
 
 def assigned_steps(oracle: Oracle, seed: int) -> Numbers:
     """Steps of `stochastic_em`, and the law that they have."""
-    model, table = built(oracle), small_table(oracle, seed)
-    algebra, hyper, prior, latents = model.algebra, dict(model.hyper), dict(model.prior), oracle.enumeration
-    assert algebra is not None
+    table, latents = small_table(oracle, seed), oracle.enumeration
     assert latents is not None
     start = oracle.draw_parameters(np.random.default_rng(seed), 1)
-    rows = jax.tree.map(lambda leaf: leaf[0], stacked_rows(model, [oracle.table(table, 0)]))
-    T = algebra.natural(hyper, {name: value[0] for name, value in start.items()})
-    verbs = stochastic_em.METHOD.verbs
     keys = jax.random.split(jax.random.PRNGKey(seed), STEPS)
-    step = jax.jit(jax.vmap(lambda key: algebra.sites(hyper, sweep(algebra, verbs, hyper, prior, key, T, rows)[0])))
+    after = assigned.after_steps(oracle, built(oracle), stochastic_em.METHOD.verbs, table, start, keys)
     z = latents.assignments(table)
     logs = latents.complete(repeated(start, len(z)), table, z)
-    return {**step(keys), "assignments": logs, "modes": _flat(latents.mode(table, z).values())}
+    return {**after, "assignments": logs, "modes": _flat(latents.mode(table, z).values())}
 
 
 def of_mutant(oracle: Oracle) -> Numbers:
