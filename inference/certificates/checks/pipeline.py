@@ -31,6 +31,11 @@ DRAWS = 50  # of a chain, behind its warm-up
 POWER = MOST + 1  # by how much draws with half their spread must deviate, in the statistic where they deviate most
 
 
+def generator(model: str, method: str, seed: int) -> np.random.Generator:
+    """Random numbers of one cell: the tables of each are others."""
+    return np.random.default_rng([seed, zlib.crc32(f"{model} {method}".encode())])
+
+
 class Fits:
     """Fits of tables that an oracle draws."""
 
@@ -40,7 +45,7 @@ class Fits:
 
     def __call__(self, seed: int, times: int) -> Deviations:
         """Deviations of every statistic over ``times`` the tables."""
-        rng = np.random.default_rng([seed, zlib.crc32(f"{self.oracle.model} {self.method}".encode())])
+        rng = generator(self.oracle.model, self.method, seed)
         model, number = built(self.oracle), times * self.tables
         sites = self.oracle.draw_parameters(rng, number)
         drawn = self.oracle.draw_tables(rng, sites)

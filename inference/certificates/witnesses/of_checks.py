@@ -199,7 +199,7 @@ def _numeric(found: xr.Dataset) -> list[np.ndarray]:
 
 def of_pipeline(method: str, oracle: Oracle, seed: int) -> Numbers:
     """Statistics of a table that the pipeline draws, at its parameters; of the fit itself the posterior has the numbers."""
-    rng = np.random.default_rng([seed, zlib.crc32(f"{oracle.model} {method}".encode())])
+    rng = pipeline.generator(oracle.model, method, seed)
     sites = oracle.draw_parameters(rng, 1)
     parameters = _flat(oracle.invariants(sites, oracle.draw_tables(rng, sites)).values())
     values_of = np.arange(12.0).reshape(3, CHAINS)  # of one statistic, at the draws that are ranked
