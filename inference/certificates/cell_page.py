@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from inference.certificates.certificate import Certificate, at_most
+from inference.certificates.certificate import MODEL_CHECKS, Certificate, at_most
 from inference.certificates.checks.figure import Check, Figure, beside_limit
 from inference.certificates.page import CLAIMS, UNCOUNTED, has_picture, picture, verdict_words
 from inference.runtime.files import write, write_figure
@@ -34,7 +34,7 @@ def page_of(certificate: Certificate, stem: str, about: str = ABOUT) -> str:
     if has_picture(certificate):
         cell = f"{certificate.model} by {certificate.method}"
         parts.append(f"![Deviations of every statistic of {cell}, and of mutants]({stem}.svg)")
-    parts += [_section(check, stem) for check in certificate.checks]
+    parts += [_section(check, certificate.model if check.name in MODEL_CHECKS else stem) for check in certificate.checks]
     parts.append(_repeat(certificate))
     return "\n\n".join(parts) + "\n"
 
@@ -43,7 +43,7 @@ def _summary(certificate: Certificate, stem: str, about: str) -> str:
     meaning = CLAIMS[certificate.verdict]
     return (
         f"**{verdict_words(certificate)}**: {meaning}. {_rate(certificate.false_alarm)} Budget: {certificate.budget}.\n\n"
-        f"What the checks are: {about}. [All cells](index.md). Every figure: `{stem}.json`."
+        f"What the checks are: {about}. [All cells](index.md). Every figure: `{stem}.json` and `{certificate.model}.json`."
     )
 
 

@@ -66,6 +66,16 @@ def test_a_page_shows_the_figures_nearest_to_their_limits(tmp_path):
     assert (tmp_path / "gmm-gibbs.svg").is_file()
 
 
+def test_a_page_names_the_file_that_has_its_figures():
+    """Those of parity and contracts are in the file of the model."""
+    figures = tuple(Figure(f"contract {place}", 0.0, 1.0, "relative") for place in range(SHOWN + 1))
+    contracts = Check("contracts", "a sentence", True, figures, 0.0)
+    certificate = made(*np.linspace(0, 3, SHOWN + 1))
+    page = page_of(certificate._replace(checks=(contracts, *certificate.checks[-2:])), "gmm-gibbs")
+    assert "1 more figure is in `gmm.json`" in page
+    assert "1 more figure is in `gmm-gibbs.json`" in page
+
+
 def test_the_page_of_an_approximation_has_the_size_of_its_bias():
     figures = (
         Figure("share of mean in its 90% interval", 0.6, 1.0, "share"),
