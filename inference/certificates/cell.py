@@ -17,7 +17,7 @@ from inference.certificates.checks.calibration import (
 )
 from inference.certificates.checks.cases import built
 from inference.certificates.checks.contracts import contracts_check, contracts_control
-from inference.certificates.checks.figure import CONTROL, Check, timed
+from inference.certificates.checks.figure import Check, control_of, timed
 from inference.certificates.checks.kernel_law import law_check, law_control
 from inference.certificates.checks.kernels import KERNELS, KernelOf
 from inference.certificates.checks.optimum import OPTIMISERS, optimum_check, optimum_control
@@ -208,7 +208,7 @@ def bound_checks(model: str, method: str, budget: str, seed: int) -> list[BoundC
             if spec.control is not None:
                 control = partial(timed, partial(spec.control, oracle, first + 1, size))
                 mutant = partial(of_checks.of_mutant, oracle)
-                found.append(BoundCheck(f"{CONTROL} of the {spec.name}", size, control, mutant, spec.name))
+                found.append(BoundCheck(control_of(spec.name), size, control, mutant, spec.name))
     return found
 
 

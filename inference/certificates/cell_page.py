@@ -33,7 +33,7 @@ def page_of(certificate: Certificate, stem: str, about: str = ABOUT) -> str:
     parts = [f"# {certificate.model} by {certificate.method}: {certificate.verdict}", _summary(certificate, stem, about)]
     if has_picture(certificate):
         cell = f"{certificate.model} by {certificate.method}"
-        parts.append(f"![Deviations of every statistic of {cell}, and of mutants]({stem}.svg)")
+        parts.append(f"![Deviations of every statistic of {cell}, and the largest of mutants]({stem}.svg)")
     parts += [_section(check, certificate.model if check.name in MODEL_CHECKS else stem) for check in certificate.checks]
     parts.append(_repeat(certificate))
     return "\n\n".join(parts) + "\n"

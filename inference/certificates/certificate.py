@@ -6,12 +6,12 @@ from pathlib import Path
 from platform import python_version
 from typing import Any, NamedTuple
 
-from inference.certificates.checks.figure import CONTROL, COVERAGE, Check, false_alarm_of, verdict_of
+from inference.certificates.checks.figure import COVERAGE, Check, control_of, false_alarm_of, verdict_of
 from inference.certificates.packing import packed, unpacked
 from inference.runtime.files import write
 from models.errors import ZooError
 
-MODEL_CHECKS = ("parity", "contracts", f"{CONTROL} of the contracts")  # the same under every method
+MODEL_CHECKS = ("parity", "contracts", control_of("contracts"))  # the same under every method
 VERSIONS = ("numpyro", "jax", "jaxlib", "numpy", "scipy", "numba", "llvmlite", "arviz-stats", "xarray")
 
 

@@ -11,9 +11,11 @@ from typing import NamedTuple
 
 import jax
 
+from inference.certificates import sensitivity
 from inference.certificates.cell import PLANS, cells, certify, require_cell, require_settings
 from inference.certificates.cell_page import write_pages
 from inference.certificates.certificate import Certificate, read_certificate, write_certificate, write_unfinished
+from inference.certificates.checks.figure import control_of
 from inference.certificates.comparison import Cell, Changed, changes_of_models
 from inference.certificates.oracles import ORACLES
 from inference.certificates.page import lines_of, table_of
@@ -23,7 +25,7 @@ from inference.runtime.progress import console
 from models.errors import ZooError, exists
 
 OPTIONS = ("model", "method", "budget", "seed", "out", "again")
-WORDS = ("all", "witnesses", "renew")
+WORDS = ("all", "witnesses", "renew", "sensitivity")
 USAGE = "python -m inference.certify model=<name>|all method=<name>|all"
 PUBLISHED = Path(__file__).parents[2] / "docs" / "certificates"
 FAILED = 3
@@ -39,7 +41,7 @@ def tell(line: str) -> None:
 class Request(NamedTuple):
     """The arguments of the command."""
 
-    action: str  # certify, witnesses or renew
+    action: str  # certify, or one of the other words
     cells: list[Cell]
     budget: str
     seed: int
@@ -65,6 +67,9 @@ def certify_main(arguments: list[str]) -> int:
         return _compare(request)
     if request.action == "renew":
         return _renew(request)
+    if request.action == "sensitivity":
+        console().print(sensitivity.table(), soft_wrap=True)
+        return 0
     request.out.mkdir(parents=True, exist_ok=True)
     return _certify(request)
 
@@ -205,12 +210,15 @@ def _readable(path: Path) -> Certificate | None:
 
 
 def _before(path: Path, budget: str, seed: int) -> Certificate | None:
-    """What is on disk for a budget and a seed: the checks of an unfinished certificate, then others of a finished one."""
+    """What is on disk for a budget and a seed: the checks of an unfinished certificate, then others of a finished one.
+
+    The control of a check comes from the same certificate: a finished one may be of a check that was another.
+    """
     files = (path.with_suffix(UNFINISHED), path)
     found = [one for file in files if (one := _readable(file)) is not None and (one.budget, one.seed) == (budget, seed)]
     if len(found) < 2:
         return found[0] if found else None
-    made = {check.name for check in found[0].checks}
+    made = {name for check in found[0].checks for name in (check.name, control_of(check.name))}
     return found[1]._replace(checks=(*found[0].checks, *(check for check in found[1].checks if check.name not in made)))
 
 

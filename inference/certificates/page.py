@@ -1,5 +1,6 @@
 """Certificates on the screen, as a picture, and all of a folder as a table."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,7 +61,7 @@ def _laws(certificate: Certificate) -> list[tuple[Check, Check | None]]:
 
 
 def picture(certificate: Certificate) -> "Figure":
-    """Deviations of all statistics, a panel for each check: those of the cell within the limits, some of its mutant beyond."""
+    """Deviations of a cell, a panel for each check: all of the cell within the limits, the largest of its mutant beyond."""
     from matplotlib.figure import Figure as Canvas
 
     laws = _laws(certificate)
@@ -91,7 +92,7 @@ def _panel(axes: "Axes", names: list[str], law: Check, control: Check | None) ->
 
 def _deviations(check: Check, names: list[str]) -> np.ndarray:
     values = {figure.name: figure.value for figure in check.figures}
-    return np.clip([values[name] for name in names], -EDGE, EDGE)
+    return np.clip([values.get(name, math.nan) for name in names], -EDGE, EDGE)
 
 
 def table_of(folder: Path, models: Sequence[str], leads_to: str = ".md") -> str:

@@ -117,26 +117,42 @@ def _handling(act: Callable[[], None]) -> Iterator[None]:
             signal.signal(number, before)
 
 
-@contextmanager
-def _nothing_lost() -> Iterator[None]:
-    """A KeyboardInterrupt that Python cannot pass on is raised again, instead of its traceback on the screen.
+class _Repeated:
+    """A hook of `sys.unraisablehook` that raises a KeyboardInterrupt once more, and passes on everything else.
 
     Python runs callbacks of weak references and destructors between any two instructions. What a signal raises in one of
-    them goes to `sys.unraisablehook`, and the program goes on as if there had been no signal. The signal is repeated from
-    another thread, because it would be lost once more inside the hook.
+    them goes to this hook, and the program goes on as if there had been no signal. The signal is repeated from another
+    thread, because it would be lost once more inside the hook.
     """
-    before = sys.unraisablehook
 
-    def hook(lost: "sys.UnraisableHookArgs") -> None:
+    def __init__(self, before: "Callable[[sys.UnraisableHookArgs], Any]") -> None:
+        self.before = before
+
+    def __call__(self, lost: "sys.UnraisableHookArgs") -> None:
+        """Repeat the signal, if the error came from one."""
         if not isinstance(lost.exc_value, KeyboardInterrupt):
-            before(lost)
+            self.before(lost)
             return
         _Current.last = -math.inf
         again = threading.Timer(SHORTLY, signal.pthread_kill, (threading.main_thread().ident, _Current.number))
         again.daemon = True
         again.start()
 
-    sys.unraisablehook = hook
+
+def lose_no_interrupt() -> None:
+    """From now on, raise a KeyboardInterrupt that Python cannot pass on once more, instead of its traceback on the screen.
+
+    For processes that run one job after another: a signal may come between two jobs, where nothing handles it.
+    """
+    if not isinstance(sys.unraisablehook, _Repeated):
+        sys.unraisablehook = _Repeated(sys.unraisablehook)
+
+
+@contextmanager
+def _nothing_lost() -> Iterator[None]:
+    """`lose_no_interrupt` in this context alone."""
+    before = sys.unraisablehook
+    lose_no_interrupt()
     try:
         yield
     finally:

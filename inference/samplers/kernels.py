@@ -21,6 +21,8 @@ from inference.methods.own_kernel import Table, read_only
 from inference.samplers.mistakes import of_block, of_sites, require_like
 from models.base import Pytree
 
+VARIED = 0.05  # share of replicates in which an entry of the latents must have other values for its movement to be asked for
+
 
 @runtime_checkable
 class Sampler(Protocol):
@@ -229,8 +231,18 @@ def move_of(runner: Runner, oracle: Oracle, steps: int) -> Callable[[Sites, Tabl
 
 def moved(oracle: Oracle, sites: Sites, tables: Tables, after: Mapping[str, np.ndarray]) -> Ran:
     """What a kernel made of parameters and latents, and which of them stood still."""
-    found = ran(sites, after)
-    if oracle.latent is None or oracle.latent not in after:
+    found, latent = ran(sites, after), oracle.latent
+    if latent is None or latent not in after:
         return found
-    unmoved = same(tables[oracle.latent], after[oracle.latent]).reshape(len(after[oracle.latent]), -1).all(1)
-    return found._replace(still=found.still | {oracle.latent: float(unmoved.mean())})
+    before = tables[latent].reshape(len(tables[latent]), -1)
+    unmoved = same(tables[latent], after[latent]).reshape(before.shape)
+    lazy = f"the entry of {latent} that changes least"
+    least = float(unmoved[:, varying(before)].mean(0).max(initial=0.0))
+    still = found.still | {latent: float(unmoved.all(1).mean()), lazy: least}
+    return found._replace(still=still, rare=found.rare | {lazy})
+
+
+def varying(entries: np.ndarray) -> np.ndarray:
+    """(N,): which columns of (R, N) have other values than their most frequent one in `VARIED` of the replicates or more."""
+    most = [np.unique(column, return_counts=True)[1].max() for column in entries.T]
+    return np.array([1 - number / len(entries) >= VARIED for number in most])

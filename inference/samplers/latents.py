@@ -6,6 +6,7 @@ hides from all sums over latents. So what a single latent points at is compared,
 """
 
 import math
+from itertools import combinations
 
 import numpy as np
 
@@ -46,8 +47,23 @@ class KernelLaw(Law):
 
 
 def of_latents(oracle: Oracle, sites: Sites, tables: Tables) -> Statistics:
-    """The `factors`, and what one latent points at."""
-    return factors(oracle, sites, tables) | ({} if oracle.pointed is None else oracle.pointed(sites, tables))
+    """The `factors`, what one latent points at, and which rows' latents are equal."""
+    pointed = {} if oracle.pointed is None else oracle.pointed(sites, tables)
+    return factors(oracle, sites, tables) | pointed | together(oracle, tables)
+
+
+def together(oracle: Oracle, tables: Tables) -> Statistics:
+    """Whether (R,) the first entries of two rows' discrete latents are equal: rows that share random numbers show there."""
+    assert oracle.latent is not None
+    latent = tables[oracle.latent]
+    if latent.dtype.kind != "i":
+        return {}
+    entry = latent.reshape(*latent.shape[:2], -1)[:, :, 0]
+    name = oracle.latent
+    return {
+        f"{name} {one} = {name} {other}": 1.0 * (entry[:, one] == entry[:, other])
+        for one, other in combinations(range(entry.shape[1]), 2)
+    }
 
 
 def factors(oracle: Oracle, sites: Sites, tables: Tables) -> Statistics:

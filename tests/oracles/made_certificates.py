@@ -2,6 +2,7 @@
 
 from inference.certificates.certificate import MODEL_CHECKS, Certificate, versions
 from inference.certificates.checks.figure import MOST, Check, Figure, control
+from inference.certificates.checks.kernel_law import KEPT
 
 OF_MODEL = tuple(Check(name, "a sentence", True, (), 0.0) for name in MODEL_CHECKS)
 
@@ -11,5 +12,5 @@ def made(*values):
     figures = tuple(Figure(f"statistic {place}", value, MOST, "deviation", value) for place, value in enumerate(values))
     passed = all(figure.passed for figure in figures)
     law = Check("kernel law", "a sentence", passed, figures, 1e-6, seconds=1.5, size=100, witness={"mean": 1.25})
-    mutant = control("kernel law", "a mutant is rejected", True, figures)
+    mutant = control("kernel law", "a mutant is rejected", True, figures[:KEPT])._replace(size=100)
     return Certificate("gmm", "gibbs", "exact", "quick", 0, versions(), (*OF_MODEL, law, mutant))

@@ -1,4 +1,4 @@
-"""What checks run on: the zoo's model of an oracle, and the rows of many tables side by side."""
+"""What checks run on: the zoo's model of an oracle, tables that it draws, and the rows of many tables side by side."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +13,7 @@ from models.data.table import Data
 from models.rows.packing import Packing
 
 MOST = 2**12  # assignments of the latents of a small table
+BATCH = 10_000  # tables that are drawn at a time, of which those of some shapes are kept
 
 
 def built(oracle: Oracle, mutated: bool = False) -> Model:
@@ -29,6 +30,50 @@ def small_table(oracle: Oracle, seed: int) -> Tables:
         table = oracle.draw_tables(rng, oracle.draw_parameters(rng, 1))
         if oracle.enumeration is None or oracle.enumeration.number(table) <= MOST:
             return table
+
+
+def pairs_in_strata(
+    oracle: Oracle, rng: np.random.Generator, number: int
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Parameters from the prior, and a table given each; the tables are of the oracle's strata, in turn.
+
+    Which pairs are kept is a function of the table alone. So given a table that is kept, its parameters are a draw from the
+    posterior, as they are given any table.
+    """
+    if not oracle.strata:
+        sites = oracle.draw_parameters(rng, number)
+        return sites, oracle.draw_tables(rng, sites)
+    places, each = len(oracle.strata), -(-number // len(oracle.strata))
+    kept, stratum = [], np.zeros(0, int)
+    while np.bincount(stratum, minlength=places).min() < each:
+        sites = oracle.draw_parameters(rng, BATCH)
+        tables = oracle.draw_tables(rng, sites)
+        found = stratum_of(oracle, tables)
+        kept.append(_chosen((sites, tables), np.flatnonzero(found >= 0)))
+        stratum = np.concatenate([stratum, found[found >= 0]])
+    in_turn = np.stack([np.flatnonzero(stratum == place)[:each] for place in range(places)], axis=1)
+    both: tuple[dict[str, np.ndarray], dict[str, np.ndarray]] = jax.tree.map(_one_after_the_other, *kept)
+    return _chosen(both, in_turn.ravel()[:number])
+
+
+def stratum_of(oracle: Oracle, tables: Tables) -> np.ndarray:
+    """(R,): which of the oracle's strata each table belongs to; -1: none."""
+    lengths = np.sort(tables["length"], axis=1)
+    equal = (lengths[:, None] == np.sort(oracle.strata, axis=1)).all(2)
+    return np.where(equal.any(1), equal.argmax(1), -1)
+
+
+def _chosen(pairs: Any, places: np.ndarray) -> Any:
+    return jax.tree.map(lambda value: value[places], pairs)
+
+
+def _one_after_the_other(*batches: np.ndarray) -> np.ndarray:
+    """Arrays (R, …) of several batches as one, each filled up with zeros behind the end of its rows."""
+    shape = np.max([batch.shape[1:] for batch in batches], axis=0).astype(int)
+    missing = [np.array([0, *(shape - batch.shape[1:])]) for batch in batches]
+    return np.concatenate(
+        [np.pad(batch, [(0, int(more)) for more in own]) for batch, own in zip(batches, missing, strict=True)]
+    )
 
 
 def stacked_rows(model: Model, tables: Sequence[Data], condensed: bool = False) -> Pytree:

@@ -100,7 +100,12 @@ def answer(name: str, says: str, figures: Sequence[Figure], false_alarm: float |
 
 def control(of: str, says: str, rejected: bool, figures: Sequence[Figure]) -> Check:
     """The control of the check ``of``, which passes if a mutant is rejected. A right cell cannot fail by it."""
-    return Check(f"{CONTROL} of the {of}", says, rejected, tuple(figures), 0.0, "control")
+    return Check(control_of(of), says, rejected, tuple(figures), 0.0, "control")
+
+
+def control_of(check: str) -> str:
+    """The name of the control of a check."""
+    return f"{CONTROL} of the {check}"
 
 
 def timed(check: Callable[[], Check]) -> Check:

@@ -8,19 +8,25 @@ draws that are off by half a standard deviation, and a quarter of the tables wit
 
 Draws of one chain depend on each other, those of several chains do not. So one draw of each chain is ranked: the first after
 the warm-up in some tables, the last in others, and in most tables one between them.
+
+Tables of sequences share few shapes, because `fit` compiles a program for every shape, which takes longer than its draws. They
+are those of the oracle's strata, short, middle and long, with as many tables each; other pairs (θ₀, x) are thrown away. This
+leaves ranks uniform: which pairs are kept is a function of x alone, so that θ₀ given a kept x has the law p(θ₀ | x) that it
+has given any x. Only the law of x is another, and the check holds for each x. (To keep pairs by θ₀ would not do.)
 """
 
 import zlib
+from abc import ABC, abstractmethod
 
 import numpy as np
 
 from inference.certificates.checks.calibration import Found, rank_deviations
-from inference.certificates.checks.cases import built
+from inference.certificates.checks.cases import built, pairs_in_strata
 from inference.certificates.checks.figure import FALSE_ALARM, MOST, NEEDED, Check, Deviations, Figure, answer, two_stages
 from inference.certificates.checks.kernel_law import summary
 from inference.certificates.checks.posterior import CHAINS
 from inference.certificates.oracles.conjugate import repeated
-from inference.certificates.oracles.oracle import Oracle, Tables
+from inference.certificates.oracles.oracle import Oracle, Statistics, Tables
 from inference.fitting.fit import fit
 from inference.fitting.options import Every
 from inference.results.draws import one_axis
@@ -36,27 +42,52 @@ def generator(model: str, method: str, seed: int) -> np.random.Generator:
     return np.random.default_rng([seed, zlib.crc32(f"{model} {method}".encode())])
 
 
-class Fits:
-    """Fits of tables that an oracle draws."""
+class Ranked(ABC):
+    """Ranks of parameters among draws of `fit`, over many tables."""
 
-    def __init__(self, method: str, oracle: Oracle, tables: int) -> None:
-        self.method, self.oracle, self.tables = method, oracle, tables
+    chains = CHAINS  # of a fit, of each of which one draw is ranked
+
+    def __init__(self, tables: int) -> None:
+        self.tables = tables
         self.of_half_spread: Deviations = {}  # of the first tables
 
     def __call__(self, seed: int, times: int) -> Deviations:
         """Deviations of every statistic over ``times`` the tables."""
-        rng = generator(self.oracle.model, self.method, seed)
-        model, number = built(self.oracle), times * self.tables
-        sites = self.oracle.draw_parameters(rng, number)
-        drawn = self.oracle.draw_tables(rng, sites)
-        true = self.oracle.invariants(sites, drawn)
-        each = [self._draws(model, drawn, place, int(rng.integers(2**31))) for place in range(number)]
-        of = {name: np.stack([found[name] for found in each]) for name in true}
+        rng = self.generator(seed)
+        true, of = self.replicates(rng, times * self.tables)
         found = {name: found_of(true[name], value, rng) for name, value in of.items()}
         if not self.of_half_spread:
             narrow = {name: each._replace(rank=each.narrow_rank) for name, each in found.items()}
             self.of_half_spread = rank_deviations(narrow)
         return rank_deviations(found)
+
+    @abstractmethod
+    def generator(self, seed: int) -> np.random.Generator:
+        """Random numbers of this model and method."""
+
+    @abstractmethod
+    def replicates(self, rng: np.random.Generator, number: int) -> tuple[Statistics, Statistics]:
+        """Every statistic of ``number`` tables: at their parameters (R,), and at the draws (R, K) that are ranked."""
+
+
+class Fits(Ranked):
+    """Fits of tables that an oracle draws."""
+
+    def __init__(self, method: str, oracle: Oracle, tables: int) -> None:
+        super().__init__(tables)
+        self.method, self.oracle = method, oracle
+
+    def generator(self, seed: int) -> np.random.Generator:
+        """Random numbers of the cell."""
+        return generator(self.oracle.model, self.method, seed)
+
+    def replicates(self, rng: np.random.Generator, number: int) -> tuple[Statistics, Statistics]:
+        """Statistics of the oracle."""
+        model = built(self.oracle)
+        sites, drawn = pairs_in_strata(self.oracle, rng, number)
+        true = self.oracle.invariants(sites, drawn)
+        each = [self._draws(model, drawn, place, int(rng.integers(2**31))) for place in range(number)]
+        return true, {name: np.stack([found[name] for found in each]) for name in true}
 
     def _draws(self, model: Model, tables: Tables, place: int, seed: int) -> dict[str, np.ndarray]:
         """Statistics (chain,) of the draws that are ranked, of `fit` given one table."""
@@ -86,11 +117,16 @@ def ranks(true: np.ndarray, drawn: np.ndarray, rng: np.random.Generator) -> np.n
 
 def pipeline_check(method: str, oracle: Oracle, seed: int, tables: int) -> Check:
     """Whether ranks are uniform, and would not be with half the spread of the same draws."""
-    fits = Fits(method, oracle, tables)
+    return ranks_check("pipeline", Fits(method, oracle, tables), seed)
+
+
+def ranks_check(name: str, fits: Ranked, seed: int) -> Check:
+    """The check called ``name``: whether ranks are uniform, and would not be with half the spread of the same draws."""
     figures = two_stages(fits, seed)
     seen = max(map(abs, fits.of_half_spread.values()))
     control = Figure(f"{POWER} over the deviation of draws with half the spread", POWER / seen, 1.0, NEEDED)
     says = (
-        f"{summary(figures)} of {tables} tables, with one draw of each of {CHAINS} chains of fit; half the spread: {seen:.1f}"
+        f"{summary(figures)} of {fits.tables} tables, with one draw of each of {fits.chains} chains of fit; "
+        f"half the spread: {seen:.1f}"
     )
-    return answer("pipeline", says, (*figures, control), FALSE_ALARM * len(figures))
+    return answer(name, says, (*figures, control), FALSE_ALARM * len(figures))

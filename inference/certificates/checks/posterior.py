@@ -224,4 +224,4 @@ def posterior_control(sampler: Sampler, oracle: Oracle, seed: int, draws: int) -
     """Whether the draws of a model whose prior is wrong are rejected: they themselves, not the evidence beside them."""
     figures = large_stage(Pipeline(sampler, oracle, seed, draws, mutated=True), seed)
     of_draws = [figure for figure in figures if figure.name != INTEGRATED]
-    return rejection("posterior", oracle.mutant.what, of_draws, POWER)._replace(figures=figures)
+    return rejection("posterior", oracle.mutant.what, of_draws, POWER)

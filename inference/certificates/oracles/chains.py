@@ -124,6 +124,7 @@ def markov_naive_bayes() -> Oracle:
 
 STATES, SYMBOLS, SEQUENCES = 2, 3, 3
 MANY = 16  # sequences where nothing is enumerated: a slip at the end of a path shows in few of three
+STRATA = ((1, 1, 2), (2, 3, 4), (1, 5, 10))  # short as most, middle, and longer than 19 of 20
 PADDED = frozenset({"probs", "step_log_density"})  # what has no entries after the end of a sequence
 PADDING = 0  # symbol and state after the end of a sequence
 START = np.full(STATES, 1.5)
@@ -336,4 +337,5 @@ def hmm() -> Oracle:
         complete=_factors,
         pointed=pointed_at("path", 0, {"start_probs": 1, "transition_probs": 1, "emission_probs": 1}),
         draw_larger_tables=partial(_draw_sequences, MANY),
+        strata=STRATA,
     )

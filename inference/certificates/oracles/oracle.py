@@ -73,6 +73,9 @@ class Oracle(NamedTuple):
     pointed: Callable[[Sites, Tables], Statistics] | None = None
     # `draw_tables` where nothing is enumerated, if those tables are too small to show a slip in the latents
     draw_larger_tables: Callable[[np.random.Generator, Sites], dict[str, np.ndarray]] | None = None
+    # A few shapes of tables, where shapes differ: the lengths of the rows of each, in any order. In drawn tables they are
+    # `length`. The check that runs `fit` on many tables takes these alone, as every shape is compiled by itself
+    strata: tuple[tuple[int, ...], ...] = ()
     known: Mapping[str, np.ndarray] = MappingProxyType({})  # arrays that all tables share, which kernels of one's own need
 
     def log_complete(self, sites: Sites, tables: Tables) -> np.ndarray:

@@ -101,7 +101,8 @@ def _functions(sites: Sites, tables: Tables) -> Statistics:
 
 
 def _table(tables: Tables, replicate: int) -> Data:
-    return Data("table", X, ("x0", "x1"), labels=tables["label"][replicate], label="class", levels=("a", "b", "c"))
+    labels = tables["label"][replicate]
+    return Data("table", X[: len(labels)], ("x0", "x1"), labels=labels, label="class", levels=("a", "b", "c"))
 
 
 def logistic_regression() -> Oracle:

@@ -26,7 +26,7 @@ from inference.certificates.checks.calibration import (
     found_of,
     rank_deviations,
 )
-from inference.certificates.checks.cases import built, small_table
+from inference.certificates.checks.cases import built, pairs_in_strata, small_table
 from inference.certificates.checks.figure import (
     FALSE_ALARM,
     FAR,
@@ -198,10 +198,10 @@ def _numeric(found: xr.Dataset) -> list[np.ndarray]:
 
 
 def of_pipeline(method: str, oracle: Oracle, seed: int) -> Numbers:
-    """Statistics of a table that the pipeline draws, at its parameters; of the fit itself the posterior has the numbers."""
+    """Statistics of a table that the pipeline draws, or one of each stratum; of the fit the posterior has the numbers."""
     rng = pipeline.generator(oracle.model, method, seed)
-    sites = oracle.draw_parameters(rng, 1)
-    parameters = _flat(oracle.invariants(sites, oracle.draw_tables(rng, sites)).values())
+    sites, tables = pairs_in_strata(oracle, rng, max(len(oracle.strata), 1))
+    parameters = _flat(oracle.invariants(sites, tables).values())
     values_of = np.arange(12.0).reshape(3, CHAINS)  # of one statistic, at the draws that are ranked
     each = pipeline.found_of(np.array([1.5, 1.5, 99.0]), values_of, rng)
     return {"parameters": parameters, "ranks": _flat([*each]), "rules": rules(pipeline.DRAWS, pipeline.POWER)}

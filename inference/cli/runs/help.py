@@ -68,8 +68,8 @@ results. For a user's own program, model= names it again.
   python -m inference.report run=runs/mine pictures=true
 """,
     "certify": """\
-usage: python -m inference.certify [all|witnesses|renew] [model=NAME|all]
-           [method=NAME|all] [option=value ...]
+usage: python -m inference.certify [all|witnesses|renew|sensitivity]
+           [model=NAME|all] [method=NAME|all] [option=value ...]
 
 Check a method on a model against a naive implementation of the model: are
 draws of the posterior, is the point a mode, how far off is an approximation?
@@ -84,6 +84,7 @@ inconclusive, or an error ended a check.
 witnesses: compute a few numbers of every check again, and compare them with
 the certificates in docs/certificates. Exit code 3: some differ.
 renew: run the checks again whose numbers differ, and say by how much.
+sensitivity: the smallest errors that each random check sees.
 
   python -m inference.certify model=gmm method=gibbs
   python -m inference.certify all budget=full

@@ -20,7 +20,7 @@ def test_a_bound_is_rounded_up(probability):
 
 
 def test_a_certificate_survives_the_disk(tmp_path):
-    certificate = made(1.0, -2.0, 4.0)
+    certificate = made(1.0, -2.0, 4.0, 0.5)
     write_certificate(certificate, tmp_path / "one.json")
     assert read_certificate(tmp_path / "one.json") == certificate
     assert json.loads((tmp_path / "one.json").read_text())["verdict"] == certificate.verdict == "fails"
@@ -35,7 +35,7 @@ def test_figures_of_numpy_are_written(tmp_path):
     assert read_certificate(tmp_path / "one.json") == certificate
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"schema": 2}', '{"schema": 3, "checks": [3], "statistics": []}', "[1]"])
+@pytest.mark.parametrize("text", ["", "{}", '{"schema": 2}', '{"schema": 4, "checks": [3], "statistics": []}', "[1]"])
 def test_what_is_no_certificate_is_refused(tmp_path, text):
     (tmp_path / "one.json").write_text(text)
     with pytest.raises(ZooError, match="certif"):

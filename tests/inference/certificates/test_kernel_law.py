@@ -5,10 +5,20 @@ from functools import cache
 import numpy as np
 import pytest
 import wrong_exchanges
+from two_stage import assert_standard_normal
 
 from inference.certificates.checks.cases import built
 from inference.certificates.checks.figure import MOST, POWER, Figure
-from inference.certificates.checks.kernel_law import STILL, law_check, law_control, law_of, rejection
+from inference.certificates.checks.kernel_law import (
+    STILL,
+    deviations,
+    first,
+    law_check,
+    law_control,
+    law_of,
+    products,
+    rejection,
+)
 from inference.certificates.checks.kernels import EXCHANGES, KERNELS, KernelOf, ran
 from inference.certificates.oracles import oracle_of
 from inference.engine.task import ANY_MODEL
@@ -113,3 +123,27 @@ def test_no_number_rejects_nothing():
     assert not check(np.nan)
     assert not check(np.inf)
     assert (check(POWER - 0.1, POWER), check(-POWER - 0.1, POWER)) == (False, True)
+
+
+def law_of_two_blocks(correlation, seed, times):
+    """Deviations of a and b alone, and of their product: Normal before, and after with a correlation of their first entries."""
+    rng = np.random.default_rng(seed)
+    before, after = ({name: rng.normal(size=(2_500 * times, 2)) for name in "ab"} for _ in range(2))
+    after["b"][:, 0] = correlation * after["a"][:, 0] + np.sqrt(1 - correlation**2) * after["b"][:, 0]
+    alone = deviations({name: first(before[name]) for name in "ab"}, {name: first(after[name]) for name in "ab"})
+    together = deviations(*(products(one, dict.fromkeys("ab", 0.0)) for one in (before, after)))
+    return [*alone.values()], [*together.values()]
+
+
+def test_blocks_that_share_random_numbers_are_seen_by_products_alone():
+    """With a correlation of 0.3 each block has the law that it had. E[ab] is off by 0.3 / √(2/2500) = 10 standard errors."""
+    assert_standard_normal(lambda seed, times: np.concatenate(law_of_two_blocks(0.0, seed, times)))
+    assert_standard_normal(lambda seed, times: law_of_two_blocks(0.3, seed, times)[0])
+    assert max(map(abs, law_of_two_blocks(0.3, 0, 1)[1])) > MOST + 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["gibbs", "nuts"])
+def test_a_kernel_that_does_not_see_the_last_row_is_rejected(method):
+    check = law_control(KERNELS[method], oracle(), 1, 500)
+    assert "a kernel that does not see the last row is rejected" in check.says

@@ -66,6 +66,7 @@ class _Known:
     """A mean under Normal(0, 1): given x from Normal(mean, 1), it is Normal(x / 2, 1 / 2)."""
 
     model = "known"
+    strata = ()
 
     @staticmethod
     def draw_parameters(rng, number):
@@ -150,18 +151,39 @@ def test_every_table_is_fitted_as_it_was_drawn(conjugate, monkeypatch):
     assert (len(drawn), len(fitted)) == (1, 10)
 
 
-@pytest.mark.slow
-def test_sequences_of_all_lengths_are_fitted(monkeypatch):
-    """Four tables of three sequences each; lengths follow from when each has left the states."""
-    lengths, right = set(), Fits._draws
+class _Sized(_Known):
+    """The same with a length that the value of x decides; half of all tables have length 2."""
 
-    def recorded(self, model, tables, place, seed):
-        lengths.add(tuple(self.oracle.table(tables, place).x.lengths))
-        return right(self, model, tables, place, seed)
+    strata = ((1,), (3,))
 
-    monkeypatch.setattr(Fits, "_draws", recorded)
-    assert np.isfinite(list(Fits("gibbs", oracle_of("hmm"), 4)(0, 1).values())).all()
-    assert len(lengths) > 1
+    @classmethod
+    def draw_tables(cls, rng, sites):
+        tables = _Known.draw_tables(rng, sites)
+        return tables | {"length": cls.lengths(sites["mean"], tables["x"])[:, None]}
+
+    @staticmethod
+    def lengths(mean, x):
+        return np.digitize(x, [-0.5, 1.5]) + 1
+
+
+class _SizedByParameters(_Sized):
+    """A selection that looks at the parameters."""
+
+    @staticmethod
+    def lengths(mean, x):
+        return np.digitize(mean, [-0.5, 1.5]) + 1
+
+
+def test_tables_may_be_selected_by_what_they_hold(conjugate):
+    """Half of the tables are among the 14 % with the largest x, and ranks are as uniform as among all tables."""
+    conjugate()
+    assert_standard_normal(lambda seed, times: list(Fits("exact", _Sized, TABLES)(seed, times).values()))
+
+
+def test_tables_may_not_be_selected_by_their_parameters(conjugate):
+    conjugate()
+    deviations = Fits("exact", _SizedByParameters, TABLES)(0, 1)
+    assert max(map(abs, deviations.values())) > POWER
 
 
 def test_a_pipeline_that_would_not_notice_half_the_spread_fails(conjugate):

@@ -113,7 +113,7 @@ def test_draws_are_not_rejected_by_the_evidence_beside_them(monkeypatch):
     monkeypatch.setattr(posterior, "large_stage", lambda *_: figures)
     found = posterior_control(Sampler("gibbs"), oracle_of("gmm_simple"), 0, 10)
     assert not found.passed
-    assert found.figures == figures
+    assert found.figures == figures[:1]
 
 
 def remembering():

@@ -26,7 +26,7 @@ from inference.results import load
 from inference.runtime import signals
 from inference.runtime.checkpoints import Checkpoint, restore
 from inference.runtime.progress import Silent
-from inference.runtime.signals import ended_by_signals, interrupt_behind, interruptible
+from inference.runtime.signals import ended_by_signals, interrupt_behind, interruptible, lose_no_interrupt
 from models import ZooError
 
 ROOT = Path(__file__).parents[3]
@@ -103,18 +103,36 @@ class Collected:
     """Something with a weak reference."""
 
 
+def lose_one():
+    """A signal whose KeyboardInterrupt is raised inside the callback of a weak reference."""
+    thing = Collected()
+    watching = weakref.ref(thing, lambda _: send(signal.SIGINT))
+    del thing
+    time.sleep(30)
+    return watching
+
+
 def test_a_signal_inside_a_callback_is_not_lost(capfd):
     """Python drops what a callback of a weak reference raises: it prints a traceback, and goes on."""
-
-    def lose_one():
-        thing = Collected()
-        watching = weakref.ref(thing, lambda _: send(signal.SIGINT))
-        del thing
-        time.sleep(30)
-        return watching
-
     with pytest.raises(KeyboardInterrupt), ended_by_signals():
         lose_one()
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_signal_between_two_jobs_is_not_lost_either(capfd, monkeypatch):
+    """Nothing handles signals there, and the hook stays, however often it is asked for. Other errors go where they went."""
+    said = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    for _ in range(2):
+        lose_no_interrupt()
+    with pytest.raises(KeyboardInterrupt):
+        lose_one()
+    assert not said
+    thing = Collected()
+    watching = weakref.ref(thing, lambda _: 1 / 0)
+    del thing
+    assert watching() is None
+    assert [type(lost.exc_value) for lost in said] == [ZeroDivisionError]
     assert "Traceback" not in capfd.readouterr().err
 
 

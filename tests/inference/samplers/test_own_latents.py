@@ -1,12 +1,16 @@
 """Kernels whose update of the latents is wrong are rejected, with blocks and without; right ones pass."""
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 from own_latents import OwnForwardFilter, OwnMixture, WithoutBlocks
+from scipy.special import softmax
 
 from inference import certify, target
 from inference.certificates.checks.figure import POWER
 from inference.samplers import trial
-from inference.samplers.kernels import OwnKernel, oracle_at_bench
+from inference.samplers.kernels import OwnKernel, moved, oracle_at_bench, varying
 from models.errors import ZooError
 
 SLIPS = {
@@ -93,3 +97,64 @@ def test_latents_that_are_not_returned_are_named(name, said):
         own._replace(require=("path",))._returned()
     with pytest.raises(ZooError, match=r"require: 'pth' is not one of .* \(did you mean path"):
         own._replace(require=("pth",))._returned()
+
+
+class SharedNumbers(OwnMixture):
+    """Weights, means and precisions are drawn by generators of one seed."""
+
+    def step(self, rng, state, data):
+        state, seed = self.component(rng, state, data), int(rng.integers(2**31))
+        for block in (self.weights, self.gaussians):
+            state = block(np.random.default_rng(seed), state, data)
+        return state, state
+
+
+class FrozenRow(OwnMixture):
+    """The component of the last row is never drawn."""
+
+    def component(self, rng, state, data):
+        drawn = super().component(rng, state, data)["component"]
+        return state | {"component": np.append(drawn[:-1], state["component"][-1])}
+
+
+class TwinRows(OwnMixture):
+    """The components of the first two rows are drawn by the same uniform number."""
+
+    def component(self, rng, state, data):
+        away = data["x"][:, None] - state["mean"]
+        logs = np.log(state["mixture_probs"]) - 0.5 * np.einsum("nki,kij,nkj->nk", away, state["precision"], away)
+        probs = softmax(logs + 0.5 * np.linalg.slogdet(state["precision"])[1], axis=1)
+        numbers = rng.random(len(probs))
+        numbers[1] = numbers[0]
+        return state | {"component": (numbers[:, None] > probs.cumsum(1)[:, :-1]).sum(1)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mixture", "said"),
+    [
+        (SharedNumbers, "mixture_probs × precision"),
+        (FrozenRow, "the entry of component that changes least left unchanged: 100%"),
+        (TwinRows, "component 0 = component 1"),
+    ],
+)
+def test_dependence_and_rows_that_stand_still_are_seen(mixture, said):
+    """Each block or row alone has the right law: what they share, or that one never moves, must show."""
+    found = certify(WithoutBlocks(mixture(target("gmm").prior)), "gmm", compiled=False)
+    assert found.verdict == "fails"
+    assert said in found.checks[0].says
+
+
+def test_the_entry_that_changes_least_counts():
+    """Of three rows: one changes in half of the replicates, one never does, and one has the same value in all of them."""
+    before = np.stack([np.arange(40) % 2, np.arange(40) % 3, np.zeros(40, int)], axis=1)
+    after = before.copy()
+    after[:20, 0] = 1 - after[:20, 0]
+    sites = {"mean": np.zeros((40, 1))}
+    found = moved(SimpleNamespace(latent="component"), sites, {"component": before}, sites | {"component": after})
+    assert varying(before).tolist() == [True, True, False]
+    assert found.still["the entry of component that changes least"] == 1.0
+    after[0, 1] = 2 - after[0, 1]
+    assert moved(SimpleNamespace(latent="component"), sites, {"component": before}, sites | {"component": after}).still[
+        "the entry of component that changes least"
+    ] == pytest.approx(39 / 40)
