@@ -20,6 +20,7 @@ from inference.cli.runs.inspecting import inspect_main
 from inference.fitting import fit as fitting
 from inference.runtime.progress import Silent
 from inference.samplers import certification
+from inference.samplers.programs import calibration
 from models import load_data
 
 ROOT = Path(__file__).parents[1]
@@ -232,6 +233,7 @@ def shorten(desk, monkeypatch):
 
     monkeypatch.setattr(fitting, "fit", short)
     monkeypatch.setitem(certification.SIZES, "quick", 100)
+    monkeypatch.setitem(calibration.TABLES, "quick", 5)
 
 
 @pytest.mark.slow

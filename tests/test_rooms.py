@@ -62,6 +62,7 @@ ROOMS = [
     "inference.certificates.checks",
     "inference.certificates.witnesses",
     "inference.certificates",
+    "inference.samplers.programs",
     "inference.samplers",
     "inference.lab.solutions",
     "inference.lab.parts",

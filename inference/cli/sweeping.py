@@ -278,8 +278,7 @@ def _launched(sweep: Sweep, waiting: Sequence[int]) -> Iterable[tuple[int, Outco
     numbers = f"+number={','.join(map(str, waiting))}"
     try:
         with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
-            hydra = GlobalHydra.instance().hydra
-            assert hydra is not None
+            assert (hydra := GlobalHydra.instance().hydra) is not None
             batches = hydra.multirun(None, Job(sweep.folder, sweep.more), [numbers, *sweep.launcher, *quiet, *place])
             return list(zip(waiting, (job.return_value for batch in batches for job in batch), strict=True))
     except (HydraException, OmegaConfBaseException) as error:
@@ -299,7 +298,7 @@ def _said(error: Exception) -> str:
 
 
 class Job:
-    """What a launcher runs, perhaps in another process or on another machine: the run of the number in its configuration.
+    """What a launcher runs, perhaps in a process that goes on with others: the run of the number in its configuration.
 
     It is sent to every process, so that it is small, and each reads the plan itself.
     """
@@ -308,7 +307,7 @@ class Job:
         self.folder, self.more = folder, tuple(more)
 
     def __call__(self, config: Any) -> Outcome:
-        lose_no_interrupt()  # its process goes on with other jobs
+        lose_no_interrupt()
         sweep = Sweep(self.folder, read_plan(self.folder), (), self.more)
         with _beside_hydra():
             run = sweep.run(config.number)

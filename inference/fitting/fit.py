@@ -129,7 +129,7 @@ def fit(
     """
     complete_numpyro()
     method, module = named_method(method, start=start, folder=folder)
-    options, named = _data_by_name(model, method, module, options)
+    options, named = data_by_name(model, method, module, options)
     model, data = modelled(model, data, precision, symmetry, dims, coords, named)
     _check_arguments(seed, progress, predictive, folder)
     check_value("checkpoint_seconds", checkpoint_seconds, CHECKPOINT_SECONDS)
@@ -237,7 +237,7 @@ def fingerprint_of(
     **options: Any,
 ) -> str:
     """The attribute ``fingerprint`` that `fit` gives a result of these arguments that is written to a folder."""
-    options, named = _data_by_name(model, method, method_module(method), options)
+    options, named = data_by_name(model, method, method_module(method), options)
     model, data = modelled(model, data, precision, symmetry, dims, coords, named)
     checked = checked_options(method, method_module(method), options)
     with x64(precision):
@@ -265,7 +265,7 @@ def modelled(
     return model, data if model.algebra is not None else model.rows(data)
 
 
-def _data_by_name(model: Any, method: str, module: Any, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def data_by_name(model: Any, method: str, module: Any, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """(options of the method, data of a NumPyro function by the names of its arguments); a `ZooError` for what is neither."""
     if isinstance(model, Model) or not callable(model):
         return dict(options), {}

@@ -29,7 +29,7 @@ from inference.engine.evaluate import STORED, thinning, underflowed
 from inference.engine.program import latent_sites
 from inference.engine.task import Task
 from inference.fitting.prepare import make_task, x64
-from inference.programs.running import prior_trace
+from inference.programs.running import drawn_anew, prior_trace
 from inference.results.draws import number_of, one_axis
 from inference.results.observed import DRAWS, observed_values, site_dims, sites_as_observed
 from inference.results.table import latent_dim
@@ -67,7 +67,7 @@ def predictive_groups(task: Task, data: Any, groups: Mapping[str, xr.Dataset]) -
     if improper := improper_sites(task):
         notes.append(IMPROPER.format(", ".join(improper)))
     else:
-        drawn = _drawn(task, key_prior, {}, number)
+        drawn = prior_draws(task, key_prior, number)
         symmetric = symmetric_sites(task.model.spec, task.hyper, task.rows)
         found["prior"] = dataset({name: drawn[name][None] for name in names}, task.model, DRAWS, symmetric)
         found["prior_predictive"] = _in_form(task, data, drawn, 1)
@@ -106,6 +106,14 @@ def drawn_rows(model: Model, draws: Sites, data: Data, seed: int) -> dict[str, n
     return drawn | _of_table(model, task.rows, data, drawn)
 
 
+def prior_draws(task: Task, key: Array, number: int) -> dict[str, np.ndarray]:
+    """θ ~ p(θ) and x ~ p(x | θ): all sites of the program, its latents and its data among them (number, …).
+
+    For a program whose prior is proper (`improper_sites`).
+    """
+    return _drawn(task, key, {}, number)
+
+
 def improper_sites(task: Task) -> list[str]:
     """The sites whose prior is no distribution."""
 
@@ -130,7 +138,7 @@ def improper_sites(task: Task) -> list[str]:
 
 def _everything(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, key: Array, sites: Sites) -> dict[str, Array]:
     """All that the program samples with these sites given, including its latents and its observed sites."""
-    program = handlers.uncondition(handlers.seed(handlers.substitute(spec, data=dict(sites)), key))
+    program = drawn_anew(handlers.substitute(spec, data=dict(sites)), key)
     trace = handlers.trace(program).get_trace(hyper, rows, marginal=False)
     return {
         name: site["value"]

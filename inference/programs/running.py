@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro import handlers
 from numpyro.infer import init_to_sample
+from numpyro.primitives import Messenger
 
 from inference.programs.arguments import Arguments, as_arguments, as_spec, name_of
 from models.base import Hyper, Pytree
@@ -19,6 +20,36 @@ def prior_trace(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> dict[st
     """The program run once, at a draw from its prior; improper sites, which cannot be drawn, take a value in their support."""
     seeded = handlers.substitute(handlers.seed(spec, jax.random.PRNGKey(0)), substitute_fn=init_to_sample)
     return handlers.trace(seeded).get_trace(hyper, rows, marginal=True)
+
+
+class DrawnAnew(Messenger):  # type: ignore[misc]  # NumPyro has no types
+    """A program whose observed sites are drawn anew, each in the shape of what was observed.
+
+    A site may observe an array by the distribution of one entry: `sample("x", Normal(0, 1), obs=x)`. Its density is then that
+    of independent entries, and as many are drawn.
+    """
+
+    def process_message(self, message: dict[str, Any]) -> None:
+        """Expand the distribution of an observed site to what was observed."""
+        if message["type"] != "sample" or not message["is_observed"]:
+            return
+        fn, shape = message["fn"], np.shape(message["value"])
+        batch = shape[: max(len(shape) - fn.event_dim, 0)]
+        if fn.batch_shape != batch and _fits(fn.batch_shape, batch):
+            message["fn"] = fn.expand(batch)
+
+
+def _fits(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
+    """Whether a shape broadcasts to another one."""
+    try:
+        return np.broadcast_shapes(small, large) == large
+    except ValueError:
+        return False
+
+
+def drawn_anew(program: Callable[..., Any], key: Any) -> Callable[..., Any]:
+    """A program that draws all of its sites, the observed ones among them, with random numbers of ``key``."""
+    return handlers.uncondition(DrawnAnew(handlers.seed(program, key)))
 
 
 def first_run(function: Callable[..., Any], data: Any) -> tuple[dict[str, Any], Pytree]:

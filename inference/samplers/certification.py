@@ -1,4 +1,4 @@
-"""`inference.certify`: is a method of the zoo right, or a kernel of one's own?"""
+"""`inference.certify`: is a method of the zoo right, a kernel of one's own, or the fit of a program of one's own?"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -13,16 +13,20 @@ from inference.certificates.oracles import ORACLES
 from inference.fitting.fit import fit
 from inference.fitting.prepare import x64
 from inference.methods.own_kernel import MarkovKernel
+from inference.programs.arguments import name_of
 from inference.results.triangles import sites_of
 from inference.samplers.draws import DrawsReport, check_draws
 from inference.samplers.kernels import GradientKernel, OwnKernel, Runner, Sampler, oracle_at_bench
-from inference.samplers.report import SamplerReport, Settings
+from inference.samplers.programs.calibration import calibrated
+from inference.samplers.report import CALIBRATED, SamplerReport, Settings
 from inference.samplers.target import Target, target
 from inference.samplers.trial import Say, Trial
 from models.base import Model
 from models.errors import ZooError, did_you_mean
 
 CHAINS = 4
+KNOWN = "gmm"  # the model of a method or a kernel where none is named
+NAMING = ("symmetry", "dims", "coords")  # of a program
 
 
 class Length(NamedTuple):
@@ -37,8 +41,8 @@ SIZES = {"quick": 2_500, "full": 10_000}  # replicates, by budget
 
 
 def certify(
-    sampler: str | Sampler | MarkovKernel | GradientKernel,
-    model: str = "gmm",
+    sampler: str | Sampler | MarkovKernel | GradientKernel | Callable[..., Any],
+    model: str = KNOWN,
     budget: str = "quick",
     seed: int = 0,
     say: Say | None = None,
@@ -47,8 +51,10 @@ def certify(
     steps: int = STEPS,
     require: str | Sequence[str] = (),
     name: str | None = None,
+    data: Any = None,
+    **of_fit: Any,
 ) -> Certificate | SamplerReport:
-    """Is a method of the zoo right on a model, or a kernel of one's own?
+    """Is a method of the zoo right on a model, a kernel of one's own, or the fit of a program of one's own?
 
     A name of a method gives the `Certificate` that ``python -m inference.certify`` writes. A kernel gives a `SamplerReport`,
     which prints itself: an object with ``start(key, data, sites)`` and ``step(key, state, data) -> (state, sites)``
@@ -67,8 +73,16 @@ def certify(
     ``name`` is what report and messages call the kernel; else it is the name of its class. ``say=print`` prints a line at every
     step.
 
-    Raises `ZooError` for unknown names, for a kernel whose parameters have other names or shapes than the model's sites, or
-    which returns something else than a pair (state, sites), and for one that writes into ``data``.
+    A NumPyro program, with ``data`` and everything else as `inference.fit` takes it (``method="nuts"``, ``symmetry``, further
+    data by name), gives a `SamplerReport` on `fit` (simulation-based calibration, Talts et al. 2018). Parameters are drawn from
+    the prior of the program, and given them whatever it observes, 120 times (``budget="full"``: 200 times). Everything else in
+    ``data`` stays as it is. Among draws of `fit`, the parameters must have uniform ranks. The verdict is ``calibrated``,
+    ``fails`` or ``inconclusive``. Data whose names are arguments of `certify`, such as ``name``, go into a tuple:
+    ``data=(x, y)``.
+
+    Raises `ZooError` for unknown names, for a program that cannot be simulated (`inference.samplers.programs`), for a kernel
+    whose parameters have other names or shapes than the model's sites, or which returns something else than a pair
+    (state, sites), and for one that writes into ``data``.
 
     >>> certify("gibbs", model="gmm_simple").verdict
     'exact'
@@ -76,7 +90,23 @@ def certify(
     >>> kernel = numpyro_kernel(lambda potential: infer.NUTS(potential_fn=potential, step_size=0.3, max_tree_depth=4))
     >>> certify(kernel, model="gmm_simple").verdict
     'exact'
+    >>> def program(x):
+    ...     mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+    ...     numpyro.sample("x", dist.Normal(mean, 1.0), obs=x)
+    >>> certify(program, data=np.zeros(3)).verdict
+    'calibrated'
     """
+    if _is_program(sampler):
+        if not isinstance(model, str):
+            raise ZooError(
+                "the data of a program are given by name, as in certify(program, data=x), and further ones, too: y=y"
+            )
+        if not compiled or steps != STEPS or require or model != KNOWN:
+            raise ZooError("model=, compiled=, steps= and require= are for kernels; a program has data=, as of inference.fit")
+        return _certified_program(sampler, data, budget, seed, say, name, of_fit)
+    if data is not None or of_fit:
+        first = "data" if data is not None else next(iter(of_fit))
+        raise ZooError(f"{first}= is for NumPyro programs, and {_described(sampler)} is none")
     if isinstance(sampler, str):
         if not compiled or steps != STEPS or require or name:
             raise ZooError("compiled=, steps=, require= and name= are for kernels of your own, not for methods of the zoo")
@@ -92,6 +122,7 @@ def certify(
             raise ZooError(
                 f"require= is for kernels with start(key, data, sites); {called} has init, and its latents are not seen"
             )
+        assert isinstance(sampler, MarkovKernel)
         found = check_chains(sampler, target(model), LENGTHS[budget], seed, compiled, tell)
         check = _chains_check(found)
         settings = Settings(budget, seed, None, None)
@@ -105,11 +136,41 @@ def certify(
     return SamplerReport(model, called, tuple(checks), tuple(hints), tuple(notes), settings)
 
 
+def _is_program(sampler: Any) -> bool:
+    """Whether this is a function, or acts as one, and is neither a kernel nor a class of them."""
+    known = isinstance(sampler, type | GradientKernel | Sampler | MarkovKernel | infer.mcmc.MCMCKernel)
+    return callable(sampler) and not known and _library(sampler) != "blackjax"
+
+
+def _certified_program(
+    program: Any, data: Any, budget: str, seed: int, say: Say | None, name: str | None, of_fit: dict[str, Any]
+) -> SamplerReport:
+    """The report on `fit` of a program; raises `ZooError` where its data are missing."""
+    called = name or name_of(program)
+    if data is None:
+        raise ZooError(
+            f"{called} is a function, which is taken for a NumPyro program, and data= is missing: certify({called}, data=…), "
+            "with a table as inference.fit takes it; a kernel is an object with start or init, and step"
+        )
+    cell.require_settings(budget, seed)
+    options = {name: value for name, value in of_fit.items() if name not in ("method", *NAMING)}
+    naming = {name: value for name, value in of_fit.items() if name in NAMING}
+    method = of_fit.get("method", "nuts")
+    check, hints, notes = calibrated(program, data, method, options, budget, seed, say or (lambda line: None), **naming)
+    settings = Settings(budget, seed, check.size, None)
+    return SamplerReport(called, method, (check,), tuple(hints), tuple(notes), settings, CALIBRATED)
+
+
 NO_LATENTS = "chains are compared by parameters alone, and on one table: start(key, data, sites) in place of init tests more"
 
 
 def _require_kernel(sampler: Any) -> None:
     """Raise `ZooError` for what is no kernel."""
+    if isinstance(sampler, Model):
+        raise ZooError(
+            f"{sampler.name} is a model: give the name of a method, and of the model, as in certify('nuts', "
+            "model='gmm'), or a NumPyro program as the function that it is, with data="
+        )
     if isinstance(sampler, type):
         raise ZooError(f"{sampler.__name__} is a class; certify an object of it: {sampler.__name__}(…)")
     if isinstance(sampler, infer.mcmc.MCMCKernel) or _library(sampler) == "blackjax":
@@ -137,6 +198,10 @@ def _require_model(model: Any) -> None:
 def _library(sampler: Any) -> str:
     """The package that the type of a kernel comes from."""
     return type(sampler).__module__.partition(".")[0]
+
+
+def _described(sampler: Any) -> str:
+    return repr(sampler) if isinstance(sampler, str) else f"a {type(sampler).__name__}"
 
 
 def _name(sampler: Any) -> str:

@@ -1,4 +1,4 @@
-"""What `inference.certify` says of a kernel: printed, and as JSON with every figure."""
+"""What `inference.certify` says of a kernel, or of fits of a program: printed, and as JSON with every figure."""
 
 import json
 import math
@@ -10,6 +10,8 @@ from inference.certificates.certificate import at_most, versions
 from inference.certificates.checks.figure import Check, Figure, beside_limit, false_alarm_of, verdict_of
 
 EXACT = "exact"
+CALIBRATED = "calibrated"
+RIGHT = {EXACT: "kernel", CALIBRATED: "fit"}  # claims that checks can refute -> what it is that is claimed to be right
 SHOWN = 3  # figures of a check that failed
 WIDTH = 100  # columns of what is printed
 SCHEMA = 1  # of the JSON
@@ -17,7 +19,7 @@ SCHEMA = 1  # of the JSON
 
 @dataclass(frozen=True)
 class Settings:
-    """How a kernel was checked: equal settings give equal figures."""
+    """How a kernel or a program was checked: equal settings give equal figures."""
 
     budget: str
     seed: int
@@ -27,7 +29,10 @@ class Settings:
 
 @dataclass(frozen=True, repr=False)
 class SamplerReport:
-    """Whether a kernel is right: the checks with their figures, hints at what is wrong, notes on what was not checked."""
+    """Whether a kernel, or fits of a program, are right.
+
+    Checks with their figures, hints at what is wrong, notes on what was not checked.
+    """
 
     model: str
     sampler: str
@@ -48,11 +53,11 @@ class SamplerReport:
 
         Of chains: ``draws agree``, ``draws differ`` or ``inconclusive``.
         """
-        return verdict_of(self.checks, self.claim) if self.claim == EXACT else self.claim
+        return verdict_of(self.checks, self.claim) if self.claim in RIGHT else self.claim
 
     @property
     def false_alarm(self) -> float | None:
-        """The probability at most that a right kernel fails; None: not known."""
+        """The probability at most that a right kernel, or fit, fails; None: not known."""
         return false_alarm_of(self.checks)
 
     def to_json(self) -> str:
@@ -76,7 +81,9 @@ class SamplerReport:
         return json.dumps(found, indent=1, allow_nan=False) + "\n"
 
     def __repr__(self) -> str:
-        rate = f" (a right kernel fails with probability {at_most(self.false_alarm)} at most)" if self.false_alarm else ""
+        right, rate = RIGHT.get(self.claim, "kernel"), ""
+        if self.false_alarm:
+            rate = f" (a right {right} fails with probability {at_most(self.false_alarm)} at most)"
         lines = [f"{self.sampler} on {self.model}: {self.verdict}{rate}"]
         for check in self.checks:
             lines += _lines(check)

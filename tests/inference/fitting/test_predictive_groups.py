@@ -71,6 +71,21 @@ def test_requests_change_nothing_else():
 
 
 @pytest.mark.slow
+def test_a_program_without_a_plate_draws_as_many_entries_as_it_observes():
+    """Three entries by the distribution of one are independent of each other."""
+
+    def program(x):
+        mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+        numpyro.sample("x", dist.Normal(mean, 1.0), obs=x)
+
+    tree = fit(program, np.array([1.0, 2.0, -1.0]), method="map", predictive=True, num_starts=1)
+    for group in ("prior_predictive", "posterior_predictive"):
+        drawn = tree[group]["x"].values
+        assert drawn.shape[-1] == 3
+        assert (np.ptp(drawn, axis=-1) > 0).all()
+
+
+@pytest.mark.slow
 def test_draws_have_the_moments_of_the_program():
     """Prior: slope ~ Normal(1, ½²), height ~ Normal(slope x, 1). Posterior: height around the draw of the slope, row by row."""
 

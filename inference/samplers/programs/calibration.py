@@ -1,0 +1,206 @@
+"""Are fits of a program calibrated? Simulation-based calibration (Talts et al. 2018; Cook, Gelman and Rubin 2006).
+
+The program draws parameters θ₀ from its prior, and data given θ₀. `fit` of these data draws from the posterior. Among
+independent draws of it, a function of θ₀ and the data has a uniform rank. What is ranked: everything by which chains are
+compared, which no declared symmetry changes, and the log joint and the log likelihood, which depend on the data, too. Without
+these, draws from the prior would pass (Modrák et al. 2023). Labels, and discrete latents, are not ranked.
+
+Draws of one chain depend on each other, those of several chains do not. So one draw of each of 8 chains is ranked, as in
+`inference.certificates.checks.pipeline`. With 4 chains, half the spread would hardly show over 120 tables.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from inference.certificates.checks.figure import NEEDED, Check, Figure, beside_limit, timed
+from inference.certificates.checks.pipeline import DRAWS, Ranked, generator, ranks_check
+from inference.certificates.oracles.oracle import Statistics
+from inference.diagnostics.quantities import quantities_of
+from inference.engine.task import Kind, kind_of
+from inference.fitting.fit import data_by_name, fit, modelled
+from inference.fitting.foreign import as_result
+from inference.methods.options import checked_options, method_module
+from inference.samplers.programs.simulator import Simulator, simulator_of
+from models.base import Pytree
+from models.errors import ZooError
+from models.rows.encoded import spread
+
+CHAINS = 8
+TABLES = {"quick": 120, "full": 200}  # by budget
+MOST = 100  # quantities that are ranked
+SHOWN = 3  # hints
+SAME = 1e-12  # relative: what varies less over draws of the prior is a constant, as the first entry of a Cholesky factor
+CHECK = "ranks"
+DENSITIES = ("log_joint", "log_likelihood")
+SPREAD = ", spread"  # ending of the figures of `rank_deviations` that see the width
+STEP = 20  # tables between two lines of what is going on
+OF_FIT = ("num_samples", "num_chains", "start", "folder", "predictive", "progress", "precision", "checkpoint_seconds")
+
+
+class ProgramFits(Ranked):
+    """Fits of tables that a program draws."""
+
+    chains = CHAINS
+
+    def __init__(
+        self, simulator: Simulator, method: str, options: Mapping[str, Any], tables: int, say: Callable[[str], None]
+    ) -> None:
+        super().__init__(tables)
+        self.simulator, self.method, self.say = simulator, method, say
+        self.options = {**options, "num_chains": CHAINS, "num_samples": DRAWS}
+        self.names: tuple[str, ...] = ()  # of the quantities that are ranked, as the first tables have them
+        self.left_out = 0  # quantities beyond `MOST`
+        self.fits, self.divergent, self.approximate = 0, 0, False
+
+    def generator(self, seed: int) -> np.random.Generator:
+        """Random numbers of program and method."""
+        return generator(self.simulator.task.model.name, self.method, seed)
+
+    def replicates(self, rng: np.random.Generator, number: int) -> tuple[Statistics, Statistics]:
+        """Quantities at the parameters of ``number`` tables (R,), and at the draws (R, 8) that are ranked."""
+        simulated = self.simulator.draws(int(rng.integers(2**31)), number)
+        each = [{name: value[place][None, None] for name, value in simulated.sites.items()} for place in range(number)]
+        true = self._true([self._at(table, sites) for table, sites in zip(simulated.tables, each, strict=True)])
+        drawn = []
+        for place, table in enumerate(simulated.tables):
+            if place % STEP == 0:
+                self.say(f"table {place + 1} of {number}")
+            drawn.append(self._ranked(table, int(rng.integers(2**31)), place))
+        return true, {name: np.stack([found[name] for found in drawn]) for name in true}
+
+    def _at(self, table: Pytree, sites: Mapping[str, np.ndarray]) -> dict[str, float]:
+        """Quantities at the parameters (1, 1, …) that a table was drawn with."""
+        try:
+            values, names = quantities_of(as_result(self.simulator.task.model, table, sites, "prior"))
+        except ZooError as error:
+            raise ZooError(f"the prior of the program draws what a result cannot hold: {error}") from error
+        return dict(zip(names.tolist(), values[0, 0].tolist(), strict=True))
+
+    def _true(self, found: Sequence[Mapping[str, float]]) -> Statistics:
+        """Quantities (R,) that are ranked, chosen by the first tables; raises `ZooError` where one is not finite."""
+        if not self.names:
+            self.names, self.left_out = _chosen(found)
+        for name in (*DENSITIES, *self.names):
+            if not all(name in each for each in found):
+                raise ZooError(f"{name} is not finite at a draw from the prior of the program: give it a narrower prior")
+        return {name: np.array([each[name] for each in found]) for name in self.names}
+
+    def _ranked(self, table: Pytree, seed: int, place: int) -> dict[str, np.ndarray]:
+        """Quantities at one draw of each chain of `fit`: NaN where they are not finite."""
+        try:
+            tree = fit(self.simulator.task.model, table, self.method, seed=seed, **self.options)
+        except ZooError as error:
+            raise ZooError(f"{error} (table {place + 1} that the program drew)") from error
+        if tree.attrs.get("interrupted"):
+            raise KeyboardInterrupt
+        self._remember(tree)
+        values, found = quantities_of(tree)
+        known = dict(zip(found.tolist(), np.moveaxis(values[:, place % DRAWS], 1, 0), strict=True))
+        return {name: known.get(name, np.full(CHAINS, np.nan)) for name in self.names}
+
+    def _remember(self, tree: xr.DataTree) -> None:
+        self.fits += 1
+        self.approximate = kind_of(tree) is Kind.APPROXIMATION
+        stats: Any = tree["sample_stats"].to_dataset() if "sample_stats" in tree.children else {}
+        self.divergent += bool("diverging" in stats and stats["diverging"].any())
+
+    def notes(self, check: Check) -> list[str]:
+        """What was not checked, and what casts doubt."""
+        found = []
+        if self.left_out:
+            found.append(f"{self.left_out} more quantities were not ranked")
+        if self.simulator.discrete:
+            found.append(f"discrete latents were drawn and summed out, and not ranked: {', '.join(self.simulator.discrete)}")
+        if self.divergent:
+            found.append(f"{self.divergent} of {self.fits} fits had divergent transitions")
+        if self.approximate:
+            found.append(f"{self.method} approximates the posterior: a failure says that its error shows")
+        if any(figure.unit == NEEDED and np.isfinite(figure.value) and not figure.passed for figure in check.figures):
+            more = ": give budget='full'" if self.tables < TABLES["full"] else ""
+            found.append(f"half the spread of the same draws would not be seen{more}")
+        return found
+
+
+def _chosen(found: Sequence[Mapping[str, float]]) -> tuple[tuple[str, ...], int]:
+    """(names of at most `MOST` quantities, the densities among them; how many more there are).
+
+    Constants are left out: their ranks would be those of rounding errors.
+    """
+    known = dict.fromkeys(name for each in found for name in each)
+    values = {name: np.array([each.get(name, np.nan) for each in found]) for name in known}
+    names = [name for name, value in values.items() if not np.ptp(value) <= SAME * np.abs(value).max()]
+    first = [name for name in names if name in DENSITIES]
+    others = [name for name in names if name not in DENSITIES]
+    some = [others[place] for place in spread(len(others), MOST - len(first))]
+    return (*first, *some), len(others) - len(some)
+
+
+def calibrated(
+    program: Callable[..., Any],
+    data: Any,
+    method: str,
+    options: Mapping[str, Any],
+    budget: str,
+    seed: int,
+    say: Callable[[str], None],
+    **naming: Any,
+) -> tuple[Check, list[str], list[str]]:
+    """(the check of the ranks, hints, notes) of ``method`` on a program of the user's.
+
+    ``data``, ``naming`` (symmetry, dims, coords) and ``options``, those of the method and further data by name, are as `fit`
+    takes them. Raises `ZooError` for data or a program that cannot be simulated, for a method that does not draw or takes no
+    programs, and for options that are not free here.
+
+    >>> def program(x):
+    ...     mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+    ...     numpyro.sample("x", dist.Normal(mean, 1.0), obs=x)
+    >>> calibrated(program, np.zeros(3), "nuts", {}, "quick", 0, print)[0].passed
+    True
+    """
+    module = _drawing(method)
+    if refused := [name for name in OF_FIT if name in options]:
+        raise ZooError(
+            f"{refused[0]}= cannot be chosen here: every fit has {CHAINS} chains of {DRAWS} draws in double precision, and is "
+            "not kept"
+        )
+    options, named = data_by_name(program, method, module, options)
+    checked_options(method, module, options)
+    model, table = modelled(program, data, 64, **{"symmetry": None, "dims": None, "coords": None, **naming}, named=named)
+    tables = TABLES[budget]
+    fits = ProgramFits(simulator_of(model, table), method, options, tables, say)
+    check = timed(lambda: ranks_check(CHECK, fits, seed))._replace(size=tables)
+    return check, hints_of(check), fits.notes(check)
+
+
+def _drawing(method: Any) -> Any:
+    """The module of a method that draws, and takes programs; a `ZooError` for any other."""
+    if not isinstance(method, str):
+        raise ZooError(
+            "method= is the name of a method of the zoo, such as 'nuts'; a kernel of your own is certified on a model of the "
+            "zoo: certify(kernel, model='gmm')"
+        )
+    module = method_module(method)
+    if not {"num_chains", "num_samples"} <= set(module.Options._fields):
+        raise ZooError(f"method={method!r} gives a point and no draws, so that nothing can be ranked; use nuts")
+    if hasattr(module, "TAKES"):  # what its algebra must be
+        raise ZooError(f"method={method!r} takes models of the zoo, and no NumPyro programs; use nuts, or laplace or advi")
+    return module
+
+
+def hints_of(check: Check) -> list[str]:
+    """In which direction the draws are off, of the quantities that deviate most."""
+    failed = [figure for figure in check.figures if figure.unit == "deviation" and not figure.passed]
+    found = map(_direction, sorted(failed, key=beside_limit, reverse=True))
+    return list(dict.fromkeys(found))[:SHOWN]
+
+
+def _direction(figure: Figure) -> str:
+    """Ranks beyond ½ on the average: draws are too low. Ranks further from ½ than ¼ on the average: draws are too narrow."""
+    name = figure.name.removesuffix(SPREAD)
+    if not np.isfinite(figure.value):
+        return f"draws of {name} are NaN or infinite"
+    ways = ("narrow", "wide") if figure.name.endswith(SPREAD) else ("low", "high")
+    return f"draws of {name} are too {ways[0] if figure.value > 0 else ways[1]}"
