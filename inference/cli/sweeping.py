@@ -62,9 +62,9 @@ class Sweep(NamedTuple):
 
     def run(self, number: int) -> Run:
         config = compose([*self.plan.runs[number], *self.more])
-        place = self.folder / str(number)
         if (program := _program(config)) is not None:  # only these bytes are executed
             config["model"]["sha256"] = self.plan.programs[program]
+        place = self.folder / str(number)
         return Run(settings_of(self.plan.runs)[number], place, config | {"out": str(place)})
 
     def hint(self) -> str:
@@ -278,7 +278,8 @@ def _launched(sweep: Sweep, waiting: Sequence[int]) -> Iterable[tuple[int, Outco
     numbers = f"+number={','.join(map(str, waiting))}"
     try:
         with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
-            assert (hydra := GlobalHydra.instance().hydra) is not None
+            hydra = GlobalHydra.instance().hydra
+            assert hydra is not None
             batches = hydra.multirun(None, Job(sweep.folder, sweep.more), [numbers, *sweep.launcher, *quiet, *place])
             return list(zip(waiting, (job.return_value for batch in batches for job in batch), strict=True))
     except (HydraException, OmegaConfBaseException) as error:
@@ -298,10 +299,7 @@ def _said(error: Exception) -> str:
 
 
 class Job:
-    """What a launcher runs, perhaps in a process that goes on with others: the run of the number in its configuration.
-
-    It is sent to every process, so that it is small, and each reads the plan itself.
-    """
+    """What a launcher sends to a process, which may go on with others: it reads the plan, and runs one of its runs."""
 
     def __init__(self, folder: Path, more: Sequence[str]) -> None:
         self.folder, self.more = folder, tuple(more)
