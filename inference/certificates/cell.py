@@ -45,6 +45,7 @@ class CheckSpec(NamedTuple):
     control: Callable[[Oracle, int, int], Check] | None  # None: the check itself says whether it would notice a fault
     sizes: Mapping[str, int]  # by budget; a budget without one leaves the check out
     numbers: NumbersOf  # of the witness
+    of_control: Callable[[Oracle], Numbers] = of_checks.of_mutant  # of the control's witness
 
 
 class Plan(NamedTuple):
@@ -84,7 +85,8 @@ def _of_pipeline(method: str) -> CheckSpec:
 
 def _of_kernel(method: str, kernel: KernelOf) -> Plan:
     check, control = partial(law_check, kernel), partial(law_control, kernel)
-    law = CheckSpec("kernel law", check, control, {"quick": 2_500, "full": 10_000}, partial(of_checks.of_law, kernel))
+    numbers, sizes = partial(of_checks.of_law, kernel), {"quick": 2_500, "full": 10_000}
+    law = CheckSpec("kernel law", check, control, sizes, numbers, of_checks.of_law_mutants)
     return Plan("exact", kernel.takes, (law, _of_fits(method), _of_results(method, True, **DRAWS), _of_pipeline(method)))
 
 
@@ -207,7 +209,7 @@ def bound_checks(model: str, method: str, budget: str, seed: int) -> list[BoundC
             found.append(BoundCheck(spec.name, size, partial(timed, partial(spec.check, oracle, first, size)), numbers))
             if spec.control is not None:
                 control = partial(timed, partial(spec.control, oracle, first + 1, size))
-                mutant = partial(of_checks.of_mutant, oracle)
+                mutant = partial(spec.of_control, oracle)
                 found.append(BoundCheck(control_of(spec.name), size, control, mutant, spec.name))
     return found
 

@@ -41,9 +41,10 @@ def page_of(certificate: Certificate, stem: str, about: str = ABOUT) -> str:
 
 def _summary(certificate: Certificate, stem: str, about: str) -> str:
     meaning = CLAIMS[certificate.verdict]
+    files = f"`{stem}.json` and `{certificate.model}.json`"
     return (
         f"**{verdict_words(certificate)}**: {meaning}. {_rate(certificate.false_alarm)} Budget: {certificate.budget}.\n\n"
-        f"What the checks are: {about}. [All cells](index.md). Every figure: `{stem}.json` and `{certificate.model}.json`."
+        f"What the checks are: {about}. [All cells](index.md). All figures, of mutants the largest: {files}."
     )
 
 

@@ -16,9 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize, special, stats
 
+from inference.certificates.cell import PLANS
 from inference.certificates.checks.calibration import DRAWS
 from inference.certificates.checks.figure import MOST, TIMES
-from inference.certificates.checks.posterior import CHAINS, LEAST, REFERENCE
+from inference.certificates.checks.posterior import CHAINS, LEAST, LEAST_REFERENCE, REFERENCE
 
 SEEN = 0.9
 PLACES = (np.arange(4_000) + 0.5) / 4_000  # quantiles over which means are taken
@@ -28,8 +29,8 @@ UNIFORM, DISTANCE = math.sqrt(1 / 12), math.sqrt(1 / 48)  # standard deviations 
 Effect = Callable[[float], float]  # an error -> by how much it moves the mean that is compared
 
 
-class Sight(NamedTuple):
-    """What a check of a certain size compares, for a shift, a scale and a correlation of a Normal statistic."""
+class SmallestErrors(NamedTuple):
+    """Of a check of a certain size: the smallest shift, loss of spread and correlation of Normal statistics that it sees."""
 
     check: str
     size: str
@@ -85,45 +86,55 @@ def of_products(correlation: float) -> float:
     return float((np.searchsorted(alone, together) / len(alone)).mean() - 0.5)
 
 
-def law(pairs: int) -> Sight:
-    """The law of a kernel that forgets where it started; one that does not sees more."""
+def law(pairs: int) -> SmallestErrors:
+    """The law of a kernel that forgets where it started. With a correlation ρ before and after: 1 / √(1 − ρ) times as large."""
     error = [math.sqrt(2 / pairs) * spread for spread in (UNIFORM, DISTANCE)]
     shift = smallest(lambda size: of_pairs(size, 1.0)[0], error[0], 3.0)
     narrow = smallest(lambda size: of_pairs(0.0, 1 - size)[1], error[1], 0.99)
-    return Sight("kernel law", f"{pairs:,} pairs", shift, narrow, smallest(of_products, error[0], 0.99))
+    return SmallestErrors("kernel law", f"{pairs:,} pairs", shift, narrow, smallest(of_products, error[0], 0.99))
 
 
-def tables(check: str, number: int, draws: int) -> Sight:
+def tables(check: str, number: int, draws: int) -> SmallestErrors:
     """True values ranked among ``draws`` draws given each of so many tables; among narrow draws they are further out."""
     shift = smallest(lambda size: of_ranks(draws, size, 1.0)[0] - 0.5, UNIFORM / math.sqrt(number), 3.0)
     narrow = smallest(lambda size: of_ranks(draws, 0.0, 1 / (1 - size))[1] - 0.25, DISTANCE / math.sqrt(number), 0.99)
-    return Sight(check, f"{number:,} tables", shift, narrow, None)
+    return SmallestErrors(check, f"{number:,} tables", shift, narrow, None)
 
 
-def posterior(draws: int, size: str) -> Sight:
-    """Draws of one table ranked among those of the oracle, by so many effective draws of chains; narrow ones are further in."""
-    error = math.sqrt(1 / draws + 1 / REFERENCE)
+def posterior(draws: int, reference: int, size: str) -> SmallestErrors:
+    """Draws of one table, so many effective ones, ranked among effective draws of the oracle; narrow ones are further in.
+
+    The oracle has no more draws at the second look, so that an error must be larger than here if its draws are few.
+    """
+    error = math.sqrt(1 / draws + 1 / reference)
     shift = smallest(lambda size: of_ranks(DRAWS, size, 1.0)[0] - 0.5, UNIFORM * error, 3.0)
     narrow = smallest(lambda size: of_ranks(DRAWS, 0.0, 1 - size)[1] - 0.25, DISTANCE * error, 0.99)
-    return Sight("posterior", size, shift, narrow, None)
+    return SmallestErrors("posterior", size, shift, narrow, None)
 
 
-def sights() -> list[Sight]:
-    """The random checks by budget, quick before full."""
+def sizes(check: str) -> list[int]:
+    """The sizes of a check in all plans, from small to large."""
+    plans = (spec for plan in PLANS.values() for spec in plan.checks if spec.name == check)
+    return sorted({size for spec in plans for size in spec.sizes.values()})
+
+
+def all_checks() -> list[SmallestErrors]:
+    """The random checks of samplers, each with its sizes."""
+    chains = sizes("posterior")
     return [
-        law(2_500),
-        law(10_000),
-        *(posterior(CHAINS * draws, f"{CHAINS} × {draws:,} independent draws") for draws in (2_000, 8_000)),
-        posterior(LEAST, f"{LEAST} effective draws, the fewest that pass"),
-        *(tables("calibration", number, DRAWS) for number in (1_250, 2_500)),
-        *(tables("pipeline", number, CHAINS) for number in (200, 300)),
+        *(law(pairs) for pairs in sizes("kernel law")),
+        *(posterior(CHAINS * draws, REFERENCE, f"{CHAINS} × {draws:,} independent draws") for draws in chains),
+        posterior(LEAST, REFERENCE, f"{LEAST} effective draws, the fewest that pass"),
+        posterior(CHAINS * chains[-1], LEAST_REFERENCE, f"{LEAST_REFERENCE:,} effective draws of the oracle, the fewest"),
+        *(tables("calibration", number, DRAWS) for number in sizes("calibration")),
+        *(tables("pipeline", number, CHAINS) for number in sizes("pipeline")),
     ]
 
 
 def table() -> str:
     """A Markdown table of all checks."""
     lines = ["| check | size | shift (sd) | spread too small by | correlation of two blocks |", "|---|---|---|---|---|"]
-    for sight in sights():
-        correlation = "" if sight.correlation is None else f"{sight.correlation:.2f}"
-        lines.append(f"| {sight.check} | {sight.size} | {sight.shift:.2f} | {sight.narrow:.0%} | {correlation} |")
+    for each in all_checks():
+        correlation = "" if each.correlation is None else f"{each.correlation:.2f}"
+        lines.append(f"| {each.check} | {each.size} | {each.shift:.2f} | {each.narrow:.0%} | {correlation} |")
     return "\n".join(lines)

@@ -25,7 +25,7 @@ from inference.programs.program_file import digest_of
 from inference.runtime.entries import CONF
 from inference.runtime.files import LoggedError, NotWrittenError, log_of, write_table
 from inference.runtime.progress import console
-from inference.runtime.signals import ended_by_signals, interrupt_behind, lose_no_interrupt
+from inference.runtime.signals import ended_by_signals, interrupt_behind, repeat_lost_interrupts
 from models.errors import ZooError
 
 TABLE, PICTURE = "sweep.csv", "sweep.svg"
@@ -305,7 +305,7 @@ class Job:
         self.folder, self.more = folder, tuple(more)
 
     def __call__(self, config: Any) -> Outcome:
-        lose_no_interrupt()
+        repeat_lost_interrupts()
         sweep = Sweep(self.folder, read_plan(self.folder), (), self.more)
         with _beside_hydra():
             run = sweep.run(config.number)

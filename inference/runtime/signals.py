@@ -113,6 +113,8 @@ def _handling(act: Callable[[], None]) -> Iterator[None]:
             yield
     finally:
         _Current.depth -= 1
+        if _Current.depth == 0:
+            _Current.number = signal.SIGINT  # of what comes before the next handler
         for number, before in previous.items():
             signal.signal(number, before)
 
@@ -139,7 +141,7 @@ class _Repeated:
         again.start()
 
 
-def lose_no_interrupt() -> None:
+def repeat_lost_interrupts() -> None:
     """From now on, raise a KeyboardInterrupt that Python cannot pass on once more, instead of its traceback on the screen.
 
     For processes that run one job after another: a signal may come between two jobs, where nothing handles it.
@@ -150,9 +152,9 @@ def lose_no_interrupt() -> None:
 
 @contextmanager
 def _nothing_lost() -> Iterator[None]:
-    """`lose_no_interrupt` in this context alone."""
+    """`repeat_lost_interrupts` in this context alone."""
     before = sys.unraisablehook
-    lose_no_interrupt()
+    repeat_lost_interrupts()
     try:
         yield
     finally:

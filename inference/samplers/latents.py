@@ -6,7 +6,7 @@ hides from all sums over latents. So what a single latent points at is compared,
 """
 
 import math
-from itertools import combinations
+from itertools import pairwise
 
 import numpy as np
 
@@ -53,16 +53,16 @@ def of_latents(oracle: Oracle, sites: Sites, tables: Tables) -> Statistics:
 
 
 def together(oracle: Oracle, tables: Tables) -> Statistics:
-    """Whether (R,) the first entries of two rows' discrete latents are equal: rows that share random numbers show there."""
+    """Whether (R,) the first discrete latents of neighbouring rows are equal: rows that share random numbers show there."""
     assert oracle.latent is not None
     latent = tables[oracle.latent]
-    if latent.dtype.kind != "i":
+    if latent.dtype.kind not in "iu":
         return {}
     entry = latent.reshape(*latent.shape[:2], -1)[:, :, 0]
     name = oracle.latent
     return {
         f"{name} {one} = {name} {other}": 1.0 * (entry[:, one] == entry[:, other])
-        for one, other in combinations(range(entry.shape[1]), 2)
+        for one, other in pairwise(range(entry.shape[1]))
     }
 
 

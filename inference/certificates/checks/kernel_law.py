@@ -40,6 +40,7 @@ from inference.certificates.oracles.oracle import Oracle, Sites, Statistics, Tab
 from models.base import Model
 
 STEPS = 3
+UNSEEN = 1  # rows that the second mutant does not see
 MUTANT = "deviation of a mutant"  # the unit of what is not drawn beside the deviations of the cell
 STILL = 0.95  # share of replicates that may stay where they are
 KEPT = 3  # figures of a control: those that deviate most
@@ -112,11 +113,16 @@ def last_rows(tables: Tables, number: int | None) -> Tables:
     return tables if number is None else {name: value[:, -number:] for name, value in tables.items()}
 
 
+def without_last_rows(tables: Tables, number: int) -> Tables:
+    """All rows of every table but the last ones."""
+    return {name: value[:, : value.shape[1] - number] for name, value in tables.items()}
+
+
 def law_of(oracle: Oracle, model: Model, kernel: KernelOf, replicates: int, unseen: int = 0) -> Law:
     """The law of the kernel of a method on a model of the zoo; of a mutant that does not see the last ``unseen`` rows."""
 
     def move(sites: Sites, tables: Tables, seed: int) -> Ran:
-        seen = {name: value[:, : value.shape[1] - unseen] for name, value in tables.items()}
+        seen = without_last_rows(tables, unseen)
         readable = [oracle.table(seen, replicate) for replicate in range(len(next(iter(sites.values()))))]
         return kernel.kernel(model, sites, readable, seed, STEPS)
 
@@ -146,13 +152,13 @@ def _lazy(still: Sequence[Figure]) -> str:
 def law_control(kernel: KernelOf, oracle: Oracle, seed: int, replicates: int) -> Check:
     """Whether two mutants are rejected: a kernel of a model whose prior is wrong, and one that does not see the last row.
 
-    The second one is further off, and is run at the size of the check itself.
+    The second one is further off, and is run at the size of the check itself. It is left out where every row has a parameter.
     """
     figures = large_stage(law_of(oracle, built(oracle, mutated=True), kernel, replicates), seed)
     prior = rejection("kernel law", oracle.mutant.what, figures, POWER)
-    if oracle.contracts.by_row:  # a parameter of the row itself would be left over
+    if oracle.contracts.by_row:
         return prior
-    found = law_of(oracle, built(oracle), kernel, replicates, unseen=1)(seed, 1)
+    found = law_of(oracle, built(oracle), kernel, replicates, UNSEEN)(seed, 1)
     deviating = [Figure(name, value, MOST, "deviation", value) for name, value in found.items()]
     unseen = rejection("kernel law", "a kernel that does not see the last row", deviating, MOST + 1)
     most = worst(deviating)._replace(name="without the last row", unit=MUTANT)

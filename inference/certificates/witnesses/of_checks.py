@@ -38,7 +38,15 @@ from inference.certificates.checks.figure import (
     large_stage,
     two_stages,
 )
-from inference.certificates.checks.kernel_law import NEVER, STILL, deviations, law_of, rejection
+from inference.certificates.checks.kernel_law import (
+    NEVER,
+    STILL,
+    UNSEEN,
+    deviations,
+    law_of,
+    rejection,
+    without_last_rows,
+)
 from inference.certificates.checks.kernels import KERNELS, KernelOf
 from inference.certificates.checks.optimum import GAIN, Point
 from inference.certificates.checks.posterior import CHAINS, DENSITIES, TAILS, Pipeline, Sampler, bounded, deviations_of
@@ -268,6 +276,15 @@ def of_mutant(oracle: Oracle) -> Numbers:
     """The numbers of the wrong prior: the rest of a control is the check itself."""
     model = built(oracle, mutated=True)
     return {"prior": _flat(jax.tree.leaves((dict(model.hyper), dict(model.prior))))}
+
+
+def of_law_mutants(oracle: Oracle) -> Numbers:
+    """The numbers of the wrong prior, and what a table holds for the mutant that does not see its last row."""
+    if oracle.contracts.by_row:
+        return of_mutant(oracle)
+    rng = np.random.default_rng(0)
+    seen = without_last_rows(oracle.draw_tables(rng, oracle.draw_parameters(rng, 1)), UNSEEN)
+    return {**of_mutant(oracle), "seen": _flat(seen.values())}
 
 
 def judged(figures: Sequence[Figure]) -> np.ndarray:

@@ -26,7 +26,7 @@ from inference.results import load
 from inference.runtime import signals
 from inference.runtime.checkpoints import Checkpoint, restore
 from inference.runtime.progress import Silent
-from inference.runtime.signals import ended_by_signals, interrupt_behind, interruptible, lose_no_interrupt
+from inference.runtime.signals import ended_by_signals, interrupt_behind, interruptible, repeat_lost_interrupts
 from models import ZooError
 
 ROOT = Path(__file__).parents[3]
@@ -124,7 +124,7 @@ def test_a_signal_between_two_jobs_is_not_lost_either(capfd, monkeypatch):
     said = []
     monkeypatch.setattr(sys, "unraisablehook", said.append)
     for _ in range(2):
-        lose_no_interrupt()
+        repeat_lost_interrupts()
     with pytest.raises(KeyboardInterrupt):
         lose_one()
     assert not said

@@ -94,7 +94,7 @@ def test_a_kernel_that_stands_still_fails(monkeypatch):
     assert [figure.name for figure in found.figures if not figure.passed] == [
         "share of mean left unchanged",
         "share of component left unchanged",
-        "share of the entry of component that changes least left unchanged",
+        "share of component, at the place where it changes least, left unchanged",
     ]
     assert "share of mean left unchanged: 100%, so that it hardly moves" in found.says
 

@@ -11,6 +11,7 @@ from inference import certify, target
 from inference.certificates.checks.figure import POWER
 from inference.samplers import trial
 from inference.samplers.kernels import OwnKernel, moved, oracle_at_bench, varying
+from inference.samplers.latents import together
 from models.errors import ZooError
 
 SLIPS = {
@@ -99,6 +100,17 @@ def test_latents_that_are_not_returned_are_named(name, said):
         own._replace(require=("pth",))._returned()
 
 
+@pytest.mark.parametrize("kind", [np.int64, np.uint8])
+def test_which_neighbours_are_equal_is_told_for_whole_numbers_of_any_kind(kind):
+    """Of three rows; real latents have no such statistic."""
+    found = together(SimpleNamespace(latent="component"), {"component": np.array([[0, 0, 1], [2, 1, 1]], kind)})
+    assert {name: values.tolist() for name, values in found.items()} == {
+        "component 0 = component 1": [1.0, 0.0],
+        "component 1 = component 2": [0.0, 1.0],
+    }
+    assert together(SimpleNamespace(latent="score"), {"score": np.zeros((2, 3))}) == {}
+
+
 class SharedNumbers(OwnMixture):
     """Weights, means and precisions are drawn by generators of one seed."""
 
@@ -134,7 +146,7 @@ class TwinRows(OwnMixture):
     ("mixture", "said"),
     [
         (SharedNumbers, "mixture_probs × precision"),
-        (FrozenRow, "the entry of component that changes least left unchanged: 100%"),
+        (FrozenRow, "component, at the place where it changes least, left unchanged: 100%"),
         (TwinRows, "component 0 = component 1"),
     ],
 )
@@ -153,8 +165,10 @@ def test_the_entry_that_changes_least_counts():
     sites = {"mean": np.zeros((40, 1))}
     found = moved(SimpleNamespace(latent="component"), sites, {"component": before}, sites | {"component": after})
     assert varying(before).tolist() == [True, True, False]
-    assert found.still["the entry of component that changes least"] == 1.0
+    assert found.still["component, at the place where it changes least,"] == 1.0
+    constant = {"component": np.zeros((40, 3), int)}
+    assert list(moved(SimpleNamespace(latent="component"), sites, constant, sites | constant).still) == ["mean", "component"]
     after[0, 1] = 2 - after[0, 1]
     assert moved(SimpleNamespace(latent="component"), sites, {"component": before}, sites | {"component": after}).still[
-        "the entry of component that changes least"
+        "component, at the place where it changes least,"
     ] == pytest.approx(39 / 40)
