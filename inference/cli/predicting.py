@@ -175,8 +175,8 @@ def new_rows(run: FittedRun, asked: Asked) -> Iterator[Block]:
     begin = 0
     for path in _paths(asked.data, options):
         end = begin
-        layout, keep = run.model.reading.layout, asked.keep or []
-        for block in read_blocks(path, run.observed, layout, options, size, keep=keep, keep_if_there=inherited):
+        layout, keep, unseen = run.model.reading.layout, asked.keep or [], run.config["model"].get("unseen", "error")
+        for block in read_blocks(path, run.observed, layout, options, size, keep, inherited, unseen):
             yield block._replace(first=begin + block.first)
             end = begin + block.first + block.data.num_rows
         begin = end

@@ -174,6 +174,21 @@ VERDICTS = (
         "{value:.0f} divergent transitions: the chains miss a region of high curvature. Raise target_accept",
     ),
     Verdict(
+        "iterations",
+        OPTIMISED,
+        ABOVE,
+        0,
+        "the best start has not converged after {taken} iterations{advice}",
+    ),
+    Verdict(
+        "gradient",
+        OPTIMISED,
+        ABOVE,
+        0,
+        "the best start stopped after {taken} iterations, but its gradient is not 0: the optimum may lie on the boundary of "
+        "the support, or the log joint may not be smooth there",
+    ),
+    Verdict(
         "Pareto k-hat",
         APPROXIMATION,
         ABOVE,
@@ -204,21 +219,6 @@ VERDICTS = (
         3,
         "{number} of {total} starts ended at another mode, the highest {value:.1f} nats below the best: the draws cover one "
         "mode only. Use nuts, or gibbs where the model has it, with several chains",
-    ),
-    Verdict(
-        "iterations",
-        OPTIMISED,
-        ABOVE,
-        0,
-        "the best start has not converged after {taken} iterations{advice}",
-    ),
-    Verdict(
-        "gradient",
-        OPTIMISED,
-        ABOVE,
-        0,
-        "the best start stopped after {taken} iterations, but its gradient is not 0: the optimum may lie on the boundary of "
-        "the support, or the log joint may not be smooth there",
     ),
     Verdict(
         "starts at the best objective",

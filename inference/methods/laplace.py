@@ -28,6 +28,9 @@ from inference.fixed_points.fixed_point import require_proper
 from models.base import Model, Pytree, Rotation, ZooError
 
 TOGETHER = 64  # draws whose densities are computed at a time
+NOT_THERE = (
+    "laplace: the search for the mode had not converged after {} iterations, so that no mode is here yet: raise max_iter"
+)
 MOST = 10_000  # free parameters: the Hessian of more takes gigabytes and hours
 
 
@@ -123,6 +126,8 @@ def run(task: Task, options: Options) -> Draws:
     except ZooError:
         if minima.interrupted:  # the search had not come to a mode yet
             raise KeyboardInterrupt("interrupted before a mode was found") from None
+        if not minima.converged[best]:
+            raise ZooError(NOT_THERE.format(int(minima.iterations[best]))) from None
         raise
     size = (options.num_chains, options.num_samples)
     random = np.random.default_rng(np.asarray(jax.random.key_data(task.key)))

@@ -204,11 +204,11 @@ def layout(data: Data) -> Layout:
     return Layout(data.columns, data.kinds, categories_of(data), notes)
 
 
-def as_typed(data: Data, like: Layout, unseen: str = "error") -> Data:
+def as_typed(data: Data, like: Layout, unseen: str = "error", remedy: str = ". Correct the cell, or leave it empty") -> Data:
     """Convert rows to the columns, kinds and level codes of ``like``; columns are matched by name.
 
-    Other columns are dropped. A level that ``like`` lacks is an error or, with ``unseen="missing"``, a missing cell. Raises
-    `ZooError` for an absent column, and for the first cell that is not of the kind of its column.
+    Other columns are dropped. A level that ``like`` lacks is an error or, with ``unseen="missing"``, a missing cell.
+    Raises `ZooError` for an absent column, and for the first cell that is not of the kind of its column.
     """
     if unseen not in ("error", "missing"):
         raise ZooError(f"unseen={unseen!r} is not one of error, missing")
@@ -220,9 +220,7 @@ def as_typed(data: Data, like: Layout, unseen: str = "error") -> Data:
         raise ZooError(f"{data.name} has no column {absent[0]!r}, which the model needs; it has {', '.join(data.columns)}")
     places = [data.columns.index(column) for column in like.columns]
     read = [
-        recoded(data, d, levels, ". Correct the cell, or leave it empty", unseen)
-        if kind == "category"
-        else _as_kind(data, d, kind)[0]
+        recoded(data, d, levels, remedy, unseen) if kind == "category" else _as_kind(data, d, kind)[0]
         for d, kind, levels in zip(places, like.kinds, like.categories, strict=True)
     ]
     spelled = {note.column: note.spelled for note in data.notes}

@@ -16,7 +16,7 @@ from models.data.table import SEQUENCE_NAME, Data, ZooError, is_sparse, is_table
 from models.errors import did_you_mean
 from models.reading.corpus_files import FILE
 from models.reading.files import frames, is_text, require_file
-from models.reading.load import load_data
+from models.reading.load import UNSEEN, load_data
 from models.reading.readers import Wanted, is_named, of_frame
 from models.reading.repairs import checked_repairs
 
@@ -53,15 +53,16 @@ def read_blocks(
     size: int | None,
     keep: Sequence[str] = (),
     keep_if_there: Sequence[str] = (),
+    unseen: str = "error",
 ) -> Iterator[Block]:
     """The rows of ``source`` in blocks of ``size`` rows or somewhat more, read with the columns of the ``fitted`` table.
 
     Columns are matched by name, others are left out; levels are those of the fitted table, or of the model's ``layout``.
-    ``options`` are those of `models.reading.load.load_data` in `READING`. Each block has the columns of
-    ``keep`` as texts, which the table must have, and those of ``keep_if_there`` that it has. Sequences are
-    never cut: with ``size=None`` the table is one block, as of a table that is one sequence. A table in a text, Parquet or
-    Arrow file is read block by block, anything else as a whole. Raises `ZooError` for an absent column, an unknown level, and
-    a cell of another kind.
+    Another level of a model with a layout is an error or, with ``unseen="missing"``, a missing cell. ``options`` are those of
+    `models.reading.load.load_data` in `READING`. Each block has the columns of ``keep`` as texts, which the table must have,
+    and those of ``keep_if_there`` that it has. Sequences are never cut: with ``size=None`` the table is one block, as of a
+    table that is one sequence. A table in a text, Parquet or Arrow file is read block by block, anything else as a whole.
+    Raises `ZooError` for an absent column, an unknown level, and a cell of another kind.
     """
     given = {name: value for name, value in options.items() if value is not None}
     if is_named(source) or "format" in given:
@@ -69,7 +70,10 @@ def read_blocks(
             raise ZooError(
                 f"data.keep: {source} has no columns to keep; of a folder of texts data.keep=[{FILE}] keeps the names"
             )
-        yield from _slices(_in_memory(source, fitted, layout, given, {*keep, *keep_if_there}), size)
+        data = _in_memory(source, given, {*keep, *keep_if_there})
+        if is_table(data) and not is_sparse(data.x) and is_table(fitted) and not is_sparse(fitted.x):
+            data = _like(data, fitted, layout, unseen)
+        yield from _slices(data, size)
         return
     require_file(Path(source))
     require_texts(source, fitted, given)
@@ -86,6 +90,7 @@ def read_blocks(
             continue
         with counted_from(first):
             data = _of_frame(frame.reset_index(drop=True), source, style, like, wanted, given)
+            data = data if like is None else _like(data, fitted, layout, unseen)
         beside = _beside(frame, [*keep, *(name for name in keep_if_there if name in frame)], source)
         if given.get("sequence") in {*keep, *keep_if_there}:
             beside = {SEQUENCE_NAME: _beside(frame, [given["sequence"]], source)[given["sequence"]]} | beside
@@ -146,18 +151,19 @@ def _of_frame(
     if like is None:
         return of_frame(frame, source, style, Wanted(text=given["text"], unit=given.get("unit")))
     data = of_frame(frame, source, style, wanted)
-    data = load_data(data, types=wanted.types, sequence=given.get("sequence"), threshold=given.get("threshold"))
-    return as_typed(data, like)
+    return load_data(data, types=wanted.types, sequence=given.get("sequence"), threshold=given.get("threshold"))
 
 
-def _in_memory(source: str, fitted: Data, layout: Layout | None, given: Mapping[str, Any], keep: set[str]) -> Data:
+def _like(data: Data, fitted: Data, layout: Layout | None, unseen: str) -> Data:
+    """Rows with the columns and levels of the model's layout, or else of the fitted table."""
+    return as_typed(data, layout_of(fitted, None)) if layout is None else as_typed(data, layout, unseen, UNSEEN)
+
+
+def _in_memory(source: str, given: Mapping[str, Any], keep: set[str]) -> Data:
     """A corpus, with the names of its files if they are kept, or a named data set."""
     taken = {"threshold"} if is_named(source) else set(given)
     files = [FILE] if FILE in keep and Path(source).is_dir() else None
-    data = load_data(source, keep=files, **{name: value for name, value in given.items() if name in taken})
-    if is_table(data) and not is_sparse(data.x) and is_table(fitted) and not is_sparse(fitted.x):
-        data = as_typed(data, layout_of(fitted, layout))
-    return data
+    return load_data(source, keep=files, **{name: value for name, value in given.items() if name in taken})
 
 
 def _slices(data: Data, size: int | None) -> Iterator[Block]:

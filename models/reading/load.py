@@ -31,6 +31,7 @@ from models.reading.grouping import in_sequences, names_of_sequences
 from models.reading.readers import Wanted, generate, is_named, read
 from models.reading.repairs import Repairs, checked_repairs
 
+UNSEEN = ". Correct the cell, leave it empty, or fit with model.unseen=missing"  # of a model that keeps a layout
 CORPUS = ("vocabulary", "min_documents", "stop_words")  # options of files of counts, and of texts
 
 
@@ -219,7 +220,7 @@ def _is_constant(column: Any) -> bool:
 
 def read_as(source: Any, like: Layout, unseen: str = "error") -> Data:
     """Read anything that `load_data` reads with the columns, kinds and levels of ``like`` (`models.data.columns.as_typed`)."""
-    return as_typed(_read_for(source, like), like, unseen)
+    return as_typed(_read_for(source, like), like, unseen, UNSEEN)
 
 
 def _read_for(source: Any, like: Layout) -> Data:

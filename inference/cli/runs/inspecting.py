@@ -106,10 +106,12 @@ def refused(error: ZooError, data: Mapping[str, Any]) -> ZooError:
         return error
     if not isinstance(file, str) or not (exists(file) and Path(file).is_file()):
         return error
+    from inference.cli.runs.config import OF_STREAMS
+
     options = {
         name: value
         for name, value in data.items()
-        if value is not None and value is not False and name not in (*NOT_READING, "kind")
+        if value is not None and value is not False and name not in (*NOT_READING, *OF_STREAMS, "kind")
     }
     hint = f"python -m inference.inspect {shlex.quote(str(file))}"
     try:

@@ -69,6 +69,17 @@ def test_a_refused_run_says_everything_at_once(messy, capsys):
     assert not (messy.parent / "run").exists()
 
 
+def test_a_refused_run_names_no_problem_that_its_own_defaults_make(tmp_path, capsys):
+    """`data.block_rows` has a default, and is no option of a table: the one problem is the word among numbers."""
+    (tmp_path / "t.csv").write_text("size,weight\n" + "\n".join(f"{n}.5,{n % 7}.25" for n in range(9)) + "\nheavy,1.5\n")
+    arguments = ["model=gmm", "method=em", f"data={tmp_path / 't.csv'}", f"out={tmp_path / 'run'}"]
+    assert guarded(run_main, arguments) == 2
+    said = capsys.readouterr().err
+    assert "data.missing=[heavy]" in said
+    assert "unknown data option" not in said
+    assert "problems of the table" not in said
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -80,6 +80,21 @@ def test_blocks_do_not_matter(run):
 
 
 @pytest.mark.slow
+def test_an_unknown_level_is_read_as_the_run_was_told(run, capsys):
+    """An error that names `unseen=missing`; of a run with it a missing cell, which is imputed."""
+    frame = pd.read_csv(run / "new.csv")
+    frame.loc[3, "planet"] = "Pluto"
+    frame.to_csv(run / "pluto.csv", index=False)
+    assert predicted(run, data="pluto.csv", out="pluto_scored.csv") == 2
+    assert "or fit with model.unseen=missing" in capsys.readouterr().err
+    arguments = [*GIVEN, *MODEL, "model.unseen=missing", f"data={run}/table.csv", f"out={run}/told"]
+    assert guarded(run_main, arguments) == 0
+    assert predicted(run, "block=7", data="pluto.csv", out="pluto_scored.csv", name="told") == 0
+    cells = pd.read_csv(run / "pluto_scored.imputed.csv")
+    assert ((cells["row"] == 4) & (cells["column"] == "planet")).sum() == 1
+
+
+@pytest.mark.slow
 def test_columns_of_the_new_table_stand_beside_their_rows(run):
     """In every block, and nothing else changes."""
     assert predicted(run, "block=7", "data.keep=[note,planet]", out="kept.csv") == 0

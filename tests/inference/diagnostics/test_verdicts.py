@@ -16,7 +16,7 @@ from scipy import stats
 from inference import fit
 from inference.diagnostics.checks import diagnose, problems_of
 from inference.diagnostics.summaries import raw_rhat
-from inference.diagnostics.verdicts import VERDICTS, Finding, judged, largest_rhat, verdict_on
+from inference.diagnostics.verdicts import VERDICTS, Finding, judge, judged, largest_rhat, verdict_on
 from inference.engine.task import Kind, kind_of
 from inference.identification.invariants import distances, invariant
 from inference.report.reading import _verdict
@@ -96,6 +96,17 @@ def test_every_line_of_the_table_has_both_sides():
         "no Pareto k-hat": 0,
         "Pareto k-hat of rows": 0,
     }
+
+
+def test_that_a_search_has_not_ended_comes_first():
+    """It explains what else is wrong: of an approximation that has not got there, a large k-hat is no news."""
+    found = {
+        "Pareto k-hat": Finding(np.array([2.0]), size=1000),
+        "parts alike": Finding(np.array([1.0]), said={"what": "components"}),
+        "another mode": Finding(np.array([0.5]), said={"total": 2}),
+        "iterations": Finding(np.array([1]), said={"taken": 2, "advice": ": raise max_iter"}),
+    }
+    assert [problem.diagnostic for problem in judge(Kind.APPROXIMATION, found)] == ["iterations", *list(found)[:3]]
 
 
 def test_what_the_sides_are_made_of():

@@ -73,6 +73,14 @@ def test_one_component_and_one_row(method):
 
 
 @pytest.mark.slow
+def test_laplace_says_that_its_search_has_not_ended():
+    """Two iterations do not reach a mode: that, and no scale that goes to 0, is why the Hessian is singular."""
+    data = load_data("iris")
+    with pytest.raises(ZooError, match=r"not converged after 2 iterations, .*: raise max_iter"):
+        fit(MODELS["gmm"](data, num_components=2), data, "laplace", max_iter=2, num_starts=1)
+
+
+@pytest.mark.slow
 def test_laplace_is_exact_for_a_gaussian():
     """Unit covariance, one component: the posterior is a Gaussian, its evidence the algebra's, its weights equal."""
     row = table(X[:1])

@@ -254,6 +254,7 @@ def test_new_rows_that_do_not_fit(case):
     with pytest.raises(ZooError) as error:
         read_as(new, like)
     assert all(word in str(error.value) for word in words), str(error.value)
+    assert str(error.value).endswith("or fit with model.unseen=missing") == ("unseen" in case)
     if "unseen" in case:
         found = read_as(new, like, unseen="missing")
         assert np.isnan(found.x).tolist() == [[column in cells for column in MIXED]]

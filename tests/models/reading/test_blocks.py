@@ -68,6 +68,19 @@ def test_another_table_is_refused(tmp_path, change, words):
     assert ("counted from row 9" in str(raised.value)) == ("row 2" in str(raised.value))
 
 
+def test_a_level_that_the_model_has_not_seen(tmp_path):
+    """An error that names the option, where the model has it; or a missing cell, as the model was told."""
+    source = written(tmp_path / "new.csv", new_table().assign(kind=["z" if row == 9 else "a" for row in range(23)]))
+    fitted = typed(load_data(FITTED, types={"moons": "count"}))
+    with pytest.raises(ZooError, match=r"'z' is a level unknown .* or fit with model.unseen=missing"):
+        list(read_blocks(source, fitted, layout(fitted), {}, 8))
+    with pytest.raises(ZooError, match=r"'z' is a level unknown .* or leave it empty( \(|$)"):
+        list(read_blocks(source, load_data(FITTED), None, {}, 8))
+    blocks = read_blocks(source, fitted, layout(fitted), {}, 8, unseen="missing")
+    kinds = np.concatenate([block.data.x[:, 1] for block in blocks])
+    assert np.flatnonzero(np.isnan(kinds)).tolist() == [9]
+
+
 def test_sequences_are_not_cut(tmp_path):
     lengths = [3, 1, 6, 2, 5]
     frame = pd.DataFrame({"id": np.repeat(["b", "a", "10", "9", "c"], lengths), "x": np.arange(17.0)})
