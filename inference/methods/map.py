@@ -1,8 +1,8 @@
-"""Maximum a posteriori: stochastic variational inference with a delta guide, on the NumPyro program.
+"""Maximum a posteriori: a quasi-Newton search for the mode of the NumPyro program.
 
-`AutoDelta` maximises the log joint in the coordinates of the program's sites, without a Jacobian (errata E20), so that the
-answer is EM's. Its objective is deterministic: the usual gradient steps are replaced by a quasi-Newton method, which
-converges to the last digits.
+The objective is the loss of NumPyro's `AutoDelta`, −log p(x, θ) in the coordinates of the program's sites, without a Jacobian
+(errata E20), so that the answer is EM's. It has no noise. L-BFGS-B therefore takes the place of all steps of stochastic
+variational inference, and converges to the last digits.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,7 +45,7 @@ class Program(NamedTuple):
 
 @cache
 def delta(program: Program) -> infer.SVI:
-    """SVI of a program with a delta guide; one object for equal arguments, so that jitted code recognises it."""
+    """NumPyro's loss of a program with a delta guide; one object for equal arguments, so that jitted code recognises it."""
     return infer.SVI(program.spec, infer.autoguide.AutoDelta(program.spec), optim.Adam(1e-3), infer.Trace_ELBO())
 
 

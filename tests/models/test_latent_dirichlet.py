@@ -121,7 +121,7 @@ def test_expected_topics_are_those_of_the_tokens(kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["em", "cavi"])
 def test_methods_climb_and_em_finds_what_map_does(method):
-    """The objective rises to 1e-9; EM and the delta guide reach one maximum from one start."""
+    """The objective rises to 1e-9; EM and `map` reach one maximum from one start."""
     model, data = build()
     tree = fit(model, data, method, start=random_sites(), max_iter=200, tol=1e-13, progress=False)
     objective = np.asarray(tree["optimization"].to_dataset()["objective"])[0]

@@ -137,7 +137,7 @@ def test_em_is_monotone_and_reports_the_programs_log_joint(covariance):
 @pytest.mark.slow
 @every_covariance
 def test_map_of_the_program_is_em(covariance):
-    """SVI with a delta guide, from the same start: the same log joint to 1e-6 relative (EM stops at gains of 1e-10)."""
+    """The search on the program, from the same start: the same log joint to 1e-6 relative (EM stops at gains of 1e-10)."""
     found = fit(build(X, covariance), table(X), method="map", start=random_sites(covariance, 2, X))
     log_joint = float(found["functionals"]["log_joint"])
     assert log_joint == pytest.approx(float(em(covariance)["functionals"]["log_joint"]), rel=1e-6)

@@ -94,7 +94,7 @@ def at_the_top() -> Any:
 
 @pytest.mark.slow
 def test_map_of_the_program_is_em():
-    """SVI with a delta guide on the program, whose cells are summed out, from the same start: the same log joint to 1e-6."""
+    """A quasi-Newton search on the program, its cells summed out, from the same start: the same log joint to 1e-6."""
     found = fit(build(X, "full"), table(X), method="map", start=random_sites("full", 2, WHOLE))
     top = at_the_top()
     assert float(found["functionals"]["log_joint"]) == pytest.approx(float(top["functionals"]["log_joint"]), rel=1e-6)
