@@ -43,7 +43,7 @@ ROWS = (
 )  # variables that identify a table, sparse counts, or documents
 ONE_ROW = (
     "no elpd: the data is a single sequence, and without it nothing is left to fit. inference.stepwise(model, result, data) "
-    "does leave-one-out over its steps"
+    "has the log-likelihood of every step given the steps before it, for an elpd of one-step-ahead prediction"
 )
 EXACT = (Kind.INDEPENDENT, Kind.CHAINS)  # draws that converge to the posterior: may be the reference
 WIDTH = 80  # of what a notebook or a terminal shows

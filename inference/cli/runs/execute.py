@@ -276,7 +276,7 @@ def _require_several_sequences(model: Model, data: Data, none: bool) -> None:
     if number == 1:
         raise ZooError(
             f"{data.name} is a single sequence, and its steps cannot be held out at random: leave data.test_fraction out, or "
-            "name the column of sequences by data.sequence=. For leave-one-out over steps, see inference.stepwise"
+            "name the column of sequences by data.sequence=. For one-step-ahead prediction, see inference.stepwise"
         )
     if none:
         raise ZooError(f"data.test_fraction holds out none of the {number} sequences of {data.name}: raise it")
