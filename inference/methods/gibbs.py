@@ -1,8 +1,8 @@
 """Blocked Gibbs sampling (document 002: "sample variables given their Markov blanket"): both verbs are ``sample``.
 
 All latents at once given the parameters, then all parameters at once given the latents; block by block where the model's
-parameters are conjugate only given each other. Exact draws from the posterior in the limit; a chain may stay at one mode for
-longer than any run, which R-hat of the functionals shows.
+parameters are conjugate only given each other. A sweep leaves the posterior invariant, and the law of a chain tends to it. A
+chain may stay at one mode for longer than any run. R-hat of the functionals shows this only if chains are at different modes.
 """
 
 from typing import Any, NamedTuple

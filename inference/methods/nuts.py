@@ -1,7 +1,8 @@
 """The No-U-Turn sampler (Hoffman and Gelman 2014) on the marginal program: NumPyro's kernel, the zoo's driver.
 
-Latents are summed out by the program, parameters live on ℝᵈ. Chains start overdispersed, each from seeds of its own. The draws
-are exact in the limit; divergences, R-hat and ESS of the functionals say when they are not.
+Latents are summed out by the program, parameters live on ℝᵈ. Chains start overdispersed, each from seeds of its own. A
+transition leaves the posterior invariant, and the law of a chain tends to it. Divergences, R-hat and ESS of the functionals can
+show that a run has not arrived. That all of them pass does not show that it has: all chains may be at one of several modes.
 """
 
 from collections.abc import Callable

@@ -23,7 +23,7 @@ log β. This takes the first half of the warm-up, chain by chain; then the tempe
 
 Plain Gibbs sampling may stay at one of several modes for longer than any run. A hot replica crosses between modes, and
 the modes that it finds reach the cold replica. How this can mislead: the hottest replica may not cross between some modes
-either, and exchange rates do not show it. R-hat of the functionals does, if chains started at different modes.
+either, and exchange rates do not show it. R-hat of the functionals does, if chains stay at different modes.
 """
 
 import json
