@@ -2,9 +2,9 @@
 
 A row is left out by a weight of 0, with the same prior, so all refits share one compilation and log p(x_n | the others) refers
 to the posterior that PSIS-LOO uses. It is estimated from draws θ_s of p(θ | the others), as the average of p(x_n | θ_s). If a
-few draws dominate this average, as for an outlier, bridge sampling replaces it: between these draws and those of
-p(θ | all rows), whose density ratio is p(x_n | θ) / p(x_n | the others) (Bennett 1976; Meng and Wong 1996). The Pareto k-hat
-of the averaged terms says whether the estimate is reliable.
+few draws dominate this average, as for an outlier, bridge sampling replaces it: between these draws and those of p(θ | all
+rows), whose density ratio is p(x_n | θ) / p(x_n | the others) (Bennett 1976; Meng and Wong 1996). A large Pareto k-hat of the
+averaged terms says that the estimate is not reliable.
 """
 
 import json

@@ -5,10 +5,10 @@ whole of q, where those of ``laplace`` are read off at the mode. ``full_rank`` h
 ``rank`` directions, ``mean_field`` a diagonal: its variances are 1 / precision, too narrow where parameters are correlated.
 NumPyro's autoguides, SVI and Adam do the work.
 
-q covers one mode and one labelling, its tails are Gaussian, and the maximum of the ELBO favours a q that is too narrow. Pareto
-k-hat of the weights p / q of its draws says whether q is good enough: above 0.7 it is not. The ELBO is below the log evidence,
-and like that of ``cavi`` it leaves out log K! for K exchangeable components. Where factors may be rotated, q keeps to some of
-the rotations, and no k-hat is given.
+q covers one mode and one labelling, its tails are Gaussian, and the maximum of the ELBO favours a q that is too narrow. A
+Pareto k-hat of the weights p / q of its draws above 0.7 says that q is not good enough. A smaller one does not say that it is.
+The ELBO is below the log evidence, and like that of ``cavi`` it leaves out log K! for K exchangeable components. Where factors
+may be rotated, q keeps to some of the rotations, and no k-hat is given.
 
 Each start has two fits. The first is of a mean field to a few draws that stay the same, by a quasi-Newton method (Giordano,
 Ingram and Broderick 2024). It finds the place and the scale of the posterior, and in these units Adam starts. Adam's rate falls

@@ -2,8 +2,8 @@
 
 Latents and parameters are both replaced by means: q(z) comes from E_q[T(θ)], and q(θ) = nu from E_q[z]. The evidence lower
 bound (ELBO) never decreases. The result holds independent draws from q(θ). q is too narrow where components overlap, and it
-covers one labelling only. Pareto k-hat of the weights p(x, θ) / q(θ), latents summed out, says how well q fits (Yao, Vehtari,
-Simpson and Gelman 2018).
+covers one labelling only. A large Pareto k-hat of the weights p(x, θ) / q(θ), latents summed out, says that q does not fit
+(Yao, Vehtari, Simpson and Gelman 2018). A small one does not say that the widths are right.
 """
 
 from collections.abc import Mapping

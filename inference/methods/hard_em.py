@@ -1,8 +1,9 @@
 """Hard EM, also classification EM (Celeux and Govaert 1992): every latent at its most probable value.
 
-It climbs the complete-data log joint log p(x, z, θ), which never decreases and settles exactly. With spherical covariances
-that shrink together it is k-means (document 002); Viterbi training is the same pair of verbs on a chain. Its point is biased
-towards separated components: the log joint that is reported for it is the same marginal one as for every other method.
+It climbs the complete-data log joint log p(x, z, θ), which never decreases and settles exactly. With uniform weights, one fixed
+spherical covariance and a flat prior it is k-means, whatever the variance (document 002); of soft EM k-means is the limit for a
+variance of 0. Viterbi training is the same pair of verbs on a chain. Its point is biased towards separated components: the log
+joint that is reported for it is the same marginal one as for every other method.
 """
 
 from typing import NamedTuple

@@ -1,10 +1,10 @@
 """Laplace's approximation: a Gaussian at the mode of the posterior on ℝᵈ, with the inverse Hessian as its covariance.
 
 The mode is taken on the unconstrained space, with the Jacobian of the transforms (errata E20): it is not the MAP point. The
-result holds independent draws mapped back to the sites. Pareto k-hat of their importance weights says whether the Gaussian
-is good enough: above 0.7 it is not. The approximation covers one mode, and the evidence leaves out all others: add log K! for K
-distinct and exchangeable components, and log 2ᴸ L! for L factors with relevances. Where factors may be rotated, the Gaussian
-lies across the orbit of the mode, and the evidence includes the volume of the orbit.
+result holds independent draws mapped back to the sites. A Pareto k-hat of their importance weights above 0.7 says that the
+Gaussian is not good enough. A smaller one does not say that it is. The approximation covers one mode, and the evidence leaves
+out all others: add log K! for K distinct and exchangeable components, and log 2ᴸ L! for L factors with relevances. Where
+factors may be rotated, the Gaussian lies across the orbit of the mode, and the evidence includes the volume of the orbit.
 """
 
 from collections.abc import Callable, Mapping
