@@ -20,8 +20,8 @@ were drawn in, and no log K! belongs to a bound. To relabel draws is to speak of
 parameters of components may be moved together, but sticks would have to be broken anew from the moved probs, and neither they
 nor the log joint would then be draws of this program. What no order changes means the same as in every mixture:
 ``sorted_probs``, ``co_clustering``, ``concentration``, densities of new rows. Chains change their order rarely
-(Papaspiliopoulos and Roberts 2008), which R-hat of the sites shows, and optima depend on the order of their start (Kurihara,
-Welling and Teh 2007).
+(Papaspiliopoulos and Roberts 2008), which R-hat of the sites shows only if chains are in different orders, and optima depend on
+the order of their start (Kurihara, Welling and Teh 2007).
 
 A concentration far below 1 breaks sticks that are 1 to all digits; the log joint of such a draw is not finite, and is named.
 """
