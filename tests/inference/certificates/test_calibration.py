@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from two_stage import assert_standard_normal
 
-from inference.certificates.cell import certify
 from inference.certificates.checks import calibration
 from inference.certificates.checks.calibration import (
     DRAWS,
@@ -127,11 +126,6 @@ def test_a_bias_is_measured():
     assert [f.passed for f in right.figures if f.unit == NEEDED] == [True]
     assert calibration_check(DrawsOf(Normal(1.0), ANY_MODEL), without_rows(), 0, 200).passed
     assert not calibration_check(DrawsOf(Normal(0.5), ANY_MODEL), without_rows(), 0, 200).passed
-
-
-@pytest.mark.slow
-def test_exact_is_calibrated():
-    assert certify("exact", model="poisson_naive_bayes").verdict == "exact"
 
 
 def test_a_measure_that_would_not_see_narrow_draws_fails(monkeypatch):

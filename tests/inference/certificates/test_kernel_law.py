@@ -84,14 +84,6 @@ def test_wrong_exchanges_of_temperatures_are_rejected(wrong, monkeypatch):
     assert not law_check(KERNELS["tempered_gibbs"], oracle_of("gmm"), 1, 2_500).passed
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("cell", ["latent_dirichlet collapsed_gibbs", "hmm gibbs", "mixed_mixture nuts"])
-def test_kernels_of_all_kinds_are_exact(cell):
-    """A sampler on the host, sequences of all lengths, and NUTS; with as many replicates as the quick budget has."""
-    name, method = cell.split()
-    assert law_check(KERNELS[method], oracle_of(name), 1, 2_500).passed
-
-
 def test_equal_seeds_give_equal_figures():
     law = law_of(oracle(), built(oracle()), KERNELS["gibbs"], 50)
     assert law(3, 1) == law(3, 1) != law(4, 1)

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from inference.certificates.cell import certify
 from inference.certificates.checks.optimum import GAIN, Point, tangents
 from inference.certificates.checks.parity import parity_check
 from inference.certificates.oracles import ORACLES, oracle_of
@@ -63,11 +62,3 @@ def test_a_wrong_density_fails_parity():
     for wrong in (lambda value: value - 0.9189, lambda value: value * (1 + 1e-8)):
         off = right._replace(log_likelihood=lambda *args, wrong=wrong: wrong(right.log_likelihood(*args)))
         assert not parity_check(off, 0).passed
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["em", "map"])
-def test_an_optimiser_is_certified(method):
-    certificate = certify(method, model="poisson_naive_bayes")
-    assert certificate.verdict == "mode"
-    assert "optimum" in [check.name for check in certificate.checks]

@@ -245,13 +245,6 @@ def test_cells_have_tables_of_their_own(conjugate, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_pipeline_of_gibbs_is_calibrated():
-    check = pipeline_check("gibbs", oracle_of("gmm_simple"), 0, 200)
-    assert check.passed, check.says
-    assert {"mean of mean", "mean of mean, spread"} <= {figure.name for figure in check.figures}
-
-
-@pytest.mark.slow
 def test_a_pipeline_that_fits_another_table_is_rejected(monkeypatch):
     """Each table gets the draws of the next one."""
     right = Fits._draws

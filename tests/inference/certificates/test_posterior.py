@@ -5,7 +5,6 @@ import pytest
 from scipy import stats
 from two_stage import assert_standard_normal, of_means
 
-from inference.certificates.cell import certify
 from inference.certificates.checks import posterior
 from inference.certificates.checks.cases import small_table
 from inference.certificates.checks.figure import Figure
@@ -180,11 +179,3 @@ def test_a_value_of_a_t_distribution_is_as_rare_as_its_normal_deviation():
     assert stats.norm.sf(as_normal(3.5, 31)) == pytest.approx(stats.t.sf(3.5, 31))
     assert as_normal(-3.5, 31) == -as_normal(3.5, 31)
     assert 0 < 3.5 - as_normal(3.5, 1_000) < 0.05
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("model", "method"), [("gmm_simple", "gibbs"), ("gmm_simple", "hard_em"), ("hmm", "stochastic_em")])
-def test_cells_by_enumeration_hold_and_their_mutants_do_not(model, method):
-    found = certify(method, model)
-    assert found.passed, found.checks
-    assert {check.name for check in found.checks} & {"posterior", "fixed point", "random step"}

@@ -121,9 +121,3 @@ def test_a_fault_that_only_long_sequences_show_is_rejected(exact):
 def test_exact_draws_of_sequences_are_calibrated(exact):
     exact(10, [])
     assert_standard_normal(lambda seed, times: list(Fits("exact", oracle_of("hmm"), 30)(seed, times).values()))
-
-
-@pytest.mark.slow
-def test_fit_takes_every_stratum():
-    found = Fits("gibbs", oracle_of("hmm"), 6)(0, 1)
-    assert np.isfinite(list(found.values())).all()

@@ -2,6 +2,7 @@
 
 import inspect
 from importlib import import_module
+from pathlib import Path
 from typing import Any, get_args, get_overloads, get_type_hints
 
 import pytest
@@ -89,7 +90,8 @@ def test_mypy_refuses_misspelt_options(tmp_path):
     from mypy import api
 
     (tmp_path / "script.py").write_text(REFUSED)
-    report, _, code = api.run(["--strict", "--ignore-missing-imports", str(tmp_path / "script.py")])
+    settings = Path(__file__).parents[3] / "pyproject.toml"  # those of the project, whose cache mypy reads again
+    report, _, code = api.run(["--config-file", str(settings), str(tmp_path / "script.py")])
     lines = {int(line.split(":")[1]) for line in report.splitlines() if line.startswith(str(tmp_path)) and " error: " in line}
     assert code == 1
     assert lines == {8, 9, 10}

@@ -76,10 +76,10 @@ def summaries(sites, x, location):
     }
 
 
-@pytest.mark.parametrize(("holes", "relevance"), [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize(("holes", "relevance"), [(True, False), (False, True)])
 @every_model
 def test_geweke(name, holes, relevance):
-    """Kolmogorov-Smirnov on 15 or 18 functions of independent chains."""
+    """Kolmogorov-Smirnov on 15 or 18 functions of independent chains. Certificates have the case with neither."""
     data = Data("prior", RNG.normal(size=(ROWS, COLUMNS)), tuple("abcde"))
     scatter = 6.0 if name == "ppca" else [6.0, 9.0, 4.0, 5.0, 7.0]
     prior = {"loading": PRIOR | {"scatter": scatter}} | ({"relevance": {"shape": 3.0, "rate": 2.0}} if relevance else {})

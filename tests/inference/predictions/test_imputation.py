@@ -55,7 +55,7 @@ def test_intervals_cover_hidden_cells():
     """
 
     def deviations(seed, times):
-        rows, cells = 2000 * times, 400 * times
+        rows, cells = 1000 * times, 200 * times
         complete = load_data("martians_survey", num_rows=rows, missing=0.0, seed=seed, correlated=False)
         complete = complete._replace(labels=None, label=None, levels=())
         rng, hidden = np.random.default_rng(seed + 1), np.zeros(complete.x.shape, dtype=bool)
