@@ -47,12 +47,22 @@ class Options(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """The static half of a run."""
+    """The static half of a run; ``dense`` says whether the mass matrix is a whole one, or a diagonal."""
 
     spec: Callable[..., Any]
     num_warmup: int
     target_accept: float
     max_tree_depth: int
+    dense: bool = True
+
+    def settings(self) -> dict[str, Any]:
+        """What NumPyro's init takes: as ``Kernel(spec, 500, 0.8, 10).settings()["dense_mass"]``, which is True."""
+        return {
+            "num_warmup": self.num_warmup,
+            "dense_mass": self.dense,
+            "target_accept_prob": self.target_accept,
+            "max_tree_depth": self.max_tree_depth,
+        }
 
 
 def bounded(potential: Callable[[Pytree], Array]) -> Callable[[Pytree], Array]:
@@ -78,12 +88,20 @@ def bounded(potential: Callable[[Pytree], Array]) -> Callable[[Pytree], Array]:
 
 @cache
 def kernels(kernel: Kernel) -> tuple[Any, Any]:
-    """NumPyro's (init, sample); one pair for equal arguments, so that jitted code recognises it."""
+    """NumPyro's (init, sample); one pair for equal arguments, so that jitted code recognises it.
 
-    def potential_of(hyper: Pytree, rows: Pytree) -> Any:
-        return bounded(partial(potential, kernel.spec, hyper, rows))
+    Its sample reads settings that its init has left behind. Where the program of `initial` is a kept one, init does not run in
+    this process. So it runs here, on shapes of a potential that is 0.
+    """
 
-    return infer.hmc.hmc(potential_fn_gen=potential_of, algo="NUTS")
+    def potential_of(hyper: Pytree, rows: Pytree, instead: Callable[[Pytree], Array] | None = None) -> Any:
+        return bounded(partial(potential, kernel.spec, hyper, rows)) if instead is None else instead
+
+    init, draw = infer.hmc.hmc(potential_fn_gen=potential_of, algo="NUTS")
+    level = {"instead": lambda z: jnp.zeros(())}
+    start = partial(init, **kernel.settings(), model_args=({}, ()), model_kwargs=level)
+    jax.eval_shape(start, jax.ShapeDtypeStruct((1,), jnp.result_type(float)))
+    return init, draw
 
 
 def curvature_metric(potential: Callable[[Pytree], Array], z: Pytree) -> Array:
@@ -106,19 +124,16 @@ def curvature_metric(potential: Callable[[Pytree], Array], z: Pytree) -> Array:
     return jnp.where(jnp.isfinite(metric).all(), metric, jnp.eye(len(point)))
 
 
-@kept(static_argnames=("kernel", "dense"))
-def initial(kernel: Kernel, dense: bool, arrays: tuple[Pytree, Pytree], keys: Array, z: Pytree) -> Pytree:
+@kept(static_argnames=("kernel",))
+def initial(kernel: Kernel, arrays: tuple[Pytree, Pytree], keys: Array, z: Pytree) -> Pytree:
     """State of every chain (a leading axis) at ``z``."""
     init, _ = kernels(kernel)
-    known = dense and kernel.num_warmup >= SETTLED
+    known = kernel.dense and kernel.num_warmup >= SETTLED
 
     def one(key: Array, z: Pytree) -> Pytree:
         return init(
             z,
-            kernel.num_warmup,
-            dense_mass=dense,
-            target_accept_prob=kernel.target_accept,
-            max_tree_depth=kernel.max_tree_depth,
+            **kernel.settings(),
             inverse_mass_matrix=curvature_metric(partial(potential, kernel.spec, *arrays), z) if known else None,
             model_args=arrays,
             rng_key=key,
@@ -148,13 +163,13 @@ def run(task: Task, options: Options) -> Draws:
     if options.permute_components:
         require_symmetry(task.model)
     arrays = (task.hyper, task.condensed)
-    kernel = Kernel(task.model.spec, options.num_warmup, options.target_accept, options.max_tree_depth)
     task.reporter.phase("starting chains", None)
     supports = transforms(task.model.spec, *arrays)
     z = unconstrain_chains(supports, start_sites(task, options.num_chains))
     dense = sum(leaf.size for leaf in jax.tree.leaves(z)) // options.num_chains <= DENSE
+    kernel = Kernel(task.model.spec, options.num_warmup, options.target_accept, options.max_tree_depth, dense)
     key = jax.random.fold_in(task.key, 1)
-    state = initial(kernel, dense, arrays, jax.random.split(key, options.num_chains), z)
+    state = initial(kernel, arrays, jax.random.split(key, options.num_chains), z)
     run, timing = sample(
         step, kernel, arrays, key, state, options.num_warmup, options.num_samples, task, WATCH, lockstep=LOCKSTEP
     )

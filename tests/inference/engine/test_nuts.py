@@ -1,5 +1,6 @@
 """NUTS where a potential is too large for its numbers: such points are divergences, and no chain stays at one."""
 
+import re
 from functools import partial
 
 import jax
@@ -10,7 +11,7 @@ import numpyro.distributions as dist
 import pytest
 
 from inference.engine.program import potential
-from inference.methods.nuts import DENSE, FLAT, SETTLED, Kernel, bounded, curvature_metric, initial, kernels
+from inference.methods.nuts import DENSE, FLAT, SETTLED, Kernel, bounded, curvature_metric, initial, kernels, step
 
 SLOW = [pytest.param(*case, marks=pytest.mark.slow) for case in ((3, SETTLED - 1), (65, SETTLED))]
 
@@ -31,7 +32,7 @@ def test_no_chain_stays_behind_a_wall_whose_kinetic_energy_overflows():
     """In 200 iterations every chain runs into the wall, which is a divergence each time; none is ever behind it."""
     kernel = Kernel(walled, 0, 0.8, 5)
     keys = jax.random.split(jax.random.PRNGKey(0), 4)
-    state = initial(kernel, True, ({}, ()), keys, {"z": jnp.zeros((4, 3))})
+    state = initial(kernel, ({}, ()), keys, {"z": jnp.zeros((4, 3))})
     mass = jax.tree.map(lambda leaf: jnp.broadcast_to(INVERSE_MASS, leaf.shape), state.adapt_state.inverse_mass_matrix)
     adapted = state.adapt_state._replace(step_size=jnp.full(4, STEP), inverse_mass_matrix=mass)
 
@@ -42,6 +43,20 @@ def test_no_chain_stays_behind_a_wall_whose_kinetic_energy_overflows():
     _, (z, diverging) = jax.lax.scan(step, state._replace(adapt_state=adapted), None, length=200)
     assert (np.asarray(z)[..., 0] <= 0.5).all()
     assert np.asarray(diverging).any(0).all()
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_a_step_needs_no_start_in_its_process(dense):
+    """Where a kept program starts the chains, NumPyro's init does not run: the program of a step is the same, to the letter."""
+    kernel, keys = Kernel(walled, 7, 0.8, 5, dense), jax.random.split(jax.random.PRNGKey(0), 1)
+    programs = []
+    for _ in range(2):
+        if not programs:
+            states = initial.eval_shape(kernel, ({}, ()), keys, {"z": jnp.zeros((1, 3))})
+            state = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), states)
+        programs.append(re.sub("0x[0-9a-f]+", "", str(jax.make_jaxpr(partial(step, kernel))(({}, ()), keys[0], state))))
+        kernels.cache_clear()  # as in another process
+    assert programs[0] == programs[1]
 
 
 def well(z):
@@ -135,7 +150,7 @@ def test_chains_begin_with_their_metric(size, num_warmup):
         numpyro.sample("a", dist.Normal(0.0, jnp.exp(b[0])))
 
     z = {"a": jnp.array([0.5, -1.0]), "b": jnp.stack([jnp.full(size - 1, value) for value in (0.3, -0.7)])}
-    state = initial(Kernel(program, num_warmup, 0.8, 5), size <= DENSE, ({}, ()), jax.random.split(jax.random.PRNGKey(0), 2), z)
+    state = initial(Kernel(program, num_warmup, 0.8, 5, size <= DENSE), ({}, ()), jax.random.split(jax.random.PRNGKey(0), 2), z)
     found = state.adapt_state.inverse_mass_matrix
     if size > DENSE or num_warmup < SETTLED:
         np.testing.assert_array_equal(found, np.ones((2, size)) if size > DENSE else np.stack(2 * [np.eye(size)]))

@@ -4,6 +4,7 @@ import functools
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import jax
@@ -157,31 +158,41 @@ def test_without_a_folder_nothing_is_written(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def run_of_gmm(folder, method, cache):
+    """Draws of a process of its own, whose programs are kept in ``cache``; None: in none."""
+    table = folder / "table.csv"
+    np.savetxt(table, np.random.default_rng(0).normal(size=(12, 2)), delimiter=",", header="a,b", comments="")
+    out = Path(tempfile.mkdtemp(dir=folder))
+    own = {key: value for key, value in os.environ.items() if key != "JAX_COMPILATION_CACHE_DIR"}
+    own |= {"XDG_CACHE_HOME": str(cache)} if cache else {"JAX_COMPILATION_CACHE_DIR": str(folder / "plain")}
+    command = [sys.executable, "-m", "inference.run", "model=gmm", f"method={method}", f"data={table}", f"out={out}"]
+    settings = ["num_warmup=50", "num_samples=30", "num_chains=2", "progress=false", "pictures=false"]
+    done = subprocess.run([*command, *settings], env=own, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 3), done.stderr
+    return load(out)["posterior"].to_dataset()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["gibbs", "nuts"])
 def test_a_second_run_has_the_same_numbers(tmp_path, method):
     """Two processes: the second one finds every trace, and its draws are bitwise those of the first, and of a run without."""
-    settings = ["num_warmup=50", "num_samples=30", "num_chains=2", "progress=false", "pictures=false"]
-    table = tmp_path / "table.csv"
-    np.savetxt(table, np.random.default_rng(0).normal(size=(12, 2)), delimiter=",", header="a,b", comments="")
-    found, files = [], []
-    for name, cache in (("first", "kept"), ("second", "kept"), ("without", None)):
-        own = {key: value for key, value in os.environ.items() if key != "JAX_COMPILATION_CACHE_DIR"}
-        own |= {"XDG_CACHE_HOME": str(tmp_path / cache)} if cache else {"JAX_COMPILATION_CACHE_DIR": str(tmp_path / "plain")}
-        command = [
-            sys.executable,
-            "-m",
-            "inference.run",
-            "model=gmm",
-            f"method={method}",
-            f"data={table}",
-            f"out={tmp_path / name}",
-        ]
-        done = subprocess.run([*command, *settings], env=own, cwd=ROOT, capture_output=True, text=True, check=False)
-        assert done.returncode in (0, 3), done.stderr
-        found.append(load(tmp_path / name)["posterior"].to_dataset())
-        files.append({file.name for file in (tmp_path / "kept/bayes-model-zoo/programs").glob("*")})
-    assert files[0]
-    assert files[0] == files[1]
-    xr.testing.assert_identical(found[0], found[1])
-    xr.testing.assert_allclose(found[0], found[2], rtol=1e-6)
+    kept = tmp_path / "kept"
+    first = run_of_gmm(tmp_path, method, kept)
+    files = {file.name for file in (kept / "bayes-model-zoo/programs").glob("*")}
+    second = run_of_gmm(tmp_path, method, kept)
+    assert files
+    assert files == {file.name for file in (kept / "bayes-model-zoo/programs").glob("*")}
+    xr.testing.assert_identical(first, second)
+    xr.testing.assert_allclose(first, run_of_gmm(tmp_path, method, None), rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_a_first_run_that_was_killed_does_no_harm(tmp_path):
+    """Its programs are kept up to the one of the step, as every kill before that leaves them."""
+    kept = tmp_path / "kept"
+    first = run_of_gmm(tmp_path, "nuts", kept)
+    files = sorted((kept / "bayes-model-zoo/programs").glob("*"), key=lambda file: file.stat().st_size)
+    assert len(files) > 2
+    files[-1].unlink()  # the largest one
+    xr.testing.assert_identical(run_of_gmm(tmp_path, "nuts", kept), first)
+    assert files[-1].exists()
