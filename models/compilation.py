@@ -4,7 +4,10 @@ Numba itself, a third of a second, is imported where a loop is made: whoever nee
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
+
+from models.private import is_own
 
 LANES = 8  # doubles in one vector (`models.simd`)
 # Sums may be reordered, so that a compiler can add several numbers at once; infinities and NaN keep their meaning.
@@ -14,7 +17,7 @@ REORDERED = frozenset({"reassoc", "contract", "nsz", "arcp"})
 def compiled[F: Callable[..., Any]](function: F) -> F:
     """Machine code that rounds as it is written, kept on disk: beside the file, or in the user's cache folder.
 
-    Where neither can be written it is compiled afresh in every process.
+    Where neither can be written, or others can write there, it is compiled afresh in every process.
     """
     return _kept(function, {})
 
@@ -29,6 +32,11 @@ def _kept[F: Callable[..., Any]](function: F, options: dict[str, Any]) -> F:
 
     options = {"nogil": True, "error_model": "numpy"} | options
     try:
-        return cast(F, njit(cache=True, **options)(function))
+        found = njit(cache=True, **options)(function)
+        # Numba unpickles what it finds. Beside the file lies Python's own bytecode: whoever can write there runs code anyway.
+        place = Path(found.stats.cache_path)
+        if place == Path(function.__code__.co_filename).parent / "__pycache__" or is_own(place):
+            return cast(F, found)
     except RuntimeError:  # Numba found no folder
-        return cast(F, njit(**options)(function))
+        pass
+    return cast(F, njit(**options)(function))

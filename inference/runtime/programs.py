@@ -6,38 +6,36 @@ JAX keeps what XLA has compiled. It does not keep the trace, and tracing a sampl
 A trace is used again only if nothing that it depends on has changed: the code of this project, the versions of JAX and NumPyro,
 the shapes and placement of the arguments, and the static arguments down to the constants that their functions hold. What
 cannot be told apart for certain, as a function from a user's file, is traced in every process.
+
+A kept file is run, so that it is trusted as code is. Its folder is this user's alone (`models.private`), or it is not used. Its
+seal is checked before anything else reads it. Nothing is unpickled: `jax.export` reads a flatbuffer, and the rest is text
+(`inference.runtime.kept.values`). Whoever can write as this user can still plant a file; he can exchange the code as well.
 """
 
 import functools
 import hashlib
 import inspect
 import os
-import pickle
 import time
-import types
+import warnings
 from collections.abc import Callable, Collection, Hashable, Mapping
 from contextlib import suppress
-from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import jax
-import numpy as np
 from jax import export
 
-from inference.runtime.files import write
+from inference.runtime.files import read, write
+from inference.runtime.kept.digests import NotKeptError, digest
+from inference.runtime.kept.values import as_text, from_text
 from models.errors import ZooError
+from models.private import private_folder
 
 PACKAGES = ("jax", "jaxlib", "numpyro", "numpy")
-KNOWN = ("models", "inference", "jax", "jaxlib", "numpyro", "numpy", "builtins", "functools", "operator", "collections")
-PLAIN = str | bytes | bool | int | float | complex | Enum | np.dtype | slice | range  # told by their text
 UNUSED_SECONDS = 30 * 24 * 3600.0  # after which a file is removed
-VERSION = 1  # of the files
-
-
-class NotKeptError(Exception):
-    """A static argument that has no reliable digest: its trace is not kept."""
+VERSION = 2  # of the files
 
 
 class _Store:
@@ -49,13 +47,29 @@ class _Store:
 
 
 def keep_programs(folder: Path | None) -> None:
-    """Keep the traces of `kept` functions in ``folder`` from now on; None: trace in every process."""
-    _Store.folder = folder
-    _Store.code = "" if folder is None else _code_digest()
-    for file in () if folder is None else folder.glob("*"):
+    """Keep the traces of `kept` functions in ``folder`` from now on; None: trace in every process.
+
+    A folder that others can write into is not used, and a warning says so.
+
+    >>> keep_programs(Path.home() / ".cache" / "bayes-model-zoo" / "programs")
+    """
+    found = None if folder is None else private_folder(folder)
+    if found is None and folder is not None:
+        warnings.warn(not_used(folder), RuntimeWarning, stacklevel=2)
+    _Store.folder = found
+    _Store.code = "" if found is None else _code_digest()
+    for file in () if found is None else found.glob("*"):
         with suppress(OSError):  # another process may remove it too
             if time.time() - file.stat().st_mtime > UNUSED_SECONDS:
                 file.unlink()
+
+
+def not_used(folder: Path) -> str:
+    """Why nothing is kept in ``folder``, in one line."""
+    return (
+        f"{folder} cannot be made, or others can write there: no compiled programs are kept, and every run makes its own; name "
+        "a folder of yours by XDG_CACHE_HOME"
+    )
 
 
 class Kept:
@@ -82,10 +96,15 @@ class Kept:
             return self.jitted(*args, **kwargs)
         if key in self._calls:
             return self._calls[key](leaves)
-        try:
-            call = self._read(_Store.folder / key) or self._made(_Store.folder / key, static, structure, leaves)
-            found = call(leaves)
-        except Exception:  # what JAX cannot export, it can still run; an error of the function itself comes again
+        file = _Store.folder / key
+        for find in (self._read, partial(self._made, static, structure, leaves)):
+            try:
+                call = find(file)
+                found = call(leaves)
+                break
+            except Exception:  # not there, damaged, or of a machine that has changed: it is made again
+                continue
+        else:  # what JAX cannot export, it can still run; an error of the function itself comes again
             call = partial(self._traced, static, structure)
             found = call(leaves)
         self._calls[key] = call
@@ -104,7 +123,7 @@ class Kept:
         name = f"{self._function.__module__}.{self._function.__qualname__}"
         return _key_of(name, (tuple(static), tuple(static.values())), (str(structure), shapes))
 
-    def _made(self, file: Path, static: Mapping[str, Any], structure: Any, leaves: list[Any]) -> Callable[[list[Any]], Any]:
+    def _made(self, static: Mapping[str, Any], structure: Any, leaves: list[Any], file: Path) -> Callable[[list[Any]], Any]:
         """Trace, write the trace, and call it as later processes will: one entry of the compilation cache serves them all."""
         skeleton: list[Any] = []
 
@@ -114,17 +133,14 @@ class Kept:
             return found
 
         exported = export.export(jax.jit(flat))(*leaves)
-        _write(file, pickle.dumps((skeleton[0], bytes(exported.serialize()))))
+        with suppress(NotKeptError):
+            _write(file, as_text(skeleton[0]), bytes(exported.serialize()))
         return _caller(skeleton[0], exported)
 
-    def _read(self, file: Path) -> Callable[[list[Any]], Any] | None:
-        """What an earlier process wrote; None where there is nothing, or nothing whole."""
-        try:
-            skeleton, stored = pickle.loads(file.read_bytes())
-            os.utime(file)
-            return _caller(skeleton, export.deserialize(bytearray(stored)))
-        except Exception:  # unpickling what is not whole may raise anything; it is made again
-            return None
+    def _read(self, file: Path) -> Callable[[list[Any]], Any]:
+        """What an earlier process wrote. Raises an error where there is nothing, or nothing whole."""
+        skeleton, program = _parts(file)
+        return _caller(skeleton, export.deserialize(bytearray(program)))
 
 
 def kept(static_argnames: Collection[str] = ()) -> Callable[[Callable[..., Any]], Kept]:
@@ -141,12 +157,11 @@ def recalled[T](purpose: str, static: Hashable, shapes: Any, make: Callable[[], 
     except NotKeptError:
         return make()
     try:
-        found: T = pickle.loads(file.read_bytes())
-        os.utime(file)
-    except Exception:  # not there, or unpickling what is not whole, which may raise anything
+        found: T = _parts(file)[0]
+    except (ZooError, ValueError, OSError):  # not there, or damaged
         found = make()
-        with suppress(pickle.PicklingError, AttributeError, TypeError):  # what cannot be written is made in every process
-            _write(file, pickle.dumps(found))
+        with suppress(NotKeptError):  # what cannot be written is made in every process
+            _write(file, as_text(found))
     return found
 
 
@@ -171,11 +186,19 @@ def _caller(skeleton: Any, exported: export.Exported) -> Callable[[list[Any]], A
     return lambda leaves: jax.tree.unflatten(structure, call(*leaves))
 
 
-def _write(file: Path, content: bytes) -> None:
+def _write(file: Path, text: bytes, program: bytes = b"") -> None:
     """Where it cannot be written, as in a home that is read-only or full, the next process traces again."""
     with suppress(OSError, ZooError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write(file, content)
+        write(file, b"\n".join((file.name.encode(), text, program)), seal=True)
+
+
+def _parts(file: Path) -> tuple[Any, bytes]:
+    """(value, program) that `_write` wrote under this name. Raises `ZooError`, `ValueError` or `OSError` for anything else."""
+    name, text, program = read(file, require_seal=True).split(b"\n", 2)
+    if name != file.name.encode():
+        raise ValueError(f"{file} has the program of another name")
+    os.utime(file)
+    return from_text(text), program
 
 
 @functools.cache
@@ -192,90 +215,3 @@ def _code_digest() -> str:
         for file in sorted((root / part).rglob("*.py")):
             found.update(str(file.relative_to(root)).encode() + file.read_bytes())
     return found.hexdigest()
-
-
-def digest(value: Any) -> str:
-    """A digest of a static argument by content: functions by code and by what they hold. Raises `NotKeptError`."""
-    found = hashlib.sha256()
-    _add(found, value, ())
-    return found.hexdigest()
-
-
-def _add(found: Any, value: Any, above: tuple[int, ...]) -> None:
-    """Feed ``value`` to a hash; ``above`` are the identities of what holds it, which ends circles."""
-    if id(value) in above:
-        found.update(b"circle")
-        return
-    above = (*above, id(value))
-    kind = type(value)
-    found.update(f"<{kind.__module__}.{kind.__qualname__}>".encode())
-    if (
-        value is None
-        or value is ...
-        or isinstance(value, str | bytes | bool | int | float | complex | Enum | np.dtype | slice | range)
-    ):
-        found.update(repr(value).encode())
-    elif isinstance(value, np.ndarray | np.generic | jax.Array):
-        array = np.asarray(value)
-        found.update(f"{array.shape} {array.dtype}".encode() + array.tobytes())
-    elif isinstance(value, tuple | list):
-        found.update(str(len(value)).encode())
-        for each in value:
-            _add(found, each, above)
-    elif isinstance(value, Mapping):
-        found.update(str(len(value)).encode())
-        for name, each in value.items():
-            _add(found, name, above)
-            _add(found, each, above)
-    elif isinstance(value, frozenset | set):
-        for each in sorted(map(digest, value)):
-            found.update(each.encode())
-    elif isinstance(value, functools.partial):
-        _add(found, (value.func, value.args, dict(value.keywords)), above)
-    elif isinstance(value, types.FunctionType):
-        _add_function(found, value, above)
-    elif isinstance(value, type | types.BuiltinFunctionType | np.ufunc | types.ModuleType):
-        found.update(f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value.__name__)}".encode())
-        _require_known(getattr(value, "__module__", None) or value.__name__)
-        if "<locals>" in getattr(value, "__qualname__", ""):  # a class may hold what its function was given
-            raise NotKeptError(value.__qualname__)
-    elif isinstance(value, types.MethodType):
-        _add(found, (value.__func__, value.__self__), above)
-    elif hasattr(value, "__wrapped__"):  # a jitted or cached function
-        _add(found, value.__wrapped__, above)
-    elif hasattr(value, "__dict__"):
-        _require_known(kind.__module__)
-        _add(found, vars(value), above)
-    else:
-        raise NotKeptError(f"{kind.__module__}.{kind.__qualname__}")
-
-
-def _add_function(found: Any, function: types.FunctionType, above: tuple[int, ...]) -> None:
-    """Module and name, code with its constants, defaults, and what the function holds of where it was made."""
-    _require_known(function.__module__)
-    found.update(f"{function.__module__}.{function.__qualname__}".encode())
-    _add_code(found, function.__code__, above)
-    cells = tuple(_content(cell) for cell in function.__closure__ or ())
-    _add(found, (function.__defaults__, function.__kwdefaults__, cells), above)
-
-
-def _content(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not bound yet
-        return None
-
-
-def _add_code(found: Any, code: types.CodeType, above: tuple[int, ...]) -> None:
-    found.update(code.co_code + repr((code.co_names, code.co_varnames, code.co_freevars)).encode())
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            _add_code(found, constant, above)
-        else:
-            _add(found, constant, above)
-
-
-def _require_known(module: str | None) -> None:
-    """A `NotKeptError` for code outside this project and the libraries whose versions are part of every key."""
-    if (module or "").partition(".")[0] not in KNOWN:
-        raise NotKeptError(str(module))

@@ -26,6 +26,7 @@ from inference.runtime.files import LOG, RESULTS, complete, is_complete, is_seal
 from inference.runtime.signals import interruptible
 from models.data.documents import with_own_vocabulary
 from models.data.table import Data, ZooError, held_out_mask, require_complete, require_rows, split
+from models.private import private_folder
 from models.reading.load import load_data
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def prepare_jax(config: Mapping[str, Any]) -> None:
 
     from inference.engine.driver import num_cores
     from inference.methods.options import method_module
-    from inference.runtime.programs import keep_programs
+    from inference.runtime.programs import keep_programs, not_used
 
     require_precision(config)
     lockstep = getattr(method_module(config["method"]), "LOCKSTEP", True)
@@ -72,9 +73,12 @@ def prepare_jax(config: Mapping[str, Any]) -> None:
     with contextlib.suppress(RuntimeError):  # JAX already runs and keeps its devices
         jax.config.update("jax_num_cpu_devices", max(jax.config.jax_num_cpu_devices, num_cores(), wanted))
     if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bayes-model-zoo" / "jax"
-        jax.config.update("jax_compilation_cache_dir", str(cache))
-        keep_programs(cache.parent / "programs")
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bayes-model-zoo"
+        if private_folder(cache) is None:  # JAX runs what it finds there, too
+            print(f"warning: {not_used(cache)}", file=sys.stderr)
+            return
+        jax.config.update("jax_compilation_cache_dir", str(cache / "jax"))
+        keep_programs(cache / "programs")
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ import xarray as xr
 
 from inference.results.tree import load
 from inference.runtime import programs
+from inference.runtime.files import write
 from inference.runtime.programs import Kept, NotKeptError, digest, keep_programs, recalled
 from models.mixtures import mixture
 
@@ -122,6 +124,74 @@ def test_a_damaged_file_is_made_again(folder):
     np.testing.assert_array_equal(traced(2.0, calls)(3, x)["value"], 6 * np.arange(3.0))
     traced(2.0, calls)(3, x)
     assert len(calls) == 2
+
+
+def test_no_flipped_bit_gives_another_program(folder):
+    """The seal is checked first: the program is traced anew, and the file is whole again."""
+    x, calls = jnp.arange(3.0), []
+    traced(2.0, calls)(3, x)
+    (file,) = folder.iterdir()
+    whole, rng = file.read_bytes(), np.random.default_rng(0)
+    for flip, place in enumerate(rng.choice(len(whole), 12, replace=False)):
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << rng.integers(8)]) + whole[place + 1 :])
+        np.testing.assert_array_equal(traced(2.0, calls)(3, x)["value"], 6 * np.arange(3.0))
+        assert len(calls) == flip + 2
+    traced(2.0, calls)(3, x)
+    assert len(calls) == 13
+
+
+def test_a_program_under_another_name_is_not_taken(folder):
+    x, calls = jnp.arange(3.0), []
+    traced(2.0, calls)(3, x)
+    (file,) = folder.iterdir()
+    traced(2.0, calls)(4, x)
+    (other,) = set(folder.iterdir()) - {file}
+    other.write_bytes(file.read_bytes())
+    np.testing.assert_array_equal(traced(2.0, calls)(4, x)["value"], 8 * np.arange(3.0))
+
+
+class Planted:
+    """A pickle that makes a file."""
+
+    def __init__(self, mark):
+        self.mark = mark
+
+    def __reduce__(self):
+        return Path.touch, (self.mark,)
+
+
+def test_a_planted_pickle_is_not_run(folder, tmp_path):
+    x, mark = jnp.arange(3.0), tmp_path / "mark"
+    traced(2.0, [])(3, x)
+    recalled("test", 1, 1, lambda: 5)
+    for file in folder.iterdir():
+        write(file, pickle.dumps(Planted(mark)), seal=True)
+    np.testing.assert_array_equal(traced(2.0, [])(3, x)["value"], 6 * np.arange(3.0))
+    assert recalled("test", 1, 1, lambda: 5) == 5
+    assert not mark.exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no owners and modes")
+@pytest.mark.parametrize("above", [False, True])
+def test_a_folder_that_others_can_write_is_not_used(tmp_path, above):
+    """Nor one below it: they could exchange it for one of theirs."""
+    folder = tmp_path / "shared" / "programs"
+    folder.mkdir(parents=True)
+    (folder.parent if above else folder).chmod(0o777)
+    with pytest.warns(RuntimeWarning, match="others can write there"):
+        keep_programs(folder)
+    np.testing.assert_array_equal(traced(2.0, [])(3, jnp.arange(3.0))["value"], 6 * np.arange(3.0))
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no owners and modes")
+def test_a_folder_is_closed_to_others(tmp_path):
+    folder = tmp_path / "programs"
+    folder.mkdir(mode=0o755)
+    for each in (folder, tmp_path / "new" / "programs"):
+        keep_programs(each)
+        keep_programs(None)
+        assert each.stat().st_mode & 0o777 == 0o700
 
 
 def test_what_cannot_be_exported_runs(folder):
