@@ -1,14 +1,15 @@
 """`inference.report` from the shell: the tables, pictures and report of a run folder, made again from its result."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
 from inference.cli.runs.config import compose, expand
 from inference.cli.runs.execute import prepare_jax
 from inference.cli.runs.fitted_run import FittedRun, finished_config, fitted_run, key_values
-from inference.cli.runs.stored_run import with_digest
+from inference.cli.runs.stored_run import has_environment, with_digest
 from inference.report.views import write_views
-from inference.runtime.files import CONFIG, ENVIRONMENT, RESULTS, as_listed, complete, read, reopen
+from inference.runtime.files import CONFIG, ENVIRONMENT, MANIFEST, RESULTS, as_listed, complete, listed, read, reopen
 from inference.runtime.lock import locked
 from models.errors import ZooError
 
@@ -43,8 +44,17 @@ def rewrite(run: FittedRun, config: dict[str, Any]) -> list[str]:
     """Write everything that is made of a result alone, and the manifest last; returns the names of the files."""
     folder = run.folder
     text = read(folder / CONFIG).decode()
-    kept = as_listed(folder) | {name for name in (RESULTS, CONFIG, ENVIRONMENT) if (folder / name).is_file()}
+    whole = as_listed(folder)
+    changed = {path.name for path in listed(folder) if path.is_file()} - whole
+    if not has_environment(folder):
+        changed.add(ENVIRONMENT)
+    # The result and the configuration have been read: their seals are right.
+    kept = (whole | {RESULTS, CONFIG, ENVIRONMENT}) - changed
     reopen(folder)
     written = write_views(config, run.model, run.tree, run.observed, folder, text)
     complete(folder, {*(folder / name for name in kept), *written})
-    return [path.name for path in written]
+    names = [path.name for path in written]
+    for name in sorted(changed):
+        now = "it is written anew" if name in names else f"{MANIFEST} no longer names it"
+        print(f"warning: {folder / name} is not as its run wrote it: {now}", file=sys.stderr)
+    return names

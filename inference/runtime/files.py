@@ -273,7 +273,7 @@ def _line(error: BaseException) -> str:
 def complete(folder: Path, files: Iterable[Path]) -> None:
     """Write the manifest of files in a folder: the last thing that a run does."""
     described = {path.name: _described(_bytes(path)) for path in sorted(files)}
-    write(folder / MANIFEST, _as_text({"format": FORMAT, "files": described}))
+    write(folder / MANIFEST, as_text({"format": FORMAT, "files": described}))
 
 
 def listed(folder: Path) -> list[Path]:
@@ -311,7 +311,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     try:
         found = json.loads(content)
         own = found.pop("sha256")
-        if _as_text(found) == content and found["format"] == FORMAT:
+        if as_text(found) == content and found["format"] == FORMAT:
             return dict(found["files"])
         newer = found["format"] != FORMAT and own == _digest_of(found)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -321,7 +321,8 @@ def _manifest(folder: Path) -> dict[str, Any]:
     raise ZooError(f"{path} is damaged, or none of the zoo's; without it {RESULTS} is read by its own checksum")
 
 
-def _as_text(manifest: dict[str, Any]) -> bytes:
+def as_text(manifest: dict[str, Any]) -> bytes:
+    """JSON with its own checksum as its last entry: as ``as_text({"format": 1})``, where a seal would not be JSON."""
     return (json.dumps(manifest | {"sha256": _digest_of(manifest)}, indent=2) + "\n").encode()
 
 

@@ -6,6 +6,7 @@ would make another posterior, or other draws of it, and are refused by name.
 
 import json
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +14,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 from inference.programs.program_file import digest_of
 from inference.runtime.configuration import read_configuration
-from inference.runtime.files import CHECKPOINTS, CONFIG, ENVIRONMENT, RESULTS, is_complete, read, remove, reopen, write
+from inference.runtime.files import (
+    CHECKPOINTS,
+    CONFIG,
+    ENVIRONMENT,
+    RESULTS,
+    as_listed,
+    as_text,
+    is_complete,
+    read,
+    remove,
+    reopen,
+    write,
+)
 from inference.runtime.hints import hint
 from models.errors import ZooError, exists
 
@@ -32,25 +45,49 @@ ASKED = "longer.yaml"
 def write_config(config: Mapping[str, Any], folder: Path) -> None:
     """Write ``environment.json``, then ``config.yaml``, sealed.
 
-    A resumed run keeps its own environment. Its configuration changes where it goes on with other options.
+    A resumed run keeps its own environment, unless it is damaged. Its configuration changes where it goes on with other
+    options.
     """
-    from inference.results.tree import environment
-
     content = config_text(config, folder).encode()
     if config["resume"] is not None:
+        if not has_environment(folder):
+            print(f"warning: {folder / ENVIRONMENT} was damaged, and now says what resume= runs on", file=sys.stderr)
+            reopen(folder)
+            _write_environment(config, folder)
         old = stored_config(folder)
         if any(old[name] != config[name] for name in LASTING if name in old):
             reopen(folder)
             write(folder / CONFIG, content, seal=True)
         remove(folder / ASKED)
         return
+    reopen(folder)
+    remove(folder / ASKED)
+    _write_environment(config, folder)
+    write(folder / CONFIG, content, seal=True)
+
+
+def _write_environment(config: Mapping[str, Any], folder: Path) -> None:
+    """With its own checksum as an entry: it stays JSON for whoever else reads it."""
+    from inference.results.tree import environment
+
     found = environment()
     if "sha256" in config["model"]:
         found["program_sha256"] = config["model"]["sha256"]
-    reopen(folder)
-    remove(folder / ASKED)
-    write(folder / ENVIRONMENT, (json.dumps(found, indent=2) + "\n").encode())
-    write(folder / CONFIG, content, seal=True)
+    write(folder / ENVIRONMENT, as_text(found))
+
+
+def has_environment(folder: Path) -> bool:
+    """Whether ``environment.json`` is as its run wrote it: by its own checksum, or by the manifest's for earlier versions."""
+    path = folder / ENVIRONMENT
+    if ENVIRONMENT in as_listed(folder):
+        return True
+    try:
+        content = read(path)
+        found = json.loads(content)
+        found.pop("sha256")
+        return as_text(found) == content
+    except (ZooError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return False
 
 
 def config_text(config: Mapping[str, Any], folder: Path) -> str:
@@ -188,12 +225,10 @@ def named_program(named: Mapping[str, Any], old: Mapping[str, Any], folder: Path
 
 def _program_digest(folder: Path) -> Any:
     path = folder / ENVIRONMENT
-    try:
-        return json.loads(read(path))["program_sha256"]
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise ZooError(
-            f"{path} does not say which program the run began with, so nothing is executed; start a new run"
-        ) from error
+    found = json.loads(read(path)) if has_environment(folder) else {}
+    if "program_sha256" not in found:
+        raise ZooError(f"{path} does not say which program the run began with, so nothing is executed; start a new run")
+    return found["program_sha256"]
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -212,24 +212,45 @@ def stored_scan(folder: Path, path: str | Path, asked: Mapping[str, Any], own: b
 
     if not (folder / SCAN).is_file():
         return None
-    told = json.loads(read(folder / SCAN, require_seal=True, remedy=REMEDY))
+    told = _told(folder / SCAN)
     wanted = _asked(path, asked)
     if not own:
         for one in (told["asked"], wanted):
             one["files"] = [[name, size] for name, size, _ in one["files"]]
-    if told["asked"] != wanted or "digest" not in told:
+    if told["asked"] != wanted:
         raise ZooError(f"{folder / SCAN} is of other files, or these have changed since; {REMEDY}, or use another folder")
     rows = {name: tuple(sizes) for name, sizes in told["rows"].items()}
-    sample = pd.read_parquet(io.BytesIO(read(folder / SAMPLE, require_seal=False, remedy=REMEDY)))
+    content = read(folder / SAMPLE, remedy=f"remove {SCAN}, and the files are looked at again")
+    if hashlib.sha256(content).hexdigest() != told["sample"]:
+        raise ZooError(
+            f"{folder / SAMPLE} is damaged: {SCAN} has another checksum; remove both, and the files are looked at again"
+        )
+    sample = pd.read_parquet(io.BytesIO(content))
     return Scan(rows, sample, np.array(told["numbers"]), told["digest"])
 
 
+def _told(path: Path) -> dict[str, Any]:
+    """What `store_scan` has written. Raises `ZooError` for anything else."""
+    content = read(path, require_seal=True, remedy=REMEDY)
+    try:
+        told = dict(json.loads(content))
+        if {"asked", "rows", "numbers", "digest", "sample"} <= told.keys():
+            return told
+    except (ValueError, TypeError, RecursionError):
+        pass
+    raise ZooError(f"{path} is of another version of the zoo, or none of its files; {REMEDY}")
+
+
 def store_scan(folder: Path, path: str | Path, asked: Mapping[str, Any], scan: Scan) -> None:
-    """Leave a scan in the folder of a run, so that going on with it does not read all files again."""
+    """Leave a scan in the folder of a run, so that going on with it does not read all files again.
+
+    The checksum of the sample is in the scan: a seal at the end of a Parquet file would hide its footer from other readers.
+    """
     buffer = io.BytesIO()
     scan.sample.to_parquet(buffer)
     write(folder / SAMPLE, buffer.getvalue())
     told = {"asked": _asked(path, asked), "rows": scan.rows, "numbers": scan.numbers.tolist(), "digest": scan.digest}
+    told["sample"] = hashlib.sha256(buffer.getvalue()).hexdigest()
     write(folder / SCAN, json.dumps(told).encode(), seal=True)
 
 

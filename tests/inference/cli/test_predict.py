@@ -17,7 +17,7 @@ from inference.predictions.predict import without_cells
 from inference.results import load
 from inference.results.table import data_of
 from inference.results.triangles import sites_of
-from inference.runtime.files import is_complete
+from inference.runtime.files import as_listed, is_complete
 from inference.sequences.states import VIEW
 from models import MODELS, ZooError, load_data
 from models.data.table import chosen_at_random
@@ -135,6 +135,23 @@ def test_the_report_is_made_again(run, tmp_path, capsys):
     assert "profile.svg" in capsys.readouterr().out
     assert is_complete(tmp_path / "mine", "profile.svg", "results.nc", "imputed.csv", "report.html")
     assert (tmp_path / "mine" / "report.html").read_bytes() != before["report.html"]
+
+
+@pytest.mark.slow
+def test_a_report_declares_nothing_whole_that_was_changed(run, tmp_path, capsys):
+    """What it makes again is as it was; what it cannot make is named, and no longer listed."""
+    shutil.copytree(run / "mine", tmp_path / "run")
+    before = (tmp_path / "run" / "summary.csv").read_bytes()
+    for name in ("summary.csv", "environment.json", "imputed.csv"):
+        (tmp_path / "run" / name).write_text((tmp_path / "run" / name).read_text() + " ")
+    assert guarded(report_main, [f"run={tmp_path / 'run'}"]) == 0
+    said = capsys.readouterr().err
+    assert "summary.csv is not as its run wrote it: it is written anew" in said
+    assert "imputed.csv is not as its run wrote it: manifest.json no longer names it" in said
+    assert "environment.json is not as its run wrote it: manifest.json no longer names it" in said
+    assert (tmp_path / "run" / "summary.csv").read_bytes() == before
+    assert is_complete(tmp_path / "run", "results.nc", "config.yaml", "summary.csv")
+    assert not {"environment.json", "imputed.csv"} & as_listed(tmp_path / "run")
 
 
 @pytest.mark.slow

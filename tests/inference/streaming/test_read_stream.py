@@ -1,5 +1,7 @@
 """Rows in files: each of them in one block, whatever the block begins with, and in the sample at random."""
 
+import hashlib
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +9,7 @@ from block_tables import frame
 from scipy import stats
 
 from inference import fit_stream, read_stream
+from inference.runtime import files
 from inference.streaming.source import read_stream as reading
 from inference.streaming.source import scan
 from models import MODELS, load_data
@@ -161,6 +164,27 @@ def test_files_are_looked_at_once(table, tmp_path, monkeypatch):
         read_stream(rows, block_rows=64, folder=run)
     with pytest.raises(ZooError, match="has changed since it was first read"):
         list(first.read(0, None))
+
+
+@pytest.mark.parametrize("name", ["scan.parquet", "scan.json"])
+def test_what_was_found_is_not_taken_damaged(table, tmp_path, name):
+    """No flipped bit gives another sample, and no file cut short; without both files, the rows are looked at again."""
+    rows, run, rng = written(table, tmp_path / "rows", ".parquet"), tmp_path / "run", np.random.default_rng(0)
+    run.mkdir()
+    first = read_stream(rows, block_rows=64, folder=run)
+    whole = (run / name).read_bytes()
+    flipped = [whole[:at] + bytes([whole[at] ^ 1 << rng.integers(8)]) + whole[at + 1 :] for at in rng.choice(len(whole), 40)]
+    for content in [*flipped, whole[:-1], whole[: len(whole) // 2], b"", seal_of(b"{}"), seal_of(b"[1]"), seal_of(b"\xff")]:
+        (run / name).write_bytes(content)
+        with pytest.raises(ZooError, match="looked at again"):
+            read_stream(rows, block_rows=64, folder=run)
+    for path in run.iterdir():
+        path.unlink()
+    np.testing.assert_array_equal(read_stream(rows, block_rows=64, folder=run).sample.x, first.sample.x)
+
+
+def seal_of(content):
+    return content + files.MARK + hashlib.sha256(content).hexdigest().encode() + b"\n"
 
 
 def test_one_sequence_in_a_file_is_not_cut(tmp_path):
