@@ -46,6 +46,13 @@ class Stream(NamedTuple):
             raise ZooError(f"{self.source.name}: {number} blocks are too few for {self.group.size} processes; lower block_rows")
         return self.group.share(number)
 
+    def is_one_block(self) -> bool:
+        """Whether this process has a single block; where nobody has counted them, two are read to see."""
+        first, last = self.ends
+        if last is None and (last := self.source.num_blocks) is None:
+            return len([None for _ in self.source.read(0, 2)]) == 1
+        return last - first == 1
+
     def blocks(self, spans: Spans) -> ReadAhead:
         """Encoded blocks, in the precision in force."""
         return ReadAhead(self.model, self.source, spans, self.held_out)
@@ -104,7 +111,7 @@ class Pass:
     ) -> None:
         first = stream.first_block()
         self._stream, self._number = stream, len(jax.tree.leaves(T)[0])
-        self._task, self._algebra = task, algebra
+        self._task, self._algebra, self._only = task, algebra, stream.is_one_block()
         self._finite: dict[Any, bool] = {}  # whether blocks of a shape have finitely many values of their latents
         self._check, self._sums = check, Sums(algebra, verb, task.hyper, task.prior, stream.num_devices)
         keys = on_host(jax.random.split(jax.random.PRNGKey(0), self._number))
@@ -136,7 +143,7 @@ class Pass:
                     if leaves:
                         return
 
-            for at_place, sums in self._sums.over(given, keys, until_it_leaves()):
+            for at_place, sums in self._sums.over(given, keys, until_it_leaves(), self._only):
                 totals = self._added(totals, sums, at_place.block)
                 place += 1
             self._at = place

@@ -5,7 +5,6 @@ and one all-reduce adds the devices. The key of a chunk is that of the step, the
 chunk in it: latents are drawn alike however blocks are shared out.
 """
 
-import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -95,20 +94,19 @@ class Sums:
             found = sums_on_devices(self._algebra, self._verb, self._mesh, self._hyper, given.T, own_keys, at.rows, at.weight)
         return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), found)
 
-    def over(self, given: Given, keys: Array, blocks: Iterable[Placed]) -> Iterator[tuple[Placed, Local]]:
+    def over(self, given: Given, keys: Array, blocks: Iterable[Placed], only: bool) -> Iterator[tuple[Placed, Local]]:
         """`of` one block after another. Compiled loops add up several at once, each on a core of its own.
 
-        On two cores, half a block for each of two threads takes nearly as long as a block for one.
+        On two cores, half a block for each of two threads takes nearly as long as a block for one. ``only`` says that a whole
+        pass has a single block, which gets all cores. A part of a pass may have a single one, too: threads add in an order of
+        their own, and the sums of a block must not depend on where a checkpoint cuts the pass.
         """
+        if only:
+            yield from ((at, self.of(given, keys, at)) for at in blocks)
+            return
         waiting: deque[tuple[Placed, Future[Pytree] | Local]] = deque()
-        blocks = iter(blocks)
-        if (first := next(blocks, None)) is None:
-            return
-        if (second := next(blocks, None)) is None:  # all cores for the only block
-            yield first, self.of(given, keys, first)
-            return
         with ThreadPoolExecutor(num_cores()) as pool:
-            for at in itertools.chain((first, second), blocks):
+            for at in blocks:
                 by_loops = at.by_loops
                 waiting.append((at, pool.submit(self._by_loops, given, at, 1) if by_loops else self.of(given, keys, at)))
                 if len(waiting) > num_cores():

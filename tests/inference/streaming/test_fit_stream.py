@@ -251,6 +251,28 @@ def test_models_with_local_parameters_are_refused():
         fit_stream(MODELS["latent_dirichlet"](data, num_topics=2), data, "em")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("iterated", [False, True])
+def test_where_a_pass_is_cut_changes_no_bit(mixture, tmp_path, monkeypatch, iterated):
+    """A pass of one go, and one that is left for a checkpoint after every block: even the only block left is added up alike.
+
+    More threads add the rows of a block in another order, so that the loops must have one for every block, or all for the only.
+    """
+    monkeypatch.setattr("inference.streaming.sums.num_cores", lambda: 3)
+    data = mixture[1]
+    model = MODELS["gmm"](data, num_components=2)  # with full covariances, which compiled loops add up
+    blocks = [take(data, slice(begin, begin + 1000)) for begin in range(0, data.num_rows, 1000)]
+    rows = (lambda: iter(blocks)) if iterated else data
+    options = {"num_starts": 2, "block_rows": 1000, "max_iter": 3, "tol": 0}
+    whole, cut = (
+        fit_stream(model, rows, "em", folder=folder, checkpoint_seconds=seconds, **options)
+        for folder, seconds in ((None, 1000), (tmp_path, 0))
+    )
+    np.testing.assert_array_equal(cut["optimization"]["objective"], whole["optimization"]["objective"])
+    for name in whole["point_estimate"].data_vars:
+        np.testing.assert_array_equal(cut["point_estimate"][name], whole["point_estimate"][name])
+
+
 def test_a_climb_goes_on_from_the_middle_of_a_pass(mixture, tmp_path, monkeypatch):
     """A kill after any block: what the next process finds on disk leads to the same bits."""
     model, data, _ = mixture
