@@ -39,6 +39,7 @@ ROOMS = [
     "models.mixtures",
     "models",
     "inference.runtime.kept",
+    "inference.runtime.formats",
     "inference.runtime",
     "inference.programs",
     "inference.convergence",

@@ -237,13 +237,18 @@ def is_sealed(path: Path) -> bool:
 
 
 def read_netcdf(path: str | Path) -> "xr.DataTree":
-    """A netCDF file as a tree, in memory. Raises `ZooError` for a damaged file, or one of another kind."""
+    """A netCDF file as a tree, in memory. Raises `ZooError` for a damaged, another or a strange file."""
     import xarray as xr
+
+    from inference.runtime.formats.hdf5 import require_own
 
     content = read(path)
     try:
+        require_own(content)
         with xr.open_datatree(io.BytesIO(content), engine="h5netcdf") as tree:
             return xr.DataTree.from_dict({node.path: node.to_dataset(inherit=False).load() for node in tree.subtree})
+    except ZooError as error:
+        raise ZooError(f"{path} was not written by the zoo: {error}; {REMEDY}") from error
     except MemoryError:
         raise
     # Broad on purpose. The seal has been checked, so that only files without one and those of others come to harm here. HDF5,

@@ -1,0 +1,102 @@
+"""What HDF5 may do where a stranger wrote the file: nothing outside of it is opened, and nothing grows beyond its own bytes.
+
+A dataset of HDF5 can lie in any other file that this user can read, be put together from several, or be a link. A compressed
+one, one that was never written, and texts that are all the same bytes take more memory than the file has. The zoo writes none
+of these: its numbers and texts take less than the file. So this is checked by the sizes that the file declares, and texts are
+counted in small pieces. What remains is HDF5 itself, whose own code reads the structure of the file.
+"""
+
+import io
+import math
+from typing import TYPE_CHECKING, Any
+
+from models.errors import ZooError
+
+if TYPE_CHECKING:
+    import h5py
+
+PIECE_BYTES = 2**28  # of texts that are read at once, where each of them is as long as the file
+FEW_TEXTS = 64  # of an attribute, which is read whole
+NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"  # the name of a dataset without content
+LISTS = ("DIMENSION_LIST", "REFERENCE_LIST")  # attributes by which netCDF connects variables and dimensions
+
+
+def require_own(content: bytes) -> None:
+    """A `ZooError` where the bytes of an HDF5 file refer to other files, or declare more than they hold.
+
+    >>> require_own(Path("results.nc").read_bytes())
+    """
+    import h5py
+
+    with h5py.File(io.BytesIO(content), "r") as file:
+        _Check(len(content)).of_group(file)
+
+
+class _Check:
+    """A walk over all that is in a file, and what it takes in memory so far."""
+
+    def __init__(self, size: int) -> None:
+        self._size, self._taken, self._seen = size, 0, set[Any]()
+        self._at_once = PIECE_BYTES // max(size, 1)
+
+    def of_group(self, group: "h5py.Group") -> None:
+        """Everything in a group; every object is there once, so that no walk goes in circles."""
+        import h5py
+
+        self._attributes(group)
+        for name in group:
+            where = f"{group.name.rstrip('/')}/{name}"
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                raise ZooError(f"{where} is a link, which may lead to any file")
+            kind = group.get(name, getclass=True)
+            if kind not in (h5py.Group, h5py.Dataset):
+                raise ZooError(f"{where} is neither a group nor numbers")
+            each = group[name]
+            if (address := h5py.h5o.get_info(each.id).addr) in self._seen:
+                raise ZooError(f"{where} is there under two names")
+            self._seen.add(address)
+            if kind is h5py.Group:
+                self.of_group(each)
+            else:
+                self._dataset(where, each)
+
+    def _dataset(self, where: str, found: "h5py.Dataset") -> None:
+        if found.is_virtual or found.external:
+            raise ZooError(f"{where} lies in another file")
+        self._attributes(found)
+        number = max(found.size, math.prod(found.chunks or ())) if found.size else 0  # of a chunk, all is read
+        if NO_VARIABLE not in bytes(found.attrs.get("NAME", b"")):  # h5netcdf reads none of them
+            self._take(where, number * found.dtype.itemsize)
+        if found.dtype.hasobject:
+            self._texts(where, found)
+
+    def _texts(self, where: str, found: "h5py.Dataset") -> None:
+        import h5py
+
+        if h5py.check_string_dtype(found.dtype) is None or len(found.shape) > 1:
+            raise ZooError(f"{where} holds neither numbers nor a list of texts")
+        if found.shape == ():
+            self._take(where, len(found[()]))
+            return
+        step = max(1, self._at_once)
+        for begin in range(0, len(found), step):
+            self._take(where, sum(map(len, found[begin : begin + step])))
+
+    def _attributes(self, found: "h5py.Group | h5py.Dataset") -> None:
+        import h5py
+
+        for name in found.attrs:
+            where, declared = f"{found.name}: {name}", found.attrs.get_id(name)
+            number = math.prod(declared.shape or ())
+            self._take(where, number * declared.dtype.itemsize)
+            if not declared.dtype.hasobject or name in LISTS:
+                continue
+            if h5py.check_string_dtype(declared.dtype) is None or number > max(FEW_TEXTS, self._at_once):
+                raise ZooError(f"{where} is neither numbers nor a few texts")
+            value = found.attrs[name]
+            self._take(where, sum(map(len, [value] if declared.shape == () else value.flat)))
+
+    def _take(self, where: str, size: int) -> None:
+        self._taken += size
+        if self._taken > self._size:
+            raise ZooError(f"with {where} it declares more than the {self._size} bytes of the file")
