@@ -22,6 +22,7 @@ from inference.predictions.score import mean_and_error
 from inference.results.observed import by_row
 from inference.results.tree import table_of
 from inference.runtime.files import write_figure
+from inference.runtime.formats.texts import visible
 from models.base import Model
 from models.errors import ZooError
 
@@ -71,7 +72,7 @@ class Comparison(NamedTuple):
         return "\n".join([table, *(textwrap.fill(note, WIDTH, break_long_words=False) for note in self.notes)])
 
     def _repr_html_(self) -> str:
-        notes = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
+        notes = "".join(f"<li>{html.escape(visible(note))}</li>" for note in self.notes)
         return f"{self.shown.to_html(float_format='{:.4g}'.format)}<ul>{notes}</ul>"
 
 

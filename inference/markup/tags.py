@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from inference.markup.palette import colour
+from inference.runtime.formats.texts import visible
 
 
 class Card(NamedTuple):
@@ -28,8 +29,8 @@ class Section(NamedTuple):
 
 
 def escaped(text: object) -> str:
-    """A text as HTML has it, in an attribute too."""
-    return html.escape(str(text))
+    """A text as HTML has it, in an attribute too; without control characters, which it has not."""
+    return html.escape(visible(str(text)))
 
 
 def slug(text: str) -> str:

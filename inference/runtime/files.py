@@ -24,6 +24,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from inference.runtime.formats.texts import HIDDEN
 from models.errors import ZooError
 
 if TYPE_CHECKING:
@@ -124,7 +125,9 @@ def drawn(figure: "Figure", kind: str, **options: Any) -> bytes:
             figure.set_layout_engine("none")
     with rc_context({"svg.hashsalt": "zoo"}):
         figure.savefig(buffer, format=kind, **options)
-    return buffer.getvalue()
+    content = buffer.getvalue()
+    # Names stand in comments of the picture, where XML allows no control characters
+    return HIDDEN.sub("\ufffd", content.decode()).encode() if kind == "svg" else content
 
 
 def _require_space(path: Path, size: int) -> None:

@@ -4,12 +4,14 @@ import errno
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TextIO
 
 import numpy as np
+
+from inference.runtime.formats.texts import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,10 +34,19 @@ class Watch(NamedTuple):
 
 
 def console(file: TextIO | None = None) -> "Console":
-    """Where everything is printed: text as it is, so that no [name] or :name: in a path or a column is taken for markup."""
-    from rich.console import Console
+    """Where everything is printed: text as it is, so that no [name] or :name: in a path or a column is taken for markup.
+
+    Nor is a control character in a name sent to the terminal: a mark stands in its place (`inference.runtime.formats.texts`).
+    """
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
 
     class Plain(Console):
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+            """What is about to be printed; ``control`` segments are rich's own."""
+            for segment in super().render(renderable, options):
+                yield segment if segment.control else segment._replace(text=visible(segment.text))
+
         def on_broken_pipe(self) -> None:
             """Let whoever called say that nobody reads on, where rich would end the process."""
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))

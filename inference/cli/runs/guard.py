@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
+from inference.runtime.formats.texts import visible
+
 FAULT = 1
 INTERRUPTED = 130
 OUTPUT = {errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EBADF, errno.EDQUOT}  # what a write to standard output fails with
@@ -53,7 +55,7 @@ def _shown(text: str) -> int:
 
 def _said(message: str, code: int) -> int:
     with suppress(OSError):  # nobody listens
-        print(message, file=sys.stderr)
+        print(visible(message), file=sys.stderr)
     return code
 
 
