@@ -16,6 +16,12 @@ class Plan(NamedTuple):
     runs: list[list[str]]  # the overrides of every run
     programs: dict[str, str]  # programs of the user's own, as ``file.py:function`` -> SHA-256 of the file
 
+    def sha256(self, program: str) -> str:
+        """The checksum of a program. Raises `ZooError` where the plan has none, as of a file that somebody has written."""
+        if program not in self.programs:
+            raise ZooError(f"{PLAN} has no checksum of {program}: it is damaged; start a new sweep")
+        return self.programs[program]
+
 
 def is_sweep(folder: str | Path) -> bool:
     """Whether a folder is that of a sweep: it holds a plan of runs."""
@@ -34,4 +40,17 @@ def read_plan(folder: Path) -> Plan:
     found = read_configuration(folder / PLAN, require_seal=True)
     if not isinstance(found, dict) or set(found) != set(Plan._fields):
         raise ZooError(f"{folder / PLAN} is of another version of the zoo; start a new sweep")
-    return Plan(**found)
+    runs, programs = found["runs"], found["programs"]
+    if not (isinstance(runs, list) and runs and all(isinstance(run, list) and all(map(_is_option, run)) for run in runs)):
+        raise ZooError(f"{folder / PLAN} is damaged: its runs are no lists of options; start a new sweep")
+    if not (isinstance(programs, dict) and all(_is_text(name) and _is_text(digest) for name, digest in programs.items())):
+        raise ZooError(f"{folder / PLAN} is damaged: its programs are no paths with checksums; start a new sweep")
+    return Plan(runs, programs)
+
+
+def _is_option(value: object) -> bool:
+    return isinstance(value, str) and "=" in value
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)

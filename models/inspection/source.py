@@ -11,7 +11,7 @@ import numpy as np
 from models.data.missing_spellings import MARKS, Style, cell_name, style_of
 from models.errors import ZooError
 from models.inspection.problem import Problem, Remedy, Written, with_remedies
-from models.reading.files import ARROW, PARQUET, TABBED, no_table, other_separator, require_file
+from models.reading.files import ARROW, PACKED, PARQUET, TABBED, no_table, other_separator, require_file
 from models.reading.readers import Wanted, source_frame
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ def raw_table(source: Any, options: Mapping[str, Any]) -> Raw:
         return Raw(frame.rename(columns=str), title, options, [], True)
     path = Path(source)
     require_file(path)
+    if path.suffix in PACKED:
+        raise ZooError(f"{path} is packed: unpack it, and inspect the table in it")
     style_of(style_options, plain=True)
     problems = [*_encoding(path, options)]
     options = with_remedies(options, problems)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import lzma
 import re
 import warnings
+import zipfile
+import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +18,9 @@ from models.errors import ZooError, did_you_mean, exists
 if TYPE_CHECKING:
     import pandas as pd
 
+UNPACKING = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)  # of a packed file that is not whole
+PACKED = (".gz", ".bz2", ".xz", ".zip")
+ARRAYS = (".npy", ".npz")
 SHOWN = 80  # characters of a path in a message
 SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 PARQUET, ARROW, TABBED = (".parquet", ".pq"), (".arrow", ".feather", ".ipc", ".arrows"), (".tsv", ".tab")
@@ -52,6 +58,8 @@ def require_file(path: Path) -> None:
 
     if path.suffix.lower() in SPREADSHEETS:
         raise ZooError(f"{path} is a spreadsheet: save it as CSV, or in Python give load_data what pandas.read_excel reads")
+    if path.suffix.lower() in ARRAYS:
+        raise ZooError(f"{path} holds arrays of NumPy: save one as CSV, or in Python give load_data what numpy.load reads")
     if exists(path) and path.is_dir():
         raise ZooError(f"{path} is a folder: data.format=texts reads each of its files as a document")
     if not (exists(path) and path.is_file()):
@@ -74,6 +82,8 @@ def refused_tables(path: Path, style: Style) -> Iterator[None]:
         raise
     except UnicodeDecodeError as error:
         raise ZooError(f"{path} is not written in {style.encoding} ({error.reason}); try data.encoding=cp1252") from error
+    except UNPACKING as error:
+        raise ZooError(f"{path} cannot be unpacked ({error}): it is damaged or cut short; get it again") from error
     except (pd.errors.ParserError, pd.errors.EmptyDataError, OSError, ImportError, ValueError) as error:
         raise ZooError(no_table(path, error)) from error
 

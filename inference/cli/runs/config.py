@@ -201,7 +201,7 @@ def _by_hydra(overrides: list[str]) -> dict[str, Any]:
     try:
         with hydra.initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
             composed = hydra.compose("run", overrides=overrides)
-        plain = OmegaConf.to_container(composed, resolve=True)  # resolves ${…}
+        plain = OmegaConf.to_container(composed, resolve=False)  # ${…} is text: it could print what the environment holds
     except (HydraException, OmegaConfBaseException) as error:
         raise ZooError(str(error).splitlines()[0]) from error
     assert isinstance(plain, dict)

@@ -46,6 +46,15 @@ def test_plain_values_are_hydras():
     assert _plain("out=1,2") is _plain("a=b=c") is _plain("+out=1") is _plain("out") is None
 
 
+def test_what_stands_for_another_value_is_text(monkeypatch):
+    """A name of a column may look like a variable of the environment, and must not print it."""
+    monkeypatch.setenv("SECRET", "not yours")
+    given = ["data=table.csv", 'data.keep=["${oc.env:SECRET}"]', "data.label='${seed}'", "out=${seed}"]
+    config = compose(expand(given, sweep=False)[0])
+    assert config["data"]["keep"] == ["${oc.env:SECRET}"]
+    assert config["data"]["label"] == config["out"] == "${seed}"
+
+
 @pytest.mark.slow
 def test_random_plain_values_are_hydras():
     draw = random.Random(0)

@@ -8,6 +8,7 @@ from played_runs import GIVEN, SAMPLER, by_seed, contents, played, raising, tabl
 
 from inference.cli.main import guarded, run_main
 from inference.cli.runs.fitted_run import Stage, stage_of
+from inference.runtime.files import write
 
 pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
 
@@ -130,3 +131,34 @@ def test_a_damaged_plan_is_refused(play, capsys):
     plan.write_bytes(plan.read_bytes().replace(b"seed=1", b"seed=2"))
     assert guarded(run_main, ["resume=s"]) == 2
     assert "sweep.yaml is damaged" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "runs: 3\nprograms: {}",
+        "runs: []\nprograms: {}",
+        "runs: [3]\nprograms: {}",
+        "runs: [[3]]\nprograms: {}",
+        "runs: [model=gmm]\nprograms: {}",
+        "runs: {a: b}\nprograms: {}",
+        "runs: [[model=gmm], [null]]\nprograms: {}",
+        "runs: [[model=gmm]]\nprograms: []",
+        "runs: [[model=gmm]]\nprograms: {a: 3}",
+        "runs: [[model=program, 'model.path=mine.py:one']]\nprograms: {}",
+        "runs: [[model]]\nprograms: {}",
+        "runs: [['']]\nprograms: {}",
+        "runs: [['model=[1]']]\nprograms: {}",
+        "runs: [['a=b']]\nprograms: {}",
+        "runs: [['model=${oc.env:HOME}']]\nprograms: {}",
+        "runs: [['model=gmm,hmm']]\nprograms: {}",
+        "runs: [['data.nothing.more=3']]\nprograms: {}",
+    ],
+)
+def test_a_plan_that_makes_no_sense_is_refused(tmp_path, capsys, content):
+    """Its seal is right, as of a file that somebody wrote."""
+    write(tmp_path / "sweep.yaml", content.encode(), seal=True)
+    assert guarded(run_main, [f"resume={tmp_path}"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert said.count("\n") == 1

@@ -79,6 +79,7 @@ def test_readme_support_table_is_the_code():
         (["methods=em"], ["'methods'", "did you mean method?"]),
         (["prior=flat"], ["'prior'", "did you mean model.prior?"]),
         (["data=table.xlsx"], ["table.xlsx", "spreadsheet", "CSV"]),
+        (["data=table.npy"], ["table.npy", "arrays of NumPy", "CSV"]),
         (["+new=1"], ["+new=1"]),
     ],
 )

@@ -241,6 +241,8 @@ def test_problems_that_no_option_solves(tmp_path):
     ("name", "content", "words"),
     [
         ("book.xlsx", "PK,abc\n", "is a spreadsheet"),
+        ("rows.npy", "\x93NUMPY,abc\n", "holds arrays of NumPy"),
+        ("rows.npz", "PK,abc\n", "holds arrays of NumPy"),
         ("table.csv", "", "is empty"),
         ("table.csv", "a,b\n", "has no rows"),
         ("table.csv", "a,b\n1,2\n3,4,5\n", "line 3 has 3 cells, and the lines before have 2"),
