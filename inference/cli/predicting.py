@@ -15,6 +15,7 @@ from inference.cli.runs.fitted_run import FittedRun, finished_config, fitted_run
 from inference.cli.written_tables import in_tables
 from inference.methods.options import NUM_DRAWS, check_seed
 from inference.runtime.files import remove
+from inference.runtime.formats.texts import visible
 from models.data.arguments import column_names, require_whole
 from models.data.table import SEQUENCE_NAME, ZooError, has_missing_cell, is_table
 from models.errors import exists
@@ -68,7 +69,7 @@ def predict_rows(arguments: list[str]) -> int:
     if cells:
         print(f"{cells} missing cells: {asked.imputed}")
     for line in doubts:
-        print(f"! {line}")
+        print(f"! {visible(line)}")
     return 0
 
 

@@ -193,7 +193,7 @@ def _tell(sweep: Sweep, runs: Sequence[Run], outcomes: dict[int, Outcome]) -> No
         return
     for message in dict.fromkeys(outcome.message for outcome in outcomes.values() if outcome.message):
         those = [str(number) for number, outcome in sorted(outcomes.items()) if outcome.message == message]
-        print(f"error: run{'s' * (len(those) > 1)} {', '.join(those)}: {message}", file=sys.stderr)
+        console(sys.stderr).print(f"error: run{'s' * (len(those) > 1)} {', '.join(those)}: {message}", soft_wrap=True)
     if left:
         print(sweep.hint(), file=sys.stderr)
 

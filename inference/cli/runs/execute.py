@@ -9,6 +9,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,14 +74,19 @@ def prepare_jax(config: Mapping[str, Any]) -> None:
     with contextlib.suppress(RuntimeError):  # JAX already runs and keeps its devices
         jax.config.update("jax_num_cpu_devices", max(jax.config.jax_num_cpu_devices, num_cores(), wanted))
     if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bayes-model-zoo"
-        if private_folder(cache) is None:  # JAX runs what it finds there, too
-            print(f"warning: {not_used(cache)}", file=sys.stderr)
+        place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bayes-model-zoo"
+        if private_folder(place) is None:  # JAX runs what it finds there, too
+            _say_once(not_used(place))
             return
-        jax.config.update("jax_compilation_cache_dir", str(cache / "jax"))
-        keep_programs(cache / "programs")
+        jax.config.update("jax_compilation_cache_dir", str(place / "jax"))
+        keep_programs(place / "programs")
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+@cache
+def _say_once(warning: str) -> None:
+    print(f"warning: {warning}", file=sys.stderr)
 
 
 def execute(

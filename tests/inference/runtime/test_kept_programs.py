@@ -13,7 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
+from quick_runs import QUICK
 
+from inference.cli.runs.config import compose
+from inference.cli.runs.execute import prepare_jax
 from inference.results.tree import load
 from inference.runtime import programs
 from inference.runtime.files import write
@@ -182,6 +185,20 @@ def test_a_folder_that_others_can_write_is_not_used(tmp_path, above):
         keep_programs(folder)
     np.testing.assert_array_equal(traced(2.0, [])(3, jnp.arange(3.0))["value"], 6 * np.arange(3.0))
     assert not list(folder.iterdir())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no owners and modes")
+def test_a_command_says_once_that_nothing_is_kept(tmp_path, monkeypatch, capsys):
+    """JAX runs what it finds in its cache, too: it gets none there."""
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    tmp_path.chmod(0o777)
+    before = jax.config.jax_compilation_cache_dir
+    for _ in range(2):
+        prepare_jax(compose(QUICK))
+    assert capsys.readouterr().err.count("others can write there") == 1
+    assert jax.config.jax_compilation_cache_dir == before
+    assert programs._Store.folder is None
 
 
 @pytest.mark.skipif(os.name != "posix", reason="no owners and modes")
