@@ -25,7 +25,7 @@ from models.base import Model
 from models.errors import ZooError, did_you_mean
 
 CHAINS = 4
-KNOWN = "gmm"  # the model of a method or a kernel where none is named
+DEFAULT_MODEL = "gmm"  # the model of a method or a kernel where none is named
 NAMING = ("symmetry", "dims", "coords")  # of a program
 
 
@@ -42,7 +42,7 @@ SIZES = {"quick": 2_500, "full": 10_000}  # replicates, by budget
 
 def certify(
     sampler: str | Sampler | MarkovKernel | GradientKernel | Callable[..., Any],
-    model: str = KNOWN,
+    model: str = DEFAULT_MODEL,
     budget: str = "quick",
     seed: int = 0,
     say: Say | None = None,
@@ -101,7 +101,7 @@ def certify(
             raise ZooError(
                 "the data of a program are given by name, as in certify(program, data=x), and further ones, too: y=y"
             )
-        if not compiled or steps != STEPS or require or model != KNOWN:
+        if not compiled or steps != STEPS or require or model != DEFAULT_MODEL:
             raise ZooError("model=, compiled=, steps= and require= are for kernels; a program has data=, as of inference.fit")
         return _certified_program(sampler, data, budget, seed, say, name, of_fit)
     if data is not None or of_fit:
@@ -153,8 +153,8 @@ def _certified_program(
             "with a table as inference.fit takes it; a kernel is an object with start or init, and step"
         )
     cell.require_settings(budget, seed)
-    options = {name: value for name, value in of_fit.items() if name not in ("method", *NAMING)}
-    naming = {name: value for name, value in of_fit.items() if name in NAMING}
+    options = {option: value for option, value in of_fit.items() if option not in ("method", *NAMING)}
+    naming = {option: value for option, value in of_fit.items() if option in NAMING}
     method = of_fit.get("method", "nuts")
     check, hints, notes = calibrated(program, data, method, options, budget, seed, say or (lambda line: None), **naming)
     settings = Settings(budget, seed, check.size, None)

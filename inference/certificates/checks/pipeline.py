@@ -61,6 +61,11 @@ class Ranked(ABC):
             self.of_half_spread = rank_deviations(narrow)
         return rank_deviations(found)
 
+    @property
+    def size(self) -> str:
+        """How many tables there were, in words."""
+        return f"{self.tables} tables"
+
     @abstractmethod
     def generator(self, seed: int) -> np.random.Generator:
         """Random numbers of this model and method."""
@@ -126,7 +131,6 @@ def ranks_check(name: str, fits: Ranked, seed: int) -> Check:
     seen = max(map(abs, fits.of_half_spread.values()))
     control = Figure(f"{POWER} over the deviation of draws with half the spread", POWER / seen, 1.0, NEEDED)
     says = (
-        f"{summary(figures)} of {fits.tables} tables, with one draw of each of {fits.chains} chains of fit; "
-        f"half the spread: {seen:.1f}"
+        f"{summary(figures)} of {fits.size}, with one draw of each of {fits.chains} chains of fit; half the spread: {seen:.1f}"
     )
     return answer(name, says, (*figures, control), FALSE_ALARM * len(figures))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from inference.certificates.checks.figure import NEEDED, Check, Figure, beside_limit, timed
+from inference.certificates.checks.figure import MOST, NEEDED, TIMES, Check, Figure, answer, beside_limit, timed
 from inference.certificates.checks.pipeline import DRAWS, Ranked, generator, ranks_check
 from inference.certificates.oracles.oracle import Statistics
 from inference.diagnostics.quantities import quantities_of
@@ -30,7 +30,7 @@ from models.rows.encoded import spread
 
 CHAINS = 8
 TABLES = {"quick": 120, "full": 200}  # by budget
-MOST = 100  # quantities that are ranked
+MOST_QUANTITIES = 100  # quantities that are ranked
 SHOWN = 3  # hints
 SAME = 1e-12  # relative: what varies less over draws of the prior is a constant, as the first entry of a Cholesky factor
 CHECK = "ranks"
@@ -40,41 +40,64 @@ STEP = 20  # tables between two lines of what is going on
 OF_FIT = ("num_samples", "num_chains", "start", "folder", "predictive", "progress", "precision", "checkpoint_seconds")
 
 
+class NotFiniteError(Exception):
+    """Draws of `fit` that are NaN or infinite: they have no rank, and more tables would not mend it."""
+
+    def __init__(self, names: Sequence[str], table: int) -> None:
+        super().__init__(names, table)
+        self.names, self.table = names, table
+
+
 class ProgramFits(Ranked):
-    """Fits of tables that a program draws."""
+    """Fits of tables that a program draws, one after the other."""
 
     chains = CHAINS
 
     def __init__(
-        self, simulator: Simulator, method: str, options: Mapping[str, Any], tables: int, say: Callable[[str], None]
+        self, simulator: Simulator, method: str, options: Mapping[str, Any], tables: int, seed: int, say: Callable[[str], None]
     ) -> None:
         super().__init__(tables)
         self.simulator, self.method, self.say = simulator, method, say
+        self.seed = int(self.generator(seed).integers(2**31))  # of the tables
         self.options = {**options, "num_chains": CHAINS, "num_samples": DRAWS}
-        self.names: tuple[str, ...] = ()  # of the quantities that are ranked, as the first tables have them
-        self.left_out = 0  # quantities beyond `MOST`
+        self.names: tuple[str, ...] = ()  # of the quantities that are ranked, as the tables of the first look have them
+        self.left_out = 0  # quantities beyond `MOST_QUANTITIES`
         self.fits, self.divergent, self.approximate = 0, 0, False
+
+    @property
+    def size(self) -> str:
+        """How many tables each look had, in words."""
+        return f"{self.tables} and {TIMES * self.tables} tables" if self.fits > self.tables else f"{self.tables} tables"
 
     def generator(self, seed: int) -> np.random.Generator:
         """Random numbers of program and method."""
         return generator(self.simulator.task.model.name, self.method, seed)
 
+    def require_tables(self) -> None:
+        """Raise `ZooError` before the first fit if the program cannot draw a table of either look."""
+        number = (1 + TIMES) * self.tables
+        self.say(f"{number} tables are drawn")
+        for place in range(number):
+            self.simulator.draw(self.seed, place)
+
     def replicates(self, rng: np.random.Generator, number: int) -> tuple[Statistics, Statistics]:
-        """Quantities at the parameters of ``number`` tables (R,), and at the draws (R, 8) that are ranked."""
-        simulated = self.simulator.draws(int(rng.integers(2**31)), number)
-        each = [{name: value[place][None, None] for name, value in simulated.sites.items()} for place in range(number)]
-        true = self._true([self._at(table, sites) for table, sites in zip(simulated.tables, each, strict=True)])
+        """Quantities at the parameters of the next ``number`` tables (R,), and at the draws (R, 8) that are ranked."""
+        first = self.fits
+        true = self._true([self._at(first + place) for place in range(number)])
         drawn = []
-        for place, table in enumerate(simulated.tables):
+        for place in range(number):
             if place % STEP == 0:
                 self.say(f"table {place + 1} of {number}")
+            table = self.simulator.draw(self.seed, first + place).table
             drawn.append(self._ranked(table, int(rng.integers(2**31)), place))
         return true, {name: np.stack([found[name] for found in drawn]) for name in true}
 
-    def _at(self, table: Pytree, sites: Mapping[str, np.ndarray]) -> dict[str, float]:
-        """Quantities at the parameters (1, 1, …) that a table was drawn with."""
+    def _at(self, place: int) -> dict[str, float]:
+        """Quantities at the parameters that a table was drawn with."""
+        simulated = self.simulator.draw(self.seed, place)
+        sites = {name: value[None, None] for name, value in simulated.sites.items()}
         try:
-            values, names = quantities_of(as_result(self.simulator.task.model, table, sites, "prior"))
+            values, names = quantities_of(as_result(self.simulator.task.model, simulated.table, sites, "prior"))
         except ZooError as error:
             raise ZooError(f"the prior of the program draws what a result cannot hold: {error}") from error
         return dict(zip(names.tolist(), values[0, 0].tolist(), strict=True))
@@ -89,17 +112,19 @@ class ProgramFits(Ranked):
         return {name: np.array([each[name] for each in found]) for name in self.names}
 
     def _ranked(self, table: Pytree, seed: int, place: int) -> dict[str, np.ndarray]:
-        """Quantities at one draw of each chain of `fit`: NaN where they are not finite."""
+        """Quantities at one draw of each chain of `fit`; raises `NotFiniteError` where one of them is NaN or infinite."""
         try:
             tree = fit(self.simulator.task.model, table, self.method, seed=seed, **self.options)
         except ZooError as error:
-            raise ZooError(f"{error} (table {place + 1} that the program drew)") from error
+            raise ZooError(f"{error} (table {self.fits + 1} that the program drew)") from error
         if tree.attrs.get("interrupted"):
             raise KeyboardInterrupt
         self._remember(tree)
-        values, found = quantities_of(tree)
-        known = dict(zip(found.tolist(), np.moveaxis(values[:, place % DRAWS], 1, 0), strict=True))
-        return {name: known.get(name, np.full(CHAINS, np.nan)) for name in self.names}
+        values, names = quantities_of(tree.isel(draw=[place % DRAWS]))
+        found = dict(zip(names.tolist(), np.moveaxis(values[:, 0], 1, 0), strict=True))
+        if lost := [name for name in self.names if name not in found]:
+            raise NotFiniteError(lost, self.fits)
+        return {name: found[name] for name in self.names}
 
     def _remember(self, tree: xr.DataTree) -> None:
         self.fits += 1
@@ -125,7 +150,7 @@ class ProgramFits(Ranked):
 
 
 def _chosen(found: Sequence[Mapping[str, float]]) -> tuple[tuple[str, ...], int]:
-    """(names of at most `MOST` quantities, the densities among them; how many more there are).
+    """(names of at most `MOST_QUANTITIES` quantities, the densities among them; how many more there are).
 
     Constants are left out: their ranks would be those of rounding errors.
     """
@@ -134,7 +159,7 @@ def _chosen(found: Sequence[Mapping[str, float]]) -> tuple[tuple[str, ...], int]
     names = [name for name, value in values.items() if not np.ptp(value) <= SAME * np.abs(value).max()]
     first = [name for name in names if name in DENSITIES]
     others = [name for name in names if name not in DENSITIES]
-    some = [others[place] for place in spread(len(others), MOST - len(first))]
+    some = [others[place] for place in spread(len(others), MOST_QUANTITIES - len(first))]
     return (*first, *some), len(others) - len(some)
 
 
@@ -170,9 +195,21 @@ def calibrated(
     checked_options(method, module, options)
     model, table = modelled(program, data, 64, **{"symmetry": None, "dims": None, "coords": None, **naming}, named=named)
     tables = TABLES[budget]
-    fits = ProgramFits(simulator_of(model, table), method, options, tables, say)
-    check = timed(lambda: ranks_check(CHECK, fits, seed))._replace(size=tables)
+    fits = ProgramFits(simulator_of(model, table), method, options, tables, seed, say)
+    fits.require_tables()
+    check = timed(lambda: _check(fits, seed))._replace(size=tables)
     return check, hints_of(check), fits.notes(check)
+
+
+def _check(fits: ProgramFits, seed: int) -> Check:
+    """Whether ranks are uniform; draws that are NaN or infinite fail at once, at no stated rate."""
+    try:
+        return ranks_check(CHECK, fits, seed)
+    except NotFiniteError as error:
+        figures = [Figure(name, np.nan, MOST, "deviation") for name in error.names]
+        number = f"{len(figures)} of {len(fits.names)} quantities"
+        says = f"{number} are NaN or infinite at table {error.table}, and no more tables were fitted"
+        return answer(CHECK, says, figures, None)
 
 
 def _drawing(method: Any) -> Any:
@@ -191,10 +228,14 @@ def _drawing(method: Any) -> Any:
 
 
 def hints_of(check: Check) -> list[str]:
-    """In which direction the draws are off, of the quantities that deviate most."""
-    failed = [figure for figure in check.figures if figure.unit == "deviation" and not figure.passed]
-    found = map(_direction, sorted(failed, key=beside_limit, reverse=True))
-    return list(dict.fromkeys(found))[:SHOWN]
+    """In which direction the draws are off, of the quantities that deviate most.
+
+    Draws that are shifted have ranks far from ½, too. So nothing is said of the width where the location fails.
+    """
+    failed = {figure.name: figure for figure in check.figures if figure.unit == "deviation" and not figure.passed}
+    told = [figure for name, figure in failed.items() if not (name.endswith(SPREAD) and name.removesuffix(SPREAD) in failed)]
+    found = map(_direction, sorted(told, key=beside_limit, reverse=True))
+    return list(found)[:SHOWN]
 
 
 def _direction(figure: Figure) -> str:

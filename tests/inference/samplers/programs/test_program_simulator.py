@@ -5,11 +5,12 @@ import numpy as np
 import numpyro
 import pytest
 from numpyro import distributions as dist
+from numpyro.contrib.control_flow import scan
 from two_stage import assert_standard_normal
 
 from inference import certify
 from inference.fitting.fit import modelled
-from inference.samplers.programs.simulator import TRIALS, simulator_of
+from inference.samplers.programs.simulator import simulator_of
 from models.errors import ZooError
 
 X, Y = np.array([1.0, 2.0, -1.0]), np.array([0.5, -0.5, 1.5])
@@ -18,6 +19,10 @@ COVARIATE = np.array([0.0, 1.0, 2.0])
 
 def simulator(program, data, **named):
     return simulator_of(*modelled(program, data, 64, None, None, None, named))
+
+
+def draws(of, number=8, seed=0):
+    return [of.draw(seed, place) for place in range(number)]
 
 
 def normal(x):
@@ -37,10 +42,11 @@ def test_draws_have_the_law_of_the_program():
     simulated = simulator(normal, X)
 
     def found(seed, times):
-        number = 400 * times
-        draws = simulated.draws(seed, number)
-        mean = (draws.sites["mean"] - 1) / 2
-        noise = (np.stack(draws.tables) - draws.sites["mean"][:, None]) / 0.5
+        number = 100 * times
+        each = draws(simulated, number, seed)
+        means = np.array([one.sites["mean"] for one in each])
+        mean = (means - 1) / 2
+        noise = (np.stack([one.table for one in each]) - means[:, None]) / 0.5
         assert noise.shape == (number, 3)
         products = [mean, mean**2 - 1, *noise.T, *(noise.T**2 - 1), *(noise.T * mean), noise[:, 0] * noise[:, 1]]
         sizes = [each**2 for each in (1, np.sqrt(2), 1, 1, 1, *[np.sqrt(2)] * 3, 1, 1, 1, 1)]
@@ -50,13 +56,13 @@ def test_draws_have_the_law_of_the_program():
 
 
 def test_what_is_not_observed_stays_as_it_was_given():
-    found = simulator(line, COVARIATE, y=Y).draws(0, TRIALS)
-    assert all(set(table) == {"x", "y"} for table in found.tables)
-    assert all(np.array_equal(table["x"], COVARIATE) for table in found.tables)
-    assert len({table["y"].tobytes() for table in found.tables}) == TRIALS
-    by_tuple = simulator(line, (COVARIATE, Y)).draws(0, TRIALS)
-    assert all(isinstance(table, tuple) for table in by_tuple.tables)
-    np.testing.assert_array_equal(by_tuple.tables[-1][1], found.tables[-1]["y"])
+    tables = [each.table for each in draws(simulator(line, COVARIATE, y=Y))]
+    assert all(set(table) == {"x", "y"} for table in tables)
+    assert all(np.array_equal(table["x"], COVARIATE) for table in tables)
+    assert len({table["y"].tobytes() for table in tables}) == len(tables)
+    by_tuple = simulator(line, (COVARIATE, Y)).draw(0, 3).table
+    assert isinstance(by_tuple, tuple)
+    np.testing.assert_array_equal(by_tuple[1], tables[3]["y"])
 
 
 def test_observed_whole_numbers_stay_whole():
@@ -64,19 +70,48 @@ def test_observed_whole_numbers_stay_whole():
         rate = numpyro.sample("rate", dist.Gamma(2.0, 1.0))
         numpyro.sample("x", dist.Poisson(rate), obs=x)
 
-    tables = simulator(counts, np.array([1, 2, 3])).draws(0, TRIALS).tables
+    tables = [each.table for each in draws(simulator(counts, np.array([1, 2, 3])))]
     assert {(table.dtype.kind, table.shape) for table in tables} == {("i", (3,))}
 
 
-def test_missing_entries_stay_missing():
+HOLES = np.array([1.0, np.nan, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("of", "observed"),
+    [
+        (dist.Normal, lambda x: x),
+        (dist.Normal, jnp.nan_to_num),  # as `inference.programs.running` says
+        (lambda mean, _: dist.Bernoulli(logits=mean), lambda x: jnp.nan_to_num(x).astype(int)),
+    ],
+)
+def test_missing_entries_stay_missing(of, observed):
     def holes(x):
         mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
         with numpyro.plate("row", len(x)):
-            numpyro.sample("x", dist.Normal(mean, 1.0).mask(~jnp.isnan(x)), obs=x)
+            numpyro.sample("x", of(mean, 1.0).mask(~jnp.isnan(x)), obs=observed(x))
 
-    given = np.array([1.0, np.nan, 2.0])
-    tables = simulator(holes, given).draws(0, TRIALS).tables
-    assert all(np.array_equal(np.isnan(table), np.isnan(given)) for table in tables)
+    tables = [each.table for each in draws(simulator(holes, HOLES))]
+    assert all(np.array_equal(np.isnan(table), np.isnan(HOLES)) for table in tables)
+    assert len({table.tobytes() for table in tables}) > 1
+
+
+def test_programs_that_scan_are_taken():
+    """A random walk: the step from its value before to its next one is that of the draws."""
+
+    def walk(x):
+        scale = numpyro.sample("scale", dist.HalfNormal(1.0))
+
+        def step(before, value):
+            state = numpyro.sample("state", dist.Normal(before, scale))
+            numpyro.sample("x", dist.Normal(state, 1e-6), obs=value)
+            return state, None
+
+        scan(step, 0.0, x)
+
+    each = simulator(walk, X).draw(0, 0)
+    assert each.sites["state"].shape == each.table.shape == (3,)
+    np.testing.assert_allclose(each.table, each.sites["state"], atol=1e-5)  # 10 standard deviations
 
 
 def test_a_mask_that_is_an_argument_is_taken():
@@ -86,7 +121,7 @@ def test_a_mask_that_is_an_argument_is_taken():
             numpyro.sample("x", dist.Normal(mean, 1.0).mask(seen), obs=x)
 
     seen = np.array([True, False, True])
-    tables = simulator(masked, (X, seen)).draws(0, TRIALS).tables
+    tables = [each.table for each in draws(simulator(masked, (X, seen)))]
     assert all(np.array_equal(table[1], seen) and np.isfinite(table[0]).all() for table in tables)
 
 
@@ -102,9 +137,9 @@ def test_discrete_latents_are_drawn_and_left_out():
     pytest.importorskip("funsor")
     found = simulator(program, X)
     assert found.discrete == ("z",)
-    draws = found.draws(0, TRIALS)
-    assert set(draws.sites) == {"mean"}
-    assert 0 < np.mean(np.stack(draws.tables) > 25) < 1
+    each = draws(found)
+    assert all(set(one.sites) == {"mean"} for one in each)
+    assert 0 < np.mean(np.stack([one.table for one in each]) > 25) < 1
 
 
 def improper(x):
@@ -140,6 +175,12 @@ def masked_by_values(x):
     numpyro.sample("x", dist.Normal(mean, 1.0).mask(x > 0), obs=x)
 
 
+def masked_seldom(x):
+    """A table in 160 has another mask, as P(mean > 2.5) is 0.006: seen among 600 tables with probability 0.97."""
+    mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+    numpyro.sample("x", dist.Normal(mean, 1.0).mask(mean < 2.5), obs=x)
+
+
 def masked_by_parameters(x):
     mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
     numpyro.sample("x", dist.Normal(mean, 1.0).mask(mean > 0), obs=x)
@@ -153,6 +194,11 @@ def of_squares(x):
 def of_a_part(x):
     mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
     numpyro.sample("x", dist.Normal(mean, 1.0), obs=x[1:])
+
+
+def filled_in(x):
+    mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+    numpyro.sample("x", dist.Normal(mean, 1.0), obs=jnp.nan_to_num(x))
 
 
 def of_signs(x):
@@ -183,9 +229,27 @@ def one_number_of_many(x):
 
 
 def infinite(x):
-    """1e308 times a standard normal number is often no number."""
+    """exp(1000 m) is no double from m = 0.71 on."""
     mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
-    numpyro.sample("x", dist.Normal(mean, 1e308), obs=x)
+    numpyro.sample("x", dist.Normal(jnp.exp(1000 * mean), 1.0), obs=x)
+
+
+def saturated(x):
+    """Poisson numbers of JAX end at 2^63 - 1, the rate exp(b) does not."""
+    b = numpyro.sample("b", dist.Normal(0.0, 40.0))
+    numpyro.sample("x", dist.Poisson(jnp.exp(b)), obs=x)
+
+
+def without_end(x):
+    """Of an infinite rate the Poisson number is 0, or one at which they end."""
+    b = numpyro.sample("b", dist.Normal(0.0, 1.0))
+    numpyro.sample("x", dist.Poisson(jnp.exp(1000 * b)), obs=x)
+
+
+def underflowing(x):
+    """Gamma numbers of so small a shape are 0, where their density is infinite."""
+    b = numpyro.sample("b", dist.Normal(0.0, 1.0))
+    numpyro.sample("x", dist.Gamma(1e-5 * jnp.exp(b), 1.0), obs=x)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +274,12 @@ def infinite(x):
             r"the site 'x' observes an array of shape \(1,\), and the program draws one of .* \(3,\)",
         ),
         (line, (X, X), "the site 'y' observes values that 2 arguments have: give data in which they differ"),
-        (infinite, X, "draws of 'x' from the program hold NaN or infinities: give it a narrower prior"),
+        (infinite, X, r"draws of 'x' from the program hold NaN or infinities \(table \d+\): give it a narrower prior"),
+        (saturated, np.arange(3), r"draws of 'x' from the program hold whole numbers from 2\^53 on"),
+        (without_end, np.arange(3), "give it a narrower prior"),
+        (underflowing, np.ones(3), "the log density of the site 'x' is not finite at a draw of the program"),
+        (filled_in, HOLES, "the site 'x' observes no argument of the program as it is"),
+        (masked_seldom, X, "the mask of the site 'x' depends on parameters or on what is observed"),
         (normal, np.array([1.0, np.nan, 2.0]), "the data hold NaN"),
     ],
 )
