@@ -63,7 +63,7 @@ class Sweep(NamedTuple):
     def run(self, number: int) -> Run:
         config = compose([*self.plan.runs[number], *self.more])
         if (program := _program(config)) is not None:  # only these bytes are executed
-            config["model"]["sha256"] = self.plan.programs[program]
+            config["model"]["sha256"] = self.plan.sha256(program)
         place = self.folder / str(number)
         return Run(settings_of(self.plan.runs)[number], place, config | {"out": str(place)})
 

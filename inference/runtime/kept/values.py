@@ -103,10 +103,9 @@ def _is_named(kind: type) -> bool:
 
 def _is_node(kind: type) -> bool:
     """NumPyro's constraints and transforms say themselves what they hold."""
-    from numpyro.distributions.constraints import Constraint
-    from numpyro.distributions.transforms import Transform
+    from numpyro import distributions
 
-    return issubclass(kind, Constraint | Transform) and _is_found(kind)
+    return issubclass(kind, distributions.constraints.Constraint | distributions.transforms.Transform) and _is_found(kind)
 
 
 def _is_found(kind: type) -> bool:
