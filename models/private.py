@@ -4,17 +4,19 @@ Such a file is trusted as the code of this project is. So nobody but its owner a
 exchange a folder above it. Imports the standard library alone.
 """
 
+import grp
 import os
 import stat
 from contextlib import suppress
 from pathlib import Path
 
+ACCESS = "system.posix_acl_access"  # the attribute of a file that has a list of users
+
 
 def private_folder(folder: Path) -> Path | None:
     """``folder``, made with mode 0700 if it is not there; None where others could write into it or exchange it.
 
-    A folder of this user that others can only read is closed to them. Where the system knows no owners, as on Windows, every
-    folder is taken.
+    A folder of this user that others can only read is closed to them, if the disk can be written.
 
     >>> private_folder(Path.home() / ".cache" / "bayes-model-zoo")
     PosixPath('/home/anna/.cache/bayes-model-zoo')
@@ -22,12 +24,11 @@ def private_folder(folder: Path) -> Path | None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = folder.resolve(strict=True)
-        if not hasattr(os, "getuid"):
-            return folder
         if not is_own(folder):
             return None
-        if folder.stat().st_mode & 0o077:
-            folder.chmod(0o700)
+        with suppress(OSError):  # a disk that nobody can write
+            if folder.stat().st_mode & 0o077:
+                folder.chmod(0o700)
     except OSError:
         return None
     return folder
@@ -35,22 +36,36 @@ def private_folder(folder: Path) -> Path | None:
 
 def is_own(folder: Path) -> bool:
     """Whether a folder is this user's, and nobody else but root can write into it, or exchange it or a folder above it."""
-    if not hasattr(os, "getuid"):
-        return True
     with suppress(OSError):
         folder = folder.resolve(strict=True)
         own = folder.stat()
-        return own.st_uid == os.getuid() and _is_closed(own) and all(map(_is_safe, folder.parents))
+        return own.st_uid == os.getuid() and _is_closed(folder, own) and all(map(_is_safe, folder.parents))
     return False
 
 
 def _is_safe(above: Path) -> bool:
     """Whether only this user and root can rename what lies in a folder; in one with the sticky bit only owners can."""
     found = above.stat()
-    return found.st_uid in (0, os.getuid()) and (_is_closed(found) or bool(found.st_mode & stat.S_ISVTX))
+    return found.st_uid in (0, os.getuid()) and (_is_closed(above, found) or bool(found.st_mode & stat.S_ISVTX))
 
 
-def _is_closed(found: os.stat_result) -> bool:
-    """Many systems give every user a group of his own, of the same number, and let it write: nobody else is in it."""
-    alone = found.st_gid == found.st_uid == os.getuid()
+def _is_closed(folder: Path, found: os.stat_result) -> bool:
+    """Whether neither others nor the group may write; many systems give every user a group of his own, which may."""
+    alone = found.st_gid == found.st_uid == os.getuid() and _has_no_other(found.st_gid) and not _has_list(folder)
     return not found.st_mode & (stat.S_IWOTH if alone else stat.S_IWOTH | stat.S_IWGRP)
+
+
+def _has_no_other(group: int) -> bool:
+    """Whether no further user is listed in a group."""
+    try:
+        return not grp.getgrgid(group).gr_mem
+    except KeyError:  # the group has no name
+        return True
+
+
+def _has_list(folder: Path) -> bool:
+    """Whether a folder has a list of users of its own: its bits of the group are then those of all of them."""
+    try:
+        return ACCESS in os.listxattr(folder)
+    except (OSError, AttributeError):  # no such lists on this disk, or on this system
+        return False

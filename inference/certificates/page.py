@@ -173,7 +173,7 @@ def _refusals(models: Sequence[str]) -> list[str]:
 CLAIMS = {  # verdict -> what it means
     "exact": (
         "on small tables the draws agree with the posterior within the limits, and those of a mutant do not; of a sampler it "
-        "says that its steps leave the posterior invariant, and not that a run on other tables reaches all modes"
+        "says that its steps were not seen to leave the posterior, and not that a run on other tables reaches all modes"
     ),
     "mode": "on small tables the point is a local mode of the posterior, and that of a mutant is not",
     "mode given assignments": "the point is the mode given the latents that are most probable at it; that of a mutant is not",

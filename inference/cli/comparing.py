@@ -31,6 +31,7 @@ from inference.report.numbers import format_number
 from inference.report.remarks import holders
 from inference.results.tree import load
 from inference.runtime.files import CHECKPOINTS, CONFIG, MANIFEST, RESULTS, as_listed, complete, reopen, write_table
+from inference.runtime.formats.texts import visible
 from inference.runtime.progress import console
 from models.errors import ZooError, exists
 
@@ -133,7 +134,7 @@ def _run_all(arguments: list[str], target: Path, evidence: bool) -> dict[str, xr
     trees: dict[str, xr.DataTree] = {}
     known: dict[str, dict[str, float]] = {}
     for index, (title, config) in enumerate(plans):
-        print(f"── {index + 1} of {len(plans)}: {title}", file=sys.stderr)
+        print(visible(f"── {index + 1} of {len(plans)}: {title}"), file=sys.stderr)
         config["out"] = str(target / re.sub(r"[^\w.-]+", "_", title).strip("_"))
         trees[title], folder = execute_any(config, show_columns=index == 0)
         if trees[title].attrs["interrupted"]:

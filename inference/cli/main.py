@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from inference.cli.runs.guard import guarded
+from inference.runtime.formats.texts import visible
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -78,7 +79,7 @@ def _folder(named: str) -> Path:
 def _begin(configs: list[dict[str, Any]]) -> None:
     """Say what is read, and refuse what can be refused before it is."""
     if configs[0]["progress"] is True:  # loading takes seconds
-        print(f"reading {_source(configs[0])}", file=sys.stderr, flush=True)
+        print(visible(f"reading {_source(configs[0])}"), file=sys.stderr, flush=True)
     from inference.cli.runs.execute import require_precision
 
     for config in configs:

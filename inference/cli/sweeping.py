@@ -24,6 +24,7 @@ from inference.comparison.sweep_plan import PLAN, Plan, is_sweep, read_plan, wri
 from inference.programs.program_file import digest_of
 from inference.runtime.entries import CONF
 from inference.runtime.files import LoggedError, NotWrittenError, log_of, write_table
+from inference.runtime.formats.texts import visible
 from inference.runtime.progress import console
 from inference.runtime.signals import ended_by_signals, interrupt_behind, repeat_lost_interrupts
 from models.errors import ZooError
@@ -222,7 +223,7 @@ def _one_by_one(runs: Sequence[Run], waiting: Iterable[int], perform: Perform) -
     """One run after the other, in this process, until one is interrupted."""
     configs = [run.config for run in runs]
     for number in waiting:
-        print(f"── {number + 1} of {len(runs)}: {runs[number].settings}", file=sys.stderr)
+        print(visible(f"── {number + 1} of {len(runs)}: {runs[number].settings}"), file=sys.stderr)
         outcome = _outcome(runs[number], lambda config: perform(config, configs))
         yield number, outcome
         if outcome.code == INTERRUPTED:
@@ -318,7 +319,7 @@ class Job:
             if interrupt_behind(error) is None:
                 raise
             outcome = Outcome(INTERRUPTED, line_without_result(run.settings, "interrupted", run.folder))
-        print(f"{run.settings}: {outcome.line['verdict']}", file=sys.stderr, flush=True)
+        print(visible(f"{run.settings}: {outcome.line['verdict']}"), file=sys.stderr, flush=True)
         return outcome
 
 

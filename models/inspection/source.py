@@ -40,7 +40,7 @@ def raw_table(source: Any, options: Mapping[str, Any]) -> Raw:
         return Raw(frame.rename(columns=str), title, options, [], True)
     path = Path(source)
     require_file(path)
-    if path.suffix in PACKED:
+    if path.suffix.lower() in PACKED:
         raise ZooError(f"{path} is packed: unpack it, and inspect the table in it")
     style_of(style_options, plain=True)
     problems = [*_encoding(path, options)]

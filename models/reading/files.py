@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lzma
 import re
+import tarfile
 import warnings
 import zipfile
 import zlib
@@ -18,8 +19,8 @@ from models.errors import ZooError, did_you_mean, exists
 if TYPE_CHECKING:
     import pandas as pd
 
-UNPACKING = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)  # of a packed file that is not whole
-PACKED = (".gz", ".bz2", ".xz", ".zip")
+UNPACKING = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError)  # of a packed file that is not whole
+PACKED = (".gz", ".bz2", ".xz", ".zip", ".tar", ".zst")
 ARRAYS = (".npy", ".npz")
 SHOWN = 80  # characters of a path in a message
 SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
@@ -86,6 +87,10 @@ def refused_tables(path: Path, style: Style) -> Iterator[None]:
         raise ZooError(f"{path} cannot be unpacked ({error}): it is damaged or cut short; get it again") from error
     except (pd.errors.ParserError, pd.errors.EmptyDataError, OSError, ImportError, ValueError) as error:
         raise ZooError(no_table(path, error)) from error
+    except RuntimeError as error:  # of an archive with a password, or packed in a way that Python does not know
+        if path.suffix.lower() not in PACKED:
+            raise
+        raise ZooError(f"{path} cannot be unpacked: {error}") from error
 
 
 def no_table(path: Path, error: Exception) -> str:

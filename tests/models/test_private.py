@@ -1,14 +1,15 @@
 """What is run from a folder: the folder is this user's alone."""
 
 import os
+from pathlib import Path
+from types import SimpleNamespace
 
 import numba
 import pytest
 
+from models import private
 from models.compilation import compiled
 from models.private import is_own, private_folder
-
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="no owners and modes")
 
 
 @pytest.mark.parametrize(("mode", "own"), [(0o700, True), (0o755, True), (0o757, False), (0o777, False), (0o1777, False)])
@@ -27,6 +28,51 @@ def test_nobody_exchanges_what_is_above(tmp_path, mode, own):
     folder.mkdir(parents=True, mode=0o700)
     folder.parent.chmod(mode)
     assert is_own(folder) is own
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o775])
+@pytest.mark.parametrize(
+    ("members", "attributes", "group", "own"),
+    [
+        ([], [], 0, True),
+        (["anna"], [], 0, False),
+        ([], [private.ACCESS], 0, False),
+        ([], [], 1, False),
+    ],
+)
+def test_a_group_may_write_that_nobody_else_is_in(tmp_path, monkeypatch, mode, members, attributes, group, own):
+    """The folder has the group of its user, with members or a list of users, or another group."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    folder.chmod(mode)
+    found = os.stat_result([*folder.stat()[:5], folder.stat().st_uid + group, *folder.stat()[6:]])
+    monkeypatch.setattr(private.grp, "getgrgid", lambda number: SimpleNamespace(gr_mem=members))
+    monkeypatch.setattr(os, "listxattr", lambda path: attributes)
+    assert private._is_closed(folder, found) is own
+
+
+def test_a_folder_above_belongs_to_this_user_or_to_root(tmp_path, monkeypatch):
+    (tmp_path / "above" / "folder").mkdir(parents=True)
+    monkeypatch.setattr(private, "_is_closed", lambda *_: True)
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    above = tmp_path / "above"
+    stats = {above: os.stat_result([0o40700, 0, 0, 0, 54321, 0, 0, 0, 0, 0])}
+    monkeypatch.setattr(Path, "stat", lambda path, **_: stats[path])
+    assert not private._is_safe(above)
+    for owner in (0, 12345):
+        stats[above] = os.stat_result([0o40700, 0, 0, 0, owner, 0, 0, 0, 0, 0])
+        assert private._is_safe(above)
+
+
+def test_a_folder_of_a_disk_that_cannot_be_written_is_read(tmp_path, monkeypatch):
+    folder = tmp_path / "folder"
+    folder.mkdir(mode=0o755)
+
+    def refused(*_):
+        raise OSError("Read-only file system")
+
+    monkeypatch.setattr(Path, "chmod", refused)
+    assert private_folder(folder) == folder.resolve()
 
 
 def test_a_link_is_followed(tmp_path):

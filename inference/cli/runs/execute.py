@@ -75,11 +75,13 @@ def prepare_jax(config: Mapping[str, Any]) -> None:
         jax.config.update("jax_num_cpu_devices", max(jax.config.jax_num_cpu_devices, num_cores(), wanted))
     if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bayes-model-zoo"
-        if private_folder(place) is None:  # JAX runs what it finds there, too
+        found = private_folder(place)
+        of_jax = None if found is None else private_folder(found / "jax")  # JAX runs what it finds there, too
+        if found is None or of_jax is None:
             _say_once(not_used(place))
             return
-        jax.config.update("jax_compilation_cache_dir", str(place / "jax"))
-        keep_programs(place / "programs")
+        jax.config.update("jax_compilation_cache_dir", str(of_jax))
+        keep_programs(found / "programs")
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 

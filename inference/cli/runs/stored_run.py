@@ -19,7 +19,6 @@ from inference.runtime.files import (
     CONFIG,
     ENVIRONMENT,
     RESULTS,
-    as_listed,
     as_text,
     is_complete,
     read,
@@ -77,17 +76,20 @@ def _write_environment(config: Mapping[str, Any], folder: Path) -> None:
 
 
 def has_environment(folder: Path) -> bool:
-    """Whether ``environment.json`` is as its run wrote it: by its own checksum, or by the manifest's for earlier versions."""
-    path = folder / ENVIRONMENT
-    if ENVIRONMENT in as_listed(folder):
-        return True
+    """Whether ``environment.json`` is as its run wrote it, by its own checksum.
+
+    Earlier versions wrote no checksum: of theirs, whether it names packages.
+    """
     try:
-        content = read(path)
+        content = read(folder / ENVIRONMENT)
         found = json.loads(content)
-        found.pop("sha256")
-        return as_text(found) == content
-    except (ZooError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return "packages" in found if "sha256" not in found else as_text(_without_checksum(found)) == content
+    except (ZooError, ValueError, TypeError, AttributeError, RecursionError):
         return False
+
+
+def _without_checksum(found: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in found.items() if name != "sha256"}
 
 
 def config_text(config: Mapping[str, Any], folder: Path) -> str:

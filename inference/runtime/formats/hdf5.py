@@ -1,9 +1,10 @@
 """What HDF5 may do where a stranger wrote the file: nothing outside of it is opened, and nothing grows beyond its own bytes.
 
-A dataset of HDF5 can lie in any other file that this user can read, be put together from several, or be a link. A compressed
-one, one that was never written, and texts that are all the same bytes take more memory than the file has. The zoo writes none
-of these: its numbers and texts take less than the file. So this is checked by the sizes that the file declares, and texts are
-counted in small pieces. What remains is HDF5 itself, whose own code reads the structure of the file.
+A dataset of HDF5 can lie in any other file that this user can read, be put together from several, or be a link. One in chunks
+may be compressed. Such a dataset, one that was never written, and texts that are all the same bytes take more memory than the
+file has. The zoo writes none of these: its numbers and texts take less than the file. So chunks are refused, sizes are checked
+as the file declares them, and texts are counted in small pieces. What remains is HDF5 itself, whose own code reads the
+structure of the file.
 """
 
 import io
@@ -64,23 +65,24 @@ class _Check:
         if found.is_virtual or found.external:
             raise ZooError(f"{where} lies in another file")
         self._attributes(found)
-        number = max(found.size, math.prod(found.chunks or ())) if found.size else 0  # of a chunk, all is read
-        if NO_VARIABLE not in bytes(found.attrs.get("NAME", b"")):  # h5netcdf reads none of them
-            self._take(where, number * found.dtype.itemsize)
+        if found.chunks is not None and found.size:  # an empty one has nothing to inflate
+            raise ZooError(f"{where} is in chunks, which may be compressed")
+        if not _is_dimension(found):
+            self._take(where, (found.size or 0) * found.dtype.itemsize)
         if found.dtype.hasobject:
             self._texts(where, found)
 
     def _texts(self, where: str, found: "h5py.Dataset") -> None:
         import h5py
 
-        if h5py.check_string_dtype(found.dtype) is None or len(found.shape) > 1:
-            raise ZooError(f"{where} holds neither numbers nor a list of texts")
+        if h5py.check_string_dtype(found.dtype) is None:
+            raise ZooError(f"{where} holds neither numbers nor texts")
         if found.shape == ():
             self._take(where, len(found[()]))
             return
         step = max(1, self._at_once)
         for begin in range(0, len(found), step):
-            self._take(where, sum(map(len, found[begin : begin + step])))
+            self._take(where, sum(map(len, found[begin : begin + step].ravel())))
 
     def _attributes(self, found: "h5py.Group | h5py.Dataset") -> None:
         import h5py
@@ -89,7 +91,7 @@ class _Check:
             where, declared = f"{found.name}: {name}", found.attrs.get_id(name)
             number = math.prod(declared.shape or ())
             self._take(where, number * declared.dtype.itemsize)
-            if not declared.dtype.hasobject or name in LISTS:
+            if not declared.dtype.hasobject or (name in LISTS and _is_list(declared, found)):
                 continue
             if h5py.check_string_dtype(declared.dtype) is None or number > max(FEW_TEXTS, self._at_once):
                 raise ZooError(f"{where} is neither numbers nor a few texts")
@@ -100,3 +102,21 @@ class _Check:
         self._taken += size
         if self._taken > self._size:
             raise ZooError(f"with {where} it declares more than the {self._size} bytes of the file")
+
+
+def _is_dimension(found: "h5py.Dataset") -> bool:
+    """Whether a dataset stands for a dimension: h5netcdf reads none of its numbers. It asks for one text, and so does this."""
+    name = found.attrs.get("NAME")
+    return isinstance(name, bytes) and name.startswith(NO_VARIABLE)
+
+
+def _is_list(declared: "h5py.h5a.AttrID", found: "h5py.Group | h5py.Dataset") -> bool:
+    """Whether an attribute lists references: a list of them for each dimension, or one for each variable with a dimension."""
+    import h5py
+
+    base = h5py.check_vlen_dtype(declared.dtype)
+    if base is not None:
+        number = math.prod(declared.shape or ())
+        return h5py.check_ref_dtype(base) is not None and number <= max(1, len(getattr(found, "shape", ())))
+    kinds = [declared.dtype[name] for name in declared.dtype.names or ()]
+    return bool(kinds) and all(h5py.check_ref_dtype(kind) is not None or not kind.hasobject for kind in kinds)

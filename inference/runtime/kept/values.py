@@ -35,7 +35,7 @@ def from_text(text: bytes) -> Any:
     """
     try:
         return _value(json.loads(text))
-    except (ValueError, TypeError, KeyError, AttributeError, ImportError, RecursionError) as error:
+    except (ValueError, ArithmeticError, TypeError, LookupError, AttributeError, ImportError, RecursionError) as error:
         raise ValueError(f"no text of a value: {error}") from error
 
 

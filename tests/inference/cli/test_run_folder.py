@@ -191,6 +191,18 @@ def test_a_damaged_environment_is_not_declared_whole(tmp_path, capsys, damage):
     assert ("environment.json was damaged" in capsys.readouterr().err) is (damage is not None)
 
 
+def test_an_environment_of_an_earlier_version_is_kept(tmp_path, capsys):
+    """It has no checksum: a resumed run neither replaces it nor calls it damaged."""
+    write_config(compose(QUICK), tmp_path)
+    path = tmp_path / "environment.json"
+    earlier = json.dumps({name: value for name, value in json.loads(path.read_text()).items() if name != "sha256"})
+    path.write_text(earlier)
+    assert has_environment(tmp_path)
+    write_config(compose(QUICK) | {"resume": str(tmp_path)}, tmp_path)
+    assert path.read_text() == earlier
+    assert "damaged" not in capsys.readouterr().err
+
+
 def test_a_program_is_not_run_unasked(tmp_path, capsys):
     text = OmegaConf.to_yaml(OmegaConf.create(compose(["model=program", "model.path=x.py:f"])))
     store.write(tmp_path / "config.yaml", text.encode(), seal=True)

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import io
 import lzma
+import tarfile
 import zipfile
 
 import numpy as np
@@ -35,6 +36,31 @@ def test_a_packed_file_cut_short_is_one_line(tmp_path, reads, ending, pack):
         assert "\n" not in str(caught.value)
     path.write_bytes(whole)
     assert load_data(path).num_rows == 900
+
+
+def tarred(content):
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        entry = tarfile.TarInfo("table.csv")
+        entry.size = len(content)
+        archive.addfile(entry, io.BytesIO(content))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("reads", [load_data, read_stream, inspect_table])
+def test_an_archive_that_cannot_be_opened_is_one_line(tmp_path, reads):
+    """A tar cut short, one of zip with a password, one packed in an unknown way; the ending may be written in capitals."""
+    encrypted, unknown = bytearray(zipped(TABLE)), bytearray(zipped(TABLE))
+    for content, place, value in ((encrypted, 6, 1), (unknown, 8, 97)):
+        central = content.index(b"PK\x01\x02")
+        content[place], content[central + place + 2] = value, value
+    cases = {"cut.csv.tar": tarred(TABLE)[:700], "locked.csv.zip": bytes(encrypted), "unknown.csv.ZIP": bytes(unknown)}
+    for name, content in cases.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ZooError) as caught:
+            reads(tmp_path / name)
+        assert name in str(caught.value)
+        assert "\n" not in str(caught.value)
 
 
 def test_a_damaged_packed_file_is_one_line_or_the_table(tmp_path):

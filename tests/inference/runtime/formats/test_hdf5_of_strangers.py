@@ -1,5 +1,7 @@
 """A file of a stranger opens no other file, and takes no more memory than it has bytes."""
 
+import zlib
+
 import h5py
 import numpy as np
 import pytest
@@ -14,7 +16,9 @@ SECRET = b"not yours"
 
 def tree():
     texts = np.array(["a", "b" * 50, ""], dtype=object)
+    square = np.array([["c", "dd"], ["", "e"]], dtype=object)
     data = xr.Dataset({"x": ("row", np.arange(3.0)), "empty": ("none", np.zeros(0)), "flag": ("row", [True, False, True])})
+    data["square"] = (("one", "other"), square)
     data = data.assign_coords(row=texts).assign_attrs(words=["one", "two"], note="n" * 300, number=3)
     return xr.DataTree.from_dict(
         {"/": xr.Dataset(attrs={"schema": "3"}), "/group": data, "/group/below": data.drop_vars("row")}
@@ -59,6 +63,22 @@ def large_chunks(file, folder):
     file.create_dataset("x", shape=(1,), maxshape=(None,), chunks=(10**7,), dtype="f8", compression="gzip")
 
 
+def dimension_of_many_names(file, folder):
+    """h5netcdf reads a dataset whose NAME is an array, also if it is that of a dimension."""
+    found = file.create_dataset("x", shape=(6 * 10**7,), dtype="f8")
+    found.attrs["NAME"] = np.array([b"This is a netCDF dimension but not a netCDF variable      60000000"])
+
+
+def swollen(file, folder):
+    """A chunk that is declared as eight numbers, and inflates to many more."""
+    found = file.create_dataset("x", shape=(8,), chunks=(8,), dtype="f8", compression="gzip")
+    found.id.write_direct_chunk((0,), zlib.compress(bytes(10**7)))
+
+
+def lists_of_numbers(file, folder):
+    file.attrs.create("DIMENSION_LIST", [np.arange(3), np.arange(2)], dtype=h5py.vlen_dtype(np.int64))
+
+
 def of_another_kind(file, folder):
     file.create_dataset("x", data=np.array([np.arange(3), np.arange(2)], dtype=object), dtype=h5py.vlen_dtype(np.int64))
 
@@ -77,10 +97,13 @@ STRANGE = {
     linked: "is a link",
     soft: "is a link",
     circle: "under two names",
-    compressed: "declares more than",
+    compressed: "in chunks",
+    dimension_of_many_names: "declares more than",
+    swollen: "in chunks",
+    lists_of_numbers: "neither numbers nor a few texts",
     never_written: "declares more than",
-    large_chunks: "declares more than",
-    of_another_kind: "neither numbers nor a list of texts",
+    large_chunks: "in chunks",
+    of_another_kind: "neither numbers nor texts",
     in_an_attribute: "neither numbers nor a few texts",
     a_type: "neither a group nor numbers",
 }

@@ -65,6 +65,7 @@ def test_other_values_have_no_text(value):
         ["node", "numpyro.handlers", "seed", ["tuple", [["tuple", []], None]]],
         ["exec", "1"],
         ["float"],
+        ["float", "0x1p99999"],
         ["array"],
         [],
         {"a": 1},
