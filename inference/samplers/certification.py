@@ -86,7 +86,8 @@ def certify(
 
     >>> certify("gibbs", model="gmm_simple").verdict
     'exact'
-    >>> from numpyro import infer
+    >>> import numpyro
+    >>> from numpyro import distributions as dist, infer
     >>> kernel = numpyro_kernel(lambda potential: infer.NUTS(potential_fn=potential, step_size=0.3, max_tree_depth=4))
     >>> certify(kernel, model="gmm_simple").verdict
     'exact'

@@ -179,6 +179,8 @@ def calibrated(
     takes them. Raises `ZooError` for data or a program that cannot be simulated, for a method that does not draw or takes no
     programs, and for options that are not free here.
 
+    >>> import numpyro
+    >>> from numpyro import distributions as dist
     >>> def program(x):
     ...     mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
     ...     numpyro.sample("x", dist.Normal(mean, 1.0), obs=x)

@@ -86,6 +86,8 @@ def simulator_of(model: Model, data: Any) -> Simulator:
     Raises `ZooError` for an improper prior, a density that no draw follows (factors, scales, masks that hide parameters), and
     a site that observes no argument as it is. What only drawn data show is raised by `Simulator.draw`.
 
+    >>> import numpyro
+    >>> from inference.engine.program import program_model
     >>> def program(x):
     ...     mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
     ...     numpyro.sample("x", dist.Normal(mean, 1.0), obs=x)
