@@ -14,6 +14,7 @@ from inference import compare, fit, predict
 from inference.cli.comparing import print_comparison
 from inference.cli.main import compare_main
 from inference.cli.runs.held_out import held_out_rows
+from inference.comparison.criteria import best_sizes
 from inference.comparison.table import Comparison, Score, below_the_best
 from inference.results import load
 from models import MODELS, Data, Model, ZooError, load_data
@@ -243,3 +244,14 @@ def test_a_comparison_is_shown_in_80_columns():
     assert max(map(len, text.splitlines())) <= 80
     assert all(column in text for column in columns)
     assert text.count("note") == 10
+
+
+@pytest.mark.slow
+def test_log_k_is_added_to_the_bound():
+    """In the table over numbers of components, beside the bound of one labelling."""
+    data = load_data(np.random.default_rng(1).normal(size=(20, 2)))
+    small = {"num_samples": 5, "num_chains": 1, "num_starts": 2, "max_iter": 20}
+    trees = {str(k): fit(MODELS["gmm"](data, num_components=k, covariance="diag"), data, "cavi", **small) for k in (2, 3)}
+    table = compare(trees).table
+    np.testing.assert_allclose(table["ELBO + log K!"] - table["ELBO"], np.log([2, 6]), rtol=1e-12)
+    assert any(line.startswith("ELBO + log K!") for line in best_sizes(table))

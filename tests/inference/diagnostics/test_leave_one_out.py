@@ -3,7 +3,6 @@
 from functools import cache
 
 import numpy as np
-import pandas as pd
 import pytest
 import xarray as xr
 from drawn_results import drawn, normal
@@ -339,14 +338,3 @@ def test_what_cannot_be_refitted():
         refit_rows(model, data, tree, [0], num_sampels=10)
     with pytest.raises(ZooError, match="is a program"):
         refit_rows(model._replace(algebra=None), data, tree)
-
-
-@pytest.mark.slow
-def test_log_k_is_added_to_the_bound():
-    """In the table over numbers of components, beside the bound of one labelling."""
-    data = load_data(np.random.default_rng(1).normal(size=(20, 2)))
-    small = {"num_samples": 5, "num_chains": 1, "num_starts": 2, "max_iter": 20}
-    trees = {str(k): fit(MODELS["gmm"](data, num_components=k, covariance="diag"), data, "cavi", **small) for k in (2, 3)}
-    table: pd.DataFrame = compare(trees).table
-    np.testing.assert_allclose(table["ELBO + log K!"] - table["ELBO"], np.log([2, 6]), rtol=1e-12)
-    assert any(line.startswith("ELBO + log K!") for line in best_sizes(table))

@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from naive import near
-from naive_chain import Summed, Weights, all_paths, log, summed
+from naive_chain import Summed, Weights, log, summed
 from scipy import stats
 from two_stage import assert_standard_normal, in_blocks, of_frequencies
 
 from models.chains.forward_backward import FEW
-from models.chains.latent import Chain, _draw, chain, forward, k_best, viterbi
+from models.chains.latent import Chain, chain, forward, k_best, viterbi
 from models.chains.posterior_counts import Path, pair_counts
 from models.rows.packing import side_by_side
 
@@ -268,13 +268,6 @@ def test_ties_go_to_the_state_that_comes_first():
     assert (np.asarray(jax.jit(viterbi)(local)[0]) == 0).all()
 
 
-def test_nothing_impossible_is_drawn_at_the_edges():
-    """Uniform numbers of 0 and next to 1 fall on the first and the last state that is possible."""
-    weights = np.array([[0.0, 0.25, 0.75, 0.0]])
-    edges = np.array([[0.0], [1 - 2.0**-53]])
-    assert [int(jax.jit(_draw)(edge, weights)[0]) for edge in edges] == [1, 2]
-
-
 def test_an_impossible_row():
     """Its log density is −∞, its expected states are none, and the row beside it is what it is alone."""
     emission = np.zeros((3, 2, 2))
@@ -353,9 +346,3 @@ def test_a_start_has_the_states_it_was_given():
     assert near(z.state, np.swapaxes(probs, 0, 1))
     assert near([pair_of(z, n).sum() for n in range(3)], [4, 0, 2], atol=1e-13)
     assert (pair_of(z, 0) >= 0).all()
-
-
-def test_paths_are_in_the_order_of_their_numbers():
-    """What the draws above are counted by."""
-    paths = all_paths(3, 4)
-    assert (paths @ 3 ** np.arange(4)[::-1] == np.arange(81)).all()

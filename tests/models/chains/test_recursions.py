@@ -4,9 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from naive_chain import all_paths
 
 import models.chains.forward_backward as recursions
-from models.chains.latent import Chain, chain, filtered, within
+from models.chains.latent import Chain, _draw, chain, filtered, within
 from models.chains.posterior_counts import pair_counts
 from models.rows.packing import side_by_side
 
@@ -64,3 +65,16 @@ def test_blocks_are_for_long_and_narrow_rows(monkeypatch):
     assert recursions.num_blocks(10**6, 1, 3) == 1000
     assert recursions.num_blocks(100, 1, 3) == 1
     assert recursions.num_blocks(10**6, 10**4, 3) == 1
+
+
+def test_nothing_impossible_is_drawn_at_the_edges():
+    """Uniform numbers of 0 and next to 1 fall on the first and the last state that is possible."""
+    weights = np.array([[0.0, 0.25, 0.75, 0.0]])
+    edges = np.array([[0.0], [1 - 2.0**-53]])
+    assert [int(jax.jit(_draw)(edge, weights)[0]) for edge in edges] == [1, 2]
+
+
+def test_paths_are_in_the_order_of_their_numbers():
+    """What the draws of `test_chain.py` are counted by."""
+    paths = all_paths(3, 4)
+    assert (paths @ 3 ** np.arange(4)[::-1] == np.arange(81)).all()

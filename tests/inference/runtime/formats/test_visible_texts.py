@@ -63,7 +63,10 @@ def test_the_screen_shows_them(capsys):
 
 @pytest.mark.filterwarnings("ignore:Glyph")
 def test_pages_and_pictures_are_well_formed():
-    ElementTree.fromstring(f"<p a='{escaped(HOSTILE)}'>{paragraph(HOSTILE + '<&')}</p>")
+    """A parser of XML refuses control characters: the page that it reads has the texts."""
+    page = ElementTree.fromstring(f"<p a='{escaped(HOSTILE)}'>{paragraph(HOSTILE + '<&')}</p>")
+    assert is_shown(page.get("a"))
+    assert "<&" in "".join(page.itertext())
     figure = Figure()
     figure.add_subplot().set_xlabel(HOSTILE)
-    ElementTree.fromstring(drawn(figure, "svg"))
+    assert ElementTree.fromstring(drawn(figure, "svg")).tag.endswith("svg")
