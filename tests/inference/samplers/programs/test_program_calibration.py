@@ -300,7 +300,8 @@ def groups(x, group, z):
 
 
 @pytest.mark.slow
-def test_nuts_on_groups_with_data_by_name_is_calibrated():
+def test_nuts_on_groups_with_data_by_name_is_calibrated(monkeypatch):
+    monkeypatch.setitem(calibration.TABLES, "quick", 40)
     x, group = np.linspace(-1, 1, 9), np.arange(9) % 3
     found = certify(groups, data=x, group=group, z=np.arange(9))
     assert found.verdict == "calibrated", found
