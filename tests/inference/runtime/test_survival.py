@@ -22,8 +22,8 @@ from inference.runtime import checkpoints
 from inference.runtime.progress import Silent
 from models import ZooError
 
-STOPS = 18 if RELEASE else 6  # of every method
-STRIDE = 1 if RELEASE else 6  # between the requests at which a disk fails
+STOPS = 18 if RELEASE else 4  # of every method
+STRIDE = 1 if RELEASE else 9  # between the requests at which a disk fails
 CHECKPOINTED = ("gibbs", "tempered_gibbs", "nuts", "collapsed_gibbs")
 TRACED = ("em", "hard_em", "cavi")  # optimisers whose objective is a trace of the driver's
 pytestmark = [
