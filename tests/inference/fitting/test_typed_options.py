@@ -92,6 +92,7 @@ def test_mypy_refuses_misspelt_options(tmp_path):
     (tmp_path / "script.py").write_text(REFUSED)
     settings = Path(__file__).parents[3] / "pyproject.toml"  # those of the project, whose cache mypy reads again
     report, _, code = api.run(["--config-file", str(settings), str(tmp_path / "script.py")])
-    lines = {int(line.split(":")[1]) for line in report.splitlines() if line.startswith(str(tmp_path)) and " error: " in line}
+    # An equal script in the cache is reported under the path that it had there
+    lines = {int(line.split(":")[1]) for line in report.splitlines() if "script.py:" in line and " error: " in line}
     assert code == 1
     assert lines == {8, 9, 10}
