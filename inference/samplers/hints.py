@@ -82,13 +82,22 @@ class Priors:
         def log_density(hyper: Hyper, sites: Sites) -> Any:
             return infer.util.log_density(model.spec, (hyper, rows), {"marginal": True}, sites)[0]
 
+        def log_densities(hyper: Hyper, sites: Sites) -> dict[str, Any]:
+            return infer.util.compute_log_probs(model.spec, (hyper, rows), {"marginal": True}, sites)[0]
+
         self.own = dict(model.hyper)
+        self._log_densities = jax.jit(jax.vmap(log_densities, in_axes=(None, 0)))
         self._draw = jax.jit(jax.vmap(draw, in_axes=(0, None)))
         self._log_density = jax.jit(jax.vmap(log_density, in_axes=(None, 0)))
 
     def draw(self, hyper: Hyper, seed: int, number: int) -> dict[str, np.ndarray]:
         """Parameters (R, …)."""
         found = self._draw(jax.random.split(jax.random.PRNGKey(seed), number), dict(hyper))
+        return {name: np.asarray(value) for name, value in found.items()}
+
+    def log_densities(self, hyper: Hyper, sites: Sites) -> dict[str, np.ndarray]:
+        """Of every site given those that it depends on: (R,)."""
+        found = self._log_densities(dict(hyper), dict(sites))
         return {name: np.asarray(value) for name, value in found.items()}
 
     def log_ratio(self, hyper: Hyper, sites: Sites) -> np.ndarray:

@@ -3,19 +3,27 @@
 Parameters that are drawn rightly given the latents hide much of a slip in the latents. So each factor of p(x, z | θ), such as
 the probability of the first states or that of the stops, is a statistic of its own. Noise that two blocks of a kernel share
 hides from all sums over latents. So what a single latent points at is compared, too.
+
+A kernel of one's own gives its components labels. So single entries of a site are compared, which a prior that differs between
+labels changes. And a kernel that only exchanges labels moves every entry, and nothing that can be known: what does not depend
+on the order of the entries must move, too.
 """
 
 import math
-from itertools import pairwise
+from collections.abc import Mapping
+from itertools import combinations, pairwise
 
 import numpy as np
 
 from inference.certificates.checks.figure import MOST, POWER, TIMES, Check, Deviations, large_stage
-from inference.certificates.checks.kernel_law import Law, Move, Pairs, deviations, rejection
-from inference.certificates.checks.kernels import Ran
-from inference.certificates.oracles.oracle import Oracle, Sites, Statistics, Tables
+from inference.certificates.checks.kernel_law import Law, Move, Pairs, deviations, products, rejection
+from inference.certificates.checks.kernels import Ran, same
+from inference.certificates.oracles.oracle import Oracle, Sites, Statistics, Tables, site_statistics
 
 SHARE = 0.1  # of the latents, which the control exchanges
+ENTRY = "entry"  # begins the names of statistics of single entries and of their products
+ENTRIES = 24  # of all sites and latents, of which each two are compared
+FEW = 8  # rows of which all pairs are compared; of more, neighbours alone
 
 
 class KernelLaw(Law):
@@ -30,20 +38,54 @@ class KernelLaw(Law):
         with np.errstate(all="ignore"):
             return super().pairs(seed, times)
 
-    def with_latents(self, pairs: Pairs, after: Sites, moved: Sites) -> Pairs:
-        """With the factors of p(x, z | θ) as statistics, where the kernel returns latents."""
-        for name, value in moved.items():
+    def with_dependence(self, pairs: Pairs, after: Sites) -> Pairs:
+        """With entries of sites and latents, products of each two, and the factors of p(x, z | θ) where there are latents."""
+        for name, value in pairs.moved.items():
             if (fault := _fault(value, name in self.oracle.simplices)) is not None:
                 self.faults[name] = fault
-        latent = self.oracle.latent
-        if latent is None or latent not in moved:
-            return pairs
-        before = of_latents(self.oracle, pairs.sites, pairs.tables)
-        drawn = of_latents(self.oracle, after, {**pairs.tables, latent: moved[latent]})
-        for name, values in before.items():
-            if np.ptp(values) > 0:  # not so of equal probabilities of all components
-                pairs.before[name], pairs.after[name] = values, drawn[name]
-        return pairs
+        self.still = self.still | {
+            f"{name}, whatever the order of its entries,": share for name, share in self._unmoved(pairs).items()
+        }
+        drawn, latent = pairs.tables, self.oracle.latent
+        if latent is None or latent not in pairs.moved:
+            return _with_entries(pairs, entries(pairs.sites), entries(after))
+        drawn = {**pairs.tables, latent: pairs.moved[latent]}
+        before, later = of_latents(self.oracle, pairs.sites, pairs.tables), of_latents(self.oracle, after, drawn)
+        varied = [
+            name for name, values in before.items() if np.ptp(values) > 0
+        ]  # not so of equal probabilities of all components
+        pairs.before.update({name: before[name] for name in varied})
+        pairs.after.update({name: later[name] for name in varied})
+        both = ({**sites, latent: tables[latent]} for sites, tables in ((pairs.sites, pairs.tables), (after, drawn)))
+        return _with_entries(pairs, *(entries(values) for values in both))
+
+    def _unmoved(self, pairs: Pairs) -> dict[str, float]:
+        """The share of replicates in which no statistic of a site moved: of sites with several entries."""
+        found = {}
+        for name, value in pairs.sites.items():
+            if value[0].size > 1:
+                own = site_statistics(name, value, name in self.oracle.simplices)
+                still = [same(pairs.before[each], pairs.after[each]) for each in own]
+                found[name] = float(np.all(still, axis=0).mean())
+        return found
+
+
+def _with_entries(pairs: Pairs, before: Statistics, after: Statistics) -> Pairs:
+    """With single entries and their products; products of two entries that do not vary say nothing."""
+    centre = {name: float(np.median(value)) for name, value in before.items()}
+    return pairs._replace(
+        before=pairs.before | before | products(before, centre), after=pairs.after | after | products(after, centre)
+    )
+
+
+def entries(values: Mapping[str, np.ndarray]) -> Statistics:
+    """Some entries (R,) of arrays (R, …), first and last among them, in all about `ENTRIES`: they depend on labels."""
+    found, most = {}, max(2, ENTRIES // len(values))
+    for name, value in values.items():
+        flat = value.reshape(len(value), -1)
+        for place in np.unique(np.linspace(0, flat.shape[1] - 1, most).round().astype(int)):
+            found[f"{ENTRY} {place} of {name}"] = 1.0 * flat[:, place]
+    return found
 
 
 def of_latents(oracle: Oracle, sites: Sites, tables: Tables) -> Statistics:
@@ -53,17 +95,18 @@ def of_latents(oracle: Oracle, sites: Sites, tables: Tables) -> Statistics:
 
 
 def together(oracle: Oracle, tables: Tables) -> Statistics:
-    """Whether (R,) the first discrete latents of neighbouring rows are equal: rows that share random numbers show there."""
+    """Whether (R,) the first discrete latents of two rows are equal: rows that share random numbers show there.
+
+    All pairs of rows, or neighbours where there are more than `FEW` rows.
+    """
     assert oracle.latent is not None
     latent = tables[oracle.latent]
     if latent.dtype.kind not in "iu":
         return {}
     entry = latent.reshape(*latent.shape[:2], -1)[:, :, 0]
-    name = oracle.latent
-    return {
-        f"{name} {one} = {name} {other}": 1.0 * (entry[:, one] == entry[:, other])
-        for one, other in pairwise(range(entry.shape[1]))
-    }
+    name, rows = oracle.latent, range(entry.shape[1])
+    chosen = combinations(rows, 2) if len(rows) <= FEW else pairwise(rows)
+    return {f"{name} {one} = {name} {other}": 1.0 * (entry[:, one] == entry[:, other]) for one, other in chosen}
 
 
 def factors(oracle: Oracle, sites: Sites, tables: Tables) -> Statistics:

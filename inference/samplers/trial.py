@@ -25,7 +25,8 @@ from inference.certificates.oracles.oracle import Oracle, Sites, Tables
 from inference.samplers.conditionals import ratio_check
 from inference.samplers.hints import block_hints, law_under, number_notes, prior_hints, priors_of, site_hints, sites_of_block
 from inference.samplers.kernels import Blocked, Conditionals, OwnKernel, Runner, given_of, move_of, moved
-from inference.samplers.latents import KernelLaw, latent_control
+from inference.samplers.latents import ENTRY, KernelLaw, latent_control
+from inference.samplers.site_controls import STARTS, Controls
 from models.errors import ZooError, did_you_mean
 
 Say = Callable[[str], None]
@@ -96,7 +97,8 @@ class Trial(NamedTuple):
             return []  # kernels of a log density: latents are summed out, and the prior is that of the density
         notes, latent = number_notes(built(self.oracle).hyper), self.oracle.latent
         if latent is not None and latent not in returned:
-            notes.append(f"{latent} is not returned: the update of the latents was not checked{self._near(latent)}")
+            missing = f"{latent} is not returned: the update of the latents was not checked, nor whether far starts get on"
+            notes.append(f"{missing}{self._near(latent)}")
         elif not isinstance(self.runner.sampler, Blocked):
             notes.append("the kernel has no blocks: updates were checked together, which sees less than each alone")
         return notes
@@ -156,14 +158,15 @@ class Trial(NamedTuple):
         if not failed:
             return []
         found = prior_hints(self.oracle, law.move, self.replicates, self.seed + 2, self.say)
-        return found + site_hints(law.pairs(self.seed + 2, TIMES), failed)
+        named = {name: value for name, value in failed.items() if not name.startswith(ENTRY)}
+        return found + site_hints(law.pairs(self.seed + 2, TIMES), named or failed)  # single entries say less
 
     def _controls(self, returned: set[str]) -> Sequence[Check]:
-        """Whether the same kernel is rejected for a wrong prior, and with wrong latents if they are among what is returned."""
+        """Whether the same kernel is rejected for wrong priors, of every site, and with wrong latents; whether it gets on."""
         self.say(CONTROL)
-        move = move_of(self.runner, self.oracle, self.steps)
+        move, priors = move_of(self.runner, self.oracle, self.steps), priors_of(self.oracle)
         wrong = built(self.oracle, mutated=True).hyper
-        law = law_under(priors_of(self.oracle), wrong, self.oracle, move, self.replicates)
+        law = law_under(priors, wrong, self.oracle, move, self.replicates)
         check = timed(lambda: rejection(LAW, self.oracle.mutant.what, large_stage(law, self.seed + 2), POWER))
         if check.passed:
             seen = MOST * math.sqrt(TIMES) / max(abs(figure.value) for figure in check.figures if figure.rejects)
@@ -173,11 +176,21 @@ class Trial(NamedTuple):
             )
         else:
             check = check._replace(says=f"{check.says}: give budget='full', or more steps=")
-        latent = self.oracle.latent
-        if not isinstance(self.runner, OwnKernel) or latent is None or latent not in returned:
-            return [check]
-        self.say(f"{CONTROL} of {latent}")
-        return [check, timed(lambda: latent_control(self.oracle, move, self.replicates, self.seed + 2))]
+        found, latent, own = [check], self.oracle.latent, isinstance(self.runner, OwnKernel)
+        controls = Controls(self.oracle, priors, move, self.replicates, self.seed + 2)
+        found += controls.of_sites(self.say)
+        if own and latent is not None and latent not in returned:
+            return found
+        if own and latent is not None:
+            self.say(f"{CONTROL} of {latent}")
+            found.append(timed(lambda: latent_control(self.oracle, move, self.replicates, self.seed + 2)))
+        self.say("reach")
+        return [*found, timed(lambda: controls.of_reach(self._far_starts(), self.steps))]
+
+    def _far_starts(self) -> int:
+        """How many: as many as there are replicates where they run side by side."""
+        one_by_one = isinstance(self.runner, OwnKernel) and not self.runner.compiled
+        return min(self.replicates, STARTS) if one_by_one else self.replicates
 
 
 def _of_block(name: str, law: KernelLaw, seed: int) -> Check:

@@ -81,9 +81,8 @@ class Law:
         ran = self.move(sites, tables, seed)
         self.still, self.rare = ran.still, ran.rare
         after = {name: ran.sites[name] for name in sites}
-        centre = {name: np.median(first(value)) for name, value in sites.items()}
-        before, later = (self.oracle.statistics(one, tables) | products(one, centre) for one in (sites, after))
-        return self.with_latents(Pairs(sites, tables, before, later, ran.sites), after, ran.sites)
+        before, later = (self.oracle.statistics(one, tables) for one in (sites, after))
+        return self.with_dependence(Pairs(sites, tables, before, later, ran.sites), after)
 
     def still_figures(self) -> tuple[Figure, ...]:
         """The shares of what stood still at the last look, with what they may be."""
@@ -92,9 +91,11 @@ class Law:
             for name, value in self.still.items()
         )
 
-    def with_latents(self, pairs: Pairs, after: Sites, moved: Sites) -> Pairs:
-        """With statistics of the latents that a kernel returns; kernels of the zoo return parameters alone."""
-        return pairs
+    def with_dependence(self, pairs: Pairs, after: Sites) -> Pairs:
+        """With statistics of dependence: products of the first entries of each two sites."""
+        before, later = ({name: first(value) for name, value in sites.items()} for sites in (pairs.sites, after))
+        centre = {name: float(np.median(value)) for name, value in before.items()}
+        return pairs._replace(before=pairs.before | products(before, centre), after=pairs.after | products(later, centre))
 
 
 def first(value: np.ndarray) -> np.ndarray:
@@ -102,9 +103,9 @@ def first(value: np.ndarray) -> np.ndarray:
     return value.reshape(len(value), -1)[:, 0]
 
 
-def products(sites: Sites, centre: Mapping[str, float]) -> Statistics:
-    """Products (R,) of the first entries of each two sites, about a centre: blocks that share random numbers show there."""
-    away = {name: first(value) - centre[name] for name, value in sites.items()}
+def products(entries: Statistics, centre: Mapping[str, float]) -> Statistics:
+    """Products (R,) of each two entries about a centre: blocks and rows that share random numbers show there."""
+    away = {name: value - centre[name] for name, value in entries.items()}
     return {f"{one} × {other}": away[one] * away[other] for one, other in combinations(away, 2)}
 
 

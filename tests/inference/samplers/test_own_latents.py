@@ -11,7 +11,7 @@ from inference import certify, target
 from inference.certificates.checks.figure import POWER
 from inference.samplers import certification, trial
 from inference.samplers.kernels import OwnKernel, moved, oracle_at_bench, varying
-from inference.samplers.latents import together
+from inference.samplers.latents import FEW, together
 from models.errors import ZooError
 
 SLIPS = {
@@ -31,13 +31,13 @@ def kernel(model, slip=None):
     return SLIPS[model][0](target(model).prior, slip)
 
 
-FEWER = 800  # replicates: right kernels pass with any number, and the slips are large
+REPLICATES = 800  # replicates: right kernels pass with any number, and the slips are large
 
 
 @pytest.mark.slow
 def test_right_paths_pass(monkeypatch):
     """Their control, a tenth of one concentration, would need more steps and replicates than these."""
-    monkeypatch.setitem(certification.SIZES, "quick", FEWER)
+    monkeypatch.setitem(certification.SIZES, "quick", REPLICATES)
     found = certify(kernel("hmm"), "hmm", compiled=False, require=target("hmm").latents)
     assert all(check.passed for check in found.checks if check.kind != "control"), found
 
@@ -56,7 +56,7 @@ def test_right_latents_are_exact():
 @pytest.mark.slow
 def test_a_path_that_forgets_the_stop_is_rejected_without_blocks(monkeypatch):
     """The stops are a statistic of their own: among all factors together the slip is lost."""
-    monkeypatch.setitem(certification.SIZES, "quick", FEWER)
+    monkeypatch.setitem(certification.SIZES, "quick", REPLICATES)
     found = certify(WithoutBlocks(kernel("hmm", "stop")), "hmm", compiled=False)
     assert found.verdict == "fails", found
     assert "log probability of stops" in {figure.name for figure in found.checks[0].figures if not figure.passed}
@@ -65,7 +65,7 @@ def test_a_path_that_forgets_the_stop_is_rejected_without_blocks(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize(("model", "slip"), WRONG)
 def test_a_wrong_block_of_latents_is_named(model, slip, monkeypatch):
-    monkeypatch.setitem(certification.SIZES, "quick", FEWER)
+    monkeypatch.setitem(certification.SIZES, "quick", REPLICATES)
     found = certify(kernel(model, slip), model, compiled=False)
     (latent,) = target(model).latents
     assert found.verdict == "fails", found
@@ -102,7 +102,7 @@ def test_latents_that_are_not_returned_are_named(name, said):
     sampler = OwnKernel(Renames(kernel("hmm"), name), compiled=False)
     own = trial.Trial("Renames", oracle_at_bench("hmm"), sampler, 10, 0, 1, (), print)
     notes = own._notes(own._returned())
-    assert f"path is not returned: the update of the latents was not checked{said}" in notes
+    assert f"path is not returned: the update of the latents was not checked, nor whether far starts get on{said}" in notes
     with pytest.raises(ZooError, match=r"^Renames does not return path, which require= asks for"):
         own._replace(require=("path",))._returned()
     with pytest.raises(ZooError, match=r"require: 'pth' is not one of .* \(did you mean path"):
@@ -110,13 +110,16 @@ def test_latents_that_are_not_returned_are_named(name, said):
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.uint8])
-def test_which_neighbours_are_equal_is_told_for_whole_numbers_of_any_kind(kind):
-    """Of three rows; real latents have no such statistic."""
-    found = together(SimpleNamespace(latent="component"), {"component": np.array([[0, 0, 1], [2, 1, 1]], kind)})
+def test_which_rows_are_equal_is_told_for_whole_numbers_of_any_kind(kind):
+    """Of all pairs of three rows, and of neighbours among many; real latents have no such statistic."""
+    latent = SimpleNamespace(latent="component")
+    found = together(latent, {"component": np.array([[0, 0, 1], [2, 1, 1]], kind)})
     assert {name: values.tolist() for name, values in found.items()} == {
         "component 0 = component 1": [1.0, 0.0],
+        "component 0 = component 2": [0.0, 0.0],
         "component 1 = component 2": [0.0, 1.0],
     }
+    assert len(together(latent, {"component": np.zeros((2, FEW + 1), kind)})) == FEW
     assert together(SimpleNamespace(latent="score"), {"score": np.zeros((2, 3))}) == {}
 
 
