@@ -102,6 +102,8 @@ class Estimator(BaseEstimator):
     def _table(self, X: Any, weight: Any = None) -> Data:
         """Validated X as the zoo reads it."""
         options = {name: getattr(self, name) for name in self.READING}
+        if weight is not None:
+            options["weights"] = "counts"  # scikit-learn's meaning: a row of weight 2 is two rows, and one of 0.5 half a row
         if isinstance(X, pd.DataFrame):
             return load_data(X, weight=weight, name="X", **options)
         names = [str(name) for name in _check_feature_names_in(self)]

@@ -271,6 +271,7 @@ def as_tree(model: Model, data: Any, groups: dict[str, xr.Dataset], attrs: dict[
         "model_warnings": "\n".join(model.summaries.warnings),
         "warnings": "\n".join([*model.summaries.warnings, *identifiers, *filter(None, [attrs.get("warnings", "")])]),
         "data": data.name if isinstance(data, Data) else "program data",
+        **({"weights": data.weights} if isinstance(data, Data) and data.weights else {}),
         "inference_library": "bayes-model-zoo",
         "inference_library_version": versions["bayes-model-zoo"],
         "numpyro_version": versions["numpyro"],

@@ -271,9 +271,10 @@ def require_single_rows(task: Task, algebra: Algebra) -> None:
     if allowed_states is not None and finite_latents(algebra, task.hyper, task.prior, task.rows):
         several &= np.asarray(allowed_states).sum(-1) > 1
     if several.any():
+        row, whole = int(np.argmax(several)), bool((np.asarray(weight) % 1 == 0).all())
         raise ZooError(
-            f"row {np.flatnonzero(several)[0] + 1} of the data weighs {float(weight[np.flatnonzero(several)[0]]):g}, but this "
-            "method has one latent per row; repeat the rows, or use nuts, em or cavi, which take weights as they are"
+            f"row {row + 1} of the data weighs {float(weight[row]):g}, but this method has one latent per row"
+            f"{'; repeat the rows, or' if whole else ', and no fraction of one;'} use nuts, em or cavi, which take weights"
         )
 
 

@@ -17,6 +17,10 @@ REMEDIES = """\
 another kind: data.types.<column>=number|count|category|label|identifier|ignore
 another spelling of a missing cell: data.missing=[<spelling>,…]"""
 DATES = "{0}: dates are modelled as numbers, so that rows near in time are alike. If they only say when a row was measured: {1}"
+WEIGHTS = {
+    "counts": "weights: counts, as all are whole or by data.weights; data.weights=relative takes their ratios alone",
+    "relative": "weights: relative, scaled to mean 1; data.weights=counts takes them as numbers of rows",
+}
 SHOWN = 40  # columns printed, besides those that are left out; report.html has all
 
 
@@ -54,6 +58,8 @@ def print_columns(data: Data, console: Console) -> None:
     console.print(table)
     if len(shown) < len(found):
         console.print(f"and {len(found) - len(shown)} more columns", highlight=False)
+    if data.weights:
+        console.print(WEIGHTS[data.weights], highlight=False, markup=False)
     for note in (note for note in notes_of(data) if note.why == SINCE):
         console.print(DATES.format(note.column, in_shell(f"data.types.{note.column}=ignore")), highlight=False, markup=False)
     console.print(REMEDIES, style="dim", highlight=False, markup=False)

@@ -77,8 +77,19 @@ def remarks(tree: xr.DataTree) -> list[str]:
         if "held_out_rows" in tree.attrs
         else []
     )
-    of_rows = (*held_out, agreement(tree), *held, _empty(tree), _least_certain(tree), topics_agree(tree))
+    of_rows = (_weights(tree), *held_out, agreement(tree), *held, _empty(tree), _least_certain(tree), topics_agree(tree))
     return [line for line in (*of_rows, describe_starts(tree), raw_rhat(tree), *bound, *evidence, *doubts) if line]
+
+
+def _weights(tree: xr.DataTree) -> str:
+    """What the weights of the rows were taken to mean, and how to say that they mean something else; "" without any."""
+    if (meaning := tree.attrs.get("weights", "")) == "counts":
+        total = f"{tree.attrs['total_weight']:.10g} {_rows(tree)}"
+        return f"the weights are counts: together they stand for {total} (data.weights=relative takes their ratios alone)"
+    if meaning == "relative":
+        how = "scaled to mean 1, so that only their ratios matter"
+        return f"the weights are relative: {how} (data.weights=counts takes them as numbers of rows)"
+    return ""
 
 
 def _with_error(tree: xr.DataTree) -> str:

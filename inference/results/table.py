@@ -56,6 +56,7 @@ def observed_data(data: Data, like: Layout | None = None) -> xr.Dataset:
     if notes:
         observed["note_spelled"] = (("note",), [json.dumps(note.spelled) for note in notes])
     attrs = {"name": data.name, "label": data.label, "levels": list(data.levels), "moments": int(data.moments)}
+    attrs["weights"] = data.weights
     return xr.Dataset(observed, coords=coords, attrs={name: value for name, value in attrs.items() if value})
 
 
@@ -119,6 +120,7 @@ def data_of(tree: xr.DataTree) -> Data:
         notes=notes,
         starts=value.get("sequence_start"),
         moments=bool(found.attrs.get("moments", 0)),
+        weights=str(found.attrs.get("weights", "")),
         beside=tuple(
             (str(name), np.asarray(one)) for name, one in found.coords.items() if one.dims == ("row",) and name != "row"
         ),

@@ -31,6 +31,43 @@ def weighted(data: Data, column: str) -> Data:
     return kept._replace(weight=values, notes=tuple(note for note in data.notes if note.column != column))
 
 
+MEANINGS = ("counts", "relative")
+
+
+def require_meaning(weights: Any, given: bool) -> None:
+    """Raise `ZooError` for a meaning of weights that is none, or that is said though no weights are ``given``."""
+    if weights is not None and weights not in MEANINGS:
+        raise ZooError(f"weights={weights!r} is not one of {', '.join(MEANINGS)}")
+    if weights is not None and not given:
+        raise ZooError(
+            f"weights={weights} says what weights mean, and there are none: name their column by data.weight=<column>"
+        )
+
+
+def weighed(data: Data, meaning: str | None) -> Data:
+    """Weights as they are meant: counts as they stand, relative ones with mean 1 over the rows whose weight is above 0.
+
+    Relative weights on any scale then make the same table, and so does a row of weight 0 more or less.
+
+    >>> table = Data("table", np.zeros((3, 1)), ("x",), weight=np.array([0.5, 1.5, 0.0]))
+    >>> weighed(table, None).weight, weighed(table, "counts").weight
+    (array([0.5, 1.5, 0. ]), array([0.5, 1.5, 0. ]))
+    >>> weighed(table._replace(weight=table.weight / 100), None).weight
+    array([0.5, 1.5, 0. ])
+    """
+    assert data.weight is not None
+    whole = bool((data.weight == np.floor(data.weight)).all())
+    found = meaning or ("counts" if whole else "relative")
+    return data._replace(weight=data.weight * scale_of(data.weight) if found == "relative" else data.weight, weights=found)
+
+
+def scale_of(weight: np.ndarray) -> float:
+    """The factor that gives weights (N,) the mean 1 over the rows whose weight is above 0."""
+    above = weight[weight > 0]
+    largest = above.max()  # the sum of very large weights would be infinite
+    return float(1 / ((above / largest).mean() * largest))
+
+
 def with_kept(data: Data, columns: list[str], known: Mapping[str, Any]) -> Data:
     """Keep columns that are not modelled beside the rows; raises `ZooError` for a name that none can hold.
 

@@ -97,7 +97,8 @@ def style_of(options: Mapping[str, Any], plain: bool) -> Style:
     """Build a `Style` from options of `load_data`; ``plain``: for a text file. Raises `ZooError` for unknown ones."""
     unknown = sorted(set(options) - set(OPTIONS))
     if unknown:
-        takes = "label, labels, columns, keep, types, units, dates, merge, weight, drop_constant, threshold, text, unit, format"
+        takes = "label, labels, columns, keep, types, units, dates, merge, weight, weights, drop_constant, threshold, text"
+        takes += ", unit, format"
         near = did_you_mean(unknown[0], [*takes.split(", "), *OPTIONS])
         raise ZooError(f"unknown data option {unknown[0]!r}{near}: the options of a table are {takes}, {', '.join(OPTIONS)}")
     given = {name: value for name, value in options.items() if value is not None}

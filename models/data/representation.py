@@ -29,6 +29,8 @@ class Tabular(Protocol):
     @property
     def weight(self) -> np.ndarray | None: ...
     @property
+    def weights(self) -> str: ...
+    @property
     def categories(self) -> tuple[tuple[str, ...], ...]: ...
     @property
     def kinds(self) -> tuple[str, ...]: ...
@@ -59,7 +61,7 @@ def data_html(data: Tabular) -> str:
 def title(data: Tabular) -> str:
     """Name and size of a table in words, and its labels."""
     labels = "" if data.labels is None else f", labels {data.label or ''} ({_some(data.levels)})".replace("  ", " ")
-    weights = "" if data.weight is None else ", with weights"
+    weights = "" if data.weight is None else ", with relative weights" if data.weights == "relative" else ", with weights"
     if sparse.issparse(data.x):
         return f"{data.name}: {data.num_rows} documents, {len(data.columns)} words{labels}{weights}"
     if not isinstance(data.x, np.ndarray):

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from models.data.arguments import checked_weight, column_name, column_names, require_flag, require_texts
-from models.data.beside import weighted, with_kept
+from models.data.beside import require_meaning, weighed, weighted, with_kept
 from models.data.columns import Layout, as_label, as_typed, checked_types, with_types
 from models.data.covariance_matrix import of_covariance
 from models.data.labels import with_labels
@@ -46,6 +46,7 @@ def load_data(
     text: str | None = None,
     unit: str | None = None,
     weight: ArrayLike | str | None = None,
+    weights: str | None = None,
     name: str | None = None,
     types: Mapping[str, str] | None = None,
     sequence: str | None = None,
@@ -71,6 +72,8 @@ def load_data(
         text: Column of texts, which are split into tokens.
         unit: Tokens of texts: word (default), character, or kind (of character).
         weight: One non-negative number per row, or the column that holds them.
+        weights: What they mean: ``counts`` (a row of weight 3 stands for three rows), which is taken where all are whole
+            numbers, or ``relative`` (scaled to mean 1 over the rows with a weight above 0), which is taken otherwise.
         name: Name for messages and results.
         types: Column -> number, count, category, label, or to drop it: identifier, ignore.
         sequence: Column that names the sequence of a row, for models of time (`models.reading.grouping`); results hold it.
@@ -96,10 +99,11 @@ def load_data(
     columns, beside = column_names(columns), column_names(keep, "keep") or []
     require_flag("drop_constant", drop_constant)
     require_texts(unit=unit, name=name, kind=options.get("kind"), format=options.get("format"))
+    require_meaning(weights, weight is not None)
     repairs = checked_repairs(units, dates, merge)
     types, label = checked_types(_kinds(types, repairs, [column for column in beside if column != sequence]), label)
-    weights = weight if isinstance(weight, str) else None
-    aside = [column for column in (sequence, weights) if column is not None]  # always read, but not kept as columns
+    weighing = weight if isinstance(weight, str) else None
+    aside = [column for column in (sequence, weighing) if column is not None]  # always read, but not kept as columns
     if sequence is not None:
         types = types | {sequence: "category"}
     if columns is not None:
@@ -133,7 +137,7 @@ def load_data(
     data = in_sequences(data, sequence)
     if starts is not None or lengths is not None:
         data = with_starts(data, starts_of(lengths, data.num_rows) if starts is None else starts)
-    data = with_kept(data if weights is None else weighted(data, weights), beside, known)
+    data = with_kept(data if weighing is None else weighted(data, weighing), beside, known)
     data = _select(data, label, columns, drop_constant)
     if data.x.shape[0] == 0:
         raise ZooError(f"{data.name} has no rows")
@@ -142,7 +146,8 @@ def load_data(
     if threshold is not None or labels is not None or weight is not None or data.categories:
         require_rows(data, "threshold, labels, weight and categories need rows")
     data = with_labels(_binarised(data, threshold), labels)
-    return data._replace(name=name or data.name, weight=checked_weight(None if weights is not None else weight, data))
+    data = data._replace(name=name or data.name, weight=checked_weight(None if weighing is not None else weight, data))
+    return data if weight is None else weighed(data, weights)
 
 
 def _kinds(types: Any, repairs: Repairs, beside: list[str]) -> Any:

@@ -41,7 +41,7 @@ def cell_of(name: str, plain: bool, prior: str = "default") -> Cell:
     data = steps(name) if plain else steps(name, unseen=True, partly=name in HOLED)
     allowed = None
     if not plain:
-        data = load_data(data, labels=KNOWN, weight=np.repeat(WEIGHT, LENGTHS))
+        data = load_data(data, labels=KNOWN, weight=np.repeat(WEIGHT, LENGTHS), weights="counts")
         allowed = np.array([[known is None or state in known.split("|") for state in STATES] for known in KNOWN])
     size = 2 if plain else 3
     model = build(name, data, size, boundary=not plain, labelled=not plain, prior=prior)

@@ -132,6 +132,11 @@ def _table(model: Model, table: Any, number: int) -> Data:
     """A table with the number of its block in its name; of steps, one sequence if it names none. Raises `ZooError`."""
     if not isinstance(table, Data):
         raise ZooError(f"blocks: block {number + 1} is {type(table).__name__}; give models.load_data(block) instead")
+    if table.weights == "relative":
+        raise ZooError(
+            f"blocks: block {number + 1} has relative weights, which were scaled to mean 1 in this block alone: scale those of "
+            'all blocks alike, and give models.load_data(block, weight=..., weights="counts")'
+        )
     if is_sequential(model) and is_table(table) and table.starts is None:
         table = table._replace(starts=np.array([0, table.num_rows]))
     return table._replace(name=f"{table.name}, block {number + 1}")

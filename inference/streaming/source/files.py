@@ -5,7 +5,7 @@ Files are read in the order of their names, and each is cut into blocks from its
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -96,12 +96,26 @@ def _behind(parts: Iterator["pd.DataFrame"], skip: int) -> Iterator["pd.DataFram
         skip = max(skip - len(frame), 0)
 
 
-def table_of(frame: "pd.DataFrame", name: str, options: Mapping[str, Any]) -> Data:
-    """Some rows as `models.load_data` reads them; numbers alone are taken over as they are, which is faster."""
+class Weighing(NamedTuple):
+    """What the weights of all rows mean, as `models.data.beside.weighed` decides of a table in memory."""
+
+    meaning: str
+    scale: float  # of every weight
+
+
+def table_of(frame: "pd.DataFrame", name: str, options: Mapping[str, Any], weighing: Weighing | None = None) -> Data:
+    """Some rows as `models.load_data` reads them; numbers alone are taken over as they are, which is faster.
+
+    ``weighing`` is what the weights mean of all rows, of which these are some.
+    """
     taken = {key: value for key, value in options.items() if key not in STYLE and value is not None and value is not False}
     if not set(taken) - {"columns"} and all(dtype.kind in "fiu" for dtype in frame.dtypes):
         chosen = frame if "columns" not in taken else frame[list(taken["columns"])]
         x = np.ascontiguousarray(chosen.to_numpy(np.float64))
         if not np.isinf(x).any():
             return Data(name, x, tuple(map(str, chosen.columns)))
-    return load_data(frame.reset_index(drop=True), name=name, **taken)
+    if weighing is None:
+        return load_data(frame.reset_index(drop=True), name=name, **taken)
+    data = load_data(frame.reset_index(drop=True), name=name, **(taken | {"weights": "counts"}))
+    assert data.weight is not None
+    return data._replace(weight=data.weight * weighing.scale, weights=weighing.meaning)

@@ -19,7 +19,7 @@ class Files(Source):
 
     def __init__(self, path: str | Path, options: Mapping[str, Any], block_rows: int, scan: Scan) -> None:
         self.name, self._options, self._block_rows = str(path), dict(options), block_rows
-        self._paths, self._rows = files_of(path), scan.rows
+        self._paths, self._rows, self._weighing = files_of(path), scan.rows, scan.weighing
         self.num_blocks = sum(map(len, scan.rows.values()))
         self.num_rows = sum(map(sum, scan.rows.values()))
         self.sample: Data = scan.data(self.name, self._options)
@@ -62,7 +62,7 @@ class Files(Source):
             if place >= len(rows) or len(frame) != rows[place]:
                 raise ZooError(f"{path} has changed since it was first read; start again")
             with counted_from(begin):
-                yield Block(table_of(frame, self.name, self._options), begin)
+                yield Block(table_of(frame, self.name, self._options, self._weighing), begin)
             begin += len(frame)
 
 

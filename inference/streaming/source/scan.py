@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from inference.runtime.files import read, write
-from inference.streaming.source.files import cut, files_of, table_of, wanted_columns
+from inference.streaming.source.files import Weighing, cut, files_of, table_of, wanted_columns
 from inference.streaming.source.names import SAMPLE, SCAN
 from models.base import Data, ZooError
 from models.data.missing_spellings import number_of
@@ -34,16 +34,18 @@ class Scan(NamedTuple):
     sample: "pd.DataFrame"  # in the order of the rows
     numbers: np.ndarray  # the numbers of its rows among all
     digest: str  # of all cells
+    weighing: Weighing | None = None  # what the weights of all rows mean; None: they have none
 
     def data(self, name: str, options: Mapping[str, Any]) -> Data:
         """The sample as a table."""
-        return table_of(self.sample, name, options)
+        return table_of(self.sample, name, options, self.weighing)
 
 
 def scanned(path: str | Path, options: Mapping[str, Any], block_rows: int, sample_rows: int, seed: int) -> Scan:
     """Read all rows once; raises `ZooError` for files that cannot be read."""
     sequence, several = options.get("sequence"), len(files_of(path)) > 1
     reservoir, levels = _Reservoir(sample_rows, sequence), _Levels(_categories(options), sequence)
+    weights = _Weights()
     rows: dict[str, list[int]] = {}
     digest, first = hashlib.sha256(), None
     for number, (name, frame) in enumerate(_numbered(path, options, block_rows)):
@@ -55,12 +57,14 @@ def scanned(path: str | Path, options: Mapping[str, Any], block_rows: int, sampl
             frame = frame.assign(**{sequence: f"{name}: " + frame[sequence].astype(str)})
         reservoir.add(frame, np.random.default_rng([seed, number]))
         levels.add(frame)
+        weights.add(frame, options.get("weight"))
         rows.setdefault(name, []).append(len(frame))
     if not rows:
         raise ZooError(f"{path} has no rows")
     sample = _of_one_type(levels.completed(reservoir.rows()))
     sizes = {name: tuple(each) for name, each in rows.items()}
-    return Scan(sizes, sample.reset_index(drop=True), sample.index.to_numpy(), digest.hexdigest()[:16])
+    weighing = weights.weighing(options.get("weights"))
+    return Scan(sizes, sample.reset_index(drop=True), sample.index.to_numpy(), digest.hexdigest()[:16], weighing)
 
 
 def _categories(options: Mapping[str, Any]) -> frozenset[str]:
@@ -116,6 +120,30 @@ def _of_one_type(sample: "pd.DataFrame") -> "pd.DataFrame":
 
     mixed = [name for name in sample if infer_dtype(sample[name], skipna=True).startswith("mixed")]
     return sample.assign(**{str(name): sample[name].map(str, na_action="ignore") for name in mixed})
+
+
+class _Weights:
+    """The sum of the weights of all rows, and whether they are whole: what single blocks cannot tell."""
+
+    def __init__(self) -> None:
+        self._total, self._above, self._whole = 0.0, 0, True
+
+    def add(self, frame: "pd.DataFrame", column: str | None) -> None:
+        """Some more rows. A cell that is no weight is refused where its block is read."""
+        import pandas as pd
+
+        if column is not None and column in frame:
+            found = pd.to_numeric(frame[column], errors="coerce").to_numpy(np.float64)
+            above = found[np.isfinite(found) & (found > 0)]
+            self._total, self._above = self._total + float(above.sum()), self._above + len(above)
+            self._whole &= bool((above == np.floor(above)).all())
+
+    def weighing(self, meaning: str | None) -> Weighing | None:
+        """As `models.data.beside.weighed` has it of a table in memory."""
+        if not self._above:
+            return None
+        found = meaning or ("counts" if self._whole else "relative")
+        return Weighing(found, self._above / self._total if found == "relative" else 1.0)
 
 
 class _Reservoir:
@@ -226,7 +254,8 @@ def stored_scan(folder: Path, path: str | Path, asked: Mapping[str, Any], own: b
             f"{folder / SAMPLE} is damaged: {SCAN} has another checksum; remove both, and the files are looked at again"
         )
     sample = pd.read_parquet(io.BytesIO(content))
-    return Scan(rows, sample, np.array(told["numbers"]), told["digest"])
+    weighing = None if told["weighing"] is None else Weighing(*told["weighing"])
+    return Scan(rows, sample, np.array(told["numbers"]), told["digest"], weighing)
 
 
 def _told(path: Path) -> dict[str, Any]:
@@ -234,7 +263,7 @@ def _told(path: Path) -> dict[str, Any]:
     content = read(path, require_seal=True, remedy=REMEDY)
     try:
         told = dict(json.loads(content))
-        if {"asked", "rows", "numbers", "digest", "sample"} <= told.keys():
+        if {"asked", "rows", "numbers", "digest", "sample", "weighing"} <= told.keys():
             return told
     except (ValueError, TypeError, RecursionError):
         pass
@@ -250,6 +279,7 @@ def store_scan(folder: Path, path: str | Path, asked: Mapping[str, Any], scan: S
     scan.sample.to_parquet(buffer)
     write(folder / SAMPLE, buffer.getvalue())
     told = {"asked": _asked(path, asked), "rows": scan.rows, "numbers": scan.numbers.tolist(), "digest": scan.digest}
+    told["weighing"] = scan.weighing
     told["sample"] = hashlib.sha256(buffer.getvalue()).hexdigest()
     write(folder / SCAN, json.dumps(told).encode(), seal=True)
 

@@ -167,7 +167,7 @@ def test_a_wrong_cell_is_named_by_its_row_among_all(rows):
     """By the way that cells are encoded, and by the check of a method."""
     x = rows[0]
     weight = np.where(np.arange(3000) == 2600, 0.5, 1.0)
-    data = load_data(x, weight=weight)
+    data = load_data(x, weight=weight, weights="counts")  # relative ones would be scaled, and none of them be 1
     model = MODELS["gmm"](data, num_components=2, covariance="diag")
     with pytest.raises(ZooError, match="row 2001 of the table"):
         fit_stream(model, data, "gibbs", block_rows=1000, num_samples=2, num_warmup=2)
