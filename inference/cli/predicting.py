@@ -166,7 +166,7 @@ def new_rows(run: FittedRun, asked: Asked) -> Iterator[Block]:
     """The rows of the new table in blocks, with the columns and levels of the run."""
     from models.algebra import is_sequential
 
-    options = {name: run.config["data"].get(name) for name in READING} | asked.reading
+    options = reading_of(run, asked)
     assert run.model.algebra is not None
     size: int | None = asked.block or (ROWS_OF_THEIR_OWN if run.model.algebra.structure.local else ROWS)
     if is_sequential(run.model) and is_table(run.observed) and options["sequence"] is None:
@@ -181,6 +181,11 @@ def new_rows(run: FittedRun, asked: Asked) -> Iterator[Block]:
             yield block._replace(first=begin + block.first)
             end = begin + block.first + block.data.num_rows
         begin = end
+
+
+def reading_of(run: FittedRun, asked: Asked) -> dict[str, Any]:
+    """How new rows are read: as those of the run, unless the command says else."""
+    return {name: run.config["data"].get(name) for name in READING} | asked.reading
 
 
 def _paths(data: str, options: Mapping[str, Any]) -> list[str]:
@@ -208,8 +213,10 @@ def said_of(run: FittedRun, asked: Asked, block: Block, wholes: int) -> Said:
         imputed = impute(run.model, run.tree, data, asked.num_draws, asked.seed, fitted=False, first_row=block.first)
         cells = cell_lines(run.model, imputed, block.first)
     doubts = [line for line in str(found.attrs.get("warnings", "")).split("\n") if line]
-    lines = view_of(run.model).lines(found, wholes)
-    return Said(with_kept(lines, block.beside), cells, found.sizes["row"], doubts)
+    lines = with_kept(view_of(run.model).lines(found, wholes), block.beside)
+    if reading_of(run, asked)["empty"] == "drop" and len(lines) == block.data.num_rows:
+        lines = lines[block.data.x.lengths > 0]  # the others keep their numbers
+    return Said(lines, cells, found.sizes["row"], doubts)
 
 
 def with_kept(lines: pd.DataFrame, beside: Mapping[str, list[str]]) -> pd.DataFrame:

@@ -263,13 +263,14 @@ def as_tree(model: Model, data: Any, groups: dict[str, xr.Dataset], attrs: dict[
         if same := [name for name in given if name not in others]:
             groups["constant_data"].attrs["observed"] = same
     identifiers = doubted_identifiers(data) if isinstance(data, Data) and model.reading.layout is None else []
+    read = data.remarks if isinstance(data, Data) else ()
     versions = packages()
     attrs |= {
         "schema": SCHEMA,
         "model": model.name,
         "density_of": model.naming.density_of,
         "model_warnings": "\n".join(model.summaries.warnings),
-        "warnings": "\n".join([*model.summaries.warnings, *identifiers, *filter(None, [attrs.get("warnings", "")])]),
+        "warnings": "\n".join([*model.summaries.warnings, *read, *identifiers, *filter(None, [attrs.get("warnings", "")])]),
         "data": data.name if isinstance(data, Data) else "program data",
         **({"weights": data.weights} if isinstance(data, Data) and data.weights else {}),
         "inference_library": "bayes-model-zoo",

@@ -7,7 +7,7 @@ The first rule that applies decides. Missing cells do not count as values.
 | no value | left out: empty | it has no information |
 | a single distinct value | left out: constant | it has no information, and a variance would collapse to 0 |
 | True and False, or values of a pandas Categorical | category | declared |
-| words that are all dates | an error | the user must decide, for example whether time or season matters |
+| words that are all dates, or all times such as 8:05 | an error | the user must decide, for example whether season matters |
 | words, all distinct, or above 20 distinct ones in less than twice as many rows | left out: identifier | levels seen once |
 | any other words | category | |
 | numbers with fractions, or below 0 | number | |
@@ -39,12 +39,13 @@ TELLING = re.compile(r"(.*[\W_])?(id|ids|uid|uuid|guid|key|index|idx|row|no|nr|c
 CAMEL = re.compile(r".*[a-z](Id|ID|Key|Index|Nr|No|Code)")
 CLOCK = r"([T ]\d{1,2}:\d.*)?"
 DATE = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{2}|\d{4}))" + CLOCK)
+TIME = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:[.,]\d+)?))?(?:\s?([ap])\.?m\.?)?", re.IGNORECASE)
 
 
 class Verdict(NamedTuple):
     """The kind of a column, and the reason."""
 
-    kind: str  # number, count, category, date, or one of `LEFT_OUT`
+    kind: str  # number, count, category, date, time, or one of `LEFT_OUT`
     why: str
 
 
@@ -64,6 +65,8 @@ def _of_words(seen: np.ndarray, different: np.ndarray, levels: tuple[str, ...]) 
         return Verdict("category", "true or false")
     if all(DATE.fullmatch(level) for level in levels):
         return Verdict("date", f"such as {levels[0]}")
+    if all(TIME.fullmatch(level) for level in levels):
+        return Verdict("time", f"such as {levels[0]}")
     if len(different) == len(seen):
         return Verdict("identifier", f"all {len(seen)} words are different")
     if len(different) > 20 and 2 * len(different) > len(seen):

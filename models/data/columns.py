@@ -18,6 +18,7 @@ from models.errors import did_you_mean, in_shell
 
 FEWEST_PAIRS = 5  # of successive steps, from which a column may be seen to number them
 COUNTS = "it changes by the same amount at every step of every sequence"
+MOMENTS = {"date": ("dates", "dates", "ymd", ", dmy or mdy"), "time": ("times", "units", "h", "")}  # and what reads them
 SHOWN = 100  # rows whose numbers nearly always show that a column is no identifier, which spares sorting it
 
 
@@ -112,14 +113,14 @@ def typed(data: Data) -> Data:
     open_places = [d for d, kind in enumerate(kinds) if not kind]
     found = {d: verdict(data.columns[d], data.x[:, d], levels[d]) for d in open_places}
     for d, one in found.items():
-        if one.kind == "date":
-            column = data.columns[d]
-            as_dates, ignored, as_levels = (
-                in_shell(f"data.{option}")
-                for option in (f"dates.{column}=ymd", f"types.{column}=ignore", f"types.{column}=category")
+        if one.kind in MOMENTS:
+            column, (what, option, value, more) = data.columns[d], MOMENTS[one.kind]
+            as_numbers, ignored, as_levels = (
+                in_shell(f"data.{said}")
+                for said in (f"{option}.{column}={value}", f"types.{column}=ignore", f"types.{column}=category")
             )
             raise ZooError(
-                f"{data.name}: column {column!r} holds dates ({one.why}); read them as numbers by {as_dates}, dmy or mdy, or "
+                f"{data.name}: column {column!r} holds {what} ({one.why}); read them as numbers by {as_numbers}{more}, or "
                 f"say {ignored} or {as_levels}"
             )
     out = {data.columns[d]: one for d, one in found.items() if one.kind in LEFT_OUT}

@@ -13,7 +13,8 @@ other words. ``missing=[unknown, -99]`` adds spellings for all columns; with ``m
 
 A column holds **numbers** if all other cells are numbers, and **levels** if at least half of them are not. In between, the
 cells that are not numbers are taken for mistakes, and an error names the first one. An error also names the first number with
-marks, such as 1,5 or 1.234.567 or 12 %.
+marks, such as 1,5 or 1.234.567 or 12 % or $4.4M. A minus may be any of the signs that are printed as one (−5), and
+``thousands="space"`` is any of the spaces that stand within numbers, as the one that does not break.
 
 The name of a level is the text of the cell, stripped of white space. Whole numbers have no decimal point (1.0 is 1). Levels are
 sorted, numbers by size before words. A pandas Categorical declares its levels: they keep their order, and levels without rows
@@ -46,13 +47,26 @@ DOUBTFUL = tuple(sorted({*AMONG_NUMBERS, *map(str.lower, PANDAS)}))  # in lower 
 MARKS = {"comma": ",", "semicolon": ";", "tab": "\t", "point": ".", "space": " ", "apostrophe": "'", "bar": "|", "none": ""}
 NEARLY = 0.9  # share of marked numbers from which a column is taken for numbers written with marks
 
+SPACES = " \u00a0\u2007\u2009\u202f"  # that stand between thousands
+MINUS = re.compile(r"(?:^|(?<=[eE]))[\u2010-\u2013\u2212\ufe63\uff0d]")  # hyphens and dashes that are printed as a minus
+SIZES = {  # how often a number before such a mark is taken; of an amount of money more marks mean so
+    **dict.fromkeys(("k", "K", "thousand"), 1e3),
+    **dict.fromkeys(("M", "million"), 1e6),
+    **dict.fromkeys(("B", "bn", "billion"), 1e9),
+}
+SIZES_OF_MONEY = SIZES | {"m": 1e6, "mn": 1e6, "b": 1e9, "T": 1e12, "tn": 1e12, "trillion": 1e12}
+SIZE, SIZE_OF_MONEY = (f"(?:{'|'.join(sorted(sizes, key=len, reverse=True))})" for sizes in (SIZES, SIZES_OF_MONEY))
+SIZED = re.compile(rf"[+-]?[\d.,]+\s?{SIZE}")
+SURELY_SIZED = re.compile(rf"[+-]?(?:\d*[.,]\d+|\d{{3,}})\s?{SIZE}")  # 4.4M and 350K; 2B may be a code
+
 # Notations of numbers that cannot be parsed, and the remedy.
 WRITTEN = (
     (re.compile(r"[+-]?(\d*,\d+|\d{1,3}(,\d{3})+(\.\d+)?)"), "data.decimal=comma if 1,5 means 1.5, or data.thousands=comma"),
     (re.compile(r"[+-]?\d{1,3}(\.\d{3})+(,\d+)?"), "data.thousands=point, and data.decimal=comma"),
-    (re.compile(r"[+-]?\d{1,3}([ \u00a0\u202f]\d{3})+([.,]\d+)?"), "data.thousands=space"),
+    (re.compile(rf"[+-]?\d{{1,3}}([{SPACES}]\d{{3}})+([.,]\d+)?"), "data.thousands=space"),
     (re.compile(r"[+-]?\d{1,3}('\d{3})+(\.\d+)?"), "data.thousands=apostrophe"),
-    (re.compile(r"[+-]?([€$£] ?[\d.,]+|[\d.,]+ ?[%€$£])"), "data.units.<column>=<sign>, such as %"),
+    (re.compile(rf"[+-]?([€$£¥]\s?[+-]?[\d.,]+(\s?{SIZE_OF_MONEY})?|[\d.,]+\s?(%|{SIZE_OF_MONEY}?\s?[€$£¥]))"), "data.units."),
+    (SIZED, "data.units."),
 )
 
 
@@ -98,7 +112,7 @@ def style_of(options: Mapping[str, Any], plain: bool) -> Style:
     unknown = sorted(set(options) - set(OPTIONS))
     if unknown:
         takes = "label, labels, columns, keep, types, units, dates, merge, weight, weights, drop_constant, threshold, text"
-        takes += ", unit, format"
+        takes += ", unit, empty, format"
         near = did_you_mean(unknown[0], [*takes.split(", "), *OPTIONS])
         raise ZooError(f"unknown data option {unknown[0]!r}{near}: the options of a table are {takes}, {', '.join(OPTIONS)}")
     given = {name: value for name, value in options.items() if value is not None}
@@ -206,9 +220,25 @@ def _numbers(values: np.ndarray, style: Style, spelled: Mapping[str, int], empty
 def number_of(word: str) -> float:
     """Parse a number; NaN if the text is not one."""
     try:
-        return float(word)
+        return float(plain_sign(word))
     except ValueError:
         return np.nan
+
+
+def plain_sign(word: str) -> str:
+    """A word with an ordinary minus in place of another sign that is printed so.
+
+    >>> plain_sign("−5"), plain_sign("1–2")
+    ('-5', '1–2')
+    """
+    return MINUS.sub("-", word)
+
+
+def plain_number(word: str, style: Style) -> str:
+    """A number without the marks of its table, as Python writes it."""
+    for mark in SPACES if style.thousands == " " else style.thousands:
+        word = word.replace(mark, "")
+    return plain_sign(word.replace(style.decimal, "."))
 
 
 def _text(words: Words, title: str, name: str, style: Style, numeric: bool = False) -> ParsedColumn:
@@ -216,7 +246,7 @@ def _text(words: Words, title: str, name: str, style: Style, numeric: bool = Fal
     import pandas as pd
 
     gone = np.isin(words.names, ("", *style.words))
-    plain = [word.replace(style.thousands, "").replace(style.decimal, ".") for word in words.names]
+    plain = [plain_number(word, style) for word in words.names]
     numbers = pd.to_numeric(pd.Series(plain, dtype=object), errors="coerce").to_numpy(dtype=np.float64)
     numbers = np.where(gone, np.nan, numbers)
     soft = np.isnan(numbers) & ~gone & np.isin([word.lower() for word in words.names], style.among_numbers)
@@ -231,13 +261,18 @@ def _text(words: Words, title: str, name: str, style: Style, numeric: bool = Fal
 def _refuse_slips(words: Words, slips: np.ndarray, numbers: np.ndarray, title: str, name: str) -> None:
     """Raise `ZooError` if the ``slips`` are marked numbers, or fewer than the ``numbers``. Both are masks of the words."""
     bad, good = words.cells(slips).sum(), words.cells(numbers).sum()
-    written = np.array([any(form.fullmatch(word) for form, _ in WRITTEN) for word in words.names]) & slips
+    signed = [plain_sign(word) for word in words.names]
+    sized = any(map(SURELY_SIZED.fullmatch, signed))
+    forms = [(form, remedy) for form, remedy in WRITTEN if form is not SIZED or sized]
+    written = np.array([any(form.fullmatch(word) for form, _ in forms) for word in signed], dtype=bool) & slips
     marked = words.cells(written).sum()
     as_levels = in_shell(f"data.types.{name}=category")
     if marked >= NEARLY * bad and marked + good >= NEARLY * (bad + good):
         row = int(np.flatnonzero(words.cells(written))[0])
         word = words.names[words.places[row]]
-        remedy = next(remedy for form, remedy in WRITTEN if form.fullmatch(word))
+        remedy = next(remedy for form, remedy in forms if form.fullmatch(plain_sign(word)))
+        if remedy == "data.units.":
+            remedy = _units_for(name, word, [one for one, slip in zip(signed, slips, strict=True) if slip], bool(good))
         raise ZooError(
             f"{title}: column {name!r}, row {row + 1}: {word!r} is a number written with a mark: {remedy}; if these are "
             f"levels, use {as_levels}"
@@ -249,6 +284,17 @@ def _refuse_slips(words: Words, slips: np.ndarray, numbers: np.ndarray, title: s
             f"{title}: column {name!r}, row {row + 1}: {word!r} is not a number; correct the cell, or declare it missing "
             f"({in_shell(f'data.missing=[{word}]')}) or the column categorical ({as_levels})"
         )
+
+
+def _units_for(name: str, word: str, slips: list[str], beside_numbers: bool) -> str:
+    """The option that reads numbers with a sign, such as 12 % and $4.4M, or with a mark of their size, such as 350K."""
+    if (sign := next((sign for sign in "%€$£¥" if sign in word), "")) != "":
+        return in_shell(f"data.units.{name}={sign}")
+    sizes = {one.lstrip("+-.,0123456789" + SPACES) for one in slips}
+    if not beside_numbers and len(sizes) == 1:
+        return in_shell(f"data.units.{name}={sizes.pop()}")
+    kelvin = f" if K is thousand, {in_shell(f'data.units.{name}=K')} if it is Kelvin" if sizes == {"K"} else ""
+    return in_shell(f"data.units.{name}=1") + kelvin
 
 
 def _levels(words: Words, style: Style, order: list[str] | None = None) -> ParsedColumn:

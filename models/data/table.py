@@ -54,6 +54,7 @@ class Data(NamedTuple):
     moments: bool = False  # True: x stands for a mean and a covariance matrix, not for individual rows
     starts: np.ndarray | None = None  # (sequences + 1,): rows starts[n] … starts[n + 1] − 1 are the steps of sequence n
     beside: tuple[tuple[str, np.ndarray], ...] = ()  # columns (N,) that results keep beside their rows, such as identifiers
+    remarks: tuple[str, ...] = ()  # what a result says of how the rows were read
     weights: str = ""  # what `weight` means: counts or relative (scaled to mean 1); "" where no user gave it
 
     @property

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from models.data.missing_spellings import SPACES
 from models.inspection.problem import Problem, Remedy, Written
 from models.reading.dates import ORDERS, days
 from models.reading.units import quantity
@@ -16,7 +17,7 @@ SEMICOLONS = ("semicolon", ";")  # between columns, where numbers are seldom wri
 GROUPS = {  # the mark between thousands -> numbers that must be written with it
     "comma": re.compile(r"[+-]?\d{1,3}(,\d{3})+\.\d+|[+-]?\d{1,3}(,\d{3}){2,}"),
     "point": re.compile(r"[+-]?\d{1,3}(\.\d{3})+,\d+|[+-]?\d{1,3}(\.\d{3}){2,}"),
-    "space": re.compile(r"[+-]?\d{1,3}([ \u00a0\u202f]\d{3})+([.,]\d+)?"),
+    "space": re.compile(rf"[+-]?\d{{1,3}}([{SPACES}]\d{{3}})+([.,]\d+)?"),
     "apostrophe": re.compile(r"[+-]?\d{1,3}('\d{3})+([.,]\d+)?"),
 }
 MIXED = "correct the table: one mark cannot mean both"
@@ -29,7 +30,7 @@ def mark_problems(columns: Sequence[Written], options: Mapping[str, Any]) -> lis
     numbers = [(column, _numbers(column)) for column in columns]
     numbers = [(column, found) for column, found in numbers if found]
     grouped = {mark: _with(numbers, form) for mark, form in GROUPS.items()}
-    inner = {"point": r"\.", "comma": ",", "space": "[ \u00a0\u202f]", "apostrophe": "'"}
+    inner = {"point": r"\.", "comma": ",", "space": f"[{SPACES}]", "apostrophe": "'"}
     commas = _with(numbers, COMMA, but=EITHER, groups=GROUPS["comma"])
     commas |= {
         c: w

@@ -4,12 +4,12 @@ from collections import Counter
 
 import numpy as np
 
-from models.data.missing_spellings import Style
+from models.data.missing_spellings import SURELY_SIZED, Style, plain_sign
 from models.errors import in_shell
 from models.inspection.problem import Problem, Remedy, Written, in_words
 from models.reading.dates import ORDERS, days
 from models.reading.repairs import SINCE, is_missing, parsed
-from models.reading.units import KINDS, convertible, known, quantity
+from models.reading.units import KINDS, PLAIN, converted, convertible, has_seconds, hours, known, quantity, sized
 
 MOST = 0.8  # share of dates from which a column holds dates
 ALIKE = 0.9  # share of one unit that the zoo does not know, from which it is a unit
@@ -22,7 +22,7 @@ def number_problems(column: Written, style: Style) -> list[Problem] | None:
     filled = column.of(np.array([not is_missing(word, style) for word in column.words], dtype=bool))
     if not filled.total:
         return []
-    if (found := _dates(filled)) is not None:
+    if (found := _dates(filled) or _times(filled)) is not None:
         return found
     split = [quantity(word) for word in filled.words]
     values = np.array([np.nan if one is None else parsed(one.number, style) for one in split])
@@ -33,9 +33,9 @@ def number_problems(column: Written, style: Style) -> list[Problem] | None:
     if 2 * filled.of(number).total <= filled.total:
         return None
     if (units != "").any():
-        main = _main_unit(filled, units)
+        main = _main_unit(filled, units, values)
         if main is not None:
-            return _units(filled, units, number, main)
+            return _units(filled, units, number, main, style)
         number &= units == ""
         if 2 * filled.of(number).total <= filled.total:
             return None
@@ -72,19 +72,57 @@ def _dates(column: Written) -> list[Problem] | None:
     return found
 
 
-def _main_unit(column: Written, units: np.ndarray) -> str | None:
-    """The most frequent unit; None if what follows the numbers are no units."""
+def _times(column: Written) -> list[Problem] | None:
+    """Times such as 8:05; None if the column does not hold times."""
+    fits = np.array([hours(word) is not None for word in column.words])
+    times, none, name = column.of(fits), column.of(~fits), column.column
+    if times.total < MOST * column.total:
+        return None
+    leave, as_levels = (in_shell(f"data.types.{name}={kind}") for kind in ("ignore", "category"))
+    if len({has_seconds(word) for word in times.words}) > 1:
+        advice = "leave them out until all are written alike: 8:05 may be minutes and seconds here"
+        return [Problem(f"times with and without seconds: {times.examples}", (Remedy("types", "ignore", name),), advice, name)]
+    parts = "hours, minutes and seconds" if has_seconds(times.words[0]) else "hours and minutes"
+    advice = f"read them as hours, written as {parts}; or leave them out ({leave}), or take them as levels ({as_levels})"
+    found = [Problem(f"times: {times.examples}", (Remedy("units", "h", name),), advice, name)]
+    if none.total:
+        what = f"{in_words(none.total, verb='is')} no time: {none.examples}"
+        found.append(Problem(what, (Remedy("missing", list(none.words)),), f"count them as missing, {CORRECT}", name))
+    return found
+
+
+def _main_unit(column: Written, units: np.ndarray, values: np.ndarray) -> str | None:
+    """The most frequent unit; None if what follows the numbers are no units. Amounts of money are read in their currency."""
     counts: Counter[str] = Counter()
     for unit, count in zip(units, column.counts, strict=True):
         if unit:
             counts[known(unit)] += int(count)
     main, most = counts.most_common(1)[0]
+    if (amount := sized(main)) is not None and amount[0] != PLAIN:
+        return amount[0]
+    if amount is not None:
+        return _of_sizes(column, units, values, set(counts))
     if any(main in kind for kind in KINDS) or main in "€$£¥":
         return main
     return main if len(main) > 1 and most >= ALIKE * sum(counts.values()) and 2 * most > column.total else None
 
 
-def _units(column: Written, units: np.ndarray, number: np.ndarray, main: str) -> list[Problem]:
+def _of_sizes(column: Written, units: np.ndarray, values: np.ndarray, sizes: set[str]) -> str | None:
+    """How numbers such as 4.4M are read: as plain numbers, or in their one size; None where they are more likely codes.
+
+    K alone may be Kelvin. Beside numbers without a mark it means thousand where these are much larger than those with it.
+    """
+    bare = values[(units == "") & ~np.isnan(values)]
+    if sizes != {"K"} and not any(SURELY_SIZED.fullmatch(plain_sign(word)) or word[-1:].islower() for word in column.words):
+        return None
+    if len(sizes) > 1 or (len(bare) and sizes != {"K"}):
+        return PLAIN
+    with_size = values[units != ""]
+    thousands = len(bare) > 0 and np.median(np.abs(bare)) > 3 * np.median(np.abs(with_size))
+    return PLAIN if thousands else next(iter(sizes))
+
+
+def _units(column: Written, units: np.ndarray, number: np.ndarray, main: str, style: Style) -> list[Problem]:
     """Numbers with units: which there are, and what has none."""
     counts: Counter[str] = Counter()
     for unit, count in zip(units[number], column.counts[number], strict=True):
@@ -92,15 +130,18 @@ def _units(column: Written, units: np.ndarray, number: np.ndarray, main: str) ->
     bare = counts.pop("", 0)
     listed = ", ".join(f"{unit} {count}" for unit, count in counts.most_common(6))
     fits = np.array([not unit or convertible(unit, main) for unit in units])
-    converted = [unit for unit in counts if known(unit) != main and convertible(unit, main)]
-    advice = f"read them in {main}" + (f", with {', '.join(converted)} converted" if converted else "")
+    others = [unit for unit in counts if known(unit) != main and convertible(unit, main)]
+    advice = f"read them in {main}" + (f", with {', '.join(others)} converted" if others else "")
     advice += f"; {in_words(bare)} without a unit would be in {main}" if bare else ""
-    name = column.column
-    found = [
-        Problem(
-            f"numbers with units ({listed}): {column.of(units != '').examples}", (Remedy("units", main, name),), advice, name
-        )
-    ]
+    name, what = column.column, "numbers with units"
+    if main == PLAIN:
+        example = column.of(units != "").words[0]
+        cell = quantity(example)
+        assert cell is not None
+        value = converted(parsed(cell.number, style), known(cell.unit), PLAIN)
+        what, advice = "numbers with marks of their size", f"read them as plain numbers: {example} is {value:.15g}"
+        advice += f"; if K is Kelvin, {in_shell(f'data.units.{name}=K')}" if "K" in counts else ""
+    found = [Problem(f"{what} ({listed}): {column.of(units != '').examples}", (Remedy("units", main, name),), advice, name)]
     return found + _slips(column, ~number | ~fits, f"a number in {main}")
 
 

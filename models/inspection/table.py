@@ -83,7 +83,7 @@ def inspect_table(source: Any, **options: Any) -> Inspection:
     """
     raw = raw_table(source, options)
     _require_named_columns(raw)
-    problems = list(raw.problems)
+    problems = [*raw.problems, *_blank_texts(raw)]
     columns, failed = _columns(raw)
     problems += [problem for problem in failed if problem.column not in _skipped(raw.options)]
     texts = [text for text in columns.values() if text is not None]
@@ -135,6 +135,16 @@ def _require_named_columns(raw: Raw) -> None:
     if absent:
         near = did_you_mean(absent[0], known)
         raise ZooError(f"{raw.title} has no column {absent[0]!r}{near}; its columns are {', '.join(known)}")
+
+
+def _blank_texts(raw: Raw) -> list[Problem]:
+    """Rows without a text, where the user has named the column of texts."""
+    text = raw.options.get("text")
+    if text is None or raw.options.get("empty") is not None or not (blank := raw.frame[str(text)].isna().to_numpy()).any():
+        return []
+    what = f"{in_words(int(blank.sum()), 'text')} missing, the first in row {int(np.argmax(blank)) + 1}"
+    advice = "leave these rows out; data.empty=keep takes them as documents without words"
+    return [Problem(what, (Remedy("empty", "drop"),), advice, str(text))]
 
 
 def _skipped(options: Mapping[str, Any]) -> set[str]:

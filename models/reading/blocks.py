@@ -30,6 +30,7 @@ READING = (
     *REPAIRS,
     "text",
     "unit",
+    "empty",
     "sequence",
     "threshold",
     "format",
@@ -149,9 +150,14 @@ def _of_frame(
     frame: pd.DataFrame, source: str, style: Any, like: Layout | None, wanted: Wanted, given: Mapping[str, Any]
 ) -> Data:
     if like is None:
-        return of_frame(frame, source, style, Wanted(text=given["text"], unit=given.get("unit")))
+        return of_frame(frame, source, style, Wanted(text=given["text"], unit=given.get("unit"), empty=_empty(given)))
     data = of_frame(frame, source, style, wanted)
     return load_data(data, types=wanted.types, sequence=given.get("sequence"), threshold=given.get("threshold"))
+
+
+def _empty(given: Mapping[str, Any]) -> str | None:
+    """Texts that are missing are read as documents without words even if they are to be dropped: rows keep their numbers."""
+    return None if given.get("empty") is None else "keep"
 
 
 def _like(data: Data, fitted: Data, layout: Layout | None, unseen: str) -> Data:

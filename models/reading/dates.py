@@ -6,6 +6,7 @@ writing are the same in every order: a year of four digits in front (``2024-03-0
 """
 
 import datetime
+import math
 import re
 
 ORDERS = {"ymd": "year first", "dmy": "day first", "mdy": "month first"}
@@ -72,3 +73,56 @@ def _month(name: str) -> int | None:
     """The number of a month: its English name, its first three letters, or Sept."""
     found = (number for number, month in enumerate(MONTHS, 1) if name.lower() in (month, month[:3], month[:4]))
     return next(found, None)
+
+
+def like(day: float, template: str, order: str, padded: bool) -> str:
+    """A day as the date ``template`` is written: its marks, its order, and its name of the month, with its time of day.
+
+    Days and months of one digit have a zero in front if they are ``padded``. Where this would not be read as the same day, as
+    with a year of two digits, the year is in front.
+
+    >>> like(33, "3/1/1970", "dmy", padded=False), like(33.5, "05.03.70 14:30", "dmy", padded=True)
+    ('3/2/1970', '03.02.70 12:00')
+    >>> like(33, "March 5, 2024", "mdy", padded=False)
+    'February 3, 1970'
+    """
+    first = datetime.date.fromordinal(EPOCH + math.floor(day))
+    found = CLOCK.fullmatch(template)
+    assert found is not None
+    second = round((day - math.floor(day)) * 86400) if found[2] is not None else 0
+    if second == 86400:  # midnight by rounding
+        first, second = first + datetime.timedelta(days=1), 0
+    written = _like(first, found[1], order, padded)
+    if found[2] is not None:
+        hour, rest = divmod(second, 3600)
+        seconds = f":{rest % 60:02d}" if found[4] is not None else ""
+        clock = f"{hour:0{len(found[2])}d}:{rest // 60:02d}{seconds}"
+        written += template[found.end(1) : found.start(2)] + clock + template[found.end(4 if found[4] is not None else 3) :]
+    same = days(written, order)
+    return written if same is not None and math.floor(same) == first.toordinal() - EPOCH else first.isoformat()
+
+
+def _like(date: datetime.date, template: str, order: str, padded: bool) -> str:
+    """A date in the notation of another one."""
+    values = {"y": str(date.year), "m": f"{date.month:02d}" if padded else str(date.month)}
+    values["d"] = f"{date.day:02d}" if padded else str(date.day)
+    if (found := PARTS.fullmatch(template)) is not None:
+        parts, mark = [found[1], found[3], found[4]], found[2]
+        places = "ymd" if len(found[1]) == 4 else order
+        short = len(parts[places.index("y")]) == 2
+        return mark.join(values[place][-2:] if place == "y" and short else values[place] for place in places)
+    for form, year, month, day in ((DAY_MONTH, 3, 2, 1), (MONTH_DAY, 3, 1, 2)):
+        if (found := form.fullmatch(template)) is not None:
+            new = {year: values["y"][-2:] if len(found[year]) == 2 else values["y"], day: values["d"]}
+            new[month] = _month_like(date.month, found[month])
+            pieces = list(template)
+            for group in sorted(new, key=found.start, reverse=True):
+                pieces[found.start(group) : found.end(group)] = new[group]
+            return "".join(pieces)
+    return date.isoformat()
+
+
+def _month_like(month: int, name: str) -> str:
+    """The name of a month, cut and in the case of another one."""
+    full = MONTHS[month - 1] if len(name) > 4 else MONTHS[month - 1][:3]
+    return full.upper() if name.isupper() else full if name.islower() else full.capitalize()

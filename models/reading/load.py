@@ -28,7 +28,7 @@ from models.data.table import (
 from models.errors import did_you_mean
 from models.reading.arrays import as_sequences, is_symbols, starts_of, symbols, with_starts
 from models.reading.grouping import in_sequences, names_of_sequences
-from models.reading.readers import Wanted, generate, is_named, read
+from models.reading.readers import EMPTY, Wanted, generate, is_named, read
 from models.reading.repairs import Repairs, checked_repairs
 
 UNSEEN = ". Correct the cell, leave it empty, or fit with model.unseen=missing"  # of a model that keeps a layout
@@ -45,6 +45,7 @@ def load_data(
     labels: Any = None,
     text: str | None = None,
     unit: str | None = None,
+    empty: str | None = None,
     weight: ArrayLike | str | None = None,
     weights: str | None = None,
     name: str | None = None,
@@ -71,6 +72,7 @@ def load_data(
         labels: One label per row, if they are not a column. None is a missing label, ``"a|b"`` a set of candidates.
         text: Column of texts, which are split into tokens.
         unit: Tokens of texts: word (default), character, or kind (of character).
+        empty: Rows whose text is missing: ``keep`` (documents without words) or ``drop``; by default they are an error.
         weight: One non-negative number per row, or the column that holds them.
         weights: What they mean: ``counts`` (a row of weight 3 stands for three rows), which is taken where all are whole
             numbers, or ``relative`` (scaled to mean 1 over the rows with a weight above 0), which is taken otherwise.
@@ -98,8 +100,9 @@ def load_data(
     label, text, sequence = column_name("label", label), column_name("text", text), column_name("sequence", sequence)
     columns, beside = column_names(columns), column_names(keep, "keep") or []
     require_flag("drop_constant", drop_constant)
-    require_texts(unit=unit, name=name, kind=options.get("kind"), format=options.get("format"))
+    require_texts(unit=unit, empty=empty, weights=weights, name=name, kind=options.get("kind"), format=options.get("format"))
     require_meaning(weights, weight is not None)
+    _require_empty(empty, text)
     repairs = checked_repairs(units, dates, merge)
     types, label = checked_types(_kinds(types, repairs, [column for column in beside if column != sequence]), label)
     weighing = weight if isinstance(weight, str) else None
@@ -122,7 +125,9 @@ def load_data(
         data, starts, lengths = symbols(source, starts, name or "sequences"), None, None
     else:
         asked = None if columns is None else [*columns, *aside, *(column for column in beside if column not in columns)]
-        wanted = Wanted(label, asked, text, unit, name, types, repairs=repairs, sequence=sequence, keep=tuple(beside))
+        wanted = Wanted(
+            label, asked, text, unit, name, types, repairs=repairs, sequence=sequence, keep=tuple(beside), empty=empty
+        )
         data = _read(source, wanted, options)
         data = data._replace(beside=tuple((column, cells) for column, cells in data.beside if column in beside))
         if is_table(data):  # the label and dropped columns have been handled
@@ -148,6 +153,14 @@ def load_data(
     data = with_labels(_binarised(data, threshold), labels)
     data = data._replace(name=name or data.name, weight=checked_weight(None if weighing is not None else weight, data))
     return data if weight is None else weighed(data, weights)
+
+
+def _require_empty(empty: str | None, text: str | None) -> None:
+    """Raises `ZooError` for a way to read empty texts that is none, or of a table without a column of texts."""
+    if empty is not None and empty not in EMPTY:
+        raise ZooError(f"empty={empty!r} is not one of {', '.join(EMPTY)}")
+    if empty is not None and text is None:
+        raise ZooError(f"empty={empty} is for a column of texts: name it by data.text=<column>")
 
 
 def _kinds(types: Any, repairs: Repairs, beside: list[str]) -> Any:

@@ -14,7 +14,7 @@ from models.data.columns import categories_of, cells_of, notes_of
 from models.data.documents import Sequences, documents, tokenise
 from models.data.labels import label_column, labelled
 from models.data.missing_spellings import MARKS, ParsedColumn, Style, read_cells, style_of
-from models.data.table import Data, Note, ZooError, is_sparse
+from models.data.table import Data, Note, ZooError, is_sparse, take
 from models.errors import did_you_mean
 from models.reading.files import RARE_IN_NAMES, if_several, is_text, other_separator, read_file, separator_of
 from models.reading.repairs import Repairs, repaired
@@ -37,6 +37,7 @@ class Wanted(NamedTuple):
     repairs: Repairs = Repairs()
     sequence: str | None = None
     keep: tuple[str, ...] = ()
+    empty: str | None = None  # keep or drop: rows without a text
 
     @property
     def as_text(self) -> set[str]:
@@ -171,7 +172,14 @@ def of_frame(frame: pd.DataFrame, title: str, style: Style, wanted: Wanted) -> D
     left_out = [c for c in wanted.repairs.columns if types.get(c) in ("identifier", "ignore")]
     frame = repaired(frame, wanted.repairs.without(left_out), style, title)
     if text is not None:
-        data = _documents(_tokens(frame[text], title, wanted.unit or "word"), title)
+        tokens = _tokens(frame[text], title, wanted.unit or "word", wanted.empty)
+        data = _documents(tokens, title)
+        if wanted.empty == "drop" and not all(tokens):
+            there = np.array([len(row) > 0 for row in tokens])
+            frame, data = frame[there].reset_index(drop=True), take(data, there)
+            if not there.any():
+                raise ZooError(f"{title}: column {text!r}: every text is empty")
+            data = data._replace(remarks=(f"{(~there).sum()} of {len(there)} rows have no text, and are left out: {NUMBERED}",))
         data = data._replace(beside=tuple((c, _filled(frame[c])) for c in wanted.keep if c in frame))
         return data if label is None else labelled(data, frame[label], style)
     real = [c for c in (frame.columns if chosen is None else chosen) if c != label]
@@ -201,11 +209,18 @@ def _filled(column: pd.Series[Any]) -> np.ndarray:
     return np.asarray(column.astype(object).where(column.notna(), None).to_numpy(dtype=object))
 
 
-def _tokens(column: pd.Series[Any], title: str, unit: str) -> list[list[str]]:
+EMPTY = ("keep", "drop")  # rows without a text: documents without words, or left out
+NUMBERED = "rows are numbered without them; data.keep puts a column beside each"
+
+
+def _tokens(column: pd.Series[Any], title: str, unit: str, empty: str | None) -> list[list[str]]:
     missing = np.flatnonzero(column.isna())
-    if len(missing):
-        raise ZooError(f"{title}: column {column.name!r}, row {missing[0] + 1}: the text is missing; fill it in or drop it")
-    return [tokenise(str(text), unit) for text in column]
+    if len(missing) and empty is None:
+        raise ZooError(
+            f"{title}: column {column.name!r}, row {missing[0] + 1}: the text is missing ({len(missing)} in all); fill it in, "
+            "or say data.empty=keep (a document without words) or data.empty=drop (its row is left out)"
+        )
+    return [[] if gone else tokenise(str(text), unit) for text, gone in zip(column, column.isna(), strict=True)]
 
 
 def to_frame(data: Data) -> pd.DataFrame:

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from models.data.arguments import described
-from models.data.missing_spellings import Style, cell_name, number_of
+from models.data.missing_spellings import Style, cell_name, number_of, plain_number
 from models.errors import ZooError
 from models.reading.dates import EPOCH, ORDERS, days
-from models.reading.units import converted, convertible, known, quantity
+from models.reading.units import PLAIN, converted, convertible, has_seconds, hours, known, measures_time, quantity
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +43,11 @@ def titles(notes: Iterable[Note]) -> dict[str, str]:
     >>> titles([Note("weight", "number", "in kg"), Note("age", "number")])
     {'weight': 'weight (kg)'}
     """
-    return {note.column: f"{note.column} ({note.why[3:]})" for note in notes if note.why.startswith("in ")}
+    return {
+        note.column: f"{note.column} ({note.why[3:]})"
+        for note in notes
+        if note.why.startswith("in ") and note.why != f"in {PLAIN}"
+    }
 
 
 class Repairs(NamedTuple):
@@ -104,10 +108,26 @@ def repaired(frame: pd.DataFrame, repairs: Repairs, style: Style, title: str) ->
     for column, levels in repairs.merge.items():
         frame[column] = _mapped(frame[column], partial(_level, levels), style)
     for column, unit in repairs.units.items():
+        if measures_time(unit):
+            _require_one_form(frame[column], f"{title}: column {column!r}")
         frame[column] = _mapped(frame[column], _to_unit(unit, style), style, f"{title}: column {column!r}, row")
     for column, order in repairs.dates.items():
         frame[column] = _days_of(frame[column], order, style, f"{title}: column {column!r}, row")
     return frame
+
+
+def _require_one_form(column: pd.Series[Any], where: str) -> None:
+    """Raises `ZooError` where some times have seconds and others not: 8:05 may then be 8 minutes and 5 seconds."""
+    if column.dtype != object and not str(column.dtype).startswith("str"):
+        return
+    words = [word for word in column.dropna().unique() if isinstance(word, str) and hours(word) is not None]
+    with_seconds = [word for word in words if has_seconds(word)]
+    others = [word for word in words if not has_seconds(word)]
+    if with_seconds and others:
+        raise ZooError(
+            f"{where}: {others[0]!r} may be hours and minutes, or minutes and seconds, as {with_seconds[0]!r} has both; write "
+            "all times of the column alike"
+        )
 
 
 def _level(levels: Mapping[str, str], cell: str) -> str:
@@ -140,13 +160,15 @@ def is_missing(cell: str, style: Style) -> bool:
 
 def parsed(number: str, style: Style) -> float:
     """A number written with the table's own marks; NaN if it is none."""
-    return number_of(number.replace(style.thousands, "").replace(style.decimal, "."))
+    return number_of(plain_number(number, style))
 
 
 def _to_unit(unit: str, style: Style) -> Callable[[str], str]:
     """A change of ``59,4 kg`` into ``59,4``: the number in ``unit``, with the table's own marks."""
 
     def change(cell: str) -> str:
+        if measures_time(unit) and not is_missing(cell, style) and (time := hours(cell)) is not None:
+            return repr(converted(time, "h", known(unit))).replace(".", style.decimal)
         found = quantity(cell)
         if found is None or not found.unit or is_missing(cell, style):
             return cell

@@ -1,14 +1,28 @@
-"""Numbers with units, such as ``59.4 kg``, ``140 lb`` or ``€ 12``: split into number and unit, and converted to one unit."""
+"""Numbers with units, such as ``59.4 kg``, ``140 lb``, ``€ 12`` or ``$4.4M``: split into number and unit, and converted to one.
+
+A time such as ``8:05`` is a number of hours and minutes.
+"""
 
 import re
-from typing import NamedTuple
+from typing import NamedTuple, overload
+
+import numpy as np
+
+from models.data.column_kinds import TIME
+from models.data.missing_spellings import SIZE_OF_MONEY, SIZES, SIZES_OF_MONEY, SPACES, plain_sign
 
 # One number, with whatever marks a table may use; what follows it (or a sign of money before it) is its unit.
-NUMBER = r"[+-]?(?:\d[\d.,'\u00a0\u202f ]*|[.,]\d+)(?:[eE][+-]?\d+)?"
-UNIT = r"(?:[^\W\d_]|[µ°%‰€$£¥])(?:[^\d\s,;=]|(?<=m)[23]|(?<=/)1\.73m)*(?: [^\W\d_][^\d\s,;=]*)?"
+NUMBER = rf"[+-]?(?:\d[\d.,'{SPACES}]*|[.,]\d+)(?:[eE][+-]?\d+)?"
+UNIT = r"(?:[^\W\d_]|[µ°%‰€$£¥])(?:[^\d\s,;=]|(?<=m)[23]|(?<=/)1\.73m)*(?:\s(?:[^\W\d_]|[€$£¥])[^\d\s,;=]*)?"
 AFTER = re.compile(rf"({NUMBER})\s*({UNIT})?")
-BEFORE = re.compile(rf"([€$£¥]|[A-Z]{{3}}(?= ))\s*({NUMBER})")
+BEFORE = re.compile(rf"([+-]?)([€$£¥]|[A-Z]{{3}}(?= ))\s*({NUMBER})({SIZE_OF_MONEY})?")
+SIGNS = "€$£¥"
+CODES = ("USD", "EUR", "GBP", "JPY", "CHF", "CNY", "CAD", "AUD", "INR", "SEK", "NOK", "DKK")
+AMOUNT = re.compile(rf"({SIZE_OF_MONEY})?\s?([{SIGNS}]|{'|'.join(CODES)})")  # a unit behind a number: € or M€ or million EUR
+PLAIN = "1"  # the unit of numbers such as 4.4M and 350K, where a number without a mark is what it says
 LONGEST = 20  # characters of a unit
+
+TIMES = {"h": 3600.0, "s": 1.0, "ms": 1e-3, "min": 60.0, "d": 86400.0}
 
 # Units of one kind can be converted: value · factor + offset is the value in the first unit of its kind.
 KINDS: tuple[dict[str, float], ...] = (
@@ -25,7 +39,7 @@ KINDS: tuple[dict[str, float], ...] = (
         "yd": 0.9144,
         "mi": 1609.344,
     },
-    {"h": 3600.0, "s": 1.0, "ms": 1e-3, "min": 60.0, "d": 86400.0},
+    TIMES,
     {"L": 1.0, "dL": 1e-1, "mL": 1e-3, "µL": 1e-6},
     {"K": 1.0, "°C": 1.0, "°F": 5 / 9},
     {"%": 1.0, "‰": 0.1},
@@ -61,15 +75,21 @@ class Quantity(NamedTuple):
 def quantity(cell: str) -> Quantity | None:
     """Split ``59.4 kg``, ``12%`` or ``€ 12``; None for a cell that is no number with or without a unit.
 
-    >>> quantity("59.4 kg"), quantity("€12"), quantity("7"), quantity("red")
-    (Quantity(number='59.4', unit='kg'), Quantity(number='12', unit='€'), Quantity(number='7', unit=''), None)
+    >>> quantity("59.4 kg"), quantity("−€12"), quantity("7"), quantity("red")
+    (Quantity(number='59.4', unit='kg'), Quantity(number='-12', unit='€'), Quantity(number='7', unit=''), None)
+    >>> quantity("$4.4M"), quantity("4.4 million €")
+    (Quantity(number='4.4', unit='$M'), Quantity(number='4.4', unit='€million'))
     """
+    cell = plain_sign(cell)
     if (found := BEFORE.fullmatch(cell)) is not None:
-        return Quantity(found[2].strip(), found[1])
+        return Quantity(found[1] + found[3].strip(), found[2] + (found[4] or ""))
     found = AFTER.fullmatch(cell)
     if found is None or not found[1] or len(found[2] or "") > LONGEST:
         return None
-    return Quantity(found[1].strip(), (found[2] or "").rstrip("."))
+    unit = (found[2] or "").rstrip(".")
+    if (amount := AMOUNT.fullmatch(unit)) is not None:
+        unit = amount[2] + (amount[1] or "")
+    return Quantity(found[1].strip(), unit)
 
 
 def known(unit: str) -> str:
@@ -84,14 +104,58 @@ def _kind(unit: str) -> dict[str, float] | None:
     return next((kind for kind in KINDS if unit in kind), None)
 
 
+def sized(unit: str) -> tuple[str, float] | None:
+    """(currency, size) of a unit such as $M, € or million; None for any other. Plain numbers have no currency.
+
+    >>> sized("$M"), sized("€"), sized("K"), sized("kg")
+    (('$', 1000000.0), ('€', 1.0), ('1', 1000.0), None)
+    """
+    unit = unit.lower() if unit.isalpha() and len(unit) > 3 else unit  # Million
+    if unit in (PLAIN, *SIZES):
+        return PLAIN, SIZES.get(unit, 1.0)
+    currency = next((one for one in (*SIGNS, *CODES) if unit.startswith(one)), None)
+    if currency is None or unit[len(currency) :] not in ("", *SIZES_OF_MONEY):
+        return None
+    return currency, SIZES_OF_MONEY.get(unit[len(currency) :], 1.0)
+
+
+def hours(cell: str) -> float | None:
+    """The hours of a time such as 8:05, 8:05:30 or 8:05 pm; None for any other cell.
+
+    >>> hours("8:30"), hours("12:15 am"), hours("8:75")
+    (8.5, 0.25, None)
+    """
+    found = TIME.fullmatch(cell.strip())
+    if found is None or (found[4] and not 1 <= int(found[1]) <= 12):
+        return None
+    hour = int(found[1]) if not found[4] else int(found[1]) % 12 + (12 if found[4].lower() == "p" else 0)
+    return hour + int(found[2]) / 60 + float((found[3] or "0").replace(",", ".")) / 3600
+
+
+def has_seconds(cell: str) -> bool:
+    """Whether a time is written with seconds."""
+    return cell.count(":") == 2
+
+
+def measures_time(unit: str) -> bool:
+    """Whether times such as 8:05 can be read in a unit: d, h, min, s or ms."""
+    return known(unit) in TIMES
+
+
 def convertible(unit: str, to: str) -> bool:
     """Whether a value in one unit has a value in the other."""
     unit, to = known(unit), known(to)
-    kind = _kind(to)
-    return unit == to or (kind is not None and unit in kind)
+    kind, amount, other = _kind(to), sized(unit), sized(to)
+    if unit == to or (kind is not None and unit in kind):
+        return True
+    return amount is not None and other is not None and amount[0] == other[0] and (to == PLAIN or amount[0] != PLAIN)
 
 
-def converted(value: float, unit: str, to: str) -> float:
+@overload
+def converted(value: float, unit: str, to: str) -> float: ...
+@overload
+def converted(value: np.ndarray, unit: str, to: str) -> np.ndarray: ...
+def converted(value: float | np.ndarray, unit: str, to: str) -> float | np.ndarray:
     """A value in ``unit`` as a value in ``to``, which must be `convertible`; unchanged if the units are equal.
 
     >>> round(converted(140, "lb", "kg"), 3), converted(59.4, "kg", "kg")
@@ -100,6 +164,9 @@ def converted(value: float, unit: str, to: str) -> float:
     unit, to = known(unit), known(to)
     if unit == to:
         return value
-    kind = _kind(to)
-    assert kind is not None
+    kind, amount, other = _kind(to), sized(unit), sized(to)
+    if kind is None or unit not in kind:
+        assert amount is not None
+        assert other is not None
+        return value * amount[1] / other[1]
     return (value * kind[unit] + OFFSETS.get(unit, 0.0) - OFFSETS.get(to, 0.0)) / kind[to]

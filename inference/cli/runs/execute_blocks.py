@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from models.base import Model
     from models.data.table import Data
 
-NOT_WITH_STREAM = ("kind", "num_rows", "format", "vocabulary", "min_documents", "stop_words", "keep", "text", "unit")
+NOT_WITH_STREAM = ("kind", "num_rows", "format", "vocabulary", "min_documents", "stop_words", "keep", "text", "unit", "empty")
 
 
 def execute_any(config: dict[str, Any], *, again: Sequence[str] = (), **shown: Any) -> tuple[xr.DataTree, Path]:

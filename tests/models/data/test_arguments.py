@@ -21,6 +21,7 @@ SOURCES = {
 }
 OPTIONS = (
     *("label", "columns", "drop_constant", "threshold", "labels", "text", "unit", "weight", "name", "types", "sequence"),
+    *("weights", "empty"),
     *(
         "kind",
         "num_rows",

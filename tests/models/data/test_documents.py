@@ -82,3 +82,43 @@ def test_mistakes_are_named(mistake):
         make()
     assert all(word in str(error.value) for word in words), str(error.value)
     assert len(str(error.value)) < 450
+
+
+BLANK = {  # texts with blanks among them
+    "the first": [None, "gold win", "office hours"],
+    "the last": ["gold win", "office hours", None],
+    "several": [None, "gold", None, "win win", None],
+    "white space": ["gold", "  ", None, "hours"],
+    "all but one": [None, None, "gold"],
+}
+
+
+@pytest.mark.parametrize("name", BLANK)
+def test_blank_texts_are_kept_or_dropped_as_one_says(name, tmp_path):
+    """What is beside a text goes with it, and the result says how many rows there are without."""
+    texts = BLANK[name]
+    frame = pd.DataFrame({"body": texts, "kind": list("ababa")[: len(texts)], "id": range(100, 100 + len(texts))})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    words = [[] if text is None else text.split() for text in texts]
+    there = [number for number, row in enumerate(words) if row]
+    for source in (frame, tmp_path / "t.csv"):
+        with pytest.raises(ZooError, match=r"data.empty=keep .*or data.empty=drop"):
+            load_data(source, text="body")
+        kept = load_data(source, text="body", label="kind", keep=["id"], empty="keep")
+        assert kept.x.lengths.tolist() == [len(row) for row in words]
+        assert not kept.remarks
+        dropped = load_data(source, text="body", label="kind", keep=["id"], empty="drop")
+        assert [[dropped.columns[token] for token in row] for row in np.split(dropped.x.tokens, dropped.x.starts[1:-1])] == [
+            words[number] for number in there
+        ]
+        assert list(map(int, dict(dropped.beside)["id"])) == [100 + number for number in there]
+        assert [dropped.levels[code] for code in dropped.labels] == ["ababa"[number] for number in there]
+        assert f"{len(texts) - len(there)} of {len(texts)} rows have no text" in dropped.remarks[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"), [({"empty": "fill", "text": "body"}, "not one of keep, drop"), ({"empty": "keep"}, "text=")]
+)
+def test_a_way_to_read_blank_texts_that_is_none(options, words):
+    with pytest.raises(ZooError, match=words):
+        load_data(pd.DataFrame({"body": ["a", "b"]}), **options)
