@@ -28,7 +28,7 @@ from inference.results.triangles import symmetric_sites
 from inference.runtime.hints import can_go_on, hint
 from models.algebra import is_sequential, reports_probabilities
 from models.base import Data, Iteration, Model, Permutation, ZooError
-from models.data.columns import doubted_identifiers
+from models.reading.long_format import doubted_groups, doubted_identifiers
 
 PART = 100_000  # rows
 
@@ -262,7 +262,9 @@ def as_tree(model: Model, data: Any, groups: dict[str, xr.Dataset], attrs: dict[
             groups["constant_data"].attrs["hyperparameters"] = others
         if same := [name for name in given if name not in others]:
             groups["constant_data"].attrs["observed"] = same
-    identifiers = doubted_identifiers(data) if isinstance(data, Data) and model.reading.layout is None else []
+    like, identifiers = model.reading.layout, []
+    if isinstance(data, Data):
+        identifiers = doubted_identifiers(data) if like is None else doubted_groups(data, like.columns)
     read = data.remarks if isinstance(data, Data) else ()
     versions = packages()
     attrs |= {

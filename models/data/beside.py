@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from models.data.columns import categories_of, cells_of
+from models.data.columns import EXACT, categories_of, cells_of
 from models.data.table import BOOLEAN, SEQUENCE_NAME, Data, ZooError, is_sparse, is_table, keep_columns
 
-EXACT = 2**53  # whole numbers up to here are floats without loss
 TAKEN = {"row", "column", "chain", "draw", "class", "component", "state", "factor", "topic", "start", "read", "note", "level"}
 TAKEN |= {"assignment", "probability", "second_assignment", "second_probability"}  # of assignments
 OF_STEPS = {"sequence", "step", SEQUENCE_NAME}  # taken where rows are steps

@@ -11,6 +11,7 @@ The first rule that applies decides. Missing cells do not count as values.
 | words, all distinct, or above 20 distinct ones in less than twice as many rows | left out: identifier | levels seen once |
 | any other words | category | |
 | numbers with fractions, or below 0 | number | |
+| whole numbers above 2^53, with all their digits | left out: identifier | a number cannot tell them apart |
 | whole numbers, all distinct, with a name such as id, key, index, Unnamed: 0 | left out: identifier | as above |
 | whole numbers that number the rows (10 or more) from 0 or 1 | left out: identifier | as above |
 | only 0 and 1 | category | with two values, a category loses nothing |

@@ -13,13 +13,12 @@ import numpy as np
 from models.data.column_kinds import LEFT_OUT, TYPES, Verdict, verdict
 from models.data.documents import Sequences
 from models.data.missing_spellings import number_of
-from models.data.table import BOOLEAN, Data, Note, ZooError, is_sparse, is_table, keep_columns
+from models.data.table import BOOLEAN, Data, Note, ZooError, is_sparse, keep_columns
 from models.errors import did_you_mean, in_shell
 
-FEWEST_PAIRS = 5  # of successive steps, from which a column may be seen to number them
-COUNTS = "it changes by the same amount at every step of every sequence"
+EXACT = 2**53  # whole numbers up to here are floats without loss
+LOST = "numbers above 2^53 lose digits"
 MOMENTS = {"date": ("dates", "dates", "ymd", ", dmy or mdy"), "time": ("times", "units", "h", "")}  # and what reads them
-SHOWN = 100  # rows whose numbers nearly always show that a column is no identifier, which spares sorting it
 
 
 class Layout(NamedTuple):
@@ -111,7 +110,9 @@ def typed(data: Data) -> Data:
         return data
     levels = categories_of(data)
     open_places = [d for d, kind in enumerate(kinds) if not kind]
+    lost = {note.column for note in data.notes if note.why == LOST}
     found = {d: verdict(data.columns[d], data.x[:, d], levels[d]) for d in open_places}
+    found |= {d: Verdict("identifier", LOST) for d in open_places if data.columns[d] in lost}
     for d, one in found.items():
         if one.kind in MOMENTS:
             column, (what, option, value, more) = data.columns[d], MOMENTS[one.kind]
@@ -130,69 +131,6 @@ def typed(data: Data) -> Data:
         reasons = ", ".join(f"{column}: {one.kind}" for column, one in out.items())
         raise ZooError(f"{data.name} has no columns to model ({reasons}); set a kind with data.types.<column>=<kind>")
     return data
-
-
-def doubted_identifiers(data: Data) -> list[str]:
-    """A warning for every column that a model of numbers takes as a number, though it may only name the rows or steps."""
-    if not is_table(data) or is_sparse(data.x) or data.moments:
-        return []
-    if data.starts is not None:
-        return [
-            f"column {column!r} may only number the steps ({COUNTS}), but the model takes it as a number: leave it out by "
-            f"{in_shell(f'data.types.{column}=ignore')}, or say {in_shell(f'data.types.{column}=number')}"
-            for column in step_counters(data)
-        ]
-    kinds = data.kinds or ("",) * len(data.columns)
-    doubts = []
-    for place, (column, kind, levels) in enumerate(zip(data.columns, kinds, categories_of(data), strict=True)):
-        if kind or levels or not _may_name_rows(data.x[:SHOWN, place]):
-            continue
-        found = verdict(column, data.x[:, place], ())
-        if found.kind == "identifier":
-            leave, take = (in_shell(f"data.types.{column}={kind}") for kind in ("identifier", "number"))
-            remedy = f"leave it out by {leave}, or say {take}"
-            doubts.append(
-                f"column {column!r} may only name the rows ({found.why}), but the model takes it as a number: {remedy}"
-            )
-    return doubts
-
-
-def _may_name_rows(first: np.ndarray) -> bool:
-    """Whether the first rows leave it open that a column of numbers is an identifier: whole numbers, none of them twice."""
-    seen = first[~np.isnan(first)]
-    return bool((seen == np.floor(seen)).all()) and len(np.unique(seen)) == len(seen)
-
-
-def step_counters(data: Data) -> list[str]:
-    """Columns of numbers that rise, or fall, by the same amount from each step to the next, in every sequence alike.
-
-    Columns that the user has declared to be numbers are none, and neither is any where all sequences together have fewer than
-    `FEWEST_PAIRS` pairs of successive steps.
-
-    >>> import pandas as pd
-    >>> from models import load_data
-    >>> table = {"person": [1, 1, 1, 2, 2, 2, 2], "day": [1, 2, 3, 1, 2, 3, 4], "score": [5, 5, 4, 2, 3, 1, 2]}
-    >>> step_counters(load_data(pd.DataFrame(table), sequence="person"))
-    ['day']
-    """
-    assert data.starts is not None
-    within = np.ones(data.num_rows - 1, dtype=bool)
-    within[np.asarray(data.starts[1:-1]) - 1] = False
-    if within.sum() < FEWEST_PAIRS:
-        return []
-    kinds = data.kinds or ("",) * len(data.columns)
-    steps = np.diff(data.x, axis=0)[within]
-    rounding = 4 * np.spacing(np.abs(data.x).max(axis=0))  # of a difference of two numbers of this size
-    return [
-        column
-        for place, (column, kind, levels) in enumerate(zip(data.columns, kinds, categories_of(data), strict=True))
-        if not kind and not levels and _is_constant(steps[:, place], float(rounding[place]))
-    ]
-
-
-def _is_constant(steps: np.ndarray, rounding: float) -> bool:
-    """Whether all steps are the same but 0, up to the rounding of the numbers and of what is written in decimals."""
-    return bool(abs(steps[0]) > 2 * rounding and np.ptp(steps) <= 1e-6 * abs(steps[0]) + 2 * rounding)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

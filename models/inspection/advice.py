@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.data.columns import categories_of, step_counters
+from models.data.columns import categories_of
 from models.data.documents import Sequences
 from models.data.table import Data, has_missing_cell, is_sparse
+from models.reading.long_format import step_counters
 
 GROUPS = "model.num_components"
 LONG_ENOUGH = 5  # rows of a sequence, on average

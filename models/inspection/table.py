@@ -11,7 +11,7 @@ import numpy as np
 
 from models.data.arguments import column_names
 from models.data.column_kinds import CAMEL, LEFT_OUT, TELLING, verdict
-from models.data.columns import COUNTS, checked_types, step_counters, typed
+from models.data.columns import EXACT, LOST, checked_types, typed
 from models.data.missing_spellings import ParsedColumn, Style, read_cells, style_of
 from models.data.table import BOOLEAN, Data, ZooError
 from models.errors import did_you_mean, in_shell
@@ -22,6 +22,7 @@ from models.inspection.problem import Problem, Remedy, Written, in_words, with_r
 from models.inspection.source import STYLE, Raw, raw_table, written
 from models.reading.files import ARROW, PARQUET
 from models.reading.load import load_data
+from models.reading.long_format import COUNTS, blocks_in, step_counters, uneven_times
 from models.reading.repairs import Repairs, checked_repairs, repaired
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ def inspect_table(source: Any, **options: Any) -> Inspection:
     problems += failed
     numbers = {name: one.values for name, one in cells.items() if not one.levels}
     problems += stand_ins({name: values for name, values in numbers.items() if name not in found.get("types", {})})
-    problems += _left_out(raw, cells, found)
+    problems += _lost_digits(columns, cells, found)
+    problems += _left_out(raw, cells, with_remedies(found, problems))
     problems += _group_names(columns, cells, with_remedies(found, problems))
     return _tried(raw, source, problems)
 
@@ -276,6 +278,22 @@ def _group_names(
     return found
 
 
+def _lost_digits(
+    columns: Mapping[str, Written | None], cells: Mapping[str, ParsedColumn], options: Mapping[str, Any]
+) -> list[Problem]:
+    """Columns of whole numbers that a float cannot tell apart, such as long identifiers."""
+    spared = {*(options.get("types") or {}), *_repairs(options).columns, options.get("label"), options.get("weight")}
+    found = []
+    for name, text in columns.items():
+        if name in spared or text is None or name not in cells or cells[name].levels:
+            continue
+        long = text.of(np.array([word.lstrip("+-").isdecimal() and abs(int(word)) > EXACT for word in text.words], dtype=bool))
+        if long.total:
+            what, advice = f"{LOST}: {long.examples}", f"leave it out; {in_shell(f'data.keep=[{name}]')} keeps it as it is"
+            found.append(Problem(what, (Remedy("types", "identifier", name),), advice, name))
+    return found
+
+
 def _tried(raw: Raw, source: Any, problems: Sequence[Problem]) -> Inspection:
     """The table as the proposed options read it; what still fails is a problem, too."""
     found = list(problems)
@@ -287,13 +305,29 @@ def _tried(raw: Raw, source: Any, problems: Sequence[Problem]) -> Inspection:
     except ZooError as error:
         found.append(Problem(str(error).removeprefix(f"{raw.title}: "), (), "correct the table"))
         return Inspection(raw.title, tuple(found), options, None)
-    counters = [] if data.starts is None else step_counters(data)
-    if 0 < len(counters) < len(data.columns):
-        advice = "leave it out, unless its value matters"
-        told = [Problem(f"it may number the steps ({COUNTS})", (Remedy("types", "ignore", c),), advice, c) for c in counters]
+    told = _of_long_format(data)
+    if 0 < len({problem.column for problem in told}) < len(data.columns):
         return _tried(raw, source, [*problems, *told])
     try:
         return Inspection(raw.title, tuple(found), options, typed(data))
     except ZooError as error:
         found.append(Problem(str(error).removeprefix(f"{raw.title}: ")))
         return Inspection(raw.title, tuple(found), options, data)
+
+
+def _of_long_format(data: Data) -> list[Problem]:
+    """Columns that name subjects or sequences, or say when a row was measured, of a table as the options read it."""
+    unless = "leave it out, unless its value matters"
+    if data.starts is not None:
+        counters = [(column, f"it may number the steps ({COUNTS})") for column in step_counters(data)]
+        times = [(one.column, f"it may be the time of the steps: it rises {one.steps}") for one in uneven_times(data)]
+        return [Problem(what, (Remedy("types", "ignore", name),), unless, name) for name, what in (*counters, *times)]
+    found: dict[str, Problem] = {}
+    for one in blocks_in(data):
+        name = one.column
+        advice = f"leave it out; where its rows are steps in time, {in_shell(f'data.sequence={name}')}"
+        found[name] = Problem(f"it may name groups of rows: {one.why}", (Remedy("types", "identifier", name),), advice, name)
+        for time in one.times:
+            what = f"it may be the time of the rows of each {name}: it rises {time.steps}"
+            found.setdefault(time.column, Problem(what, (Remedy("types", "ignore", time.column),), unless, time.column))
+    return list(found.values())

@@ -10,10 +10,10 @@ import numpy as np
 from scipy import sparse
 
 from models.data.column_kinds import LEFT_OUT
-from models.data.columns import categories_of, cells_of, notes_of
+from models.data.columns import EXACT, LOST, categories_of, cells_of, notes_of
 from models.data.documents import Sequences, documents, tokenise
 from models.data.labels import label_column, labelled
-from models.data.missing_spellings import MARKS, ParsedColumn, Style, read_cells, style_of
+from models.data.missing_spellings import MARKS, ParsedColumn, Style, cell_name, read_cells, style_of
 from models.data.table import Data, Note, ZooError, is_sparse, take
 from models.errors import did_you_mean
 from models.reading.files import RARE_IN_NAMES, if_several, is_text, other_separator, read_file, separator_of
@@ -198,10 +198,28 @@ def of_frame(frame: pd.DataFrame, title: str, style: Style, wanted: Wanted) -> D
 def _note(name: str, column: pd.Series[Any], is_label: bool, left_out: str | None, cells: ParsedColumn | None) -> Note:
     """The note on a column after reading, before any rules."""
     if cells is not None:
-        return Note(name, "category" if cells.levels else "number", "", cells.spelled)
+        return Note(name, "category" if cells.levels else "number", LOST if _loses_digits(column, cells) else "", cells.spelled)
     if is_label:
         return Note(name, "label", "named by you")
     return Note(name, "identifier" if left_out == "identifier" else "ignored", "by data.types", cells=_filled(column))
+
+
+def _loses_digits(column: pd.Series[Any], cells: ParsedColumn) -> bool:
+    """Whether whole numbers, written with all their digits, are too large for a float; 6.02e23 is a measurement.
+
+    Beside a missing cell pandas has made floats of them. These have more digits than measurements are written with.
+    """
+    import pandas as pd
+
+    large = np.abs(cells.values) > EXACT  # False for a missing cell
+    if cells.levels or not large.any():
+        return False
+    if pd.api.types.is_float_dtype(column):
+        seen = cells.values[large]
+        return bool(column.isna().any() and (seen < 2.0**64).all() and any(float(f"{one:.12g}") != one for one in seen))
+    if pd.api.types.is_numeric_dtype(column):
+        return True
+    return any(cell_name(cell).lstrip("+-").isdecimal() for cell in column[large])
 
 
 def _filled(column: pd.Series[Any]) -> np.ndarray:

@@ -7,10 +7,11 @@ import pandas as pd
 import pytest
 
 from models import ZooError, load_data
-from models.data.columns import doubted_identifiers, typed
+from models.data.columns import typed
 from models.errors import in_shell
 from models.inspection.problem import Written
 from models.inspection.table import inspect_table
+from models.reading.long_format import doubted_identifiers
 
 SPACED = "body mass"
 BROKEN = [  # cells of a column that is refused, or doubted

@@ -10,12 +10,13 @@ from rich.console import Console
 from inference.report.columns import print_columns
 from models import Data, load_data
 from models.data.column_kinds import verdict
-from models.data.columns import doubted_identifiers, typed
+from models.data.columns import typed
 from models.errors import in_shell
 from models.inspection.advice import sequences_in
 from models.inspection.levels import level_problems, variants
 from models.inspection.problem import Remedy, Written
 from models.inspection.table import inspect_table
+from models.reading.long_format import doubted_identifiers
 
 
 def test_the_most_frequent_spelling_is_the_level():

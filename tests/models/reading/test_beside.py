@@ -12,8 +12,8 @@ from inference.results.table import data_of
 from inference.results.tree import save
 from models import MODELS, ZooError, load_data
 from models.data import take
-from models.data.columns import doubted_identifiers
 from models.datasets.sequences import tagger
+from models.reading.long_format import doubted_identifiers
 
 RNG = np.random.default_rng(0)
 FRAME = pd.DataFrame(
