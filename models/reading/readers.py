@@ -172,16 +172,7 @@ def of_frame(frame: pd.DataFrame, title: str, style: Style, wanted: Wanted) -> D
     left_out = [c for c in wanted.repairs.columns if types.get(c) in ("identifier", "ignore")]
     frame = repaired(frame, wanted.repairs.without(left_out), style, title)
     if text is not None:
-        tokens = _tokens(frame[text], title, wanted.unit or "word", wanted.empty)
-        data = _documents(tokens, title)
-        if wanted.empty == "drop" and not all(tokens):
-            there = np.array([len(row) > 0 for row in tokens])
-            frame, data = frame[there].reset_index(drop=True), take(data, there)
-            if not there.any():
-                raise ZooError(f"{title}: column {text!r}: every text is empty")
-            data = data._replace(remarks=(f"{(~there).sum()} of {len(there)} rows have no text, and are left out: {NUMBERED}",))
-        data = data._replace(beside=tuple((c, _filled(frame[c])) for c in wanted.keep if c in frame))
-        return data if label is None else labelled(data, frame[label], style)
+        return _of_texts(frame, text, title, style, wanted)
     real = [c for c in (frame.columns if chosen is None else chosen) if c != label]
     if not real:
         raise ZooError(f"{title} has no columns to model")
@@ -193,6 +184,20 @@ def of_frame(frame: pd.DataFrame, title: str, style: Style, wanted: Wanted) -> D
     notes = [note._replace(cells=_filled(frame[note.column])) if note.column == wanted.sequence else note for note in notes]
     data = Data(title, x, tuple(read), categories=categories if any(categories) else (), notes=tuple(notes))
     return data if label is None else labelled(data, frame[label], style)
+
+
+def _of_texts(frame: pd.DataFrame, text: str, title: str, style: Style, wanted: Wanted) -> Data:
+    """Documents from a column of texts, with the columns that are kept beside them, and their labels."""
+    tokens = _tokens(frame[text], title, wanted.unit or "word", wanted.empty)
+    data = _documents(tokens, title)
+    if wanted.empty == "drop" and not all(tokens):
+        kept = np.array([len(row) > 0 for row in tokens])
+        if not kept.any():
+            raise ZooError(f"{title}: column {text!r}: every text is empty")
+        frame, data = frame[kept].reset_index(drop=True), take(data, kept)
+        data = data._replace(remarks=(f"{(~kept).sum()} of {len(kept)} rows have no text, and are left out: {NUMBERED}",))
+    data = data._replace(beside=tuple((c, _filled(frame[c])) for c in wanted.keep if c in frame))
+    return data if wanted.label is None else labelled(data, frame[wanted.label], style)
 
 
 def _note(name: str, column: pd.Series[Any], is_label: bool, left_out: str | None, cells: ParsedColumn | None) -> Note:
