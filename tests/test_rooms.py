@@ -15,6 +15,7 @@ ROOMS = [
     "models.versions",
     "models.data",
     "models.datasets",
+    "models.reading.lines",
     "models.reading",
     "models.inspection",
     "models.private",

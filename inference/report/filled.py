@@ -18,7 +18,7 @@ from models.data.missing_spellings import SPACES, Style, cell_name, plain_sign, 
 from models.data.table import Data
 from models.reading.blocks import STYLE
 from models.reading.dates import EPOCH, like
-from models.reading.files import is_text, text_options
+from models.reading.files import is_text, opened, text_options
 from models.reading.readers import to_frame
 from models.reading.repairs import is_missing
 from models.reading.units import PLAIN, SIGNS, converted, has_seconds, hours, known, quantity, sized
@@ -47,9 +47,10 @@ def as_written(config: Mapping[str, Any], data: Data) -> Written:
     if said["name"] != "file" or said["format"] is not None or not is_text(Path(said["path"])):
         return Written(_texts(to_frame(data)))
     path = Path(said["path"])
-    style = style_of({name: said[name] for name in STYLE if said[name] is not None}, plain=True)
+    style = style_of({name: said[name] for name in STYLE if said.get(name) is not None}, plain=True)
     options = text_options(path, style, {}) | {"dtype": str, "na_filter": False, "thousands": None}
-    cells = pd.read_csv(path, **options)
+    with opened(path, style) as file:
+        cells = pd.read_csv(file, **options)
     return Written(cells, str(options["sep"]), style, said["units"] or {}, said["dates"] or {})
 
 

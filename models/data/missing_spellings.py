@@ -79,6 +79,9 @@ class Style(NamedTuple):
     decimal: str = "."
     thousands: str = ""
     encoding: str = "utf-8"  # of a text file
+    skip: int | None = None  # lines above the names, which are left out; None: the user has not said it
+    header: int | None = None  # lines of names, 0 for none; None: one, unless the first lines look different
+    skip_end: int | None = None  # lines below the rows
 
 
 class ParsedColumn(NamedTuple):
@@ -104,7 +107,8 @@ class Words(NamedTuple):
         return np.append(values.astype(np.float64), np.nan)[self.places]
 
 
-OPTIONS = ("missing", "separator", "decimal", "thousands", "encoding")
+LINES = ("skip", "header", "skip_end")  # options of which lines of a text file are a table
+OPTIONS = ("missing", "separator", "decimal", "thousands", "encoding", *LINES)
 
 
 def style_of(options: Mapping[str, Any], plain: bool) -> Style:
@@ -117,7 +121,8 @@ def style_of(options: Mapping[str, Any], plain: bool) -> Style:
         raise ZooError(f"unknown data option {unknown[0]!r}{near}: the options of a table are {takes}, {', '.join(OPTIONS)}")
     given = {name: value for name, value in options.items() if value is not None}
     missing = given.pop("missing", None)
-    encoding = _encoding(given.pop("encoding", "utf-8"))
+    fixed: dict[str, Any] = {name: _lines(name, given.pop(name)) for name in LINES if name in given}
+    fixed["encoding"] = _encoding(given.pop("encoding", "utf-8"))
     for name, value in given.items():
         mark = MARKS.get(value, value) if isinstance(value, str) else None
         if mark is None or len(mark) > 1 or (not mark and name != "thousands"):
@@ -125,11 +130,23 @@ def style_of(options: Mapping[str, Any], plain: bool) -> Style:
         given[name] = mark
     usual = (*MISSING, *PANDAS) if plain else MISSING
     if missing is None:
-        return Style(words=usual, encoding=encoding, **given)
+        return Style(words=usual, **fixed, **given)
     added = missing if isinstance(missing, list | tuple | set) else [missing]
     if not added:
-        return Style(words=(), among_numbers=(), encoding=encoding, **given)
-    return Style(words=(*usual, *("null" if word is None else cell_name(word) for word in added)), encoding=encoding, **given)
+        return Style(words=(), among_numbers=(), **fixed, **given)
+    return Style(words=(*usual, *("null" if word is None else cell_name(word) for word in added)), **fixed, **given)
+
+
+def _lines(option: str, value: Any) -> int:
+    """A number of lines; raises `ZooError`."""
+    if option == "header":
+        if value == "none":
+            return 0
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ZooError(f"header={value!r} is neither none nor a number of lines with names, such as 1 or 2")
+    elif isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ZooError(f"{option}={value!r} is not a number of lines, such as 1")
+    return value
 
 
 def _encoding(name: Any) -> str:

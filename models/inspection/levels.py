@@ -11,6 +11,12 @@ from models.inspection.problem import Problem, Remedy, Written, in_words
 WORDS = (
     "not known", "not available", "not stated", "not recorded", "not asked", "not answered", "no answer", "no response",
     "don't know", "dont know", "do not know", "refused", "declined", "prefer not to say", "unk", "n.k.", "d.k.",
+    "not applicable", "not reported", "no data", "no information", "n.d.", "n/d", "n.a", "n. a.", "unspecified", "(missing)",
+    "k.a.", "k. a.", "k.a", "k/a", "keine angabe", "keine angaben", "keine antwort", "weiß nicht", "weiss nicht", "unbekannt",
+    "nicht bekannt", "nicht erhoben", "fehlt", "fehlend", "entfällt", "inconnu", "inconnue", "non renseigné",
+    "sans réponse", "manquant", "sin dato", "sin datos", "no contesta", "ns/nc", "s/d", "desconocido", "sconosciuto",
+    "onbekend", "geen antwoord", "brak danych",
+    "#n/v", "#nv", "#div/0!", "#value!", "#wert!", "#ref!", "#num!", "#name?", "#null!",
 )  # fmt: skip
 MAY_BE_MISSING = {*DOUBTFUL, *WORDS} - {"none"}  # none may well be an answer
 ANSWERS = ("yes", "no")  # which abbreviate nothing
@@ -21,7 +27,7 @@ ROMAN = re.compile(r"[ivxlc]+")
 
 def level_problems(column: Written) -> list[Problem]:
     """Levels that may be missing cells, and several spellings of one level."""
-    doubtful = np.array([_may_be_missing(word, column.words) for word in column.words], dtype=bool)
+    doubtful = np.array([may_be_missing(word, column.words) for word in column.words], dtype=bool)
     found = []
     gone = column.of(doubtful)
     if gone.total and gone.total < column.total:
@@ -42,7 +48,8 @@ def _of(merged: dict[str, str], level: str) -> list[str]:
     return [word for word, to in merged.items() if to == level]
 
 
-def _may_be_missing(word: str, words: tuple[str, ...]) -> bool:
+def may_be_missing(word: str, words: tuple[str, ...]) -> bool:
+    """Whether a level, among the ``words`` of its column, may say that there is no answer."""
     if word == "-" and "+" in words:
         return False
     lower = word.lower()

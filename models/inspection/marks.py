@@ -121,11 +121,12 @@ def _listed(columns: dict[str, str]) -> str:
 def _numbers(column: Written) -> list[str]:
     """The numbers among the words, if most words are numbers, perhaps with units; dates are not."""
     split = [quantity(word) for word in column.words]
-    found = [one.number for word, one in zip(column.words, split, strict=True) if one is not None and not _is_date(word)]
+    found = [one.number for word, one in zip(column.words, split, strict=True) if one is not None and not is_date(word)]
     return found if 2 * len(found) > len(column.words) else []
 
 
-def _is_date(word: str) -> bool:
+def is_date(word: str) -> bool:
+    """Whether a cell is a date in any order."""
     return any(days(word, order) is not None for order in ORDERS)
 
 

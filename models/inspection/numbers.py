@@ -1,4 +1,4 @@
-"""Problems of columns of numbers: dates, units, cells that are no numbers, codes that stand for missing cells."""
+"""Problems of columns of numbers: dates, units, cells that are no numbers, codes with zeros in front."""
 
 from collections import Counter
 
@@ -13,7 +13,6 @@ from models.reading.units import KINDS, PLAIN, converted, convertible, has_secon
 
 MOST = 0.8  # share of dates from which a column holds dates
 ALIKE = 0.9  # share of one unit that the zoo does not know, from which it is a unit
-STAND_INS = (-9, -99, -999, -9999, 99, 999, 9999)  # numbers that often stand for a missing cell
 CORRECT = "or correct the cells"
 
 
@@ -170,33 +169,3 @@ def _zeros(column: Written) -> list[Problem]:
     kind = "identifier" if len(column.words) == column.total else "category"
     what = f"codes with zeros in front would be read as numbers: {column.examples}"
     return [Problem(what, (Remedy("types", kind, column.column),), f"take the column as {kind}", column.column)]
-
-
-def stand_ins(columns: dict[str, np.ndarray]) -> list[Problem]:
-    """Numbers such as −99 far away from all others of their column, which may stand for missing cells."""
-    found = []
-    for name, values in columns.items():
-        seen = values[~np.isnan(values)]
-        for code in STAND_INS:
-            if not _is_apart(seen, code):
-                continue
-            elsewhere = [
-                other
-                for other, cells in columns.items()
-                if (cells == code).any() and not _is_apart(cells[~np.isnan(cells)], code)
-            ]
-            row = int(np.argmax(values == code))
-            what = f"{code} may stand for a missing cell: {in_words(int((seen == code).sum()))}, the first in row {row + 1}"
-            if elsewhere:
-                found.append(Problem(what, (), f"correct the table: {elsewhere[0]} has {code} as a number, too", name))
-            else:
-                found.append(Problem(what, (Remedy("missing", [code]),), "count it as missing", name))
-    return found
-
-
-def _is_apart(seen: np.ndarray, code: int) -> bool:
-    """Whether a code is further from all other numbers than these are from each other."""
-    rest = seen[~np.isin(seen, STAND_INS)]
-    if not (seen == code).any() or len(np.unique(rest)) < 2:
-        return False
-    return bool(np.abs(rest - code).min() > 2 * (rest.max() - rest.min()) or (code < -9 and rest.min() >= 0))

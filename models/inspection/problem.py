@@ -39,6 +39,10 @@ class Written(NamedTuple):
         words = tuple(word for word, wanted in zip(self.words, chosen, strict=True) if wanted)
         return Written(self.column, words, self.counts[chosen], self.rows[chosen])
 
+    def without(self, words: Iterable[str]) -> "Written":
+        """All other words."""
+        return self.of(~np.isin(self.words, [*words])) if self.words else self
+
     @property
     def total(self) -> int:
         """How many cells there are."""
@@ -76,7 +80,11 @@ def with_remedies(options: Mapping[str, Any], problems: Iterable[Problem]) -> di
             given = list(given) if isinstance(given, list | tuple | set) else [given]
             found["missing"] = list(dict.fromkeys([*given, *remedy.value]))
         elif remedy.column is not None:
-            found[remedy.option] = {remedy.column: remedy.value} | dict(found.get(remedy.option, {}))
+            given = dict(found.get(remedy.option, {}))
+            if remedy.option == "merge":  # levels that several problems are about
+                given[remedy.column] = remedy.value | dict(given.get(remedy.column, {}))
+            given.setdefault(remedy.column, remedy.value)
+            found[remedy.option] = given
         else:
             found.setdefault(remedy.option, remedy.value)
     return found

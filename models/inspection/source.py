@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from models.data.missing_spellings import MARKS, Style, cell_name, style_of
+from models.data.missing_spellings import OPTIONS, Style, cell_name, style_of
 from models.errors import ZooError
 from models.inspection.problem import Problem, Remedy, Written, with_remedies
-from models.reading.files import ARROW, PACKED, PARQUET, TABBED, no_table, other_separator, require_file
+from models.reading.files import (
+    ARROW,
+    PACKED,
+    PARQUET,
+    doubts_of,
+    head_and_marks,
+    names_in,
+    no_table,
+    opened,
+    other_separator,
+    require_file,
+)
+from models.reading.lines.below import doubt_below
+from models.reading.lines.encodings import examples, likely_encoding
 from models.reading.readers import Wanted, source_frame
 
 if TYPE_CHECKING:
     import pandas as pd
 
-STYLE = ("missing", "separator", "decimal", "thousands", "encoding")  # options of how cells are written
-ENCODINGS = ("utf-8", "cp1252")  # tried in turn; the second reads any Western European text
+    from models.reading.lines.doubt import Doubt
+
+STYLE = OPTIONS  # of how cells are written
 
 
 class Raw(NamedTuple):
@@ -45,7 +60,11 @@ def raw_table(source: Any, options: Mapping[str, Any]) -> Raw:
     style_of(style_options, plain=True)
     problems = [*_encoding(path, options)]
     options = with_remedies(options, problems)
+    problems += _first_lines(path, options)
+    options = with_remedies(options, problems)
     problems += _separator(path, options)
+    options = with_remedies(options, problems)
+    problems += _first_lines(path, options)  # where they could not be told apart before
     options = with_remedies(options, problems)
     header = _names(path, options)
     twice = sorted({name for name in header if header.count(name) > 1})
@@ -55,6 +74,10 @@ def raw_table(source: Any, options: Mapping[str, Any]) -> Raw:
     frame = _as_text(path, options)
     if frame.empty:
         raise ZooError(f"{path} has no rows")
+    if doubt := doubt_below(frame, _style(options)):
+        problems.append(_of_doubt(doubt))
+        options = with_remedies(options, problems)
+        frame = _as_text(path, options)
     return Raw(frame, str(source), options, problems, not twice)
 
 
@@ -62,16 +85,31 @@ def _encoding(path: Path, options: Mapping[str, Any]) -> list[Problem]:
     if "encoding" in options:
         return []
     content = path.read_bytes()
-    for encoding in ENCODINGS:
-        try:
-            content.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-        if encoding == ENCODINGS[0]:
-            return []
-        advice = "look at letters with accents: another encoding may be the right one"
-        return [Problem(f"the file is not written in {ENCODINGS[0]}", (Remedy("encoding", encoding),), advice)]
-    raise ZooError(f"{path} is no text file: it is written neither in {' nor in '.join(ENCODINGS)}")
+    likely = likely_encoding(content)
+    if likely is None:
+        return []
+    if not likely:
+        raise ZooError(f"{path} is no text file: it is written neither in utf-8 nor in another encoding that is known")
+    some = examples(content, likely)
+    advice = f"with it the file has {some}: look at these letters" if some else "look at what it reads"
+    advice += "; another encoding may be the right one"
+    return [Problem("the file is not written in utf-8", (Remedy("encoding", likely),), advice)]
+
+
+def _style(options: Mapping[str, Any]) -> Style:
+    return style_of({name: options[name] for name in STYLE if name in options}, plain=True)
+
+
+def _first_lines(path: Path, options: Mapping[str, Any]) -> list[Problem]:
+    """Titles above the table, and lines of names that are none, or more than one."""
+    with _refused(path):
+        return [_of_doubt(doubt) for doubt in doubts_of(path, _style(options))]
+
+
+def _of_doubt(doubt: Doubt) -> Problem:
+    remedies = tuple(Remedy(option, value) for option, value in doubt.options.items())
+    read = " ".join(f"data.{option}={value}" for option, value in doubt.options.items())
+    return Problem(doubt.what, remedies, f"read it by {read}; {doubt.otherwise}")
 
 
 def _separator(path: Path, options: Mapping[str, Any]) -> list[Problem]:
@@ -82,43 +120,31 @@ def _separator(path: Path, options: Mapping[str, Any]) -> list[Problem]:
     return [Problem(f"its columns are separated by a {other}", (Remedy("separator", other),))] if other else []
 
 
-def _mark(path: Path, options: Mapping[str, Any]) -> str:
-    given = options.get("separator")
-    return MARKS.get(given, given) if given is not None else "\t" if path.suffix in TABBED else ","
-
-
-def _names(path: Path, options: Mapping[str, Any]) -> list[str]:
+@contextmanager
+def _refused(path: Path) -> Iterator[None]:
+    """Raises `ZooError` where pandas cannot read the lines of a file."""
     import pandas as pd
 
     try:
-        header = pd.read_csv(
-            path, sep=_mark(path, options), skipinitialspace=True, header=None, nrows=1, dtype=str, encoding=_spelt(options)
-        )
+        yield
+    except ZooError:
+        raise
     except (pd.errors.ParserError, pd.errors.EmptyDataError, ValueError) as error:
         raise ZooError(no_table(path, error)) from error
-    return [str(name) for name in header.iloc[0] if not pd.isna(name)]
 
 
-def _spelt(options: Mapping[str, Any]) -> str:
-    return style_of({"encoding": options.get("encoding")}, plain=True).encoding
+def _names(path: Path, options: Mapping[str, Any]) -> list[str]:
+    with _refused(path):
+        return names_in(path, _style(options))
 
 
 def _as_text(path: Path, options: Mapping[str, Any]) -> pd.DataFrame:
     import pandas as pd
 
-    try:
-        return pd.read_csv(
-            path,
-            sep=_mark(path, options),
-            skipinitialspace=True,
-            keep_default_na=False,
-            na_values=[""],
-            index_col=False,
-            dtype=str,
-            encoding=_spelt(options),
-        )
-    except (pd.errors.ParserError, ValueError) as error:
-        raise ZooError(no_table(path, error)) from error
+    style = _style(options)
+    plain: dict[str, Any] = {"dtype": str, "decimal": ".", "thousands": None}
+    with _refused(path), opened(path, style) as file:
+        return pd.read_csv(file, **(head_and_marks(path, style) | plain))
 
 
 def written(column: pd.Series[Any], style: Style) -> Written | None:

@@ -15,11 +15,14 @@ from models.data.columns import EXACT, LOST, checked_types, typed
 from models.data.missing_spellings import ParsedColumn, Style, read_cells, style_of
 from models.data.table import BOOLEAN, Data, ZooError
 from models.errors import did_you_mean, in_shell
+from models.inspection.codes import code_problems
 from models.inspection.levels import level_problems
 from models.inspection.marks import mark_problems
-from models.inspection.numbers import number_problems, stand_ins
+from models.inspection.numbers import number_problems
 from models.inspection.problem import Problem, Remedy, Written, in_words, with_remedies
 from models.inspection.source import STYLE, Raw, raw_table, written
+from models.inspection.spellings import shared_spellings
+from models.inspection.ticks import tick_problems
 from models.reading.files import ARROW, PARQUET
 from models.reading.load import load_data
 from models.reading.long_format import COUNTS, blocks_in, step_counters, uneven_times
@@ -89,8 +92,11 @@ def inspect_table(source: Any, **options: Any) -> Inspection:
     problems += [problem for problem in failed if problem.column not in _skipped(raw.options)]
     texts = [text for text in columns.values() if text is not None]
     problems += mark_problems(texts, raw.options)
-    found = with_remedies(raw.options, problems)
-    style = _style(found, source)
+    style = _style(with_remedies(raw.options, problems), source)
+    problems += shared_spellings(texts, style)
+    style = _style(with_remedies(raw.options, problems), source)
+    columns = {name: None if text is None else text.without(style.words) for name, text in columns.items()}
+    texts = [text for text in columns.values() if text is not None]
     for name, text in columns.items():
         problems += [] if text is None else _of_words(text, style, name, raw.options)
     problems = [_without_values(problem, problems, texts) for problem in problems]
@@ -98,15 +104,19 @@ def inspect_table(source: Any, **options: Any) -> Inspection:
     cells, failed = _parsed(raw, found, source)
     problems += failed
     numbers = {name: one.values for name, one in cells.items() if not one.levels}
-    problems += stand_ins({name: values for name, values in numbers.items() if name not in found.get("types", {})})
+    problems += code_problems(numbers, found.get("types", {}))
+    problems += tick_problems(
+        cells, [*found.get("types", {}), *found.get("merge", {}), found.get("label"), found.get("weight")]
+    )
     problems += _lost_digits(columns, cells, found)
-    problems += _left_out(raw, cells, with_remedies(found, problems))
+    found = with_remedies(found, problems)
+    problems += _left_out(raw, cells, found)
     problems += _group_names(columns, cells, with_remedies(found, problems))
     return _tried(raw, source, problems)
 
 
 def _without_values(problem: Problem, problems: Sequence[Problem], texts: Sequence[Written]) -> Problem:
-    """The problem with its column left out, where its remedy counts words as missing that are values of another column.
+    """The problem with these cells left empty in its column alone, where its remedy counts values of another column as missing.
 
     A spelling of a missing cell holds for the whole table. A column that proposes the same spelling has it as no value.
     """
@@ -122,8 +132,10 @@ def _without_values(problem: Problem, problems: Sequence[Problem], texts: Sequen
     if not values:
         return problem
     word, other = next(iter(values.items()))
-    advice = f"{LEAVE}: {word!r} is a value of column {other!r}, too, so it cannot be declared missing"
-    return problem._replace(remedies=(Remedy("types", "ignore", problem.column),), advice=advice)
+    advice = f"leave these cells empty: {word!r} is a value of column {other!r}, too, so it cannot be missing in all columns"
+    remedies = tuple(remedy for remedy in problem.remedies if remedy.option != "missing")
+    emptied = Remedy("merge", dict.fromkeys(words, ""), problem.column)
+    return problem._replace(remedies=(*remedies, emptied), advice=advice)
 
 
 def _require_named_columns(raw: Raw) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from models.data.columns import Layout, as_typed, categories_of
 from models.data.documents import Sequences
-from models.data.missing_spellings import style_of
+from models.data.missing_spellings import LINES, style_of
 from models.data.table import SEQUENCE_NAME, Data, ZooError, is_sparse, is_table, take
 from models.errors import did_you_mean
 from models.reading.corpus_files import FILE
@@ -23,7 +23,7 @@ from models.reading.repairs import checked_repairs
 if TYPE_CHECKING:
     import pandas as pd
 
-STYLE = ("missing", "separator", "decimal", "thousands", "encoding")  # how cells are written
+STYLE = ("missing", "separator", "decimal", "thousands", "encoding", *LINES)  # how cells are written
 REPAIRS = ("units", "dates", "merge")  # of single columns
 READING = (
     *STYLE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import lzma
 import re
 import tarfile
@@ -13,15 +14,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from models.data.missing_spellings import MARKS, Style, style_of
+from models.data.missing_spellings import LINES, MARKS, Style, style_of
 from models.errors import ZooError, did_you_mean, exists
+from models.reading.lines.above import LOOKED_AT, cells_of, doubts_above, names_of
+from models.reading.lines.below import WithoutEnd, doubt_below
+from models.reading.lines.encodings import likely_encoding
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from models.reading.lines.doubt import Doubt
+
 UNPACKING = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError)  # of a packed file that is not whole
 PACKED = (".gz", ".bz2", ".xz", ".zip", ".tar", ".zst")
 ARRAYS = (".npy", ".npz")
+TAIL = 1000  # rows at the end of a table that is read in blocks, which are looked at together
 SHOWN = 80  # characters of a path in a message
 SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 PARQUET, ARROW, TABBED = (".parquet", ".pq"), (".arrow", ".feather", ".ipc", ".arrows"), (".tsv", ".tab")
@@ -45,6 +52,8 @@ def read_file(path: Path, style: Style, as_text: Collection[str]) -> pd.DataFram
     import pandas as pd
 
     require_file(path)
+    if not is_text(path) and (said := [name for name in LINES if style._asdict()[name] is not None]):
+        raise ZooError(f"{said[0]} is for text files; {path} has columns with names already")
     with refused_tables(path, style):
         if path.suffix in PARQUET:
             return pd.read_parquet(path)
@@ -82,7 +91,8 @@ def refused_tables(path: Path, style: Style) -> Iterator[None]:
     except ZooError:
         raise
     except UnicodeDecodeError as error:
-        raise ZooError(f"{path} is not written in {style.encoding} ({error.reason}); try data.encoding=cp1252") from error
+        likely = (path.suffix not in PACKED and likely_encoding(path.read_bytes())) or "cp1252"
+        raise ZooError(f"{path} is not written in {style.encoding} ({error.reason}); try data.encoding={likely}") from error
     except UNPACKING as error:
         raise ZooError(f"{path} cannot be unpacked ({error}): it is damaged or cut short; get it again") from error
     except (pd.errors.ParserError, pd.errors.EmptyDataError, OSError, ImportError, ValueError) as error:
@@ -125,8 +135,37 @@ def _read_text(path: Path, style: Style, as_text: Collection[str]) -> pd.DataFra
     import pandas as pd
 
     options = text_options(path, style, as_text)
-    with refused_widths(path):
-        return pd.read_csv(path, **options)
+    with refused_widths(path), opened(path, style) as file:
+        frame = pd.read_csv(file, **options)
+    if doubt := doubt_below(frame, style):
+        raise ZooError(f"{path}: {doubt.message}")
+    return frame
+
+
+@contextmanager
+def opened(path: Path, style: Style) -> Iterator[Any]:
+    """What pandas reads: the file, or its text without the lines below the table."""
+    if not style.skip_end:
+        yield path
+        return
+    from pandas.io.common import get_handle  # type: ignore[import-not-found]  # what pandas itself opens packed files with
+
+    with get_handle(path, "r", encoding=style.encoding, compression="infer") as packed:
+        yield WithoutEnd(packed.handle, style.skip_end)
+
+
+def first_lines(path: Path, style: Style) -> list[str]:
+    """The first lines of a text file, also of a packed one."""
+    import pandas as pd
+
+    if style.encoding == "utf-8" and path.suffix not in PACKED:
+        with path.open("rb") as file:
+            start = file.read(4096)
+        if b"\0" in start and (likely := likely_encoding(start)):
+            raise ZooError(f"{path} is not written in utf-8; try data.encoding={likely}")
+    plain: dict[str, Any] = {"names": ["line"], "dtype": str, "na_filter": False, "skip_blank_lines": False}
+    lines = pd.read_csv(path, sep="\1", quoting=csv.QUOTE_NONE, nrows=LOOKED_AT, encoding=style.encoding, **plain)
+    return [str(line) for line in lines["line"]]
 
 
 RARE_IN_NAMES = ("semicolon", "tab", "bar")  # separators that are seldom part of a name; commas often are
@@ -176,21 +215,54 @@ def marks_of(source: Any, said: Mapping[str, Any]) -> Marks:
     return Marks(separator_of(path, style), style.decimal)
 
 
-def text_options(path: Path, style: Style, as_text: Collection[str]) -> dict[str, Any]:
-    """How pandas reads a text file: options of `pandas.read_csv`. Raises `ZooError` for a header that cannot be meant."""
+def doubts_of(path: Path, style: Style) -> list[Doubt]:
+    """What the first lines of a text file look like, where that is not what the reader takes them for."""
+    lines = first_lines(path, style)
+    usual = separator_of(path, style._replace(separator=None))
+    return doubts_above(lines, style.separator, usual, style.skip, style.header)
+
+
+def names_in(path: Path, style: Style) -> list[str]:
+    """The names of the columns, without those that are blank; read apart, as pandas renames a second "x" to "x.1"."""
     import pandas as pd
 
     separator = separator_of(path, style)
-    # The header is read separately, as pandas renames a second "x" to "x.1".
-    header = pd.read_csv(path, sep=separator, skipinitialspace=True, header=None, nrows=1, dtype=str, encoding=style.encoding)
-    names = [str(name) for name in header.iloc[0] if not pd.isna(name)]
+    if style.header is not None and style.header > 1:
+        return names_of(cells_of(first_lines(path, style), separator, style.skip or 0).rows[: style.header])
+    options: dict[str, Any] = {"sep": separator, "skipinitialspace": True, "encoding": style.encoding}
+    first = pd.read_csv(path, header=None, nrows=1, dtype=str, skiprows=style.skip or 0, **options)
+    if style.header == 0:
+        return [f"x{place}" for place in range(first.shape[1])]
+    return [str(name) for name in first.iloc[0] if not pd.isna(name)]
+
+
+def _head_options(path: Path, style: Style, names: list[str]) -> dict[str, Any]:
+    """How pandas finds the first row; nothing for an ordinary file."""
+    if style.header in (None, 1):
+        return {"skiprows": style.skip} if style.skip else {}
+    behind = style.skip or 0
+    if style.header:
+        behind = cells_of(first_lines(path, style), separator_of(path, style), behind).at[: style.header][-1] + 1
+    return {"skiprows": behind, "header": None, "names": names}
+
+
+def text_options(path: Path, style: Style, as_text: Collection[str]) -> dict[str, Any]:
+    """How pandas reads a text file: options of `pandas.read_csv`. Raises `ZooError` for a header that cannot be meant."""
+    if doubts := doubts_of(path, style):
+        raise ZooError(f"{path}: {doubts[0].message}")
+    names = names_in(path, style)
     twice = [name for index, name in enumerate(names) if name in names[:index]]
     if twice:
         raise ZooError(f"{path} has several columns named {twice[0]!r}: rename them")
     if style.separator is None and (other := other_separator(names)):
         raise ZooError(f"{path} has {if_several(names[0], other)}")
+    return head_and_marks(path, style, names) | {"dtype": dict.fromkeys(as_text, str)}
+
+
+def head_and_marks(path: Path, style: Style, names: list[str] | None = None) -> dict[str, Any]:
+    """How pandas reads a text file whose ``names`` are right, without the kinds of its columns."""
     return {
-        "sep": separator,
+        "sep": separator_of(path, style),
         "skipinitialspace": True,
         "keep_default_na": False,
         "na_values": [""],
@@ -198,8 +270,8 @@ def text_options(path: Path, style: Style, as_text: Collection[str]) -> dict[str
         "low_memory": False,  # otherwise a column could be read partly as numbers and partly as text
         "decimal": style.decimal,
         "thousands": style.thousands or None,
-        "dtype": dict.fromkeys(as_text, str),
         "encoding": style.encoding,
+        **_head_options(path, style, names_in(path, style) if names is None else names),
     }
 
 
@@ -246,13 +318,17 @@ def _spelt(column: Any) -> list[str | None]:
 def _text_frames(path: Path, style: Style, as_text: Collection[str], size: int) -> Iterator[pd.DataFrame]:
     import pandas as pd
 
-    with pd.read_csv(path, **text_options(path, style, as_text), chunksize=size) as reader:
+    options, last = text_options(path, style, as_text), None
+    with opened(path, style) as file, pd.read_csv(file, chunksize=size, **options) as reader:
         while True:
             with refused_widths(path):
                 frame = next(reader, None)
             if frame is None:
-                return
+                break
+            last = frame.iloc[-TAIL:] if last is None else pd.concat([last, frame.iloc[-TAIL:]]).iloc[-TAIL:]
             yield frame
+    if last is not None and (doubt := doubt_below(last, style, whole=False)):
+        raise ZooError(f"{path}: {doubt.message}")
 
 
 def _batches(path: Path, size: int) -> Iterator[Any]:

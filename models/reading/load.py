@@ -83,9 +83,11 @@ def load_data(
         keep: Columns, such as identifiers, that are not modelled, and that results hold beside their rows.
         units: Column -> the unit of its numbers: ``{"weight": "kg"}`` (`models.reading.repairs`, also for the next two).
         dates: Column -> ymd, dmy or mdy, to read its dates as days since 1970-01-01.
-        merge: Column -> spelling -> level: ``{"sex": {"F": "female"}}``.
+        merge: Column -> spelling -> level: ``{"sex": {"F": "female"}}``; a spelling ``""`` is of empty cells, a level ``""``
+            empties cells in this column alone.
         **options: For a named data set the options of its generator. For a table ``missing``, ``separator``, ``decimal``,
-            ``thousands`` and ``encoding`` (`models.data.missing_spellings`), or ``kind="covariance"`` and ``num_rows`` for a
+            ``thousands`` and ``encoding`` (`models.data.missing_spellings`), for a text file ``skip``, ``header`` and
+            ``skip_end`` (`models.reading.lines.above`), or ``kind="covariance"`` and ``num_rows`` for a
             covariance matrix with divisor ``num_rows``, which is enough for factor models. For a corpus
             ``format`` (lda_c, uci or texts) and the options of `models.reading.corpus_files.read_corpus`.
 

@@ -13,7 +13,7 @@ from models.data.column_kinds import LEFT_OUT
 from models.data.columns import EXACT, LOST, categories_of, cells_of, notes_of
 from models.data.documents import Sequences, documents, tokenise
 from models.data.labels import label_column, labelled
-from models.data.missing_spellings import MARKS, ParsedColumn, Style, cell_name, read_cells, style_of
+from models.data.missing_spellings import LINES, MARKS, ParsedColumn, Style, cell_name, read_cells, style_of
 from models.data.table import Data, Note, ZooError, is_sparse, take
 from models.errors import did_you_mean
 from models.reading.files import RARE_IN_NAMES, if_several, is_text, other_separator, read_file, separator_of
@@ -303,8 +303,8 @@ def source_frame(source: Any, wanted: Wanted, options: Mapping[str, Any]) -> tup
         style = style_of(options, plain=is_text(path))
         return read_file(path, style, wanted.as_text), str(source), style
     style = style_of(options, plain=False)
-    if style.separator is not None:
-        raise ZooError("separator is for text files; this table already has columns")
+    if said := [name for name in ("separator", *LINES) if style._asdict()[name] is not None]:
+        raise ZooError(f"{said[0]} is for text files; this table already has columns")
     if isinstance(source, pd.Series):
         source = source.to_frame("x0" if source.name is None else source.name)
     if isinstance(source, pd.DataFrame):

@@ -5,6 +5,8 @@
 | ``units={"weight": "kg"}`` | ``59.4 kg``, ``140 lb``, ``59.4`` | a number in kg; without a unit it is in kg |
 | ``dates={"visit": "dmy"}`` | ``3/1/1970`` | days since 1970-01-01 (`models.reading.dates`) |
 | ``merge={"sex": {"F": "female"}}`` | ``F`` | ``female``; other cells stay |
+| ``merge={"ticked": {"": "no", "x": "yes"}}`` | an empty one | ``no`` |
+| ``merge={"score": {"99": ""}}`` | ``99`` | an empty cell, in this column alone |
 
 Spellings of a missing cell stay missing. A cell that cannot be repaired is an error that names it.
 """
@@ -88,7 +90,7 @@ def checked_repairs(units: Any, dates: Any, merge: Any) -> Repairs:
         raise ZooError(f"merge: expected levels per column, such as {{'sex': {{'F': 'female'}}}}, got {described(merge)}")
     merged = {str(column): _texts(f"merge of {column}", levels, "{'F': 'female'}") for column, levels in (merge or {}).items()}
     for column, levels in merged.items():
-        if chained := [level for level in levels.values() if levels.get(level, level) != level]:
+        if chained := [level for level in levels.values() if level and levels.get(level, level) != level]:
             raise ZooError(f"merge of {column}: {chained[0]!r} is both a spelling and a level; name the last level of each")
     return Repairs(units, dates, merged)
 
@@ -106,7 +108,7 @@ def repaired(frame: pd.DataFrame, repairs: Repairs, style: Style, title: str) ->
     """The table with its columns repaired; raises `ZooError` for the first cell that cannot be."""
     frame = frame.copy(deep=False)
     for column, levels in repairs.merge.items():
-        frame[column] = _mapped(frame[column], partial(_level, levels), style)
+        frame[column] = _mapped(frame[column], partial(_level, levels), style, blank=levels.get(""))
     for column, unit in repairs.units.items():
         if measures_time(unit):
             _require_one_form(frame[column], f"{title}: column {column!r}")
@@ -134,8 +136,10 @@ def _level(levels: Mapping[str, str], cell: str) -> str:
     return levels.get(cell, cell)
 
 
-def _mapped(column: pd.Series[Any], change: Callable[[str], Any], style: Style, where: str = "") -> Any:
-    """Every filled cell changed by its text, in which numbers have the marks of the table's ``style``.
+def _mapped(
+    column: pd.Series[Any], change: Callable[[str], Any], style: Style, where: str = "", blank: str | None = None
+) -> Any:
+    """Every filled cell changed by its text, in which numbers have the marks of the table's ``style``; empty cells ``blank``.
 
     ``change`` raises `ZooError`, which is completed by the row.
     """
@@ -149,7 +153,7 @@ def _mapped(column: pd.Series[Any], change: Callable[[str], Any], style: Style, 
             found.append(change(cell_name(word) if isinstance(word, str) else cell_name(word).replace(".", style.decimal)))
         except ZooError as error:
             raise ZooError(f"{where} {int(np.argmax(places == index)) + 1}: {error}") from None
-    table = np.array([*found, None], dtype=object)  # the last is for an empty cell, whose place is −1
+    table = np.array([*found, blank], dtype=object)  # the last is for an empty cell, whose place is −1
     return pd.Series(table[np.asarray(places)].tolist(), index=column.index, name=column.name, dtype="object")
 
 

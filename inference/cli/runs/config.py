@@ -94,12 +94,14 @@ def _levels(argument: str, value: str) -> dict[str, str]:
     import yaml
 
     try:
-        found = yaml.load(value, yaml.BaseLoader)
+        node, found = yaml.compose(value, yaml.BaseLoader), yaml.load(value, yaml.BaseLoader)
     except yaml.YAMLError:
-        found = None
-    if not isinstance(found, dict) or not found or not all(isinstance(level, str) and level for level in found.values()):
+        node = found = None
+    levels = [level for _, level in node.value] if isinstance(node, yaml.MappingNode) else []
+    # A level in quotes may be empty: cells with this spelling are missing
+    if not levels or not all(isinstance(level, yaml.ScalarNode) and (level.value or level.style) for level in levels):
         raise ZooError(f"{argument!r} does not have the form data.merge.<column>={{<spelling>: <level>, …}}")
-    return found
+    return dict(found)
 
 
 def _by_column(overrides: list[str]) -> dict[str, dict[str, Any]]:

@@ -338,7 +338,8 @@ def test_a_word_that_is_a_value_elsewhere_is_not_proposed_as_missing(tmp_path):
     frame.to_csv(path, index=False)
     found = inspect_table(str(path))
     (problem,) = [problem for problem in found.problems if problem.column == "height"]
-    assert found.options == {"types": {"height": "ignore"}}
+    assert found.options == {"merge": {"height": {"broken": ""}}}
     assert "'broken' is a value of column 'pets', too" in problem.advice
+    same_cells(through_the_shell(path, found.options), load_data(frame.replace({"height": "broken"}, np.nan)), frame.columns)
     frame.drop(columns="pets").to_csv(path, index=False)
     assert "broken" in inspect_table(str(path)).options["missing"]
