@@ -26,10 +26,10 @@ from inference.diagnostics.verdicts import (
     largest_rhat,
 )
 from inference.engine.task import Kind, kind_of
+from inference.identification.invariants import ELSEWHERE
 from inference.identification.relabel import SURE
 from inference.results.tree import values
 
-ELSEWHERE = 1.0  # posterior standard deviations beyond which a start has ended at another mode
 MOST_COMPARED = 20  # quantities by which one chain is told from the others
 STILL = 1e-12  # relative spread of a quantity up to which it counts as rounding
 
@@ -208,12 +208,22 @@ def _parts_alike(tree: xr.DataTree) -> Finding | None:
 
 
 def _another_mode(tree: xr.DataTree) -> Finding | None:
-    """Starts that ended at another mode: how far below the best."""
-    if "optimization" not in tree or "distance" not in tree["optimization"]:
+    """Starts that ended at a mode that the draws leave out: how far its log mass is below the largest.
+
+    An evidence lower bound is of the mass of a mode. Where the method has told the modes apart it says their masses itself.
+    """
+    if "optimization" not in tree or not {"distance", "mode"} & set(tree["optimization"].data_vars):
         return None
-    final, distance, converged = (values(tree, "optimization", name) for name in ("final_objective", "distance", "converged"))
-    elsewhere = np.isfinite(final) & converged.astype(bool) & (distance > ELSEWHERE)
-    return Finding(np.nanmax(final) - final[elsewhere], said={"total": len(final)}) if elsewhere.any() else None
+    if "mode" in tree["optimization"]:
+        mass = values(tree, "optimization", "log_mass")
+        elsewhere = values(tree, "optimization", "mode") >= int(tree.attrs["modes_covered"])
+    else:
+        mass, distance, converged = (
+            values(tree, "optimization", name) for name in ("final_objective", "distance", "converged")
+        )
+        elsewhere = np.isfinite(mass) & converged.astype(bool) & (distance > ELSEWHERE)
+    below = np.nanmax(mass) - mass[elsewhere]
+    return Finding(below, said={"total": len(mass), "share": f"{np.exp(-below.min()):.0%}"}) if elsewhere.any() else None
 
 
 def _iterations(tree: xr.DataTree) -> Finding | None:

@@ -6,17 +6,31 @@ import xarray as xr
 from inference.diagnostics.verdicts import SUMMED
 from inference.results.tree import values
 
+MATTERS = 3.0  # nats below the largest mass from which on a mode is left out of account: it has e⁻³ = 5 % of that mass
+SHOWN = 5  # modes named in a line
 NEAR = 1e-6  # tolerance for equal objectives, relative to the rows and to the rise of the objective
 
 
 def starts_at_best(tree: xr.DataTree) -> tuple[int, int] | None:
-    """(starts that reached the best value, all starts) of an optimiser; None for a single start, or if all starts failed."""
+    """(starts that reached the best value, all starts) of an optimiser; None for a single start, or if all starts failed.
+
+    Where draws cover several modes that matter, it is the number of starts at the one which fewest have reached.
+    """
     if "optimization" not in tree:
         return None
     final = values(tree, "optimization", "final_objective")
     if np.isnan(final).all() or len(final) == 1:
         return None
+    if "mode" in tree["optimization"]:
+        return int(_at_modes(tree).min()), len(final)
     return int(_near_best(tree, final).sum()), len(final)
+
+
+def _at_modes(tree: xr.DataTree) -> np.ndarray:
+    """(M,): how many starts ended at each mode that the draws cover and that has mass enough to matter, the largest first."""
+    mode, log_mass = (values(tree, "optimization", name) for name in ("mode", "log_mass"))
+    matters = (mode >= 0) & (mode < int(tree.attrs["modes_covered"])) & (log_mass > np.nanmax(log_mass) - MATTERS)
+    return np.unique(mode[matters], return_counts=True)[1]
 
 
 def _near_best(tree: xr.DataTree, final: np.ndarray) -> np.ndarray:
@@ -39,6 +53,8 @@ def describe_starts(tree: xr.DataTree) -> str:
     if starts_at_best(tree) is None:
         return ""
     final = values(tree, "optimization", "final_objective")
+    if "mode" in tree["optimization"] and values(tree, "optimization", "mode").max() > 0:
+        return _describe_modes(tree)
     sound = final[~np.isnan(final)]
     near = _near_best(tree, final)[~np.isnan(final)]
     text = f"{near.sum()} of {len(final)} starts reached the best objective {sound.max():.4f}"
@@ -47,3 +63,15 @@ def describe_starts(tree: xr.DataTree) -> str:
         text += f"; {(~near).sum()} ended at local optima, " + (f"at {low}" if low == high else f"from {low} to {high}")
     failed = len(final) - len(sound)
     return text + (f"; {failed} failed" if failed else "")
+
+
+def _describe_modes(tree: xr.DataTree) -> str:
+    """One line: the share of each mode in the mass of all that were found, and how many starts ended there."""
+    mode, log_mass = (values(tree, "optimization", name) for name in ("mode", "log_mass"))
+    numbers, first, counts = np.unique(mode[mode >= 0], return_index=True, return_counts=True)
+    share = np.exp(log_mass[mode >= 0][first] - np.nanmax(log_mass))
+    share, covered = share / share.sum(), int(tree.attrs["modes_covered"])
+    shown = [f"{part:.2g} of the mass ({count} of {len(mode)} starts)" for part, count in zip(share, counts, strict=True)]
+    more = f", and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
+    left = "" if covered == len(numbers) else f"; the draws are of {'the first' if covered == 1 else f'the first {covered}'}"
+    return f"{len(numbers)} modes: {', '.join(shown[:SHOWN])}{more}{left}"

@@ -24,8 +24,11 @@ Single precision. The log joint of the run is compared with double precision at 
 plus a millionth of the log joint, which allows for rounding sums of many rows to 24 bits.
 
 Starts. If k of n starts found the best optimum, then an optimum that is as easy to find is missed by all starts with
-probability (1 − k / n)^n: 25 to 37 % for k = 1, at most 14 % for k = 2. A mode that is 3 nats lower has e⁻³ = 5 % of the
-height.
+probability (1 − k / n)^n: 25 to 37 % for k = 1, at most 14 % for k = 2. Where draws cover several modes, k is that of the
+mode which fewest starts found.
+
+Modes are compared by their masses, height + d/2 log 2π − ½ log det of the negative Hessian, or by evidence lower bounds,
+which bound the mass of one mode. A mode that is 3 nats lower has e⁻³ = 5 % of the mass.
 """
 
 import re
@@ -217,8 +220,8 @@ VERDICTS = (
         APPROXIMATION,
         BELOW,
         3,
-        "{number} of {total} starts ended at another mode, the highest {value:.1f} nats below the best: the draws cover one "
-        "mode only. Use nuts, or gibbs where the model has it, with several chains",
+        "{number} of {total} starts ended at another mode, with up to {share} of the mass of the best ({value:.1f} nats below "
+        "it), and the draws leave it out. Use nuts, or gibbs where the model has it, with several chains",
     ),
     Verdict(
         "starts at the best objective",

@@ -24,7 +24,7 @@ from models.base import Pytree
 MEMORY = 30  # pairs kept; the problems are small
 GRADIENT = 1e-6  # largest component of the scaled gradient at convergence: ½ 1e-12 of objective per coordinate
 OFF_LIMITS = 1e300  # stands for an objective that is not finite, or whose gradient is not
-STALLED = 1e-3  # the same as GRADIENT where the line search finds no lower point, because the objective is rounded
+STALLED = 3e-3  # the same where the line search finds no lower point, because the objective is rounded: 5e-6 nats
 
 Objective = Callable[[Any, Pytree, Pytree], Array]  # (static, arrays, point) -> scalar to minimise
 
@@ -138,9 +138,7 @@ def _from_start(
 ) -> tuple[Minimum, list[float]]:
     """(where one start ended, its objective as it went), by coordinates scaled with the curvature at the start."""
     trace: list[float] = []
-    curvature = np.abs(np.asarray(curve(jnp.asarray(flat, dtype))))
-    sound = np.isfinite(curvature) & (curvature > 0)
-    scale = np.where(sound, 1 / np.sqrt(np.where(sound, curvature, 1.0)), 1.0)
+    scale = np.nan_to_num(_units(curve, jnp.asarray(flat, dtype)), nan=1.0)
     options: Any = {"maxiter": max_iter, "maxfun": 20 * max_iter, "maxcor": MEMORY, "ftol": tol, "gtol": GRADIENT}
     begun = float(call(jnp.asarray(flat, dtype))[0])
     level = begun if np.isfinite(begun) else 0.0
@@ -148,8 +146,17 @@ def _from_start(
     visit: Any = visitor(trace, level)
     result = minimize(function, flat / scale, jac=True, method="L-BFGS-B", callback=visit, options=options)
     reached = float(result.fun) + level
+    point = result.x * scale
+    settled = _settled(result, lambda: _units(curve, jnp.asarray(point, dtype)) / scale)
     # A start at the optimum takes no iteration.
-    return Minimum(result.x * scale, reached, _settled(result), int(result.nit)), trace or [reached]
+    return Minimum(point, reached, settled, int(result.nit)), trace or [reached]
+
+
+def _units(curve: Callable[[Array], Array], point: Array) -> np.ndarray:
+    """(d,): 1 / √curvature of each coordinate at a point; NaN where it has none."""
+    curvature = np.abs(np.asarray(curve(point)))
+    sound = np.isfinite(curvature) & (curvature > 0)
+    return 1 / np.sqrt(np.where(sound, curvature, np.nan))
 
 
 def _visitor(reporter: Reporter, stop: Event, trace: list[float], level: float) -> Callable[..., None]:
@@ -174,14 +181,18 @@ def _curvature(objective: Objective, static: Hashable, unravel: Any, arrays: Pyt
     return block_map(jax.vmap(entry), jnp.arange(flat.size), 16)
 
 
-def _settled(result: Any) -> bool:
+def _settled(result: Any, units: Callable[[], np.ndarray]) -> bool:
     """Whether SciPy's own tests say so (status 0), or its line search failed (2) where the gradient is 0 up to rounding.
 
+    A rounded objective hides the larger a gradient the more it is curved. The curvature may have grown by many orders since the
+    start, as where a noise goes to 0. ``units`` are 1 / √curvature at the end, in those of the start; the smaller one counts.
     A start that stayed at a point without a finite gradient has not converged.
     """
     if result.fun >= OFF_LIMITS:
         return False
-    return bool(result.status == 0 or (result.status == 2 and np.abs(result.jac).max() < STALLED))
+    if result.status != 2:
+        return bool(result.status == 0)
+    return bool((np.abs(result.jac) * np.fmin(1, units())).max() < STALLED)
 
 
 def _host(

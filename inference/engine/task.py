@@ -139,6 +139,14 @@ def timing(run_seconds: float, compile_seconds: float = 0.0, warmup_seconds: flo
     return {"compile_seconds": compile_seconds, "warmup_seconds": warmup_seconds, "run_seconds": run_seconds}
 
 
+class Modes(NamedTuple):
+    """At which modes the starts of an approximation ended; modes are numbered from the largest mass on."""
+
+    of_start: np.ndarray  # (start,): −1 for a start that has not converged
+    log_mass: np.ndarray  # (start,): height + d/2 log 2π − ½ log det of the negative Hessian of its mode, or NaN
+    covered: int  # how many of the modes the draws cover
+
+
 class Points(NamedTuple):
     """An optimiser's outcome, one entry per start; sites are stacked along a leading axis of starts."""
 
@@ -154,6 +162,7 @@ class Points(NamedTuple):
     last: Iteration | None = None  # of EM: the last iteration of every start
     forecast: Forecast | None = None  # of methods that climb
     repeatable: bool = True  # whether starts at one optimum end at the same objective; not where steps are random
+    modes: Modes | None = None  # where the method has told them apart
 
 
 class Draws(NamedTuple):

@@ -112,8 +112,13 @@ def of_draws(task: Task, draws: Draws) -> tuple[dict[str, xr.Dataset], dict[str,
         failed = [why is not None for why in draws.optimization.failure]
         final = np.where(failed, np.nan, _last(draws.optimization.objective))
         groups["optimization"] = _optimization(draws.optimization, final)
-        apart = distances(draws.optimization.sites, int(attrs["best_start"]), flat, model.naming.dims, model.symmetry)
-        groups["optimization"]["distance"] = ("start", apart)
+        if (modes := draws.optimization.modes) is not None:
+            groups["optimization"]["mode"] = ("start", modes.of_start)
+            groups["optimization"]["log_mass"] = ("start", modes.log_mass)
+            attrs["modes_covered"] = modes.covered
+        else:
+            apart = distances(draws.optimization.sites, int(attrs["best_start"]), flat, model.naming.dims, model.symmetry)
+            groups["optimization"]["distance"] = ("start", apart)
         attrs["repeatable"] = int(draws.optimization.repeatable)
         warnings += [f"start {s}: {why}" for s, why in enumerate(draws.optimization.failure) if why is not None]
     warnings += [*draws.warnings, *notes, *_infinite(at.log_joint)]

@@ -16,6 +16,7 @@ from inference.programs.derived import DERIVED
 from models.base import Permutation, Reflection, Rotation, Symmetry
 from models.rows.encoded import spread
 
+ELSEWHERE = 1.0  # posterior standard deviations beyond which a start has ended at another mode
 SCALED = 400  # draws for standard deviations, which are then known to 4 %
 MOST = 1000  # summaries per site, evenly spread: R-hat and ESS take a millisecond each
 

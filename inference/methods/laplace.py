@@ -2,14 +2,17 @@
 
 The mode is taken on the unconstrained space, with the Jacobian of the transforms (errata E20): it is not the MAP point. The
 result holds independent draws mapped back to the sites. A Pareto k-hat of their importance weights above 0.7 says that the
-Gaussian is not good enough. A smaller one does not say that it is. The approximation covers one mode, and the evidence leaves
-out all others: add log K! for K distinct and exchangeable components, and log 2ᴸ L! for L factors with relevances. Where
-factors may be rotated, the Gaussian lies across the orbit of the mode, and the evidence includes the volume of the orbit.
+Gaussian is not good enough. A smaller one does not say that it is.
+
+Where starts end at several modes, their masses decide, not their heights (`inference.methods.gaussians_at_modes`). Without a
+symmetry the draws are of a mixture, one Gaussian per mode with its mass as the weight, and the evidence is the sum of the
+masses. With a symmetry they are of the mode of largest mass alone, and the evidence leaves out its images: add log K! for K
+distinct and exchangeable components, and log 2ᴸ L! for L factors with relevances. Where factors may be rotated, the Gaussian
+lies across the orbit of the mode, and the evidence includes the volume of the orbit. Modes that no start reaches are not seen.
 """
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from itertools import combinations
 from typing import Any, NamedTuple
 
 import jax
@@ -17,15 +20,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
-from scipy.special import gammaln
+from scipy.special import logsumexp
 
 from inference.engine.initialise import num_starts, start_sites
 from inference.engine.program import constrain_draws, constrain_starts, potential, transforms, unconstrain_chains
-from inference.engine.quasi_newton import Minima, minimise
+from inference.engine.quasi_newton import Minima, minimise, value_at
 from inference.engine.sweep import block_map
 from inference.engine.task import Draws, Points, Task, approximation, timing
 from inference.fixed_points.fixed_point import require_proper
-from models.base import Model, Pytree, Rotation, ZooError
+from inference.methods.gaussians_at_modes import NEGLIGIBLE, Found, log_volumes, modes_of, orbits
+from models.base import Model, Pytree, ZooError
 
 TOGETHER = 64  # draws whose densities are computed at a time
 NOT_THERE = (
@@ -64,40 +68,36 @@ def _at(spec: Callable[..., Any], unravel: Any, arrays: tuple[Pytree, Pytree], f
     return np.asarray(_energies(spec, unravel, arrays, flat), dtype=np.float64)
 
 
-class Normal(NamedTuple):
-    """The Gaussian at a mode on ℝᵈ, across the orbit on which a symmetry moves the mode."""
+class Mixture(NamedTuple):
+    """One Gaussian per mode that the draws cover, or the one Gaussian."""
 
-    mode: Array  # (d,)
-    across: np.ndarray  # (d, D): orthonormal directions across the orbit, all of ℝᵈ without one
-    eigenvalues: np.ndarray  # (D,): of the Hessian in these directions
-    vectors: np.ndarray  # (D, D)
+    modes: list[Found]
+    log_weights: np.ndarray  # (M,): of the modes, of which the sum of the weights is 1
 
-    @property
-    def log_scale(self) -> float:
-        """½ log det of the Hessian."""
-        return 0.5 * float(np.log(self.eigenvalues).sum())
-
-    def points(self, noise: np.ndarray) -> Array:
-        """(S, d) from standard normal numbers (S, D)."""
-        away = (noise / np.sqrt(self.eigenvalues)) @ self.vectors.T @ self.across.T
-        return jnp.asarray(np.asarray(self.mode) + away, self.mode.dtype)
-
-    def log_density(self, noise: np.ndarray) -> np.ndarray:
-        """(S,), across the orbit."""
-        return -0.5 * (noise**2).sum(1) + self.log_scale - 0.5 * len(self.eigenvalues) * np.log(2 * np.pi)
+    def drawn(self, random: np.random.Generator, number: int) -> tuple[Array, np.ndarray]:
+        """(points (S, d), their log density across the orbit (S,))."""
+        noise = random.standard_normal((number, self.modes[0].normal.size))
+        if len(self.modes) == 1:
+            normal = self.modes[0].normal
+            return normal.points(noise), normal.log_density(noise)
+        at = random.choice(len(self.modes), number, p=np.exp(self.log_weights))
+        flat = np.zeros((number, self.modes[0].normal.size))
+        for m, each in enumerate(self.modes):
+            flat[at == m] = each.normal.points(noise[at == m])
+        densities = [each.normal.log_density(each.normal.noise(flat)) for each in self.modes]
+        return jnp.asarray(flat, self.modes[0].normal.mode.dtype), logsumexp(self.log_weights[:, None] + densities, axis=0)
 
 
-def normal_at(mode: Array, hessian: np.ndarray, across: np.ndarray) -> Normal:
-    """The Gaussian with the inverse Hessian (d, d) as its covariance; raises `ZooError` where that is singular."""
-    eigenvalues, vectors = np.linalg.eigh(across.T @ ((hessian + hessian.T) / 2) @ across)
-    if not (eigenvalues > 1e-10 * eigenvalues.max()).all():
-        remedy = "use method=nuts, or gibbs for a model of the zoo"
-        raise ZooError(f"laplace: no isolated mode is here (its Hessian is singular), as where a scale may go to 0; {remedy}")
-    return Normal(mode, across, eigenvalues, vectors)
+def mixture_of(model: Model, found: list[Found]) -> Mixture:
+    """The modes that the draws cover: all that matter, or the first where a symmetry makes images of it."""
+    log_mass = np.array([each.log_mass for each in found])
+    some = log_mass >= log_mass[0] + np.log(NEGLIGIBLE) if model.symmetry is None else np.arange(len(found)) == 0
+    kept = [each for each, here in zip(found, some, strict=True) if here]
+    return Mixture(kept, log_mass[some] - logsumexp(log_mass[some]))
 
 
 def run(task: Task, options: Options) -> Draws:
-    """Draws from the Gaussian at the best mode found, the evidence, and k-hat."""
+    """Draws from the Gaussians at the modes found, the evidence, and their weights p / q."""
     spec, arrays = task.model.spec, (task.hyper, task.condensed)
     require_proper(task)
     supports = transforms(spec, *arrays)
@@ -116,33 +116,34 @@ def run(task: Task, options: Options) -> Draws:
         task.checkpoint("evaluations"),
         lambda flat: jnp.diagonal(hessian_at(flat)),
     )
-    best = int(np.nanargmin(minima.values))
-    mode = jnp.asarray(ravel_pytree(jax.tree.map(lambda leaf: np.asarray(leaf[best]), minima.points))[0])
-    hessian = np.asarray(hessian_at(mode), dtype=np.float64)
-    orbit = orbits(task.model, unravel, mode[None])
-    tangent, across = split_directions(orbit[0])
+
+    def energy_at(flat: Array) -> float:
+        return value_at(energy, spec, arrays, unravel(flat))
+
     try:
-        normal = normal_at(mode, hessian, across)
+        found, modes = modes_of(task.model, supports, unravel, minima, energy_at, hessian_at)
     except ZooError:
         if minima.interrupted:  # the search had not come to a mode yet
             raise KeyboardInterrupt("interrupted before a mode was found") from None
-        if not minima.converged[best]:
-            raise ZooError(NOT_THERE.format(int(minima.iterations[best]))) from None
+        highest = int(np.nanargmin(minima.values))
+        if not minima.converged[highest]:
+            raise ZooError(NOT_THERE.format(int(minima.iterations[highest]))) from None
         raise
+    mixture = mixture_of(task.model, found)
     size = (options.num_chains, options.num_samples)
     random = np.random.default_rng(np.asarray(jax.random.key_data(task.key)))
-    noise = random.standard_normal((size[0] * size[1], len(normal.eigenvalues)))
-    flat, log_q = normal.points(noise), normal.log_density(noise)
-    places = np.concatenate([np.asarray(mode)[None], np.asarray(flat)])  # the mode, then the draws
-    volumes = log_volumes(task.model, tangent, orbits(task.model, unravel, flat))
-    volume = float(log_volumes(task.model, tangent, orbit)[0])
-    constant = volume + 0.5 * len(normal.eigenvalues) * np.log(2 * np.pi) - normal.log_scale
+    flat, log_q = mixture.drawn(random, size[0] * size[1])
+    number, best = len(mixture.modes), found[0].start
+    tops = [np.asarray(each.normal.mode) for each in mixture.modes]
+    places = np.concatenate([tops, np.asarray(flat)])  # the modes, then the draws
+    volumes = log_volumes(task.model, found[0].normal, orbits(task.model, unravel, flat))
+    constants = np.array([each.log_constant for each in mixture.modes])
 
     def weighed(energies: np.ndarray) -> dict[str, Any]:
-        at_mode, at_draws = float(energies[0]), energies[1:]
+        at_modes, at_draws = energies[:number], energies[number:]
         log_weights = volumes - at_draws - log_q
         evidence = {
-            "log_evidence_laplace": constant - at_mode,
+            "log_evidence_laplace": float(logsumexp(constants - at_modes)),
             "log_evidence_importance": float(np.logaddexp.reduce(log_weights) - np.log(len(log_weights))),
         }
         return {"sample_stats": {"log_weight": log_weights.reshape(size)}, "attrs": evidence | {"best_start": best}}
@@ -153,7 +154,7 @@ def run(task: Task, options: Options) -> Draws:
 
     z = jax.vmap(unravel)(flat)
     sites = constrain_draws(supports, jax.tree.map(lambda leaf: leaf.reshape(*size, *leaf.shape[1:]), z))
-    points = _points(supports, minima)
+    points = _points(supports, minima)._replace(modes=modes._replace(covered=number))
     outcome = approximation(sites, points, again, weighed(_at(spec, unravel, arrays, jnp.asarray(places))))
     return outcome
 
@@ -179,51 +180,3 @@ def _points(supports: Mapping[str, Any], minima: Minima) -> Points:
         timing(minima.run_seconds, minima.compile_seconds),
         minima.interrupted,
     )
-
-
-def orbits(model: Model, unravel: Any, flat: Array) -> np.ndarray:
-    """(S, d, R) at points (S, d) on ℝᵈ: directions along which a symmetry keeps the density, one per pair of factors.
-
-    R = 0 for a model without such a symmetry.
-    """
-    if not isinstance(model.symmetry, Rotation):
-        return np.zeros((*flat.shape, 0))
-    rotated = tuple(name for name, names in model.naming.dims.items() if names[-1:] == (model.symmetry.dim,))
-    return np.asarray(_turns(unravel, rotated, flat), dtype=np.float64)
-
-
-@partial(jax.jit, static_argnames=("unravel", "rotated"))
-def _turns(unravel: Any, rotated: tuple[str, ...], flat: Array) -> Array:
-    def at(flat: Array) -> Array:
-        z = unravel(flat)
-        names = [name for name in rotated if name in z]
-        size = z[names[0]].shape[-1]
-        turns = []
-        for i, j in combinations(range(size), 2):
-            turn = jnp.zeros((size, size)).at[i, j].set(1.0).at[j, i].set(-1.0)
-            moved = {name: leaf @ turn if name in names else jnp.zeros_like(leaf) for name, leaf in z.items()}
-            turns.append(ravel_pytree(moved)[0])
-        return jnp.stack(turns, axis=1) if turns else jnp.zeros((flat.shape[0], 0), flat.dtype)
-
-    return jax.lax.map(at, flat)
-
-
-def split_directions(orbit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Orthonormal bases (d, R) of the directions along an orbit and (d, d − R) of those across it."""
-    basis = np.linalg.qr(orbit, mode="complete")[0] if orbit.shape[1] else np.eye(len(orbit))
-    return basis[:, : orbit.shape[1]], basis[:, orbit.shape[1] :]
-
-
-def log_volumes(model: Model, tangent: np.ndarray, orbits: np.ndarray) -> np.ndarray:
-    """Log volume (S,) of the orbits through S points (S, d, R) of a slice across the directions ``tangent``.
-
-    Near the mode, an integral over ℝᵈ equals the integral over the slice of the density times this volume, which counts all
-    rotations and reflections. That holds where factors are distinct and far from 0. A weak factor meets its own reflection on
-    the slice, and each such factor makes the evidence too large by up to log 2.
-    """
-    if not isinstance(model.symmetry, Rotation):
-        return np.zeros(len(orbits))
-    turns = tangent.shape[1]
-    size = int((1 + np.sqrt(1 + 8 * turns)) / 2)
-    spheres = [np.log(2.0) + 0.5 * k * np.log(np.pi) - gammaln(0.5 * k) for k in range(2, size + 1)]
-    return np.linalg.slogdet(np.einsum("dr,sdq->srq", tangent, orbits))[1] + sum(spheres) + np.log(2.0)

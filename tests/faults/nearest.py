@@ -35,6 +35,7 @@ CELLS = {
     "inference/methods/cavi": "gmm_simple cavi",
     "inference/methods/nuts": "gmm nuts",
     "inference/methods/exact": "naive_bayes exact",
+    "inference/methods/gaussians_at_modes": "gmm_simple laplace",
     "inference/methods/laplace": "gmm_simple laplace",
     "inference/methods/advi": "gmm_simple advi",
     "inference/methods/collapsed": "gmm collapsed_gibbs",

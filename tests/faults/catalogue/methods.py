@@ -11,6 +11,7 @@ CAVI = "inference/methods/cavi.py"
 COLLAPSED = "inference/methods/collapsed_gibbs.py"
 TEMPERED = "inference/methods/tempered_gibbs.py"
 LAPLACE = "inference/methods/laplace.py"
+GAUSSIANS = "inference/methods/gaussians_at_modes.py"
 EXACT = "inference/methods/exact.py"
 RELABEL = "inference/identification/relabel.py"
 ROTATION = "inference/identification/rotation.py"
@@ -234,8 +235,8 @@ FAULTS = (
     ),
     Fault(
         "laplace-jacobian",
-        f"{LAPLACE}::run",
-        "0.5 * len(normal.eigenvalues)",
+        f"{GAUSSIANS}::_gaussian",
+        "0.5 * normal.size",
         "0.5",
         "½ log 2π counts once instead of once a parameter",
         "evidence",

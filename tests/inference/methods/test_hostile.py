@@ -9,7 +9,7 @@ from scipy import stats
 
 from inference import fit
 from inference.diagnostics.importance import pareto_k
-from inference.methods import laplace
+from inference.methods import gaussians_at_modes, laplace
 from models import MODELS, ZooError, load_data
 
 X = two_groups(40)
@@ -225,7 +225,7 @@ def test_a_search_that_was_stopped_before_a_mode_is_no_singular_posterior(monkey
         raise ZooError("the posterior has no isolated mode here")
 
     search = laplace.minimise
-    monkeypatch.setattr(laplace, "normal_at", singular)
+    monkeypatch.setattr(gaussians_at_modes, "normal_at", singular)
     monkeypatch.setattr(laplace, "minimise", lambda *given: search(*given)._replace(interrupted=interrupted))
     data = table(two_groups(20))
     with pytest.raises(error, match="mode"):
