@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from inference.engine.program import program_model
     from inference.fitting.fit import fit, identify
     from inference.fitting.foreign import as_result
-    from inference.fitting.modes import modes
+    from inference.fitting.modes import look_for_modes, modes
     from inference.identification.rotation import rotate
     from inference.plots.co_clustering import plot_co_clustering
     from inference.plots.components import plot_loadings, plot_profile
@@ -78,6 +78,7 @@ EXPORTS = {  # name -> the module that defines it
     "learning_curve": "inference.predictions.learning_curve",
     "log_evidence": "inference.comparison.thermodynamic",
     "log_likelihood": "inference.predictions.predict",
+    "look_for_modes": "inference.fitting.modes",
     "modes": "inference.fitting.modes",
     "numpyro_kernel": "inference.samplers.kernels",
     "perplexity": "inference.predictions.new_rows",
@@ -135,6 +136,7 @@ __all__ = [
     "learning_curve",
     "log_evidence",
     "log_likelihood",
+    "look_for_modes",
     "modes",
     "numpyro_kernel",
     "perplexity",

@@ -12,6 +12,7 @@ import xarray as xr
 
 from inference.comparison.criteria import criteria
 from inference.comparison.foreign import as_results
+from inference.comparison.picked import ELPD, LOG_LOSS, said_of_differences
 from inference.diagnostics.checks import STILL
 from inference.diagnostics.importance import FEWEST, log_weights
 from inference.diagnostics.left_out import rows_left_out, weight_of_rows
@@ -27,8 +28,8 @@ from models.base import Model
 from models.errors import ZooError
 
 SCORES = {"log loss": "log_loss", "log loss se": "log_loss_se", "accuracy": "accuracy", "calibration": "calibration_error"}
-DIFFERENCE = ("log loss diff", "diff se")
-ELPD_DIFFERENCE = ("elpd diff", "elpd diff se")
+DIFFERENCE = (LOG_LOSS.difference, LOG_LOSS.error)
+ELPD_DIFFERENCE = (ELPD.difference, ELPD.error)
 HELD_OUT = ("log loss", "log loss se", *DIFFERENCE, "accuracy", "calibration")  # columns on rows held out
 ROWS = (
     "x",
@@ -60,7 +61,7 @@ class Comparison(NamedTuple):
     reference: str | None
     one_model: bool  # whether all results are of one posterior, so that log joints and functionals compare
     comparable: bool  # whether all models explain the same data, so that elpd and evidence compare
-    notes: tuple[str, ...] = ()  # why figures are missing or not valid
+    notes: tuple[str, ...] = ()  # why figures are missing or not valid, and what differences do not say
 
     @property
     def shown(self) -> pd.DataFrame:
@@ -92,7 +93,8 @@ def compare(
     `inference.refit_rows` refitted use their refits. Draws from an approximation get importance weights p / q; if these are not
     known there is no elpd. A single sequence only has an elpd over its steps, after `inference.stepwise`. Of different models
     that explain the same data, ``elpd diff`` is how far each is below the best, with the standard error of the differences row
-    by row. ``notes`` says which figures are missing or not valid, and why. Raises `ZooError` for results of different data, a
+    by row. ``notes`` says which figures are missing or not valid, and why, which differences of elpd are too small to count,
+    and how much of its lead the best of three or more may owe to chance. Raises `ZooError` for results of different data, a
     ``reference`` that is unknown or a point estimate, and draws that are none of the model.
 
     >>> data = load_data("iris")
@@ -129,6 +131,7 @@ def compare(
     notes = [ONE_ROW] if any("posterior" in tree and _is_one_row(tree) for tree in trees.values()) else []
     notes += [f"{name}: {score.why}" for name, score in scores.items() if score.why]
     notes += [NOT_SITES.format(name, tree.attrs["not_sites"]) for name, tree in trees.items() if "not_sites" in tree.attrs]
+    notes += said_of_differences(table)
     return Comparison(table, _distances(summaries, chosen), chosen, one_model, same_explained(trees), tuple(notes))
 
 

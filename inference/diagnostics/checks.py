@@ -181,6 +181,20 @@ def _in_two(drawn: np.ndarray) -> np.ndarray:
     return drawn[0, : 2 * half].reshape(2, half, *drawn.shape[2:])
 
 
+def _unvisited_mode(tree: xr.DataTree) -> Finding | None:
+    """The share of the mass at a mode that no chain has visited, as `inference.fitting.modes` estimated it."""
+    if "unvisited_share" not in tree.attrs:
+        return None
+    said = {"where": tree.attrs["unvisited_mode"], "remedy": tree.attrs["modes_remedy"]}
+    return Finding(np.array([tree.attrs["unvisited_share"]]), said=said)
+
+
+def other_modes(tree: xr.DataTree) -> Finding:
+    """Whether nothing is known of modes that no chain has visited, and why."""
+    said = {"why": tree.attrs.get("modes_unknown", ""), "remedy": tree.attrs.get("modes_remedy", "")}
+    return Finding(np.array([int("modes_unknown" in tree.attrs)]), said=said)
+
+
 def _divergences(tree: xr.DataTree) -> Finding | None:
     stats = tree["sample_stats"].to_dataset() if "sample_stats" in tree else xr.Dataset()
     return Finding(np.array([int(stats["diverging"].sum())])) if "diverging" in stats else None
@@ -279,6 +293,8 @@ MEASURES: dict[str, Callable[[xr.DataTree], Finding | None]] = {
     "number of chains": _number_of_chains,
     "number of draws": _number_of_draws,
     "chains that stand still": _standing_still,
+    "unvisited mode": _unvisited_mode,
+    "other modes": other_modes,
     "divergences": _divergences,
     "Pareto k-hat": _pareto_k,
     "no Pareto k-hat": _no_pareto_k,

@@ -23,6 +23,9 @@ Pareto k-hat of S weights fails above min(0.7, 1 − 1 / log10 S) (Vehtari et al
 Single precision. The log joint of the run is compared with double precision at the same sites. A gap fails above 1e-3 nats
 plus a millionth of the log joint, which allows for rounding sums of many rows to 24 bits.
 
+Unvisited modes. A mode counts as unvisited if none of 200 draws leads to it. Where it has 5 % of the mass, the threshold, draws
+that come to all modes miss it with probability 0.95²⁰⁰ = 4e-5 (`inference.fitting.modes`).
+
 Starts. If k of n starts found the best optimum, then an optimum that is as easy to find is missed by all starts with
 probability (1 − k / n)^n: 25 to 37 % for k = 1, at most 14 % for k = 2. Where draws cover several modes, k is that of the
 mode which fewest starts found.
@@ -46,6 +49,7 @@ ESS = 400
 NOISE = 0.1  # relative standard deviation of an estimate of an effective size of about `ESS`
 PARETO_K = 0.7
 WITHIN, SUMMED = 1e-3, 1e-6  # nats, and a share of the log joint: the rounding of a sum of many rows in 24 bits
+UNVISITED = 0.05  # of the mass of the posterior, by an estimate
 BY_CHANCE = 0.01  # probability of a false alarm of R-hat in one result, over all its quantities
 FINISHED, FAILED, INTERRUPTED = 0, 3, 130
 ABOVE, BELOW = "above", "below"
@@ -161,6 +165,22 @@ VERDICTS = (
         largest_rhat,
         "R-hat {value:.3f} > {limit:.3f} for {names}: the chains disagree. {apart}Warm up and run longer "
         "(num_warmup, num_samples); if that does not help, the posterior has several modes and each chain is in its own",
+    ),
+    Verdict(
+        "unvisited mode",
+        CHAINS,
+        ABOVE,
+        UNVISITED,
+        "another mode has about {value:.0%} of the mass, and no chain has visited it ({where}). Whatever this result says is "
+        "of the visited part alone: {remedy}",
+    ),
+    Verdict(
+        "other modes",
+        CHAINS,
+        ABOVE,
+        0,
+        "{why}. All chains may be at one mode and agree. Look with inference.look_for_modes(model, result, data), or {remedy}",
+        FINISHED,
     ),
     Verdict(
         "effective sample size",

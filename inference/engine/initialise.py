@@ -27,9 +27,10 @@ from models.base import Algebra, Hyper, Pytree, Stats, ZooError
 from models.rows.carried import carried
 
 SEED_ROWS = 4096  # seeds are chosen among at most so many rows, evenly spread
-PRIOR_DRAWS = 50  # candidates of a chain that starts from the prior of a program
+PRIOR_DRAWS = 50  # candidates of a chain that starts from the prior of a program: it takes the first that is sound
 TRIES = 20  # at most so many times that number, where none of them has a finite density
 AROUND = 2.0  # in every second try candidates are uniform on ℝᵈ, between −AROUND and AROUND
+HOPELESS = 1e6  # nats below the best candidate of a chain: warm-up may never come from there, and modes differ by far less
 OVERFLOWS = "the change of variables overflows"
 SHARE = 0.1  # share of every row's membership that is spread over all components
 
@@ -221,8 +222,10 @@ def drawn_points(algebra: Algebra, keys: Array, nu: Stats) -> Stats:
 def start_sites(task: Task, size: int) -> dict[str, Array]:
     """Sites of ``size`` starts or chains, for the methods that run on the program: the same points as with the algebra.
 
-    A user's program starts each chain at the best of several draws from its prior. Raises `ZooError` with the name of the site
-    where the log density or its gradient is not finite at the start given, or at all points tried.
+    A user's program starts each chain at a draw from its prior, the first at which log density and gradient are finite and that
+    is not `HOPELESS`. The best of several draws would put all chains at the highest mode, whatever its mass, and they would
+    agree. Raises `ZooError` with the name of the site where the log density or its gradient is not finite at the start given,
+    or at all points tried.
     """
     spec, arrays = task.model.spec, (task.hyper, task.rows)
     if task.start is not None:
@@ -242,12 +245,12 @@ def _program_starts(task: Task, keys: Array) -> dict[str, Array]:
     """A point of finite log density for every key; a `ZooError` where there is none among all candidates."""
     spec, arrays = task.model.spec, (task.hyper, task.rows)
     supports = transforms(spec, *arrays)
-    z, sound = _best_of_prior(spec, supports, *arrays, keys, np.asarray(False))
+    z, sound = _first_of_prior(spec, supports, *arrays, keys, np.asarray(False))
     for attempt in range(1, TRIES):
         if sound.all():
             break
         again = jax.vmap(lambda key, attempt=attempt: jax.random.fold_in(key, attempt))(keys)
-        others, found = _best_of_prior(spec, supports, *arrays, again, np.asarray(attempt % 2 == 1))
+        others, found = _first_of_prior(spec, supports, *arrays, again, np.asarray(attempt % 2 == 1))
         z = {name: _kept(sound, leaf, others[name]) for name, leaf in z.items()}
         sound = sound | found
     if sound.all():
@@ -265,11 +268,12 @@ def _kept(sound: Array, value: Array, other: Array) -> Array:
 
 
 @kept(static_argnames=("spec",))
-def _best_of_prior(
+def _first_of_prior(
     spec: Callable[..., Any], transforms: Mapping[str, Any], hyper: Hyper, rows: Pytree, keys: Array, around: Array
 ) -> tuple[dict[str, Array], Array]:
-    """For every key: the draw with the highest density on ℝᵈ among `PRIOR_DRAWS`, and whether density and gradient are finite.
+    """For every key: the first sound one of `PRIOR_DRAWS` draws, and whether there is one.
 
+    A draw is sound if its density on ℝᵈ and the gradient are finite, and if it is not `HOPELESS` beside the best of them.
     Improper sites are drawn around 0; with ``around`` all sites are.
     """
 
@@ -288,7 +292,8 @@ def _best_of_prior(
         energies, slopes = jax.vmap(jax.value_and_grad(partial(potential, spec, hyper, rows)))(z)
         flat = [leaf.reshape(PRIOR_DRAWS, -1) for leaf in (energies, *slopes.values())]
         sound = jnp.stack([jnp.isfinite(leaf).all(1) for leaf in flat]).all(0)
-        best = jnp.argmin(jnp.where(sound, energies, jnp.inf))
-        return jax.tree.map(lambda leaf: leaf[best], z), sound[best]
+        near = sound & (energies <= jnp.where(sound, energies, jnp.inf).min() + HOPELESS)
+        first = jnp.argmax(near)
+        return jax.tree.map(lambda leaf: leaf[first], z), near[first]
 
     return jax.lax.map(one, keys)

@@ -20,6 +20,7 @@ from inference.engine.single_precision import back
 from inference.engine.task import Draws, Points, Task, kind_of
 from inference.fitting.assembly import as_tree, derived, in_one_labelling, latent_group, of_draws, of_points
 from inference.fitting.fingerprint import fingerprint
+from inference.fitting.modes import with_remark
 from inference.fitting.options import (
     Advi,
     Approximate,
@@ -153,7 +154,8 @@ def fit(
     model = model if not isinstance(outcome, Draws) or outcome.model is None else outcome.model
     attrs |= known | {"seed": int(seed), "precision": precision, "method": method} | described(model, task, checked._asdict())
     with x64(64):
-        return as_tree(model, data, groups, attrs | outcome.timing | {"total_seconds": time.perf_counter() - clock})
+        tree = as_tree(model, data, groups, attrs | outcome.timing | {"total_seconds": time.perf_counter() - clock})
+    return with_remark(model, tree)
 
 
 fit.__signature__ = options_of_fit(fit)  # type: ignore[attr-defined]  # notebooks complete keywords from it

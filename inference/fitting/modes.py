@@ -1,16 +1,31 @@
-"""The modes of a posterior that draws belong to: EM climbs from them, and equal optima are one mode, whatever their labels."""
+"""The modes of a posterior that draws belong to: EM climbs from them, and equal optima are one mode, whatever their labels.
+
+`look_for_modes` looks for modes that no chain has visited. EM also climbs from starts of its own, which are seeded like those
+of chains. Where it ends at an optimum to which no draw leads, the masses of this mode and of that of the chains are estimated,
+each by importance sampling from the Gaussian at its mode (`inference.methods.laplace`). The estimates count if their Pareto
+k-hats do, or all weights are nearly equal. The mass of all modes that chains have visited is that of one of them, divided by
+its share of the draws.
+"""
 
 from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 import xarray as xr
 
+from inference.diagnostics.checks import as_attributes, other_modes, problems_of, stored
+from inference.diagnostics.importance import pareto_k
 from inference.diagnostics.modes import NOWHERE, Modes, described_modes
+from inference.diagnostics.verdicts import FINISHED, Finding, judge, largest_k
+from inference.engine.initialise import finite_latents, start_sites
+from inference.engine.program import num_parameters
+from inference.engine.sweep import num_rows
 from inference.engine.task import Kind, Task, kind_of
 from inference.fitting.prepare import as_arrays, make_task, require_model, x64
 from inference.fixed_points.fixed_point import climb_from
 from inference.identification.invariants import distances
-from inference.methods import collapsed_gibbs, em, tempered_gibbs
+from inference.methods import collapsed_gibbs, em, laplace, tempered_gibbs
 from inference.results.draws import one_axis
 from inference.results.tree import values
 from inference.results.triangles import sites_of
@@ -20,6 +35,16 @@ from models.data.arguments import require_whole
 from models.rows.encoded import spread
 
 APART = 1.0  # posterior standard deviations beyond which two optima are different modes
+STAYING = ("gibbs", "nuts")  # methods of which a chain may stay at one mode for longer than any run
+TOGETHER = 16  # points from which EM climbs side by side: half of them starts, then draws alone
+LOOKED_AT = 200  # draws at most that are climbed from before a mode counts as unvisited
+SWEEPS = 200  # of EM from each point: with all of the above fewer than the sweeps of a run of gibbs by its defaults
+MOST_ROWS, MOST_PARAMETERS = 5000, 64  # of a table where modes are looked for, and of a model whose masses can be estimated
+NEGLIGIBLE = 10.0  # nats, or one per parameter: a mode that is lower by more has no mass to speak of
+WEIGHED = 1000  # draws for the mass of a mode
+NOT_LOOKED = "whether there are modes that no chain has visited was not looked for"
+LEVEL = 0.5  # nats by which no weight exceeds their mean: then they hardly differ, and their k-hat, free of scale, says nothing
+MOST_WEIGHED = 3  # modes whose masses are estimated beside that of the chains
 
 
 def modes(model: Model, tree: xr.DataTree, data: object, num_draws: int = 200) -> Modes:
@@ -55,6 +80,14 @@ def modes(model: Model, tree: xr.DataTree, data: object, num_draws: int = 200) -
     return described_modes(mode.reshape(chains, -1), height, moves, kind, remedy(model))
 
 
+class Optima(NamedTuple):
+    """Modes, the highest first, and the mode of every point that EM climbed from, or `NOWHERE`."""
+
+    mode: np.ndarray  # (S,)
+    height: np.ndarray  # (M,): the log joint
+    sites: dict[str, np.ndarray]  # (M, …)
+
+
 def modes_of_points(
     task: Task, points: Mapping[str, np.ndarray], draws: Mapping[str, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -62,21 +95,170 @@ def modes_of_points(
 
     ``draws`` say how far apart two optima are, in standard deviations.
     """
-    options = em.Options()
-    found = climb_from(task, em.METHOD, as_arrays(dict(points)), options.max_iter, options.tol, em.TAKES)
+    sites, last = _climbed(task, points, em.Options().max_iter)
+    return _grouped(task, sites, last, draws)[:2]
+
+
+def _climbed(task: Task, points: Mapping[str, np.ndarray], max_iter: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """(where EM ends from every point, the log joint there: −∞ where it has not converged)."""
+    found = climb_from(task, em.METHOD, as_arrays(dict(points)), max_iter, em.Options().tol, em.TAKES)
     assert found.objective is not None
     last = np.array([trace[np.isfinite(trace)][-1] if np.isfinite(trace).any() else -np.inf for trace in found.objective])
-    left = found.converged & np.isfinite(last)
+    optima = {name: np.nan_to_num(np.asarray(value)) for name, value in found.sites.items()}
+    return optima, np.where(found.converged, last, -np.inf)
+
+
+def _grouped(task: Task, optima: dict[str, np.ndarray], last: np.ndarray, draws: Mapping[str, np.ndarray]) -> Optima:
+    """Optima that are the same, whatever their labels, as one mode."""
+    left = np.isfinite(last)
     mode = np.full(len(last), NOWHERE)
-    height: list[float] = []
+    tops: list[int] = []
     while left.any():
         best = int(np.argmax(np.where(left, last, -np.inf)))
-        optima = {name: np.nan_to_num(value) for name, value in found.sites.items()}
         near = distances(optima, best, draws, task.model.naming.dims, task.model.symmetry) <= APART
-        mode[left & near] = len(height)
-        height.append(float(last[best]))
+        mode[left & near] = len(tops)
+        tops.append(best)
         left &= ~near
-    return mode, np.array(height)
+    return Optima(mode, last[tops], {name: value[tops] for name, value in optima.items()})
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Modes that no chain has visited
+
+
+def look_for_modes(model: Model, tree: xr.DataTree, data: object) -> xr.DataTree:
+    """A copy of a result with a verdict on modes that no chain has visited. No draw changes; `inference.run` calls it.
+
+    It looks where a result has the remark that nobody has looked: at ``gibbs`` and ``nuts`` on models with exchangeable
+    components, where no diagnostic has failed. The remark goes where every start of EM leads to where draws lead. A mode that
+    no draw leads to, with 5 % or more of the mass, is a failed diagnostic. The remark stays where nothing is known.
+
+    >>> corners = np.array([(-3, -2.95), (-3, 2.95), (3, -2.95), (3, 2.95)])
+    >>> data = load_data(np.repeat(corners, 2, axis=0) + np.tile([[-0.1, 0.1], [0.1, -0.1]], (4, 1)))
+    >>> model = MODELS["gmm_simple"](data, num_components=2)
+    >>> tree = fit(model, data, "gibbs", start={"mean": np.array([[0.0, -2.5], [0.0, 2.5]])})
+    >>> look_for_modes(model, tree, data).attrs["problems"][:12]
+    'another mode'
+    """
+    require_model(model)
+    if "modes_unknown" not in tree.attrs or model.algebra is None:
+        return tree
+    try:
+        with x64(64):
+            task = make_task(model, data, int(tree.attrs["seed"]), None, Silent())
+            found = _looked(task, one_axis(sites_of(tree, "posterior_raw")), tree)
+    except KeyboardInterrupt:  # the result is whole without it
+        found = {"modes_unknown": _not_looked("the look was interrupted")}
+    looked_at = tree.copy()
+    kept = {name: value for name, value in tree.attrs.items() if name != "modes_unknown"}
+    looked_at.attrs = kept | found
+    looked_at.attrs.update(as_attributes(problems_of(looked_at)))
+    return looked_at
+
+
+def with_remark(model: Model, tree: xr.DataTree) -> xr.DataTree:
+    """The result of a fit, with the remark that nobody has looked for modes which no chain has visited, where chains may stay.
+
+    That is where rows are divided among exchangeable components, and no diagnostic has failed.
+    """
+    divides = model.algebra is not None and isinstance(model.symmetry, Permutation)
+    if tree.attrs["method"] in STAYING and divides and tree.attrs["exit_status"] == FINISHED:
+        tree.attrs.update({"modes_unknown": NOT_LOOKED, "modes_remedy": remedy(model)})
+        tree.attrs.update(as_attributes([*stored(tree), *judge(kind_of(tree), {"other modes": other_modes(tree)})]))
+    return tree
+
+
+def _not_looked(why: str) -> str:
+    return f"{NOT_LOOKED}, as {why}"
+
+
+def _looked(task: Task, draws: dict[str, np.ndarray], tree: xr.DataTree) -> dict[str, Any]:
+    """Attributes that say what was found; none where every start of EM leads to where draws lead, or nowhere that matters."""
+    algebra, size = task.model.algebra, num_parameters(task.model.spec, task.hyper, task.rows)
+    assert algebra is not None
+    if num_rows(task.rows) > MOST_ROWS:
+        return {"modes_unknown": _not_looked(f"there are more than {MOST_ROWS} rows")}
+    if size > MOST_PARAMETERS:
+        return {"modes_unknown": _not_looked(f"there are more than {MOST_PARAMETERS} parameters")}
+    if not finite_latents(algebra, task.hyper, task.prior, task.rows) or em.TAKES.refuses(algebra) is not None:
+        return {"modes_unknown": _not_looked("EM does not climb here")}
+    half, number = TOGETHER // 2, len(next(iter(draws.values())))
+    starts = _starts(task, half, tree["posterior"].sizes["chain"])
+    first = {name: np.concatenate([starts[name], value[spread(number, half)]]) for name, value in draws.items()}
+    sites, last = _climbed(task, first, SWEEPS)
+    found = _grouped(task, sites, last, draws)
+    if not np.isfinite(last[:half]).any() or not np.isfinite(last[half:]).any():
+        return {"modes_unknown": _not_looked(f"EM comes to no mode in {SWEEPS} sweeps")}
+    if not _unvisited(found, half, size):
+        return {}
+    for batch in _batches(draws):
+        more, ends = _climbed(task, batch, SWEEPS)
+        sites = {name: np.concatenate([value, more[name]]) for name, value in sites.items()}
+        last = np.concatenate([last, ends])
+    found = _grouped(task, sites, last, draws)
+    unvisited = _unvisited(found, half, size)
+    return _weighed(task, found, half, unvisited) if unvisited else {}
+
+
+def _starts(task: Task, number: int, together: int) -> dict[str, np.ndarray]:
+    """Sites of ``number`` starts, made as many ``together`` as the run had chains: a program for so many is there already.
+
+    Their keys are none that the run had.
+    """
+    keys = jax.random.split(jax.random.fold_in(task.key, 2), -(-number // together))
+    found = [start_sites(task._replace(key=key), together) for key in keys]
+    return {name: np.concatenate([np.asarray(one[name]) for one in found])[:number] for name in found[0]}
+
+
+def _batches(draws: Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
+    """`TOGETHER` draws each, evenly spread over all."""
+    number = len(next(iter(draws.values())))
+    some = spread(number, LOOKED_AT)
+    whole = len(some) // TOGETHER
+    return [{name: value[part] for name, value in draws.items()} for part in some[: whole * TOGETHER].reshape(whole, TOGETHER)]
+
+
+def _unvisited(found: Optima, half: int, size: int) -> list[int]:
+    """Modes to which some of the ``half`` starts lead and no draw does, unless they are far below those of draws."""
+    visited = set(found.mode[half:].tolist()) - {NOWHERE}
+    lowest = max((found.height[m] for m in visited), default=np.inf) - max(NEGLIGIBLE, float(size))
+    own = set(found.mode[:half].tolist()) - visited - {NOWHERE}
+    return sorted(m for m in own if found.height[m] >= lowest)
+
+
+def _weighed(task: Task, found: Optima, half: int, others: list[int]) -> dict[str, Any]:
+    """Attributes: which of the modes ``others`` has most of the mass, and how much; or that it is not known."""
+    led = found.mode[half:][found.mode[half:] != NOWHERE]
+    main = int(np.bincount(led).argmax())
+    masses = {
+        m: _log_mass(task, {name: value[m] for name, value in found.sites.items()}) for m in (main, *others[:MOST_WEIGHED])
+    }
+    known = {m: mass - masses[main] for m, mass in masses.items() if m != main and not np.isnan(mass - masses[main])}
+    if not known:
+        where = _place(found, main, others[0])
+        return {"modes_unknown": f"EM from starts of its own finds a mode that no chain has visited ({where}), of unknown mass"}
+    other = max(known, key=known.__getitem__)
+    share = 1 / (1 + np.exp(-known[other]) / float(np.mean(led == main)))
+    return {"unvisited_share": float(share), "unvisited_mode": _place(found, main, other)}
+
+
+def _place(found: Optima, main: int, other: int) -> str:
+    below = float(found.height[main] - found.height[other])
+    side = "lower" if below > 0 else "higher"
+    return f"log joint {found.height[other]:.2f}, {abs(below):.2f} nats {side} than at the mode of the chains"
+
+
+def _log_mass(task: Task, sites: Mapping[str, np.ndarray]) -> float:
+    """The log of the integral of likelihood times prior around a mode; NaN where importance weights say it is not known."""
+    start = {name: jax.device_put(value) for name, value in sites.items()}
+    try:
+        found = laplace.run(task._replace(start=start), laplace.Options(num_starts=1, num_samples=WEIGHED, num_chains=1))
+    except ZooError:  # no isolated mode is here
+        return np.nan
+    log_mass, weights = float(found.attrs["log_evidence_importance"]), found.sample_stats["log_weight"].ravel()
+    level = float(np.max(weights)) <= log_mass + LEVEL
+    reliable = level or pareto_k(weights) <= largest_k(Finding(np.zeros(0), size=WEIGHED))
+    return log_mass if reliable else np.nan
 
 
 def remedy(model: Model) -> str:

@@ -176,9 +176,11 @@ def _result(
 ) -> xr.DataTree:
     """The saved result, or that of a fit of ``observed``, whose name is ``name``."""
     from inference.fitting.fit import fingerprint_of, fit
+    from inference.fitting.modes import look_for_modes
 
     def fitted() -> xr.DataTree:
         tree = fit(model, observed, config["method"], folder=folder, **shared, **options)
+        tree = look_for_modes(model, tree, observed)
         tree.attrs["data"] = name  # the data of a program have no name
         return tree
 

@@ -51,6 +51,14 @@ SIDES: dict[str, tuple[Callable[[], xr.DataTree], Callable[[], xr.DataTree]]] = 
     "number of draws": (lambda: drawn(normal(4, 4)), lambda: drawn(normal(4, 3))),
     "chains that stand still": (lambda: drawn(normal()), lambda: drawn(normal() * (np.arange(4) != 2)[:, None])),
     "R-hat": (lambda: drawn(shifted(0.1)), lambda: drawn(shifted(0.18))),
+    "unvisited mode": (
+        lambda: drawn(normal(), unvisited_share=0.049, unvisited_mode="there", modes_remedy="go"),
+        lambda: drawn(normal(), unvisited_share=0.051, unvisited_mode="there", modes_remedy="go"),
+    ),
+    "other modes": (
+        lambda: drawn(normal()),
+        lambda: drawn(normal(), modes_unknown="nobody has looked", modes_remedy="look"),
+    ),
     "effective sample size": (lambda: drawn(normal(4, 130)), lambda: drawn(normal(4, 80))),
     "divergences": (
         lambda: drawn(normal(), stats={"diverging": np.zeros((4, 500), bool)}),
@@ -94,6 +102,7 @@ def test_every_line_of_the_table_has_both_sides():
     assert set(SIDES) | {"Pareto k-hat of rows"} == {each.diagnostic for each in VERDICTS}
     assert {each.diagnostic: each.exit for each in VERDICTS if each.exit != 3} == {
         "interrupted": 130,
+        "other modes": 0,
         "no Pareto k-hat": 0,
         "Pareto k-hat of rows": 0,
     }

@@ -1,0 +1,120 @@
+"""Modes that no chain has visited: what a result says before and after somebody has looked for them."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+import xarray as xr
+from naive import table
+from two_modes import LEFT_AND_RIGHT, LOWER_LEFT, ROWS, TOP_AND_BOTTOM, UPPER_LEFT, probability_together
+
+from inference import fit, look_for_modes
+from inference.diagnostics.checks import diagnose, stored
+from inference.diagnostics.modes import NOWHERE
+from inference.fitting import modes as looks
+from inference.fitting.modes import NEGLIGIBLE, NOT_LOOKED, Optima, with_remark
+from models import MODELS, load_data
+
+TASK = None  # of what is not weighed
+
+
+@cache
+def model():
+    return MODELS["gmm_simple"](table(ROWS), num_components=2)
+
+
+@cache
+def sampled(method, seed=0, start=None):
+    starts = {} if start is None else {"start": {"top": TOP_AND_BOTTOM, "left": LEFT_AND_RIGHT}[start]}
+    return fit(model(), table(ROWS), method, seed=seed, **starts)
+
+
+def finished(method="gibbs", exit_status=0):
+    attrs = {"method": method, "exit_status": exit_status, "verdicts": "[]", "draws": "chains", "problems": ""}
+    tree = xr.DataTree.from_dict({"/posterior": xr.Dataset({"mean": (("chain", "draw"), np.zeros((2, 4)))})})
+    tree.attrs = attrs
+    return tree
+
+
+@pytest.mark.parametrize("method", ["gibbs", "nuts"])
+def test_a_result_says_that_nobody_has_looked(method):
+    """A remark, with what to do; it changes neither exit code nor problems."""
+    tree = with_remark(model(), finished(method))
+    (said,) = stored(tree)
+    assert said.sentence.startswith(NOT_LOOKED)
+    assert "inference.look_for_modes(model, result, data), or use method=tempered_gibbs or collapsed_gibbs" in said.sentence
+    assert (said.exit, tree.attrs["exit_status"], tree.attrs["problems"]) == (0, 0, "")
+
+
+def test_others_have_no_such_remark():
+    """Methods that cross, results of which a diagnostic has failed, and models without exchangeable components."""
+    for method in ("tempered_gibbs", "collapsed_gibbs", "exact"):
+        assert not stored(with_remark(model(), finished(method)))
+    assert not stored(with_remark(model(), finished(exit_status=3)))
+    labelled = MODELS["naive_bayes"](load_data(ROWS, labels=list("ab" * 4)), emission="gaussian")
+    assert not stored(with_remark(labelled, finished()))
+    tree = finished()
+    assert look_for_modes(labelled, tree, table(ROWS)) is tree
+
+
+def test_modes_count_as_unvisited_where_starts_lead_and_no_draw_does():
+    """Against sets by hand, over random outcomes of EM; modes that are far below those of the draws do not matter."""
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        height = -np.sort(rng.exponential(8.0, 5))
+        mode = rng.integers(NOWHERE, 5, 24)
+        found = looks._unvisited(Optima(mode, height, {}), 8, 4)
+        led = {m for m in mode[8:].tolist() if m != NOWHERE}
+        other = {m for m in mode[:8].tolist() if m != NOWHERE and m not in led}
+        top = max((height[m] for m in led), default=np.inf)
+        assert found == sorted(m for m in other if height[m] >= top - NEGLIGIBLE)
+
+
+def test_the_share_of_a_mode_is_that_of_its_mass(monkeypatch):
+    """Draws are at two visited modes; a third has the mass of half of what the more visited one has."""
+    masses = {0: np.log(6.0), 1: np.log(3.0), 2: np.log(2.0)}
+    monkeypatch.setattr(looks, "_log_mass", lambda task, sites: masses[int(sites["number"])])
+    starts, draws = np.array([2, 2, 0, NOWHERE]), np.repeat([0, 1], [60, 20])  # 6 : 2, so that all visited mass is 8
+    found = Optima(np.append(starts, draws), np.array([-1.0, -2.0, -3.5]), {"number": np.arange(3)})
+    said = looks._weighed(TASK, found, 4, [2])
+    assert said["unvisited_share"] == pytest.approx(2 / (2 + 8))
+    assert said["unvisited_mode"] == "log joint -3.50, 2.50 nats lower than at the mode of the chains"
+    masses[2] = np.nan
+    assert "of unknown mass" in looks._weighed(TASK, found, 4, [2])["modes_unknown"]
+    masses[2], masses[0] = 0.0, np.nan
+    assert "of unknown mass" in looks._weighed(TASK, found, 4, [2])["modes_unknown"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "start"), [("gibbs", "left"), ("gibbs", "top"), ("nuts", "left")])
+def test_the_mode_that_chains_have_missed_is_found_with_its_mass(method, start):
+    """All chains at one of two modes of known mass. A thousand weights with a standard deviation of about 1 have a mean that is
+    known to 3 %, so that a share is known to 0.02 and 0.1 is five times as much."""
+    tree = sampled(method, start=start)
+    assert tree.attrs["exit_status"] == 0
+    found = look_for_modes(model(), tree, table(ROWS))
+    left = probability_together(LOWER_LEFT, UPPER_LEFT)
+    assert found.attrs["unvisited_share"] == pytest.approx(1 - left if start == "left" else left, abs=0.1)
+    assert (found.attrs["exit_status"], diagnose(found).failed) == (3, ("unvisited mode",))
+    assert NOT_LOOKED not in "".join(diagnose(found).remarks)
+    xr.testing.assert_identical(found["posterior"].to_dataset(), tree["posterior"].to_dataset())
+
+
+@pytest.mark.slow
+def test_no_seed_is_sure_of_one_of_two_modes():
+    """Chains with starts of their own: R-hat says that they disagree, or the look finds the mode where none is."""
+    for seed in range(10):
+        found = look_for_modes(model(), sampled("gibbs", seed), table(ROWS))
+        assert found.attrs["exit_status"] == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_one_mode_accuses_nothing(seed):
+    """Groups ten standard deviations apart, in random places: nothing is found, and the remark is gone."""
+    rng = np.random.default_rng(seed)
+    places = np.array([[0.0, 0.0], [10.0, 3.0]])[rng.integers(0, 2, 40)]
+    data = table(places + rng.normal(size=(40, 2)))
+    apart = MODELS["gmm"](data, num_components=2)
+    found = look_for_modes(apart, fit(apart, data, "gibbs", seed=seed), data)
+    assert (found.attrs["verdicts"], found.attrs["exit_status"]) == ("[]", 0)
