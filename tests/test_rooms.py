@@ -68,6 +68,7 @@ ROOMS = [
     "inference.certificates",
     "inference.samplers.programs",
     "inference.samplers",
+    "inference.lab.student",
     "inference.lab.solutions",
     "inference.lab.parts",
     "inference.lab.labs",

@@ -6,8 +6,11 @@ if __name__ == "__main__":
     from inference.cli.main import run_as_command
     from inference.cli.runs.guard import guarded
     from inference.lab.command import lab_main, say
+    from inference.lab.hidden import hide_arguments
     from inference.lab.usage import help_of
 
     if text := help_of(sys.argv[1:]):
         sys.exit(guarded(lambda nothing: say(text), []))
+    if sys.argv[1:2] == ["check"]:
+        hide_arguments()
     run_as_command(lab_main, "lab")

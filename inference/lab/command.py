@@ -1,5 +1,6 @@
 """``python -m inference.lab``: list, new, check, trace, solution."""
 
+import hashlib
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -8,10 +9,12 @@ from inference.lab.folder import grade_path, new_folder, solution_folder, submis
 from inference.lab.grading import as_json, grade_of, lines_of
 from inference.lab.labs import LABS, lab_of
 from inference.lab.usage import OPTIONS, usage_of
-from inference.runtime.files import write
+from inference.runtime.files import remove, write
+from inference.runtime.formats.texts import visible
 from models.errors import ZooError, did_you_mean
 
 NOT_FULL = 3
+CHECKSUM = "its SHA-256:"  # of the grade that was written: a file with another one was written by somebody else
 UNREADABLE = 2  # as for a mistake in the command: there is nothing to grade
 MOST_SECONDS = 86_400  # a day
 EXAMPLES = {"notebook": "true", "seed": "7", "seconds": "60"}  # options as they are written
@@ -99,12 +102,15 @@ def _check(places: list[str], options: Mapping[str, str]) -> int:
     seed, seconds = _number(options, "seed", int, MOST_SEED), _number(options, "seconds", float, MOST_SECONDS)
     if not seconds:
         raise ZooError(f"seconds={options['seconds']} is no time to compute; leave it out for the usual time")
+    remove(grade_path(path))  # before any code of the student runs: an old grade is none of this file
     grade = grade_of(lab, path, seed, seconds)
     for line in lines_of(grade):
-        say(line)
-    write(grade_path(path), as_json(grade, path))
+        say(visible(line))
+    content = as_json(grade, path)
+    write(grade_path(path), content)
     say("")
     say(f"grade in {grade_path(path)}")
+    say(f"{CHECKSUM} {hashlib.sha256(content).hexdigest()}")
     if grade.problem is not None:
         return UNREADABLE
     return 0 if grade.is_full else NOT_FULL

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from inference.lab.labs import lab_of
-from inference.lab.parts.calls import NOT_WRITTEN
 from inference.lab.parts.lab import Answer, Lab, Part, Result
 from inference.lab.stub import called_by
-from inference.lab.submission import Copy, Read, collected, copy_of, read_alone, scratch
+from inference.lab.student.words import NOT_WRITTEN, in_a_line
+from inference.lab.submission import Copy, Read, TamperedError, collected, copy_of, read_alone
 from models.errors import ZooError, did_you_mean
 
 WIDTH = 80
@@ -48,18 +48,23 @@ class Grade(NamedTuple):
 
 def grade_of(lab: Lab, path: Path, seed: int = 0, seconds: float = SECONDS) -> Grade:
     """The grade of a student's file. Raises `ZooError` where there is no such file."""
-    with copy_of(path) as work:
+    work = copy_of(path)
+    try:
         read = read_alone(lab, work, seconds)
-        if (problem := _problem(lab, path, read)) is not None:
-            nothing = tuple(Result(part.name, 0.0, part.points, ()) for part in lab.parts)
-            return Grade(lab.name, nothing, seed, work.sha256, problem)
-        results = []
-        for part in lab.parts:
-            lacking = lacks(part, read)
-            answer = collected(lab, work, part.name, seed, seconds) if lacking is None else Answer({}, {"all": lacking})
-            results.append(judged(part, answer, seed))
-        written = {name for name in lab.functions if name not in read.missing and name not in read.unwritten}
-        return Grade(lab.name, _with_helpers(lab, work, results, written, seed, seconds), seed, work.sha256)
+        if (problem := _problem(lab, path, read)) is None:
+            return Grade(lab.name, _results(lab, work, read, seed, seconds), seed, work.sha256)
+    except TamperedError as error:
+        problem = str(error)
+    return Grade(lab.name, tuple(_nothing(part, ()) for part in lab.parts), seed, work.sha256, problem)
+
+
+def _results(lab: Lab, work: Copy, read: Read, seed: int, seconds: float) -> tuple[Result, ...]:
+    results = []
+    for part in lab.parts:
+        lacking = lacks(part, read)
+        results.append(_graded(lab, work, part, seed, seconds) if lacking is None else _nothing(part, (lacking,)))
+    written = {name for name in lab.functions if name not in read.missing and name not in read.unwritten}
+    return _with_helpers(lab, work, results, written, seed, seconds)
 
 
 def _with_helpers(
@@ -71,13 +76,25 @@ def _with_helpers(
     for part, result in zip(lab.parts, results, strict=True):
         calls = called_by(work.text(), part.name) if part.name in wrong else set()
         if helpers := [name for name in lab.functions if name in calls & wrong]:
-            with scratch() as folder:
-                answer = collected(lab, work.without(helpers, folder), part.name, seed, seconds)
-            beside = judged(part, answer, seed)
+            beside = _graded(lab, work.without(helpers), part, seed, seconds)
             result = result._replace(messages=_told(result, beside, helpers))
             wrong -= {part.name} if beside.is_full else set()  # it is no helper to mend
         found.append(result)
     return tuple(found)
+
+
+def _graded(lab: Lab, work: Copy, part: Part, seed: int, seconds: float) -> Result:
+    """The result of one part. Answers that no part was made for win nothing: they are the student's fault, and not ours."""
+    try:
+        return judged(part, collected(lab, work, part.name, seed, seconds), seed)
+    except ZooError:
+        raise
+    except (ArithmeticError, LookupError, TypeError, ValueError, MemoryError) as error:
+        return _nothing(part, (f"gives answers that cannot be judged: {in_a_line(error)}",))
+
+
+def _nothing(part: Part, messages: tuple[str, ...]) -> Result:
+    return Result(part.name, 0.0, part.points, messages)
 
 
 def _told(result: Result, beside: Result, helpers: list[str]) -> tuple[str, ...]:
@@ -121,7 +138,7 @@ def _which(names: list[str], what: str) -> str:
 def judged(part: Part, answer: Answer, seed: int) -> Result:
     """The result of an answer; of none, why there is none."""
     if "all" in answer.notes:
-        return Result(part.name, 0.0, part.points, (str(answer.notes["all"]),))
+        return _nothing(part, (str(answer.notes["all"]),))
     return part.judge(answer, seed)
 
 
@@ -186,7 +203,7 @@ def as_json(grade: Grade, path: Path) -> bytes:
         "seed": grade.seed,
         "versions": {name: _version(name) for name in ("bayes-model-zoo", "numpy")} | {"python": platform.python_version()},
     }
-    return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
+    return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode(errors="replace")
 
 
 def _version(name: str) -> str | None:

@@ -1,92 +1,79 @@
-"""A student's file: its text as a namespace, and its parts collected in processes of their own, each under a time limit."""
+"""A student's file: a copy of it, what its text says, and its parts collected from a process of its own."""
 
+import ast
 import hashlib
-import io
-import json
-import linecache
-import math
-import os
-import shutil
-import signal
-import subprocess
-import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import decode_source
 from pathlib import Path
-from types import ModuleType
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from inference.lab.parts.calls import SUBMISSION
+from inference.lab.hidden import guarded_memory
 from inference.lab.parts.lab import Answer, Lab
+from inference.lab.parts.runs import states_as_answer
+from inference.lab.process import EndedError, StudentProcess
+from inference.lab.stub import parsed, solution_text, unwritten
+from inference.lab.student.words import SUBMISSION
+from inference.lab.student.worker import in_words
 from models.errors import ZooError, did_you_mean
 
-START = 20.0  # seconds of computing that Python and the imports of a student's file may take, beside those of the part
-WAITING = 60.0  # seconds more by the clock: a busy machine computes slowly, but what sleeps must end, too
-COMPUTING_TIME = "BAYES_MODEL_ZOO_LAB_SECONDS"  # the limit that the worker sets itself
 COPIED = (".py", ".npz", ".csv")  # files beside the student's that are copied
 LARGEST = 16 * 2**20  # bytes of one of them
+LARGEST_TEXT = 2 * 2**20  # bytes of the student's file: one message holds its text, in which a letter may take six bytes
 TRACE = "trace"  # in the place of a part: the states of the run of the lab
 LOOP = "move what runs long into a function, or below `if __name__ == '__main__':`"
-WAITS = "does a loop never end, or does it wait for something? (seconds= gives more time)"
-COMPUTES = "does a loop never end? (seconds= gives more time)"
 PREFIX = "bayes-model-zoo-lab-"
-LAST = 3  # lines of what a crashed process said
-State = dict[str, tuple[int, int]]  # of a folder: file -> (size, time of the last change)
+ZOO = "inference"
+LABS = f"{ZOO}.lab"
+ALLOWED = f"{LABS}.assert_right"
+OWN_WORK = f"it has the answers; write the functions yourself (from {LABS} import assert_right is allowed)"
 
 
 class Copy:
-    """A copy of a student's file, with the files and packages beside it, for all processes of a grade.
+    """A student's file, with the files and packages beside it, as they are when a grade begins.
 
-    Whatever the code deletes, the work stays. It runs in a second copy, which is made again where the code has changed it.
+    They are in memory: whatever the code deletes or changes, the next process finds the same files in a folder of its own.
     """
 
-    def __init__(self, path: Path, folder: Path) -> None:
-        self.name, self._kept, self._work = path.name, folder / "kept", folder / "work"
-        self._kept.mkdir()
-        for file in _beside(path.resolve()):
-            target = self._kept / file.relative_to(path.resolve().parent)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(file, target)
-        copy = Path(shutil.copy(path, self._kept / path.name))
-        self.sha256 = hashlib.sha256(copy.read_bytes()).hexdigest()
+    def __init__(self, name: str, files: Mapping[str, bytes]) -> None:
+        self.name, self._files = name, files
+        self.content = files[name]
+        self.sha256 = hashlib.sha256(self.content).hexdigest()
 
-    def without(self, functions: Iterable[str], folder: Path) -> "Copy":
-        """A copy, in an empty folder, whose file has these functions as the stub has them: finished ones are then lent."""
-        other = Copy(self._kept / self.name, folder)
-        with (other._kept / self.name).open("ab") as file:
-            file.write("".join(f"\n\n\ndef {name}():\n    raise NotImplementedError\n" for name in functions).encode())
-        return other
+    def without(self, functions: Iterable[str]) -> "Copy":
+        """A copy whose file has these functions as the stub has them: finished ones are then lent."""
+        stubs = "".join(f"\n\n\ndef {name}():\n    raise NotImplementedError\n" for name in functions)
+        return Copy(self.name, {**self._files, self.name: self.content + stubs.encode()})
 
     def text(self) -> str:
-        """The text of the file."""
-        return text_of(self._kept / self.name)
+        """The text of the file as Python reads it: with or without a byte-order mark, in the encoding that it declares."""
+        return decode_source(self.content)
 
-    def whole(self) -> Path:
-        """The file in a copy that no code has changed."""
-        if _state(self._work) != _state(self._kept):
-            shutil.rmtree(self._work, ignore_errors=True)
-            shutil.copytree(self._kept, self._work)  # with the times of the files
-        return self._work / self.name
+    @contextmanager
+    def laid_out(self) -> Iterator[Path]:
+        """The file, with all others beside it, in a folder that is gone afterwards."""
+        with tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as folder:
+            for name, content in self._files.items():
+                target = Path(folder) / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(content)
+            yield Path(folder) / self.name
 
 
-@contextmanager
-def copy_of(path: Path) -> Iterator[Copy]:
-    """A copy that is gone afterwards. Raises `ZooError` where there is no such file."""
+def copy_of(path: Path) -> Copy:
+    """A copy. Raises `ZooError` where there is no such file, or where it cannot be read or graded."""
     if not path.is_file():
         raise ZooError(f"there is no file {path}")
-    with scratch() as folder:
-        yield Copy(path, folder)
-
-
-@contextmanager
-def scratch() -> Iterator[Path]:
-    """An empty folder that is gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
+    try:
+        if path.stat().st_size > LARGEST_TEXT:
+            raise ZooError(f"{path} is larger than {LARGEST_TEXT // 2**20} MB: keep data in a file beside it, as .npz or .csv")
+        own, folder = path.read_bytes(), path.resolve().parent
+        files = {file.relative_to(folder).as_posix(): file.read_bytes() for file in _beside(path.resolve())}
+    except OSError as error:
+        raise ZooError(f"{error.filename or path} cannot be read: {error.strerror or error}") from error
+    return Copy(path.name, files | {path.name: own})
 
 
 def _beside(path: Path) -> list[Path]:
@@ -101,13 +88,6 @@ def _is_copied(file: Path) -> bool:
     return ours and file.is_file() and file.stat().st_size <= LARGEST
 
 
-def _state(folder: Path) -> State:
-    """What shows that a folder has changed: its files with sizes and times. What Python has compiled counts for nothing."""
-    files = [file for file in folder.rglob("*") if file.is_file() and file.parent.name != "__pycache__"]
-    stats = {file: file.stat() for file in files}
-    return {str(file.relative_to(folder)): (stat.st_size, stat.st_mtime_ns) for file, stat in stats.items()}
-
-
 class Read(NamedTuple):
     """What a file has when it is read alone."""
 
@@ -116,33 +96,89 @@ class Read(NamedTuple):
     problem: str | None  # why it cannot be read at all
 
 
-class Ended(NamedTuple):
-    """Why a process gave no answer."""
-
-    reason: Literal["crashes", "computes", "sleeps"]
-    said: str  # to the student, after the name of the function or file
+class TamperedError(ZooError):
+    """A student's process sent what no function returns: nothing of the file is graded."""
 
 
-def text_of(path: Path) -> str:
-    """The text of a student's file as Python reads it: with or without a byte-order mark, in the encoding that it declares."""
-    return decode_source(path.read_bytes())
+def collected(lab: Lab, work: Copy, part: str, seed: int, seconds: float) -> Answer:
+    """The answer of one part, whose functions are in a process of their own. Raises `TamperedError`."""
+    patience = seconds * (1 if part == TRACE else lab.part(part).patience)
+    graded = lab.functions if part == TRACE else lab.part(part).functions
+    try:
+        with _finished(lab, work, graded, patience) as lent, work.laid_out() as path, StudentProcess(path, patience) as student:
+            problem, _ = student.load(work.text(), lent)
+            if problem is not None:
+                return Answer({}, {"all": problem})
+            functions = student.functions(lab.functions)
+            if part == TRACE and lab.iterations is not None:
+                return states_as_answer(functions, lab.iterations)
+            return lab.part(part).collect(functions, seed)
+    except EndedError as ended:
+        if ended.reason == "tampers":
+            raise TamperedError(f"{work.name} {ended.said}") from ended
+        return Answer({}, {"all": ended.said})
 
 
-def loaded(path: Path, text: str | None = None) -> ModuleType:
-    """The names of a student's file, whose ``text`` may be known already. Raises what the file raises."""
-    source = text_of(path) if text is None else text
-    name = f"{SUBMISSION}/{path.name}"
-    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
-    module = ModuleType(path.stem)
-    module.__file__ = str(path)
-    sys.modules[path.stem] = module  # dataclasses look their module up there
-    exec(compile(source, name, "exec", dont_inherit=True), module.__dict__)
-    return module
+@contextmanager
+def _finished(lab: Lab, work: Copy, graded: tuple[str, ...], patience: float) -> Iterator[Mapping[str, Callable[..., Any]]]:
+    """The key's functions in the place of those that are not written yet and are not graded, in a process of their own.
+
+    They are called from there, so the student's process has no function of the key, whose module has all others.
+    """
+    names = [name for name in unwritten(work.text(), lab.functions) if name not in graded]
+    with guarded_memory():
+        if not names:
+            yield {}
+            return
+        own = Copy(work.name, {work.name: solution_text(lab).encode()})
+        with own.laid_out() as path, StudentProcess(path, patience) as key:
+            key.load(own.text(), {})
+            yield {name: partial(_of_key, key, name) for name in names}
 
 
-def missing_functions(lab: Lab, module: object) -> dict[str, str]:
-    """Functions of the lab that a namespace lacks, with the nearest name that it has."""
-    there = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
+def _of_key(key: StudentProcess, name: str, *given: Any, **named: Any) -> Any:
+    return key.call(name, given, named)
+
+
+def read_alone(lab: Lab, work: Copy, seconds: float) -> Read:
+    """Import the file and nothing more: is it Python, does it end, and which functions does it have?
+
+    Raises `TamperedError`.
+    """
+    if (problem := _unreadable(work)) is not None:
+        return Read({}, (), problem)
+    text = work.text()
+    try:
+        with guarded_memory(), work.laid_out() as path, StudentProcess(path, seconds) as student:
+            problem, there = student.load(text, {})
+    except EndedError as ended:
+        if ended.reason == "tampers":
+            raise TamperedError(f"{work.name} {ended.said}") from ended
+        late = ended.reason in ("computes", "sleeps")
+        return Read({}, (), f"importing {work.name} does not end: {LOOP}" if late else f"{work.name} {ended.said}")
+    if problem is not None:
+        return Read({}, (), problem)
+    return Read(missing_functions(lab, there), tuple(unwritten(text, lab.functions)), None)
+
+
+def _unreadable(work: Copy) -> str | None:
+    """What is wrong with the text of a file, before any of it runs."""
+    try:
+        text = work.text()
+        answers = imports_of_answers(text, f"{SUBMISSION}/{work.name}")
+    except UnicodeDecodeError:
+        return f"{work.name} is no text in UTF-8"
+    except SyntaxError as error:
+        if error.lineno is None:  # an encoding that Python does not know, or bytes that are none of it
+            return f"{work.name} is no text in UTF-8"
+        return in_words(error, Path(work.name))
+    except (ValueError, RecursionError, MemoryError) as error:
+        return f"{work.name} is no Python that can be read: {type(error).__name__}: {error}"
+    return f"{work.name} imports {answers[0]}: {OWN_WORK}" if answers else None
+
+
+def missing_functions(lab: Lab, there: Iterable[str]) -> dict[str, str]:
+    """Functions of the lab that are not among those that are there, with the nearest name."""
     others = [name for name in there if name not in lab.functions]
     return {
         name: f"is not in the file: there is no function of this name{did_you_mean(name, others)}"
@@ -151,83 +187,32 @@ def missing_functions(lab: Lab, module: object) -> dict[str, str]:
     }
 
 
-def collected(lab: Lab, work: Copy, part: str, seed: int, seconds: float) -> Answer:
-    """The answer of one part, from a process of its own."""
-    found = _child(lab, work, part, seed, seconds * (1 if part == TRACE else lab.part(part).patience))
-    return Answer({}, {"all": found.said}) if isinstance(found, Ended) else found
+def imports_of_answers(text: str, file: str = SUBMISSION) -> list[str]:
+    """What a student's file takes from the labs: all but `assert_right` has the answers, or leads to them.
 
+    That is every import of a module of the labs, their package as an attribute, and names of their modules as texts, as
+    importlib takes them. What hides a name from this search, as a text that is put together, is not found.
 
-def read_alone(lab: Lab, work: Copy, seconds: float) -> Read:
-    """Import the file and nothing more: is it Python, does it end, and which functions does it have?"""
-    found = _child(lab, work, "", 0, seconds)
-    if isinstance(found, Ended):
-        name = work.name
-        said = f"{name} {found.said}" if found.reason == "crashes" else f"importing {name} does not end: {LOOP}"
-        return Read({}, (), said)
-    return Read(found.notes.get("missing", {}), tuple(found.notes.get("unwritten", ())), found.notes.get("problem"))
-
-
-def _child(lab: Lab, work: Copy, part: str, seed: int, patience: float) -> Answer | Ended:
-    """What the worker answers on a copy, or why it does not. What the student's file prints is thrown away.
-
-    ``patience`` in seconds of computing: another program that keeps the machine busy does not fail right code.
+    >>> imports_of_answers("from inference.lab import assert_right; from inference.lab.solutions.viterbi import *")
+    ['inference.lab.solutions.viterbi']
+    >>> imports_of_answers("import inference as zoo; right = zoo.lab"), imports_of_answers("import inference.lab as l")
+    (['inference.lab'], ['inference.lab'])
     """
-    with (
-        tempfile.TemporaryDirectory(prefix=PREFIX) as folder,
-        tempfile.TemporaryFile() as errors,  # no pipe: a process that the student's file starts may hold it open
-    ):
-        path, out = work.whole(), Path(folder) / "answer.npz"
-        try:
-            done = subprocess.run(
-                [sys.executable, "-P", "-m", "inference.lab.worker", lab.name, str(path), part, str(seed), str(out)],
-                cwd=path.parent,
-                env=_environment(patience + START),
-                timeout=patience + START + WAITING,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-            )
-        except subprocess.TimeoutExpired:
-            return Ended("sleeps", f"does not end within {patience + START + WAITING:g} seconds by the clock: {WAITS}")
-        if done.returncode == -getattr(signal, "SIGXCPU", 0) != 0:
-            return Ended("computes", f"takes more than {patience:g} seconds of computing time: {COMPUTES}")
-        if done.returncode or not out.is_file():
-            errors.seek(0)
-            last = " / ".join(errors.read().decode(errors="replace").strip().splitlines()[-LAST:])
-            return Ended("crashes", f"ended the Python process (exit code {done.returncode}){f': {last}' if last else ''}")
-        return from_bytes(out.read_bytes())
+    nodes = list(ast.walk(parsed(text, file)))
+    imported = [alias for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names = [alias.name for alias in imported]
+    whole = [alias for alias in imported if alias.name == ZOO or not alias.asname]  # `import inference.run` binds `inference`
+    packages = {alias.asname or ZOO for alias in whole if _is_in(alias.name, ZOO)}
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            names += [f"{node.module}.{alias.name}".removesuffix(".*") for alias in node.names]
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in packages:
+            names.append(f"{ZOO}.{node.attr}")
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names.append(node.value)  # for importlib
+    return [name for name in names if _is_in(name, LABS) and name != ALLOWED]
 
 
-def limit_computing() -> None:
-    """In the worker: the system ends this process when it has computed for too long. Where it cannot, time passes instead."""
-    if sys.platform == "win32":
-        return
-    import resource
-
-    limit = math.ceil(float(os.environ[COMPUTING_TIME]))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1))
-
-
-def _environment(seconds: float) -> dict[str, str]:
-    """That of this process; pictures go nowhere, Python's text is UTF-8, and one thread computes, so that times compare."""
-    root = str(Path(__file__).parents[2])
-    known = os.environ.get("PYTHONPATH")
-    path = f"{root}{os.pathsep}{known}" if known else root
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    return os.environ | threads | {"PYTHONPATH": path, "MPLBACKEND": "Agg", "PYTHONUTF8": "1", COMPUTING_TIME: str(seconds)}
-
-
-def as_bytes(answer: Answer) -> bytes:
-    """An answer as one npz file."""
-    buffer = io.BytesIO()
-    arrays: dict[str, Any] = {f"array/{name}": value for name, value in answer.arrays.items()}
-    np.savez(buffer, notes=np.frombuffer(json.dumps(answer.notes).encode(), dtype=np.uint8), **arrays)
-    return buffer.getvalue()
-
-
-def from_bytes(content: bytes) -> Answer:
-    """The answer that `as_bytes` wrote."""
-    with np.load(io.BytesIO(content), allow_pickle=False) as held:
-        arrays = {name.removeprefix("array/"): held[name] for name in held.files if name != "notes"}
-        return Answer(arrays, json.loads(held["notes"].tobytes()))
+def _is_in(name: str, package: str) -> bool:
+    """Whether a name is that of a package, or of something in it."""
+    return name == package or name.startswith(f"{package}.")

@@ -29,11 +29,11 @@ def trace(lab: Lab, path: Path, seconds: float = 60.0) -> list[str]:
     if lab.iterations is None:
         those = ", ".join(name for name in LABS if lab_of(name).iterations is not None)
         raise ZooError(f"the lab {lab.name} has no iterations to trace; these have: {those}")
-    with copy_of(path) as work:
-        read = read_alone(lab, work, seconds)
-        if read.problem is not None:
-            raise ZooError(read.problem)
-        answer = collected(lab, work, TRACE, 0, seconds)
+    work = copy_of(path)
+    read = read_alone(lab, work, seconds)
+    if read.problem is not None:
+        raise ZooError(read.problem)
+    answer = collected(lab, work, TRACE, 0, seconds)
     if answer.notes:
         note = str(next(iter(answer.notes.values())))
         missing = [f"{name} {text}" for name, text in read.missing.items() if f"'{name}'" in note]

@@ -1,21 +1,26 @@
 """Calls of a student's function: with copies of the arguments, with what it raises in words, and with its values as arrays."""
 
 import copy
-import traceback
 import warnings
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-NOT_WRITTEN = "is not written yet"
-READ_ONLY = "read-only"  # how NumPy says that an array must not be written into
-SUBMISSION = "<submission>"  # the name that a student's file is compiled under
+from inference.lab.student.wire import Foreign
+from inference.lab.student.words import NOT_WRITTEN, changes, in_a_line, raised_in
 
 
 class AnswerError(Exception):
     """A function did not answer as it should: the message goes to the student, after the name of the function."""
+
+
+class NotWrittenError(NotImplementedError):
+    """A function in a process of its own is still that of the stub, or calls one that is."""
+
+    def __init__(self, function: str) -> None:
+        super().__init__(function)
+        self.function = function
 
 
 def called(
@@ -45,7 +50,7 @@ def called(
 
 def not_written(error: NotImplementedError, name: str) -> str:
     """``is not written yet``, or ``needs assign, which is not written yet``: the function whose frame raised the error."""
-    raised = traceback.extract_tb(error.__traceback__)[-1].name
+    raised = error.function if isinstance(error, NotWrittenError) else raised_in(error)
     return NOT_WRITTEN if raised in (name, "<lambda>") else f"needs {raised}, which {NOT_WRITTEN}"
 
 
@@ -64,41 +69,17 @@ def as_fields(value: Any, fields: tuple[str, ...]) -> dict[str, np.ndarray]:
 def _as_array(value: Any, name: str) -> np.ndarray:
     """``name``: of one of several values; "" for the only one."""
     returns = f"returns {name} as" if name else "returns"
+    found = value if isinstance(value, Foreign) else _numbers(value)
+    if isinstance(found, np.ndarray) and found.dtype.kind in "biuf":
+        return found.astype(float) if found.dtype.kind == "f" else found.astype(int)
+    kind = value.kind if isinstance(value, Foreign) else type(value).__name__
+    if found.dtype is None:
+        raise AnswerError(f"{returns} something that is no array of numbers: {kind}")
+    raise AnswerError(f"{returns} {kind} of {found.dtype}, and it should be numbers")
+
+
+def _numbers(value: Any) -> np.ndarray | Foreign:
     try:
-        found = np.asarray(value)
-    except (ValueError, TypeError) as error:
-        raise AnswerError(f"{returns} something that is no array of numbers: {type(value).__name__}") from error
-    if found.dtype.kind not in "biuf":
-        raise AnswerError(f"{returns} {type(value).__name__} of {found.dtype}, and it should be numbers")
-    return found.astype(float) if found.dtype.kind == "f" else found.astype(int)
-
-
-def in_a_line(error: BaseException) -> str:
-    """``ValueError in line 12: operands could not be broadcast``: the last line of the student's own file."""
-    text = " ".join(str(error).split())
-    if READ_ONLY in text:
-        text = _changed(error.__traceback__)
-    where = _last_line(error.__traceback__)
-    return f"{type(error).__name__}{where}: {text}" if text else f"{type(error).__name__}{where}"
-
-
-def _changed(trace: TracebackType | None) -> str:
-    """``m_step changes its argument x: work on a copy``: NumPy says only that an array, which a run guards, is read-only."""
-    frames = [frame for frame, _ in traceback.walk_tb(trace) if frame.f_code.co_filename.startswith(SUBMISSION)]
-    for frame in reversed(frames):
-        code = frame.f_code
-        for name in code.co_varnames[: code.co_argcount]:
-            value = frame.f_locals.get(name)
-            if isinstance(value, np.ndarray) and not value.flags.writeable:
-                return f"`{code.co_name}` {changes(name)}"
-    return "an argument is changed: work on a copy of it"
-
-
-def changes(argument: str) -> str:
-    """What is said of a function that writes into one of its arguments."""
-    return f"changes its argument {argument}: work on a copy, as {argument}.copy()"
-
-
-def _last_line(trace: TracebackType | None) -> str:
-    lines = [frame.lineno for frame in traceback.extract_tb(trace) if frame.filename.startswith(SUBMISSION)]
-    return f" in line {lines[-1]}" if lines else ""
+        return np.asarray(value)
+    except (ValueError, TypeError):
+        return Foreign(type(value).__name__, None)

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from inference.lab.parts.calls import AnswerError, in_a_line, not_written
+from inference.lab.parts.calls import AnswerError, not_written
 from inference.lab.parts.lab import Answer, Result
+from inference.lab.student.words import in_a_line
 
 UNDECIDED = "inconclusive"
 SAMPLER = "the sampler"  # students have not seen the class that holds their functions

@@ -1,4 +1,4 @@
-"""What a lab is made of: parts with points, the mistakes that each part knows, and what passes between student and grader."""
+"""What a lab is made of: parts with points, the mistakes that each part knows, and what comes out of a student's file."""
 
 from collections.abc import Callable, Mapping
 from functools import cache, wraps
@@ -32,10 +32,10 @@ class Mistake(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What came out of the student's functions: it crosses from the student's process to the grader's."""
+    """What came out of the student's functions."""
 
     arrays: dict[str, np.ndarray]
-    notes: dict[str, Any]  # problems in words, by case; whatever JSON can hold
+    notes: dict[str, Any]  # problems in words, by case
 
 
 class Result(NamedTuple):

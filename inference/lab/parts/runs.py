@@ -55,7 +55,7 @@ def states_of(student: Any, iterations: Iterations) -> list[State]:
 
 
 def states_as_answer(student: Any, iterations: Iterations) -> Answer:
-    """The states of a run as what crosses from the student's process."""
+    """The states of a run as an answer."""
     try:
         states = states_of(student, iterations)
     except AnswerError as error:

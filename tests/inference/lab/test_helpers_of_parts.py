@@ -1,13 +1,15 @@
 """Functions that call wrong ones: they lose their points, and are told which function to mend first."""
 
+from pathlib import Path
+
 import pytest
 
 from inference.lab import grading
 from inference.lab.grading import grade_of
 from inference.lab.labs import lab_of
-from inference.lab.stub import called_by, solution_text, unwritten
-from inference.lab.submission import copy_of, loaded, scratch
-from inference.lab.worker import lend
+from inference.lab.stub import called_by, key_of, solution_text, unwritten
+from inference.lab.student.worker import loaded
+from inference.lab.submission import copy_of
 
 LAB = lab_of("forward_backward")
 RIGHT = solution_text(LAB)
@@ -33,9 +35,9 @@ def in_this_process(monkeypatch):
     """Answers from this process, which starts faster than one for each part."""
 
     def collected(lab, work, part, seed, seconds):
-        path = work.whole()
-        module = loaded(path)
-        lend(lab, module, path.read_text(encoding="utf-8"), lab.part(part).functions)
+        module = loaded(Path(work.name), work.text())
+        lent = [name for name in unwritten(work.text(), lab.functions) if name not in lab.part(part).functions]
+        vars(module).update({name: vars(key_of(lab))[name] for name in lent})
         return lab.part(part).collect(module, seed)
 
     monkeypatch.setattr(grading, "collected", collected)
@@ -95,11 +97,11 @@ def test_a_copy_without_a_function_has_it_as_the_stub(tmp_path):
     path = tmp_path / "forward_backward.py"
     path.write_text(f"log_sum = max\n{RIGHT.rstrip()}", encoding="utf-8")
     (tmp_path / "tools.py").write_text("x = 1\n")
-    with copy_of(path) as work, scratch() as folder:
-        other = work.without(["log_sum"], folder).whole()
+    work = copy_of(path)
+    with work.without(["log_sum"]).laid_out() as other:
         assert unwritten(other.read_text(encoding="utf-8"), LAB.functions) == ["log_sum"]
         assert (other.parent / "tools.py").is_file()
-        assert work.text() == path.read_text(encoding="utf-8")
+    assert work.text() == path.read_text(encoding="utf-8")
 
 
 def test_names_that_a_function_uses_are_found_through_other_functions():

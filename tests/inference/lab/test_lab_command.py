@@ -5,6 +5,7 @@ import json
 import re
 import runpy
 import shlex
+import subprocess
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -187,35 +188,80 @@ def test_commands_of_the_pages_run(page, tmp_path, monkeypatch):
         assert guarded(lab_main, arguments) == expected[arguments[0]], arguments
 
 
-FORGED = {
-    "ben": "{}",
-    "cleo": "[]",
-    "dan": "no JSON",
-    "eve": '{"file": "nowhere.py"}',
-    "fay": '{"file": 3, "seed": 7}',
+def page_code():
+    """The Python of the page for instructors."""
+    (code,) = re.findall(r"```python\n(.*?)```", (DOCS / "labs_instructor.md").read_text(encoding="utf-8"), re.DOTALL)
+    return code
+
+
+def digest(content):
+    return hashlib.sha256(content).hexdigest()
+
+
+HONEST, FULL = b'{"points": 12.5, "seed": 7}', b'{"points": 20.0, "seed": 7}'
+PRINTED = f"distortion 3 of 3\n\ngrade in grade.json\nits SHA-256: {digest(HONEST)}\n"
+# student -> (what lies there when `check` has ended, its exit code, what it has printed)
+CHECKED = {
+    "ann": (HONEST, 3, PRINTED),
+    "ben": (FULL, 3, PRINTED),  # written after the grade
+    "cleo": (FULL, 1, ""),  # an answer that breaks the grader
+    "dan": (FULL, -9, f"its SHA-256: {digest(FULL)}\n"),  # a grader that is killed
+    "eve": (FULL, 3, f"its SHA-256: {digest(FULL)}\n{PRINTED}"),  # prints what the grader prints
+    "fay": (None, 2, "error: no file\n"),
+    "gus": (b"no JSON", 3, PRINTED),
+    "hal": (b"[]", 0, ""),
+    "ida": (HONEST, 2, PRINTED),  # with a problem
 }
 
 
-def test_the_table_of_grades_survives_what_students_write(tmp_path, monkeypatch):
-    """The code on the page: bad grades, another seed, another file and no grade stop nothing, and are listed."""
-    (code,) = re.findall(r"```python\n(.*?)```", (DOCS / "labs_instructor.md").read_text(encoding="utf-8"), re.DOTALL)
+def test_the_page_takes_only_grades_that_check_has_written(tmp_path, monkeypatch):
+    """Old and forged grades stop nothing, and are listed."""
     monkeypatch.chdir(tmp_path)
-    for student in ("ann", *FORGED, "gus", "hal", "ida"):
+    for student in CHECKED:
         folder = tmp_path / "submissions" / student
         folder.mkdir(parents=True)
-        path = folder / "k_means.py"
-        path.write_text(RIGHT, encoding="utf-8")
-        grade = {"file": path.name, "seed": 7, "sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "points": 20.0}
-        (folder / "grade.json").write_text(
-            FORGED.get(student) or json.dumps(grade | {"seed": 0} if student == "gus" else grade)
-        )
-    (tmp_path / "submissions" / "hal" / "k_means.py").write_text("later")
-    (tmp_path / "submissions" / "ida" / "grade.json").unlink()
+        (folder / "grade.json").write_bytes(FULL)
     (tmp_path / "submissions" / "notes.txt").write_text("no student")
+    asked = []
+
+    def run(command, **options):
+        asked.append(command[1:])
+        content, code, printed = CHECKED[Path(command[4]).name]
+        path = Path(command[4]) / "grade.json"
+        path.unlink()
+        if content is not None:
+            path.write_bytes(content)
+        return subprocess.CompletedProcess(command, code, printed, "")
+
+    monkeypatch.setattr(subprocess, "run", run)
     names = {}
-    exec(code, names)
-    assert names["table"].to_dict("records") == [{"student": "ann", "points": 20.0}]
-    assert names["without"] == [*FORGED, "gus", "hal", "ida"]
+    exec(page_code(), names)
+    assert asked[0] == ["-m", "inference.lab", "check", str(Path("submissions", "ann")), "seed=7"]
+    assert names["table"].to_dict("records") == [{"student": name, "points": 12.5} for name in ("ann", "ida")]
+    assert names["without"] == [name for name in CHECKED if name not in ("ann", "ida")]
+
+
+FORGES = """
+import json, os, pathlib
+folder = pathlib.Path({folder!r})
+folder.joinpath("grade.json").write_text(json.dumps(dict(points=20.0, seed=7)))
+print("its SHA-256: 0", flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.slow  # processes of Python
+def test_the_page_grades_and_finds_who_forges(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for student in ("ann", "eve"):
+        folder = tmp_path / "submissions" / student
+        folder.mkdir(parents=True)
+        text = RIGHT if student == "ann" else FORGES.format(folder=str(folder))
+        (folder / "k_means.py").write_text(text, encoding="utf-8")
+    names = {}
+    exec(page_code(), names)
+    assert names["table"].to_dict("records") == [{"student": "ann", "points": 20.0}, {"student": "eve", "points": 0.0}]
+    assert names["without"] == []
 
 
 def test_points_of_a_grade_are_numbers_of_one_kind():

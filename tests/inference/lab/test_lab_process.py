@@ -3,19 +3,18 @@
 import hashlib
 import json
 import shutil
-import subprocess
 
 import pytest
 
 from inference.cli.main import guarded
+from inference.lab import process
 from inference.lab.command import lab_main
 from inference.lab.folder import new_folder, submission_in
 from inference.lab.grading import grade_of
 from inference.lab.labs import LABS, lab_of
 from inference.lab.notebook import notebook_of
 from inference.lab.stub import model_text, solution_text
-from inference.lab.submission import collected, copy_of, read_alone
-from inference.lab.worker import imports_of_answers
+from inference.lab.submission import collected, copy_of, imports_of_answers, read_alone
 from models.errors import ZooError
 
 LAB = lab_of("k_means")
@@ -26,19 +25,17 @@ SLOW = "\n\nimport time\n{}\n\ndef distortion(x, labels, centres):\n    {}\n    
 def answer(folder, seconds, before="", body="pass"):
     path = folder / "k_means.py"
     path.write_text(RIGHT + SLOW.format(before, body), encoding="utf-8")
-    with copy_of(path) as work:
-        return collected(LAB, work, "distortion", 0, seconds)
+    return collected(LAB, copy_of(path), "distortion", 0, seconds)
 
 
 def read(path):
-    with copy_of(path) as work:
-        return read_alone(LAB, work, 10.0)
+    return read_alone(LAB, copy_of(path), 10.0)
 
 
 @pytest.mark.slow  # it waits
 def test_right_code_on_a_busy_machine_passes(tmp_path, monkeypatch):
     """A sleep stands for the time that other programs take: it is longer than the limit, and no computing."""
-    monkeypatch.setattr("inference.lab.submission.START", 2.0)
+    monkeypatch.setattr("inference.lab.process.START", 2.0)
     assert not answer(tmp_path, 1.0, before="time.sleep(5)").notes
 
 
@@ -54,8 +51,8 @@ def test_right_code_on_a_busy_machine_passes(tmp_path, monkeypatch):
     ],
 )
 def test_the_message_says_which_limit_it_was(body, words, tmp_path, monkeypatch):
-    monkeypatch.setattr("inference.lab.submission.START", 1.0)
-    monkeypatch.setattr("inference.lab.submission.WAITING", 100.0 if "while" in body else 1.0)
+    monkeypatch.setattr("inference.lab.process.START", 1.0)
+    monkeypatch.setattr("inference.lab.process.WAITING", 100.0 if "while" in body else 1.0)
     assert answer(tmp_path, 1.0, body=body).notes["all"].startswith(words)
 
 
@@ -116,10 +113,10 @@ def files_in(folder):
 
 def test_a_copy_has_helpers_data_and_packages(folder):
     """And neither pictures, nor large files, nor hidden ones, nor folders that are no package."""
-    with copy_of(folder / "viterbi.py") as work:
-        assert work.whole().name == "viterbi.py"
-        assert set(files_in(work.whole().parent)) == COPIED
-    assert not work.whole.__self__._kept.exists()
+    with copy_of(folder / "viterbi.py").laid_out() as path:
+        assert path.name == "viterbi.py"
+        assert set(files_in(path.parent)) == COPIED
+    assert not path.parent.exists()
 
 
 CHANGES = {
@@ -131,21 +128,23 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_the_code_changes_is_copied_again_and_nothing_else_is(change, folder):
-    with copy_of(folder / "viterbi.py") as work:
-        first = work.whole().stat().st_ino, files_in(work.whole().parent)
-        assert (work.whole().stat().st_ino, files_in(work.whole().parent)) == first
-        CHANGES[change](work.whole().parent)
-        assert files_in(work.whole().parent) == first[1]
+def test_what_the_code_changes_is_there_again_for_the_next_process(change, folder):
+    work = copy_of(folder / "viterbi.py")
+    with work.laid_out() as path:
+        before = files_in(path.parent)
+        CHANGES[change](path.parent)
+    with work.laid_out() as path:
+        assert files_in(path.parent) == before
 
 
 def test_the_folder_is_read_once(folder):
     """A grade is of one version of the file, also where the student goes on writing."""
-    with copy_of(folder / "viterbi.py") as work:
-        (folder / "viterbi.py").write_text("later")
-        shutil.rmtree(folder / "helpers")
-        assert files_in(work.whole().parent) == dict.fromkeys(COPIED, 10 * "x")
-        assert work.sha256 == hashlib.sha256(10 * b"x").hexdigest()
+    work = copy_of(folder / "viterbi.py")
+    (folder / "viterbi.py").write_text("later")
+    shutil.rmtree(folder / "helpers")
+    with work.laid_out() as path:
+        assert files_in(path.parent) == dict.fromkeys(COPIED, 10 * "x")
+    assert work.sha256 == hashlib.sha256(10 * b"x").hexdigest()
 
 
 @pytest.mark.parametrize("part", ["", "distortion", "run"])
@@ -153,16 +152,16 @@ def test_what_sleeps_ends_a_fixed_time_after_its_limit(part, tmp_path, monkeypat
     """Also for the seconds that an instructor gives."""
     limits = []
 
-    def run(arguments, timeout, **options):
-        limits.append(timeout - float(options["env"]["BAYES_MODEL_ZOO_LAB_SECONDS"]))
-        raise subprocess.TimeoutExpired(arguments, timeout)
+    def wait(self, pipe, reads):
+        limits.append(self._patience - self._seconds - process.START)
+        raise process.EndedError("sleeps", f"does not end within …: {process.WAITS}")
 
-    monkeypatch.setattr("subprocess.run", run)
+    monkeypatch.setattr(process.StudentProcess, "_wait", wait)
     path = tmp_path / "k_means.py"
     path.write_text(RIGHT, encoding="utf-8")
     for seconds in (1.0, 500.0):
-        with copy_of(path) as work:
-            said = collected(LAB, work, part, 0, seconds).notes["all"] if part else read_alone(LAB, work, seconds).problem
+        work = copy_of(path)
+        said = collected(LAB, work, part, 0, seconds).notes["all"] if part else read_alone(LAB, work, seconds).problem
         assert "does not end" in said
     assert limits == [60.0, 60.0]
 

@@ -14,7 +14,7 @@ from inference.lab.parts.draws import Entries, entries_of, in_words, moment_of, 
 from inference.lab.parts.likeness import description
 from inference.lab.parts.runs import states_of
 from inference.lab.stub import key_of, solution_text
-from inference.lab.submission import loaded
+from inference.lab.student.worker import loaded
 from inference.lab.trace import animation, beside_the_right_one, first_difference, right_run, small_multiples, trace
 
 RUN = lab_of("em_gmm").part("run")
@@ -118,7 +118,7 @@ def test_a_run_says_which_argument_a_function_changes(tmp_path):
     path = tmp_path / "em_missing.py"
     path.write_text(solution_text(lab).replace("filled = np.where(there, x, 0.0)", "filled = x; filled[~there] = 0.0"))
     part = lab.part("run")
-    result = part.judge(part.collect(loaded(path), 0), 0)
+    result = part.judge(part.collect(loaded(path, path.read_text(encoding="utf-8")), 0), 0)
     (message,) = result.messages
     assert message.startswith("iteration 1 stops with ValueError in line ")
     assert message.endswith(": `m_step` changes its argument x: work on a copy, as x.copy()")

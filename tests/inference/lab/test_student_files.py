@@ -8,14 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inference.lab import submission
 from inference.lab.command import lab_main
 from inference.lab.folder import new_folder, submission_in
 from inference.lab.grading import assert_right, grade_of, judged
 from inference.lab.labs import LABS, lab_of
 from inference.lab.notebook import notebook_of
+from inference.lab.process import StudentProcess
 from inference.lab.stub import solution_text
-from inference.lab.submission import Read, collected, copy_of, loaded, read_alone
+from inference.lab.student.worker import loaded
+from inference.lab.submission import Read, collected, copy_of, read_alone
 from models.errors import ZooError
 
 LAB = lab_of("k_means")
@@ -33,12 +34,11 @@ def alone(folder, body, seed=0):
     path = folder / "k_means.py"
     path.write_text(replaced("distortion", body), encoding="utf-8")
     part = LAB.part("distortion")
-    return part.judge(part.collect(loaded(path), seed), seed)
+    return part.judge(part.collect(loaded(path, path.read_text(encoding="utf-8")), seed), seed)
 
 
 def read(path):
-    with copy_of(path) as work:
-        return read_alone(LAB, work, 10.0)
+    return read_alone(LAB, copy_of(path), 10.0)
 
 
 def messages_of(grade, part):
@@ -96,11 +96,10 @@ def test_answers_of_other_kinds_are_named(body, words, tmp_path):
 
 @pytest.mark.slow  # it waits
 def test_a_function_that_does_not_end_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("inference.lab.submission.START", 3.0)
+    monkeypatch.setattr("inference.lab.process.START", 3.0)
     path = tmp_path / "k_means.py"
     path.write_text(replaced("distortion", "while True: pass"), encoding="utf-8")
-    with copy_of(path) as work:
-        answer = collected(LAB, work, "distortion", 0, 0.5)
+    answer = collected(LAB, copy_of(path), "distortion", 0, 0.5)
     assert "takes more than 0.5 seconds" in judged(LAB.part("distortion"), answer, 0).messages[0]
 
 
@@ -199,7 +198,7 @@ def test_a_function_that_calls_an_unwritten_one_says_which(tmp_path):
     path = tmp_path / "k_means.py"
     path.write_text(stubbed("assign"), encoding="utf-8")
     part = LAB.part("k_means")
-    result = part.judge(part.collect(loaded(path), 0), 0)
+    result = part.judge(part.collect(loaded(path, path.read_text(encoding="utf-8")), 0), 0)
     assert result.messages == ("needs assign, which is not written yet",)
 
 
@@ -304,12 +303,12 @@ def test_the_finished_step_runs_inside_the_zoo(tmp_path, monkeypatch):
 
 def test_a_stub_is_graded_by_one_process(tmp_path, monkeypatch):
     """Functions that are not written are known from reading the file; no process runs them."""
-    asked = []
-    child = submission._child
-    monkeypatch.setattr(submission, "_child", lambda *given: asked.append(given[2]) or child(*given))
+    started = []
+    enter = StudentProcess.__enter__
+    monkeypatch.setattr(StudentProcess, "__enter__", lambda self: started.append(self) or enter(self))
     new_folder(LAB, tmp_path)
     grade = grade_of(LAB, tmp_path / "k_means.py")
-    assert asked == [""]
+    assert len(started) == 1
     assert [result.messages for result in grade.results][:4] == [("is not written yet",)] * 4
     assert grade.results[4].messages == ("needs assign and move, which are not written yet",)
     assert grade.points == 0
