@@ -33,11 +33,11 @@ from models.distributions.observed import Categories
 from models.emissions import counts
 from models.emissions.block import BlockNaming, BlockPrior, Emission, Likelihood, checked, encoded, require_rows
 from models.emissions.categorical import categorical, levels_of
-from models.errors import in_shell
 from models.families.conjugate import dirichlet, log_mean
 from models.mixtures import mixture
 from models.mixtures.mixture import Shape
 from models.mixtures.weights import dirichlet as dirichlet_weights
+from models.overrides import proposed
 from models.reading.load import as_data
 from models.rows.centring import flat
 from models.rows.encoded import Rows
@@ -97,7 +97,7 @@ def ratings_of(data: Data) -> tuple[str, ...]:
             column = data.columns[d]
             raise ZooError(
                 f"{data.name}: column {column!r} shares no rating with another; if it holds no ratings, leave it out with "
-                f"{in_shell(f'data.types.{column}=ignore')}"
+                f"{proposed('types', 'ignore', column)}"
             )
     found = sorted(set().union(*levels, known))
     if len(found) < 2:

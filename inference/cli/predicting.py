@@ -19,9 +19,10 @@ from inference.runtime.formats.texts import visible
 from models.data.arguments import column_names, require_whole
 from models.data.table import SEQUENCE_NAME, ZooError, has_missing_cell, is_table
 from models.errors import exists
+from models.overrides import BY_COLUMN
 from models.reading.blocks import READING, Block, counted_from, read_blocks
 from models.reading.files import marks_of
-from models.reading.readers import is_named
+from models.reading.generated import is_named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,14 +110,15 @@ def _whole(name: str, given: Mapping[str, str], usual: int) -> int:
 
 def _reading(given: Mapping[str, str]) -> dict[str, Any]:
     """The options of data that the command line sets, read as those of a run."""
-    typed = {key.removeprefix("data."): value for key, value in given.items() if key.startswith("data.")}
-    if other := [name for name in typed if name not in (*READING, "keep")]:
+    typed = [f"{key}={value}" for key, value in given.items() if key.startswith("data.")]
+    names = [key.split(".")[1] for key in given if key.startswith("data.")]
+    if other := [name for name in names if name not in (*READING, "keep")]:
         raise ZooError(
             f"data.{other[0]} is of the run: columns, kinds and levels of new rows are its own; here one may set "
             f"{', '.join(f'data.{name}' for name in (*READING, 'keep'))}"
         )
-    section = compose(["data=file", *(f"data.{name}={value}" for name, value in typed.items())])["data"]
-    return {name: section[name] for name in typed}
+    section = compose(["data=file", *typed])["data"]
+    return {name: section[name] for name in names}
 
 
 def _require_place(asked: Asked) -> None:
@@ -184,8 +186,16 @@ def new_rows(run: FittedRun, asked: Asked) -> Iterator[Block]:
 
 
 def reading_of(run: FittedRun, asked: Asked) -> dict[str, Any]:
-    """How new rows are read: as those of the run, unless the command says else."""
-    return {name: run.config["data"].get(name) for name in READING} | asked.reading
+    """How new rows are read: as those of the run, unless the command says else; of single columns, column by column."""
+    return together({name: run.config["data"].get(name) for name in (*READING, "types")}, asked.reading)
+
+
+def together(of_run: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the run, in which those that were given replace others: of single columns, column by column."""
+    found = dict(of_run)
+    for name, value in given.items():
+        found[name] = {**(of_run[name] or {}), **value} if name in BY_COLUMN and value is not None else value
+    return found
 
 
 def _paths(data: str, options: Mapping[str, Any]) -> list[str]:

@@ -1,8 +1,10 @@
 """The columns of a table, printed before a run: kind and why, missing cells, values."""
 
+import re
 from typing import NamedTuple
 
 import numpy as np
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
@@ -10,7 +12,7 @@ from rich.text import Text
 from models.data.column_kinds import LEFT_OUT, verdict
 from models.data.columns import categories_of, cells_of, notes_of
 from models.data.table import BOOLEAN, Data, Note, is_sparse
-from models.errors import in_shell
+from models.overrides import proposed
 from models.reading.repairs import SINCE
 
 REMEDIES = """\
@@ -22,6 +24,24 @@ WEIGHTS = {
     "relative": "weights: relative, scaled to mean 1; data.weights=counts takes them as numbers of rows",
 }
 SHOWN = 40  # columns printed, besides those that are left out; report.html has all
+
+
+PIECE = re.compile(r"(?:(?<!\w)'(?:[^']|'\"'\"')*'|\S)+")  # a word, or what the shell reads as one
+
+
+def folded(text: str, width: int) -> list[str]:
+    """Text in lines of ``width`` columns, in which an argument in quotes is never divided: it can be pasted.
+
+    >>> folded("leave it out by 'data.types.body mass=ignore'", 20)
+    ['leave it out by', "'data.types.body mass=ignore'"]
+    """
+    lines = [""]
+    for piece in PIECE.findall(text):
+        if lines[-1] and cell_len(lines[-1]) + 1 + cell_len(piece) > width:
+            lines.append(piece)
+        else:
+            lines[-1] += f" {piece}" if lines[-1] else piece
+    return lines
 
 
 class Line(NamedTuple):
@@ -61,7 +81,8 @@ def print_columns(data: Data, console: Console) -> None:
     if data.weights:
         console.print(WEIGHTS[data.weights], highlight=False, markup=False)
     for note in (note for note in notes_of(data) if note.why == SINCE):
-        console.print(DATES.format(note.column, in_shell(f"data.types.{note.column}=ignore")), highlight=False, markup=False)
+        said = DATES.format(note.column, proposed("types", "ignore", note.column))
+        console.print("\n".join(folded(said, console.width)), highlight=False, markup=False, soft_wrap=True)
     console.print(REMEDIES, style="dim", highlight=False, markup=False)
 
 

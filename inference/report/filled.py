@@ -14,10 +14,11 @@ import xarray as xr
 from inference.predictions.imputation import completed_table
 from models.base import Model
 from models.data.columns import categories_of
-from models.data.missing_spellings import SPACES, Style, cell_name, plain_sign, style_of
+from models.data.missing_spellings import Style, cell_name, style_of
 from models.data.table import Data
+from models.dates import EPOCH, like
+from models.notations import SPACES, plain_sign
 from models.reading.blocks import STYLE
-from models.reading.dates import EPOCH, like
 from models.reading.files import is_text, opened, text_options
 from models.reading.readers import to_frame
 from models.reading.repairs import is_missing

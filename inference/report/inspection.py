@@ -4,15 +4,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
-from inference.report.columns import print_columns
+from inference.report.columns import folded, print_columns
 from models.errors import in_shell
 from models.inspection.advice import label_candidates, models_for, sequences_in
 from models.inspection.problem import Problem
 from models.inspection.table import Inspection
+from models.overrides import proposed
 
+INDENT = 5 * " "  # below the number of a problem
 Shown = Callable[[dict[str, Any]], list[str]]  # options of `load_data` -> how the user writes them
 
 
@@ -32,7 +33,7 @@ def print_inspection(found: Inspection, command: str, overrides: Shown, console:
         _item(Text.assemble((" ".join(fit.options), "bold"), f": {fit.why}{several if fit.number else ''}"), console, "· ")
     if (steps := sequences_in(found.data)) is not None:
         said = f": {steps.counter} counts the rows of each {steps.sequence}, so that they may be steps of sequences (model=hmm)"
-        _item(Text.assemble((in_shell(f"data.sequence={steps.sequence}"), "bold"), said), console, "· ")
+        _lines(f"{proposed('sequence', steps.sequence)}{said}", console, "· ")
     if candidates := label_candidates(found.data):
         some = ", ".join(candidates[:6])
         _item(Text(f"to predict a column ({some}), name it by data.label=<column>"), console, "· ")
@@ -52,9 +53,9 @@ def print_problems(found: Inspection, overrides: Shown, console: Console) -> Non
         where = f"{problem.column}: " if problem.column is not None else ""
         _item(Text.assemble((where, "bold"), problem.what), console, f"{number:2} ")
         if problem.advice:
-            console.print(Padding(Text(problem.advice), (0, 0, 0, 5), expand=False))
+            _lines(problem.advice, console, INDENT)
         for override in options_of(problem, found.options, overrides):
-            console.print(Padding(Text(in_shell(override), style="green"), (0, 0, 0, 5), expand=False))
+            console.print(Text(f"{INDENT}{in_shell(override)}", style="green"), soft_wrap=True)
 
 
 def options_of(problem: Problem, together: Mapping[str, Any], overrides: Shown) -> list[str]:
@@ -70,6 +71,12 @@ def options_of(problem: Problem, together: Mapping[str, Any], overrides: Shown) 
         else:
             found += overrides({option: value if column is None else {column: value}})
     return found
+
+
+def _lines(text: str, console: Console, mark: str) -> None:
+    """Text with arguments of the shell, with a mark in front, its further lines indented."""
+    for index, line in enumerate(folded(text, max(console.width - len(mark), 20))):
+        console.print(Text((mark if index == 0 else " " * len(mark)) + line), soft_wrap=True)
 
 
 def _item(text: Text, console: Console, mark: str) -> None:

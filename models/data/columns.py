@@ -14,11 +14,14 @@ from models.data.column_kinds import LEFT_OUT, TYPES, Verdict, verdict
 from models.data.documents import Sequences
 from models.data.missing_spellings import number_of
 from models.data.table import BOOLEAN, Data, Note, ZooError, is_sparse, keep_columns
-from models.errors import did_you_mean, in_shell
+from models.dates import orders_of
+from models.errors import did_you_mean
+from models.overrides import proposed
 
 EXACT = 2**53  # whole numbers up to here are floats without loss
 LOST = "numbers above 2^53 lose digits"
-MOMENTS = {"date": ("dates", "dates", "ymd", ", dmy or mdy"), "time": ("times", "units", "h", "")}  # and what reads them
+MOMENTS = {"date": "dates", "time": "times"}
+LEAVE = (("leave them out by", "ignore"), ("take them as levels by", "category"))  # what else to do with dates
 
 
 class Layout(NamedTuple):
@@ -115,15 +118,11 @@ def typed(data: Data) -> Data:
     found |= {d: Verdict("identifier", LOST) for d in open_places if data.columns[d] in lost}
     for d, one in found.items():
         if one.kind in MOMENTS:
-            column, (what, option, value, more) = data.columns[d], MOMENTS[one.kind]
-            as_numbers, ignored, as_levels = (
-                in_shell(f"data.{said}")
-                for said in (f"{option}.{column}={value}", f"types.{column}=ignore", f"types.{column}=category")
-            )
-            raise ZooError(
-                f"{data.name}: column {column!r} holds {what} ({one.why}); read them as numbers by {as_numbers}{more}, or "
-                f"say {ignored} or {as_levels}"
-            )
+            column = data.columns[d]
+            reads = [("dates", order) for order in orders_of(levels[d])] if one.kind == "date" else [("units", "h")]
+            ways = [f"read them as numbers by {proposed(option, value, column)}" for option, value in reads]
+            ways += [f"{word} {proposed('types', kind, column)}" for word, kind in LEAVE]
+            raise ZooError(f"{data.name}: column {column!r} holds {MOMENTS[one.kind]} ({one.why}); {', or '.join(ways)}")
     out = {data.columns[d]: one for d, one in found.items() if one.kind in LEFT_OUT}
     kept = {d: one for d, one in found.items() if one.kind not in LEFT_OUT}
     data = _without(_with(data, {d: Reading(*_as_kind(data, d, one.kind), one) for d, one in kept.items()}), out)

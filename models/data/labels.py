@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def labelled(data: Data, column: pd.Series[Any], style: Style) -> Data:
-    """Add a label column; None or NaN is missing, ``a|b`` a set of candidates. Raises `ZooError`."""
-    codes, levels, candidates = _codes(label_cells(column, style), str(column.name), data.name)
+def labelled(data: Data, column: pd.Series[Any], style: Style, words: bool = False) -> Data:
+    """Add a label column; None or NaN is missing, ``a|b`` a set of candidates. Raises `ZooError`.
+
+    Its labels are ``words``, though they may be numbers, if other rows of the table have words.
+    """
+    codes, levels, candidates = _codes(label_cells(column, style, words), str(column.name), data.name)
     return data._replace(labels=codes, label=str(column.name), levels=levels, candidates=candidates)
 
 

@@ -32,7 +32,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from models.data.table import BOOLEAN, ZooError
-from models.errors import did_you_mean, in_shell
+from models.errors import did_you_mean
+from models.notations import SIZED, SPACES, SURELY_SIZED, WRITTEN, plain_sign, units_for
+from models.overrides import proposed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,28 +48,6 @@ AMONG_NUMBERS = ("-", "--", "–", "—", ".", "..", "...", "*", "na", "n.a.", "
 DOUBTFUL = tuple(sorted({*AMONG_NUMBERS, *map(str.lower, PANDAS)}))  # in lower case
 MARKS = {"comma": ",", "semicolon": ";", "tab": "\t", "point": ".", "space": " ", "apostrophe": "'", "bar": "|", "none": ""}
 NEARLY = 0.9  # share of marked numbers from which a column is taken for numbers written with marks
-
-SPACES = " \u00a0\u2007\u2009\u202f"  # that stand between thousands
-MINUS = re.compile(r"(?:^|(?<=[eE]))[\u2010-\u2013\u2212\ufe63\uff0d]")  # hyphens and dashes that are printed as a minus
-SIZES = {  # how often a number before such a mark is taken; of an amount of money more marks mean so
-    **dict.fromkeys(("k", "K", "thousand"), 1e3),
-    **dict.fromkeys(("M", "million"), 1e6),
-    **dict.fromkeys(("B", "bn", "billion"), 1e9),
-}
-SIZES_OF_MONEY = SIZES | {"m": 1e6, "mn": 1e6, "b": 1e9, "T": 1e12, "tn": 1e12, "trillion": 1e12}
-SIZE, SIZE_OF_MONEY = (f"(?:{'|'.join(sorted(sizes, key=len, reverse=True))})" for sizes in (SIZES, SIZES_OF_MONEY))
-SIZED = re.compile(rf"[+-]?[\d.,]+\s?{SIZE}")
-SURELY_SIZED = re.compile(rf"[+-]?(?:\d*[.,]\d+|\d{{3,}})\s?{SIZE}")  # 4.4M and 350K; 2B may be a code
-
-# Notations of numbers that cannot be parsed, and the remedy.
-WRITTEN = (
-    (re.compile(r"[+-]?(\d*,\d+|\d{1,3}(,\d{3})+(\.\d+)?)"), "data.decimal=comma if 1,5 means 1.5, or data.thousands=comma"),
-    (re.compile(r"[+-]?\d{1,3}(\.\d{3})+(,\d+)?"), "data.thousands=point, and data.decimal=comma"),
-    (re.compile(rf"[+-]?\d{{1,3}}([{SPACES}]\d{{3}})+([.,]\d+)?"), "data.thousands=space"),
-    (re.compile(r"[+-]?\d{1,3}('\d{3})+(\.\d+)?"), "data.thousands=apostrophe"),
-    (re.compile(rf"[+-]?([€$£¥]\s?[+-]?[\d.,]+(\s?{SIZE_OF_MONEY})?|[\d.,]+\s?(%|{SIZE_OF_MONEY}?\s?[€$£¥]))"), "data.units."),
-    (SIZED, "data.units."),
-)
 
 
 class Style(NamedTuple):
@@ -160,7 +140,9 @@ def _encoding(name: Any) -> str:
 def read_cells(column: pd.Series[Any], title: str, style: Style, kind: str = "") -> ParsedColumn:
     """Parse one column of the table ``title``; with ``kind="category"`` every cell is a level.
 
-    With ``kind`` number or count, words for a missing cell among numbers are missing, even if no cell holds a number.
+    With ``kind`` number or count, words for a missing cell among numbers are missing, even if no cell holds a number. With
+    ``kind="code"`` every cell is a level, and a number is named by its value: those of a column of numbers elsewhere. With
+    ``kind="word"`` every cell is a level that is named as it is written, though all may be true or false.
 
     Raises `ZooError` naming column, row and value for dates, nested cells, and words among numbers.
     """
@@ -172,24 +154,28 @@ def read_cells(column: pd.Series[Any], title: str, style: Style, kind: str = "")
     if pd.api.types.is_bool_dtype(column) or pd.api.types.infer_dtype(column, skipna=True) == "boolean":
         values = column.astype(object).where(column.notna(), np.nan).to_numpy(dtype=np.float64)
         return ParsedColumn(values, BOOLEAN, _counted({}, np.isnan(values)))
-    if pd.api.types.is_numeric_dtype(column) and kind != "category":
+    if pd.api.types.is_numeric_dtype(column) and kind not in ("category", "word"):
         values = column.to_numpy(dtype=np.float64, na_value=np.nan)
         return _numbers(values, style, {}, np.isnan(values))
     words = _words_of(column)
-    if kind == "category":
-        return _levels(words, style)
+    if kind in ("category", "word"):
+        return _levels(words, style, truth=kind == "category")
+    if kind == "code":
+        return _codes(words, style)
     return _text(words, title, str(column.name), style, numeric=kind in ("number", "count"))
 
 
-def label_cells(column: pd.Series[Any], style: Style) -> pd.Series[Any]:
-    """Parse a label column: None for a missing cell; numbers if all others are numbers."""
+def label_cells(column: pd.Series[Any], style: Style, words: bool = False) -> pd.Series[Any]:
+    """Parse a label column: None for a missing cell; numbers if all others are numbers, unless they are ``words``."""
     import pandas as pd
 
     if isinstance(column.dtype, pd.CategoricalDtype) or pd.api.types.is_numeric_dtype(column):
         return column
-    words = _words_of(column)
-    gone = words.cells(np.isin(words.names, ("", *style.words)))
+    found = _words_of(column)
+    gone = found.cells(np.isin(found.names, ("", *style.words)))
     kept = column.astype(object).reset_index(drop=True).mask(gone, None)
+    if words:
+        return kept
     numbers = pd.to_numeric(kept, errors="coerce")
     return numbers if gone.any() and numbers.notna().equals(kept.notna()) else kept
 
@@ -242,17 +228,12 @@ def number_of(word: str) -> float:
         return np.nan
 
 
-def plain_sign(word: str) -> str:
-    """A word with an ordinary minus in place of another sign that is printed so.
-
-    >>> plain_sign("−5"), plain_sign("1–2")
-    ('-5', '1–2')
-    """
-    return MINUS.sub("-", word)
-
-
 def plain_number(word: str, style: Style) -> str:
-    """A number without the marks of its table, as Python writes it."""
+    """A number without the marks of its table, as Python writes it.
+
+    >>> plain_number("1\u202f234,5", Style(decimal=",", thousands=" "))
+    '1234.5'
+    """
     for mark in SPACES if style.thousands == " " else style.thousands:
         word = word.replace(mark, "")
     return plain_sign(word.replace(style.decimal, "."))
@@ -260,19 +241,33 @@ def plain_number(word: str, style: Style) -> str:
 
 def _text(words: Words, title: str, name: str, style: Style, numeric: bool = False) -> ParsedColumn:
     """Parse words as numbers or as levels; raises `ZooError` for a mistake among numbers. ``numeric``: they are declared."""
-    import pandas as pd
-
-    gone = np.isin(words.names, ("", *style.words))
-    plain = [plain_number(word, style) for word in words.names]
-    numbers = pd.to_numeric(pd.Series(plain, dtype=object), errors="coerce").to_numpy(dtype=np.float64)
-    numbers = np.where(gone, np.nan, numbers)
-    soft = np.isnan(numbers) & ~gone & np.isin([word.lower() for word in words.names], style.among_numbers)
+    numbers, gone, soft = _as_numbers(words, style)
     slips = np.isnan(numbers) & ~gone & ~soft
     if not slips.any() and (numeric or not np.isnan(numbers).all()):
         return _numbers(words.values(numbers), style, _spelled(words, gone | soft), words.places < 0)
     if slips.any():
         _refuse_slips(words, slips, ~np.isnan(numbers), title, name)
     return _levels(words, style)
+
+
+def _as_numbers(words: Words, style: Style) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of each word: its number, NaN for none; whether it is a missing cell everywhere; and whether only among numbers."""
+    import pandas as pd
+
+    gone = np.isin(words.names, ("", *style.words))
+    plain = [plain_number(word, style) for word in words.names]
+    numbers = pd.to_numeric(pd.Series(plain, dtype=object), errors="coerce").to_numpy(dtype=np.float64)
+    numbers = np.where(gone, np.nan, numbers)
+    return numbers, gone, np.isnan(numbers) & ~gone & np.isin([word.lower() for word in words.names], style.among_numbers)
+
+
+def _codes(words: Words, style: Style) -> ParsedColumn:
+    """Levels of a column that holds numbers elsewhere: ``02`` is 2, as it was there."""
+    numbers, gone, soft = _as_numbers(words, style)
+    names = [word if np.isnan(value) else f"{value:.15g}" for word, value in zip(words.names, numbers, strict=True)]
+    names = ["" if missing else name for name, missing in zip(names, gone | soft, strict=True)]
+    found = _levels(Words(words.places, np.array(names, dtype=object)), style)
+    return found._replace(spelled=_counted(_spelled(words, gone | soft), words.places < 0))
 
 
 def _refuse_slips(words: Words, slips: np.ndarray, numbers: np.ndarray, title: str, name: str) -> None:
@@ -283,13 +278,13 @@ def _refuse_slips(words: Words, slips: np.ndarray, numbers: np.ndarray, title: s
     forms = [(form, remedy) for form, remedy in WRITTEN if form is not SIZED or sized]
     written = np.array([any(form.fullmatch(word) for form, _ in forms) for word in signed], dtype=bool) & slips
     marked = words.cells(written).sum()
-    as_levels = in_shell(f"data.types.{name}=category")
+    as_levels = proposed("types", "category", name)
     if marked >= NEARLY * bad and marked + good >= NEARLY * (bad + good):
         row = int(np.flatnonzero(words.cells(written))[0])
         word = words.names[words.places[row]]
         remedy = next(remedy for form, remedy in forms if form.fullmatch(plain_sign(word)))
         if remedy == "data.units.":
-            remedy = _units_for(name, word, [one for one, slip in zip(signed, slips, strict=True) if slip], bool(good))
+            remedy = units_for(name, word, [one for one, slip in zip(signed, slips, strict=True) if slip], bool(good))
         raise ZooError(
             f"{title}: column {name!r}, row {row + 1}: {word!r} is a number written with a mark: {remedy}; if these are "
             f"levels, use {as_levels}"
@@ -299,27 +294,19 @@ def _refuse_slips(words: Words, slips: np.ndarray, numbers: np.ndarray, title: s
         word = words.names[words.places[row]]
         raise ZooError(
             f"{title}: column {name!r}, row {row + 1}: {word!r} is not a number; correct the cell, or declare it missing "
-            f"({in_shell(f'data.missing=[{word}]')}) or the column categorical ({as_levels})"
+            f"({proposed('missing', [word])}) or the column categorical ({as_levels})"
         )
 
 
-def _units_for(name: str, word: str, slips: list[str], beside_numbers: bool) -> str:
-    """The option that reads numbers with a sign, such as 12 % and $4.4M, or with a mark of their size, such as 350K."""
-    if (sign := next((sign for sign in "%€$£¥" if sign in word), "")) != "":
-        return in_shell(f"data.units.{name}={sign}")
-    sizes = {one.lstrip("+-.,0123456789" + SPACES) for one in slips}
-    if not beside_numbers and len(sizes) == 1:
-        return in_shell(f"data.units.{name}={sizes.pop()}")
-    kelvin = f" if K is thousand, {in_shell(f'data.units.{name}=K')} if it is Kelvin" if sizes == {"K"} else ""
-    return in_shell(f"data.units.{name}=1") + kelvin
+def _levels(words: Words, style: Style, order: list[str] | None = None, truth: bool = True) -> ParsedColumn:
+    """Codes into the levels that occur or, if ``order`` declares them, into all declared levels.
 
-
-def _levels(words: Words, style: Style, order: list[str] | None = None) -> ParsedColumn:
-    """Codes into the levels that occur or, if ``order`` declares them, into all declared levels."""
+    Levels that are all true or false are `BOOLEAN`, however they are written, unless there is no ``truth`` in the column.
+    """
     gone = np.isin(words.names, ("", *style.words))
     names = words.names
     levels: tuple[str, ...]
-    if order is None and {word.lower() for word in names[~gone]} in ({"true"}, {"false"}, {"true", "false"}):
+    if truth and order is None and {word.lower() for word in names[~gone]} in ({"true"}, {"false"}, {"true", "false"}):
         names, levels = np.array([word.capitalize() for word in names], dtype=object), BOOLEAN
     else:
         named = sorted(set(names[~gone]), key=_by_size) if order is None else order
@@ -339,13 +326,13 @@ def _refuse_others(column: pd.Series[Any], title: str) -> None:
     """Raise `ZooError` for dates, complex numbers, and cells with several values."""
     import pandas as pd
 
-    leave = f"leave the column out ({in_shell(f'data.types.{column.name}=ignore')})"
+    leave = f"leave the column out ({proposed('types', 'ignore', str(column.name))})"
     what = pd.api.types.infer_dtype(column, skipna=True)
     if what in ("datetime64", "datetime", "date", "timedelta64", "timedelta", "time", "period", "interval"):
-        raise ZooError(
-            f"{title}: column {column.name!r} holds dates or times; turn them into numbers (dates by "
-            f"{in_shell(f'data.dates.{column.name}=ymd')}), or {leave}"
+        as_numbers = (
+            f"read them as days by {proposed('dates', 'ymd', str(column.name))}" if "date" in what else "make numbers of them"
         )
+        raise ZooError(f"{title}: column {column.name!r} holds dates or times; {as_numbers}, or {leave}")
     if what == "complex":
         raise ZooError(f"{title}: column {column.name!r} holds complex numbers; make one column per part, or {leave}")
     if column.dtype != object:

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from models.data.representation import data_html, data_text
 from models.errors import ZooError as ZooError
-from models.errors import in_shell
+from models.overrides import proposed
 
 SEQUENCE_NAME = "sequence_name"  # the column of `Data.beside` that names the sequences, if the table does
 ROWLESS = "there is nothing to report row by row; give new rows, centred at the mean"
@@ -213,7 +213,7 @@ def require_filled(data: Data) -> None:
         where = "no row has" if data.weight is None else "no row with a weight above 0 has"
         raise ZooError(
             f"{data.name}: {where} a value in column {empty[0]!r}, so nothing can be learned about it; leave it out with "
-            f"{in_shell(f'data.types.{empty[0]}=ignore')}"
+            f"{proposed('types', 'ignore', empty[0])}"
         )
 
 

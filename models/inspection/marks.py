@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from models.data.missing_spellings import SPACES
+from models.dates import ORDERS, days
 from models.inspection.problem import Problem, Remedy, Written
-from models.reading.dates import ORDERS, days
+from models.notations import SPACES
 from models.reading.units import quantity
 
 POINT, COMMA = re.compile(r"[+-]?\d*\.\d+"), re.compile(r"[+-]?\d*,\d+")

@@ -4,10 +4,11 @@ from collections import Counter
 
 import numpy as np
 
-from models.data.missing_spellings import SURELY_SIZED, Style, plain_sign
-from models.errors import in_shell
+from models.data.missing_spellings import Style
+from models.dates import ORDERS, days
 from models.inspection.problem import Problem, Remedy, Written, in_words
-from models.reading.dates import ORDERS, days
+from models.notations import SURELY_SIZED, plain_sign
+from models.overrides import proposed
 from models.reading.repairs import SINCE, is_missing, parsed
 from models.reading.units import KINDS, PLAIN, converted, convertible, has_seconds, hours, known, quantity, sized
 
@@ -57,7 +58,7 @@ def _dates(column: Written) -> list[Problem] | None:
     how = f"read them as {SINCE}, {ORDERS[best]}"
     if equal and not same:
         how += f"; {', '.join(f'{order} ({ORDERS[order]})' for order in equal)} fits as well: which one is right?"
-    how += f"; if they only say when a row was measured, leave them out instead ({in_shell(f'data.types.{name}=ignore')})"
+    how += f"; if they only say when a row was measured, leave them out instead ({proposed('types', 'ignore', name)})"
     found = [Problem(f"dates: {column.examples}", (Remedy("dates", best, name),), how, name)]
     other = column.of(any_order & ~fits[best])
     if other.total:
@@ -77,7 +78,7 @@ def _times(column: Written) -> list[Problem] | None:
     times, none, name = column.of(fits), column.of(~fits), column.column
     if times.total < MOST * column.total:
         return None
-    leave, as_levels = (in_shell(f"data.types.{name}={kind}") for kind in ("ignore", "category"))
+    leave, as_levels = (proposed("types", kind, name) for kind in ("ignore", "category"))
     if len({has_seconds(word) for word in times.words}) > 1:
         advice = "leave them out until all are written alike: 8:05 may be minutes and seconds here"
         return [Problem(f"times with and without seconds: {times.examples}", (Remedy("types", "ignore", name),), advice, name)]
@@ -139,7 +140,7 @@ def _units(column: Written, units: np.ndarray, number: np.ndarray, main: str, st
         assert cell is not None
         value = converted(parsed(cell.number, style), known(cell.unit), PLAIN)
         what, advice = "numbers with marks of their size", f"read them as plain numbers: {example} is {value:.15g}"
-        advice += f"; if K is Kelvin, {in_shell(f'data.units.{name}=K')}" if "K" in counts else ""
+        advice += f"; if K is Kelvin, {proposed('units', 'K', name)}" if "K" in counts else ""
     found = [Problem(f"{what} ({listed}): {column.of(units != '').examples}", (Remedy("units", main, name),), advice, name)]
     return found + _slips(column, ~number | ~fits, f"a number in {main}")
 
@@ -151,7 +152,7 @@ def _slips(column: Written, wrong: np.ndarray, what: str = "a number") -> list[P
         return []
     name = column.column
     limits = [word for word in slips.words if word[0] in "<>≤≥"]
-    as_levels = in_shell(f"data.types.{name}=category")
+    as_levels = proposed("types", "category", name)
     advice = f"count {'it' if slips.total == 1 else 'them'} as missing, {CORRECT}, or take the column as {as_levels}"
     if limits:
         advice += "; limits of detection are not missing at random, so the estimates will be biased"

@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from models.data.missing_spellings import OPTIONS, Style, cell_name, style_of
-from models.errors import ZooError
+from models.errors import ZooError, in_shell
 from models.inspection.problem import Problem, Remedy, Written, with_remedies
+from models.overrides import overrides_of
 from models.reading.files import (
-    ARROW,
-    PACKED,
-    PARQUET,
     doubts_of,
     head_and_marks,
+    is_text,
     names_in,
     no_table,
     opened,
     other_separator,
+    refused_tables,
     require_file,
+    unpacked,
 )
 from models.reading.lines.below import doubt_below
 from models.reading.lines.encodings import examples, likely_encoding
@@ -44,21 +45,20 @@ class Raw(NamedTuple):
     options: dict[str, Any]  # of `load_data`, with the proposed encoding and separator
     problems: list[Problem]  # of the whole file
     ready: bool  # whether the file can be read once the options are pasted
+    plain: bool  # whether it is a text file
 
 
 def raw_table(source: Any, options: Mapping[str, Any]) -> Raw:
     """The cells of a file as text, or those of a frame; raises `ZooError` for a source that is not a table."""
     options = {name: value for name, value in options.items() if value is not None}
     style_options: dict[str, Any] = {name: options[name] for name in STYLE if name in options}
-    if not isinstance(source, str | Path) or Path(source).suffix in (*PARQUET, *ARROW):
+    if not isinstance(source, str | Path) or not is_text(Path(source)):
         frame, title, _ = source_frame(source, Wanted(), style_options)
-        return Raw(frame.rename(columns=str), title, options, [], True)
+        return Raw(frame.rename(columns=str), title, options, [], True, False)
     path = Path(source)
     require_file(path)
-    if path.suffix.lower() in PACKED:
-        raise ZooError(f"{path} is packed: unpack it, and inspect the table in it")
-    style_of(style_options, plain=True)
-    problems = [*_encoding(path, options)]
+    with refused_tables(path, style_of(style_options, plain=True)):
+        problems = [*_encoding(path, options)]
     options = with_remedies(options, problems)
     problems += _first_lines(path, options)
     options = with_remedies(options, problems)
@@ -78,13 +78,13 @@ def raw_table(source: Any, options: Mapping[str, Any]) -> Raw:
         problems.append(_of_doubt(doubt))
         options = with_remedies(options, problems)
         frame = _as_text(path, options)
-    return Raw(frame, str(source), options, problems, not twice)
+    return Raw(frame, str(source), options, problems, not twice, True)
 
 
 def _encoding(path: Path, options: Mapping[str, Any]) -> list[Problem]:
     if "encoding" in options:
         return []
-    content = path.read_bytes()
+    content = unpacked(path)
     likely = likely_encoding(content)
     if likely is None:
         return []
@@ -108,7 +108,7 @@ def _first_lines(path: Path, options: Mapping[str, Any]) -> list[Problem]:
 
 def _of_doubt(doubt: Doubt) -> Problem:
     remedies = tuple(Remedy(option, value) for option, value in doubt.options.items())
-    read = " ".join(f"data.{option}={value}" for option, value in doubt.options.items())
+    read = " ".join(map(in_shell, overrides_of(doubt.options)))
     return Problem(doubt.what, remedies, f"read it by {read}; {doubt.otherwise}")
 
 

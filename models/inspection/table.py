@@ -14,7 +14,7 @@ from models.data.column_kinds import CAMEL, LEFT_OUT, TELLING, verdict
 from models.data.columns import EXACT, LOST, checked_types, typed
 from models.data.missing_spellings import ParsedColumn, Style, read_cells, style_of
 from models.data.table import BOOLEAN, Data, ZooError
-from models.errors import did_you_mean, in_shell
+from models.errors import did_you_mean
 from models.inspection.codes import code_problems
 from models.inspection.levels import level_problems
 from models.inspection.marks import mark_problems
@@ -23,7 +23,7 @@ from models.inspection.problem import Problem, Remedy, Written, in_words, with_r
 from models.inspection.source import STYLE, Raw, raw_table, written
 from models.inspection.spellings import shared_spellings
 from models.inspection.ticks import tick_problems
-from models.reading.files import ARROW, PARQUET
+from models.overrides import proposed
 from models.reading.load import load_data
 from models.reading.long_format import COUNTS, blocks_in, step_counters, uneven_times
 from models.reading.repairs import Repairs, checked_repairs, repaired
@@ -92,16 +92,16 @@ def inspect_table(source: Any, **options: Any) -> Inspection:
     problems += [problem for problem in failed if problem.column not in _skipped(raw.options)]
     texts = [text for text in columns.values() if text is not None]
     problems += mark_problems(texts, raw.options)
-    style = _style(with_remedies(raw.options, problems), source)
+    style = _style(with_remedies(raw.options, problems), raw)
     problems += shared_spellings(texts, style)
-    style = _style(with_remedies(raw.options, problems), source)
+    style = _style(with_remedies(raw.options, problems), raw)
     columns = {name: None if text is None else text.without(style.words) for name, text in columns.items()}
     texts = [text for text in columns.values() if text is not None]
     for name, text in columns.items():
         problems += [] if text is None else _of_words(text, style, name, raw.options)
     problems = [_without_values(problem, problems, texts) for problem in problems]
     found = with_remedies(raw.options, problems)
-    cells, failed = _parsed(raw, found, source)
+    cells, failed = _parsed(raw, found)
     problems += failed
     numbers = {name: one.values for name, one in cells.items() if not one.levels}
     problems += code_problems(numbers, found.get("types", {}))
@@ -173,17 +173,15 @@ def _repairs(options: Mapping[str, Any]) -> Repairs:
     return checked_repairs(options.get("units"), options.get("dates"), options.get("merge"))
 
 
-def _style(options: Mapping[str, Any], source: Any) -> Style:
-    given = {name: options[name] for name in STYLE if name in options}
-    suffix = str(source)[str(source).rfind(".") :] if not hasattr(source, "columns") else ""
-    return style_of(given, plain=bool(suffix) and suffix not in (*PARQUET, *ARROW))
+def _style(options: Mapping[str, Any], raw: Raw) -> Style:
+    return style_of({name: options[name] for name in STYLE if name in options}, plain=raw.plain)
 
 
 def _columns(raw: Raw) -> tuple[dict[str, Written | None], list[Problem]]:
     """Column -> how its cells are written, after the repairs that the user has declared; and repairs that fail."""
-    skipped, wanted = _skipped(raw.options), raw.options.get("columns")
-    chosen = set(raw.frame.columns) if wanted is None else {*map(str, wanted), raw.options.get("label")}
-    style, repairs = _style(raw.options, raw.title), _repairs(raw.options)
+    skipped, wanted = _skipped(raw.options), column_names(raw.options.get("columns"))
+    chosen = set(raw.frame.columns) if wanted is None else {*wanted, raw.options.get("label")}
+    style, repairs = _style(raw.options, raw), _repairs(raw.options)
     found: dict[str, Written | None] = {}
     problems = []
     for name in raw.frame.columns:
@@ -219,9 +217,12 @@ def _of_words(text: Written, style: Style, name: str, options: Mapping[str, Any]
             return found
     if kind == "" and _are_texts(text):
         what = f"texts: {text.examples}"
-        advice = f"leave it out; or model its words alone by {in_shell(f'data.text={name}')}"
+        advice = f"leave it out; or model its words alone by {proposed('text', name)}"
         return [Problem(what, (Remedy("types", "ignore", name),), advice, name)]
-    return level_problems(text)
+    found = level_problems(text)
+    if options.get("missing") == []:  # the user says that all words are levels
+        return [problem for problem in found if not any(remedy.option == "missing" for remedy in problem.remedies)]
+    return found
 
 
 def _are_texts(text: Written) -> bool:
@@ -229,17 +230,17 @@ def _are_texts(text: Written) -> bool:
     return 2 * len(text.words) > text.total and float(np.mean([word.count(" ") + 1 for word in text.words] or [0])) >= LONG
 
 
-def _parsed(raw: Raw, options: Mapping[str, Any], source: Any) -> tuple[dict[str, ParsedColumn], list[Problem]]:
+def _parsed(raw: Raw, options: Mapping[str, Any]) -> tuple[dict[str, ParsedColumn], list[Problem]]:
     """Every column that can be read under the proposed options, and a problem for every other."""
-    style, repairs, skipped = _style(options, source), _repairs(options), _skipped(options)
-    types = options.get("types") or {}
+    style, repairs, skipped = _style(options, raw), _repairs(options), _skipped(options)
+    types, label = options.get("types") or {}, options.get("label")
     cells, problems = {}, []
     for name in raw.frame.columns:
         if name in skipped:
             continue
         try:
             column = _repaired_column(raw, name, repairs, style) if name in repairs.columns else raw.frame[name]
-            cells[name] = read_cells(column, raw.title, style, types.get(name, ""))
+            cells[name] = read_cells(column, raw.title, style, types.get(name, "category" if name == label else ""))
         except ZooError as error:
             said = str(error).removeprefix(f"{raw.title}: ")
             problems.append(Problem(said, (Remedy("types", "ignore", name),), LEAVE, name))
@@ -264,7 +265,7 @@ def _left_out(raw: Raw, cells: Mapping[str, ParsedColumn], options: Mapping[str,
             kind = "identifier" if judged.kind == "identifier" else "ignore"
             advice = "leave it out"
             if kind == "identifier":
-                advice += f"; {in_shell(f'data.keep=[{name}]')} also puts it beside each row's result"
+                advice += f"; {proposed('keep', [name])} also puts it beside each row's result"
             what = f"{WHY[judged.kind]} ({judged.why})"
             found.append(Problem(what, (Remedy("types", kind, name),), advice, name))
     return found
@@ -285,7 +286,7 @@ def _group_names(
         numbered = len(shapes) == 1 and all(re.search(r"\d\d", level) for level in one.levels)
         if each <= FEW_EACH and (numbered or TELLING.fullmatch(name.strip()) or CAMEL.fullmatch(name.strip())):
             what = f"it may name groups of rows: {len(one.levels)} names, each in {each:.2g} rows, such as {one.levels[0]}"
-            advice = f"leave it out; where its rows are steps in time, {in_shell(f'data.sequence={name}')}"
+            advice = f"leave it out; where its rows are steps in time, {proposed('sequence', name)}"
             found.append(Problem(what, (Remedy("types", "identifier", name),), advice, name))
     return found
 
@@ -301,7 +302,7 @@ def _lost_digits(
             continue
         long = text.of(np.array([word.lstrip("+-").isdecimal() and abs(int(word)) > EXACT for word in text.words], dtype=bool))
         if long.total:
-            what, advice = f"{LOST}: {long.examples}", f"leave it out; {in_shell(f'data.keep=[{name}]')} keeps it as it is"
+            what, advice = f"{LOST}: {long.examples}", f"leave it out; {proposed('keep', [name])} keeps it as it is"
             found.append(Problem(what, (Remedy("types", "identifier", name),), advice, name))
     return found
 
@@ -337,7 +338,7 @@ def _of_long_format(data: Data) -> list[Problem]:
     found: dict[str, Problem] = {}
     for one in blocks_in(data):
         name = one.column
-        advice = f"leave it out; where its rows are steps in time, {in_shell(f'data.sequence={name}')}"
+        advice = f"leave it out; where its rows are steps in time, {proposed('sequence', name)}"
         found[name] = Problem(f"it may name groups of rows: {one.why}", (Remedy("types", "identifier", name),), advice, name)
         for time in one.times:
             what = f"it may be the time of the rows of each {name}: it rises {time.steps}"

@@ -11,13 +11,14 @@ import numpy as np
 
 from models.data.columns import Layout, as_typed, categories_of
 from models.data.documents import Sequences
-from models.data.missing_spellings import LINES, style_of
-from models.data.table import SEQUENCE_NAME, Data, ZooError, is_sparse, is_table, take
+from models.data.missing_spellings import LINES, number_of, style_of
+from models.data.table import BOOLEAN, SEQUENCE_NAME, Data, ZooError, is_sparse, is_table, take
 from models.errors import did_you_mean
 from models.reading.corpus_files import FILE
 from models.reading.files import frames, is_text, require_file
+from models.reading.generated import is_named
 from models.reading.load import UNSEEN, load_data
-from models.reading.readers import Wanted, is_named, of_frame
+from models.reading.readers import Wanted, of_frame
 from models.reading.repairs import checked_repairs
 
 if TYPE_CHECKING:
@@ -60,12 +61,14 @@ def read_blocks(
 
     Columns are matched by name, others are left out; levels are those of the fitted table, or of the model's ``layout``.
     Another level of a model with a layout is an error or, with ``unseen="missing"``, a missing cell. ``options`` are those of
-    `models.reading.load.load_data` in `READING`. Each block has the columns of ``keep`` as texts, which the table must have,
-    and those of ``keep_if_there`` that it has. Sequences are never cut: with ``size=None`` the table is one block, as of a
-    table that is one sequence. A table in a text, Parquet or Arrow file is read block by block, anything else as a whole.
-    Raises `ZooError` for an absent column, an unknown level, and a cell of another kind.
+    `models.reading.load.load_data` in `READING`, and the ``types`` of the run: a column whose levels are numbers was read as
+    numbers unless these say otherwise, so that ``02`` is 2. Each block has the columns of ``keep`` as texts, which the table
+    must have, and those of ``keep_if_there`` that it has. Sequences are never cut: with ``size=None`` the table is one block,
+    as of a table that is one sequence. A table in a text, Parquet or Arrow file is read block by block, anything else as a
+    whole. Raises `ZooError` for an absent column, an unknown level, and a cell of another kind.
     """
     given = {name: value for name, value in options.items() if value is not None}
+    declared = given.pop("types", {})
     if is_named(source) or "format" in given:
         if set(keep) - {FILE}:
             raise ZooError(
@@ -79,9 +82,12 @@ def read_blocks(
     require_file(Path(source))
     require_texts(source, fitted, given)
     like = None if isinstance(fitted.x, Sequences) else layout_of(fitted, layout)
-    types = {} if like is None else _types(like, given.get("sequence"))
+    types = {} if like is None else _types(like, given.get("sequence"), "threshold" in given)
     style = style_of({name: given[name] for name in STYLE if name in given}, plain=is_text(Path(source)))
-    wanted = _wanted(types, given)
+    wanted = Wanted(text=given.get("text"), unit=given.get("unit"), empty=_empty(given))
+    if like is not None:
+        hints = {} if "threshold" in given else _hints_of(like, declared)
+        wanted = _wanted(types, given)._replace(hints=hints)
     parts = frames(Path(source), style, wanted.as_text, size or 2**31, {*keep, *keep_if_there})
     if given.get("sequence") is not None:
         parts = whole_sequences(parts, str(given["sequence"]), source)
@@ -134,9 +140,23 @@ def require_texts(source: str, fitted: Data, given: Mapping[str, Any]) -> None:
         raise ZooError(f"{source}: this run is of documents; name the column of texts by data.text=, or say data.format=")
 
 
-def _types(like: Layout, sequence: str | None) -> dict[str, str]:
-    types = {name: "category" if levels else "number" for name, levels in zip(like.columns, like.categories, strict=True)}
+def _types(like: Layout, sequence: str | None, binarised: bool) -> dict[str, str]:
+    """How the cells of each column are read: as numbers, too, where these become levels by the threshold."""
+    levels = dict(zip(like.columns, like.categories, strict=True))
+    types = {name: "category" if own and not binarised else "number" for name, own in levels.items()}
     return types | ({} if sequence is None else {sequence: "category"})
+
+
+def _hints_of(like: Layout, declared: Mapping[str, str]) -> dict[str, str]:
+    """How the columns of levels are read: those that are numbers by their values, unless the user has declared the column."""
+    found = {name: levels for name, levels in zip(like.columns, like.categories, strict=True) if levels and levels != BOOLEAN}
+    codes = {name for name, levels in found.items() if name not in declared and all(map(_is_value, levels))}
+    return {name: "code" if name in codes else "word" for name in found}
+
+
+def _is_value(level: str) -> bool:
+    """Whether a level is the name of a number, as a table of numbers has it."""
+    return f"{number_of(level):.15g}" == level != "nan"
 
 
 def _wanted(types: Mapping[str, str], given: Mapping[str, Any]) -> Wanted:
@@ -149,9 +169,9 @@ def _wanted(types: Mapping[str, str], given: Mapping[str, Any]) -> Wanted:
 def _of_frame(
     frame: pd.DataFrame, source: str, style: Any, like: Layout | None, wanted: Wanted, given: Mapping[str, Any]
 ) -> Data:
-    if like is None:
-        return of_frame(frame, source, style, Wanted(text=given["text"], unit=given.get("unit"), empty=_empty(given)))
     data = of_frame(frame, source, style, wanted)
+    if like is None:
+        return data
     return load_data(data, types=wanted.types, sequence=given.get("sequence"), threshold=given.get("threshold"))
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from models.data.missing_spellings import LINES, MARKS, Style, style_of
 from models.errors import ZooError, did_you_mean, exists
+from models.reading.arrow_files import arrow_batches, parquet_batches, read_arrow, spelt
 from models.reading.lines.above import LOOKED_AT, cells_of, doubts_above, names_of
 from models.reading.lines.below import WithoutEnd, doubt_below
 from models.reading.lines.encodings import likely_encoding
@@ -29,6 +30,7 @@ UNPACKING = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.T
 PACKED = (".gz", ".bz2", ".xz", ".zip", ".tar", ".zst")
 ARRAYS = (".npy", ".npz")
 TAIL = 1000  # rows at the end of a table that is read in blocks, which are looked at together
+JSON = (".json", ".jsonl", ".ndjson")
 SHOWN = 80  # characters of a path in a message
 SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 PARQUET, ARROW, TABBED = (".parquet", ".pq"), (".arrow", ".feather", ".ipc", ".arrows"), (".tsv", ".tab")
@@ -42,9 +44,21 @@ def _files_beside(path: Path) -> list[str]:
         return []
 
 
+def ending(path: Path) -> str:
+    """The ending of a file's name in small letters, without that of a packed file.
+
+    >>> ending(Path("table.TSV.gz")), ending(Path("table.gz"))
+    ('.tsv', '')
+    """
+    names = [name.lower() for name in path.suffixes]
+    while names and names[-1] in PACKED:
+        names.pop()
+    return names[-1] if names else ""
+
+
 def is_text(path: Path) -> bool:
     """Whether a file is read as text, by the ending of its name."""
-    return path.suffix not in (*PARQUET, *ARROW)
+    return ending(path) not in (*PARQUET, *ARROW)
 
 
 def read_file(path: Path, style: Style, as_text: Collection[str]) -> pd.DataFrame:
@@ -55,10 +69,10 @@ def read_file(path: Path, style: Style, as_text: Collection[str]) -> pd.DataFram
     if not is_text(path) and (said := [name for name in LINES if style._asdict()[name] is not None]):
         raise ZooError(f"{said[0]} is for text files; {path} has columns with names already")
     with refused_tables(path, style):
-        if path.suffix in PARQUET:
+        if ending(path) in PARQUET:
             return pd.read_parquet(path)
-        if path.suffix in ARROW:
-            return _read_arrow(path)
+        if ending(path) in ARROW:
+            return read_arrow(path)
         return _read_text(path, style, as_text)
 
 
@@ -70,6 +84,10 @@ def require_file(path: Path) -> None:
         raise ZooError(f"{path} is a spreadsheet: save it as CSV, or in Python give load_data what pandas.read_excel reads")
     if path.suffix.lower() in ARRAYS:
         raise ZooError(f"{path} holds arrays of NumPy: save one as CSV, or in Python give load_data what numpy.load reads")
+    if ending(path) in JSON:
+        raise ZooError(f"{path} holds JSON: save it as CSV, or in Python give load_data what pandas.read_json reads")
+    if not is_text(path) and path.suffix.lower() in PACKED:
+        raise ZooError(f"{path} is packed: unpack it, as a {ending(path)} file is read only as it is")
     if exists(path) and path.is_dir():
         raise ZooError(f"{path} is a folder: data.format=texts reads each of its files as a document")
     if not (exists(path) and path.is_file()):
@@ -91,7 +109,7 @@ def refused_tables(path: Path, style: Style) -> Iterator[None]:
     except ZooError:
         raise
     except UnicodeDecodeError as error:
-        likely = (path.suffix not in PACKED and likely_encoding(path.read_bytes())) or "cp1252"
+        likely = (path.suffix.lower() not in PACKED and likely_encoding(path.read_bytes())) or "cp1252"
         raise ZooError(f"{path} is not written in {style.encoding} ({error.reason}); try data.encoding={likely}") from error
     except UNPACKING as error:
         raise ZooError(f"{path} cannot be unpacked ({error}): it is damaged or cut short; get it again") from error
@@ -103,6 +121,14 @@ def refused_tables(path: Path, style: Style) -> Iterator[None]:
         raise ZooError(f"{path} cannot be unpacked: {error}") from error
 
 
+def unpacked(path: Path) -> bytes:
+    """All bytes of a text file, which pandas unpacks as it does where it reads the table."""
+    from pandas.io.common import get_handle  # type: ignore[import-not-found]  # not in the stubs
+
+    with get_handle(path, "rb", compression="infer", is_text=False) as opened:
+        return bytes(opened.handle.read())
+
+
 def no_table(path: Path, error: Exception) -> str:
     """Why pandas or Arrow cannot read a file as a table, in words."""
     said = str(error).strip()
@@ -112,22 +138,6 @@ def no_table(path: Path, error: Exception) -> str:
         quotes = "a cell that holds the separator needs quotes"
         return f"{path}: line {line} has {seen} cells, and the lines before have {expected}; {quotes}"
     return f"{path} is empty" if said == "No columns to parse from file" else f"{path} cannot be read as a table: {said}"
-
-
-def _read_arrow(path: Path) -> pd.DataFrame:
-    """Read an Arrow (feather) file, or a stream written to disk."""
-    import pyarrow
-
-    with pyarrow.OSFile(str(path)) as file:
-        return _arrow_reader(file).read_all().to_pandas()
-
-
-def _arrow_reader(file: Any) -> Any:
-    import pyarrow
-
-    magic = file.read(6)
-    file.seek(0)
-    return pyarrow.ipc.open_file(file) if magic == b"ARROW1" else pyarrow.ipc.open_stream(file)
 
 
 def _read_text(path: Path, style: Style, as_text: Collection[str]) -> pd.DataFrame:
@@ -148,7 +158,7 @@ def opened(path: Path, style: Style) -> Iterator[Any]:
     if not style.skip_end:
         yield path
         return
-    from pandas.io.common import get_handle  # type: ignore[import-not-found]  # what pandas itself opens packed files with
+    from pandas.io.common import get_handle  # what pandas itself opens packed files with
 
     with get_handle(path, "r", encoding=style.encoding, compression="infer") as packed:
         yield WithoutEnd(packed.handle, style.skip_end)
@@ -158,7 +168,7 @@ def first_lines(path: Path, style: Style) -> list[str]:
     """The first lines of a text file, also of a packed one."""
     import pandas as pd
 
-    if style.encoding == "utf-8" and path.suffix not in PACKED:
+    if style.encoding == "utf-8" and path.suffix.lower() not in PACKED:
         with path.open("rb") as file:
             start = file.read(4096)
         if b"\0" in start and (likely := likely_encoding(start)):
@@ -189,7 +199,7 @@ def if_several(name: str, separator: str) -> str:
 
 def separator_of(path: Path, style: Style) -> str:
     """The mark between the cells of a text file: what the user said, or by the ending of its name."""
-    return style.separator or ("\t" if path.suffix in TABBED else ",")
+    return style.separator or ("\t" if ending(path) in TABBED else ",")
 
 
 class Marks(NamedTuple):
@@ -300,19 +310,14 @@ def frames(path: Path, style: Style, as_text: Collection[str], size: int, kept: 
             yield from _text_frames(path, style, {*as_text, *kept}, size)
             return
         first = 0
-        for batch in _batches(path, size):
+        for batch in parquet_batches(path, size) if ending(path) in PARQUET else arrow_batches(path):
             frame = batch.to_pandas()
             for name in kept:
                 if name in frame:
-                    frame[name] = _spelt(batch.column(name))
+                    frame[name] = spelt(batch.column(name))
             frame.index = range(first, first + len(frame))
             first += len(frame)
             yield frame
-
-
-def _spelt(column: Any) -> list[str | None]:
-    """The cells of an Arrow column as texts; None where one is empty."""
-    return [None if cell is None else str(cell) for cell in column.to_pylist()]
 
 
 def _text_frames(path: Path, style: Style, as_text: Collection[str], size: int) -> Iterator[pd.DataFrame]:
@@ -329,19 +334,3 @@ def _text_frames(path: Path, style: Style, as_text: Collection[str], size: int) 
             yield frame
     if last is not None and (doubt := doubt_below(last, style, whole=False)):
         raise ZooError(f"{path}: {doubt.message}")
-
-
-def _batches(path: Path, size: int) -> Iterator[Any]:
-    import pyarrow
-    from pyarrow import parquet
-
-    if path.suffix in PARQUET:
-        with parquet.ParquetFile(path, pre_buffer=False) as file:  # by itself it would keep all row groups that it has read
-            yield from file.iter_batches(size)
-        return
-    with pyarrow.OSFile(str(path)) as file:
-        reader = _arrow_reader(file)
-        if isinstance(reader, pyarrow.ipc.RecordBatchFileReader):
-            yield from map(reader.get_batch, range(reader.num_record_batches))
-        else:
-            yield from reader

@@ -27,8 +27,9 @@ from models.data.table import (
 )
 from models.errors import did_you_mean
 from models.reading.arrays import as_sequences, is_symbols, starts_of, symbols, with_starts
+from models.reading.generated import generate, is_named
 from models.reading.grouping import in_sequences, names_of_sequences
-from models.reading.readers import EMPTY, Wanted, generate, is_named, read
+from models.reading.readers import EMPTY, Wanted, read
 from models.reading.repairs import Repairs, checked_repairs
 
 UNSEEN = ". Correct the cell, leave it empty, or fit with model.unseen=missing"  # of a model that keeps a layout

@@ -13,7 +13,7 @@ import numpy as np
 from models.data.column_kinds import CAMEL, SCALE, TELLING, Verdict, verdict
 from models.data.columns import LOST, categories_of
 from models.data.table import BOOLEAN, Data, is_sparse, is_table
-from models.errors import in_shell
+from models.overrides import proposed
 
 FEWEST_PAIRS = 5  # of successive steps, from which a column may be seen to number them
 COUNTS = "it changes by the same amount at every step of every sequence"
@@ -146,8 +146,8 @@ def doubted_groups(data: Data, columns: tuple[str, ...] | None = None) -> list[s
         ]
         for column, what, kind in named:
             if columns is None or column in columns:
-                leave = in_shell(f"data.types.{column}={kind}")
-                steps = f"; where its rows are steps, {in_shell(f'data.sequence={column}')}" if kind == "identifier" else ""
+                leave = proposed("types", kind, column)
+                steps = f"; where its rows are steps, {proposed('sequence', column)}" if kind == "identifier" else ""
                 doubts.append(f"column {column!r} may only {what}, but it is modelled: leave it out by {leave}{steps}")
     return list(dict.fromkeys(doubts))
 
@@ -159,13 +159,13 @@ def doubted_identifiers(data: Data) -> list[str]:
     if data.starts is not None:
         uneven = [
             f"column {one.column!r} may be the time of the steps (it rises {one.steps}), but the model takes it as a number: "
-            f"leave it out by {in_shell(f'data.types.{one.column}=ignore')}, or say "
-            f"{in_shell(f'data.types.{one.column}=number')}"
+            f"leave it out by {proposed('types', 'ignore', one.column)}, or say "
+            f"{proposed('types', 'number', one.column)}"
             for one in uneven_times(data)
         ]
         return [
             f"column {column!r} may only number the steps ({COUNTS}), but the model takes it as a number: leave it out by "
-            f"{in_shell(f'data.types.{column}=ignore')}, or say {in_shell(f'data.types.{column}=number')}"
+            f"{proposed('types', 'ignore', column)}, or say {proposed('types', 'number', column)}"
             for column in step_counters(data)
         ] + uneven
     kinds = data.kinds or ("",) * len(data.columns)
@@ -176,7 +176,7 @@ def doubted_identifiers(data: Data) -> list[str]:
             continue
         found = Verdict("identifier", LOST) if column in lost else verdict(column, data.x[:, place], ())
         if found.kind == "identifier":
-            leave, take = (in_shell(f"data.types.{column}={kind}") for kind in ("identifier", "number"))
+            leave, take = (proposed("types", kind, column) for kind in ("identifier", "number"))
             remedy = f"leave it out by {leave}, or say {take}"
             doubts.append(
                 f"column {column!r} may only name the rows ({found.why}), but the model takes it as a number: {remedy}"

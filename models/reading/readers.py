@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,50 +38,24 @@ class Wanted(NamedTuple):
     repairs: Repairs = Repairs()
     sequence: str | None = None
     keep: tuple[str, ...] = ()
+    hints: Mapping[str, str] = {}  # column -> how its cells are read (`read_cells`), where the rows are part of a table
     empty: str | None = None  # keep or drop: rows without a text
 
     @property
     def as_text(self) -> set[str]:
         """The columns whose cells are read as text, whatever they look like."""
         words = {name for name, kind in self.types.items() if kind in ("category", "identifier", "ignore")}
-        return words | set(self.repairs.columns)
+        return words | set(self.repairs.columns) | ({self.text} if self.text is not None else set())
 
 
-def is_named(source: str) -> bool:
-    """Whether this is the name of a data set."""
-    from models.datasets.tables import DATASETS
+@dataclass(frozen=True)
+class Part:
+    """Some rows of a file as they were read, which `models.reading.load.load_data` takes in place of the whole file."""
 
-    return source in DATASETS
-
-
-NUMBERS: dict[type, tuple[type, ...]] = {  # the type of an option's default -> what may be given in its place
-    int: (int, np.integer),
-    float: (int, float, np.integer, np.floating),
-}
-
-
-def generate(name: str, options: dict[str, Any]) -> Data:
-    """Generate a named data set; raises `ZooError` for an option that its generator lacks."""
-    import inspect
-
-    from models.datasets.tables import DATASETS
-
-    known = inspect.signature(DATASETS[name]).parameters
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        takes = ", ".join(known) if known else "none"
-        near = did_you_mean(unknown[0], known)
-        raise ZooError(f"unknown option {unknown[0]!r} of data set {name}{near}; its options: {takes}")
-    for key, value in options.items():
-        default = known[key].default
-        if type(default) in NUMBERS and not (isinstance(value, NUMBERS[type(default)]) and not isinstance(value, bool)):
-            what = "a whole number" if type(default) is int else "a number"
-            raise ZooError(f"data set {name}: {key} must be {what}, such as {default}, got {value!r}")
-    try:
-        return DATASETS[name](**options)
-    except (TypeError, ValueError) as error:
-        given = ", ".join(f"{key}={value}" for key, value in options.items())
-        raise ZooError(f"data set {name} cannot be made with {given}: {error}") from error
+    frame: pd.DataFrame
+    name: str  # of the file or folder
+    style: Style
+    hints: Mapping[str, str]  # what the whole table says of its columns, see `Wanted`
 
 
 def read(source: Any, wanted: Wanted, options: Mapping[str, Any]) -> Data:
@@ -141,6 +116,8 @@ def _token_lists(source: Any, unit: str) -> list[Any] | None:
 
 def read_table(source: Any, wanted: Wanted, options: Mapping[str, Any]) -> Data:
     """Read a file, a DataFrame or an array: columns of numbers and categories, or one column of texts."""
+    if isinstance(source, Part):
+        return of_frame(source.frame, source.name, source.style, wanted._replace(hints=source.hints))
     return of_frame(*source_frame(source, wanted, options), wanted)
 
 
@@ -177,13 +154,14 @@ def of_frame(frame: pd.DataFrame, title: str, style: Style, wanted: Wanted) -> D
     if not real:
         raise ZooError(f"{title} has no columns to model")
     aside = {c: types[c] for c in real if types.get(c) in ("identifier", "ignore")}
-    read = {c: read_cells(frame[c], title, style, types.get(c, "")) for c in real if c not in aside}
+    kinds = {**types, **wanted.hints}
+    read = {c: read_cells(frame[c], title, style, kinds.get(c, "")) for c in real if c not in aside}
     x = np.column_stack([cells.values for cells in read.values()]) if read else np.zeros((len(frame), 0))
     categories = tuple(cells.levels for cells in read.values())
     notes = [_note(c, frame[c], c == label, aside.get(c), read.get(c)) for c in frame.columns if c in real or c == label]
     notes = [note._replace(cells=_filled(frame[note.column])) if note.column == wanted.sequence else note for note in notes]
     data = Data(title, x, tuple(read), categories=categories if any(categories) else (), notes=tuple(notes))
-    return data if label is None else labelled(data, frame[label], style)
+    return data if label is None else labelled(data, frame[label], style, wanted.hints.get(label) == "category")
 
 
 def _of_texts(frame: pd.DataFrame, text: str, title: str, style: Style, wanted: Wanted) -> Data:
@@ -197,7 +175,8 @@ def _of_texts(frame: pd.DataFrame, text: str, title: str, style: Style, wanted: 
         frame, data = frame[kept].reset_index(drop=True), take(data, kept)
         data = data._replace(remarks=(f"{(~kept).sum()} of {len(kept)} rows have no text, and are left out: {NUMBERED}",))
     data = data._replace(beside=tuple((c, _filled(frame[c])) for c in wanted.keep if c in frame))
-    return data if wanted.label is None else labelled(data, frame[wanted.label], style)
+    words = wanted.hints.get(wanted.label or "") == "category"
+    return data if wanted.label is None else labelled(data, frame[wanted.label], style, words)
 
 
 def _note(name: str, column: pd.Series[Any], is_label: bool, left_out: str | None, cells: ParsedColumn | None) -> Note:

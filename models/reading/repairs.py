@@ -3,7 +3,7 @@
 | option | a cell | becomes |
 |---|---|---|
 | ``units={"weight": "kg"}`` | ``59.4 kg``, ``140 lb``, ``59.4`` | a number in kg; without a unit it is in kg |
-| ``dates={"visit": "dmy"}`` | ``3/1/1970`` | days since 1970-01-01 (`models.reading.dates`) |
+| ``dates={"visit": "dmy"}`` | ``3/1/1970`` | days since 1970-01-01 (`models.dates`) |
 | ``merge={"sex": {"F": "female"}}`` | ``F`` | ``female``; other cells stay |
 | ``merge={"ticked": {"": "no", "x": "yes"}}`` | an empty one | ``no`` |
 | ``merge={"score": {"99": ""}}`` | ``99`` | an empty cell, in this column alone |
@@ -21,8 +21,8 @@ import numpy as np
 
 from models.data.arguments import described
 from models.data.missing_spellings import Style, cell_name, number_of, plain_number
+from models.dates import EPOCH, ORDERS, days
 from models.errors import ZooError
-from models.reading.dates import EPOCH, ORDERS, days
 from models.reading.units import PLAIN, converted, convertible, has_seconds, hours, known, measures_time, quantity
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,11 @@ from inference.runtime.entries import GROUPS, chosen_entries, defaults_with, ent
 from inference.runtime.entries import choices as choices
 from inference.runtime.entries import entry_options as entry_options
 from models.errors import ZooError, did_you_mean, exists
+from models.overrides import alternatives, is_of_table, quoted, read_override
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
-BY_COLUMN = tuple(f"data.{option}." for option in ("types", "units", "dates", "merge"))  # followed by a column's name
 KEY = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
 OF_STREAMS = ("stream", "block_rows", "sample_rows")  # options of data that are read block by block
 WHOLE = r"[+-]?(?:0|[1-9]\d*)"
@@ -52,82 +52,40 @@ def _files(argument: str, sweep: bool) -> list[str]:
 
 
 def _expand(arguments: list[str], sweep: bool) -> list[list[str]]:
-    of_columns = [argument for argument in arguments if argument.startswith(BY_COLUMN)]
-    others = [_translate(argument) for argument in _gather_prior([a for a in arguments if a not in of_columns])]
+    of_tables = [argument for argument in arguments if is_of_table(argument)]
+    others = [_translate(argument) for argument in _gather_prior([a for a in arguments if a not in of_tables])]
     parsed = [None if _plain(argument) else _parse(argument) for argument in others]
-    alternatives = [_of_column(argument, sweep) for argument in of_columns]
+    expanded = [alternatives(argument) if sweep else [argument] for argument in of_tables]
+    for argument in chain.from_iterable(expanded):
+        read_override(argument)  # raises now
     for argument, override in zip(others, parsed, strict=True):
         if override is None:
-            alternatives.append([argument])
+            expanded.append([argument])
         elif not override.is_sweep_override():
-            alternatives.append([override.input_line or ""])
+            expanded.append([override.input_line or ""])
         elif sweep:
-            alternatives.append([f"{override.key_or_group}={value}" for value in override.sweep_string_iterator()])
+            expanded.append([f"{override.key_or_group}={value}" for value in override.sweep_string_iterator()])
         else:
             raise ZooError(f"{override.input_line!r} lists several values: add -m to run them all")
-    return [list(combination) for combination in product(*alternatives)]
-
-
-def _of_column(argument: str, sweep: bool) -> list[str]:
-    """``data.types.<column>=<kind>,<kind>``, split into one override per kind; the names of columns may hold anything."""
-    option, column, value = _parts_of_column(argument)
-    if option == "merge":
-        _levels(argument, value)  # raises now
-        return [argument]
-    if "," in value and not sweep:
-        raise ZooError(f"{argument!r} lists several values: add -m to run them all")
-    return [f"data.{option}.{column}={one}" for one in value.split(",")]
-
-
-def _parts_of_column(argument: str) -> tuple[str, str, str]:
-    """``data.<option>.<column>=<value>`` as (option, column, value); raises `ZooError`."""
-    option, _, rest = argument.removeprefix("data.").partition(".")
-    column, mark, value = rest.partition("={") if option == "merge" else rest.rpartition("=")
-    if not mark or not column or not value:
-        example = "{<spelling>: <level>}" if option == "merge" else "<kind>" if option == "types" else "<value>"
-        raise ZooError(f"{argument!r} does not have the form data.{option}.<column>={example}")
-    return option, column, f"{{{value}" if option == "merge" else value
-
-
-def _levels(argument: str, value: str) -> dict[str, str]:
-    """``{F: female, f: female}`` as a dictionary of texts; raises `ZooError`."""
-    import yaml
-
-    try:
-        node, found = yaml.compose(value, yaml.BaseLoader), yaml.load(value, yaml.BaseLoader)
-    except yaml.YAMLError:
-        node = found = None
-    levels = [level for _, level in node.value] if isinstance(node, yaml.MappingNode) else []
-    # A level in quotes may be empty: cells with this spelling are missing
-    if not levels or not all(isinstance(level, yaml.ScalarNode) and (level.value or level.style) for level in levels):
-        raise ZooError(f"{argument!r} does not have the form data.merge.<column>={{<spelling>: <level>, …}}")
-    return dict(found)
-
-
-def _by_column(overrides: list[str]) -> dict[str, dict[str, Any]]:
-    """Option of the data -> column -> value, of all overrides for single columns."""
-    found: dict[str, dict[str, Any]] = {}
-    for override in overrides:
-        option, column, value = _parts_of_column(override)
-        found.setdefault(option, {})[column] = _levels(override, value) if option == "merge" else value
-    return found
+    return [list(combination) for combination in product(*expanded)]
 
 
 def compose(overrides: list[str]) -> dict[str, Any]:
     """The configuration of one run as plain containers; raises a `ZooError` that lists the valid names."""
-    of_columns = _by_column([override for override in overrides if override.startswith(BY_COLUMN)])
-    overrides = [override for override in overrides if not override.startswith(BY_COLUMN)]
+    of_tables = [read_override(override) for override in overrides if is_of_table(override)]
+    overrides = [override for override in overrides if not is_of_table(override)]
     pairs = [override.split("=", 1) for override in overrides]
     chosen = chosen_entries({key: value for key, value in pairs if key in GROUPS})
     base = defaults_with(chosen)
     options = [override for override, (key, _) in zip(overrides, pairs, strict=True) if key not in GROUPS]
     for option in options:
         require_key(base, option.split("=", 1)[0], chosen)
-    for option in of_columns:
-        require_key(base, f"data.{option}", chosen)
+    for one in of_tables:
+        require_key(base, f"data.{one.name}", chosen)
     config = _composed(base, options, chosen)
-    for option, values in of_columns.items():
-        config["data"][option] = (config["data"][option] or {}) | values
+    for one in of_tables:
+        had = config["data"][one.name]
+        config["data"][one.name] = one.value if one.column is None else (had or {}) | {one.column: one.value}
     _require_values(config)
     return config
 
@@ -229,19 +187,14 @@ def _translate(argument: str) -> str:
     """``data=<path>`` and ``model=<file.py>:<function>``, rewritten as ``data.path=`` and ``model.path=``."""
     key, _, value = argument.partition("=")
     if key == "data" and value not in choices("data") and ("." in value or "/" in value or exists(value)):
-        return f"data.path={_quoted(value)}"
+        return f"data.path={quoted(value, "'")}"
     if key == "model" and ".py:" in value:
-        return f"model.path={_quoted(value)}"
+        return f"model.path={quoted(value, "'")}"
     if key in ("out", "resume") and value not in ("", "null") and value[0] not in "'\"":
-        return f"{key}={_quoted(value)}"
+        return f"{key}={quoted(value, "'")}"
     if key == "model.prior" and "(" in value and "'" not in value and '"' not in value:  # beta(2,2) is a name, not a function
-        return f"model.prior={_quoted(value)}"
+        return f"model.prior={quoted(value, "'")}"
     return argument
-
-
-def _quoted(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def _gather_prior(arguments: list[str]) -> list[str]:

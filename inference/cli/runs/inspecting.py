@@ -1,19 +1,15 @@
 """`inference.inspect`: look at a table before a run. And for a run that refuses a table: all of its problems in one message."""
 
-import json
-import re
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from inference.cli.runs.help import COMMANDS
-from models.errors import ZooError, exists
+from models.errors import ZooError, exists, in_shell
 from models.inspection.advice import models_for
 from models.inspection.table import Inspection, inspect_table
+from models.overrides import is_of_table, overrides_of, read_override
 
-BY_COLUMN = ("types", "units", "dates", "merge")  # options with a value for each column
-PLAIN = re.compile(r"[A-Za-z_][\w-]*")  # text that Hydra reads without quotes
 WIDTH = 80
 RUN = ("uv", "run", "python", "-m", "inference.run")
 CORPUS_RUN = (*RUN, "model=latent_dirichlet", "method=cavi")
@@ -48,7 +44,7 @@ def _arguments(arguments: list[str]) -> tuple[str, list[str]]:
             if folder
             else f"there is no file {named[0]!r}"
         )
-    return named[0], overrides
+    return _path(named[0]), overrides
 
 
 def _reading_options(file: str, overrides: list[str]) -> dict[str, Any]:
@@ -67,19 +63,24 @@ def command_of(found: Inspection, file: str, overrides: Sequence[str]) -> str:
     if found.data is None:
         return ""
     given = [override for override in overrides if not override.startswith("data.missing=")]
-    names = {override.partition("=")[0] for override in given}
-    added = [override for override in overrides_of(found.options) if override.partition("=")[0] not in names]
-    known = {name: [o for o in given if o.startswith(f"data.{name}.")] for name in BY_COLUMN}
-    added = [override for override in added if not any(override.startswith(_key(o)) for own in known.values() for o in own)]
+    said = {_place(override) for override in given}
+    added = [override for override in overrides_of(found.options) if _place(override) not in said]
     model = [] if any(o.startswith("model=") for o in given) else [*models_for(found.data)[0].options]
     method = [] if any(o.startswith("method=") for o in given) else ["method=em"]
     return command_line([*RUN, *model, *method, f"data={file}", *given, *added])
 
 
-def _key(override: str) -> str:
-    """``data.merge.sex=`` of an override for one column, whose name may hold anything."""
-    mark = "={" if override.startswith("data.merge.") else "="
-    return override[: override.index("={") + 1] if mark == "={" else override[: override.rindex("=") + 1]
+def _place(override: str) -> tuple[str, str | None]:
+    """What an override sets: a key, and the column of an option for one column."""
+    if not is_of_table(override):
+        return override.partition("=")[0], None
+    option = read_override(override)
+    return f"data.{option.name}", option.column
+
+
+def _path(file: str) -> str:
+    """A file as ``data=`` takes it: one that is called like a named data set needs its folder."""
+    return file if "." in file or "/" in file else f"./{file}"
 
 
 def raise_refused(error: ZooError, data: Mapping[str, Any]) -> NoReturn:
@@ -94,7 +95,7 @@ def raise_hinted(error: ZooError, data: Mapping[str, Any], title: str) -> NoRetu
     """Raises the error of a model; where it is about a column of a file, with the command that shows what its columns are."""
     if data.get("name") != "file" or data.get("format") is not None or f"{title}: column" not in str(error):
         raise error
-    raise ZooError(f"{error} (python -m inference.inspect {shlex.quote(title)} shows all columns)") from error
+    raise ZooError(f"{error} (python -m inference.inspect {in_shell(title)} shows all columns)") from error
 
 
 def refused(error: ZooError, data: Mapping[str, Any]) -> ZooError:
@@ -113,7 +114,7 @@ def refused(error: ZooError, data: Mapping[str, Any]) -> ZooError:
         for name, value in data.items()
         if value is not None and value is not False and name not in (*NOT_READING, *OF_STREAMS, "kind")
     }
-    hint = f"python -m inference.inspect {shlex.quote(str(file))}"
+    hint = f"python -m inference.inspect {in_shell(str(file))}"
     try:
         found = inspect_table(str(file), **options)
     except ZooError:  # a wrong option, or no table at all: inspecting would say no more
@@ -124,7 +125,7 @@ def refused(error: ZooError, data: Mapping[str, Any]) -> ZooError:
 
     lines = [
         f"  {'' if problem.column is None else f'{problem.column}: '}{problem.what}: "
-        + (" ".join(map(shlex.quote, options_of(problem, found.options, overrides_of))) or problem.advice)
+        + (" ".join(map(in_shell, options_of(problem, found.options, overrides_of))) or problem.advice)
         for problem in found.problems
     ]
     total = len(lines)
@@ -134,56 +135,10 @@ def refused(error: ZooError, data: Mapping[str, Any]) -> ZooError:
     return ZooError("\n".join([str(error), f"{title}:", *lines, f"{hint} shows more, and a command that runs"]))
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Options of `models.load_data` as overrides of the command line, quoted so that they can be pasted into a shell
-
-
-def overrides_of(options: Mapping[str, Any]) -> list[str]:
-    """``{"units": {"weight": "kg"}}`` as ``data.units.weight=kg``, and so on for every option.
-
-    >>> overrides_of({"units": {"weight": "kg"}, "missing": ["unknown", -99], "merge": {"sex": {"F": "female"}}})
-    ['data.units.weight=kg', 'data.missing=[unknown,-99]', 'data.merge.sex={F: female}']
-    """
-    found = []
-    for option, value in options.items():
-        if value is None:
-            continue
-        if option in BY_COLUMN:
-            found += [f"data.{option}.{column}={_of_column(one)}" for column, one in value.items()]
-        else:
-            found.append(f"data.{option}={_written(value)}")
-    return found
-
-
-def _of_column(value: Any) -> str:
-    """The value of one column: raw text, or levels in YAML."""
-    if not isinstance(value, Mapping):
-        return str(value)
-    return f"{{{', '.join(f'{_yaml(word)}: {_yaml(level)}' for word, level in value.items())}}}"
-
-
-def _yaml(word: str) -> str:
-    return word if re.fullmatch(r"\w([\w ./+-]*[\w.+])?", word) else json.dumps(word, ensure_ascii=False)
-
-
-def _written(value: Any) -> str:
-    """A value in Hydra's grammar."""
-    if isinstance(value, list | tuple):
-        return f"[{','.join(map(_written, value))}]"
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else str(value).lower()
-    if isinstance(value, int | float):
-        return str(value)
-    if PLAIN.fullmatch(value) and value.lower() not in ("null", "true", "false", "nan", "inf"):
-        return value
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'  # the shell takes double quotes within its own single ones
-
-
 def command_line(arguments: Sequence[str]) -> str:
     """A command in lines of 80 columns, each but the last with a backslash at its end: it can be pasted as it is."""
     lines = [""]
-    for argument in map(shlex.quote, arguments):
+    for argument in map(in_shell, arguments):
         if lines[-1] and len(lines[-1]) + len(argument) + 3 > WIDTH:
             lines.append(f"  {argument}")
         else:

@@ -3,18 +3,20 @@
 Files are read in the order of their names, and each is cut into blocks from its beginning.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from models.base import Data, ZooError
-from models.data.missing_spellings import style_of
+from models.data.missing_spellings import Style, number_of, style_of
 from models.errors import exists
-from models.reading.blocks import STYLE, whole_sequences
-from models.reading.files import ARROW, PARQUET, TABBED, frames, is_text, refused_tables, require_file
+from models.reading.blocks import REPAIRS, STYLE, whole_sequences
+from models.reading.files import ARROW, PARQUET, TABBED, ending, frames, is_text, refused_tables, require_file
 from models.reading.load import load_data
+from models.reading.readers import Part, Wanted
+from models.reading.repairs import checked_repairs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,18 +39,34 @@ def files_of(path: str | Path) -> list[Path]:
     return found
 
 
-def cut(path: Path, options: Mapping[str, Any], block_rows: int, skip: int = 0) -> Iterator["pd.DataFrame"]:
-    """The frames of one file behind its first ``skip`` rows, of ``block_rows`` rows; sequences are whole, and may need more."""
-    style = style_of({key: options[key] for key in STYLE if options.get(key) is not None}, plain=is_text(path))
+def cut(
+    path: Path, options: Mapping[str, Any], block_rows: int, skip: int = 0, words: Collection[str] = ()
+) -> Iterator["pd.DataFrame"]:
+    """The frames of one file behind its first ``skip`` rows, of ``block_rows`` rows; sequences are whole, and may need more.
+
+    Of a text file the columns of ``words`` are read as text, and so are those that `models.load_data` reads so.
+    """
+    style = style_at(path, options)
     with refused_tables(path, style):
-        if path.suffix in PARQUET:
+        if ending(path) in PARQUET:
             parts = _of_parquet(path, wanted_columns(options), block_rows, skip)
         else:
-            kinds = options.get("types") or {}
-            words = [name for name, kind in kinds.items() if kind in ("category", "identifier", "ignore")]
-            parts = _behind(_in_blocks(frames(path, style, words, block_rows), block_rows), skip)
+            parts = _behind(_in_blocks(frames(path, style, {*as_text(options), *words}, block_rows), block_rows), skip)
         sequence = options.get("sequence")
         yield from (frame for frame in parts if len(frame)) if sequence is None else whole_sequences(parts, sequence, str(path))
+
+
+def style_at(path: str | Path, options: Mapping[str, Any]) -> Style:
+    """How the cells of a file, or of the files in a folder, are written."""
+    return style_of({key: options[key] for key in STYLE if options.get(key) is not None}, plain=is_text(files_of(path)[0]))
+
+
+def as_text(options: Mapping[str, Any]) -> set[str]:
+    """The columns of a text file that are read as text, as `models.load_data` reads them."""
+    aside = [name for name in (options.get("sequence"), *(options.get("keep") or ())) if name is not None]
+    types = {name: str(kind) for name, kind in (options.get("types") or {}).items()} | dict.fromkeys(aside, "category")
+    repairs = checked_repairs(*(options.get(name) for name in REPAIRS))
+    return Wanted(types=types, repairs=repairs, text=options.get("text")).as_text
 
 
 def wanted_columns(options: Mapping[str, Any]) -> list[str] | None:
@@ -103,19 +121,25 @@ class Weighing(NamedTuple):
     scale: float  # of every weight
 
 
-def table_of(frame: "pd.DataFrame", name: str, options: Mapping[str, Any], weighing: Weighing | None = None) -> Data:
-    """Some rows as `models.load_data` reads them; numbers alone are taken over as they are, which is faster.
+class Known(NamedTuple):
+    """What all rows say of some of them."""
 
-    ``weighing`` is what the weights mean of all rows, of which these are some.
-    """
+    hints: Mapping[str, str] = {}  # of the columns, see `models.reading.readers.Wanted`
+    weighing: Weighing | None = None  # what the weights mean
+
+
+def table_of(frame: "pd.DataFrame", name: str, options: Mapping[str, Any], style: Style, known: Known) -> Data:
+    """Some rows as `models.load_data` reads the whole table; numbers alone are taken over as they are, which is faster."""
     taken = {key: value for key, value in options.items() if key not in STYLE and value is not None and value is not False}
-    if not set(taken) - {"columns"} and all(dtype.kind in "fiu" for dtype in frame.dtypes):
+    numbers_are_missing = any(not np.isnan(number_of(word)) for word in style.words)
+    if not set(taken) - {"columns"} and not numbers_are_missing and all(dtype.kind in "fiu" for dtype in frame.dtypes):
         chosen = frame if "columns" not in taken else frame[list(taken["columns"])]
         x = np.ascontiguousarray(chosen.to_numpy(np.float64))
         if not np.isinf(x).any():
             return Data(name, x, tuple(map(str, chosen.columns)))
-    if weighing is None:
-        return load_data(frame.reset_index(drop=True), name=name, **taken)
-    data = load_data(frame.reset_index(drop=True), name=name, **(taken | {"weights": "counts"}))
+    part = Part(frame.reset_index(drop=True), name, style, known.hints)
+    if known.weighing is None:
+        return load_data(part, **taken)
+    data = load_data(part, **(taken | {"weights": "counts"}))
     assert data.weight is not None
-    return data._replace(weight=data.weight * weighing.scale, weights=weighing.meaning)
+    return data._replace(weight=data.weight * known.weighing.scale, weights=known.weighing.meaning)

@@ -1,16 +1,18 @@
 """`read_stream`: files as a source of blocks, with a sample of their rows on which a model is built."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from inference.streaming.source.blocks import BLOCK_ROWS, Block, Sampled, Source, digest_of
-from inference.streaming.source.files import cut, files_of, table_of
+from inference.streaming.source.files import Known, cut, files_of, style_at, table_of
 from inference.streaming.source.processes import Group
 from inference.streaming.source.scan import SAMPLE_ROWS, Scan, scanned, store_scan, stored_scan
 from models.algebra import is_sequential
 from models.base import Data, Model, ZooError
-from models.data.table import is_table
+from models.data.arguments import column_name, column_names
+from models.data.columns import categories_of, checked_types
+from models.data.table import BOOLEAN, is_table
 from models.reading.blocks import counted_from
 
 
@@ -22,7 +24,8 @@ class Files(Source):
         self._paths, self._rows, self._weighing = files_of(path), scan.rows, scan.weighing
         self.num_blocks = sum(map(len, scan.rows.values()))
         self.num_rows = sum(map(sum, scan.rows.values()))
-        self.sample: Data = scan.data(self.name, self._options)
+        self.sample: Data = scan.data(path, self._options)
+        self._style, self._words, self._hints = style_at(path, self._options), scan.words, _hints_of(self.sample, scan.words)
         self.sampled = Sampled(self.sample, scan.numbers, self.num_rows == self.sample.num_rows)
         self.identity = f"{scan.rows} {scan.digest} {digest_of(self.sample)}"
 
@@ -53,7 +56,7 @@ class Files(Source):
         rows = self._rows[path.name]
         begin = row + sum(rows[:first])
         whole = self._options.get("sequence") is not None  # where a block ends depends on all before it
-        frames = cut(path, self._options, self._block_rows, 0 if whole else sum(rows[:first]))
+        frames = cut(path, self._options, self._block_rows, 0 if whole else sum(rows[:first]), self._words)
         for place, frame in enumerate(frames, 0 if whole else first):
             if place == last:
                 return
@@ -62,8 +65,18 @@ class Files(Source):
             if place >= len(rows) or len(frame) != rows[place]:
                 raise ZooError(f"{path} has changed since it was first read; start again")
             with counted_from(begin):
-                yield Block(table_of(frame, self.name, self._options, self._weighing), begin)
+                known = Known(self._hints, self._weighing)
+                yield Block(table_of(frame, self.name, self._options, self._style, known), begin)
             begin += len(frame)
+
+
+def _hints_of(sample: Data, words: Collection[str]) -> dict[str, str]:
+    """How the sample reads its columns: as numbers, or as levels that are named as they are written."""
+    if not is_table(sample):
+        return {}
+    levels = dict(zip(sample.columns, categories_of(sample), strict=True))
+    found = {name: ("category" if own == BOOLEAN else "word") if own else "number" for name, own in levels.items()}
+    return found | ({sample.label: "category"} if sample.label is not None and sample.label in words else {})
 
 
 def read_stream(
@@ -86,7 +99,7 @@ def read_stream(
     >>> model = MODELS["linear_discriminant"](files.sample)  # doctest: +SKIP
     >>> tree = fit_stream(model, files, "em")  # doctest: +SKIP
     """
-    given = {name: value for name, value in options.items() if value is not None and value is not False}
+    given = _checked({name: value for name, value in options.items() if value is not None and value is not False})
     asked = given | {"block_rows": block_rows, "sample_rows": sample_rows, "seed": seed}
     group = Group()
     if group.size > 1 and folder is None:
@@ -108,6 +121,18 @@ def read_stream(
     return _opened(path, given, block_rows, found) if files is None else files
 
 
+def _checked(options: dict[str, Any]) -> dict[str, Any]:
+    """The options with names of columns as texts; raises `ZooError` for one that looks at all rows at once."""
+    if "drop_constant" in options:
+        raise ZooError(
+            "drop_constant needs all rows in memory, and these are read block by block: leave such columns out by types="
+        )
+    types, label = checked_types(options.get("types"), column_name("label", options.get("label")))
+    named: dict[str, Any] = {"types": types or None, "label": label}
+    named |= {name: column_names(options[name], name) for name in ("columns", "keep") if name in options}
+    return {name: value for name, value in (options | named).items() if value is not None}
+
+
 def _opened(path: str | Path, options: Mapping[str, Any], block_rows: int, scan: Scan) -> Files:
     """The files, after a look at them; raises `ZooError` for a wrong cell in the sample, with its file and its row there."""
     try:
@@ -115,8 +140,8 @@ def _opened(path: str | Path, options: Mapping[str, Any], block_rows: int, scan:
     except ZooError:
         for file in files_of(path):
             first = 0
-            for frame in cut(file, options, block_rows):
+            for frame in cut(file, options, block_rows, words=scan.words):
                 with counted_from(first):
-                    table_of(frame, str(file), options)
+                    table_of(frame, str(file), options, style_at(file, options), Known())
                 first += len(frame)
         raise

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from inference.runtime.files import read, write
-from inference.streaming.source.files import Weighing, cut, files_of, table_of, wanted_columns
+from inference.streaming.source.files import Known, Weighing, cut, files_of, style_at, table_of, wanted_columns
 from inference.streaming.source.names import SAMPLE, SCAN
 from models.base import Data, ZooError
-from models.data.missing_spellings import number_of
+from models.data.missing_spellings import Style, cell_name, number_of
+from models.reading.files import is_text
+from models.reading.repairs import is_missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,20 +37,32 @@ class Scan(NamedTuple):
     numbers: np.ndarray  # the numbers of its rows among all
     digest: str  # of all cells
     weighing: Weighing | None = None  # what the weights of all rows mean; None: they have none
+    words: tuple[str, ...] = ()  # columns with numbers in some blocks of text, and words in others
 
-    def data(self, name: str, options: Mapping[str, Any]) -> Data:
+    def data(self, path: str | Path, options: Mapping[str, Any]) -> Data:
         """The sample as a table."""
-        return table_of(self.sample, name, options, self.weighing)
+        return table_of(self.sample, str(path), options, style_at(path, options), Known(weighing=self.weighing))
 
 
 def scanned(path: str | Path, options: Mapping[str, Any], block_rows: int, sample_rows: int, seed: int) -> Scan:
-    """Read all rows once; raises `ZooError` for files that cannot be read."""
+    """Read all rows once, or twice where columns of text have numbers in some blocks and words in others.
+
+    Such a column is text in all blocks, as in a table that is read at once. Raises `ZooError` for files that cannot be read.
+    """
+    found = _looked(path, options, block_rows, sample_rows, seed, ())
+    return _looked(path, options, block_rows, sample_rows, seed, found.words) if found.words else found
+
+
+def _looked(
+    path: str | Path, options: Mapping[str, Any], block_rows: int, sample_rows: int, seed: int, words: tuple[str, ...]
+) -> Scan:
+    """A look at all rows, with the columns of ``words`` as text."""
     sequence, several = options.get("sequence"), len(files_of(path)) > 1
-    reservoir, levels = _Reservoir(sample_rows, sequence), _Levels(_categories(options), sequence)
+    reservoir, levels = _Reservoir(sample_rows, sequence), _Levels(_categories(options), sequence, _without_levels(options))
     weights = _Weights()
     rows: dict[str, list[int]] = {}
     digest, first = hashlib.sha256(), None
-    for number, (name, frame) in enumerate(_numbered(path, options, block_rows)):
+    for number, (name, frame) in enumerate(_numbered(path, options, block_rows, words)):
         columns = _columns_of(frame, f"{Path(path) / name}", options)
         first = first or columns
         _require_same(first, columns)
@@ -64,7 +78,9 @@ def scanned(path: str | Path, options: Mapping[str, Any], block_rows: int, sampl
     sample = _of_one_type(levels.completed(reservoir.rows()))
     sizes = {name: tuple(each) for name, each in rows.items()}
     weighing = weights.weighing(options.get("weights"))
-    return Scan(sizes, sample.reset_index(drop=True), sample.index.to_numpy(), digest.hexdigest()[:16], weighing)
+    if is_text(files_of(path)[0]):
+        words = (*words, *levels.mixed(style_at(path, options)))
+    return Scan(sizes, sample.reset_index(drop=True), sample.index.to_numpy(), digest.hexdigest()[:16], weighing, words)
 
 
 def _categories(options: Mapping[str, Any]) -> frozenset[str]:
@@ -75,6 +91,12 @@ def _categories(options: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(declared | ({label} if isinstance(label, str) else set()))
 
 
+def _without_levels(options: Mapping[str, Any]) -> frozenset[str]:
+    """The columns whose words are no levels: they are read as numbers, or left out."""
+    out = {name for name, kind in (options.get("types") or {}).items() if kind in ("identifier", "ignore")}
+    return frozenset(out | {*(options.get("units") or {}), *(options.get("dates") or {}), *(options.get("keep") or ())})
+
+
 def _hashes(frame: "pd.DataFrame") -> np.ndarray:
     """(rows,): a number for the cells of each row."""
     import pandas as pd
@@ -82,11 +104,13 @@ def _hashes(frame: "pd.DataFrame") -> np.ndarray:
     return pd.util.hash_pandas_object(frame, index=False).to_numpy()
 
 
-def _numbered(path: str | Path, options: Mapping[str, Any], block_rows: int) -> Iterator[tuple[str, "pd.DataFrame"]]:
+def _numbered(
+    path: str | Path, options: Mapping[str, Any], block_rows: int, words: tuple[str, ...]
+) -> Iterator[tuple[str, "pd.DataFrame"]]:
     """(file, block) of all blocks; the index of a frame is the number of the row among all."""
     begin = 0
     for file in files_of(path):
-        for frame in cut(file, options, block_rows):
+        for frame in cut(file, options, block_rows, words=words):
             frame.index = np.arange(begin, begin + len(frame))
             begin += len(frame)
             yield file.name, frame
@@ -191,8 +215,8 @@ class _Levels:
     there are no levels.
     """
 
-    def __init__(self, categories: frozenset[str], sequence: str | None) -> None:
-        self._categories, self._sequence = categories, sequence
+    def __init__(self, categories: frozenset[str], sequence: str | None, without: frozenset[str]) -> None:
+        self._categories, self._sequence, self._without = categories, sequence, without
         self._words: dict[str, dict[Any, pd.DataFrame]] = {}
         self._spelt_numbers: dict[str, dict[Any, pd.DataFrame]] = {}
         self._numeric: set[str] = set()  # columns that have numbers in some block
@@ -200,12 +224,13 @@ class _Levels:
     def add(self, frame: "pd.DataFrame") -> None:
         """Some more rows."""
         for name in frame.columns:
-            if name == self._sequence:
+            if name == self._sequence or name in self._without:
                 continue
-            if frame[name].dtype.kind in "biufM" and name not in self._categories:
+            if frame[name].dtype.kind in "biufM":
                 if frame[name].notna().any():
                     self._numeric.add(name)
-                continue
+                if name not in self._categories:
+                    continue
             words, numbers = self._words.setdefault(name, {}), self._spelt_numbers.setdefault(name, {})
             new = frame[~frame[name].duplicated() & ~frame[name].isin([*words, *numbers]) & frame[name].notna()]
             for index, word in zip(new.index, new[name], strict=True):
@@ -215,6 +240,17 @@ class _Levels:
 
     def _whole(self, frame: "pd.DataFrame", index: int) -> "pd.DataFrame":
         return frame.loc[[index]] if self._sequence is None else frame[frame[self._sequence] == frame[self._sequence][index]]
+
+    def mixed(self, style: Style) -> list[str]:
+        """The columns with numbers in some blocks, and in others words that are no missing cells."""
+        return [name for name in sorted(self._numeric & set(self._words)) if self._has_words(name, style)]
+
+    def _has_words(self, name: str, style: Style) -> bool:
+        """Whether some word is no missing cell: of a label, no missing cell everywhere."""
+        found = [cell_name(word) for word in self._words[name] if isinstance(word, str)]
+        if name in self._categories:
+            return not {"", *style.words}.issuperset(found)
+        return not all(is_missing(word, style) for word in found)
 
     def completed(self, sample: "pd.DataFrame") -> "pd.DataFrame":
         """The sample, and rows that bring a word which it lacks."""
@@ -226,9 +262,10 @@ class _Levels:
 
     def _lacking(self, name: str, cells: "pd.Series[Any]") -> list["pd.DataFrame"]:
         """Rows with the levels of a column that ``cells`` lack; none where there are too many words to be levels."""
-        levels = self._words[name] | ({} if name in self._numeric else self._spelt_numbers[name])
-        there = set(cells.dropna())
-        return [row for word, row in levels.items() if word not in there] if len(levels) < MOST_LEVELS else []
+        words, there = self._words[name], set(cells.dropna())
+        levels = words | ({} if name in self._numeric - self._categories else self._spelt_numbers[name])
+        levels = levels if len(levels) < MOST_LEVELS else words if len(words) < MOST_LEVELS else {}
+        return [row for word, row in levels.items() if word not in there]
 
 
 def stored_scan(folder: Path, path: str | Path, asked: Mapping[str, Any], own: bool = True) -> Scan | None:
@@ -255,7 +292,7 @@ def stored_scan(folder: Path, path: str | Path, asked: Mapping[str, Any], own: b
         )
     sample = pd.read_parquet(io.BytesIO(content))
     weighing = None if told["weighing"] is None else Weighing(*told["weighing"])
-    return Scan(rows, sample, np.array(told["numbers"]), told["digest"], weighing)
+    return Scan(rows, sample, np.array(told["numbers"]), told["digest"], weighing, tuple(told["words"]))
 
 
 def _told(path: Path) -> dict[str, Any]:
@@ -263,7 +300,7 @@ def _told(path: Path) -> dict[str, Any]:
     content = read(path, require_seal=True, remedy=REMEDY)
     try:
         told = dict(json.loads(content))
-        if {"asked", "rows", "numbers", "digest", "sample", "weighing"} <= told.keys():
+        if {"asked", "rows", "numbers", "digest", "sample", "weighing", "words"} <= told.keys():
             return told
     except (ValueError, TypeError, RecursionError):
         pass
@@ -279,7 +316,7 @@ def store_scan(folder: Path, path: str | Path, asked: Mapping[str, Any], scan: S
     scan.sample.to_parquet(buffer)
     write(folder / SAMPLE, buffer.getvalue())
     told = {"asked": _asked(path, asked), "rows": scan.rows, "numbers": scan.numbers.tolist(), "digest": scan.digest}
-    told["weighing"] = scan.weighing
+    told |= {"weighing": scan.weighing, "words": scan.words}
     told["sample"] = hashlib.sha256(buffer.getvalue()).hexdigest()
     write(folder / SCAN, json.dumps(told).encode(), seal=True)
 

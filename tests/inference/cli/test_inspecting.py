@@ -13,8 +13,9 @@ import pytest
 from inference.cli.main import guarded, run_main
 from inference.cli.runs.config import compose, expand
 from inference.cli.runs.execute import read_data
-from inference.cli.runs.inspecting import inspect_main, overrides_of
+from inference.cli.runs.inspecting import inspect_main
 from models import load_data
+from models.overrides import overrides_of
 
 ROOT = Path(__file__).parents[3]
 MESSY = """id;weight;crp;visit;sex

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from pasted import pasted, require_cells
 
-from inference.streaming.source.files import cut, table_of
+from inference.streaming.source.files import Known, cut, style_at, table_of
 from models import ZooError, load_data
 from models.inspection.table import inspect_table
 from models.reading.blocks import read_blocks
@@ -82,7 +82,7 @@ def test_the_printed_command_reads_a_file_as_by_hand(tmp_path, name):
         with pytest.raises(ZooError):  # of the lines, or of the first cell that is not of the model
             list(read_blocks(str(path), data, None, without, size=2))
     kept = {name: value for name, value in pasted_options.items() if name != "types"}
-    frames = [table_of(frame, "t", kept) for frame in cut(path, kept, block_rows=2)]
+    frames = [table_of(frame, "t", kept, style_at(path, kept), Known()) for frame in cut(path, kept, block_rows=2)]
     np.testing.assert_array_equal(sum(frame.num_rows for frame in frames), len(wanted))
     blocks = [block.data for block in read_blocks(str(path), data, None, kept, size=2)]
     np.testing.assert_array_equal(np.concatenate([block.x for block in blocks]), data.x)

@@ -2,12 +2,16 @@
 
 A date is three numbers in a declared order (``ymd``, ``dmy`` or ``mdy``), with ``-``, ``/`` or ``.`` between them. Two ways of
 writing are the same in every order: a year of four digits in front (``2024-03-05``), and a month by its English name
-(``5 Mar 2024``, ``March 5, 2024``). A year of two digits is between 1969 and 2068. A time may follow: ``14:30``, ``14:30:15``.
+(``5 Mar 2024``, ``March 5, 2024``). A year of two digits is between 1969 and 2068.
+
+A time may follow: ``14:30``, ``14:30:15``, ``2:30 PM``. With a distance from Greenwich behind it, such as ``+02:00`` or ``Z``,
+it is read as the time in Greenwich; without one it is taken as it stands.
 """
 
 import datetime
 import math
 import re
+from collections.abc import Iterable
 
 ORDERS = {"ymd": "year first", "dmy": "day first", "mdy": "month first"}
 EPOCH = datetime.date(1970, 1, 1).toordinal()
@@ -28,7 +32,10 @@ MONTHS = (
 PARTS = re.compile(r"(\d{1,4})([-/.])(\d{1,2})\2(\d{1,4})")
 DAY_MONTH = re.compile(r"(\d{1,2})[ .-]*([A-Za-z]{3,9})[ .,-]*(\d{4}|\d{2})")
 MONTH_DAY = re.compile(r"([A-Za-z]{3,9})\.? *(\d{1,2}),? +(\d{4})")
-CLOCK = re.compile(r"(.*?)(?:[T ] *(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?Z?)?")
+CLOCK = re.compile(
+    r"(?P<date>.*?)(?:(?:T|,?\s)\s*(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2}(?:[.,]\d+)?))?"
+    r"(?:\s*(?P<half>[AaPp])\.?[Mm]\.?)?(?:\s*(?:Z|UTC|GMT|(?P<sign>[+-])(?P<hours>\d{2})(?::?(?P<minutes>\d{2}))?))?)?"
+)
 
 
 def days(cell: str, order: str) -> float | None:
@@ -36,19 +43,44 @@ def days(cell: str, order: str) -> float | None:
 
     >>> days("1970-01-02", "dmy"), days("3/1/1970", "dmy"), days("3/1/1970", "mdy"), days("1 Jan 1970 12:00", "dmy")
     (1.0, 2.0, 59.0, 0.5)
+    >>> days("1/2/1970 6:00 PM", "mdy"), days("1970-01-02T06:00:00+06:00", "ymd")
+    (1.75, 1.0)
     """
     found = CLOCK.fullmatch(cell.strip())
     if found is None:
         return None
-    hour, minute, second = int(found[2] or 0), int(found[3] or 0), float(found[4] or 0)
-    parts = _parts(found[1], order)
-    if parts is None or hour > 23 or minute > 59 or second >= 60:
+    parts, second = _parts(found["date"], order), _second(found)
+    if parts is None or second is None:
         return None
     try:
         day = datetime.date(*parts).toordinal() - EPOCH
     except ValueError:  # no such day
         return None
-    return day + (hour * 3600 + minute * 60 + second) / 86400
+    return day + second / 86400
+
+
+def orders_of(cells: Iterable[str]) -> list[str]:
+    """The orders in which all cells are dates.
+
+    >>> orders_of(["1/14/2024 3:05 PM", "2/1/2024"]), orders_of(["1/2/2024"]), orders_of(["2024"])
+    (['mdy'], ['dmy', 'mdy'], [])
+    """
+    texts = list(cells)
+    return [order for order in ORDERS if all(days(cell, order) is not None for cell in texts)]
+
+
+def _second(found: re.Match[str]) -> float | None:
+    """The second of the day in Greenwich, which may be on the day before or after; None where there is no such time."""
+    hour, minute, second = int(found["hour"] or 0), int(found["minute"] or 0), float((found["second"] or "0").replace(",", "."))
+    hours, minutes = int(found["hours"] or 0), int(found["minutes"] or 0)
+    if hour > 23 or minute > 59 or second >= 60 or hours > 23 or minutes > 59:
+        return None
+    if found["half"] is not None:
+        if not 1 <= hour <= 12:
+            return None
+        hour = hour % 12 + (12 if found["half"] in "Pp" else 0)
+    west = 1 if found["sign"] == "-" else -1
+    return hour * 3600 + minute * 60 + second + west * (hours * 3600 + minutes * 60)
 
 
 def _parts(text: str, order: str) -> tuple[int, int, int] | None:
