@@ -38,6 +38,16 @@ def plain_sign(word: str) -> str:
     return MINUS.sub("-", word)
 
 
+def between_thousands(whole: str, marks: str) -> bool:
+    """Whether the marks of a whole number stand between groups of three digits, or of two before the last (12,34,567).
+
+    >>> between_thousands("-1,234,567", ","), between_thousands("12,34,567", ","), between_thousands("1,5", ",")
+    (True, True, False)
+    """
+    mark = f"[{re.escape(marks)}]"
+    return re.fullmatch(rf"[^\d{re.escape(marks)}]?{mark}*\d{{1,3}}(?:{mark}\d{{2,3}})*{mark}\d{{3}}", whole) is not None
+
+
 def units_for(name: str, word: str, slips: list[str], beside_numbers: bool) -> str:
     """The option that reads numbers with a sign, such as 12 % and $4.4M, or with a mark of their size, such as 350K."""
     if (sign := next((sign for sign in "%€$£¥" if sign in word), "")) != "":

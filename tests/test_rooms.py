@@ -13,6 +13,7 @@ MOST_FILES, MOST_LINES = 12, 350
 ROOMS = [
     "models.errors",
     "models.overrides",
+    "models.style",
     "models.notations",
     "models.dates",
     "models.versions",

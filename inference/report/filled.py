@@ -14,7 +14,6 @@ import xarray as xr
 from inference.predictions.imputation import completed_table
 from models.base import Model
 from models.data.columns import categories_of
-from models.data.missing_spellings import Style, cell_name, style_of
 from models.data.table import Data
 from models.dates import EPOCH, like
 from models.notations import SPACES, plain_sign
@@ -23,6 +22,7 @@ from models.reading.files import is_text, opened, text_options
 from models.reading.readers import to_frame
 from models.reading.repairs import is_missing
 from models.reading.units import PLAIN, SIGNS, converted, has_seconds, hours, known, quantity, sized
+from models.style import Style, cell_name, style_of
 
 MOST_DECIMALS = 6  # in a column of more decimals, or of none that can be counted, all digits are written
 

@@ -23,7 +23,6 @@ are kept too, so that the prior gives them probability.
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -32,36 +31,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from models.data.table import BOOLEAN, ZooError
-from models.errors import did_you_mean
-from models.notations import SIZED, SPACES, SURELY_SIZED, WRITTEN, plain_sign, units_for
+from models.notations import SIZED, SPACES, SURELY_SIZED, WRITTEN, between_thousands, plain_sign, units_for
 from models.overrides import proposed
+from models.style import Style, cell_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MISSING = ("?",)
-PANDAS = (
-    "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN",
-    "None", "n/a", "nan", "null",
-)  # fmt: skip
-AMONG_NUMBERS = ("-", "--", "–", "—", ".", "..", "...", "*", "na", "n.a.", "missing", "unknown")
-DOUBTFUL = tuple(sorted({*AMONG_NUMBERS, *map(str.lower, PANDAS)}))  # in lower case
-MARKS = {"comma": ",", "semicolon": ";", "tab": "\t", "point": ".", "space": " ", "apostrophe": "'", "bar": "|", "none": ""}
 NEARLY = 0.9  # share of marked numbers from which a column is taken for numbers written with marks
-
-
-class Style(NamedTuple):
-    """How a source writes its cells; `style_of` builds it from the options of a user."""
-
-    words: tuple[str, ...] = MISSING  # spellings of a missing cell, in addition to the empty cell
-    among_numbers: tuple[str, ...] = DOUBTFUL
-    separator: str | None = None  # between the columns of a text file; default: a comma, in .tsv a tab
-    decimal: str = "."
-    thousands: str = ""
-    encoding: str = "utf-8"  # of a text file
-    skip: int | None = None  # lines above the names, which are left out; None: the user has not said it
-    header: int | None = None  # lines of names, 0 for none; None: one, unless the first lines look different
-    skip_end: int | None = None  # lines below the rows
 
 
 class ParsedColumn(NamedTuple):
@@ -85,56 +62,6 @@ class Words(NamedTuple):
     def values(self, values: np.ndarray) -> np.ndarray:
         """(N,): map one number per word to the cells, NaN for an empty cell."""
         return np.append(values.astype(np.float64), np.nan)[self.places]
-
-
-LINES = ("skip", "header", "skip_end")  # options of which lines of a text file are a table
-OPTIONS = ("missing", "separator", "decimal", "thousands", "encoding", *LINES)
-
-
-def style_of(options: Mapping[str, Any], plain: bool) -> Style:
-    """Build a `Style` from options of `load_data`; ``plain``: for a text file. Raises `ZooError` for unknown ones."""
-    unknown = sorted(set(options) - set(OPTIONS))
-    if unknown:
-        takes = "label, labels, columns, keep, types, units, dates, merge, weight, weights, drop_constant, threshold, text"
-        takes += ", unit, empty, format"
-        near = did_you_mean(unknown[0], [*takes.split(", "), *OPTIONS])
-        raise ZooError(f"unknown data option {unknown[0]!r}{near}: the options of a table are {takes}, {', '.join(OPTIONS)}")
-    given = {name: value for name, value in options.items() if value is not None}
-    missing = given.pop("missing", None)
-    fixed: dict[str, Any] = {name: _lines(name, given.pop(name)) for name in LINES if name in given}
-    fixed["encoding"] = _encoding(given.pop("encoding", "utf-8"))
-    for name, value in given.items():
-        mark = MARKS.get(value, value) if isinstance(value, str) else None
-        if mark is None or len(mark) > 1 or (not mark and name != "thousands"):
-            raise ZooError(f"{name}={value!r} is neither one character nor one of {', '.join(MARKS)}")
-        given[name] = mark
-    usual = (*MISSING, *PANDAS) if plain else MISSING
-    if missing is None:
-        return Style(words=usual, **fixed, **given)
-    added = missing if isinstance(missing, list | tuple | set) else [missing]
-    if not added:
-        return Style(words=(), among_numbers=(), **fixed, **given)
-    return Style(words=(*usual, *("null" if word is None else cell_name(word) for word in added)), **fixed, **given)
-
-
-def _lines(option: str, value: Any) -> int:
-    """A number of lines; raises `ZooError`."""
-    if option == "header":
-        if value == "none":
-            return 0
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ZooError(f"header={value!r} is neither none nor a number of lines with names, such as 1 or 2")
-    elif isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ZooError(f"{option}={value!r} is not a number of lines, such as 1")
-    return value
-
-
-def _encoding(name: Any) -> str:
-    """The name of an encoding that Python knows; raises `ZooError`."""
-    try:
-        return codecs.lookup(name).name
-    except (LookupError, TypeError, ValueError) as error:
-        raise ZooError(f"encoding={name!r} is not the name of an encoding, such as utf-8 or cp1252") from error
 
 
 def read_cells(column: pd.Series[Any], title: str, style: Style, kind: str = "") -> ParsedColumn:
@@ -180,14 +107,6 @@ def label_cells(column: pd.Series[Any], style: Style, words: bool = False) -> pd
     return numbers if gone.any() and numbers.notna().equals(kept.notna()) else kept
 
 
-def cell_name(cell: Any) -> str:
-    """The text of a cell, as the name of a level."""
-    if isinstance(cell, float | np.floating):
-        return f"{cell:.15g}"
-    text = str(cell).replace("\0", "").strip()  # netCDF cannot store null characters
-    return text.partition(".")[0] if re.fullmatch(r"[+-]?(0|[1-9]\d*)\.0+", text) else text
-
-
 def _words_of(column: pd.Series[Any]) -> Words:
     import pandas as pd
 
@@ -229,14 +148,18 @@ def number_of(word: str) -> float:
 
 
 def plain_number(word: str, style: Style) -> str:
-    """A number without the marks of its table, as Python writes it.
+    """A number without the marks of its table, as Python writes it; nothing where marks do not stand between thousands.
 
-    >>> plain_number("1\u202f234,5", Style(decimal=",", thousands=" "))
-    '1234.5'
+    >>> plain_number("1\u202f234,5", Style(decimal=",", thousands=" ")), plain_number("1,5", Style(thousands=","))
+    ('1234.5', '')
     """
-    for mark in SPACES if style.thousands == " " else style.thousands:
-        word = word.replace(mark, "")
-    return plain_sign(word.replace(style.decimal, "."))
+    marks = SPACES if style.thousands == " " else style.thousands
+    whole, point, rest = (word, "", "") if style.decimal in marks else word.partition(style.decimal)
+    if any(mark in word for mark in marks):
+        if not between_thousands(whole, marks) or any(mark in rest for mark in marks):
+            return ""
+        whole = "".join(sign for sign in whole if sign not in marks)
+    return plain_sign(whole + ("." if point else "") + rest)
 
 
 def _text(words: Words, title: str, name: str, style: Style, numeric: bool = False) -> ParsedColumn:
@@ -246,6 +169,7 @@ def _text(words: Words, title: str, name: str, style: Style, numeric: bool = Fal
     if not slips.any() and (numeric or not np.isnan(numbers).all()):
         return _numbers(words.values(numbers), style, _spelled(words, gone | soft), words.places < 0)
     if slips.any():
+        _refuse_misplaced(words, slips, style, title, name)
         _refuse_slips(words, slips, ~np.isnan(numbers), title, name)
     return _levels(words, style)
 
@@ -268,6 +192,21 @@ def _codes(words: Words, style: Style) -> ParsedColumn:
     names = ["" if missing else name for name, missing in zip(names, gone | soft, strict=True)]
     found = _levels(Words(words.places, np.array(names, dtype=object)), style)
     return found._replace(spelled=_counted(_spelled(words, gone | soft), words.places < 0))
+
+
+def _refuse_misplaced(words: Words, slips: np.ndarray, style: Style, title: str, name: str) -> None:
+    """Raise `ZooError` if all ``slips``, a mask of the words, are numbers with a mark of thousands at another place."""
+    if not style.thousands:
+        return
+    marks = re.compile(f"[{re.escape(SPACES if style.thousands == ' ' else style.thousands)}]")
+    bare = [marks.sub("", word).replace(style.decimal, ".") for word in words.names[slips]]
+    if all(marks.search(word) for word in words.names[slips]) and not np.isnan([number_of(word) for word in bare]).any():
+        row = int(np.flatnonzero(words.cells(slips))[0])
+        raise ZooError(
+            f"{title}: column {name!r}, row {row + 1}: {words.names[words.places[row]]!r} has the mark of data.thousands where "
+            "it does not stand between thousands; correct the cell or the option, or use "
+            f"{proposed('types', 'category', name)} if these are levels"
+        )
 
 
 def _refuse_slips(words: Words, slips: np.ndarray, numbers: np.ndarray, title: str, name: str) -> None:

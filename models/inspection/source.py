@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from models.data.missing_spellings import OPTIONS, Style, cell_name, style_of
 from models.errors import ZooError, in_shell
 from models.inspection.problem import Problem, Remedy, Written, with_remedies
 from models.overrides import overrides_of
@@ -28,6 +27,7 @@ from models.reading.files import (
 from models.reading.lines.below import doubt_below
 from models.reading.lines.encodings import examples, likely_encoding
 from models.reading.readers import Wanted, source_frame
+from models.style import OPTIONS, Style, cell_name, style_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,7 +12,7 @@ import numpy as np
 from models.data.arguments import column_names
 from models.data.column_kinds import CAMEL, LEFT_OUT, TELLING, verdict
 from models.data.columns import EXACT, LOST, checked_types, typed
-from models.data.missing_spellings import ParsedColumn, Style, read_cells, style_of
+from models.data.missing_spellings import ParsedColumn, read_cells
 from models.data.table import BOOLEAN, Data, ZooError
 from models.errors import did_you_mean
 from models.inspection.codes import code_problems
@@ -27,6 +27,7 @@ from models.overrides import proposed
 from models.reading.load import load_data
 from models.reading.long_format import COUNTS, blocks_in, step_counters, uneven_times
 from models.reading.repairs import Repairs, checked_repairs, repaired
+from models.style import Style, style_of
 
 if TYPE_CHECKING:
     import pandas as pd

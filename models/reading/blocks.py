@@ -11,7 +11,7 @@ import numpy as np
 
 from models.data.columns import Layout, as_typed, categories_of
 from models.data.documents import Sequences
-from models.data.missing_spellings import LINES, number_of, style_of
+from models.data.missing_spellings import number_of
 from models.data.table import BOOLEAN, SEQUENCE_NAME, Data, ZooError, is_sparse, is_table, take
 from models.errors import did_you_mean
 from models.reading.corpus_files import FILE
@@ -20,6 +20,7 @@ from models.reading.generated import is_named
 from models.reading.load import UNSEEN, load_data
 from models.reading.readers import Wanted, of_frame
 from models.reading.repairs import checked_repairs
+from models.style import LINES, style_of
 
 if TYPE_CHECKING:
     import pandas as pd

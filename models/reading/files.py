@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from models.data.missing_spellings import LINES, MARKS, Style, style_of
 from models.errors import ZooError, did_you_mean, exists
 from models.reading.arrow_files import arrow_batches, parquet_batches, read_arrow, spelt
 from models.reading.lines.above import LOOKED_AT, cells_of, doubts_above, names_of
 from models.reading.lines.below import WithoutEnd, doubt_below
 from models.reading.lines.encodings import likely_encoding
+from models.style import LINES, MARKS, Style, style_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -266,7 +266,7 @@ def text_options(path: Path, style: Style, as_text: Collection[str]) -> dict[str
         raise ZooError(f"{path} has several columns named {twice[0]!r}: rename them")
     if style.separator is None and (other := other_separator(names)):
         raise ZooError(f"{path} has {if_several(names[0], other)}")
-    return head_and_marks(path, style, names) | {"dtype": dict.fromkeys(as_text, str)}
+    return head_and_marks(path, style, names) | {"dtype": str if style.thousands else dict.fromkeys(as_text, str)}
 
 
 def head_and_marks(path: Path, style: Style, names: list[str] | None = None) -> dict[str, Any]:
@@ -279,7 +279,7 @@ def head_and_marks(path: Path, style: Style, names: list[str] | None = None) -> 
         "index_col": False,  # otherwise the first column is lost if every row ends in a separator
         "low_memory": False,  # otherwise a column could be read partly as numbers and partly as text
         "decimal": style.decimal,
-        "thousands": style.thousands or None,
+        "thousands": None,  # pandas drops such marks wherever they stand, and would read 1,5 as 15: cells stay texts
         "encoding": style.encoding,
         **_head_options(path, style, names_in(path, style) if names is None else names),
     }

@@ -14,11 +14,12 @@ from models.data.column_kinds import LEFT_OUT
 from models.data.columns import EXACT, LOST, categories_of, cells_of, notes_of
 from models.data.documents import Sequences, documents, tokenise
 from models.data.labels import label_column, labelled
-from models.data.missing_spellings import LINES, MARKS, ParsedColumn, Style, cell_name, read_cells, style_of
+from models.data.missing_spellings import ParsedColumn, read_cells
 from models.data.table import Data, Note, ZooError, is_sparse, take
 from models.errors import did_you_mean
 from models.reading.files import RARE_IN_NAMES, if_several, is_text, other_separator, read_file, separator_of
 from models.reading.repairs import Repairs, repaired
+from models.style import LINES, MARKS, Style, cell_name, style_of
 
 if TYPE_CHECKING:
     import pandas as pd

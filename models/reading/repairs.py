@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from models.data.arguments import described
-from models.data.missing_spellings import Style, cell_name, number_of, plain_number
+from models.data.missing_spellings import number_of, plain_number
 from models.dates import EPOCH, ORDERS, days
 from models.errors import ZooError
 from models.reading.units import PLAIN, converted, convertible, has_seconds, hours, known, measures_time, quantity
+from models.style import Style, cell_name
 
 if TYPE_CHECKING:
     import pandas as pd

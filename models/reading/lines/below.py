@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from models.data.missing_spellings import Style, number_of
+from models.data.missing_spellings import number_of, plain_number
 from models.reading.lines.doubt import Doubt
+from models.style import Style
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,7 +95,7 @@ def _is_sum(frame: pd.DataFrame, style: Style) -> bool:
 
 
 def _parsed(cell: Any, style: Style) -> float:
-    return number_of(str(cell).replace(style.thousands, "").replace(style.decimal, "."))
+    return number_of(plain_number(str(cell), style))
 
 
 class WithoutEnd(io.TextIOBase):

@@ -116,3 +116,30 @@ def test_times_with_and_without_seconds_are_not_guessed(tmp_path):
     assert problem.remedies[0].value == "ignore"
     with pytest.raises(ZooError, match="write all times of the column alike"):
         load_data(path, units={"a": "h"})
+
+
+@pytest.mark.parametrize(
+    ("marks", "cells", "wanted"),
+    [
+        ({"thousands": "comma"}, ["1,234", "-1,234,567.5", "12,34,567", "15"], [1234.0, -1234567.5, 1234567.0, 15.0]),
+        ({"thousands": "point", "decimal": "comma"}, ["1.234,5", "12", "2,25"], [1234.5, 12.0, 2.25]),
+        ({"thousands": "space"}, ["1 234", "−1\u202f234.5", "7"], [1234.0, -1234.5, 7.0]),
+        ({"thousands": "comma"}, ["1,234", "1,5"], None),
+        ({"thousands": "comma"}, ["1,234", "1234,567"], None),
+        ({"thousands": "comma"}, ["1,234", "1.5,000"], None),
+        ({"thousands": "point", "decimal": "comma"}, ["1.234", "12.5"], None),
+        ({"thousands": "point", "decimal": "comma"}, ["12.5", "13.5"], None),
+        ({"thousands": "space"}, ["1 234", "1 5"], None),
+        ({"thousands": "point"}, ["1.200", "900"], [1200.0, 900.0]),
+    ],
+)
+def test_marks_stand_between_thousands_or_are_refused(tmp_path, marks, cells, wanted):
+    """pandas drops them wherever they stand, and would read 1,5 as 15; a file and a frame are read alike."""
+    (tmp_path / "table.csv").write_text("x;y\n" + "".join(f"{cell};{place}\n" for place, cell in enumerate(cells)))
+    frame = pd.DataFrame({"x": cells, "y": range(len(cells))})
+    for source, options in ((tmp_path / "table.csv", {"separator": "semicolon", **marks}), (frame, marks)):
+        if wanted is None:
+            with pytest.raises(ZooError, match="x"):
+                load_data(source, **options)
+        else:
+            np.testing.assert_array_equal(load_data(source, **options).x[:, 0], wanted)
