@@ -283,7 +283,10 @@ def _starts(tree: xr.DataTree) -> Finding | None:
         return None
     if "best_start" in tree.attrs and not values(tree, "optimization", "converged")[int(tree.attrs["best_start"])]:
         return None
-    return Finding(np.array([reached[0]]), said={"total": reached[1]})
+    best, others = "the best objective", "a better one"
+    if (covered := int(tree.attrs.get("modes_covered", 0))) > 0:
+        best, others = ("the mode of largest mass", "a larger one") if covered == 1 else ("one of the modes", "others")
+    return Finding(np.array([reached[0]]), said={"total": reached[1], "best": best, "others": others})
 
 
 MEASURES: dict[str, Callable[[xr.DataTree], Finding | None]] = {

@@ -8,6 +8,7 @@ from inference.results.tree import values
 
 MATTERS = 3.0  # nats below the largest mass from which on a mode is left out of account: it has e⁻³ = 5 % of that mass
 SHOWN = 5  # modes named in a line
+TINY = 1e-3  # share of the mass below which it is not printed
 NEAR = 1e-6  # tolerance for equal objectives, relative to the rows and to the rise of the objective
 
 
@@ -71,7 +72,8 @@ def _describe_modes(tree: xr.DataTree) -> str:
     numbers, first, counts = np.unique(mode[mode >= 0], return_index=True, return_counts=True)
     share = np.exp(log_mass[mode >= 0][first] - np.nanmax(log_mass))
     share, covered = share / share.sum(), int(tree.attrs["modes_covered"])
-    shown = [f"{part:.2g} of the mass ({count} of {len(mode)} starts)" for part, count in zip(share, counts, strict=True)]
+    parts = [f"{part:.1%}" if part >= TINY else f"less than {TINY:.1%}" for part in share]
+    shown = [f"{part} of the mass ({count} of {len(mode)} starts)" for part, count in zip(parts, counts, strict=True)]
     more = f", and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
     left = "" if covered == len(numbers) else f"; the draws are of {'the first' if covered == 1 else f'the first {covered}'}"
     return f"{len(numbers)} modes: {', '.join(shown[:SHOWN])}{more}{left}"

@@ -248,8 +248,7 @@ VERDICTS = (
         OPTIMISED,
         BELOW,
         2,
-        "only {value:.0f} of {total} starts reached the best objective, so there may be a better one: raise num_starts until "
-        "several agree",
+        "only {value:.0f} of {total} starts reached {best}, so there may be {others}: raise num_starts until several agree",
     ),
     Verdict(
         "Pareto k-hat of rows",

@@ -249,7 +249,10 @@ def _place(found: Optima, main: int, other: int) -> str:
 
 
 def _log_mass(task: Task, sites: Mapping[str, np.ndarray]) -> float:
-    """The log of the integral of likelihood times prior around a mode; NaN where importance weights say it is not known."""
+    """The log of the integral of likelihood times prior around a mode and its images, less log K! for K components.
+
+    NaN where importance weights say it is not known. A mode with equal components has fewer images.
+    """
     start = {name: jax.device_put(value) for name, value in sites.items()}
     try:
         found = laplace.run(task._replace(start=start), laplace.Options(num_starts=1, num_samples=WEIGHED, num_chains=1))
@@ -258,7 +261,10 @@ def _log_mass(task: Task, sites: Mapping[str, np.ndarray]) -> float:
     log_mass, weights = float(found.attrs["log_evidence_importance"]), found.sample_stats["log_weight"].ravel()
     level = float(np.max(weights)) <= log_mass + LEVEL
     reliable = level or pareto_k(weights) <= largest_k(Finding(np.zeros(0), size=WEIGHED))
-    return log_mass if reliable else np.nan
+    assert found.optimization is not None
+    assert found.optimization.modes is not None
+    images = float(found.optimization.modes.log_mass[0] - found.attrs["log_evidence_laplace"])  # of the mode, less log K!
+    return log_mass + images if reliable else np.nan
 
 
 def remedy(model: Model) -> str:

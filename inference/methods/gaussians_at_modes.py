@@ -18,11 +18,12 @@ from jax.flatten_util import ravel_pytree
 from scipy.linalg import solve_triangular
 from scipy.special import gammaln
 
-from inference.engine.program import constrain_draws, constrain_starts
+from inference.engine.program import constrain_draws, constrain_starts, unconstrain_chains
 from inference.engine.quasi_newton import Minima
 from inference.engine.task import Modes
 from inference.identification.invariants import ELSEWHERE, SCALED, distances
-from models.base import Model, Rotation, ZooError
+from inference.identification.relabel import permute
+from models.base import Model, Permutation, Rotation, ZooError
 
 SINGULAR = 1e-10  # smallest eigenvalue of a Hessian in standard units, relative to the largest, from which a mode is isolated
 NEGLIGIBLE = 1e-6  # share of the mass: no draw is of a mode that has less
@@ -105,10 +106,12 @@ class Found(NamedTuple):
     normal: Normal
     log_constant: float  # log of its mass, less its height
     height: float  # log density
+    log_alike: float  # log of how many permutations of its components leave it where it is: it has K! images divided by that
 
     @property
     def log_mass(self) -> float:
-        return self.height + self.log_constant
+        """Log of the mass of the mode with all its images, less log K! for K exchangeable components."""
+        return self.height + self.log_constant - self.log_alike
 
 
 def modes_of(
@@ -141,6 +144,7 @@ def modes_of(
             continue
         try:
             each = _gaussian(model, unravel, jnp.asarray(ends[start]), hessian_at, start, -float(minima.values[start]))
+            each = each._replace(log_alike=_log_alike(model, supports, each.normal, sites, start))
         except ZooError:
             if start == highest:
                 raise
@@ -166,7 +170,53 @@ def _gaussian(
     orbit = orbits(model, unravel, mode[None])
     normal = normal_at(mode, hessian, curvatures(model, unravel, hessian, mode.dtype), orbit[0])
     volume = float(log_volumes(model, normal, orbit)[0])
-    return Found(start, normal, volume + 0.5 * normal.size * np.log(2 * np.pi) - normal.log_scale, height)
+    return Found(start, normal, volume + 0.5 * normal.size * np.log(2 * np.pi) - normal.log_scale, height, 0.0)
+
+
+def _log_alike(model: Model, supports: Mapping[str, Any], normal: Normal, sites: Mapping[str, np.ndarray], start: int) -> float:
+    """Log of how many permutations of components leave the end of a start where it is: Σ log n! over groups that are equal."""
+    pairs = _exchanged(model, sites, start)
+    if pairs is None:
+        return 0.0
+    z = unconstrain_chains(supports, pairs.sites)
+    flat = np.asarray(jax.vmap(lambda point: ravel_pytree(point)[0])(z))
+    same = np.abs((flat - np.asarray(normal.mode)) / normal.unit).max(1) <= ELSEWHERE
+    group = np.arange(pairs.size)
+    for one, other in zip(pairs.one[same], pairs.other[same], strict=True):
+        group[other] = min(group[one], group[other])
+    return float(gammaln(np.bincount(group) + 1.0).sum())
+
+
+class Exchanged(NamedTuple):
+    """A point with each two of its K components exchanged."""
+
+    size: int  # K
+    one: np.ndarray  # (P,)
+    other: np.ndarray  # (P,)
+    sites: dict[str, np.ndarray]  # (P, …)
+
+
+def _exchanged(model: Model, sites: Mapping[str, np.ndarray], start: int) -> Exchanged | None:
+    """The end of a start with each two components exchanged; None without exchangeable components."""
+    symmetry, dims = model.symmetry, model.naming.dims
+    if not isinstance(symmetry, Permutation):
+        return None
+    sizes = [
+        sites[name].shape[1 + names.index(symmetry.dim)]
+        for name, names in dims.items()
+        if symmetry.dim in names and name in sites
+    ]
+    size = min(sizes, default=1)
+    if size == 1:
+        return None
+    one, other = np.triu_indices(size, 1)
+    place, order = np.arange(len(one)), np.tile(np.arange(size), (len(one), 1))
+    order[place, one], order[place, other] = other, one
+    moved = {
+        name: permute(np.repeat(value[start][None], len(one), 0), order, symmetry, dims.get(name, ()))
+        for name, value in sites.items()
+    }
+    return Exchanged(size, one, other, moved)
 
 
 def _by_mass(found: list[Found], owner: np.ndarray, heights: np.ndarray, highest: int) -> tuple[list[Found], Modes]:

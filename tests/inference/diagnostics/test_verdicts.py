@@ -304,12 +304,14 @@ def test_a_mode_that_is_left_out_matters_by_its_mass(below):
     assert [failed(tree) == {"another mode"} for tree in found] == [below < 3, False]
     assert failed(found[1]) == set()
     share = 1 / (1 + np.exp(-below))
-    assert describe_starts(found[1]).startswith(f"2 modes: {share:.2g} of the mass (2 of 5 starts), {1 - share:.2g}")
+    assert describe_starts(found[1]).startswith(f"2 modes: {share:.1%} of the mass (2 of 5 starts), {1 - share:.1%}")
 
 
 def test_each_mode_that_matters_must_be_found_twice():
     """A third mode, as easy to find as the second, may otherwise have been missed; one without mass does not count."""
-    assert failed(at_modes([0, 0, 0, 1], [0.0, 0.0, 0.0, -1.0], 2)) == {"starts at the best objective"}
+    once = at_modes([0, 0, 0, 1], [0.0, 0.0, 0.0, -1.0], 2)
+    assert failed(once) == {"starts at the best objective"}
+    assert problems_of(once)[0].sentence.startswith("only 1 of 4 starts reached one of the modes, so there may be others")
     assert failed(at_modes([0, 0, 0, 1], [0.0, 0.0, 0.0, -9.0], 2)) == set()
     assert failed(at_modes([0, 1, 1, 1], [0.0, -9.0, -9.0, -9.0], 2)) == {"starts at the best objective"}
 

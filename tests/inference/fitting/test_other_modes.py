@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from naive import table
+from scipy.special import gammaln
 from two_modes import LEFT_AND_RIGHT, LOWER_LEFT, ROWS, TOP_AND_BOTTOM, UPPER_LEFT, probability_together
 
 from inference import fit, look_for_modes
@@ -13,6 +14,8 @@ from inference.diagnostics.checks import diagnose, stored
 from inference.diagnostics.modes import NOWHERE
 from inference.fitting import modes as looks
 from inference.fitting.modes import NEGLIGIBLE, NOT_LOOKED, Optima, with_remark
+from inference.fitting.prepare import make_task, x64
+from inference.runtime.progress import Silent
 from models import MODELS, load_data
 
 TASK = None  # of what is not weighed
@@ -118,3 +121,18 @@ def test_one_mode_accuses_nothing(seed):
     apart = MODELS["gmm"](data, num_components=2)
     found = look_for_modes(apart, fit(apart, data, "gibbs", seed=seed), data)
     assert (found.attrs["verdicts"], found.attrs["exit_status"]) == ("[]", 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("components", [1, 2, 3])
+def test_a_mode_of_equal_components_has_one_image(components):
+    """Two rows near the origin have one mode, at which all components are equal: its mass is the evidence, not K! times it.
+
+    A thousand weights that are nearly equal have a mean that is known to some percent, and log 2 is 0.7.
+    """
+    data = table(np.array([[0.1], [-0.1]]))
+    alike = MODELS["gmm_simple"](data, num_components=components)
+    with x64(64):
+        task = make_task(alike, data, 0, None, Silent())
+        found = looks._log_mass(task, {"mean": np.zeros((components, 1))})
+    assert found + gammaln(components + 1) == pytest.approx(fit(alike, data, "exact").attrs["log_evidence"], abs=0.1)

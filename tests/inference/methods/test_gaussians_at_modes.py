@@ -1,5 +1,6 @@
 """Height is not mass, and units are not curvature: Laplace's approximation on targets whose masses are known."""
 
+from itertools import permutations
 from types import SimpleNamespace
 
 import jax.numpy as jnp
@@ -13,7 +14,7 @@ from scipy import stats
 from inference import fit
 from inference.engine.quasi_newton import Minima
 from inference.methods import laplace
-from inference.methods.gaussians_at_modes import curvatures, modes_of, normal_at
+from inference.methods.gaussians_at_modes import _log_alike, curvatures, modes_of, normal_at
 from inference.methods.laplace import mixture_of
 from models import MODELS, load_data
 from models.base import Permutation, ZooError
@@ -117,6 +118,26 @@ def test_modes_have_the_masses_of_the_mixture(seed):
     flat, log_q = mixture.drawn(RNG(1), 50)
     np.testing.assert_allclose(log_q, [target.log_density(each) for each in flat], atol=1e-4)  # ends are 1e-6 off
     assert len(mixture_of(nothing(Permutation("k")), found).modes) == 1
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_equal_components_are_counted(seed):
+    """Against all K! permutations, over points whose components form groups; the matrix has an entry after all labels."""
+    random, size = RNG(seed), 2 + seed % 4
+    group = random.integers(0, 3, size)
+    means, weights = random.normal(size=(3, 2))[group], random.normal(size=(3, 4))[group][:, [*group, 3]]
+    sites = {"mean": means[None], "weight": weights[None]}
+    dims = {"mean": ("k", "feature"), "weight": ("k", "next_k")}
+    named = SimpleNamespace(symmetry=Permutation("k", ("next_k",)), naming=SimpleNamespace(dims=dims))
+    flat = ravel_pytree({"mean": means, "weight": weights})[0]
+    supports = dict.fromkeys(sites, dist.transforms.IdentityTransform())
+    normal = SimpleNamespace(mode=flat, unit=np.full(len(flat), 1e-3))
+    orders = [list(order) for order in permutations(range(size))]
+    alike = sum(
+        np.array_equal(means[order], means) and np.array_equal(weights[order][:, [*order, size]], weights) for order in orders
+    )
+    assert _log_alike(named, supports, normal, sites, 0) == pytest.approx(np.log(alike))
+    assert _log_alike(nothing(), supports, normal, sites, 0) == 0
 
 
 @pytest.mark.parametrize("seed", range(6))
