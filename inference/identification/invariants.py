@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
+from scipy.optimize import linear_sum_assignment
 
 from inference.programs.derived import DERIVED
 from models.base import Permutation, Reflection, Rotation, Symmetry
@@ -114,7 +115,8 @@ def distances(
     """Distances (S,) of S points from point ``best``, in standard deviations of the draws (D, ...).
 
     Each is the largest distance over all invariant summaries of all sites, so it is 0 between points that a symmetry maps to
-    each other. NaN for a point that is not finite.
+    each other. Entries that are sorted one by one do not say which of them belong together, so exchangeable components are
+    also matched as a whole. NaN for a point that is not finite.
     """
     apart = np.zeros(len(next(iter(sites.values()))))
     for name, value in sites.items():
@@ -125,4 +127,43 @@ def distances(
         spread_of = drawn.std(0)
         moved = np.abs(points - points[best]) / np.where(spread_of > 0, spread_of, np.inf)
         apart = np.maximum(apart, moved.max(1, initial=0.0))
+    if isinstance(symmetry, Permutation):
+        apart = np.maximum(apart, _apart_matched(_components(sites, draws, dims, symmetry), best))
+    return apart
+
+
+def _components(
+    sites: Mapping[str, np.ndarray], draws: Mapping[str, np.ndarray], dims: Mapping[str, tuple[str, ...]], symmetry: Permutation
+) -> np.ndarray:
+    """(S, K, F): what belongs to each of K components, from sites with one labelled dimension, in standard deviations."""
+    labelled = (symmetry.dim, *symmetry.also)
+    once = {
+        name: axes.index(next(axis for axis in axes if axis in labelled))
+        for name, axes in dims.items()
+        if name in sites and sum(axis in labelled for axis in axes) == 1 and len(axes) == sites[name].ndim - 1
+    }
+    number, size = len(next(iter(sites.values()))), min((sites[name].shape[1 + axis] for name, axis in once.items()), default=0)
+    parts = [np.zeros((number, size, 0))]
+    for name, axis in once.items():
+        some = draws[name][spread(len(draws[name]), SCALED)]
+        points, drawn = (
+            np.moveaxis(np.asarray(each), 1 + axis, 1)[:, :size].reshape(len(each), size, -1) for each in (sites[name], some)
+        )
+        kept = spread(points.shape[2], max(1, MOST // size))
+        deviation = np.sqrt(np.sort(drawn[:, :, kept], axis=1).var(0).mean(0))  # of sorted entries, as labels may switch
+        parts.append(points[:, :, kept] / np.where(deviation > 0, deviation, np.inf))
+    return np.concatenate(parts, axis=2)
+
+
+def _apart_matched(components: np.ndarray, best: int) -> np.ndarray:
+    """(S,): the largest distance of an entry of components (S, K, F) from point ``best``, in the best of all K! orders."""
+    apart = np.zeros(len(components))
+    if not components[best].size:
+        return apart
+    for s, own in enumerate(components):
+        if not (np.isfinite(own).all() and np.isfinite(components[best]).all()):
+            apart[s] = np.nan
+            continue
+        differences = np.abs(own[:, None] - components[best][None])
+        apart[s] = differences[linear_sum_assignment((differences**2).sum(-1))].max()
     return apart

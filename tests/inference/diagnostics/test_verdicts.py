@@ -268,6 +268,22 @@ def test_distances_between_modes_are_in_standard_deviations():
     assert np.isnan(found[3])
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_components_are_matched_as_a_whole(seed):
+    """Points with other pairs of the same entries are apart, images under one permutation of all sites are not."""
+    random = RNG(seed)
+    size = 2 + seed % 4
+    order = random.permutation(size)
+    mean, weight = 10 * random.normal(size=(size, 2)), random.normal(size=size)
+    mixed = mean.copy()
+    mixed[:, 1] = np.roll(mixed[:, 1], 1)
+    sites = {"mean": np.stack([mean, mean[order], mixed]), "weight": np.stack([weight, weight[order], weight])}
+    draws = {name: value[0] + 0.01 * random.normal(size=(400, *value.shape[1:])) for name, value in sites.items()}
+    found = distances(sites, 0, draws, {"mean": ("k", "feature"), "weight": ("k",)}, Permutation("k"))
+    np.testing.assert_allclose(found[:2], 0, atol=1e-9)
+    assert found[2] > 1
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Methods say what their draws are
 
