@@ -149,6 +149,8 @@ def look_for_modes(model: Model, tree: xr.DataTree, data: object) -> xr.DataTree
             found = _looked(task, one_axis(sites_of(tree, "posterior_raw")), tree)
     except KeyboardInterrupt:  # the result is whole without it
         found = {"modes_unknown": _not_looked("the look was interrupted")}
+    except ZooError as error:  # as where no start of its own is possible; the draws are there all the same
+        found = {"modes_unknown": _not_looked(f"EM cannot start ({error})")}
     looked_at = tree.copy()
     kept = {name: value for name, value in tree.attrs.items() if name != "modes_unknown"}
     looked_at.attrs = kept | found

@@ -17,6 +17,7 @@ from inference.fitting.modes import NEGLIGIBLE, NOT_LOOKED, Optima, with_remark
 from inference.fitting.prepare import make_task, x64
 from inference.runtime.progress import Silent
 from models import MODELS, load_data
+from models.base import ZooError
 
 TASK = None  # of what is not weighed
 
@@ -58,6 +59,22 @@ def test_others_have_no_such_remark():
     assert not stored(with_remark(labelled, finished()))
     tree = finished()
     assert look_for_modes(labelled, tree, table(ROWS)) is tree
+
+
+def test_a_look_that_cannot_start_leaves_the_result_whole(monkeypatch):
+    """A run that has sampled for an hour does not end with an error because a look afterwards did."""
+
+    def refused(*_):
+        raise ZooError("no start")
+
+    monkeypatch.setattr(looks, "_starts", refused)
+    monkeypatch.setattr(looks, "problems_of", lambda _tree: [])
+    tree = with_remark(model(), finished())
+    tree["posterior_raw"] = tree["posterior"]
+    tree.attrs["seed"] = 0
+    found = look_for_modes(model(), tree, table(ROWS))
+    assert found.attrs["modes_unknown"] == f"{NOT_LOOKED}, as EM cannot start (no start)"
+    xr.testing.assert_identical(found["posterior"].to_dataset(), tree["posterior"].to_dataset())
 
 
 def test_modes_count_as_unvisited_where_starts_lead_and_no_draw_does():
@@ -136,3 +153,13 @@ def test_a_mode_of_equal_components_has_one_image(components):
         task = make_task(alike, data, 0, None, Silent())
         found = looks._log_mass(task, {"mean": np.zeros((components, 1))})
     assert found + gammaln(components + 1) == pytest.approx(fit(alike, data, "exact").attrs["log_evidence"], abs=0.1)
+
+
+@pytest.mark.slow
+def test_a_mode_with_other_pairs_of_the_same_coordinates_is_another():
+    """Four pairs of rows on a cross: right goes with top or with bottom, by symmetry with half of the mass each."""
+    cross = 4.0 * np.array([(1, 0), (-1, 0), (0, 1), (0, -1)])
+    data = table(np.repeat(cross, 2, axis=0) + np.tile([[-0.1, 0.1], [0.1, -0.1]], (4, 1)))
+    two = MODELS["gmm_simple"](data, num_components=2)
+    tree = fit(two, data, "gibbs", start={"mean": np.array([[2.0, 2.0], [-2.0, -2.0]])})
+    assert look_for_modes(two, tree, data).attrs["unvisited_share"] == pytest.approx(0.5, abs=0.1)
