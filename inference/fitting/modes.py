@@ -52,7 +52,8 @@ def modes(model: Model, tree: xr.DataTree, data: object, num_draws: int = 200) -
 
     EM climbs from ``num_draws`` draws, evenly spread over all chains. Draws from which it reaches the same optimum, whatever
     the labels, belong to one mode (`inference.diagnostics.modes`). Optima are the same if no summary that is free of labels
-    differs by more than a posterior standard deviation. A mode that no chain visits is not seen.
+    differs by more than a posterior standard deviation, nor any entry once components are matched. A mode that no chain
+    visits is not seen.
 
     Raises `ZooError` for a result without draws of the posterior, and for a program, which EM cannot climb.
 
