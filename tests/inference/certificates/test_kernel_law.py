@@ -122,7 +122,8 @@ def law_of_two_blocks(correlation, seed, times):
     rng = np.random.default_rng(seed)
     before, after = ({name: rng.normal(size=(2_500 * times, 2)) for name in "ab"} for _ in range(2))
     after["b"][:, 0] = correlation * after["a"][:, 0] + np.sqrt(1 - correlation**2) * after["b"][:, 0]
-    alone = deviations({name: first(before[name]) for name in "ab"}, {name: first(after[name]) for name in "ab"})
+    before, after = ({name: first(value) for name, value in both.items()} for both in (before, after))
+    alone = deviations(before, after)
     together = deviations(*(products(one, dict.fromkeys("ab", 0.0)) for one in (before, after)))
     return [*alone.values()], [*together.values()]
 

@@ -166,6 +166,7 @@ def narrow_and_broad(x, share, scale):
     numpyro.factor("target", target.log_prob(t) - prior.log_prob(t))
 
 
+@pytest.mark.slow
 def test_a_higher_mode_with_a_hundredth_of_the_mass(monkeypatch):
     """The narrow one is 14 nats higher. Draws, evidence and the best start are of the masses, and nothing is accused."""
     x, share = np.full(3, 6.0), 0.01
