@@ -49,7 +49,10 @@ def least_probability(drawn, law):
     return min(stats.kstest(column, law.cdf).pvalue for column in drawn.reshape(len(drawn), -1).T)
 
 
-@pytest.mark.parametrize(("dim", "mass", "width"), [(2, 0.1, 0.01), (5, 0.5, 1.0), (10, 0.9, 0.1)])
+@pytest.mark.parametrize(
+    ("dim", "mass", "width"),
+    [(2, 0.1, 0.01), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((5, 0.5, 1.0), (10, 0.9, 0.1)))],
+)
 def test_starts_have_the_law_of_the_prior(dim, mass, width):
     """Whatever the heights of the modes: a spike draws no chain, and coordinates are as wide as the prior."""
     drawn = starts(two_modes(dim, mass, 4.0, width), 300)["place"]

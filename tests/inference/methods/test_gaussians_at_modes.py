@@ -105,7 +105,7 @@ class Bumps:
         return at, *modes
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
 def test_modes_have_the_masses_of_the_mixture(seed):
     """Whatever their heights. Starts are told apart as they were placed, and the largest mass comes first."""
     target = Bumps(seed, 2 + seed % 3)
@@ -120,7 +120,7 @@ def test_modes_have_the_masses_of_the_mixture(seed):
     assert len(mixture_of(nothing(Permutation("k")), found).modes) == 1
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))])
 def test_equal_components_are_counted(seed):
     """Against all K! permutations, over points whose components form groups; the matrix has an entry after all labels."""
     random, size = RNG(seed), 2 + seed % 4

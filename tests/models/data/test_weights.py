@@ -80,6 +80,7 @@ def test_only_ratios_of_relative_weights_matter(name, factor):
     assert once.weight[once.weight > 0].mean() == pytest.approx(1, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_a_result_says_what_the_weights_mean():
     """As an attribute that is read back; the same ratios on another scale give the same result."""
     rng = np.random.default_rng(0)
