@@ -3,8 +3,8 @@
 `look_for_modes` looks for modes that no chain has visited. EM also climbs from starts of its own, which are seeded like those
 of chains. Where it ends at an optimum to which no draw leads, the masses of this mode and of that of the chains are estimated,
 each by importance sampling from the Gaussian at its mode (`inference.methods.laplace`). The estimates count if their Pareto
-k-hats do, or all weights are nearly equal. The mass of all modes that chains have visited is that of one of them, divided by
-its share of the draws.
+k-hats do, or all weights are nearly equal. If not, the masses of the Gaussians say roughly whether the mode matters. The mass
+of all modes that chains have visited is that of one of them, divided by its share of the draws.
 """
 
 from collections.abc import Mapping
@@ -41,6 +41,7 @@ LOOKED_AT = 200  # draws at most that are climbed from before a mode counts as u
 SWEEPS = 200  # of EM from each point: with all of the above fewer than the sweeps of a run of gibbs by its defaults
 MOST_ROWS, MOST_PARAMETERS = 5000, 64  # of a table where modes are looked for, and of a model whose masses can be estimated
 NEGLIGIBLE = 10.0  # nats, or one per parameter: a mode that is lower by more has no mass to speak of
+ROUGHLY = 7.0  # nats, a thousandth: Laplace's approximation is trusted that a mode with less mass does not matter
 WEIGHED = 1000  # draws for the mass of a mode
 NOT_LOOKED = "whether there are modes that no chain has visited was not looked for"
 LEVEL = 0.5  # nats by which no weight exceeds their mean: then they hardly differ, and their k-hat, free of scale, says nothing
@@ -229,20 +230,35 @@ def _unvisited(found: Optima, half: int, size: int) -> list[int]:
     return sorted(m for m in own if found.height[m] >= lowest)
 
 
+class Mass(NamedTuple):
+    """The log of the integral of likelihood times prior around a mode and its images, less log K! for K components.
+
+    A mode with equal components has fewer images.
+    """
+
+    sampled: float  # by importance sampling; NaN where the weights say it is not known
+    gaussian: float  # by Laplace's approximation; NaN where no isolated mode is
+
+
 def _weighed(task: Task, found: Optima, half: int, others: list[int]) -> dict[str, Any]:
-    """Attributes: which of the modes ``others`` has most of the mass, and how much; or that it is not known."""
+    """Attributes: which of the modes ``others`` has most of the mass, and how much; or that it is known roughly, or not."""
     led = found.mode[half:][found.mode[half:] != NOWHERE]
     main = int(np.bincount(led).argmax())
-    masses = {
-        m: _log_mass(task, {name: value[m] for name, value in found.sites.items()}) for m in (main, *others[:MOST_WEIGHED])
-    }
-    known = {m: mass - masses[main] for m, mass in masses.items() if m != main and not np.isnan(mass - masses[main])}
-    if not known:
-        where = _place(found, main, others[0])
-        return {"modes_unknown": f"EM from starts of its own finds a mode that no chain has visited ({where}), of unknown mass"}
-    other = max(known, key=known.__getitem__)
-    share = 1 / (1 + np.exp(-known[other]) / float(np.mean(led == main)))
-    return {"unvisited_share": float(share), "unvisited_mode": _place(found, main, other)}
+    masses = {m: _mass(task, {name: value[m] for name, value in found.sites.items()}) for m in (main, *others[:MOST_WEIGHED])}
+    above = {m: (mass.sampled - masses[main].sampled, mass.gaussian - masses[main].gaussian) for m, mass in masses.items()}
+    del above[main]
+    known = {m: sampled for m, (sampled, _) in above.items() if not np.isnan(sampled)}
+    if known:
+        other = max(known, key=known.__getitem__)
+        share = 1 / (1 + np.exp(-known[other]) / float(np.mean(led == main)))
+        return {"unvisited_share": float(share), "unvisited_mode": _place(found, main, other)}
+    rough = {m: gaussian for m, (_, gaussian) in above.items() if not gaussian < -ROUGHLY}  # NaN stays
+    if not rough:
+        return {}
+    other = next(iter(rough))
+    mass = "unknown mass" if np.isnan(rough[other]) else f"roughly e^{rough[other]:.0f} times the mass of theirs"
+    where = f"finds a mode that no chain has visited ({_place(found, main, other)}), of {mass}"
+    return {"modes_unknown": f"EM from starts of its own {where}"}
 
 
 def _place(found: Optima, main: int, other: int) -> str:
@@ -251,23 +267,21 @@ def _place(found: Optima, main: int, other: int) -> str:
     return f"log joint {found.height[other]:.2f}, {abs(below):.2f} nats {side} than at the mode of the chains"
 
 
-def _log_mass(task: Task, sites: Mapping[str, np.ndarray]) -> float:
-    """The log of the integral of likelihood times prior around a mode and its images, less log K! for K components.
-
-    NaN where importance weights say it is not known. A mode with equal components has fewer images.
-    """
+def _mass(task: Task, sites: Mapping[str, np.ndarray]) -> Mass:
+    """The mass of a mode, twice estimated."""
     start = {name: jax.device_put(value) for name, value in sites.items()}
     try:
         found = laplace.run(task._replace(start=start), laplace.Options(num_starts=1, num_samples=WEIGHED, num_chains=1))
     except ZooError:  # no isolated mode is here
-        return np.nan
+        return Mass(np.nan, np.nan)
     log_mass, weights = float(found.attrs["log_evidence_importance"]), found.sample_stats["log_weight"].ravel()
     level = float(np.max(weights)) <= log_mass + LEVEL
     reliable = level or pareto_k(weights) <= largest_k(Finding(np.zeros(0), size=WEIGHED))
     assert found.optimization is not None
     assert found.optimization.modes is not None
-    images = float(found.optimization.modes.log_mass[0] - found.attrs["log_evidence_laplace"])  # of the mode, less log K!
-    return log_mass + images if reliable else np.nan
+    gaussian = float(found.optimization.modes.log_mass[0])
+    images = gaussian - float(found.attrs["log_evidence_laplace"])  # of the mode, less log K!
+    return Mass(log_mass + images if reliable else np.nan, gaussian)
 
 
 def remedy(model: Model) -> str:

@@ -13,7 +13,7 @@ from inference import fit, look_for_modes
 from inference.diagnostics.checks import diagnose, stored
 from inference.diagnostics.modes import NOWHERE
 from inference.fitting import modes as looks
-from inference.fitting.modes import NEGLIGIBLE, NOT_LOOKED, Optima, with_remark
+from inference.fitting.modes import NEGLIGIBLE, NOT_LOOKED, ROUGHLY, Mass, Optima, with_remark
 from inference.fitting.prepare import make_task, x64
 from inference.runtime.progress import Silent
 from models import MODELS, load_data
@@ -92,17 +92,21 @@ def test_modes_count_as_unvisited_where_starts_lead_and_no_draw_does():
 
 def test_the_share_of_a_mode_is_that_of_its_mass(monkeypatch):
     """Draws are at two visited modes; a third has the mass of half of what the more visited one has."""
-    masses = {0: np.log(6.0), 1: np.log(3.0), 2: np.log(2.0)}
-    monkeypatch.setattr(looks, "_log_mass", lambda task, sites: masses[int(sites["number"])])
+    masses = {place: Mass(np.log(mass), np.nan) for place, mass in enumerate((6.0, 3.0, 2.0))}
+    monkeypatch.setattr(looks, "_mass", lambda task, sites: masses[int(sites["number"])])
     starts, draws = np.array([2, 2, 0, NOWHERE]), np.repeat([0, 1], [60, 20])  # 6 : 2, so that all visited mass is 8
     found = Optima(np.append(starts, draws), np.array([-1.0, -2.0, -3.5]), {"number": np.arange(3)})
     said = looks._weighed(TASK, found, 4, [2])
     assert said["unvisited_share"] == pytest.approx(2 / (2 + 8))
     assert said["unvisited_mode"] == "log joint -3.50, 2.50 nats lower than at the mode of the chains"
-    masses[2] = np.nan
-    assert "of unknown mass" in looks._weighed(TASK, found, 4, [2])["modes_unknown"]
-    masses[2], masses[0] = 0.0, np.nan
-    assert "of unknown mass" in looks._weighed(TASK, found, 4, [2])["modes_unknown"]
+    for place in (2, 0):  # of either of them the mass is not known
+        masses[place] = Mass(np.nan, np.nan)
+        assert "of unknown mass" in looks._weighed(TASK, found, 4, [2])["modes_unknown"]
+    masses[0] = Mass(np.nan, 0.0)
+    masses[2] = Mass(np.nan, -3.0)
+    assert "of roughly e^-3 times the mass of theirs" in looks._weighed(TASK, found, 4, [2])["modes_unknown"]
+    masses[2] = Mass(np.nan, -1.1 * ROUGHLY)  # a mode that is narrow and low is not worth a remark
+    assert looks._weighed(TASK, found, 4, [2]) == {}
 
 
 @pytest.mark.slow
@@ -151,8 +155,8 @@ def test_a_mode_of_equal_components_has_one_image(components):
     alike = MODELS["gmm_simple"](data, num_components=components)
     with x64(64):
         task = make_task(alike, data, 0, None, Silent())
-        found = looks._log_mass(task, {"mean": np.zeros((components, 1))})
-    assert found + gammaln(components + 1) == pytest.approx(fit(alike, data, "exact").attrs["log_evidence"], abs=0.1)
+        found = looks._mass(task, {"mean": np.zeros((components, 1))})
+    assert found.sampled + gammaln(components + 1) == pytest.approx(fit(alike, data, "exact").attrs["log_evidence"], abs=0.1)
 
 
 @pytest.mark.slow
