@@ -50,20 +50,26 @@ def _near_best(tree: xr.DataTree, final: np.ndarray) -> np.ndarray:
 
 
 def describe_starts(tree: xr.DataTree) -> str:
-    """One line: how many starts reached the best value, and where the others ended; "" for a single start."""
+    """One line: how many starts reached the best value, and where the others ended; "" for a single start.
+
+    Where steps are random, starts at one optimum end at objectives that differ, and none of them counts as another optimum.
+    """
     if starts_at_best(tree) is None:
         return ""
     final = values(tree, "optimization", "final_objective")
     if "mode" in tree["optimization"] and values(tree, "optimization", "mode").max() > 0:
         return _describe_modes(tree)
     sound = final[~np.isnan(final)]
+    failed = len(final) - len(sound)
+    failures = f"; {failed} failed" if failed else ""
+    if not tree.attrs.get("repeatable", 1):
+        return f"{len(sound)} starts ended at objectives from {sound.min():.4f} to {sound.max():.4f}, with noise{failures}"
     near = _near_best(tree, final)[~np.isnan(final)]
     text = f"{near.sum()} of {len(final)} starts reached the best objective {sound.max():.4f}"
     if not near.all():
         low, high = f"{sound[~near].min():.4f}", f"{sound[~near].max():.4f}"
         text += f"; {(~near).sum()} ended at local optima, " + (f"at {low}" if low == high else f"from {low} to {high}")
-    failed = len(final) - len(sound)
-    return text + (f"; {failed} failed" if failed else "")
+    return text + failures
 
 
 def _describe_modes(tree: xr.DataTree) -> str:
