@@ -241,7 +241,7 @@ class Mass(NamedTuple):
 
 
 def _weighed(task: Task, found: Optima, half: int, others: list[int]) -> dict[str, Any]:
-    """Attributes: which of the modes ``others`` has most of the mass, and how much; or that it is known roughly, or not."""
+    """Attributes: how much of the mass the modes ``others`` have, and which has most; or that it is known roughly, or not."""
     led = found.mode[half:][found.mode[half:] != NOWHERE]
     main = int(np.bincount(led).argmax())
     masses = {m: _mass(task, {name: value[m] for name, value in found.sites.items()}) for m in (main, *others[:MOST_WEIGHED])}
@@ -250,7 +250,8 @@ def _weighed(task: Task, found: Optima, half: int, others: list[int]) -> dict[st
     known = {m: sampled for m, (sampled, _) in above.items() if not np.isnan(sampled)}
     if known:
         other = max(known, key=known.__getitem__)
-        share = 1 / (1 + np.exp(-known[other]) / float(np.mean(led == main)))
+        together = float(np.sum(np.exp(list(known.values()))))  # beside the mass of the mode of the chains
+        share = together / (together + 1 / float(np.mean(led == main)))
         return {"unvisited_share": float(share), "unvisited_mode": _place(found, main, other)}
     rough = {m: gaussian for m, (_, gaussian) in above.items() if not gaussian < -ROUGHLY}  # NaN stays
     if not rough:

@@ -99,6 +99,9 @@ def test_the_share_of_a_mode_is_that_of_its_mass(monkeypatch):
     said = looks._weighed(TASK, found, 4, [2])
     assert said["unvisited_share"] == pytest.approx(2 / (2 + 8))
     assert said["unvisited_mode"] == "log joint -3.50, 2.50 nats lower than at the mode of the chains"
+    masses[3] = masses[2]
+    two = Optima(np.append([2, 3], draws), np.array([-1.0, -2.0, -3.5, -4.0]), {"number": np.arange(4)})
+    assert looks._weighed(TASK, two, 2, [2, 3])["unvisited_share"] == pytest.approx(4 / (4 + 8))  # of both together
     for place in (2, 0):  # of either of them the mass is not known
         masses[place] = Mass(np.nan, np.nan)
         assert "of unknown mass" in looks._weighed(TASK, found, 4, [2])["modes_unknown"]
