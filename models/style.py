@@ -54,6 +54,8 @@ def style_of(options: Mapping[str, Any], plain: bool) -> Style:
         if mark is None or len(mark) > 1 or (not mark and name != "thousands"):
             raise ZooError(f"{name}={value!r} is neither one character nor one of {', '.join(MARKS)}")
         given[name] = mark
+    if given.get("thousands") == ".":
+        given.setdefault("decimal", ",")  # what a repair writes as 63.503 would be read as 63503
     usual = (*MISSING, *PANDAS) if plain else MISSING
     if missing is None:
         return Style(words=usual, **fixed, **given)
@@ -83,9 +85,13 @@ def _encoding(name: Any) -> str:
         raise ZooError(f"encoding={name!r} is not the name of an encoding, such as utf-8 or cp1252") from error
 
 
-def cell_name(cell: Any) -> str:
-    """The text of a cell, as the name of a level."""
+def cell_name(cell: Any, thousands: str = "") -> str:
+    """The text of a cell, as the name of a level: 1.000 is 1, unless a point stands between ``thousands``.
+
+    >>> cell_name("1.000"), cell_name("1.000", thousands=".")
+    ('1', '1.000')
+    """
     if isinstance(cell, float | np.floating):
-        return f"{cell:.15g}"
+        return f"{cell:.15g}".replace(".", "," if thousands == "." else ".")
     text = str(cell).replace("\0", "").strip()  # netCDF cannot store null characters
-    return text.partition(".")[0] if re.fullmatch(r"[+-]?(0|[1-9]\d*)\.0+", text) else text
+    return text.partition(".")[0] if thousands != "." and re.fullmatch(r"[+-]?(0|[1-9]\d*)\.0+", text) else text

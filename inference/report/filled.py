@@ -94,7 +94,8 @@ def filled_in(model: Model, imputed: xr.Dataset, data: Data, written: Written) -
             values = completed[name].to_numpy(dtype=float)[here]
             table.loc[here, name] = _cells(values, given, name, written, whole=kind == "count")
         else:
-            spelt = {cell_name(text): text for text in given[::-1]} | {cell_name(text).lower(): text for text in given[::-1]}
+            named = [(cell_name(text, written.style.thousands), text) for text in given[::-1]]
+            spelt = dict(named) | {name.lower(): text for name, text in named}
             filled = completed[name].iloc[here].astype(str)
             table.loc[here, name] = [spelt.get(level, spelt.get(level.lower(), level)) for level in filled]
     return table, mask
@@ -102,7 +103,7 @@ def filled_in(model: Model, imputed: xr.Dataset, data: Data, written: Written) -
 
 def _cells(values: np.ndarray, given: "pd.Series[Any]", name: str, written: Written, whole: bool) -> list[str]:
     """Numbers (C,) as the cells of their column: dates, times, numbers with a unit, or bare numbers."""
-    seen = given[[not is_missing(cell_name(text), written.style) for text in given]].str.strip()
+    seen = given[[not is_missing(cell_name(text, written.style.thousands), written.style) for text in given]].str.strip()
     if name in written.dates:
         return _dates(values, seen, written.dates[name])
     if name not in written.units:

@@ -77,14 +77,16 @@ def read_cells(column: pd.Series[Any], title: str, style: Style, kind: str = "")
 
     _refuse_others(column, title)
     if isinstance(column.dtype, pd.CategoricalDtype):
-        return _levels(_words_of(column), style, [cell_name(level) for level in column.dtype.categories])
+        return _levels(
+            _words_of(column, style), style, [cell_name(level, style.thousands) for level in column.dtype.categories]
+        )
     if pd.api.types.is_bool_dtype(column) or pd.api.types.infer_dtype(column, skipna=True) == "boolean":
         values = column.astype(object).where(column.notna(), np.nan).to_numpy(dtype=np.float64)
         return ParsedColumn(values, BOOLEAN, _counted({}, np.isnan(values)))
     if pd.api.types.is_numeric_dtype(column) and kind not in ("category", "word"):
         values = column.to_numpy(dtype=np.float64, na_value=np.nan)
         return _numbers(values, style, {}, np.isnan(values))
-    words = _words_of(column)
+    words = _words_of(column, style)
     if kind in ("category", "word"):
         return _levels(words, style, truth=kind == "category")
     if kind == "code":
@@ -98,7 +100,7 @@ def label_cells(column: pd.Series[Any], style: Style, words: bool = False) -> pd
 
     if isinstance(column.dtype, pd.CategoricalDtype) or pd.api.types.is_numeric_dtype(column):
         return column
-    found = _words_of(column)
+    found = _words_of(column, style)
     gone = found.cells(np.isin(found.names, ("", *style.words)))
     kept = column.astype(object).reset_index(drop=True).mask(gone, None)
     if words:
@@ -107,11 +109,11 @@ def label_cells(column: pd.Series[Any], style: Style, words: bool = False) -> pd
     return numbers if gone.any() and numbers.notna().equals(kept.notna()) else kept
 
 
-def _words_of(column: pd.Series[Any]) -> Words:
+def _words_of(column: pd.Series[Any], style: Style) -> Words:
     import pandas as pd
 
     places, found = pd.factorize(column.astype(object) if column.dtype == object else column)
-    return Words(np.asarray(places), np.array([cell_name(word) for word in found], dtype=object))
+    return Words(np.asarray(places), np.array([cell_name(word, style.thousands) for word in found], dtype=object))
 
 
 def _counted(spelled: Mapping[str, int], empty: np.ndarray) -> tuple[tuple[str, int], ...]:

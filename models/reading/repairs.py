@@ -151,7 +151,8 @@ def _mapped(
     found: list[Any] = []
     for index, word in enumerate(words):
         try:
-            found.append(change(cell_name(word) if isinstance(word, str) else cell_name(word).replace(".", style.decimal)))
+            text = cell_name(word, style.thousands) if isinstance(word, str) else cell_name(word).replace(".", style.decimal)
+            found.append(change(text))
         except ZooError as error:
             raise ZooError(f"{where} {int(np.argmax(places == index)) + 1}: {error}") from None
     table = np.array([*found, blank], dtype=object)  # the last is for an empty cell, whose place is −1

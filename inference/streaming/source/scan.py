@@ -248,7 +248,7 @@ class _Levels:
 
     def _has_words(self, name: str, style: Style) -> bool:
         """Whether some word is no missing cell: of a label, no missing cell everywhere."""
-        found = [cell_name(word) for word in self._words[name] if isinstance(word, str)]
+        found = [cell_name(word, style.thousands) for word in self._words[name] if isinstance(word, str)]
         if name in self._categories:
             return not {"", *style.words}.issuperset(found)
         return not all(is_missing(word, style) for word in found)

@@ -131,6 +131,9 @@ def test_times_with_and_without_seconds_are_not_guessed(tmp_path):
         ({"thousands": "point", "decimal": "comma"}, ["12.5", "13.5"], None),
         ({"thousands": "space"}, ["1 234", "1 5"], None),
         ({"thousands": "point"}, ["1.200", "900"], [1200.0, 900.0]),
+        ({"thousands": "point", "decimal": "comma"}, ["1.000", "431", "-20.000", "2.000,5"], [1000.0, 431.0, -20000.0, 2000.5]),
+        ({"thousands": "point", "units": {"x": "kg"}}, ["1.000", "2.000 kg", "7"], [1000.0, 2000.0, 7.0]),
+        ({"thousands": "point", "units": {"x": "kg"}}, ["63503 g", "2.000 kg"], [63.503, 2000.0]),
     ],
 )
 def test_marks_stand_between_thousands_or_are_refused(tmp_path, marks, cells, wanted):
