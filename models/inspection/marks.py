@@ -102,13 +102,17 @@ def _decided(
     if commas:
         found.append(Problem(f"decimal commas in {_listed(commas)}", (Remedy("decimal", "comma"),), "" if thousands else doubt))
     if thousands:
-        said = f"numbers with a {thousands} between thousands in {_listed(grouped[thousands])}"
+        said = f"numbers with {_a(thousands)} between thousands in {_listed(grouped[thousands])}"
         found.append(Problem(said, (Remedy("thousands", thousands),), doubt))
     others = [mark for mark in grouped if grouped[mark] and mark != thousands]
     found += [
-        Problem(f"numbers with a {mark} between thousands, too, in {_listed(grouped[mark])}", (), MIXED) for mark in others
+        Problem(f"numbers with {_a(mark)} between thousands, too, in {_listed(grouped[mark])}", (), MIXED) for mark in others
     ]
     return found
+
+
+def _a(mark: str) -> str:
+    return f"{'an' if mark == 'apostrophe' else 'a'} {mark}"
 
 
 def _listed(columns: dict[str, str]) -> str:

@@ -165,8 +165,9 @@ def _zeros(column: Written) -> list[Problem]:
     lengths = {len(word) for word in column.words}
     if len(lengths) != 1 or min(lengths) < 2 or not all(word.isdigit() for word in column.words):
         return []
-    if not any(word.startswith("0") for word in column.words):
+    led = np.array([word.startswith("0") for word in column.words])
+    if not led.any():
         return []
     kind = "identifier" if len(column.words) == column.total else "category"
-    what = f"codes with zeros in front would be read as numbers: {column.examples}"
+    what = f"codes with zeros in front would be read as numbers: {column.of(led).examples}"
     return [Problem(what, (Remedy("types", kind, column.column),), f"take the column as {kind}", column.column)]

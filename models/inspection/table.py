@@ -11,7 +11,7 @@ import numpy as np
 
 from models.data.arguments import column_names
 from models.data.column_kinds import CAMEL, LEFT_OUT, TELLING, verdict
-from models.data.columns import EXACT, LOST, checked_types, typed
+from models.data.columns import EXACT, LOST, MOMENTS, checked_types, typed
 from models.data.missing_spellings import ParsedColumn, read_cells
 from models.data.table import BOOLEAN, Data, ZooError
 from models.errors import did_you_mean
@@ -262,6 +262,9 @@ def _left_out(raw: Raw, cells: Mapping[str, ParsedColumn], options: Mapping[str,
         if name in spared:
             continue
         judged = verdict(name, np.where(np.isinf(one.values), np.nan, one.values), () if one.levels == BOOLEAN else one.levels)
+        if judged.kind in MOMENTS:
+            what = f"{MOMENTS[judged.kind]} that cannot be read as they are written ({judged.why})"
+            found.append(Problem(what, (Remedy("types", "ignore", name),), LEAVE, name))
         if judged.kind in LEFT_OUT:
             kind = "identifier" if judged.kind == "identifier" else "ignore"
             advice = "leave it out"

@@ -138,3 +138,26 @@ def test_first_rows_hide_no_identifier():
     doubted = [line.split("'")[1] for line in doubted_identifiers(data)]
     assert doubted == [name for name, values in columns.items() if verdict(name, values, ()).kind == "identifier"]
     assert doubted == ["counter", "row_id", "code"]
+
+
+def test_dates_that_no_order_reads_are_left_out(tmp_path):
+    """Or the printed command would not run."""
+    zones = ["2024-03-02 20:28:25 CEST", "2024-03-12 03:59:37 CET", "2024-03-12 16:40:55 CET", "2024-05-01 09:00:00 CEST"]
+    path = tmp_path / "table.csv"
+    path.write_text("when,x\n" + "".join(f"{when},{place}.5\n" for place, when in enumerate(zones)))
+    found = inspect_table(path)
+    assert [problem.column for problem in found.problems] == ["when"]
+    assert found.options == {"types": {"when": "ignore"}}
+    assert load_data(path, **found.options).columns == ("x",)
+
+
+def test_the_examples_of_codes_have_their_zeros_in_front():
+    codes = ["14344", "30161", "24948", "05087"]
+    found = inspect_table(pd.DataFrame({"zip": codes, "x": [0.5, 1.5, 2.5, 4.0]}))
+    assert "'05087' (row 4)" in found.problems[0].what
+    assert "14344" not in found.problems[0].what
+
+
+def test_a_mark_has_its_article():
+    found = inspect_table(pd.DataFrame({"a": ["1'234", "22'345", "7"], "x": [0.5, 1.5, 2.5]}))
+    assert found.problems[0].what.startswith("numbers with an apostrophe between")
