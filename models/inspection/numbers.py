@@ -1,5 +1,6 @@
 """Problems of columns of numbers: dates, units, cells that are no numbers, codes with zeros in front."""
 
+import re
 from collections import Counter
 
 import numpy as np
@@ -14,6 +15,9 @@ from models.style import Style
 
 MOST = 0.8  # share of dates from which a column holds dates
 ALIKE = 0.9  # share of one unit that the zoo does not know, from which it is a unit
+FEW = 12  # bare numbers beside levels that begin with a number, up to which all are levels
+LEVEL = re.compile(r"\d+(\s*\+|\s*[-–—:=.)]\s*[^\W\d])")  # 5+, 5 - very good
+BOOKED = re.compile(r"\([^\d()]*\d[\d.,]*\D?\)|\d[\d.,]*-")  # a minus as bookkeepers write it
 CORRECT = "or correct the cells"
 
 
@@ -151,11 +155,17 @@ def _slips(column: Written, wrong: np.ndarray, what: str = "a number") -> list[P
     if not slips.total:
         return []
     name = column.column
+    if len(numbers := column.of(~wrong).words) <= FEW and all(map(str.isdigit, numbers)) and all(map(LEVEL.match, slips.words)):
+        said = f"levels with a number in front, beside bare numbers: {slips.examples}"
+        advice = "take the column as category, or write its levels alike"
+        return [Problem(said, (Remedy("types", "category", name),), advice, name)]
     limits = [word for word in slips.words if word[0] in "<>≤≥"]
     as_levels = proposed("types", "category", name)
     advice = f"count {'it' if slips.total == 1 else 'them'} as missing, {CORRECT}, or take the column as {as_levels}"
     if limits:
         advice += "; limits of detection are not missing at random, so the estimates will be biased"
+    if any(map(BOOKED.fullmatch, slips.words)):
+        advice += "; if (5) or 5- stands for −5, correct the cells: without them the estimates will be biased"
     said = f"{in_words(slips.total, verb='is')} not {what}: {slips.examples}"
     return [Problem(said, (Remedy("missing", list(slips.words)),), advice, name)]
 

@@ -156,7 +156,8 @@ def written(column: pd.Series[Any], style: Style) -> Written | None:
     if pd.api.types.infer_dtype(column, skipna=True) != "string":
         return None
     places, found = pd.factorize(column.astype(object))
-    words = np.array([cell_name(word, style.thousands) for word in found], dtype=object)
+    same, words = pd.factorize(np.array([cell_name(word, style.thousands) for word in found], dtype=object))
+    places = np.append(same, -1)[places]  # " yes" and "yes " are one word
     counts = np.bincount(places[places >= 0], minlength=len(words)) if len(words) else np.zeros(0, int)
     filled = np.flatnonzero(places >= 0)
     rows = filled[np.unique(places[filled], return_index=True)[1]]

@@ -161,3 +161,21 @@ def test_the_examples_of_codes_have_their_zeros_in_front():
 def test_a_mark_has_its_article():
     found = inspect_table(pd.DataFrame({"a": ["1'234", "22'345", "7"], "x": [0.5, 1.5, 2.5]}))
     assert found.problems[0].what.startswith("numbers with an apostrophe between")
+
+
+def test_spaces_around_a_word_make_no_other_spelling(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("c,x\nyes ,0.5\n yes,1.5\nno,2.5\nyes,3.5\n")
+    assert not inspect_table(path).problems
+
+
+@pytest.mark.parametrize("cells", [("1", "2", "3", "4", "5+"), ("1 - very bad", "2", "3", "4", "5 - very good")])
+def test_the_ends_of_a_scale_are_levels_and_not_missing(cells):
+    found = inspect_table(pd.DataFrame({"q": [*cells, *cells[1:4]], "x": np.linspace(0.1, 3.5, 8)}))
+    assert found.options == {"types": {"q": "category"}}
+
+
+@pytest.mark.parametrize(("cell", "warned"), [("(12)", True), ("($1.50)", True), ("12-", True), ("12*", False)])
+def test_a_minus_of_bookkeepers_is_not_dropped_without_a_word(cell, warned):
+    found = inspect_table(pd.DataFrame({"a": ["31", "45", "76", cell, "88"], "x": [0.5, 1.5, 2.5, 4.0, 3.0]}))
+    assert ("stands for −5" in found.problems[0].advice) == warned
