@@ -18,6 +18,7 @@ AFTER = re.compile(rf"({NUMBER})\s*({UNIT})?")
 BEFORE = re.compile(rf"([+-]?)([€$£¥]|[A-Z]{{3}}(?= ))\s*({NUMBER})({SIZE_OF_MONEY})?")
 SIGNS = "€$£¥"
 CODES = ("USD", "EUR", "GBP", "JPY", "CHF", "CNY", "CAD", "AUD", "INR", "SEK", "NOK", "DKK")
+SIGN_OF = {"EUR": "€", "GBP": "£"}  # codes whose sign is of no other currency
 AMOUNT = re.compile(rf"({SIZE_OF_MONEY})?\s?([{SIGNS}]|{'|'.join(CODES)})")  # a unit behind a number: € or M€ or million EUR
 PLAIN = "1"  # the unit of numbers such as 4.4M and 350K, where a number without a mark is what it says
 LONGEST = 20  # characters of a unit
@@ -110,13 +111,13 @@ def sized(unit: str) -> tuple[str, float] | None:
     >>> sized("$M"), sized("€"), sized("K"), sized("kg")
     (('$', 1000000.0), ('€', 1.0), ('1', 1000.0), None)
     """
-    unit = unit.lower() if unit.isalpha() and len(unit) > 3 else unit  # Million
+    unit = unit.lower() if unit.isalpha() and len(unit) > 3 and not unit.startswith(CODES) else unit  # Million, not EURk
     if unit in (PLAIN, *SIZES):
         return PLAIN, SIZES.get(unit, 1.0)
     currency = next((one for one in (*SIGNS, *CODES) if unit.startswith(one)), None)
     if currency is None or unit[len(currency) :] not in ("", *SIZES_OF_MONEY):
         return None
-    return currency, SIZES_OF_MONEY.get(unit[len(currency) :], 1.0)
+    return SIGN_OF.get(currency, currency), SIZES_OF_MONEY.get(unit[len(currency) :], 1.0)
 
 
 def hours(cell: str) -> float | None:

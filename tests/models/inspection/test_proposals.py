@@ -179,3 +179,11 @@ def test_the_ends_of_a_scale_are_levels_and_not_missing(cells):
 def test_a_minus_of_bookkeepers_is_not_dropped_without_a_word(cell, warned):
     found = inspect_table(pd.DataFrame({"a": ["31", "45", "76", cell, "88"], "x": [0.5, 1.5, 2.5, 4.0, 3.0]}))
     assert ("stands for −5" in found.problems[0].advice) == warned
+
+
+def test_a_currency_is_the_same_by_its_sign_and_by_its_code():
+    frame = pd.DataFrame({"cost": ["31 EUR", "€45", "76 EUR", "2k EUR"], "x": [0.5, 1.5, 2.5, 4.0]})
+    found = inspect_table(frame)
+    assert found.options == {"units": {"cost": "€"}}
+    assert load_data(frame, **found.options).x[:, 0].tolist() == [31, 45, 76, 2000]
+    assert load_data(frame, units={"cost": "EUR"}).x[:, 0].tolist() == [31, 45, 76, 2000]
