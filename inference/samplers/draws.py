@@ -8,7 +8,7 @@ Ranks do not see how far away a few draws are, but means do. So a note names mea
 although the ranks agree.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import xarray as xr
-from numpyro import distributions
 from scipy import stats
 
 from inference.certificates.checks.posterior import TAILS, Bounded, bounded, deviations_of
+from inference.certificates.sensitivity import of_one_look
 from inference.diagnostics.quantities import quantities_of
 from inference.engine.program import innermost
 from inference.engine.sites import sites_of_model
@@ -31,7 +31,7 @@ from inference.fitting.prepare import as_arrays, x64
 from inference.methods import exact, gibbs
 from inference.results.draws import draws_of
 from inference.results.triangles import sites_of
-from inference.samplers.hints import Priors, other_priors
+from inference.samplers.hints import SPELLINGS, Priors, other_priors
 from models.base import Model
 from models.errors import ZooError
 
@@ -63,6 +63,7 @@ class DrawsReport:
     doubts: tuple[str, ...]  # why nothing can be said
     hints: tuple[str, ...]  # at what is wrong
     notes: tuple[str, ...] = ()  # on what ranks do not see; they do not change the verdict
+    sees: str = ""  # how large an error of draws that agree would have been seen
 
     @property
     def verdict(self) -> str:
@@ -87,7 +88,7 @@ class DrawsReport:
         """How many comparisons are within the limit."""
         number = len(self.table)
         within = f"{number - len(self.failed)} of {number} comparisons within {self.limit:.1f} standard errors"
-        return f"{within} of {self.reference}{''.join(f'; {doubt}' for doubt in self.doubts)}"
+        return "; ".join([f"{within} of {self.reference}", *self.doubts, *filter(None, [self.sees])])
 
     def marked(self, tree: xr.DataTree) -> xr.DataTree:
         """The result of `inference.target` with this verdict in its attributes; draws that agree have notes as their warnings.
@@ -157,7 +158,8 @@ def check_draws(
     if not found.agrees:
         hints += _other_scales(model, data, own, reference, naming)
         hints += [] if doubts or hints else _other_priors(model, data, reference, found)
-    return DrawsReport(found.table, found.limit, words, doubts, tuple(hints), tuple(_notes(found)))
+    sees = _sees(found) if found.agrees and not doubts else ""
+    return DrawsReport(found.table, found.limit, words, doubts, tuple(hints), tuple(_notes(found)), sees)
 
 
 class Compared(NamedTuple):
@@ -182,6 +184,17 @@ def _compared(own: xr.DataTree, reference: xr.DataTree) -> Compared:
     infinite = [name for name in others if name not in set(names)]  # at some draw
     table = _table(one, other, common, infinite)
     return Compared(common, one, other, table, float(stats.norm.isf(FALSE_ALARM / 2 / len(table))))
+
+
+def _sees(found: Compared) -> str:
+    """The error of the quantity with the fewest effective draws that would be seen in nine of ten runs, in words."""
+    sizes = [_effective(drawn) for drawn in (found.one, found.other)]
+    worst = int(np.argmax(sum(1 / size for size in sizes)))
+    shift, narrow = of_one_look(found.limit, *(float(size[worst]) for size in sizes))
+    return (
+        f"a shift of {found.names[worst]} by {shift:.2f} standard deviations, or {narrow:.0%} less spread, would be seen in "
+        "nine of ten runs"
+    )
 
 
 def marked(tree: xr.DataTree) -> xr.DataTree:
@@ -288,25 +301,6 @@ def _notes(found: Compared) -> list[str]:
         f"mean ± standard deviation of {found.names[worst]}{more} is {moments[0]}, and {moments[1]} in the reference, although "
         f"ranks agree: a few wild draws, or tails so heavy that means say little"
     ]
-
-
-class Spelling(NamedTuple):
-    """Another way to write a site."""
-
-    what: str  # the draws hold
-    supports: tuple[Any, ...]  # of sites that are written so
-    change: Callable[[np.ndarray], np.ndarray]  # to what the model holds
-
-
-SUPPORTS = distributions.constraints
-MATRICES = (SUPPORTS.positive_definite, SUPPORTS.positive_semidefinite)
-NUMBERS = (SUPPORTS.positive, SUPPORTS.nonnegative, SUPPORTS.softplus_positive)
-SPELLINGS = (
-    Spelling("covariances in place of precisions, which the model does not", MATRICES, np.linalg.inv),
-    Spelling("variances in place of precisions, which the model does not", NUMBERS, lambda value: value**-1.0),
-    Spelling("standard deviations in place of precisions, which the model does not", NUMBERS, lambda value: value**-2.0),
-    Spelling("square roots of what the model holds", NUMBERS, lambda value: value**2.0),
-)
 
 
 def _other_scales(model: Any, data: Any, own: xr.DataTree, reference: xr.DataTree, naming: Mapping[str, Any]) -> list[str]:

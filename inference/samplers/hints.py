@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from numpyro import handlers, infer
+from numpyro import distributions, handlers, infer
 
 from inference.certificates.checks.cases import built, stacked_rows
 from inference.certificates.checks.figure import MOST, TIMES, Check
@@ -187,3 +187,22 @@ def _moved(name: str, before: np.ndarray, after: np.ndarray) -> str:
         return f"{name} is {ratio:.2g} times what it should be, {spread}"
     shift = (after.mean() - before.mean()) / before.std()
     return f"{name} is off by {shift:+.2g} standard deviations, {spread}"
+
+
+class Spelling(NamedTuple):
+    """Another way to write a site."""
+
+    what: str  # the draws hold
+    supports: tuple[Any, ...]  # of sites that are written so
+    change: Callable[[np.ndarray], np.ndarray]  # to what the model holds
+
+
+SUPPORTS = distributions.constraints
+MATRICES = (SUPPORTS.positive_definite, SUPPORTS.positive_semidefinite)
+NUMBERS = (SUPPORTS.positive, SUPPORTS.nonnegative, SUPPORTS.softplus_positive)
+SPELLINGS = (
+    Spelling("covariances in place of precisions, which the model does not", MATRICES, np.linalg.inv),
+    Spelling("variances in place of precisions, which the model does not", NUMBERS, lambda value: value**-1.0),
+    Spelling("standard deviations in place of precisions, which the model does not", NUMBERS, lambda value: value**-2.0),
+    Spelling("square roots of what the model holds", NUMBERS, lambda value: value**2.0),
+)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from inference.certificates.sensitivity import DISTANCE, NORMAL, UNIFORM
+from inference.certificates.sensitivity import DISTANCE, NORMAL, UNIFORM, of_one_look
 from inference.samplers.draws import FALSE_ALARM, SUMMARIES, _table
 
 CHAINS, REFERENCE, QUANTITIES, TAIL = 4, 4 * 2_000, 11, 0.05
@@ -44,6 +44,15 @@ def test_the_page_has_these_probabilities(pytestconfig):
     printed = {name: [float(value) for value in row.group(1).split("|")] for name, row in rows.items()}
     for name, values in printed.items():
         np.testing.assert_allclose(values, [power(*ERRORS[name], draws) for draws in SIZES], atol=0.006)
+
+
+@pytest.mark.parametrize("draws", SIZES)
+def test_the_error_that_a_report_names_is_seen_in_nine_of_ten_runs(draws):
+    """Its deviation is the limit and what a standard normal number exceeds in nine of ten cases."""
+    shift, narrow = of_one_look(LIMIT, CHAINS * draws, REFERENCE)
+    wanted = LIMIT + stats.norm.ppf(0.9)
+    assert deviations(1.0, shift, draws)[0] == pytest.approx(wanted, rel=1e-3)
+    assert deviations(1.0 - narrow, 0.0, draws)[1] == pytest.approx(-wanted, rel=1e-2)
 
 
 @pytest.mark.slow
