@@ -155,18 +155,19 @@ class TwinRows(OwnMixture):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("mixture", "said"),
+    ("mixture", "parts"),
     [
-        (SharedNumbers, "mixture_probs × precision"),
-        (FrozenRow, "component, at the place where it changes least, left unchanged: 100%"),
-        (TwinRows, "component 0 = component 1"),
+        (SharedNumbers, ("of mixture_probs × ", "of precision")),
+        (FrozenRow, ("component, at the place where it changes least, left unchanged",)),
+        (TwinRows, ("component 0 = component 1",)),
     ],
 )
-def test_dependence_and_rows_that_stand_still_are_seen(mixture, said):
+def test_dependence_and_rows_that_stand_still_are_seen(mixture, parts):
     """Each block or row alone has the right law: what they share, or that one never moves, must show."""
     found = certify(WithoutBlocks(mixture(target("gmm").prior)), "gmm", compiled=False)
     assert found.verdict == "fails"
-    assert said in found.checks[0].says
+    failed = [figure.name for figure in found.checks[0].figures if not figure.passed]
+    assert any(all(part in name for part in parts) for name in failed), failed
 
 
 def test_the_entry_that_changes_least_counts():
