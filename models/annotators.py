@@ -27,6 +27,7 @@ from numpyro import distributions as dist
 from numpyro.distributions import constraints
 
 from models.base import Data, Discriminant, Expected, Hyper, Linear, Model, Sites, Stats, ZooError, on_host
+from models.cells.overrides import proposed
 from models.data.classes import allowed_classes, unlabelled, unseen_classes
 from models.data.table import require_filled
 from models.distributions.observed import Categories
@@ -37,7 +38,6 @@ from models.families.conjugate import dirichlet, log_mean
 from models.mixtures import mixture
 from models.mixtures.mixture import Shape
 from models.mixtures.weights import dirichlet as dirichlet_weights
-from models.overrides import proposed
 from models.reading.load import as_data
 from models.rows.centring import flat
 from models.rows.encoded import Rows

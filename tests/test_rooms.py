@@ -12,10 +12,7 @@ MOST_FILES, MOST_LINES = 12, 350
 # From the lowest to the highest: a room imports those before it, and itself.
 ROOMS = [
     "models.errors",
-    "models.overrides",
-    "models.style",
-    "models.notations",
-    "models.dates",
+    "models.cells",
     "models.versions",
     "models.data",
     "models.datasets",

@@ -16,10 +16,10 @@ from inference.cli.written_tables import in_tables
 from inference.methods.options import NUM_DRAWS, check_seed
 from inference.runtime.files import remove
 from inference.runtime.formats.texts import visible
+from models.cells.overrides import BY_COLUMN
 from models.data.arguments import column_names, require_whole
 from models.data.table import SEQUENCE_NAME, ZooError, has_missing_cell, is_table
 from models.errors import exists
-from models.overrides import BY_COLUMN
 from models.reading.blocks import READING, Block, counted_from, read_blocks
 from models.reading.files import marks_of
 from models.reading.generated import is_named

@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from models.cells.overrides import proposed
 from models.data.column_kinds import LEFT_OUT, verdict
 from models.data.columns import categories_of, cells_of, notes_of
 from models.data.table import BOOLEAN, Data, Note, is_sparse
-from models.overrides import proposed
 from models.reading.repairs import SINCE
 
 REMEDIES = """\

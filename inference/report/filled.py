@@ -13,16 +13,16 @@ import xarray as xr
 
 from inference.predictions.imputation import completed_table
 from models.base import Model
+from models.cells.dates import EPOCH, like
+from models.cells.notations import SPACES, plain_sign
+from models.cells.style import Style, cell_name, style_of
 from models.data.columns import categories_of
 from models.data.table import Data
-from models.dates import EPOCH, like
-from models.notations import SPACES, plain_sign
 from models.reading.blocks import STYLE
 from models.reading.files import is_text, opened, text_options
 from models.reading.readers import to_frame
 from models.reading.repairs import is_missing
 from models.reading.units import PLAIN, SIGNS, converted, has_seconds, hours, known, quantity, sized
-from models.style import Style, cell_name, style_of
 
 MOST_DECIMALS = 6  # in a column of more decimals, or of none that can be counted, all digits are written
 

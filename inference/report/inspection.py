@@ -7,11 +7,11 @@ from rich.console import Console
 from rich.text import Text
 
 from inference.report.columns import folded, print_columns
+from models.cells.overrides import proposed
 from models.errors import in_shell
 from models.inspection.advice import label_candidates, models_for, sequences_in
 from models.inspection.problem import Problem
 from models.inspection.table import Inspection
-from models.overrides import proposed
 
 INDENT = 5 * " "  # below the number of a problem
 Shown = Callable[[dict[str, Any]], list[str]]  # options of `load_data` -> how the user writes them

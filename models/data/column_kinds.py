@@ -29,8 +29,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from models.cells.style import DOUBTFUL
 from models.data.table import BOOLEAN
-from models.style import DOUBTFUL
 
 KINDS = ("number", "count", "category")
 TYPES = (*KINDS, "label", "identifier", "ignore")  # types that a user may give

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from models.cells.dates import orders_of
+from models.cells.overrides import proposed
 from models.data.column_kinds import LEFT_OUT, TYPES, Verdict, verdict
 from models.data.documents import Sequences
 from models.data.missing_spellings import number_of
 from models.data.table import BOOLEAN, Data, Note, ZooError, is_sparse, keep_columns
-from models.dates import orders_of
 from models.errors import did_you_mean
-from models.overrides import proposed
 
 EXACT = 2**53  # whole numbers up to here are floats without loss
 LOST = "numbers above 2^53 lose digits"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from models.cells.style import Style, style_of
 from models.data.arguments import described
 from models.data.missing_spellings import label_cells
 from models.data.table import Data, ZooError
-from models.style import Style, style_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -30,10 +30,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from models.cells.notations import SIZED, SPACES, SURELY_SIZED, WRITTEN, between_thousands, plain_sign, units_for
+from models.cells.overrides import proposed
+from models.cells.style import Style, cell_name
 from models.data.table import BOOLEAN, ZooError
-from models.notations import SIZED, SPACES, SURELY_SIZED, WRITTEN, between_thousands, plain_sign, units_for
-from models.overrides import proposed
-from models.style import Style, cell_name
 
 if TYPE_CHECKING:
     import pandas as pd

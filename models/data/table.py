@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from models.cells.overrides import proposed
 from models.data.representation import data_html, data_text
 from models.errors import ZooError as ZooError
-from models.overrides import proposed
 
 SEQUENCE_NAME = "sequence_name"  # the column of `Data.beside` that names the sequences, if the table does
 ROWLESS = "there is nothing to report row by row; give new rows, centred at the mean"

@@ -5,8 +5,8 @@ import unicodedata
 
 import numpy as np
 
+from models.cells.style import DOUBTFUL
 from models.inspection.problem import Problem, Remedy, Written, in_words
-from models.style import DOUBTFUL
 
 WORDS = (
     "not known", "not available", "not stated", "not recorded", "not asked", "not answered", "no answer", "no response",

@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from models.dates import ORDERS, days
+from models.cells.dates import ORDERS, days
+from models.cells.notations import SPACES
 from models.inspection.problem import Problem, Remedy, Written
-from models.notations import SPACES
 from models.reading.units import quantity
 
 POINT, COMMA = re.compile(r"[+-]?\d*\.\d+"), re.compile(r"[+-]?\d*,\d+")

@@ -5,13 +5,13 @@ from collections import Counter
 
 import numpy as np
 
-from models.dates import ORDERS, days
+from models.cells.dates import ORDERS, days
+from models.cells.notations import SURELY_SIZED, plain_sign
+from models.cells.overrides import proposed
+from models.cells.style import Style
 from models.inspection.problem import Problem, Remedy, Written, in_words
-from models.notations import SURELY_SIZED, plain_sign
-from models.overrides import proposed
 from models.reading.repairs import SINCE, is_missing, parsed
 from models.reading.units import KINDS, PLAIN, converted, convertible, has_seconds, hours, known, quantity, sized
-from models.style import Style
 
 MOST = 0.8  # share of dates from which a column holds dates
 ALIKE = 0.9  # share of one unit that the zoo does not know, from which it is a unit

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from models.cells.overrides import overrides_of
+from models.cells.style import OPTIONS, Style, cell_name, style_of
 from models.errors import ZooError, in_shell
 from models.inspection.problem import Problem, Remedy, Written, with_remedies
-from models.overrides import overrides_of
 from models.reading.files import (
     doubts_of,
     head_and_marks,
@@ -27,7 +28,6 @@ from models.reading.files import (
 from models.reading.lines.below import doubt_below
 from models.reading.lines.encodings import examples, likely_encoding
 from models.reading.readers import Wanted, source_frame
-from models.style import OPTIONS, Style, cell_name, style_of
 
 if TYPE_CHECKING:
     import pandas as pd

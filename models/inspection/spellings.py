@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from models.cells.style import Style
 from models.inspection.levels import may_be_missing
 from models.inspection.marks import is_date
 from models.inspection.problem import Problem, Remedy, Written
 from models.reading.repairs import is_missing
 from models.reading.units import quantity
-from models.style import Style
 
 
 def shared_spellings(columns: Sequence[Written], style: Style) -> list[Problem]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from models.cells.overrides import proposed
+from models.cells.style import Style, style_of
 from models.data.arguments import column_names
 from models.data.column_kinds import CAMEL, LEFT_OUT, TELLING, verdict
 from models.data.columns import EXACT, LOST, MOMENTS, checked_types, typed
@@ -23,11 +25,9 @@ from models.inspection.problem import Problem, Remedy, Written, in_words, with_r
 from models.inspection.source import STYLE, Raw, raw_table, written
 from models.inspection.spellings import shared_spellings
 from models.inspection.ticks import tick_problems
-from models.overrides import proposed
 from models.reading.load import load_data
 from models.reading.long_format import COUNTS, blocks_in, step_counters, uneven_times
 from models.reading.repairs import Repairs, checked_repairs, repaired
-from models.style import Style, style_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from models.cells.style import cell_name
 from models.data.missing_spellings import ParsedColumn
 from models.data.table import BOOLEAN
 from models.inspection.problem import Problem, Remedy, in_words
-from models.style import cell_name
 
 MARKS = ("x", "✓", "✔", "☑", "☒", "✗", "✘", "√")  # which say nothing but yes
 YES = ("1", "yes", "y", "true", "ja", "j", "wahr", "oui", "vrai", "sí", "si", "sì", "checked", "ticked", "selected", "on",

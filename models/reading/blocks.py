@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from models.cells.style import LINES, style_of
 from models.data.columns import Layout, as_typed, categories_of
 from models.data.documents import Sequences
 from models.data.missing_spellings import number_of
@@ -20,7 +21,6 @@ from models.reading.generated import is_named
 from models.reading.load import UNSEEN, load_data
 from models.reading.readers import Wanted, of_frame
 from models.reading.repairs import checked_repairs
-from models.style import LINES, style_of
 
 if TYPE_CHECKING:
     import pandas as pd

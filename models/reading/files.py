@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from models.cells.style import LINES, MARKS, Style, style_of
 from models.errors import ZooError, did_you_mean, exists
 from models.reading.arrow_files import arrow_batches, parquet_batches, read_arrow, spelt
 from models.reading.lines.above import LOOKED_AT, cells_of, doubts_above, names_of
 from models.reading.lines.below import WithoutEnd, doubt_below
 from models.reading.lines.encodings import likely_encoding
-from models.style import LINES, MARKS, Style, style_of
 
 if TYPE_CHECKING:
     import pandas as pd

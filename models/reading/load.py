@@ -87,7 +87,7 @@ def load_data(
         merge: Column -> spelling -> level: ``{"sex": {"F": "female"}}``; a spelling ``""`` is of empty cells, a level ``""``
             empties cells in this column alone.
         **options: For a named data set the options of its generator. For a table ``missing``, ``separator``, ``decimal``,
-            ``thousands`` and ``encoding`` (`models.style`), for a text file ``skip``, ``header`` and
+            ``thousands`` and ``encoding`` (`models.cells.style`), for a text file ``skip``, ``header`` and
             ``skip_end`` (`models.reading.lines.above`), or ``kind="covariance"`` and ``num_rows`` for a
             covariance matrix with divisor ``num_rows``, which is enough for factor models. For a corpus
             ``format`` (lda_c, uci or texts) and the options of `models.reading.corpus_files.read_corpus`.

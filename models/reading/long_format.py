@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from models.cells.overrides import proposed
 from models.data.column_kinds import CAMEL, SCALE, TELLING, Verdict, verdict
 from models.data.columns import LOST, categories_of
 from models.data.table import BOOLEAN, Data, is_sparse, is_table
-from models.overrides import proposed
 
 FEWEST_PAIRS = 5  # of successive steps, from which a column may be seen to number them
 COUNTS = "it changes by the same amount at every step of every sequence"

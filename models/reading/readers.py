@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from models.cells.style import LINES, MARKS, Style, cell_name, style_of
 from models.data.column_kinds import LEFT_OUT
 from models.data.columns import EXACT, LOST, categories_of, cells_of, notes_of
 from models.data.documents import Sequences, documents, tokenise
@@ -19,7 +20,6 @@ from models.data.table import Data, Note, ZooError, is_sparse, take
 from models.errors import did_you_mean
 from models.reading.files import RARE_IN_NAMES, if_several, is_text, other_separator, read_file, separator_of
 from models.reading.repairs import Repairs, repaired
-from models.style import LINES, MARKS, Style, cell_name, style_of
 
 if TYPE_CHECKING:
     import pandas as pd

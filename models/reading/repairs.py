@@ -3,7 +3,7 @@
 | option | a cell | becomes |
 |---|---|---|
 | ``units={"weight": "kg"}`` | ``59.4 kg``, ``140 lb``, ``59.4`` | a number in kg; without a unit it is in kg |
-| ``dates={"visit": "dmy"}`` | ``3/1/1970`` | days since 1970-01-01 (`models.dates`) |
+| ``dates={"visit": "dmy"}`` | ``3/1/1970`` | days since 1970-01-01 (`models.cells.dates`) |
 | ``merge={"sex": {"F": "female"}}`` | ``F`` | ``female``; other cells stay |
 | ``merge={"ticked": {"": "no", "x": "yes"}}`` | an empty one | ``no`` |
 | ``merge={"score": {"99": ""}}`` | ``99`` | an empty cell, in this column alone |
@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from models.cells.dates import EPOCH, ORDERS, days
+from models.cells.style import Style, cell_name
 from models.data.arguments import described
 from models.data.missing_spellings import number_of, plain_number
-from models.dates import EPOCH, ORDERS, days
 from models.errors import ZooError
 from models.reading.units import PLAIN, converted, convertible, has_seconds, hours, known, measures_time, quantity
-from models.style import Style, cell_name
 
 if TYPE_CHECKING:
     import pandas as pd

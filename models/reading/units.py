@@ -8,8 +8,8 @@ from typing import NamedTuple, overload
 
 import numpy as np
 
+from models.cells.notations import SIZE_OF_MONEY, SIZES, SIZES_OF_MONEY, SPACES, plain_sign
 from models.data.column_kinds import TIME
-from models.notations import SIZE_OF_MONEY, SIZES, SIZES_OF_MONEY, SPACES, plain_sign
 
 # One number, with whatever marks a table may use; what follows it (or a sign of money before it) is its unit.
 NUMBER = rf"[+-]?(?:\d[\d.,'{SPACES}]*|[.,]\d+)(?:[eE][+-]?\d+)?"

@@ -11,8 +11,8 @@ from inference.runtime.entries import CONF as CONF
 from inference.runtime.entries import GROUPS, chosen_entries, defaults_with, entry_defaults, require_key, run_options
 from inference.runtime.entries import choices as choices
 from inference.runtime.entries import entry_options as entry_options
+from models.cells.overrides import alternatives, is_of_table, quoted, read_override
 from models.errors import ZooError, did_you_mean, exists
-from models.overrides import alternatives, is_of_table, quoted, read_override
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override

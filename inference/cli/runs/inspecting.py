@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from inference.cli.runs.help import COMMANDS
+from models.cells.overrides import is_of_table, overrides_of, read_override
 from models.errors import ZooError, exists, in_shell
 from models.inspection.advice import models_for
 from models.inspection.table import Inspection, inspect_table
-from models.overrides import is_of_table, overrides_of, read_override
 
 WIDTH = 80
 RUN = ("uv", "run", "python", "-m", "inference.run")

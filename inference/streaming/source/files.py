@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from models.base import Data, ZooError
+from models.cells.style import Style, style_of
 from models.data.missing_spellings import number_of
 from models.errors import exists
 from models.reading.blocks import REPAIRS, STYLE, whole_sequences
@@ -17,7 +18,6 @@ from models.reading.files import ARROW, PARQUET, TABBED, ending, frames, is_text
 from models.reading.load import load_data
 from models.reading.readers import Part, Wanted
 from models.reading.repairs import checked_repairs
-from models.style import Style, style_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,10 +17,10 @@ from inference.runtime.files import read, write
 from inference.streaming.source.files import Known, Weighing, cut, files_of, style_at, table_of, wanted_columns
 from inference.streaming.source.names import SAMPLE, SCAN
 from models.base import Data, ZooError
+from models.cells.style import Style, cell_name
 from models.data.missing_spellings import number_of
 from models.reading.files import is_text
 from models.reading.repairs import is_missing
-from models.style import Style, cell_name
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from models.cells.style import DOUBTFUL, MARKS, MISSING
 from models.data.column_kinds import DATE
 from models.reading.lines.doubt import Doubt
-from models.style import DOUBTFUL, MARKS, MISSING
 
 LOOKED_AT = 60  # lines
 NUMBER = re.compile(r"[+\-−]?(\d[\d.,]*|[.,]\d+)([eE][+-]?\d+)?")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from models.cells.style import Style
 from models.data.missing_spellings import number_of, plain_number
 from models.reading.lines.doubt import Doubt
-from models.style import Style
 
 if TYPE_CHECKING:
     import pandas as pd

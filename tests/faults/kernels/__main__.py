@@ -19,7 +19,8 @@ MODEL = "gmm"
 def main(options: Sequence[str]) -> int:
     """Print a line for each sampler, and the share of faults that are seen in each class."""
     sys.path.insert(0, str(Path(__file__).parents[2] / "oracles"))
-    from faulty_mixture import FAULTS, JaxMixture
+    from faulty_mixture import FAULTS
+    from jax_mixture import JaxMixture
 
     budget = dict(option.split("=", 1) for option in options).get("budget", "quick")
     if budget not in BUDGETS:

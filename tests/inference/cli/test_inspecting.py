@@ -15,7 +15,7 @@ from inference.cli.runs.config import compose, expand
 from inference.cli.runs.execute import read_data
 from inference.cli.runs.inspecting import inspect_main
 from models import load_data
-from models.overrides import overrides_of
+from models.cells.overrides import overrides_of
 
 ROOT = Path(__file__).parents[3]
 MESSY = """id;weight;crp;visit;sex

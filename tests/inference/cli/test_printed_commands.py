@@ -15,8 +15,8 @@ from inference.cli.runs.config import compose, expand
 from inference.cli.runs.execute import read_data
 from inference.cli.runs.inspecting import inspect_main, refused
 from models import ZooError, inspect_table, load_data
+from models.cells.overrides import LISTS, TEXTS, alternatives, override, read_override
 from models.data.columns import cells_of, typed
-from models.overrides import LISTS, TEXTS, alternatives, override, read_override
 
 ARGUMENT = re.compile(r"(?<!\w)'data\.(?:[^']|'\"'\"')*'|data\.[\w.:@%+/-]+=[^\s,;)']+")
 NAMES = [

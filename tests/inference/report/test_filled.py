@@ -10,7 +10,7 @@ from inference.cli.runs.inspecting import overrides_of
 from inference.predictions.imputation import cell_lines
 from inference.report.filled import as_written, filled_in, numbers
 from models import MODELS, load_data
-from models.style import Style
+from models.cells.style import Style
 
 ROWS = ("1;2,50;b;010;3", "?;1,25;a;011;1", "3;na;;012;-", "10;3,0;b;013;0")
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from faulty_mixture import FAULTS, JaxMixture, relabelled
+from faulty_mixture import FAULTS
+from jax_mixture import JaxMixture, relabelled
 
 from inference import certify, target
 from inference.certificates.checks.kernels import Ran

@@ -8,8 +8,8 @@ from inference.cli.runs.config import compose, expand
 from inference.cli.runs.execute import read_data
 from inference.cli.runs.inspecting import overrides_of
 from models import ZooError, load_data
+from models.cells.dates import days
 from models.data.columns import cells_of, typed
-from models.dates import days
 from models.inspection.table import inspect_table
 from models.reading.units import converted, convertible, quantity
 

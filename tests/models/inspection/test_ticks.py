@@ -73,7 +73,8 @@ def test_answers_may_be_ticked_by_their_words(tmp_path, columns):
     """A survey writes the answer itself into its column."""
     written, meant = table_of_ticks(np.random.default_rng(0), "", columns)
     written.to_csv(tmp_path / "table.csv", index=False)
-    _, data, _ = pasted(tmp_path / "table.csv")
+    _, data, options = pasted(tmp_path / "table.csv")
+    assert set(options["merge"]) == set(columns)
     require_cells(data, meant)
 
 
@@ -81,7 +82,8 @@ def test_answers_may_be_ticked_by_their_words(tmp_path, columns):
 def test_a_mark_alone_is_a_tick(tmp_path, tick):
     written, meant = table_of_ticks(np.random.default_rng(0), tick, ["member"])
     written.to_csv(tmp_path / "table.csv", index=False)
-    _, data, _ = pasted(tmp_path / "table.csv")
+    _, data, options = pasted(tmp_path / "table.csv")
+    assert set(options["merge"]) == {"member"}
     require_cells(data, meant)
 
 

@@ -2,7 +2,7 @@
 
 import re
 
-from models.overrides import proposed
+from models.cells.overrides import proposed
 
 SPACES = " \u00a0\u2007\u2009\u202f"  # that stand between thousands
 MINUS = re.compile(r"(?:^|(?<=[eE]))[\u2010-\u2013\u2212\ufe63\uff0d]")  # hyphens and dashes that are printed as a minus
