@@ -71,17 +71,13 @@ def test_no_other_bytes_break_the_reader(seed):
         rng.bytes(200),
         HEAD.pack(size, size) + rng.bytes(size),
     ]
+    refused = 0
     for each in broken:
-        assert outcome(each) in ("a value", "WireError")
-
-
-def outcome(content):
-    """What reading these bytes leads to: a value, or the name of an error."""
-    try:
-        unpacked(content)
-    except Exception as error:  # whatever it is, the test names it
-        return type(error).__name__
-    return "a value"
+        try:
+            unpacked(each)
+        except WireError:
+            refused += 1
+    assert refused > 0  # what is cut is never whole
 
 
 def as_message(text, numbers=b""):
