@@ -22,9 +22,10 @@ def main(options: Sequence[str]) -> int:
     from faulty_mixture import FAULTS
     from jax_mixture import JaxMixture
 
-    budget = dict(option.split("=", 1) for option in options).get("budget", "quick")
-    if budget not in BUDGETS:
-        print(f"budget={budget!r} is not one of {', '.join(BUDGETS)}", file=sys.stderr)
+    named = dict(option.partition("=")[::2] for option in options)
+    budget = named.pop("budget", "quick")
+    if named or budget not in BUDGETS:
+        print(f"the only option is budget=, one of {', '.join(BUDGETS)}; got {' '.join(options)}", file=sys.stderr)
         return 2
     trial.prior_hints = lambda *_: []  # type: ignore[assignment]  # they take most of the time, and change no verdict
     prior = target(MODEL).prior
