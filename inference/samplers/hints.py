@@ -79,16 +79,12 @@ class Priors:
             trace = handlers.trace(handlers.seed(model.spec, key)).get_trace(hyper, rows, marginal=True)
             return {name: s["value"] for name, s in trace.items() if s["type"] == "sample" and not s["is_observed"]}
 
-        def log_density(hyper: Hyper, sites: Sites) -> Any:
-            return infer.util.log_density(model.spec, (hyper, rows), {"marginal": True}, sites)[0]
-
         def log_densities(hyper: Hyper, sites: Sites) -> dict[str, Any]:
             return infer.util.compute_log_probs(model.spec, (hyper, rows), {"marginal": True}, sites)[0]
 
         self.own = dict(model.hyper)
         self._log_densities = jax.jit(jax.vmap(log_densities, in_axes=(None, 0)))
         self._draw = jax.jit(jax.vmap(draw, in_axes=(0, None)))
-        self._log_density = jax.jit(jax.vmap(log_density, in_axes=(None, 0)))
 
     def draw(self, hyper: Hyper, seed: int, number: int) -> dict[str, np.ndarray]:
         """Parameters (R, …)."""
@@ -96,14 +92,15 @@ class Priors:
         return {name: np.asarray(value) for name, value in found.items()}
 
     def log_densities(self, hyper: Hyper, sites: Sites) -> dict[str, np.ndarray]:
-        """Of every site given those that it depends on: (R,)."""
+        """Of every site given those that it depends on, and of the rows: (R,)."""
         found = self._log_densities(dict(hyper), dict(sites))
         return {name: np.asarray(value) for name, value in found.items()}
 
     def log_ratio(self, hyper: Hyper, sites: Sites) -> np.ndarray:
         """(R,): log p'(θ) − log p(θ), of another prior and the model's own."""
-        here, there = (np.asarray(self._log_density(dict(each), dict(sites))) for each in (self.own, hyper))
-        return there - here
+        here, there = (np.sum(list(self.log_densities(each, sites).values()), axis=0) for each in (self.own, hyper))
+        difference: np.ndarray = there - here
+        return difference
 
 
 def priors_of(oracle: Oracle) -> Priors:
