@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from inference.comparison.table import compare
     from inference.comparison.thermodynamic import log_evidence
     from inference.criticism.replications import predictive_checks
-    from inference.engine.program import program_model
     from inference.fitting.fit import fit, identify
     from inference.fitting.foreign import as_result
     from inference.fitting.modes import look_for_modes, modes
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from inference.predictions.new_rows import perplexity
     from inference.predictions.predict import log_likelihood, predict
     from inference.predictions.score import score
+    from inference.programs.model import program_model
     from inference.results.triangles import full_matrices
     from inference.samplers.certification import certify
     from inference.samplers.draws import check_draws

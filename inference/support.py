@@ -63,11 +63,11 @@ def _cell(path: str, examples: Examples) -> str:
     if hasattr(module, "where"):
         found = (module.where(*example) for example in (examples.two, examples.three, examples.flat) if example is not None)
         return next((words for words in found if words), "–")
-    if not hasattr(module, "TAKES"):  # a method on the program takes every model
+    if not hasattr(module, "SUPPORTS"):  # a method on the program takes every model
         return "yes"
 
     def takes(example: Example | None) -> bool:
-        return example is not None and module.TAKES.refuses(example.model.algebra) is None
+        return example is not None and module.SUPPORTS.why_not(example.model.algebra) is None
 
     if takes(examples.two):
         return "yes" if takes(examples.three) else "two classes"

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from models.base import Algebra, Model, Stats
+from models.base import Algebra, Model, Stats, Structure
 
 
 def add(left: Stats, right: Stats) -> Stats:
@@ -59,6 +59,32 @@ def at_sample(algebra: Algebra, key: Array, nu: Mapping[str, Stats]) -> dict[str
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Questions about a model
+
+
+STRUCTURES = frozenset({"joint", "coupled", "cycle", "local", "collapsed"})
+
+
+def structures(structure: Structure) -> frozenset[str]:
+    """How the parameter blocks of a model depend on each other: joint, or coupled or cycle or both; and any of the others.
+
+    - joint: all blocks are independent a priori and conjugate at once
+    - coupled: the prior joins blocks, and each block is conjugate given the others
+    - cycle: blocks are conjugate only given the values of the others, and a sweep updates them in turn
+    - local: some blocks have one entry per row
+    - collapsed: the parameters can be integrated out given the latents
+
+    >>> from models import MODELS
+    >>> sorted(structures(MODELS["gmm"]([[1.0], [2.0], [4.0]]).algebra.structure))
+    ['collapsed', 'joint']
+    """
+    present = {
+        "coupled": structure.coupling is not None,
+        "cycle": bool(structure.cycle),
+        "local": bool(structure.local),
+        "collapsed": structure.collapsed is not None,
+    }
+    names = frozenset(name for name, holds in present.items() if holds)
+    return names if names & {"coupled", "cycle"} else names | {"joint"}
 
 
 def reports_probabilities(model: Model) -> bool:

@@ -20,17 +20,18 @@ Shapes in comments: N rows, D columns, K components (or classes, states, topics)
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jax import Array
 
-from models.data.columns import Layout
 from models.data.representation import model_html, model_text
 from models.data.table import Data as Data
 from models.errors import ZooError as ZooError
 from models.host_step import HostStep
-from models.reading.load import as_data
+
+if TYPE_CHECKING:  # the rules for columns need not be loaded to run a model
+    from models.data.columns import Layout
 
 Pytree = Any
 Stats = Pytree  # sufficient statistics, and natural parameters of q(θ): the same structure
@@ -200,7 +201,7 @@ class Expected(NamedTuple):
 class Table(NamedTuple):
     """The cells of the table that a model describes, column by column: for imputation of missing cells."""
 
-    cells: Layout  # kinds of the columns: numbers, counts, or categories
+    cells: "Layout"  # kinds of the columns: numbers, counts, or categories
     observed: Callable[[Pytree], Array]  # rows -> (N, D), NaN where missing
     completed: Callable[..., Array]  # (key, hyper, sites, rows) -> (N, D): missing cells drawn given the observed ones
     expected: Callable[..., tuple[Expected, ...]]  # (hyper, sites, rows) -> one entry per column
@@ -246,8 +247,8 @@ class Reading(NamedTuple):
 
     # table -> encoded rows, as spec and algebra read them: a pytree of arrays with N rows (`models.rows.carried`)
     rows: Callable[[Any], Pytree]
-    read: Callable[[Any], Data] = as_data  # a table or a path -> a table with this model's columns
-    layout: Layout | None = None  # kinds and levels of the columns, for models with columns of several kinds
+    read: Callable[[Any], Data]  # a table or a path -> a table with this model's columns
+    layout: "Layout | None" = None  # kinds and levels of the columns, for models with columns of several kinds
     # rows on the host -> fewer weighted rows with the same likelihood and the same expected statistics, for models that need
     # only the moments of the rows; None: not available
     sufficient_rows: Callable[[Pytree], Pytree] | None = None

@@ -165,6 +165,7 @@ def _model(
         prior=prior_statistics(hyper, num_factors, shared, relevance, prior != "flat"),
         reading=Reading(
             rows=partial(_rows, columns=data.columns),
+            read=as_data,
             sufficient_rows=sufficient_rows,
             translation=Translation(lambda rows, origin: rows._replace(x=translated(rows.x, origin))),
         ),

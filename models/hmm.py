@@ -161,6 +161,7 @@ def build(
         prior=pseudo_statistics(hyper, static.algebra, block, shape, data, rows),
         reading=Reading(
             rows=rows,
+            read=as_data,
             translation=translation(block),
         ),
         summaries=Summaries(

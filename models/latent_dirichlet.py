@@ -152,7 +152,7 @@ def build(
         algebra=static.algebra,
         hyper=hyper,
         prior={name: on_host(leaf) for name, leaf in nu.items()},
-        reading=Reading(rows=partial(_rows, data.columns, tuple(names) if labelled else None)),
+        reading=Reading(rows=partial(_rows, data.columns, tuple(names) if labelled else None), read=as_data),
         summaries=Summaries(
             functionals=static.functionals,
             probe_rows=probe_rows,

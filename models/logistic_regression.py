@@ -92,6 +92,7 @@ def build(data: Any, weight_scale: float = WEIGHT_SCALE, prior: str | Mapping[st
         prior=pseudo_statistics(hyper, static.algebra, prior != "flat"),
         reading=Reading(
             rows=partial(_rows, columns=data.columns, classes=classes),
+            read=as_data,
             translation=Translation(lambda rows, origin: rows._replace(x=translated(rows.x, origin)), moved_sites=()),
         ),
         summaries=Summaries(

@@ -147,6 +147,30 @@ def test_model_files_do_not_import_one_another():
     assert not [(module, other) for module in zoo for other in IMPORTS[module] & zoo]
 
 
+def loaded_by(module):
+    """The modules that an import of ``module`` loads: those that it and they import at the top of their files."""
+    loaded, waiting = set(), [module]
+    while waiting:
+        others = imports_at_top(FILES[waiting.pop()]) - loaded
+        loaded |= others
+        waiting += others
+    return loaded
+
+
+def imports_at_top(path):
+    """The modules that a file imports when it is loaded: not in functions, and not for types alone."""
+    top = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.Import | ast.ImportFrom)]
+    return imports_of(ast.unparse(ast.Module(top, [])), FILES)
+
+
+def test_the_loop_body_stands_alone():
+    """The sweep depends on the algebra and on nothing that runs, reads or reports; a sampler on little more."""
+    sweep, gibbs = loaded_by("inference.engine.sweep"), loaded_by("inference.methods.gibbs")
+    assert not {module for module in sweep if module.startswith(("inference.", "models.reading"))}
+    assert len(sweep) <= 15
+    assert len(gibbs) <= 30
+
+
 def test_every_room_says_what_lives_there():
     for module, path in FILES.items():
         if path.name == "__init__.py":

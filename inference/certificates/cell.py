@@ -30,7 +30,7 @@ from inference.certificates.oracles.oracle import Oracle
 from inference.certificates.witnesses import of_checks
 from inference.certificates.witnesses.of_checks import NumbersOf
 from inference.certificates.witnesses.witness import Difference, Numbers, differences, witness_of
-from inference.engine.task import Takes
+from inference.engine.requirements import Support
 from inference.fitting.prepare import x64
 from inference.methods import METHODS
 from models.base import Algebra
@@ -49,10 +49,10 @@ class CheckSpec(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How a method is certified: what passing means, the models that it takes, and its checks after parity and contracts."""
+    """How a method is certified: what passing means, the models that it supports, and its checks after parity and contracts."""
 
     claim: str
-    takes: Takes
+    support: Support
     checks: tuple[CheckSpec, ...]
     enumerates: bool = False  # whether the oracle must list all assignments of the latents
 
@@ -87,13 +87,13 @@ def _of_kernel(method: str, kernel: KernelOf) -> Plan:
     check, control = partial(law_check, kernel), partial(law_control, kernel)
     numbers, sizes = partial(of_checks.of_law, kernel), {"quick": 2_500, "full": 10_000}
     law = CheckSpec("kernel law", check, control, sizes, numbers, of_checks.of_law_mutants)
-    return Plan("exact", kernel.takes, (law, _of_fits(method), _of_results(method, True, **DRAWS), _of_pipeline(method)))
+    return Plan("exact", kernel.support, (law, _of_fits(method), _of_results(method, True, **DRAWS), _of_pipeline(method)))
 
 
-def _of_optimiser(method: str, takes: Takes) -> Plan:
+def _of_optimiser(method: str, support: Support) -> Plan:
     check, control = partial(optimum_check, method), partial(optimum_control, method)
     best = CheckSpec("optimum", check, control, {"quick": 3, "full": 10}, partial(of_checks.of_optimum, method))
-    return Plan("mode", takes, (best, _of_point(method)))
+    return Plan("mode", support, (best, _of_point(method)))
 
 
 def _of_point(method: str) -> CheckSpec:
@@ -107,13 +107,13 @@ STEP = CheckSpec("random step", step_check, step_control, {"quick": 2_500, "full
 def _of_draws(method: str, draws: DrawsOf) -> Plan:
     check, control = partial(calibration_check, draws), partial(calibration_control, draws)
     ranks = CheckSpec("calibration", check, control, {"quick": 1_250, "full": 2_500}, partial(of_checks.of_calibration, method))
-    return Plan("exact", draws.takes, (ranks, _of_fits(method), _of_results(method, True, **DRAWS)))
+    return Plan("exact", draws.support, (ranks, _of_fits(method), _of_results(method, True, **DRAWS)))
 
 
 def _of_approximation(method: str, draws: DrawsOf) -> Plan:
     sizes = {"quick": 100, "full": 300}  # a replicate is a fit, and takes about a second
     bias = CheckSpec("bias", partial(bias_check, draws), None, sizes, partial(of_checks.of_calibration, method))
-    return Plan("approximate", draws.takes, (bias, _of_results(method, True, quick=25, full=25)))
+    return Plan("approximate", draws.support, (bias, _of_results(method, True, quick=25, full=25)))
 
 
 BUDGETS = ("quick", "full")
@@ -121,7 +121,7 @@ PRECISION = 64
 PLANS: dict[str, Plan] = {  # by the name of the method
     **{method: _of_kernel(method, kernel) for method, kernel in KERNELS.items()},
     **{method: _of_draws(method, draws) for method, draws in EXACT.items()},
-    **{method: _of_optimiser(method, takes) for method, takes in OPTIMISERS.items()},
+    **{method: _of_optimiser(method, support) for method, support in OPTIMISERS.items()},
     "hard_em": Plan("mode given assignments", ASSIGNING["hard_em"], (FIXED, _of_point("hard_em")), enumerates=True),
     "stochastic_em": Plan(
         "mode given random assignments", ASSIGNING["stochastic_em"], (STEP, _of_point("stochastic_em")), enumerates=True
@@ -255,7 +255,7 @@ def require_cell(model: str, method: str) -> None:
 def refusal(model: str, method: str) -> str | None:
     """Why there is no certificate of a method on a model, in words, or None."""
     plan = PLANS[method]
-    if (why := plan.takes.refuses(_algebra(model))) is not None:
+    if (why := plan.support.why_not(_algebra(model))) is not None:
         return why
     if plan.enumerates and oracle_of(model).enumeration is None:
         return "the certificate lists all assignments of the latents, and these are continuous"

@@ -9,10 +9,10 @@ import numpy as np
 import xarray as xr
 from numpyro import infer  # in this form: ArviZ leaves a lazy numpyro behind, which the other form half loads
 
-from inference.engine.program import program_model
 from inference.fitting.foreign import as_result
 from inference.identification.invariants import symmetry_of
 from inference.programs.arguments import name_of
+from inference.programs.model import program_model
 from inference.results.observed import DRAWS, program_data
 from inference.results.table import data_of
 from inference.results.tree import table_of, values

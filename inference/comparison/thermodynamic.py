@@ -21,19 +21,24 @@ from jax import Array
 
 from inference.engine.driver import each
 from inference.engine.initialise import start_points
+from inference.engine.requirements import require_algebra, require_proper, require_single_rows
 from inference.engine.sweep import has_temperatures, num_rows, rows_weight, tempered_sweep
 from inference.engine.task import Task
 from inference.fitting.prepare import make_task, require_model, x64
-from inference.fixed_points.fixed_point import require_algebra, require_proper, require_single_rows
 from inference.methods.options import check_seed
 from inference.runtime.progress import Silent
 from models.algebra import at_sample
-from models.base import Algebra, Hyper, Model, Pytree, Stats
+from models.base import Algebra, Hyper, Model, Pytree, Stats, ZooError
 from models.data.arguments import require_whole
 from models.rows.carried import carried
 
 WARMUP = 0.25  # share of the sweeps at each temperature that is dropped
 POWER = 5  # temperatures (i / M)^5: close together near the prior, where U varies most
+NO_TEMPERATURES = (
+    "the evidence can be estimated only if all latents are discrete and independent (no missing cells under full or tied "
+    "covariances, no logistic_regression, no hmm) and the prior keeps blocks of parameters independent; compare elpd or "
+    "held-out rows instead"
+)
 
 
 class Evidence(NamedTuple):
@@ -99,7 +104,9 @@ def evidence_task(model: Model, data: Any, seed: int) -> tuple[Task, Algebra]:
     """Model and data in the form that sweeps take; raises `ZooError` if the evidence cannot be estimated."""
     with x64(64):
         task = make_task(model, data, seed, None, Silent())
-        algebra = require_algebra(task, _refuses)
+        algebra = require_algebra(task)
+        if not has_temperatures(algebra):
+            raise ZooError(f"{model.name}: {NO_TEMPERATURES}")
         require_proper(task)
         require_single_rows(task, algebra)
     return task, algebra
@@ -109,16 +116,6 @@ def evidence_task(model: Model, data: Any, seed: int) -> tuple[Task, Algebra]:
 def prior_points(algebra: Algebra, prior: Any, keys: Array) -> Stats:
     """T(θ) with θ drawn from the prior, one per key."""
     return jax.vmap(lambda key: at_sample(algebra, key, dict(prior)))(keys)
-
-
-def _refuses(algebra: Algebra) -> str | None:
-    if has_temperatures(algebra):
-        return None
-    return (
-        "the evidence can be estimated only if all latents are discrete and independent (no missing cells under full or tied "
-        "covariances, no logistic_regression, no hmm) and the prior keeps blocks of parameters independent; compare elpd or "
-        "held-out rows instead"
-    )
 
 
 @partial(jax.jit, static_argnames=("algebra", "num_sweeps"))

@@ -23,8 +23,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from inference.engine.task import kinds
-from models.algebra import add, at_sample
+from models.algebra import add, at_sample, structures
 from models.base import Algebra, Hyper, Pytree, Stats
 from models.rows.carried import carried
 
@@ -181,7 +180,7 @@ def _cycle(
 
 def has_temperatures(algebra: Algebra) -> bool:
     """Whether p(θ) p(x, z | θ)^t has the model's own conditionals: z discrete, and all parameters conjugate at once."""
-    return algebra.latent.enumerable and "joint" in kinds(algebra.structure)
+    return algebra.latent.enumerable and "joint" in structures(algebra.structure)
 
 
 def tempered_latents(

@@ -1,4 +1,4 @@
-"""What a method is given, which models it takes, and what it brings back."""
+"""What a method is given, and what it returns."""
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -16,7 +16,7 @@ from inference.convergence.forecast import Forecast
 from inference.runtime.checkpoints import Checkpoint
 from inference.runtime.files import CHECKPOINT_SECONDS
 from inference.runtime.progress import Reporter
-from models.base import Algebra, Hyper, Iteration, Latent, Model, Pytree, Sites, Stats, Structure
+from models.base import Hyper, Iteration, Model, Pytree, Sites, Stats
 
 
 class Task(NamedTuple):
@@ -47,77 +47,6 @@ class Task(NamedTuple):
         if self.folder is None:
             return None
         return Checkpoint(self.folder / f"checkpoint-{phase}-{self.fingerprint}.npz", self.checkpoint_seconds, cut)
-
-
-KINDS = frozenset({"joint", "coupled", "cycle", "local", "collapsed"})
-
-# kind -> (what a method asks for that does not take it, what a model of this kind is)
-REFUSED = {
-    "local": ("parameters that all rows share", "rows of this model have parameters of their own, which inner updates find"),
-    "coupled": (
-        "blocks of parameters that are independent a priori and conjugate all at once",
-        "blocks of this model are joined by their prior and conjugate only given each other",
-    ),
-    "cycle": (
-        "parameters that are conjugate all at once",
-        "blocks of this model are conjugate only given the values of the others",
-    ),
-}
-# kind -> what a method asks for that needs it
-NEEDED = {"collapsed": "parameters that somebody integrated out on paper, as those of topics and mixtures under a proper prior"}
-
-
-def kinds(structure: Structure) -> frozenset[str]:
-    """How the blocks of parameters of a model hang together: joint, or else coupled or cycle or both; and any of the others.
-
-    - joint: all blocks are independent a priori and conjugate at once
-    - coupled: the prior joins blocks, and each is conjugate given the others
-    - cycle: blocks are conjugate only given the values of the others, and a sweep takes them in turn
-    - local: some blocks have an entry per row, the row's own
-    - collapsed: the parameters integrate out given the latents
-    """
-    declared = {
-        "coupled": structure.coupling is not None,
-        "cycle": bool(structure.cycle),
-        "local": bool(structure.local),
-        "collapsed": structure.collapsed is not None,
-    }
-    found = frozenset(kind for kind, holds in declared.items() if holds)
-    return found if found & {"coupled", "cycle"} else found | {"joint"}
-
-
-def any_latents(latent: Latent) -> str | None:
-    """No reason to refuse latents."""
-    return None
-
-
-class Takes(NamedTuple):
-    """Which models a method takes, by the kinds of their structure (`kinds`) and by their latents.
-
-    Methods on the algebra declare one, as ``TAKES = Takes("cavi", KINDS - {"cycle"}, ending="use method=gibbs")``.
-    """
-
-    name: str  # of the method, or of its option that asks for more
-    kinds: frozenset[str] = KINDS  # a model of any other kind is refused
-    needs: frozenset[str] = frozenset()  # a model without one of these kinds is refused
-    lost: str = ""  # what there is not otherwise, in words that go on after "so that"
-    ending: str = ""  # what to do instead
-    why_no_latents: Callable[[Latent], str | None] = any_latents  # why the method means nothing on latents, or None
-
-    def refuses(self, algebra: Algebra) -> str | None:
-        """Why the method means nothing on a model, in words, or None."""
-        if (why := self.why_no_latents(algebra.latent)) is not None:
-            return why
-        found = kinds(algebra.structure)
-        for kind in sorted(found - self.kinds):
-            asked, is_so = REFUSED[kind]
-            return f"{self.name} needs {asked}; {is_so}{f', so that {self.lost}' if self.lost else ''}; {self.ending}"
-        for kind in sorted(self.needs - found):
-            return f"{self.name} needs {NEEDED[kind]}; {self.ending}"
-        return None
-
-
-ANY_MODEL = Takes("this method")
 
 
 class Kind(StrEnum):

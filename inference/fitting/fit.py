@@ -15,7 +15,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from inference.diagnostics.unfinished import LEFT_OUT
-from inference.engine.program import num_parameters, program_model
+from inference.engine.program import num_parameters
 from inference.engine.single_precision import back
 from inference.engine.task import Draws, Points, Task, kind_of
 from inference.fitting.assembly import as_tree, derived, in_one_labelling, latent_group, of_draws, of_points
@@ -47,6 +47,7 @@ from inference.identification.symmetry import num_flat, whatever
 from inference.methods.options import check_seed, check_value, checked_options, method_module
 from inference.methods.own_kernel import MarkovKernel, named_method
 from inference.programs.arguments import as_arguments, name_of, takes_by_name
+from inference.programs.model import program_model
 from inference.results.draws import one_axis
 from inference.results.tree import dataset, values
 from inference.results.triangles import sites_of, symmetric_sites
@@ -112,7 +113,7 @@ def fit(
 
     ``model`` is a zoo `Model`, or a NumPyro function. ``data`` is then its only argument, or a tuple of its first arguments;
     others follow by name, as in ``fit(program, x, y=y)``, unless an option has the same name. ``symmetry``, ``dims`` and
-    ``coords`` are as in `inference.engine.program.program_model`. ``method`` is a name, or a kernel of one's own with
+    ``coords`` are as in `inference.programs.model.program_model`. ``method`` is a name, or a kernel of one's own with
     ``init(key, data)`` and ``step(key, state, data)`` (`inference.methods.own_kernel`). ``start`` gives the sites to start
     from. ``options`` are those of the method's ``Options``, such as num_samples or max_iter. A run leaves checkpoints in
     ``folder`` (it must exist, and is locked meanwhile) every ``checkpoint_seconds``, and goes on from those that it finds

@@ -12,9 +12,9 @@ import numpy as np
 
 from inference.convergence.forecast import Forecast
 from inference.engine.initialise import finite_latents, latents_observed, sites_at, start_states
-from inference.engine.task import Points, Task, kinds, timing
+from inference.engine.task import Points, Task, timing
 from inference.fixed_points.fixed_point import why_no_mode
-from models.algebra import at_mode
+from models.algebra import at_mode, structures
 from models.base import Iteration, Stats
 
 
@@ -25,7 +25,7 @@ def closed_form(task: Task, tol: float) -> Points | None:
     start to iterate from.
     """
     algebra = task.model.algebra
-    if algebra is None or task.start is not None or tol == 0 or kinds(algebra.structure) - {"collapsed"} != {"joint"}:
+    if algebra is None or task.start is not None or tol == 0 or structures(algebra.structure) - {"collapsed"} != {"joint"}:
         return None
     if not latents_observed(task.rows) or not finite_latents(algebra, task.hyper, task.prior, task.rows):
         return None

@@ -12,16 +12,16 @@ from jax import Array
 from inference.convergence.acceleration import NEAR, Cycle, Point, advance, at_rest, begin, has_nan, rejected, where
 from inference.convergence.forecast import forecast
 from inference.engine.driver import Run, drive, each
-from inference.engine.initialise import finite_latents, natural_of, num_starts, sites_at, start_states
+from inference.engine.initialise import natural_of, num_starts, sites_at, start_states
+from inference.engine.requirements import ANY_MODEL, Support, require_algebra, require_single_rows
 from inference.engine.sweep import Local, Verbs, parameter_step, rows_weight, sweep
-from inference.engine.task import ANY_MODEL, Points, Takes, Task, timing
+from inference.engine.task import Points, Task, timing
 from inference.fixed_points.host_driver import OnHost, drive_on_host, host_step_of
 from inference.fixed_points.local_ascent import ascent_sweep, uses_local_ascent
 from inference.runtime.programs import kept
 from inference.runtime.progress import Watch
 from models.algebra import log_prior, negative_divergence
-from models.base import Algebra, Iteration, Pytree, Sites, Stats, ZooError, on_host
-from models.rows.carried import carried
+from models.base import Algebra, Iteration, Pytree, Sites, Stats, on_host
 
 ROUNDING = 1e-13
 ALWAYS = 1e-10  # the tolerance that a forecast assumes for runs with tol=0
@@ -195,10 +195,13 @@ def climb(
     max_iter: int,
     tol: float,
     wanted: int,
-    takes: Takes = ANY_MODEL,
+    support: Support = ANY_MODEL,
 ) -> tuple[Points, Climb]:
-    """At most ``wanted`` starts to their fixed points: (points, their final states). Raises `ZooError` as ``takes`` refuses."""
-    algebra = require_algebra(task, takes.refuses)
+    """At most ``wanted`` starts to their fixed points: (points, their final states).
+
+    Raises `ZooError` where ``support`` excludes the model.
+    """
+    algebra = require_algebra(task, support)
     # Weights may stand for very many rows, whose latents one draw cannot replace.
     if method.verbs.latents == "sample" and task.model.reading.sufficient_rows is not None:
         require_single_rows(task, algebra)
@@ -236,48 +239,6 @@ def resting(state: Climb) -> Climb:
     return state._replace(T=T, nu=nu)
 
 
-def require_algebra(task: Task, refuses: Callable[[Algebra], str | None] | None = None) -> Algebra:
-    """The model's algebra, or a `ZooError` for a program-only model and for an algebra that the method ``refuses``."""
-    if task.model.algebra is None:
-        raise ZooError(
-            f"{task.model.name} is a NumPyro program without the algebra that this method needs; use method=map, laplace, "
-            "advi or nuts"
-        )
-    if refuses is not None and (why := refuses(task.model.algebra)) is not None:
-        raise ZooError(f"{task.model.name}: {why}")
-    return task.model.algebra
-
-
-def require_proper(task: Task) -> None:
-    """A `ZooError` where the prior is flat and the method needs a proper posterior."""
-    if task.model.algebra is not None and not task.model.algebra.proper:
-        raise ZooError(
-            "prior=flat makes no proper posterior (the likelihood of a mixture, for one, is unbounded); use method=em or map, "
-            "or prior=default"
-        )
-
-
-def require_single_rows(task: Task, algebra: Algebra) -> None:
-    """A `ZooError` for a row whose latent is drawn or summed over and whose weight is neither 0 nor 1.
-
-    A row of weight 2 stands for two rows, each with its own latent. Counting one latent twice gives another posterior.
-    """
-    if task.moments:
-        raise ZooError("this method needs individual rows; only a covariance matrix was given: use nuts, em or cavi instead")
-    weight, allowed_states = carried(task.rows)[:2]
-    if weight is None:
-        return
-    several = ~np.isin(np.asarray(weight), (0, 1))
-    if allowed_states is not None and finite_latents(algebra, task.hyper, task.prior, task.rows):
-        several &= np.asarray(allowed_states).sum(-1) > 1
-    if several.any():
-        row, whole = int(np.argmax(several)), bool((np.asarray(weight) % 1 == 0).all())
-        raise ZooError(
-            f"row {row + 1} of the data weighs {float(weight[row]):g}, but this method has one latent per row"
-            f"{'; repeat the rows, or' if whole else ', and no fraction of one;'} use nuts, em or cavi, which take weights"
-        )
-
-
 def initial(task: Task, algebra: Algebra, method: FixedPoint, wanted: int) -> Climb:
     """States of all starts: seeded, or one at the sites given."""
     size = num_starts(task, wanted)
@@ -293,9 +254,9 @@ def _states(algebra: Algebra, method: FixedPoint, T: Stats, nu: Stats, known: bo
     return Climb(T, T, nu, knows, begins, goes_on, lowest, lowest, no, no, T, lowest, cycle)
 
 
-def climb_from(task: Task, method: FixedPoint, sites: Sites, max_iter: int, tol: float, takes: Takes = ANY_MODEL) -> Points:
-    """From every one of S points (S, …) to its fixed point. Raises `ZooError` as ``takes`` refuses."""
-    algebra = require_algebra(task, takes.refuses)
+def climb_from(task: Task, method: FixedPoint, sites: Sites, max_iter: int, tol: float, support: Support = ANY_MODEL) -> Points:
+    """From every one of S points (S, …) to its fixed point. Raises `ZooError` unless ``support`` includes the model."""
+    algebra = require_algebra(task, support)
     size = len(next(iter(sites.values())))
     nu = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], size, axis=0), dict(task.prior))
     state = _states(algebra, method, natural_of(algebra, task.hyper, dict(sites)), nu, False, size)

@@ -27,8 +27,8 @@ from inference.engine.driver import Run, drive
 from inference.engine.initialise import num_starts, start_sites
 from inference.engine.program import constrain_draws, constrain_starts, transforms, unconstrain_chains
 from inference.engine.quasi_newton import minimise
+from inference.engine.requirements import require_proper
 from inference.engine.task import Draws, Points, Task, approximation, timing
-from inference.fixed_points.fixed_point import require_proper
 from inference.methods.guides import (
     GUIDES,
     LONGEST,

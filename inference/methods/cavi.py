@@ -13,22 +13,23 @@ import jax
 import numpy as np
 from jax import Array
 
+from inference.engine.requirements import Support, require_algebra, require_proper
 from inference.engine.sweep import Verbs, block_map, local_step
-from inference.engine.task import KINDS, Draws, Kind, Takes, Task, kinds
-from inference.fixed_points.fixed_point import FixedPoint, climb, elbo, require_algebra, require_proper
+from inference.engine.task import Draws, Kind, Task
+from inference.fixed_points.fixed_point import FixedPoint, climb, elbo
 from inference.methods import svi as minibatch
 from inference.methods.svi_on_host import Pace
 from inference.runtime.programs import kept
-from models.algebra import at_mean, at_sample, inner, log_partition, log_prior, negative_divergence
+from models.algebra import STRUCTURES, at_mean, at_sample, inner, log_partition, log_prior, negative_divergence, structures
 from models.base import Algebra, Hyper, Model, Pytree, Rotation, Stats, ZooError
 
-TAKES = Takes(
+SUPPORTS = Support(
     "cavi",
-    KINDS - {"cycle"},
-    lost="there is no evidence bound",
-    ending="use method=laplace, gibbs or nuts",
+    STRUCTURES - {"cycle"},
+    consequence="there is no evidence bound",
+    remedy="use method=laplace, gibbs or nuts",
 )
-ACCELERATES = Takes("accelerate", KINDS - {"cycle", "local"}, ending="use accelerate=false")
+ACCELERATES = Support("accelerate", STRUCTURES - {"cycle", "local"}, remedy="use accelerate=false")
 METHOD = FixedPoint(Verbs(parameters=at_mean, latents="mean"), criterion=elbo)
 TOGETHER = 128  # draws at a time: sampling a gamma variate takes some twenty times its memory
 
@@ -76,7 +77,7 @@ def lower_bound(algebra: Algebra, hyper: Hyper, prior: Mapping[str, Stats], rows
 
 def why_no_weights(model: Model) -> str:
     """Why weights p(x, θ) / q(θ) do not tell how well q fits, in words, or ""."""
-    if model.algebra is not None and "local" in kinds(model.algebra.structure):
+    if model.algebra is not None and "local" in structures(model.algebra.structure):
         of = ", ".join(model.algebra.structure.local)
         return f"every row has {of} of its own, and weights p / q of all of them at once are of no use"
     if isinstance(model.symmetry, Rotation):
@@ -86,7 +87,7 @@ def why_no_weights(model: Model) -> str:
 
 def run(task: Task, options: Options) -> Draws:
     """Every start to its own optimum of the ELBO, and independent draws from the best q(θ)."""
-    algebra = require_algebra(task, TAKES.refuses)
+    algebra = require_algebra(task, SUPPORTS)
     require_proper(task)
     if options.accelerate and options.batch_size:
         raise ZooError("accelerate=true extrapolates between iterations over all rows; use batch_size=0, or accelerate=false")
@@ -95,8 +96,8 @@ def run(task: Task, options: Options) -> Draws:
         points, state = minibatch.climb(task, METHOD, options.batch_size, pace, options.max_iter, options.num_starts)
     else:
         method = METHOD._replace(accelerate=options.accelerate)
-        takes = ACCELERATES if options.accelerate else TAKES
-        points, state = climb(task, method, options.max_iter, options.tol, options.num_starts, takes)
+        support = ACCELERATES if options.accelerate else SUPPORTS
+        points, state = climb(task, method, options.max_iter, options.tol, options.num_starts, support)
     if all(points.failure):
         raise ZooError(f"every start of cavi failed: {points.failure[0]}")
     bound = np.where(np.asarray(state.failed), -np.inf, np.asarray(state.criterion))

@@ -18,14 +18,14 @@ import numpy as np
 
 from inference.engine.driver import num_cores
 from inference.engine.initialise import finite_latents
-from inference.engine.task import Draws, Kind, Takes, Task, timing
-from inference.fixed_points.fixed_point import require_algebra, require_proper, require_single_rows
+from inference.engine.requirements import Support, require_algebra, require_proper, require_single_rows
+from inference.engine.task import Draws, Kind, Task, timing
 from inference.runtime.loop import Chunk, begun, in_chunks
 from inference.runtime.progress import figure
 from models.base import Model, Sampler, ZooError
 from models.rows.carried import carried
 
-TAKES = Takes("collapsed_gibbs", needs=frozenset({"collapsed"}), ending="use method=gibbs or nuts")
+SUPPORTS = Support("collapsed_gibbs", requires=frozenset({"collapsed"}), remedy="use method=gibbs or nuts")
 VERBS = ("integrated out, then drawn", "sample, one by one")  # for the table of methods
 CHOICES = {"learn": ("none", "symmetric", "asymmetric"), "integrate": ("all", "local")}
 SETTLING = 0.25  # share of the warm-up before hyperparameters are learnt
@@ -61,7 +61,7 @@ class Warm(NamedTuple):
 def run(task: Task, options: Options) -> Draws:
     """Draws of every site from every chain; with learnt hyperparameters also the model under these."""
     require_proper(task)
-    algebra = require_algebra(task, TAKES.refuses)
+    algebra = require_algebra(task, SUPPORTS)
     require_single_rows(task, algebra)
     assert algebra.structure.collapsed is not None
     if algebra.latent.enumerable and not finite_latents(algebra, task.hyper, task.prior, task.rows):

@@ -8,13 +8,14 @@ likelihood. Where all latents are observed, as in a classifier with every label,
 
 from typing import NamedTuple
 
+from inference.engine.requirements import Support
 from inference.engine.sweep import Verbs
-from inference.engine.task import Points, Takes, Task
+from inference.engine.task import Points, Task
 from inference.fixed_points.closed_form import closed_form
 from inference.fixed_points.fixed_point import FixedPoint, climb, log_joint
 from models.algebra import at_mode
 
-TAKES = Takes("em")
+SUPPORTS = Support("em")
 METHOD = FixedPoint(Verbs(parameters=at_mode, latents="mean"), criterion=log_joint)
 
 
@@ -35,4 +36,4 @@ def run(task: Task, options: Options) -> Points:
     """Every start to its own maximum; the caller keeps the best and reports all."""
     found = closed_form(task, options.tol)
     method = METHOD._replace(accelerate=options.accelerate)
-    return found or climb(task, method, options.max_iter, options.tol, options.num_starts, TAKES)[0]
+    return found or climb(task, method, options.max_iter, options.tol, options.num_starts, SUPPORTS)[0]

@@ -21,11 +21,11 @@ from jax import Array
 
 from inference.engine.evaluate import evaluate
 from inference.engine.initialise import finite_latents, start_states
+from inference.engine.requirements import Support, require_algebra, require_proper, require_single_rows
 from inference.engine.sweep import block_map, local_step, rows_weight
-from inference.engine.task import KINDS, Draws, Kind, Points, Takes, Task, timing
-from inference.fixed_points.fixed_point import require_algebra, require_proper, require_single_rows
+from inference.engine.task import Draws, Kind, Points, Task, timing
 from inference.runtime.progress import Reporter
-from models.algebra import add, at_mean, at_sample, inner, log_partition, log_prior
+from models.algebra import STRUCTURES, add, at_mean, at_sample, inner, log_partition, log_prior
 from models.base import Algebra, Hyper, Model, Pytree, Stats, ZooError
 from models.rows.carried import carried
 
@@ -41,11 +41,11 @@ CONTINUOUS = (
     "are missing cells under a covariance matrix, or follow each other in time, so that its posterior has no closed form; use "
     "method=gibbs or nuts"
 )
-TAKES = Takes(
+SUPPORTS = Support(
     "exact",
-    KINDS - {"coupled", "cycle"},
-    lost="the posterior given the latents has no closed form",
-    ending="use method=gibbs or nuts",
+    STRUCTURES - {"coupled", "cycle"},
+    consequence="the posterior given the latents has no closed form",
+    remedy="use method=gibbs or nuts",
     why_no_latents=lambda latent: None if latent.enumerable else CONTINUOUS,
 )
 
@@ -65,7 +65,7 @@ def where(model: Model, rows: Pytree) -> str | None:
     """On which data the method runs, in words for the table of methods, or None: by whether the rows observe the latents."""
     if model.abilities.maximum is not None:
         return "flat prior"
-    if model.algebra is None or TAKES.refuses(model.algebra) is not None:
+    if model.algebra is None or SUPPORTS.why_not(model.algebra) is not None:
         return None
     return "small data" if carried(rows).allowed_states is None else "labelled"
 
@@ -74,7 +74,7 @@ def run(task: Task, options: Options) -> Draws | Points:
     """Independent draws of every site, and the log evidence; or the maximum of the likelihood, where that has a closed form."""
     if task.model.abilities.maximum is not None:
         return _maximum(task)
-    algebra = require_algebra(task, TAKES.refuses)
+    algebra = require_algebra(task, SUPPORTS)
     require_proper(task)
     if not finite_latents(algebra, task.hyper, task.prior, task.rows):
         raise NotSummableError(f"{task.model.name}: {CONTINUOUS}")

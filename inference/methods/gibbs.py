@@ -14,15 +14,15 @@ from jax import Array
 
 from inference.engine.driver import sample
 from inference.engine.initialise import start_points
+from inference.engine.requirements import Support, require_algebra, require_proper, require_single_rows
 from inference.engine.sweep import Verbs, sweep
-from inference.engine.task import Draws, Kind, Takes, Task
-from inference.fixed_points.fixed_point import require_algebra, require_proper, require_single_rows
+from inference.engine.task import Draws, Kind, Task
 from inference.identification.random_labels import drawn_labellings, require_symmetry
 from inference.runtime.progress import Watch
 from models.algebra import at_sample, log_prior
 from models.base import Algebra, Pytree, Stats
 
-TAKES = Takes("gibbs")
+SUPPORTS = Support("gibbs")
 METHOD = Verbs(parameters=at_sample, latents="sample")
 
 
@@ -52,7 +52,7 @@ def step(algebra: Algebra, arrays: tuple[Any, ...], key: Array, T: Stats) -> tup
 
 def run(task: Task, options: Options) -> Draws:
     """Draws of every site from every chain."""
-    algebra = require_algebra(task, TAKES.refuses)
+    algebra = require_algebra(task, SUPPORTS)
     require_proper(task)
     require_single_rows(task, algebra)
     if options.permute_components:

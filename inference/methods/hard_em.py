@@ -8,8 +8,9 @@ joint that is reported for it is the same marginal one as for every other method
 
 from typing import NamedTuple
 
+from inference.engine.requirements import Support
 from inference.engine.sweep import Verbs
-from inference.engine.task import Points, Takes, Task
+from inference.engine.task import Points, Task
 from inference.fixed_points.closed_form import closed_form
 from inference.fixed_points.fixed_point import FixedPoint, climb, complete_data
 from models.algebra import at_mode
@@ -18,7 +19,7 @@ NO_MODE = (
     "hard_em sets every latent to its most probable value, and the mode of this model's continuous latents stands for no "
     "assignment; use method=em or map, or stochastic_em"
 )
-TAKES = Takes("hard_em", why_no_latents=lambda latent: NO_MODE if latent.mode is None else None)
+SUPPORTS = Support("hard_em", why_no_latents=lambda latent: NO_MODE if latent.mode is None else None)
 METHOD = FixedPoint(Verbs(parameters=at_mode, latents="mode"), criterion=complete_data)
 
 
@@ -33,4 +34,4 @@ class Options(NamedTuple):
 def run(task: Task, options: Options) -> Points:
     """Every start to its own maximum; the caller keeps the best and reports all."""
     found = closed_form(task, options.tol)
-    return found or climb(task, METHOD, options.max_iter, options.tol, options.num_starts, TAKES)[0]
+    return found or climb(task, METHOD, options.max_iter, options.tol, options.num_starts, SUPPORTS)[0]

@@ -25,9 +25,9 @@ from scipy.special import logsumexp
 from inference.engine.initialise import num_starts, start_sites
 from inference.engine.program import constrain_draws, constrain_starts, potential, transforms, unconstrain_chains
 from inference.engine.quasi_newton import Minima, minimise, value_at
+from inference.engine.requirements import require_proper
 from inference.engine.sweep import block_map
 from inference.engine.task import Draws, Points, Task, approximation, timing
-from inference.fixed_points.fixed_point import require_proper
 from inference.methods.gaussians_at_modes import NEGLIGIBLE, Found, log_volumes, modes_of, orbits
 from models.base import Model, Pytree, ZooError
 

@@ -19,8 +19,8 @@ from inference.engine.initialise import num_starts, start_sites
 from inference.engine.program import constrain, constrain_starts, innermost, latent_sites, transforms, unconstrain_chains
 from inference.engine.quasi_newton import Minima, minimise, value_at
 from inference.engine.sweep import local_step
-from inference.engine.task import Points, Task, kinds, timing
-from models.algebra import add, at_mode
+from inference.engine.task import Points, Task, timing
+from models.algebra import add, at_mode, structures
 from models.base import Algebra, Hyper, Iteration, Pytree, Sites, Stats
 
 FALLEN = 5.0  # e-folds by which a positive number has fallen below its start, from where it may be on its way to 0
@@ -111,7 +111,7 @@ def _end(task: Task, sites: Sites, value: float) -> tuple[str | None, Sites | No
         if sound
         else "the log joint is unbounded or not finite: a component collapses. Use prior=default, or fewer components"
     )
-    if algebra is None or "joint" not in kinds(algebra.structure):
+    if algebra is None or "joint" not in structures(algebra.structure):
         return why, None
     nu, after = _iterated(algebra, task.hyper, task.prior, sites, task.condensed)
     reasons = (family.why_no_mode(nu[name]) for name, family in algebra.families)

@@ -19,8 +19,8 @@ from numpyro import infer
 from inference.engine.driver import sample
 from inference.engine.initialise import start_sites
 from inference.engine.program import constrain_draws, potential, transforms, unconstrain_chains
+from inference.engine.requirements import require_proper
 from inference.engine.task import Draws, Kind, Task
-from inference.fixed_points.fixed_point import require_proper
 from inference.identification.random_labels import drawn_labellings, require_symmetry
 from inference.runtime.programs import kept
 from inference.runtime.progress import Watch

@@ -6,12 +6,13 @@ the visited parameters with the highest log joint are the point estimate.
 
 from typing import NamedTuple
 
+from inference.engine.requirements import Support
 from inference.engine.sweep import Verbs
-from inference.engine.task import Points, Takes, Task
+from inference.engine.task import Points, Task
 from inference.fixed_points.fixed_point import FixedPoint, climb, log_joint
 from models.algebra import at_mode
 
-TAKES = Takes("stochastic_em")
+SUPPORTS = Support("stochastic_em")
 METHOD = FixedPoint(Verbs(parameters=at_mode, latents="sample"), criterion=log_joint, monotone=False)
 
 
@@ -24,4 +25,4 @@ class Options(NamedTuple):
 
 def run(task: Task, options: Options) -> Points:
     """Every start for ``max_iter`` iterations; each returns the best parameters that it visited."""
-    return climb(task, METHOD, options.max_iter, 0.0, options.num_starts, TAKES)[0]
+    return climb(task, METHOD, options.max_iter, 0.0, options.num_starts, SUPPORTS)[0]

@@ -21,13 +21,14 @@ from jax import Array, lax
 
 from inference.engine.driver import Run, drive, each
 from inference.engine.initialise import num_starts, sites_at, start_states
+from inference.engine.requirements import Support, require_algebra
 from inference.engine.sweep import local_step, num_rows
-from inference.engine.task import KINDS, Points, Takes, Task, timing
-from inference.fixed_points.fixed_point import Climb, FixedPoint, require_algebra
+from inference.engine.task import Points, Task, timing
+from inference.fixed_points.fixed_point import Climb, FixedPoint
 from inference.fixed_points.local_ascent import local_ascent, local_part, local_prior, shared_part
 from inference.methods.svi_on_host import Pace, Plan, State, drive_batches, loops_of, rested
 from inference.runtime.progress import Watch
-from models.algebra import add, at_mean, log_prior, negative_divergence
+from models.algebra import STRUCTURES, add, at_mean, log_prior, negative_divergence
 from models.base import Algebra, Hyper, Pytree, Stats, ZooError, on_host
 from models.local_loops import LocalLoops
 from models.rows.carried import carried
@@ -37,7 +38,7 @@ WHOLE = 500  # inner updates of all rows after the last step, at most
 CLOSE = 1e-6  # the change of nu below which these end
 DONE = 1e-4  # of 1 + |bound|: the steps have converged if one more sweep of all rows gains less
 SETTLED = 1e-3  # the average change of a row's nu below which the inner updates of a batch end
-TAKES = Takes("batch_size", KINDS - {"coupled", "cycle"}, ending="leave it out")
+SUPPORTS = Support("batch_size", STRUCTURES - {"coupled", "cycle"}, remedy="leave it out")
 
 
 def of_own(rows: Pytree) -> Pytree:
@@ -114,7 +115,7 @@ def _finished(
 
 def climb(task: Task, method: FixedPoint, size: int, pace: Pace, max_iter: int, wanted: int) -> tuple[Points, Climb]:
     """``max_iter`` batches of every start, then all rows: what `inference.fixed_points.fixed_point.climb` returns."""
-    algebra = require_algebra(task, TAKES.refuses)
+    algebra = require_algebra(task, SUPPORTS)
     total = num_rows(task.rows)
     if size >= total:
         raise ZooError(f"batch_size={size} must be less than the {total} rows; leave it out to take all of them at once")

@@ -36,11 +36,11 @@ from jax import Array
 
 from inference.engine.driver import each, sample
 from inference.engine.initialise import finite_latents, start_points
+from inference.engine.requirements import Support, require_algebra, require_proper, require_single_rows
 from inference.engine.sweep import tempered_latents, tempered_parameters
-from inference.engine.task import KINDS, Draws, Kind, Takes, Task
-from inference.fixed_points.fixed_point import require_algebra, require_proper, require_single_rows
+from inference.engine.task import Draws, Kind, Task
 from inference.runtime.progress import Watch
-from models.algebra import log_prior
+from models.algebra import STRUCTURES, log_prior
 from models.base import Algebra, Pytree, Stats, ZooError, on_host
 
 VERBS = ("sample, at several temperatures", "sample, at several temperatures")  # for the table of methods
@@ -90,11 +90,11 @@ NO_TEMPERATURES = (
     "tempered_gibbs needs discrete and independent latents and parameters that are conjugate all at once (no missing cells "
     "under full or tied covariances, no logistic_regression, factors, hmm or topics); use method=gibbs or nuts"
 )
-TAKES = Takes(
+SUPPORTS = Support(
     "tempered_gibbs",
-    KINDS - {"coupled", "cycle"},
-    lost="the tempered posterior has no conditionals to draw from",
-    ending="use method=gibbs or nuts",
+    STRUCTURES - {"coupled", "cycle"},
+    consequence="the tempered posterior has no conditionals to draw from",
+    remedy="use method=gibbs or nuts",
     why_no_latents=lambda latent: None if latent.enumerable else NO_TEMPERATURES,
 )
 
@@ -202,7 +202,7 @@ def _tuning(state: Replicas, proposed: Array, probability: Array, num_warmup: Ar
 
 def run(task: Task, options: Options) -> Draws:
     """Draws of every site from every chain, with exchange rates, round trips and temperatures."""
-    algebra = require_algebra(task, TAKES.refuses)
+    algebra = require_algebra(task, SUPPORTS)
     require_proper(task)
     if not finite_latents(algebra, task.hyper, task.prior, task.rows):  # built on complete rows, given others
         raise ZooError(f"{task.model.name}: {NO_TEMPERATURES}")

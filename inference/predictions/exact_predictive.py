@@ -18,11 +18,10 @@ from scipy.special import logsumexp
 
 from inference.engine.initialise import finite_latents, latents_observed, observed
 from inference.engine.sweep import block_map
-from inference.engine.task import kinds
 from inference.fitting.prepare import as_arrays, require_model, x64
 from inference.predictions.classes import as_predictions
 from inference.results.draws import forget_labels
-from models.algebra import add, at_mean, inner, log_partition
+from models.algebra import add, at_mean, inner, log_partition, structures
 from models.base import Algebra, Hyper, Model, Pytree, Stats, ZooError
 from models.rows.masks import partly_observed
 
@@ -42,7 +41,7 @@ def posterior_predictive(model: Model, data: Any, new_data: Any) -> xr.Dataset:
     """
     require_model(model)
     algebra = model.algebra
-    if algebra is None or not algebra.latent.enumerable or "joint" not in kinds(algebra.structure):
+    if algebra is None or not algebra.latent.enumerable or "joint" not in structures(algebra.structure):
         raise ZooError(f"{model.name} has no posterior predictive in closed form; use predict on a result of nuts or laplace")
     if not algebra.proper:
         raise ZooError("prior=flat has no proper posterior to integrate over; use prior=default, or predict at an estimate")

@@ -12,8 +12,9 @@ from jax import Array
 from inference.convergence.forecast import forecast
 from inference.engine.driver import each
 from inference.engine.initialise import finite_latents
+from inference.engine.requirements import Support, require_algebra, require_single_rows
 from inference.engine.sweep import Local, parameter_step
-from inference.engine.task import Points, Takes, Task, kinds
+from inference.engine.task import Points, Task
 from inference.fixed_points.fixed_point import (
     ALWAYS,
     Climb,
@@ -23,8 +24,6 @@ from inference.fixed_points.fixed_point import (
     initial,
     judged,
     points,
-    require_algebra,
-    require_single_rows,
     resting,
     threshold,
 )
@@ -34,7 +33,7 @@ from inference.runtime.progress import Watch
 from inference.streaming.driver import Iteration, drive_blocks
 from inference.streaming.local_blocks import completed, shared_blocks, shared_state
 from inference.streaming.passes import Pass, Stream, Totals, any_rows
-from models.algebra import log_prior
+from models.algebra import log_prior, structures
 from models.base import Algebra, Pytree, Stats, on_host
 
 ITERATIONS = "iterations"  # the phase of a climb
@@ -70,13 +69,13 @@ def _has_not_fallen(
 
 
 def climb_blocks(
-    task: Task, stream: Stream, method: FixedPoint, max_iter: int, tol: float, wanted: int, takes: Takes
+    task: Task, stream: Stream, method: FixedPoint, max_iter: int, tol: float, wanted: int, support: Support
 ) -> tuple[Points, Climb, np.ndarray | None]:
     """`inference.fixed_points.fixed_point.climb` over blocks, and the bound of the held-out rows (start, iteration) if any are.
 
     ``task`` is that of the rows where starts are sought.
     """
-    algebra = require_algebra(task, takes.refuses)
+    algebra = require_algebra(task, support)
     state = jax.tree.map(np.asarray, shared_state(algebra, initial(task, algebra, method, wanted)))
     static, prior, limit = (shared_part(algebra), method), shared_blocks(algebra, task.prior), np.asarray(tol, float)
     single = method.verbs.latents == "sample" and task.model.reading.sufficient_rows is not None
@@ -107,7 +106,7 @@ def climb_blocks(
 
 def _is_closed(algebra: Algebra, method: FixedPoint, task: Task, tol: float) -> bool:
     """Whether the statistics do not depend on the parameters once the states of all rows are known (`closed_form`)."""
-    if method.verbs.latents != "mean" or tol == 0 or kinds(algebra.structure) - {"collapsed"} != {"joint"}:
+    if method.verbs.latents != "mean" or tol == 0 or structures(algebra.structure) - {"collapsed"} != {"joint"}:
         return False
     return finite_latents(algebra, task.hyper, task.prior, task.rows)
 

@@ -10,7 +10,8 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from inference.engine.driver import one_blas_thread
-from inference.engine.task import KINDS, Takes, Task
+from inference.engine.requirements import Support
+from inference.engine.task import Task
 from inference.fitting.assembly import as_tree
 from inference.fitting.fingerprint import fingerprint
 from inference.fitting.fit import described, evaluated, reporter_of
@@ -36,10 +37,11 @@ from inference.streaming.source.encoding import encoded_rows
 from inference.streaming.source.processes import Group
 from inference.streaming.stochastic import climb_stochastically
 from inference.streaming.variational import cavi_blocks
+from models.algebra import STRUCTURES
 from models.base import Algebra, Data, Model, ZooError
 
-TAKES = Takes("fit_stream", KINDS - {"cycle", "local"}, ending="use method=cavi or collapsed_gibbs, or inference.fit")
-OF_CAVI = TAKES._replace(kinds=KINDS - {"cycle"}, ending="use inference.fit")
+SUPPORTS = Support("fit_stream", STRUCTURES - {"cycle", "local"}, remedy="use method=cavi or collapsed_gibbs, or inference.fit")
+OF_CAVI = SUPPORTS._replace(structures=STRUCTURES - {"cycle"}, remedy="use inference.fit")
 
 
 def fit_stream(
@@ -122,7 +124,7 @@ def _check(model: Model, method: str, seed: Any, devices: Any, block_rows: Any, 
     """Raises `ZooError` for wrong arguments, and for a model that is not a sum over blocks."""
     if model.algebra is None:
         raise ZooError(f"{model.name} is a NumPyro program without the algebra that blocks are summed by; use inference.fit")
-    if (why := OF_CAVI.refuses(model.algebra) or METHODS[method].refuses(model.algebra)) is not None:
+    if (why := OF_CAVI.why_not(model.algebra) or METHODS[method].why_not(model.algebra)) is not None:
         raise ZooError(f"{model.name}: {why}")
     check_seed(seed)
     check_value("checkpoint_seconds", checkpoint_seconds, CHECKPOINT_SECONDS)
@@ -157,26 +159,27 @@ def require_method(method: str, options: Mapping[str, Any], stochastic: bool, of
     return checked
 
 
-def _climb(task: Task, stream: Stream, method: FixedPoint, options: Any, tol: float, takes: Takes, asked: Asked) -> Found:
+def _climb(task: Task, stream: Stream, method: FixedPoint, options: Any, tol: float, support: Support, asked: Asked) -> Found:
     """Passes, or steps of one block each, to an optimum."""
     if asked.pace is not None:
-        found = climb_stochastically(task, stream, method, asked.pace, options.max_iter, options.num_starts, takes, asked.seed)
+        steps = (options.max_iter, options.num_starts, support, asked.seed)
+        found = climb_stochastically(task, stream, method, asked.pace, *steps)
         return Found(found.points, found.held_out)
-    points, _, trace = climb_blocks(task, stream, method, options.max_iter, tol, options.num_starts, takes)
+    points, _, trace = climb_blocks(task, stream, method, options.max_iter, tol, options.num_starts, support)
     return Found(points, trace)
 
 
 def _em(task: Task, stream: Stream, options: em.Options, asked: Asked) -> Found:
     method = em.METHOD._replace(accelerate=options.accelerate)
-    return _climb(task, stream, method, options, options.tol, em.TAKES, asked)
+    return _climb(task, stream, method, options, options.tol, em.SUPPORTS, asked)
 
 
 def _hard_em(task: Task, stream: Stream, options: hard_em.Options, asked: Asked) -> Found:
-    return _climb(task, stream, hard_em.METHOD, options, options.tol, hard_em.TAKES, asked)
+    return _climb(task, stream, hard_em.METHOD, options, options.tol, hard_em.SUPPORTS, asked)
 
 
 def _stochastic_em(task: Task, stream: Stream, options: stochastic_em.Options, asked: Asked) -> Found:
-    return _climb(task, stream, stochastic_em.METHOD, options, 0.0, stochastic_em.TAKES, asked)
+    return _climb(task, stream, stochastic_em.METHOD, options, 0.0, stochastic_em.SUPPORTS, asked)
 
 
 def _as_they_are(options: Any) -> Any:
@@ -197,7 +200,7 @@ class Method(NamedTuple):
     """A method over blocks."""
 
     run: Callable[[Task, Stream, Any, Asked], Found]
-    refuses: Callable[[Algebra], str | None] = TAKES.refuses  # why it means nothing on a model, or None
+    why_not: Callable[[Algebra], str | None] = SUPPORTS.why_not  # why the method does not support a model, or None
     options: Callable[[Any], Any] = _as_they_are  # its options as they hold over blocks; raises `ZooError`
     check_shares: Callable[[int | None, float], None] = _any_shares  # raises `ZooError` for devices or held-out rows
     by_steps: bool = False  # whether it takes steps of one block, as expected latents of a block stand for those of all rows
@@ -207,11 +210,11 @@ METHODS = {
     "em": Method(_em, by_steps=True),
     "hard_em": Method(_hard_em),
     "stochastic_em": Method(_stochastic_em),
-    "cavi": Method(cavi_blocks, OF_CAVI.refuses, by_steps=True),
+    "cavi": Method(cavi_blocks, OF_CAVI.why_not, by_steps=True),
     "gibbs": Method(gibbs_blocks, check_shares=_no_scores),
     "collapsed_gibbs": Method(
         topic_chains.collapsed_blocks,
-        topic_chains.refuses,
+        topic_chains.why_not,
         topic_chains.options_over_blocks,
         topic_chains.require_no_share,
     ),

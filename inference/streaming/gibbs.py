@@ -14,11 +14,11 @@ from jax import Array
 
 from inference.engine.driver import each
 from inference.engine.initialise import start_points
+from inference.engine.requirements import require_algebra, require_proper
 from inference.engine.sweep import Local, parameter_step
 from inference.engine.task import Draws, Kind, Task, timing
-from inference.fixed_points.fixed_point import require_algebra, require_proper
 from inference.identification.random_labels import drawn_labellings, require_symmetry
-from inference.methods.gibbs import METHOD, TAKES, WATCH, Options
+from inference.methods.gibbs import METHOD, SUPPORTS, WATCH, Options
 from inference.runtime.programs import kept
 from inference.streaming.climbing import single_rows
 from inference.streaming.driver import Iteration, drive_blocks
@@ -43,7 +43,7 @@ def drawn(algebra: Algebra, hyper: Pytree, prior: Pytree, keys: Array, T: Stats,
 
 def gibbs_blocks(task: Task, stream: Stream, options: Options, asked: Asked) -> Found:
     """Draws of every site from every chain; ``task`` is that of the rows where chains begin."""
-    algebra = require_algebra(task, TAKES.refuses)
+    algebra = require_algebra(task, SUPPORTS)
     require_proper(task)
     if options.permute_components:
         require_symmetry(task.model)

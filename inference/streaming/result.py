@@ -12,12 +12,12 @@ from inference.convergence.forecast import Forecast
 from inference.diagnostics.importance import pareto_k
 from inference.engine.initialise import natural_of
 from inference.engine.program import num_parameters
+from inference.engine.requirements import require_algebra
 from inference.engine.single_precision import back
 from inference.engine.sweep import num_rows
 from inference.engine.task import Draws, Points, Task
 from inference.fitting.assembly import of_draws, of_points
 from inference.fitting.prepare import make_task
-from inference.fixed_points.fixed_point import require_algebra
 from inference.identification.symmetry import num_flat
 from inference.results.draws import one_axis
 from inference.streaming.climbing import log_joints

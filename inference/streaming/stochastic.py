@@ -20,9 +20,10 @@ from jax import Array
 
 from inference.engine.driver import CHUNK_SECONDS, each
 from inference.engine.initialise import sites_at
+from inference.engine.requirements import Support, require_algebra
 from inference.engine.sweep import Local
-from inference.engine.task import KINDS, Points, Takes, Task, timing
-from inference.fixed_points.fixed_point import Climb, FixedPoint, initial, require_algebra
+from inference.engine.task import Points, Task, timing
+from inference.fixed_points.fixed_point import Climb, FixedPoint, initial
 from inference.fixed_points.local_ascent import shared_part
 from inference.runtime.loop import Chunk, begun, in_chunks
 from inference.runtime.programs import kept
@@ -32,11 +33,11 @@ from inference.streaming.local_blocks import completed, shared_blocks, shared_st
 from inference.streaming.passes import Pass, Stream
 from inference.streaming.result import Pace
 from inference.streaming.source.encoding import Encoded, ReadAhead, require_blocks
-from models.algebra import add
+from models.algebra import STRUCTURES, add
 from models.base import Algebra, Pytree, ZooError, on_host
 
 Static = tuple[Algebra, FixedPoint]
-TAKES = Takes("stochastic=true", KINDS - {"coupled", "cycle"}, ending="leave it out")
+SUPPORTS = Support("stochastic=true", STRUCTURES - {"coupled", "cycle"}, remedy="leave it out")
 CLOSE = 1e-4  # of 1 + |objective|: steps have converged if the pass after them gains less
 
 
@@ -74,14 +75,14 @@ class Climbed(NamedTuple):
 
 
 def climb_stochastically(
-    task: Task, stream: Stream, method: FixedPoint, pace: Pace, max_iter: int, wanted: int, takes: Takes, seed: int
+    task: Task, stream: Stream, method: FixedPoint, pace: Pace, max_iter: int, wanted: int, support: Support, seed: int
 ) -> Climbed:
     """``max_iter`` steps of every start, then two passes; ``task`` is that of the rows where starts are sought.
 
     Raises `ZooError` for a source whose number of blocks is not known, and for a start that the user gives.
     """
-    algebra = require_algebra(task, takes.refuses)
-    if (why := TAKES.refuses(algebra)) is not None:
+    algebra = require_algebra(task, support)
+    if (why := SUPPORTS.why_not(algebra)) is not None:
         raise ZooError(f"{task.model.name}: {why}")
     if task.start is not None:
         raise ZooError("stochastic=true moves distributions and no points: leave start out")

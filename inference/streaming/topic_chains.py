@@ -17,9 +17,9 @@ import jax
 import numpy as np
 
 from inference.engine.driver import num_cores
+from inference.engine.requirements import require_proper
 from inference.engine.task import Draws, Kind, Task, timing
 from inference.fitting.sizes import require_room
-from inference.fixed_points.fixed_point import require_proper
 from inference.methods.collapsed_gibbs import Options
 from inference.runtime.checkpoints import SHARE, store
 from inference.runtime.files import NotWrittenError, read, remove, write
@@ -35,7 +35,7 @@ from models.base import Algebra, ZooError
 REMEDY = "remove the checkpoints of this run, and it begins anew"
 
 
-def refuses(algebra: Algebra) -> str | None:
+def why_not(algebra: Algebra) -> str | None:
     """Why the method means nothing over blocks on a model, in words, or None."""
     if algebra.structure.collapsed is None or algebra.structure.collapsed.by_rows is None:
         return (

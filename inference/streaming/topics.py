@@ -24,9 +24,9 @@ from typing import NamedTuple
 import numpy as np
 
 from inference.engine.driver import num_cores
+from inference.engine.requirements import require_algebra
 from inference.engine.task import Task
 from inference.fitting.sizes import sample_size, total_weight
-from inference.fixed_points.fixed_point import require_algebra
 from inference.streaming.climbing import single_rows
 from inference.streaming.passes import Stream
 from inference.streaming.source.encoding import Encoded

@@ -5,10 +5,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from inference.engine.requirements import require_proper
 from inference.engine.task import Draws, Kind, Points, Task
 from inference.fitting.sizes import require_room
-from inference.fixed_points.fixed_point import require_proper
-from inference.methods.cavi import ACCELERATES, METHOD, TAKES, Options, draws, why_no_weights
+from inference.methods.cavi import ACCELERATES, METHOD, SUPPORTS, Options, draws, why_no_weights
 from inference.streaming.climbing import climb_blocks
 from inference.streaming.passes import Stream
 from inference.streaming.result import Asked, Found
@@ -26,13 +26,13 @@ def cavi_blocks(task: Task, stream: Stream, options: Options, asked: Asked) -> F
     if task.model.algebra is not None and task.model.algebra.structure.local:  # draws have those of the sample, of any number
         require_room(task, options)
     if asked.pace is not None:
-        steps = (options.max_iter, options.num_starts, TAKES, asked.seed)
+        steps = (options.max_iter, options.num_starts, SUPPORTS, asked.seed)
         points, last, bound, held_out = climb_stochastically(task, stream, METHOD, asked.pace, *steps)
         nu = last.nu
     else:
         method = METHOD._replace(accelerate=options.accelerate)
-        takes = ACCELERATES if options.accelerate else TAKES
-        points, state, held_out = climb_blocks(task, stream, method, options.max_iter, options.tol, options.num_starts, takes)
+        support = ACCELERATES if options.accelerate else SUPPORTS
+        points, state, held_out = climb_blocks(task, stream, method, options.max_iter, options.tol, options.num_starts, support)
         bound, nu = np.where(np.asarray(state.failed), -np.inf, np.asarray(state.criterion)), state.nu
     if all(points.failure):
         raise ZooError(f"every start of cavi failed: {points.failure[0]}")

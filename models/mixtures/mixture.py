@@ -51,6 +51,7 @@ from models.mixtures.cells import completed, expected, explained, observed
 from models.mixtures.collapsed import with_collapsed
 from models.mixtures.on_host import host_step
 from models.mixtures.weights import Weights
+from models.reading.load import as_data
 from models.rows.encoded import Rows, pairs, probe_rows
 from models.rows.masks import partly_observed
 from models.rows.scales import scale_doubts
@@ -155,7 +156,7 @@ def model(
         algebra=static.algebra,
         hyper=hyper,
         prior=pseudo_statistics(hyper, static.algebra, emission, shape, data, rows),
-        reading=Reading(rows=rows, layout=layout, translation=translation(emission)),
+        reading=Reading(rows=rows, read=as_data, layout=layout, translation=translation(emission)),
         summaries=Summaries(functionals=static.functionals, probe_rows=probe_rows, warnings=warnings),
         symmetry=Permutation(shape.block) if symmetric else None,
         abilities=Abilities(

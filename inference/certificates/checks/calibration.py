@@ -26,7 +26,8 @@ from inference.certificates.checks.figure import (
 )
 from inference.certificates.checks.kernel_law import rejection, summary
 from inference.certificates.oracles.oracle import Oracle
-from inference.engine.task import ANY_MODEL, Draws, Points, Takes, Task
+from inference.engine.requirements import ANY_MODEL, Support
+from inference.engine.task import Draws, Points, Task
 from inference.fitting.prepare import as_arrays
 from inference.methods import advi, cavi, exact, laplace
 from inference.runtime.progress import Silent
@@ -42,19 +43,19 @@ FINITE = float(np.finfo(float).max)  # any shift is allowed, but an infinite one
 
 
 class DrawsOf(NamedTuple):
-    """A method that makes independent draws, and the models that it takes."""
+    """A method that makes independent draws, and the models that it supports."""
 
     run: Callable[[Task], Draws | Points]
-    takes: Takes
+    support: Support
 
 
 def _options(options: Callable[..., Any], **more: Any) -> Any:
     return options(num_samples=DRAWS, num_chains=1, **more)
 
 
-EXACT: dict[str, DrawsOf] = {"exact": DrawsOf(lambda task: exact.run(task, _options(exact.Options)), exact.TAKES)}
+EXACT: dict[str, DrawsOf] = {"exact": DrawsOf(lambda task: exact.run(task, _options(exact.Options)), exact.SUPPORTS)}
 APPROXIMATE: dict[str, DrawsOf] = {
-    "cavi": DrawsOf(lambda task: cavi.run(task, _options(cavi.Options)), cavi.TAKES),
+    "cavi": DrawsOf(lambda task: cavi.run(task, _options(cavi.Options)), cavi.SUPPORTS),
     "laplace": DrawsOf(lambda task: laplace.run(task, _options(laplace.Options)), ANY_MODEL),
     "advi": DrawsOf(lambda task: advi.run(task, _options(advi.Options, num_starts=2)), ANY_MODEL),
 }

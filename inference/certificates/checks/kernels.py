@@ -17,7 +17,7 @@ from jax import Array
 
 from inference.certificates.checks.cases import stacked_rows
 from inference.engine.program import constrain, transforms, unconstrain
-from inference.engine.task import ANY_MODEL, Takes
+from inference.engine.requirements import ANY_MODEL, Support
 from inference.identification.random_labels import in_random_labellings
 from inference.methods import collapsed_gibbs, gibbs, nuts, tempered_gibbs
 from models.base import Model, Pytree, Sites
@@ -164,20 +164,20 @@ def permuted(kernel: Kernel) -> Kernel:
 
 
 class KernelOf(NamedTuple):
-    """The kernel of a method, the models that it takes, and how many rows of each table it is run on."""
+    """The kernel of a method, the models that it supports, and how many rows of each table it is run on."""
 
     kernel: Kernel
-    takes: Takes
+    support: Support
     last_rows: int | None = None  # None: all
 
 
 KERNELS: dict[str, KernelOf] = {  # by the name of the method
-    "gibbs": KernelOf(gibbs_kernel, gibbs.TAKES),
-    "tempered_gibbs": KernelOf(tempered_kernel, tempered_gibbs.TAKES, last_rows=2),
-    "collapsed_gibbs": KernelOf(collapsed_kernel, collapsed_gibbs.TAKES),
+    "gibbs": KernelOf(gibbs_kernel, gibbs.SUPPORTS),
+    "tempered_gibbs": KernelOf(tempered_kernel, tempered_gibbs.SUPPORTS, last_rows=2),
+    "collapsed_gibbs": KernelOf(collapsed_kernel, collapsed_gibbs.SUPPORTS),
     "nuts": KernelOf(nuts_kernel, ANY_MODEL),
 }
 PERMUTED: dict[str, KernelOf] = {  # with permute_components; for models with a symmetry
-    "gibbs": KernelOf(permuted(gibbs_kernel), gibbs.TAKES),
+    "gibbs": KernelOf(permuted(gibbs_kernel), gibbs.SUPPORTS),
     "nuts": KernelOf(permuted(nuts_kernel), ANY_MODEL),
 }

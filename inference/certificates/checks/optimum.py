@@ -10,12 +10,12 @@ from inference.certificates.checks.figure import Check, Figure, answer, control,
 from inference.certificates.checks.parity import ROUNDING
 from inference.certificates.oracles.conjugate import repeated
 from inference.certificates.oracles.oracle import Oracle, Sites, Tables
-from inference.engine.task import ANY_MODEL, Takes
+from inference.engine.requirements import ANY_MODEL, Support
 from inference.fitting.fit import fit
 from inference.methods import em
 from inference.results.triangles import sites_of
 
-OPTIMISERS: dict[str, Takes] = {"em": em.TAKES, "map": ANY_MODEL}  # of log p(x, θ), and the models that they take
+OPTIMISERS: dict[str, Support] = {"em": em.SUPPORTS, "map": ANY_MODEL}  # of log p(x, θ), and the models that they take
 STEP = 1e-4  # of central differences, beside the size of a site
 GAIN = 1e-6  # nats that may be missing
 FLAT = 1e-3  # curvature (nats per squared step of the size of a site) that rounding can make of none
@@ -110,7 +110,7 @@ def optimum_check(method: str, oracle: Oracle, seed: int, tables: int) -> Check:
     """Whether the method reports the oracle's density, its point is a mode, and no optimiser gets higher: the worst table."""
     algebra = built(oracle).algebra
     assert algebra is not None
-    others = [name for name, takes in OPTIMISERS.items() if takes.refuses(algebra) is None]
+    others = [name for name, support in OPTIMISERS.items() if support.why_not(algebra) is None]
     found = []
     for table in range(tables):
         points = {name: Point(oracle, name, seed + 1_000 * table) for name in others}

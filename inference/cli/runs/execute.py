@@ -323,8 +323,8 @@ def build_model(options: dict[str, Any], data: Data, precision: int = 64) -> tup
     named = {key: value for key, value in options.items() if key not in ("name", "default_data")}
     if options["name"] == "program":
         require_complete(data, "A program")
-        from inference.engine.program import program_model
         from inference.fitting.prepare import x64
+        from inference.programs.model import program_model
 
         function = load_program(named.pop("path"), named.pop("sha256", None))
         with x64(precision):

@@ -224,7 +224,7 @@ def _drawing(method: Any) -> Any:
     module = method_module(method)
     if not {"num_chains", "num_samples"} <= set(module.Options._fields):
         raise ZooError(f"method={method!r} gives a point and no draws, so that nothing can be ranked; use nuts")
-    if hasattr(module, "TAKES"):  # what its algebra must be
+    if hasattr(module, "SUPPORTS"):  # what its algebra must be
         raise ZooError(f"method={method!r} takes models of the zoo, and no NumPyro programs; use nuts, or laplace or advi")
     return module
 

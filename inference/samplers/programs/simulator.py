@@ -87,7 +87,7 @@ def simulator_of(model: Model, data: Any) -> Simulator:
     a site that observes no argument as it is. What only drawn data show is raised by `Simulator.draw`.
 
     >>> import numpyro
-    >>> from inference.engine.program import program_model
+    >>> from inference.programs.model import program_model
     >>> def program(x):
     ...     mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
     ...     numpyro.sample("x", dist.Normal(mean, 1.0), obs=x)

@@ -20,7 +20,8 @@ from inference.certificates.checks.calibration import (
 )
 from inference.certificates.checks.figure import MOST, NEEDED
 from inference.certificates.oracles import oracle_of
-from inference.engine.task import ANY_MODEL, Draws, Kind
+from inference.engine.requirements import ANY_MODEL
+from inference.engine.task import Draws, Kind
 
 REPLICATES = 400
 

@@ -21,7 +21,7 @@ from inference.certificates.checks.kernel_law import (
 )
 from inference.certificates.checks.kernels import EXCHANGES, KERNELS, KernelOf, ran
 from inference.certificates.oracles import oracle_of
-from inference.engine.task import ANY_MODEL
+from inference.engine.requirements import ANY_MODEL
 from inference.methods import tempered_gibbs
 
 NAME = "gmm_simple"

@@ -13,8 +13,8 @@ from scipy import stats
 
 from inference import fit
 from inference.engine.initialise import HOPELESS, start_sites
-from inference.engine.program import program_model
 from inference.fitting.prepare import make_task, x64
+from inference.programs.model import program_model
 from inference.runtime.progress import Silent
 
 WIDTH = 5.0  # of the prior

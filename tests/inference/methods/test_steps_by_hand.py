@@ -14,9 +14,10 @@ from scipy import stats
 
 from inference import fit
 from inference.engine import sweep as sweeps
+from inference.engine.requirements import require_single_rows
 from inference.engine.sweep import Local, Verbs
 from inference.engine.task import Points
-from inference.fixed_points.fixed_point import Climb, FixedPoint, Swept, complete_data, judged, log_joint, require_single_rows
+from inference.fixed_points.fixed_point import Climb, FixedPoint, Swept, complete_data, judged, log_joint
 from inference.methods import cavi, collapsed_gibbs, exact, tempered_gibbs
 from inference.runtime.progress import Silent
 from models import ZooError

@@ -15,7 +15,7 @@ from wrong_exchanges import always, backwards, of_the_colder
 from inference.methods import tempered_gibbs
 from inference.methods.options import checked_options
 from inference.methods.tempered_gibbs import (
-    TAKES,
+    SUPPORTS,
     Replicas,
     acceptance,
     doubts,
@@ -147,8 +147,8 @@ def refused() -> dict[str, Any]:
 
 def test_models_without_temperatures_are_refused():
     for name, model in refused().items():
-        assert "discrete and independent latents" in (TAKES.refuses(model.algebra) or ""), name
-    assert TAKES.refuses(informative("full").algebra) is None
+        assert "discrete and independent latents" in (SUPPORTS.why_not(model.algebra) or ""), name
+    assert SUPPORTS.why_not(informative("full").algebra) is None
 
 
 def test_hottest_has_a_range():
