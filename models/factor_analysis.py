@@ -95,12 +95,8 @@ def structure(num_factors: int, shared: bool, relevance: bool, proper: bool) -> 
         initial=Initial(draw=partial(start, num_factors, shared, relevance)),
         structure=Structure(coupling=coupling if relevance else None),
     )
-    return Parts(
-        algebra,
-        partial(program, num_factors, shared, relevance, proper),
-        partial(completed, algebra),
-        partial(expected, algebra),
-    )
+    spec = partial(program, num_factors, shared, relevance, proper)
+    return Parts(algebra, spec, partial(completed, algebra), partial(expected, algebra))
 
 
 def factor_analysis(

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpyro import distributions as dist
 from numpyro import handlers
 from numpyro.infer import init_to_sample
 from numpyro.primitives import Messenger
@@ -151,3 +152,10 @@ def _number_of_nan(leaf: Any) -> int:
 
 def _is_inexact(leaf: Any) -> bool:
     return bool(jnp.issubdtype(leaf.dtype if isinstance(leaf, jax.Array) else np.asarray(leaf).dtype, jnp.inexact))
+
+
+def mixture_of(distribution: Any) -> Any:
+    """The mixture inside a plate's expansion or a mask, or None."""
+    while isinstance(distribution, dist.ExpandedDistribution | dist.MaskedDistribution):
+        distribution = distribution.base_dist
+    return distribution if isinstance(distribution, dist.MixtureSameFamily | dist.MixtureGeneral) else None

@@ -5,7 +5,6 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from numpyro import distributions as dist
 
 from models.errors import ZooError
 
@@ -55,10 +54,3 @@ def _innermost(distribution: Any) -> Any:
     while hasattr(distribution, "base_dist"):
         distribution = distribution.base_dist
     return distribution
-
-
-def mixture_of(distribution: Any) -> Any:
-    """The mixture inside a plate's expansion or a mask, or None."""
-    while isinstance(distribution, dist.ExpandedDistribution | dist.MaskedDistribution):
-        distribution = distribution.base_dist
-    return distribution if isinstance(distribution, dist.MixtureSameFamily | dist.MixtureGeneral) else None
