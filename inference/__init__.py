@@ -97,7 +97,7 @@ EXPORTS = {  # name -> the module that defines it
     "posterior_predictive": "inference.predictions.exact_predictive",
     "predict": "inference.predictions.predict",
     "predictive_checks": "inference.criticism.replications",
-    "program_model": "inference.engine.program",
+    "program_model": "inference.programs.model",
     "read_stream": "inference.streaming.source.read_stream",
     "refit_rows": "inference.comparison.refitting",
     "rotate": "inference.identification.rotation",

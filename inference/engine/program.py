@@ -169,6 +169,17 @@ def constrain_draws(transforms: Mapping[str, Any], z: Sites) -> dict[str, Array]
 
 
 @jax.jit
+def log_jacobians(transforms: Mapping[str, Any], z: Sites) -> Array:
+    """(chain, draw): log |det ∂sites/∂z|, summed over the sites."""
+
+    def at(z: Sites) -> Array:
+        terms = [t.log_abs_det_jacobian(z[name], t(z[name])).sum() for name, t in transforms.items()]
+        return sum(terms, jnp.zeros(()))
+
+    return jax.vmap(jax.vmap(at))(dict(z))
+
+
+@jax.jit
 def constrain_starts(transforms: Mapping[str, Any], z: Sites) -> dict[str, Array]:
     """ℝᵈ -> sites, over a leading axis."""
     return jax.vmap(partial(constrain, transforms))(z)

@@ -107,6 +107,8 @@ class Draws(NamedTuple):
     warnings: tuple[str, ...] = ()
     functionals: Mapping[str, np.ndarray] = MappingProxyType({})  # (chain, draw): the sampler's own, free of labels
     log_prior: np.ndarray | None = None  # (chain, draw): from the sampler, as sites of a draw may have underflowed to 0
+    # (chain, draw): log p(x, θ) as the sampler computed it, up to rounding; NaN at the last draw of a chain where it did not
+    log_joint: np.ndarray | None = None
     model: Model | None = None  # the model with learnt hyperparameters, to which the draws belong
     # (chain, draw): log q of the draws of an approximation, in the coordinates of the sites. None where it gives no weights
     # p / q, for the reason in ``attrs["no_pareto_k"]``, or where ``sample_stats`` has them already.

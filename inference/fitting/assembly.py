@@ -18,7 +18,7 @@ from inference.engine.task import Draws, Kind, Points, Task
 from inference.identification.by_size import draws_in, evaluation_in, largest_first, sites_in
 from inference.identification.invariants import distances
 from inference.identification.relabel import Identification
-from inference.identification.symmetry import identified_draws, in_one_form
+from inference.identification.symmetry import canonical_optima, identified_draws
 from inference.programs.derived import DERIVED, derived_shapes, derived_values
 from inference.results.draws import one_axis
 from inference.results.observed import arguments, observed_values, site_dims, sites_as_observed
@@ -39,7 +39,7 @@ def of_points(task: Task, points: Points) -> tuple[dict[str, xr.Dataset], dict[s
     if not sound:
         what = "no start reached a mode" if len(points.failure) > 1 else "there is no mode"
         raise ZooError(f"{what}: {points.failure[0]}")
-    points = in_one_form(model, points)
+    points = canonical_optima(model, points)
     final = np.full(len(points.failure), np.nan)
     best, chosen, one = sound[0], {}, None
     evaluated = evaluate if task.resident else evaluate_in_parts
@@ -79,8 +79,9 @@ def of_draws(task: Task, draws: Draws) -> tuple[dict[str, xr.Dataset], dict[str,
         raise KeyboardInterrupt(f"interrupted before the first draw was finished{where}")
     shape = next(iter(draws.sites.values())).shape[:2]
     flat = one_axis(draws.sites)
-    at_draws = None if draws.log_prior is None else np.asarray(draws.log_prior).reshape(-1)
-    identified, at = in_one_labelling(task, flat, draws.kind, shape[1], at_draws)
+    by_sampler = (draws.log_prior, draws.log_joint)
+    log_prior, log_joint = (None if leaf is None else np.asarray(leaf).reshape(-1) for leaf in by_sampler)
+    identified, at = relabel_and_evaluate(task, flat, draws.kind, shape[1], log_prior, log_joint)
     lead, symmetric = ("chain", "draw"), symmetric_sites(model.spec, task.hyper, task.rows)
 
     def stacked(value: np.ndarray) -> np.ndarray:
@@ -130,18 +131,19 @@ def of_draws(task: Task, draws: Draws) -> tuple[dict[str, xr.Dataset], dict[str,
     return groups | latent, attrs | {"warnings": "\n".join(warnings), "interrupted": int(draws.interrupted)}
 
 
-def in_one_labelling(
+def relabel_and_evaluate(
     task: Task,
     flat: Mapping[str, np.ndarray],
     kind: Kind,
     chain_length: int,
-    at_draws: np.ndarray | None = None,
+    log_prior: np.ndarray | None = None,
+    log_joint: np.ndarray | None = None,
     criterion: str = "varimax",
 ) -> tuple[Identification | None, Evaluation]:
-    """(draws (S, …) that match one another, the largest component first, or None without a symmetry; what they say)."""
-    found = identified_draws(task, flat, kind, criterion, at_draws)
+    """(draws (S, …) that match one another, the largest component first, or None without a symmetry; the model at them)."""
+    found = identified_draws(task, flat, kind, criterion, log_prior, log_joint)
     sites = flat if found is None else found.sites
-    at = evaluate(task.model, task.hyper, task.prior, task.rows, sites, chain_length, at_draws)
+    at = evaluate(task.model, task.hyper, task.prior, task.rows, sites, chain_length, log_prior)
     if found is not None and (order := largest_first(task, at)) is not None:
         return draws_in(order, task.model, found), evaluation_in(order, at)
     return found, at

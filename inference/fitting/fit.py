@@ -18,7 +18,7 @@ from inference.diagnostics.unfinished import LEFT_OUT
 from inference.engine.program import num_parameters
 from inference.engine.single_precision import back
 from inference.engine.task import Draws, Points, Task, kind_of
-from inference.fitting.assembly import as_tree, derived, in_one_labelling, latent_group, of_draws, of_points
+from inference.fitting.assembly import as_tree, derived, latent_group, of_draws, of_points, relabel_and_evaluate
 from inference.fitting.fingerprint import fingerprint
 from inference.fitting.modes import with_remark
 from inference.fitting.options import (
@@ -321,9 +321,9 @@ def identify(tree: xr.DataTree, model: Model, data: Any, criterion: str = "varim
     shape = next(iter(raw.values())).shape[:2]
     with x64(64):
         task = make_task(model, data, 0, None, Silent())
-        log_prior = values(tree, "functionals", "log_joint") - values(tree, "functionals", "log_likelihood")
-        at_draws = log_prior.reshape(-1)
-        found, at = in_one_labelling(task, one_axis(raw), kind_of(tree), shape[1], at_draws, criterion)
+        log_joint = values(tree, "functionals", "log_joint").reshape(-1)
+        log_prior = log_joint - values(tree, "functionals", "log_likelihood").reshape(-1)
+        found, at = relabel_and_evaluate(task, one_axis(raw), kind_of(tree), shape[1], log_prior, log_joint, criterion)
         assert found is not None
         computed, _ = derived(task, found.sites, shape)
     chosen = {name: value.reshape(*shape, *value.shape[1:]) for name, value in found.sites.items()}

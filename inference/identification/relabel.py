@@ -48,7 +48,7 @@ def identify_draws(
     symmetry: Permutation,
     dims: Mapping[str, tuple[str, ...]],
     latents: np.ndarray | None,
-    log_joint: np.ndarray,
+    pivot: int,
     num_rows: int,
     units: np.ndarray | None = None,
     unit: str = "row",
@@ -57,10 +57,9 @@ def identify_draws(
     """Relabel S draws of all sites; with ``kept``, leave the labels and only compute how well they are told apart.
 
     ``latents`` (S, n, K) are membership probabilities on n of the ``num_rows`` rows. If they are None, as for a program, draws
-    are matched by the distance of their labelled sites. Occupancy is counted in rows, or in ``units`` (n,) per row, such as
-    tokens.
+    are matched by the distance of their labelled sites. ``pivot`` is the draw with the highest log joint. Occupancy is counted
+    in rows, or in ``units`` (n,) per row, such as tokens.
     """
-    pivot = int(np.argmax(log_joint))
     if latents is not None:
         permutation, gap = _by_membership(latents, pivot, kept)
     else:

@@ -134,15 +134,15 @@ def identify_rotations(
     symmetry: Rotation | Reflection,
     dims: Mapping[str, tuple[str, ...]],
     scale: np.ndarray,
-    log_joint: np.ndarray,
+    pivot: int,
     criterion: str = "varimax",
 ) -> Identification:
     """S draws of all sites with their factors aligned; under a `Reflection` only by order and sign.
 
     ``scale`` (D,), or 1, holds the standard deviations of the columns, which make their loadings comparable.
+    ``pivot`` is the draw with the highest log joint.
     """
     standard = sites[vectors(symmetry, dims, sites)] / np.reshape(scale, (-1, 1))
-    pivot = int(np.argmax(log_joint))
     if isinstance(symmetry, Reflection):
         found = _matched(standard, _as_they_are(standard), pivot)
         moves = found.moves

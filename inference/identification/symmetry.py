@@ -17,33 +17,41 @@ def identified_draws(
     flat: Mapping[str, np.ndarray],
     kind: Kind,
     criterion: str = "varimax",
-    at_draws: np.ndarray | None = None,
+    log_prior: np.ndarray | None = None,
+    log_joint: np.ndarray | None = None,
 ) -> Identification | None:
     """The draws (S, …) relabelled, or with aligned factors; None without a symmetry.
 
     Draws from an approximation keep their labels, because it has one labelling. ``criterion`` is for factors
-    (`inference.identification.rotation`), ``at_draws`` is the log prior (S,), as in `inference.engine.evaluate.evaluate`.
+    (`inference.identification.rotation`). ``log_prior`` (S,) and ``log_joint`` (S,) are those of the sampler, if it has them.
     """
     model, arrays = task.model, (task.hyper, task.prior, task.rows)
     if model.symmetry is None:
         return None
-    log_joint = evaluate(model, *arrays, flat, at_draws=at_draws).log_joint
+    pivot = _pivot(task, flat, log_prior, log_joint)
     if isinstance(model.symmetry, Rotation | Reflection):
         return identify_rotations(
-            flat, model.symmetry, model.naming.dims, column_scale(model, model.symmetry), log_joint, criterion
+            flat, model.symmetry, model.naming.dims, column_scale(model, model.symmetry), pivot, criterion
         )
     kept = kind is Kind.APPROXIMATION
     latents, total = latents_of_draws(model, *arrays, flat), num_latents(model, *arrays, flat)
     if latents is None or model.abilities.held_out is None:
-        return identify_draws(flat, model.symmetry, model.naming.dims, latents, log_joint, total, kept=kept)
+        return identify_draws(flat, model.symmetry, model.naming.dims, latents, pivot, total, kept=kept)
     units = np.asarray(model.abilities.held_out.number(task.rows))[spread(total, latents.shape[1])]
     return identify_draws(
-        flat, model.symmetry, model.naming.dims, latents, log_joint, total, units, model.abilities.held_out.unit, kept
+        flat, model.symmetry, model.naming.dims, latents, pivot, total, units, model.abilities.held_out.unit, kept
     )
 
 
-def in_one_form(model: Model, points: Points) -> Points:
-    """Optima in one form: factors in order, and in a simple rotation if the rotation is free."""
+def _pivot(task: Task, flat: Mapping[str, np.ndarray], log_prior: np.ndarray | None, log_joint: np.ndarray | None) -> int:
+    """The draw with the highest log joint: that of the sampler, which is NaN where unknown, or else evaluated on all rows."""
+    if log_joint is None or np.isnan(log_joint).all():
+        log_joint = evaluate(task.model, task.hyper, task.prior, task.rows, flat, at_draws=log_prior).log_joint
+    return int(np.nanargmax(log_joint)) if not np.isnan(log_joint).all() else 0
+
+
+def canonical_optima(model: Model, points: Points) -> Points:
+    """Optima in a canonical form: factors in order, and in a simple rotation if the rotation is free."""
     if not isinstance(model.symmetry, Rotation | Reflection):
         return points
     finite = {name: np.nan_to_num(leaf) for name, leaf in points.sites.items()}  # failed starts are NaN and not used

@@ -63,10 +63,18 @@ def run(task: Task, options: Options) -> Draws:
     run, timing = sample(step, algebra, arrays, key, state, options.num_warmup, options.num_samples, task, WATCH)
     if run.records is None:
         return Draws(Kind.CHAINS, {}, {}, timing, run.interrupted)
-    sites, at_draws, _ = run.records
+    sites, at_draws, entered = run.records
     if options.permute_components:
         sites = drawn_labellings(task, sites)
-    return Draws(Kind.CHAINS, sites, {}, timing, run.interrupted, log_prior=at_draws)
+    return Draws(Kind.CHAINS, sites, {}, timing, run.interrupted, log_prior=at_draws, log_joint=log_joint_of_draws(entered))
+
+
+def log_joint_of_draws(entered: np.ndarray) -> np.ndarray:
+    """(chain, draw): a sweep computes the log joint of the parameters that it enters with: those of the draw before.
+
+    No sweep enters with the last draw, whose log joint is NaN.
+    """
+    return np.concatenate([entered[:, 1:], np.full((len(entered), 1), np.nan)], axis=1)
 
 
 def _words(record: Pytree) -> str:

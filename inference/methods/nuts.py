@@ -18,7 +18,7 @@ from numpyro import infer
 
 from inference.engine.driver import sample
 from inference.engine.initialise import start_sites
-from inference.engine.program import constrain_draws, potential, transforms, unconstrain_chains
+from inference.engine.program import constrain_draws, log_jacobians, potential, transforms, unconstrain_chains
 from inference.engine.requirements import require_proper
 from inference.engine.task import Draws, Kind, Task
 from inference.identification.random_labels import drawn_labellings, require_symmetry
@@ -176,11 +176,12 @@ def run(task: Task, options: Options) -> Draws:
     if run.records is None:
         return Draws(Kind.CHAINS, {}, {}, timing, interrupted=True)
     records = dict(run.records)
-    sites = jax.tree.map(np.asarray, constrain_draws(supports, records.pop("z")))
-    records.pop("potential")
+    z = records.pop("z")
+    sites = jax.tree.map(np.asarray, constrain_draws(supports, z))
+    log_joint = -np.asarray(records.pop("potential")) - np.asarray(log_jacobians(supports, z))
     if options.permute_components:
         sites = drawn_labellings(task, sites)
-    return Draws(Kind.CHAINS, sites, records, timing, run.interrupted)
+    return Draws(Kind.CHAINS, sites, records, timing, run.interrupted, log_joint=log_joint)
 
 
 def _words(record: Pytree) -> str:

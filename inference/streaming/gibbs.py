@@ -18,7 +18,7 @@ from inference.engine.requirements import require_algebra, require_proper
 from inference.engine.sweep import Local, parameter_step
 from inference.engine.task import Draws, Kind, Task, timing
 from inference.identification.random_labels import drawn_labellings, require_symmetry
-from inference.methods.gibbs import METHOD, SUPPORTS, WATCH, Options
+from inference.methods.gibbs import METHOD, SUPPORTS, WATCH, Options, log_joint_of_draws
 from inference.runtime.programs import kept
 from inference.streaming.climbing import single_rows
 from inference.streaming.driver import Iteration, drive_blocks
@@ -64,5 +64,4 @@ def gibbs_blocks(task: Task, stream: Stream, options: Options, asked: Asked) -> 
     seconds = timing(run.run_seconds, warmup.compile_seconds + run.compile_seconds, warmup.run_seconds)
     if options.permute_components:
         sites = drawn_labellings(task, sites)
-    # A sweep says how likely the parameters are that it enters with: those of the draw before.
-    return Found(Draws(Kind.CHAINS, sites, {}, seconds, log_prior=at_draws), log_joint=np.asarray(entered)[:, 1:])
+    return Found(Draws(Kind.CHAINS, sites, {}, seconds, log_prior=at_draws, log_joint=log_joint_of_draws(entered)))

@@ -51,7 +51,6 @@ class Found(NamedTuple):
 
     outcome: Points | Draws
     held_out: np.ndarray | None = None  # (start, iteration): the mean log density of the held-out rows
-    log_joint: np.ndarray | None = None  # (chain, draw): over all rows, of all draws but the last
     counted: tuple[float, float] | None = None  # (sample size, sum of the weights) of all rows, where the method has them
 
 
@@ -75,13 +74,13 @@ def of_streamed(task: Task, stream: Stream, found: Found, sample: Data, precisio
         # These would be the sample's. The log joint stays, as it says whether densities are finite, and is that of the sample.
         groups["functionals"] = groups["functionals"].drop_vars(OF_ALL_ROWS[1:], errors="ignore")
     else:
-        known = found.log_joint is not None  # of all draws but the last
+        known = outcome.log_joint is not None  # at all draws but the last of each chain
         wanted = {name: np.asarray(value)[:, -1:] if known else np.asarray(value) for name, value in outcome.sites.items()}
         shape = next(iter(wanted.values())).shape[:2]
         final, _, totals = log_joints(task, stream, algebra, natural_of(algebra, task.hyper, one_axis(wanted)))
         counted, log_joint = _sizes(totals), final.reshape(shape)
-        if found.log_joint is not None:
-            log_joint = np.concatenate([found.log_joint, log_joint], axis=1)
+        if outcome.log_joint is not None:
+            log_joint = np.concatenate([outcome.log_joint[:, :-1], log_joint], axis=1)
         groups, attrs = _of_draws(task, outcome, log_joint)
     if isinstance(outcome, Draws) and stream.aside is not None and found.held_out is not None:
         trace = found.held_out[attrs["best_start"]]

@@ -1,5 +1,7 @@
 """Evaluation and prediction at many draws: the same as one draw at a time."""
 
+from importlib import import_module
+
 import jax
 import numpy as np
 import pytest
@@ -9,7 +11,10 @@ from scipy.special import logsumexp
 
 from inference import fit, log_likelihood, predict
 from inference.engine.evaluate import TOGETHER, evaluate, evaluate_in_parts
+from inference.fitting.assembly import of_draws
 from inference.fitting.prepare import make_task, x64
+from inference.identification import symmetry
+from inference.results.draws import one_axis
 from inference.results.triangles import sites_of
 from inference.runtime.progress import Silent
 from models import MODELS, load_data
@@ -43,6 +48,24 @@ def test_many_draws_are_evaluated_as_one_by_one(size):
     expected = np.exp(averaged - logsumexp(averaged, axis=1, keepdims=True))
     np.testing.assert_allclose(predict(model, tree, data, fitted=False)["probs"], expected, atol=1e-12)
     np.testing.assert_allclose(predict(model, tree, data)["probs"], np.exp(joint - density[:, :, None]).mean(0), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["gibbs", "nuts"])
+def test_samplers_know_the_log_joint_of_their_draws(name, monkeypatch):
+    """Theirs is that of the program at every draw, the last of a chain of sweeps apart, so that draws are evaluated once."""
+    module, data = import_module(f"inference.methods.{name}"), load_data("blobs", num_rows=12, seed=1)
+    model = MODELS["gmm"](data, num_components=2)
+    options = module.Options(num_warmup=2, num_samples=3, num_chains=2)
+    with x64(64):
+        task = make_task(model, data, 0, None, Silent())
+        draws = module.run(task, options)
+        flat = one_axis(draws.sites)
+        expected = evaluate(model, task.hyper, task.prior, task.rows, flat).log_joint.reshape(2, 3)
+        known = slice(None, -1) if name == "gibbs" else slice(None)
+        np.testing.assert_allclose(draws.log_joint[:, known], expected[:, known], rtol=1e-10)
+        assert np.isnan(draws.log_joint[:, -1]).all() == (name == "gibbs")
+        monkeypatch.setattr(symmetry, "evaluate", None)  # a second evaluation fails
+        assert of_draws(task, draws)[0]["sample_stats"]["lp"].shape == (2, 3)
 
 
 def test_sparse_rows_are_encoded_as_they_are_and_left_alone():

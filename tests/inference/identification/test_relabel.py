@@ -56,7 +56,7 @@ def scrambled():
     return sites, naive_permute(sites, orders), moved, orders
 
 
-PIVOT_LOG_JOINT = np.where(np.arange(DRAWS) == 7, 1.0, 0.0)
+PIVOT = 7
 
 
 def test_permute_is_fancy_indexing(scrambled):
@@ -70,7 +70,7 @@ def test_permute_is_fancy_indexing(scrambled):
 def test_permuted_draws_are_put_back(scrambled, hidden):
     """Exactly, by memberships or (where a program hides them) by the sites themselves; and every draw is sure."""
     sites, moved, latents, orders = scrambled
-    found = identify_draws(moved, LABELS, DIMS, None if hidden else latents, PIVOT_LOG_JOINT, 40)
+    found = identify_draws(moved, LABELS, DIMS, None if hidden else latents, PIVOT, 40)
     for name, value in sites.items():
         np.testing.assert_array_equal(found.sites[name], value)
     np.testing.assert_array_equal(np.take_along_axis(orders, found.moves, 1), np.tile(np.arange(COMPONENTS), (DRAWS, 1)))
@@ -110,7 +110,7 @@ def test_identical_components_are_unsure():
     rng = np.random.default_rng(3)
     latents = np.full((DRAWS, 40, 2), 0.5) + 1e-3 * rng.normal(size=(DRAWS, 40, 1)) * np.array([1, -1])
     sites = {"mean": rng.normal(size=(DRAWS, 2, 2))}
-    found = identify_draws(sites, LABELS, DIMS, latents, PIVOT_LOG_JOINT, 40)
+    found = identify_draws(sites, LABELS, DIMS, latents, PIVOT, 40)
     assert np.abs(found.confidence - 0.5).max() < 0.05
     assert any("overlap" in warning and "functionals" in warning for warning in found.warnings)
 
@@ -121,7 +121,7 @@ def test_draws_of_an_approximation_keep_their_labels(hidden):
     sites, latents = separated_draws(np.random.default_rng(0))
     sites, order = dict(sites, mean=sites["mean"].copy()), [1, 0, 2, 3]
     sites["mean"][3], latents[3] = sites["mean"][3][order], latents[3][:, order]
-    found = identify_draws(sites, LABELS, DIMS, None if hidden else latents, PIVOT_LOG_JOINT, 40, kept=True)
+    found = identify_draws(sites, LABELS, DIMS, None if hidden else latents, PIVOT, 40, kept=True)
     assert all(equal(found.sites[name], value) for name, value in sites.items())
     assert (found.moves == np.arange(COMPONENTS)).all()
     assert (found.confidence > 0.95).sum() == DRAWS - 1
@@ -137,7 +137,7 @@ def test_an_approximation_with_components_alike_is_doubted(share, doubted):
     latents[: int(share * DRAWS)] = 0.5
     sites = {"mean": np.random.default_rng(4).normal(size=(DRAWS, 2, 2))}
     for kept, expected in ((True, doubted), (False, True)):
-        found = identify_draws(sites, LABELS, DIMS, latents, PIVOT_LOG_JOINT, 40, kept=kept)
+        found = identify_draws(sites, LABELS, DIMS, latents, PIVOT, 40, kept=kept)
         assert (len(found.warnings) > 0) == expected
 
 
@@ -145,13 +145,13 @@ def test_empty_component_is_named():
     latents = np.zeros((DRAWS, 40, 3))
     latents[:, :20, 0] = latents[:, 20:, 2] = 1.0
     sites = {"mean": np.random.default_rng(4).normal(size=(DRAWS, 3, 2))}
-    found = identify_draws(sites, LABELS, DIMS, latents, PIVOT_LOG_JOINT, 40)
+    found = identify_draws(sites, LABELS, DIMS, latents, PIVOT, 40)
     assert [warning for warning in found.warnings if "component 1 holds less than one row" in warning]
     assert len(found.warnings) == 1
 
 
 def test_one_component_is_always_sure():
-    found = identify_draws({"mean": np.ones((5, 1, 2))}, LABELS, DIMS, np.ones((5, 10, 1)), np.zeros(5), 10)
+    found = identify_draws({"mean": np.ones((5, 1, 2))}, LABELS, DIMS, np.ones((5, 10, 1)), 0, 10)
     assert (found.confidence == 1).all()
     assert (found.moves == 0).all()
 
@@ -162,8 +162,8 @@ def test_result_does_not_depend_on_the_labels_given(scrambled):
     orders = np.array([np.random.default_rng(s).permutation(COMPONENTS) for s in range(DRAWS)])
     orders[7] = np.arange(COMPONENTS)
     again = np.stack([latent[:, order] for latent, order in zip(latents, orders, strict=True)])
-    first = identify_draws(moved, LABELS, DIMS, latents, PIVOT_LOG_JOINT, 40)
-    second = identify_draws(naive_permute(moved, orders), LABELS, DIMS, again, PIVOT_LOG_JOINT, 40)
+    first = identify_draws(moved, LABELS, DIMS, latents, PIVOT, 40)
+    second = identify_draws(naive_permute(moved, orders), LABELS, DIMS, again, PIVOT, 40)
     for name, value in first.sites.items():
         assert equal(second.sites[name], value)
 
@@ -172,8 +172,8 @@ def test_what_components_hold_is_counted_in_units():
     """Half of one long row is many units; all of an empty one is none."""
     latents = np.tile(np.array([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]), (DRAWS, 1, 1))
     sites = {"mixture_probs": np.full((DRAWS, 3), 1 / 3)}
-    rows = identify_draws(sites, LABELS, DIMS, latents, PIVOT_LOG_JOINT, 2)
+    rows = identify_draws(sites, LABELS, DIMS, latents, PIVOT, 2)
     assert [line[:11] for line in rows.warnings if "less than one row" in line] == ["component 0", "component 1"]
-    units = identify_draws(sites, LABELS, DIMS, latents, PIVOT_LOG_JOINT, 2, np.array([100, 0]), "token")
+    units = identify_draws(sites, LABELS, DIMS, latents, PIVOT, 2, np.array([100, 0]), "token")
     assert [line[:11] for line in units.warnings if "less than one token" in line] == ["component 2"]
     assert units.fewest == 0.0

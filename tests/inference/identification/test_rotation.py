@@ -70,7 +70,7 @@ def test_draws_are_turned_onto_one_another(criterion):
     """Noisy copies of one loading in all rotations, reflections among them: afterwards as near as before they were turned."""
     noisy = SIMPLE + 0.1 * RNG.normal(size=(200, 12, 3))
     sites = {"loading": noisy @ TURNS, "mean": RNG.normal(size=(200, 12))}
-    found = identify_rotations(sites, Rotation("factor"), DIMS, np.ones(1), np.zeros(200), criterion)
+    found = identify_rotations(sites, Rotation("factor"), DIMS, np.ones(1), 0, criterion)
     turned = found.sites["loading"]
     np.testing.assert_allclose(turned @ np.swapaxes(turned, 1, 2), noisy @ np.swapaxes(noisy, 1, 2), atol=1e-10)
     np.testing.assert_allclose(turned, sites["loading"] @ found.moves, atol=1e-12)
@@ -85,15 +85,15 @@ def test_units_of_the_columns_do_not_matter():
     """Loadings are compared in standard deviations: rescaled columns are turned alike."""
     scale = 10.0 ** RNG.integers(-3, 4, 12)
     noisy = (SIMPLE + 0.1 * RNG.normal(size=(200, 12, 3))) @ TURNS
-    one = identify_rotations({"loading": noisy}, Rotation("factor"), DIMS, np.ones(12), np.zeros(200))
-    other = identify_rotations({"loading": noisy * scale[:, None]}, Rotation("factor"), DIMS, scale, np.zeros(200))
+    one = identify_rotations({"loading": noisy}, Rotation("factor"), DIMS, np.ones(12), 0)
+    other = identify_rotations({"loading": noisy * scale[:, None]}, Rotation("factor"), DIMS, scale, 0)
     np.testing.assert_allclose(one.moves, other.moves, atol=1e-8)
 
 
 def test_factors_that_cannot_be_told_apart_are_said_to_be():
     """Loadings without a structure, as spread as they are large."""
     draws = RNG.normal(size=(200, 8, 3))
-    found = identify_rotations({"loading": draws}, Rotation("factor"), DIMS, np.ones(1), np.zeros(200))
+    found = identify_rotations({"loading": draws}, Rotation("factor"), DIMS, np.ones(1), 0)
     assert "cannot be told apart" in found.warnings[0]
 
 

@@ -141,7 +141,7 @@ def test_relevances_follow_their_factors():
     loading = np.stack([(sites["loading"] + noise[s])[:, order[s]] for s in range(size)]) * signs
     draws = {"loading": loading, "relevance": np.stack([sites["relevance"][o] for o in order])}
     dims = {"loading": ("feature", "factor"), "relevance": ("factor",)}
-    found = identify_rotations(draws, Reflection("factor"), dims, np.ones(1), np.zeros(size))
+    found = identify_rotations(draws, Reflection("factor"), dims, np.ones(1), 0)
     for s in range(size):
         np.testing.assert_allclose(found.sites["relevance"][s], found.sites["relevance"][0], rtol=1e-12)
         assert np.abs(found.sites["loading"][s] - found.sites["loading"][0]).max() < 0.12  # noise of two draws: 0.01 √2 × 6 sd
