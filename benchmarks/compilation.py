@@ -16,7 +16,6 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterable
-from importlib import import_module
 from typing import Any, NamedTuple
 
 from benchmarks import child
@@ -48,12 +47,12 @@ def first_run(model: str, method: str) -> dict[str, Any]:
         from numba.core import event as numba_event
 
         from inference.cli.main import run_main
-        from inference.methods import METHODS
+        from inference.methods.method import method_named
         from models.base import ZooError
 
         took = _heard()
         numba: list[float] = []
-        known = import_module(METHODS[method]).Options._fields
+        known = method_named(method).options._fields
         few = [f"{name}={FEW}" for name in FEWER if name in known and (method, name) not in WHOLE]
         options = [*few, f"model={model}", f"method={method}", "progress=false", "pictures=false", f"out={folder}/run"]
         clock = time.perf_counter()

@@ -113,7 +113,7 @@ def zoo(case: Case, shared: Zoo, index: int) -> Climbed:
     T = jax.jit(jax.vmap(partial(at_mean, shared.algebra, key)))(nu)
     lowest, no = jnp.full(1, -jnp.inf), jnp.zeros(1, bool)
     state = optimise.Climb(T, T, nu, ~no, ~no, no, lowest, lowest, no, no, T, lowest)
-    run = partial(drive, optimise.step, (shared.algebra, cavi.METHOD), shared.arrays, key, state)
+    run = partial(drive, optimise.step, (shared.algebra, cavi.FIXED_POINT), shared.arrays, key, state)
     run(1, Silent(), "iterating")
     wall, processor = time.perf_counter(), time.process_time()
     found = run(case.sweeps, Silent(), "iterating")

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from inference.comparison.table import compare
     from inference.comparison.thermodynamic import log_evidence
     from inference.criticism.replications import predictive_checks
-    from inference.fitting.fit import fit, identify
+    from inference.fitting.fit import identify
     from inference.fitting.foreign import as_result
     from inference.fitting.modes import look_for_modes, modes
+    from inference.fitting.overloads import fit
     from inference.identification.rotation import rotate
     from inference.plots.co_clustering import plot_co_clustering
     from inference.plots.components import plot_loadings, plot_profile

@@ -1,9 +1,11 @@
-"""``python -m inference.support``: writes the tables of methods and models in the README, and that of all certificates."""
+"""``python -m inference.support``: writes what derives from the records of methods, models and certificates.
+
+These are the options of methods on the command line, the types of `fit`, and the tables of the README and of all certificates.
+"""
 
 import re
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +16,9 @@ from inference.certificates.certificate import read_certificate
 from inference.certificates.command import PUBLISHED, TABLE
 from inference.certificates.oracles import ORACLES
 from inference.certificates.page import budget_words, table_of, verdict_words
+from inference.fitting.generated import generated_files
 from inference.methods import METHODS
+from inference.methods.method import Method, method_named
 from models.base import Model
 from models.data.documents import documents
 from models.errors import ZooError
@@ -41,37 +45,38 @@ class Examples(NamedTuple):
 
 
 def support_table() -> str:
-    """Two Markdown tables: the verbs of each method, and which methods run on which model."""
+    """Two Markdown tables: the updates of each method, and which methods run on which model."""
     from models import MODELS
 
     lines = ["| method | parameters | latents |", "|---|---|---|"]
-    for method, path in METHODS.items():
-        parameters, latents = _verbs(path) or ("on the NumPyro program", "summed out")
+    methods = {name: method_named(name) for name in METHODS}
+    for method, record in methods.items():
+        parameters, latents = record.updates or ("on the NumPyro program", "summed out")
         lines.append(f"| `{method}` | {parameters} | {latents} |")
     lines += ["", f"| model | {' | '.join(f'`{method}`' for method in METHODS)} |", "|---" * (len(METHODS) + 1) + "|"]
     for name, build in MODELS.items():
         examples = Examples(_example(build, 2), _example(build, 3), _without_labels(build), _flat(build))
-        found = [_with_verdict(_cell(path, examples), name, method) for method, path in METHODS.items()]
+        found = [_with_verdict(_cell(record, examples), name, method) for method, record in methods.items()]
         lines.append(f"| `{name}` | {' | '.join(found)} |")
-    own = " | ".join("yes" if _verbs(path) is None else "–" for path in METHODS.values())
-    return "\n".join([*lines, f"| your own program | {own} |"])
+    programs = " | ".join("yes" if record.updates is None else "–" for record in methods.values())
+    return "\n".join([*lines, f"| your own program | {programs} |"])
 
 
-def _cell(path: str, examples: Examples) -> str:
+def _cell(method: Method, examples: Examples) -> str:
     """The cell for one model and method: yes, no, or the condition under which the method runs."""
-    module = import_module(path)
-    if hasattr(module, "where"):
-        found = (module.where(*example) for example in (examples.two, examples.three, examples.flat) if example is not None)
+    if method.where is not None:
+        found = (method.where(*example) for example in (examples.two, examples.three, examples.flat) if example is not None)
         return next((words for words in found if words), "–")
-    if not hasattr(module, "SUPPORTS"):  # a method on the program takes every model
-        return "yes"
 
-    def takes(example: Example | None) -> bool:
-        return example is not None and module.SUPPORTS.why_not(example.model.algebra) is None
+    def supports(example: Example | None) -> bool:
+        if example is None:
+            return False
+        assert example.model.algebra is not None  # a model of the zoo has one
+        return method.support.why_not(example.model.algebra) is None
 
-    if takes(examples.two):
-        return "yes" if takes(examples.three) else "two classes"
-    return "without labels" if takes(examples.unlabelled) else "–"
+    if supports(examples.two):
+        return "yes" if supports(examples.three) else "two classes"
+    return "without labels" if supports(examples.unlabelled) else "–"
 
 
 def _with_verdict(cell: str, name: str, method: str) -> str:
@@ -118,19 +123,6 @@ def _without_labels(build: Callable[..., Model]) -> Example | None:
         return None
 
 
-def _verbs(path: str) -> tuple[str, str] | None:
-    """The pair of verbs of a method on the algebra; None for a method on the program."""
-    module = import_module(path)
-    if hasattr(module, "VERBS"):
-        parameters, latents = module.VERBS
-        return str(parameters), str(latents)
-    found = getattr(module, "METHOD", None)
-    if found is None:
-        return None
-    verbs = getattr(found, "verbs", found)
-    return verbs.parameters.__name__.removeprefix("at_"), verbs.latents
-
-
 def in_readme(text: str) -> str:
     """The text of the README with renewed tables."""
     return re.sub(f"{BEGIN}.*?{END}", lambda _: f"{BEGIN}\n{support_table()}\n{END}", text, flags=re.DOTALL)
@@ -143,6 +135,8 @@ def renew_table() -> None:
 
 
 if __name__ == "__main__":
+    for path, content in generated_files().items():
+        path.write_text(content, encoding="utf-8")
     renew_table()
     readme = ROOT / "README.md"
     readme.write_text(in_readme(readme.read_text(encoding="utf-8")), encoding="utf-8")

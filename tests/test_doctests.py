@@ -15,8 +15,12 @@ from models import MODELS, load_data
 BUILDS = {getattr(build, "func", build) for build in MODELS.values()}  # without the arguments that presets fix
 EXPORTS = {  # modules that define the public names
     "models.base",
-    "inference.fitting.options",
-    "inference.methods.options",
+    "inference.fitting.completion",
+    "inference.engine.requirements",
+    "inference.engine.sweep",
+    "inference.fitting.generated",
+    "inference.methods.method",
+    "models.algebra",
     "models.data.missing_spellings",
     "models.data.table",
     "models.cells.dates",

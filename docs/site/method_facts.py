@@ -7,19 +7,20 @@ from docs.site.model_facts import as_markdown, in_short, without_examples
 from docs.site.support import cells, column_of, tables, updates_of, with_link
 from docs.site.tables import options_table, table
 from inference import METHODS
+from inference.methods.method import method_named
 from models import MODELS
 
 
 def method_facts(name: str) -> str:
     """The sections of a method's page that come from the code."""
     module = import_module(METHODS[name])
+    options = method_named(name).options
     parameters, latents = updates_of(name)
     return "\n\n".join(
         [
             f"## What it does\n\n{as_markdown(inspect.getdoc(module) or '')}",
             f"In the [table of methods](index.md#what-runs-with-what): parameters *{parameters}*, latents *{latents}*.",
-            f"## Options\n\n{as_markdown(without_examples(inspect.getdoc(module.Options) or ''))}\n\n"
-            f"{options_table('method', name)}",
+            f"## Options\n\n{as_markdown(without_examples(inspect.getdoc(options) or ''))}\n\n{options_table('method', name)}",
             f"## Models\n\n{models_table(name)}",
         ]
     )

@@ -8,7 +8,7 @@ from inference.runtime.entries import CONF, choices, run_options
 ROOMS = {  # rooms of `inference.EXPORTS` -> heading
     "fitting": "Fit",
     "streaming": "Fit rows that do not fit in memory",
-    "engine": "Programs of your own",
+    "programs": "Programs of your own",
     "predictions": "Predict, impute, classify",
     "comparison": "Compare",
     "criticism": "Check the model",

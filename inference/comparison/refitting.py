@@ -24,7 +24,7 @@ from inference.engine.task import Kind, kind_of
 from inference.fitting.fit import fit
 from inference.fitting.prepare import require_model
 from inference.methods import METHODS
-from inference.methods.options import checked_options, method_module
+from inference.methods.method import checked_options, method_named
 from inference.results.observed import by_row
 from inference.results.table import observed_data
 from inference.results.tree import table_of
@@ -101,9 +101,9 @@ def _settings(tree: xr.DataTree, seed: int | None, options: dict[str, Any]) -> d
         raise ZooError(
             f"refit_rows fits again by the method of the result, and {method} is none of the zoo's; fit the rows yourself"
         )
-    module = method_module(method)
-    checked_options(method, module, options)
-    stored = {name: value for name, value in json.loads(tree.attrs["options"]).items() if name in module.Options._fields}
+    record = method_named(method)
+    checked_options(record, options)
+    stored = {name: value for name, value in json.loads(tree.attrs["options"]).items() if name in record.options._fields}
     shared = {"seed": int(tree.attrs["seed"]) if seed is None else seed, "precision": int(tree.attrs["precision"])}
     return stored | options | shared
 

@@ -33,7 +33,7 @@ NEAR = 1e-4  # of the weight of all rows plus the rise so far: extrapolation beg
 
 
 class Point(NamedTuple):
-    """Parameters in both forms: T is the verb of nu, for every point that a sweep has reached."""
+    """Parameters in both forms: T is the update of nu, for every point that a sweep has reached."""
 
     T: Stats
     nu: Stats
@@ -76,7 +76,7 @@ def advance(
 
     ``here`` is the point of the last sweep, ``swept`` where it led, and ``before`` T of the point that led ``here``. ``known``:
     whether nu of ``here`` is. ``near``: whether sweeps gain so little that steps are nearly linear. ``fails``: `rejected`.
-    ``parameters`` is the method's verb, nu -> T.
+    ``parameters`` is the method's update, nu -> T.
     """
     length = jnp.clip(step_length(Point(before, cycle.before), here, swept), 1.0, cycle.longest)
     nu = jax.tree.map(lambda a, b, c: a + 2 * length * (b - a) + length**2 * (c - 2 * b + a), cycle.before, here.nu, swept.nu)

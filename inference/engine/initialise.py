@@ -19,7 +19,7 @@ from numpyro.infer import init_to_sample
 
 from inference.engine.driver import each
 from inference.engine.program import constrain_starts, fault_of_density, is_smooth, potential, transforms, unconstrain
-from inference.engine.sweep import ParameterVerb, block_sum, num_rows, rows_weight
+from inference.engine.sweep import ParameterUpdate, block_sum, num_rows, rows_weight
 from inference.engine.task import Task
 from inference.runtime.programs import kept
 from models.algebra import add, at_mean, at_mode, at_sample
@@ -169,10 +169,10 @@ def drawn(algebra: Algebra, num_starts: int, hyper: Hyper, key: Array) -> Stats:
     return jax.vmap(partial(algebra.initial.draw, hyper))(jax.random.split(key, num_starts))
 
 
-@kept(static_argnames=("algebra", "verb"))
-def parameters_of(algebra: Algebra, verb: ParameterVerb, nu: Stats) -> Stats:
-    """T of every start (the leading axis of nu), by a verb that needs no key."""
-    return jax.vmap(lambda nu: verb(algebra, jax.random.PRNGKey(0), nu))(nu)
+@kept(static_argnames=("algebra", "update"))
+def parameters_of(algebra: Algebra, update: ParameterUpdate, nu: Stats) -> Stats:
+    """T of every start (the leading axis of nu), by a update that needs no key."""
+    return jax.vmap(lambda nu: update(algebra, jax.random.PRNGKey(0), nu))(nu)
 
 
 @kept(static_argnames=("algebra",))
@@ -192,7 +192,7 @@ def repeated(sites: Mapping[str, Any], size: int) -> dict[str, Array]:
     return {name: jax.device_put(np.repeat(np.asarray(value)[None], size, axis=0)) for name, value in sites.items()}
 
 
-def start_states(task: Task, algebra: Algebra, verb: ParameterVerb, size: int) -> tuple[Stats, Stats, bool]:
+def start_states(task: Task, algebra: Algebra, update: ParameterUpdate, size: int) -> tuple[Stats, Stats, bool]:
     """(T, nu, whether T came from nu) of ``size`` starts or chains: seeded or drawn, or all at the sites that the user gave."""
     if task.start is not None:
         nu = jax.tree.map(lambda leaf: np.repeat(np.asarray(leaf)[None], size, axis=0), dict(task.prior))
@@ -203,7 +203,7 @@ def start_states(task: Task, algebra: Algebra, verb: ParameterVerb, size: int) -
         nu = observed(algebra, size, task.hyper, task.prior, task.rows)
     else:
         nu = seeded(algebra, size, task.hyper, task.prior, task.key, task.rows)
-    return parameters_of(algebra, verb, nu), nu, True
+    return parameters_of(algebra, update, nu), nu, True
 
 
 def start_points(task: Task, algebra: Algebra, size: int) -> Stats:

@@ -14,7 +14,7 @@ from numpyro import handlers
 from numpyro.distributions import biject_to
 from numpyro.infer.util import potential_energy
 
-from inference.programs.running import mixture_of, prior_trace
+from inference.programs.tracing import mixture_of, prior_trace
 from inference.runtime.programs import recalled
 from models.base import Hyper, Pytree, Sites, ZooError
 

@@ -1,12 +1,12 @@
-"""The one loop body: a pair of verbs, one for the latents and one for the parameters, over blocks of rows.
+"""The one loop body: a pair of updates, one of the latents and one of the parameters, over blocks of rows.
 
     local = model.local(T)(features)            natural parameters of q(z); what T alone decides is computed once
-    z     = latent verb(local)                  mean | mode | sample
+    z     = latent update(local)                mean | mode | sample
     nu    = prior + statistics(z, features)     the update rule
-    T     = parameter verb(nu)                  mean | mode | sample
+    T     = parameter update(nu)                mean | mode | sample
 
-A method is a pair of verbs (`Verbs`). Where the prior joins blocks of parameters (``algebra.coupling``) the last two lines are
-run for each block in turn, with what the others add to its nu. Where blocks are conjugate only given the others
+A method is a pair of updates (`Updates`). Where the prior joins blocks of parameters (``algebra.coupling``) the last two
+lines are run for each block in turn, with what the others add to its nu. Where blocks are conjugate only given the others
 (``algebra.cycle``), all four are: EM is then ECM (Meng and Rubin 1993), Gibbs is Gibbs. Rows are read in blocks, so
 that memory beyond the data stays flat: the last block slides back over rows already counted and gives those weight zero, so
 that no padding and no copy is needed.
@@ -24,19 +24,28 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from models.algebra import add, at_sample, structures
-from models.base import Algebra, Hyper, Pytree, Stats
+from models.base import Algebra, Hyper, Latent, Pytree, Stats
 from models.rows.carried import carried
 
 BLOCK = 2048  # rows; measured: 1024 to 4096 are alike, larger blocks fall out of the cache
 
-ParameterVerb = Callable[[Algebra, Array, Mapping[str, Stats]], dict[str, Stats]]
+ParameterUpdate = Callable[[Algebra, Array, Mapping[str, Stats]], dict[str, Stats]]
 
 
-class Verbs(NamedTuple):
-    """A method: the verb for the parameters (`models.algebra.at_mean` …) and the name of the latents' verb."""
+class Updates(NamedTuple):
+    """The two updates of an iteration: of the parameters (`models.algebra.at_mean` …), and of the latents by its name."""
 
-    parameters: ParameterVerb
-    latents: str
+    parameters: ParameterUpdate
+    latents: str  # mean, mode or sample
+
+    def in_words(self) -> tuple[str, str]:
+        """The names of both.
+
+        >>> from models.algebra import at_mode
+        >>> Updates(at_mode, "mean").in_words()
+        ('mode', 'mean')
+        """
+        return self.parameters.__name__.removeprefix("at_"), self.latents
 
 
 class Local(NamedTuple):
@@ -105,46 +114,54 @@ def block_map(function: Callable[[Pytree], Pytree], rows: Pytree, size: int = BL
     return lax.fori_loop(0, -(-total // size), body, buffers)
 
 
-def local_step(algebra: Algebra, verb: str, hyper: Hyper, key: Array, T: Stats, rows: Pytree) -> Local:
-    """Latents of all rows given T, and their statistics: the E-step when ``verb`` is "mean"."""
-    latent_verb = getattr(algebra.latent, verb)
+def local_step(algebra: Algebra, update: str, hyper: Hyper, key: Array, T: Stats, rows: Pytree) -> Local:
+    """Latents of all rows given T, and their statistics: the E-step when ``update`` is "mean"."""
+    update_latents = _latent_update(algebra.latent, update)
     natural_parameters = algebra.local_natural_parameters(T)
 
     def block(key: Array, rows: Pytree, weight: Array) -> Local:
         features = algebra.features(hyper, rows)
         local = natural_parameters(features)
-        z = latent_verb(key, local)
+        z = update_latents(key, local)
         log_partition = weighted_sum(weight, algebra.latent.log_partition(local))
         # Only a hard z needs its energy; for a soft one it would be one more pass over the block.
-        energy = weighted_sum(weight, algebra.latent.energy(z, local)) if verb == "mode" else log_partition
+        energy = weighted_sum(weight, algebra.latent.energy(z, local)) if update == "mode" else log_partition
         return Local(algebra.statistics(weight, z, features), log_partition, energy)
 
     return block_sum(block, key, rows)
 
 
+def _latent_update(latent: Latent, name: str) -> Callable[[Array, Pytree], Pytree]:
+    """The update of that name: mean, mode or sample."""
+    if name == "mode":
+        assert latent.mode is not None  # a method that needs a mode refuses latents without one
+        return latent.mode
+    return latent.mean if name == "mean" else latent.sample
+
+
 def sweep(
-    algebra: Algebra, verbs: Verbs, hyper: Hyper, prior: Mapping[str, Stats], key: Array, T: Stats, rows: Pytree
+    algebra: Algebra, updates: Updates, hyper: Hyper, prior: Mapping[str, Stats], key: Array, T: Stats, rows: Pytree
 ) -> tuple[Stats, dict[str, Stats], Local]:
     """One iteration of every method: (T, nu, the local step at the entering T)."""
     if algebra.structure.cycle:
-        return _cycle(algebra, verbs, hyper, prior, key, T, rows)
+        return _cycle(algebra, updates, hyper, prior, key, T, rows)
     key_z, key_theta = jax.random.split(key)
-    local = local_step(algebra, verbs.latents, hyper, key_z, T, rows)
-    return *parameter_step(algebra, verbs, key_theta, prior, T, local.stats), local
+    local = local_step(algebra, updates.latents, hyper, key_z, T, rows)
+    return *parameter_step(algebra, updates, key_theta, prior, T, local.stats), local
 
 
 def parameter_step(
-    algebra: Algebra, verbs: Verbs, key: Array, prior: Mapping[str, Stats], T: Stats, stats: Mapping[str, Stats]
+    algebra: Algebra, updates: Updates, key: Array, prior: Mapping[str, Stats], T: Stats, stats: Mapping[str, Stats]
 ) -> tuple[Stats, dict[str, Stats]]:
-    """The parameters given the statistics of the latents: (T, nu), the M-step when the verb is `models.algebra.at_mode`."""
+    """The parameters given the statistics of the latents: (T, nu), the M-step when the update is `models.algebra.at_mode`."""
     nu = add(dict(prior), dict(stats))
     if algebra.structure.coupling is not None:
-        return _joined(algebra, verbs, key, prior, T, nu)
-    return verbs.parameters(algebra, key, nu), nu
+        return _joined(algebra, updates, key, prior, T, nu)
+    return updates.parameters(algebra, key, nu), nu
 
 
 def _joined(
-    algebra: Algebra, verbs: Verbs, key: Array, prior: Mapping[str, Stats], T: Stats, nu: Mapping[str, Stats]
+    algebra: Algebra, updates: Updates, key: Array, prior: Mapping[str, Stats], T: Stats, nu: Mapping[str, Stats]
 ) -> tuple[dict[str, Stats], dict[str, Stats]]:
     """(T, nu) of blocks that the prior joins, one after another, each given the latest values of the others."""
     assert algebra.structure.coupling is not None
@@ -153,7 +170,7 @@ def _joined(
         joins = partial(_at_block, algebra.structure.coupling, prior, dict(following), name)
         found[name] = add(nu[name], jax.grad(joins)(following[name]))
         alone = algebra._replace(families=((name, family),))
-        following |= verbs.parameters(alone, jax.random.fold_in(key, index), found)
+        following |= updates.parameters(alone, jax.random.fold_in(key, index), found)
     return following, found
 
 
@@ -164,14 +181,14 @@ def _at_block(
 
 
 def _cycle(
-    algebra: Algebra, verbs: Verbs, hyper: Hyper, prior: Mapping[str, Stats], key: Array, T: Stats, rows: Pytree
+    algebra: Algebra, updates: Updates, hyper: Hyper, prior: Mapping[str, Stats], key: Array, T: Stats, rows: Pytree
 ) -> tuple[Stats, dict[str, Stats], Local]:
     """One iteration, block by block: each sees the latest values of the others."""
     following, nu = dict(T), dict(prior)
     steps = []
     for index, part in enumerate(algebra.structure.cycle):
         own = {name: prior[name] for name, _ in part.families}
-        blocks, blocks_nu, local = sweep(part, verbs, hyper, own, jax.random.fold_in(key, index), following, rows)
+        blocks, blocks_nu, local = sweep(part, updates, hyper, own, jax.random.fold_in(key, index), following, rows)
         following, nu = following | blocks, nu | blocks_nu
         steps.append(local)
     stats = {name: leaf for step in steps for name, leaf in step.stats.items()}

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +12,13 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
-from inference.convergence.forecast import Forecast
 from inference.runtime.checkpoints import Checkpoint
 from inference.runtime.files import CHECKPOINT_SECONDS
 from inference.runtime.progress import Reporter
 from models.base import Hyper, Iteration, Model, Pytree, Sites, Stats
+
+if TYPE_CHECKING:
+    from inference.convergence.forecast import Forecast
 
 
 class Task(NamedTuple):
@@ -89,7 +91,7 @@ class Points(NamedTuple):
     interrupted: bool = False
     criterion: np.ndarray | None = None  # (start, iteration): the method's own objective, where it differs
     last: Iteration | None = None  # of EM: the last iteration of every start
-    forecast: Forecast | None = None  # of methods that climb
+    forecast: "Forecast | None" = None  # of methods that climb
     repeatable: bool = True  # whether starts at one optimum end at the same objective; not where steps are random
     modes: Modes | None = None  # where the method has told them apart
 

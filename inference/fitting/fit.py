@@ -3,11 +3,11 @@
 import inspect
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, Unpack, overload
+from typing import Any
 
 import jax
 import numpy as np
@@ -19,24 +19,9 @@ from inference.engine.program import num_parameters
 from inference.engine.single_precision import back
 from inference.engine.task import Draws, Points, Task, kind_of
 from inference.fitting.assembly import as_tree, derived, latent_group, of_draws, of_points, relabel_and_evaluate
+from inference.fitting.completion import options_of_fit
 from inference.fitting.fingerprint import fingerprint
 from inference.fitting.modes import with_remark
-from inference.fitting.options import (
-    Advi,
-    Approximate,
-    Cavi,
-    Climb,
-    Collapsed,
-    Every,
-    FixedPoint,
-    Gibbs,
-    Nuts,
-    Own,
-    Sample,
-    Starts,
-    Tempered,
-    options_of_fit,
-)
 from inference.fitting.predictive import predictive_groups, require_drawable
 from inference.fitting.prepare import as_arrays, make_task, require_model, x64
 from inference.fitting.roughness import as_seen, roughness
@@ -44,8 +29,9 @@ from inference.fitting.sizes import require_room, sample_size, total_weight
 from inference.identification.invariants import declared
 from inference.identification.relabel import doubts_labels
 from inference.identification.symmetry import num_flat, whatever
-from inference.methods.options import check_seed, check_value, checked_options, method_module
-from inference.methods.own_kernel import MarkovKernel, named_method
+from inference.methods.method import Method, checked_options, method_named
+from inference.methods.options import check_checkpoint_seconds, check_flag, check_seed
+from inference.methods.own_kernel import MarkovKernel, method_or_kernel
 from inference.programs.arguments import as_arguments, name_of, takes_by_name
 from inference.programs.model import program_model
 from inference.results.draws import one_axis
@@ -64,34 +50,6 @@ from models.errors import did_you_mean
 from models.rows.carried import carried
 
 
-@overload
-def fit(model: Any, data: Any, method: Literal["nuts"] = ..., **options: Unpack[Nuts]) -> xr.DataTree: ...
-@overload
-def fit(model: Any, data: Any, method: Literal["em"], **options: Unpack[FixedPoint]) -> xr.DataTree: ...
-@overload
-def fit(model: Any, data: Any, method: Literal["hard_em", "map"], **options: Unpack[Climb]) -> xr.DataTree: ...
-@overload
-def fit(model: Any, data: Any, method: Literal["stochastic_em"], **options: Unpack[Starts]) -> xr.DataTree: ...
-@overload
-def fit(model: Any, data: Any, method: Literal["cavi"], **options: Unpack[Cavi]) -> xr.DataTree: ...
-@overload
-def fit(model: Any, data: Any, method: Literal["exact"], **options: Unpack[Sample]) -> xr.DataTree: ...
-@overload
-def fit(model: Any, data: Any, method: Literal["gibbs"], **options: Unpack[Gibbs]) -> xr.DataTree: ...
-@overload
-def fit(model: Any, data: Any, method: Literal["tempered_gibbs"], **options: Unpack[Tempered]) -> xr.DataTree: ...
-@overload
-def fit(model: Any, data: Any, method: Literal["collapsed_gibbs"], **options: Unpack[Collapsed]) -> xr.DataTree: ...
-@overload
-def fit(model: Any, data: Any, method: Literal["laplace"], **options: Unpack[Approximate]) -> xr.DataTree: ...
-@overload
-def fit(model: Any, data: Any, method: Literal["advi"], **options: Unpack[Advi]) -> xr.DataTree: ...
-@overload
-def fit(model: Any, data: Any, method: str, **options: Unpack[Every]) -> xr.DataTree: ...
-@overload
-def fit(model: Any, data: Any, method: MarkovKernel, **options: Unpack[Own]) -> xr.DataTree: ...
-@overload  # a program, whose arguments follow by name
-def fit(model: Callable[..., Any], data: Any, method: str, **options: Any) -> xr.DataTree: ...
 def fit(
     model: Model | Any,
     data: Any,
@@ -130,12 +88,12 @@ def fit(
     ('chain', 'draw', 'component', 'feature')
     """
     complete_numpyro()
-    method, module = named_method(method, start=start, folder=folder)
-    options, named = data_by_name(model, method, module, options)
+    chosen = method_or_kernel(method, start=start, folder=folder)
+    options, named = data_by_name(model, chosen, options)
     model, data = modelled(model, data, precision, symmetry, dims, coords, named)
     _check_arguments(seed, progress, predictive, folder)
-    check_value("checkpoint_seconds", checkpoint_seconds, CHECKPOINT_SECONDS)
-    checked = checked_options(method, module, options, model.options)
+    check_checkpoint_seconds(checkpoint_seconds)
+    checked = checked_options(chosen, options, model.options)
     clock = time.perf_counter()
     with held_or_locked(folder), reporter_of(progress) as reporter, interruptible():
         with x64(precision):
@@ -144,16 +102,18 @@ def fit(
                 require_room(task, checked)
             if predictive:
                 require_drawable(task)
-            known = {} if folder is None else {"fingerprint": fingerprint(task, method, seed, precision, checked)}
+            known = {} if folder is None else {"fingerprint": fingerprint(task, chosen.name, seed, precision, checked)}
             if folder is not None:
                 task = task._replace(folder=Path(folder), fingerprint=known["fingerprint"])
                 task = task._replace(checkpoint_seconds=float(checkpoint_seconds))
                 refuse_strangers(Path(folder), task.fingerprint)
-            outcome = module.run(task, checked)
+            outcome = chosen.run(task, checked)
         with x64(64):
             groups, attrs = evaluated(task, outcome, data, precision, predictive)
     model = model if not isinstance(outcome, Draws) or outcome.model is None else outcome.model
-    attrs |= known | {"seed": int(seed), "precision": precision, "method": method} | described(model, task, checked._asdict())
+    attrs |= (
+        known | {"seed": int(seed), "precision": precision, "method": chosen.name} | described(model, task, checked._asdict())
+    )
     with x64(64):
         tree = as_tree(model, data, groups, attrs | outcome.timing | {"total_seconds": time.perf_counter() - clock})
     return with_remark(model, tree)
@@ -168,8 +128,7 @@ def _check_arguments(seed: Any, progress: Any, predictive: Any, folder: Any) -> 
         raise ZooError(f"progress must be true or false, got {progress!r}")
     if folder is not None and not isinstance(folder, str | Path):
         raise ZooError(f"folder must be a path, got {type(folder).__name__}")
-    if not isinstance(predictive, bool):
-        raise ZooError(f"predictive must be true or false, got {predictive!r}")
+    check_flag("predictive", predictive)
     check_seed(seed)
 
 
@@ -240,9 +199,10 @@ def fingerprint_of(
     **options: Any,
 ) -> str:
     """The attribute ``fingerprint`` that `fit` gives a result of these arguments that is written to a folder."""
-    options, named = data_by_name(model, method, method_module(method), options)
+    record = method_named(method)
+    options, named = data_by_name(model, record, options)
     model, data = modelled(model, data, precision, symmetry, dims, coords, named)
-    checked = checked_options(method, method_module(method), options)
+    checked = checked_options(record, options)
     with x64(precision):
         return fingerprint(make_task(model, data, seed, None, Silent()), method, seed, precision, checked)
 
@@ -268,20 +228,20 @@ def modelled(
     return model, data if model.algebra is not None else model.rows(data)
 
 
-def data_by_name(model: Any, method: str, module: Any, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def data_by_name(model: Any, method: Method, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """(options of the method, data of a NumPyro function by the names of its arguments); a `ZooError` for what is neither."""
     if isinstance(model, Model) or not callable(model):
         return dict(options), {}
-    takes, arguments = module.Options._fields, inspect.signature(model).parameters
-    named = {name: value for name, value in options.items() if name not in takes}
-    for name, value in named.items():
-        if not takes_by_name(model, name):
+    accepted, arguments = method.options._fields, inspect.signature(model).parameters
+    named = {option: value for option, value in options.items() if option not in accepted}
+    for option, value in named.items():
+        if not takes_by_name(model, option):
             try:
-                checked_options(method, module, {name: value})
+                checked_options(method, {option: value})
             except ZooError as error:
-                hint = did_you_mean(name, arguments)
+                hint = did_you_mean(option, arguments)
                 raise ZooError(f"{error}; the program {name_of(model)} takes {', '.join(arguments)}{hint}") from None
-    return {name: value for name, value in options.items() if name in takes}, named
+    return {option: value for option, value in options.items() if option in accepted}, named
 
 
 def _plain(value: Any) -> Any:

@@ -19,7 +19,7 @@ from inference.engine.task import Draws, Kind, Task, timing
 from inference.fitting.assembly import as_tree
 from inference.fitting.fit import described, evaluated, modelled
 from inference.fitting.prepare import make_task, x64
-from inference.programs.running import prior_trace
+from inference.programs.tracing import prior_trace
 from inference.results.observed import DRAWS
 from inference.results.triangles import sites_of
 from inference.runtime.progress import Silent

@@ -103,7 +103,7 @@ def modes_of_points(
 
 def _climbed(task: Task, points: Mapping[str, np.ndarray], max_iter: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """(where EM ends from every point, the log joint there: −∞ where it has not converged)."""
-    found = climb_from(task, em.METHOD, as_arrays(dict(points)), max_iter, em.Options().tol, em.SUPPORTS)
+    found = climb_from(task, em.FIXED_POINT, as_arrays(dict(points)), max_iter, em.Options().tol, em.METHOD.support)
     assert found.objective is not None
     last = np.array([trace[np.isfinite(trace)][-1] if np.isfinite(trace).any() else -np.inf for trace in found.objective])
     optima = {name: np.nan_to_num(np.asarray(value)) for name, value in found.sites.items()}
@@ -184,7 +184,7 @@ def _looked(task: Task, draws: dict[str, np.ndarray], tree: xr.DataTree) -> dict
         return {"modes_unknown": _not_looked(f"there are more than {MOST_ROWS} rows")}
     if size > MOST_PARAMETERS:
         return {"modes_unknown": _not_looked(f"there are more than {MOST_PARAMETERS} parameters")}
-    if not finite_latents(algebra, task.hyper, task.prior, task.rows) or em.SUPPORTS.why_not(algebra) is not None:
+    if not finite_latents(algebra, task.hyper, task.prior, task.rows) or em.METHOD.support.why_not(algebra) is not None:
         return {"modes_unknown": _not_looked("EM does not climb here")}
     half, number = TOGETHER // 2, len(next(iter(draws.values())))
     starts = _starts(task, half, tree["posterior"].sizes["chain"])
@@ -288,6 +288,6 @@ def _mass(task: Task, sites: Mapping[str, np.ndarray]) -> Mass:
 def remedy(model: Model) -> str:
     """What to do where chains do not cross, in words."""
     assert model.algebra is not None
-    supports = (tempered_gibbs.SUPPORTS, collapsed_gibbs.SUPPORTS)
+    supports = (tempered_gibbs.METHOD.support, collapsed_gibbs.METHOD.support)
     able = [each.name for each in supports if each.why_not(model.algebra) is None]
     return f"use method={' or '.join(able)}" if able else "run chains from several starts, and report the modes apart"

@@ -29,7 +29,8 @@ from inference.engine.evaluate import STORED, thinning, underflowed
 from inference.engine.program import latent_sites
 from inference.engine.task import Task
 from inference.fitting.prepare import make_task, x64
-from inference.programs.running import drawn_anew, prior_trace
+from inference.programs.running import drawn_anew
+from inference.programs.tracing import prior_trace
 from inference.results.draws import number_of, one_axis
 from inference.results.observed import DRAWS, observed_values, site_dims, sites_as_observed
 from inference.results.table import latent_dim

@@ -14,7 +14,7 @@ from inference.convergence.forecast import forecast
 from inference.engine.driver import Run, drive, each
 from inference.engine.initialise import natural_of, num_starts, sites_at, start_states
 from inference.engine.requirements import ANY_MODEL, Support, require_algebra, require_single_rows
-from inference.engine.sweep import Local, Verbs, parameter_step, rows_weight, sweep
+from inference.engine.sweep import Local, Updates, parameter_step, rows_weight, sweep
 from inference.engine.task import Points, Task, timing
 from inference.fixed_points.host_driver import OnHost, drive_on_host, host_step_of
 from inference.fixed_points.local_ascent import ascent_sweep, uses_local_ascent
@@ -28,9 +28,9 @@ ALWAYS = 1e-10  # the tolerance that a forecast assumes for runs with tol=0
 
 
 class FixedPoint(NamedTuple):
-    """A fixed-point method: its verbs and what it climbs."""
+    """A fixed-point method: its updates and what it climbs."""
 
-    verbs: Verbs
+    updates: Updates
     criterion: Callable[[Algebra, Mapping[str, Stats], "Climb", Local], Array]  # (algebra, prior, state, local) -> scalar
     monotone: bool = True  # stop when the criterion gains too little; otherwise run all iterations and keep the best
     accelerate: bool = False  # extrapolate between sweeps (`inference.convergence.acceleration`); only where monotone
@@ -65,10 +65,10 @@ def step(static: tuple[Algebra, FixedPoint], arrays: tuple[Any, ...], key: Array
     """One sweep of one start; a start that is done stays as it is."""
     algebra, method = static
     hyper, prior, rows, tol = arrays
-    if uses_local_ascent(algebra, method.verbs):
+    if uses_local_ascent(algebra, method.updates):
         swept = Swept(*ascent_sweep(algebra, hyper, prior, state.T, state.nu, state.restart, rows))
     else:
-        found = sweep(algebra, method.verbs, hyper, prior, key, state.T, rows)
+        found = sweep(algebra, method.updates, hyper, prior, key, state.T, rows)
         swept = Swept(*found, state.restart, state.warm_started)
     return judged(algebra, method, prior, rows_weight(rows).sum(), tol, state, swept)
 
@@ -84,7 +84,7 @@ def step_from_sums(
 
     def one(state: Climb, sums: Pytree) -> tuple[Climb, Record, Array, Pytree]:
         stats, log_partition = host.statistics(sums)
-        T, nu = parameter_step(algebra, method.verbs, jax.random.PRNGKey(0), prior, state.T, stats)
+        T, nu = parameter_step(algebra, method.updates, jax.random.PRNGKey(0), prior, state.T, stats)
         swept = Swept(T, nu, Local(stats, log_partition, log_partition), state.restart, state.warm_started)
         following, record, done = judged(algebra, method, prior, size, tol, state, swept)
         return following, record, done, host.coefficients(following.T)
@@ -133,8 +133,8 @@ def judged(
     following, before, cycle = Point(swept.T, swept.nu), state.T, state.cycle
     if cycle is not None:
         near = gain < NEAR * (size + risen)
-        here, verb = Point(state.T, state.nu), partial(method.verbs.parameters, algebra, jax.random.PRNGKey(0))
-        following, before, cycle = advance(cycle, state.before, here, following, state.known, near, fails, verb)
+        here, parameters = Point(state.T, state.nu), partial(method.updates.parameters, algebra, jax.random.PRNGKey(0))
+        following, before, cycle = advance(cycle, state.before, here, following, state.known, near, fails, parameters)
         cycle = where(done, state.cycle, cycle._replace(log_joint=log_joint))
     after = Climb(
         T=where(done, state.T, following.T),
@@ -203,10 +203,10 @@ def climb(
     """
     algebra = require_algebra(task, support)
     # Weights may stand for very many rows, whose latents one draw cannot replace.
-    if method.verbs.latents == "sample" and task.model.reading.sufficient_rows is not None:
+    if method.updates.latents == "sample" and task.model.reading.sufficient_rows is not None:
         require_single_rows(task, algebra)
     state = initial(task, algebra, method, wanted)
-    rows = task.condensed if method.verbs.latents == "mean" else task.rows_on_device
+    rows = task.condensed if method.updates.latents == "mean" else task.rows_on_device
     run = _iterated(task, (algebra, method), rows, tol, state, max_iter)
     run = run._replace(state=resting(run.state))
     found = points(task, algebra, method, run)
@@ -220,7 +220,7 @@ def _iterated(task: Task, static: tuple[Algebra, FixedPoint], rows: Pytree, tol:
     """All starts until they are done, by the algebra, or by compiled loops on the host where it has some for these rows."""
     algebra, method = static
     watch, limit, checkpoint = Watch(_words), jnp.asarray(tol, float), task.checkpoint("iterations")
-    host = host_step_of(algebra, rows) if method.verbs.latents == "mean" else None
+    host = host_step_of(algebra, rows) if method.updates.latents == "mean" else None
     if host is None:
         arrays = (task.hyper, task.prior, rows, limit)
         return drive(
@@ -242,13 +242,13 @@ def resting(state: Climb) -> Climb:
 def initial(task: Task, algebra: Algebra, method: FixedPoint, wanted: int) -> Climb:
     """States of all starts: seeded, or one at the sites given."""
     size = num_starts(task, wanted)
-    T, nu, known = start_states(task, algebra, method.verbs.parameters, size)
+    T, nu, known = start_states(task, algebra, method.updates.parameters, size)
     return _states(algebra, method, T, nu, known, size)
 
 
 def _states(algebra: Algebra, method: FixedPoint, T: Stats, nu: Stats, known: bool, size: int) -> Climb:
     lowest, no = on_host(np.full(size, -np.inf, jnp.result_type(float))), on_host(np.zeros(size, bool))
-    restart = known and uses_local_ascent(algebra, method.verbs)  # rows begin at a start that the user gave
+    restart = known and uses_local_ascent(algebra, method.updates)  # rows begin at a start that the user gave
     knows, begins, goes_on = (on_host(np.full(size, value)) for value in (known, restart, not restart))
     cycle = begin(Point(T, nu), size) if method.accelerate else None
     return Climb(T, T, nu, knows, begins, goes_on, lowest, lowest, no, no, T, lowest, cycle)

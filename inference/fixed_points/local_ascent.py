@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from inference.engine.sweep import Local, Verbs, local_step, num_rows
+from inference.engine.sweep import Local, Updates, local_step, num_rows
 from models.algebra import add, at_mean, negative_divergence
 from models.base import Algebra, Hyper, Pytree, Stats
 
@@ -24,7 +24,7 @@ MIN_GAIN = 1e-4  # of 1 + |bound|: rows are restarted as long as a sweep gains m
 
 
 def local_part(algebra: Algebra) -> Algebra:
-    """The algebra with its local blocks alone, for verbs on parameters."""
+    """The algebra with its local blocks alone, for updates on parameters."""
     return algebra._replace(families=tuple(pair for pair in algebra.families if pair[0] in algebra.structure.local))
 
 
@@ -48,11 +48,11 @@ def uniform_nu(algebra: Algebra, prior: Mapping[str, Stats]) -> dict[str, Stats]
 
 
 def local_update(
-    algebra: Algebra, verbs: Verbs, prior: Mapping[str, Stats], key: Array, stats: Mapping[str, Stats]
+    algebra: Algebra, updates: Updates, prior: Mapping[str, Stats], key: Array, stats: Mapping[str, Stats]
 ) -> tuple[dict[str, Stats], dict[str, Stats]]:
     """(T, nu) of the local blocks given statistics of the latents."""
     nu = {name: add(prior[name], stats[name]) for name in algebra.structure.local}
-    return verbs.parameters(local_part(algebra), key, nu), nu
+    return updates.parameters(local_part(algebra), key, nu), nu
 
 
 def local_ascent(
@@ -90,7 +90,7 @@ def updates(
     close: Array,
 ) -> dict[str, Stats]:
     """``Structure.ascend`` for any model: all rows at once, until the last of them has converged."""
-    part, key, mean = local_part(algebra), jax.random.PRNGKey(0), Verbs(at_mean, "mean")
+    part, key, mean = local_part(algebra), jax.random.PRNGKey(0), Updates(at_mean, "mean")
 
     def turn(carry: tuple[Array, dict[str, Stats], Array]) -> tuple[Array, dict[str, Stats], Array]:
         index, nu, _ = carry
@@ -108,9 +108,9 @@ def moved(left: Pytree, right: Pytree) -> Array:
     return jnp.stack(jax.tree.leaves(gaps)).max(0)
 
 
-def uses_local_ascent(algebra: Algebra, verbs: Verbs) -> bool:
+def uses_local_ascent(algebra: Algebra, updates: Updates) -> bool:
     """Whether a method sweeps by `ascent_sweep`: variational inference where rows have parameters of their own."""
-    return bool(algebra.structure.local) and verbs.latents == "mean" and verbs.parameters is at_mean
+    return bool(algebra.structure.local) and updates.latents == "mean" and updates.parameters is at_mean
 
 
 class _Attempt(NamedTuple):
@@ -152,7 +152,7 @@ def _ascent_sweep(
 
     def first_turn() -> dict[str, Stats]:
         stats = local_step(algebra, "mean", hyper, key, T, rows).stats
-        return local_update(algebra, Verbs(at_mean, "mean"), own, key, stats)[1]
+        return local_update(algebra, Updates(at_mean, "mean"), own, key, stats)[1]
 
     def attempt(last: _Attempt) -> _Attempt:
         begun = lax.cond(last.restart, lambda: uniform_nu(algebra, own), first_turn)

@@ -8,7 +8,8 @@ import numpy as np
 
 from inference.engine.evaluate import Evaluation, places_of
 from inference.engine.task import Task
-from inference.identification.relabel import Identification, permute
+from inference.identification.moves import permute
+from inference.identification.relabel import Identification
 from models.base import Model, Permutation, Sites
 from models.rows.carried import carried
 

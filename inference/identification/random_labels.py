@@ -21,8 +21,7 @@ import jax
 import numpy as np
 
 from inference.engine.task import Task
-from inference.identification.relabel import permute
-from inference.identification.rotation import turned_sites
+from inference.identification.moves import permute, turned_sites
 from models.base import Model, Permutation, Rotation, Symmetry, ZooError
 
 OPTION = "permute_components"

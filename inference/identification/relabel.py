@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from inference.identification.moves import permute
 from models.base import Permutation
 
 SURE = 0.95  # confidence above which a draw counts as sure of its labels
@@ -72,22 +73,6 @@ def identify_draws(
         held, fewest = np.take_along_axis(sums, permutation, 1) * (num_rows / latents.shape[1]), float(sums.min())
     warnings = _doubts(symmetry.dim, confidence, held, unit, ALIKE if kept else TOLERATED)
     return Identification(relabelled, "permutation", permutation, confidence, warnings, fewest)
-
-
-def permute(value: np.ndarray, permutation: np.ndarray, symmetry: Permutation, dims: tuple[str, ...]) -> np.ndarray:
-    """Permute every axis of ``value`` (S, ...) whose dimension carries the labels, draw by draw."""
-    for axis, name in enumerate(dims, start=1):
-        if name in (symmetry.dim, *symmetry.also):
-            order = _with_rest(permutation, value.shape[axis])
-            index = order.reshape(order.shape[0], *(-1 if a == axis else 1 for a in range(1, value.ndim)))
-            value = np.take_along_axis(value, index, axis)
-    return value
-
-
-def _with_rest(permutation: np.ndarray, size: int) -> np.ndarray:
-    """Permutations (S, K) extended to ``size`` entries, of which all after the first K stay."""
-    rest = np.arange(permutation.shape[1], size)
-    return np.concatenate([permutation, np.broadcast_to(rest, (len(permutation), len(rest)))], axis=1)
 
 
 def _by_membership(latents: np.ndarray, pivot: int, kept: bool = False) -> tuple[np.ndarray, np.ndarray]:

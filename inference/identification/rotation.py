@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from inference.identification.moves import turned_sites
 from inference.identification.relabel import MAX_ROUNDS, SURE, TOLERATED, UNTOLD, Identification, assign
 from models.base import Reflection, Rotation, ZooError
 
@@ -168,18 +169,6 @@ def oriented(
 def _as_they_are(standard: np.ndarray) -> np.ndarray:
     """Identity matrices (S, L, L)."""
     return np.tile(np.eye(standard.shape[-1]), (len(standard), 1, 1))
-
-
-def turned_sites(
-    sites: Mapping[str, np.ndarray], symmetry: Rotation | Reflection, dims: Mapping[str, tuple[str, ...]], moves: np.ndarray
-) -> dict[str, np.ndarray]:
-    def turned(value: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
-        if names[-1:] != (symmetry.dim,):
-            return value
-        # One number per factor moves with its factor and has no sign.
-        return value @ moves if len(names) > 1 else (value[:, None, :] @ np.abs(moves))[:, 0]
-
-    return {site: turned(value, dims.get(site, ())) for site, value in sites.items()}
 
 
 def vectors(symmetry: Rotation | Reflection, dims: Mapping[str, tuple[str, ...]], sites: Mapping[str, Any]) -> str:

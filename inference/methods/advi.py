@@ -16,7 +16,7 @@ where the ELBO no longer rises by more than its Monte Carlo error, as in Welanda
 parameters of q are averages over the last `WINDOW` steps.
 """
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +30,6 @@ from inference.engine.quasi_newton import minimise
 from inference.engine.requirements import require_proper
 from inference.engine.task import Draws, Points, Task, approximation, timing
 from inference.methods.guides import (
-    GUIDES,
     LONGEST,
     NUM_RATES,
     Guide,
@@ -44,10 +43,11 @@ from inference.methods.guides import (
     log_ratios,
     unravel,
 )
+from inference.methods.method import Method
+from inference.methods.options import NumChains, NumSamples, NumStarts, Setting
 from inference.runtime.progress import Watch
 from models.base import Pytree, Rotation, ZooError, on_host
 
-CHOICES = {"guide": GUIDES}
 WINDOW = 100  # steps of Adam over which the ELBO and the parameters are averaged
 PAIRS = 8  # draws, and their mirror images, of the first fit
 PREPARED = 200  # iterations of the first fit, at most
@@ -63,13 +63,13 @@ class Options(NamedTuple):
     than its Monte Carlo error. ``rank`` is of guide=low_rank, and 0 stands for the square root of the number of parameters.
     """
 
-    guide: str = "full_rank"
-    rank: int = 0
-    max_iter: int = 20_000
-    tol: float = 1e-3
-    num_starts: int = 4
-    num_samples: int = 1000
-    num_chains: int = 4
+    guide: Annotated[Literal["full_rank", "low_rank", "mean_field"], Setting("the covariance of the Gaussian")] = "full_rank"
+    rank: Annotated[int, Setting("of guide=low_rank; 0: the square root of the number of parameters", low=0)] = 0
+    max_iter: Annotated[int, Setting("steps of Adam, at most")] = 20_000
+    tol: Annotated[float, Setting("nats; a start goes on while the ELBO rises by more", low=0)] = 1e-3
+    num_starts: NumStarts = 4
+    num_samples: NumSamples = 1000
+    num_chains: NumChains = 4
 
 
 class Climb(NamedTuple):
@@ -289,3 +289,13 @@ def _points(
 def _words(record: Record) -> str:
     finite = np.asarray(record.elbo)[np.isfinite(record.elbo)]
     return f"ELBO {finite.max():.2f}" if len(finite) else "the ELBO is not finite"
+
+
+METHOD = Method(
+    name="advi",
+    summary="variational inference with a Gaussian on the unconstrained parameters; draws from it",
+    options=Options,
+    run=run,
+    claim="approximate",
+    evidence=("bias", "predictions"),
+)

@@ -7,30 +7,26 @@ covers one labelling only. A large Pareto k-hat of the weights p(x, θ) / q(θ),
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import numpy as np
 from jax import Array
 
 from inference.engine.requirements import Support, require_algebra, require_proper
-from inference.engine.sweep import Verbs, block_map, local_step
+from inference.engine.sweep import Updates, block_map, local_step
 from inference.engine.task import Draws, Kind, Task
 from inference.fixed_points.fixed_point import FixedPoint, climb, elbo
 from inference.methods import svi as minibatch
+from inference.methods.method import Method
+from inference.methods.options import Accelerate, MaxIter, NumChains, NumSamples, NumStarts, Setting, Tol
 from inference.methods.svi_on_host import Pace
 from inference.runtime.programs import kept
 from models.algebra import STRUCTURES, at_mean, at_sample, inner, log_partition, log_prior, negative_divergence, structures
 from models.base import Algebra, Hyper, Model, Pytree, Rotation, Stats, ZooError
 
-SUPPORTS = Support(
-    "cavi",
-    STRUCTURES - {"cycle"},
-    consequence="there is no evidence bound",
-    remedy="use method=laplace, gibbs or nuts",
-)
 ACCELERATES = Support("accelerate", STRUCTURES - {"cycle", "local"}, remedy="use accelerate=false")
-METHOD = FixedPoint(Verbs(parameters=at_mean, latents="mean"), criterion=elbo)
+FIXED_POINT = FixedPoint(Updates(parameters=at_mean, latents="mean"), criterion=elbo)
 TOGETHER = 128  # draws at a time: sampling a gamma variate takes some twenty times its memory
 
 
@@ -42,15 +38,20 @@ class Options(NamedTuple):
     extrapolates between iterations over all rows (`inference.convergence.acceleration`), to the same fixed points.
     """
 
-    max_iter: int = 2000
-    tol: float = 1e-10
-    num_starts: int = 10
-    num_samples: int = 1000
-    num_chains: int = 4
-    batch_size: int = 0
-    delay: float = 1.0
-    forgetting: float = 0.7
-    accelerate: bool = False
+    max_iter: MaxIter = 2000
+    tol: Tol = 1e-10
+    num_starts: NumStarts = 10
+    num_samples: NumSamples = 1000
+    num_chains: NumChains = 4
+    batch_size: Annotated[
+        int,
+        Setting("rows per iteration; 0: all rows. Then max_iter steps of length (delay + step)^-forgetting are taken", low=0),
+    ] = 0
+    delay: Annotated[float, Setting("of minibatches: how late step lengths begin to fall", low=0)] = 1.0
+    forgetting: Annotated[
+        float, Setting("of minibatches: how fast step lengths fall, above 0.5 and at most 1", low=0.5, high=1)
+    ] = 0.7
+    accelerate: Accelerate = False
 
 
 @kept(static_argnames=("algebra",))
@@ -87,16 +88,16 @@ def why_no_weights(model: Model) -> str:
 
 def run(task: Task, options: Options) -> Draws:
     """Every start to its own optimum of the ELBO, and independent draws from the best q(θ)."""
-    algebra = require_algebra(task, SUPPORTS)
+    algebra = require_algebra(task, METHOD.support)
     require_proper(task)
     if options.accelerate and options.batch_size:
         raise ZooError("accelerate=true extrapolates between iterations over all rows; use batch_size=0, or accelerate=false")
     if options.batch_size:
         pace = Pace(options.delay, options.forgetting)
-        points, state = minibatch.climb(task, METHOD, options.batch_size, pace, options.max_iter, options.num_starts)
+        points, state = minibatch.climb(task, FIXED_POINT, options.batch_size, pace, options.max_iter, options.num_starts)
     else:
-        method = METHOD._replace(accelerate=options.accelerate)
-        support = ACCELERATES if options.accelerate else SUPPORTS
+        method = FIXED_POINT._replace(accelerate=options.accelerate)
+        support = ACCELERATES if options.accelerate else METHOD.support
         points, state = climb(task, method, options.max_iter, options.tol, options.num_starts, support)
     if all(points.failure):
         raise ZooError(f"every start of cavi failed: {points.failure[0]}")
@@ -125,3 +126,20 @@ def run(task: Task, options: Options) -> Draws:
         return found._replace(attrs={**found.attrs, "elbo": float(value)})
 
     return found._replace(again=again)
+
+
+METHOD = Method(
+    name="cavi",
+    summary="mean-field variational Bayes; draws from the approximation",
+    options=Options,
+    run=run,
+    claim="approximate",
+    evidence=("bias", "predictions"),
+    support=Support(
+        "cavi",
+        STRUCTURES - {"cycle"},
+        consequence="there is no evidence bound",
+        remedy="use method=laplace, gibbs or nuts",
+    ),
+    updates=FIXED_POINT.updates.in_words(),
+)

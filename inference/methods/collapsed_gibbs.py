@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import jax
 import numpy as np
@@ -20,14 +20,13 @@ from inference.engine.driver import num_cores
 from inference.engine.initialise import finite_latents
 from inference.engine.requirements import Support, require_algebra, require_proper, require_single_rows
 from inference.engine.task import Draws, Kind, Task, timing
+from inference.methods.method import Method
+from inference.methods.options import NumChains, NumSamples, NumWarmup, Setting
 from inference.runtime.loop import Chunk, begun, in_chunks
 from inference.runtime.progress import figure
 from models.base import Model, Sampler, ZooError
 from models.rows.carried import carried
 
-SUPPORTS = Support("collapsed_gibbs", requires=frozenset({"collapsed"}), remedy="use method=gibbs or nuts")
-VERBS = ("integrated out, then drawn", "sample, one by one")  # for the table of methods
-CHOICES = {"learn": ("none", "symmetric", "asymmetric"), "integrate": ("all", "local")}
 SETTLING = 0.25  # share of the warm-up before hyperparameters are learnt
 
 
@@ -41,12 +40,18 @@ class Options(NamedTuple):
     (Magnusson et al. 2018).
     """
 
-    num_warmup: int = 500
-    num_samples: int = 250
-    num_chains: int = 4
-    thin: int = 4
-    learn: str = "none"
-    integrate: str = "all"
+    num_warmup: NumWarmup = 500
+    num_samples: NumSamples = 250
+    num_chains: NumChains = 4
+    thin: Annotated[int, Setting("sweeps between two states that are kept")] = 4
+    learn: Annotated[
+        Literal["none", "symmetric", "asymmetric"],
+        Setting("hyperparameters that the warm-up sets: one for all groups, or one per group"),
+    ] = "none"
+    integrate: Annotated[
+        Literal["all", "local"],
+        Setting("which parameters: all, or those of single rows, so that cores share the rows; over blocks always local"),
+    ] = "all"
 
 
 class Warm(NamedTuple):
@@ -61,7 +66,7 @@ class Warm(NamedTuple):
 def run(task: Task, options: Options) -> Draws:
     """Draws of every site from every chain; with learnt hyperparameters also the model under these."""
     require_proper(task)
-    algebra = require_algebra(task, SUPPORTS)
+    algebra = require_algebra(task, METHOD.support)
     require_single_rows(task, algebra)
     assert algebra.structure.collapsed is not None
     if algebra.latent.enumerable and not finite_latents(algebra, task.hyper, task.prior, task.rows):
@@ -224,3 +229,15 @@ def stacked(states: Sequence[Any]) -> Any:
 def apart(states: Any) -> list[Any]:
     """A list of the states of single chains: the inverse of `stacked`."""
     return [jax.tree.map(lambda leaf, c=c: leaf[c], states) for c in range(len(jax.tree.leaves(states)[0]))]
+
+
+METHOD = Method(
+    name="collapsed_gibbs",
+    summary="Gibbs sampling with the parameters integrated out; for topics, and for mixtures, with split-merge moves",
+    options=Options,
+    run=run,
+    claim="exact",
+    evidence=("kernel law", "posterior", "predictions", "pipeline"),
+    support=Support("collapsed_gibbs", requires=frozenset({"collapsed"}), remedy="use method=gibbs or nuts"),
+    updates=("integrated out, then drawn", "sample, one by one"),
+)

@@ -9,14 +9,15 @@ likelihood. Where all latents are observed, as in a classifier with every label,
 from typing import NamedTuple
 
 from inference.engine.requirements import Support
-from inference.engine.sweep import Verbs
+from inference.engine.sweep import Updates
 from inference.engine.task import Points, Task
 from inference.fixed_points.closed_form import closed_form
 from inference.fixed_points.fixed_point import FixedPoint, climb, log_joint
+from inference.methods.method import Method
+from inference.methods.options import Accelerate, MaxIter, NumStarts, Tol
 from models.algebra import at_mode
 
-SUPPORTS = Support("em")
-METHOD = FixedPoint(Verbs(parameters=at_mode, latents="mean"), criterion=log_joint)
+FIXED_POINT = FixedPoint(Updates(parameters=at_mode, latents="mean"), criterion=log_joint)
 
 
 class Options(NamedTuple):
@@ -26,14 +27,26 @@ class Options(NamedTuple):
     (`inference.convergence.acceleration`), to the same fixed points. An iteration is an E-step either way.
     """
 
-    max_iter: int = 2000
-    tol: float = 1e-10
-    num_starts: int = 10
-    accelerate: bool = False
+    max_iter: MaxIter = 2000
+    tol: Tol = 1e-10
+    num_starts: NumStarts = 10
+    accelerate: Accelerate = False
 
 
 def run(task: Task, options: Options) -> Points:
     """Every start to its own maximum; the caller keeps the best and reports all."""
     found = closed_form(task, options.tol)
-    method = METHOD._replace(accelerate=options.accelerate)
-    return found or climb(task, method, options.max_iter, options.tol, options.num_starts, SUPPORTS)[0]
+    method = FIXED_POINT._replace(accelerate=options.accelerate)
+    return found or climb(task, method, options.max_iter, options.tol, options.num_starts, METHOD.support)[0]
+
+
+METHOD = Method(
+    name="em",
+    summary="EM to the posterior mode (maximum likelihood with model.prior=flat)",
+    options=Options,
+    run=run,
+    claim="mode",
+    evidence=("optimum", "predictions"),
+    support=Support("em"),
+    updates=FIXED_POINT.updates.in_words(),
+)

@@ -24,12 +24,13 @@ from inference.engine.initialise import finite_latents, start_states
 from inference.engine.requirements import Support, require_algebra, require_proper, require_single_rows
 from inference.engine.sweep import block_map, local_step, rows_weight
 from inference.engine.task import Draws, Kind, Points, Task, timing
+from inference.methods.method import Method
+from inference.methods.options import NumChains, NumSamples
 from inference.runtime.progress import Reporter
 from models.algebra import STRUCTURES, add, at_mean, at_sample, inner, log_partition, log_prior
 from models.base import Algebra, Hyper, Model, Pytree, Stats, ZooError
 from models.rows.carried import carried
 
-VERBS = ("sample", "observed, or all summed over")  # for the table of methods
 MOST = 2**20  # assignments that are enumerated
 TOGETHER = 256  # of them at a time
 # Few shapes, so that another number of labels compiles nothing: numbers of assignments per call, and of open rows, filled up
@@ -41,13 +42,6 @@ CONTINUOUS = (
     "are missing cells under a covariance matrix, or follow each other in time, so that its posterior has no closed form; use "
     "method=gibbs or nuts"
 )
-SUPPORTS = Support(
-    "exact",
-    STRUCTURES - {"coupled", "cycle"},
-    consequence="the posterior given the latents has no closed form",
-    remedy="use method=gibbs or nuts",
-    why_no_latents=lambda latent: None if latent.enumerable else CONTINUOUS,
-)
 
 
 class NotSummableError(ZooError):
@@ -57,15 +51,15 @@ class NotSummableError(ZooError):
 class Options(NamedTuple):
     """``num_chains`` × ``num_samples`` independent draws."""
 
-    num_samples: int = 1000
-    num_chains: int = 4
+    num_samples: NumSamples = 1000
+    num_chains: NumChains = 4
 
 
 def where(model: Model, rows: Pytree) -> str | None:
     """On which data the method runs, in words for the table of methods, or None: by whether the rows observe the latents."""
     if model.abilities.maximum is not None:
         return "flat prior"
-    if model.algebra is None or SUPPORTS.why_not(model.algebra) is not None:
+    if model.algebra is None or METHOD.support.why_not(model.algebra) is not None:
         return None
     return "small data" if carried(rows).allowed_states is None else "labelled"
 
@@ -74,7 +68,7 @@ def run(task: Task, options: Options) -> Draws | Points:
     """Independent draws of every site, and the log evidence; or the maximum of the likelihood, where that has a closed form."""
     if task.model.abilities.maximum is not None:
         return _maximum(task)
-    algebra = require_algebra(task, SUPPORTS)
+    algebra = require_algebra(task, METHOD.support)
     require_proper(task)
     if not finite_latents(algebra, task.hyper, task.prior, task.rows):
         raise NotSummableError(f"{task.model.name}: {CONTINUOUS}")
@@ -236,3 +230,22 @@ def _draws(
         return algebra.sites(hyper, drawn), log_prior(algebra, prior, drawn)
 
     return jax.lax.map(one, (keys, z))
+
+
+METHOD = Method(
+    name="exact",
+    summary="the exact posterior: every row has a label, or few rows have none",
+    options=Options,
+    run=run,
+    claim="exact",
+    evidence=("calibration", "posterior", "predictions"),
+    support=Support(
+        "exact",
+        STRUCTURES - {"coupled", "cycle"},
+        consequence="the posterior given the latents has no closed form",
+        remedy="use method=gibbs or nuts",
+        why_no_latents=lambda latent: None if latent.enumerable else CONTINUOUS,
+    ),
+    updates=("sample", "observed, or all summed over"),
+    where=where,
+)

@@ -22,7 +22,7 @@ from inference.engine.program import constrain_draws, constrain_starts, unconstr
 from inference.engine.quasi_newton import Minima
 from inference.engine.task import Modes
 from inference.identification.invariants import ELSEWHERE, SCALED, distances
-from inference.identification.relabel import permute
+from inference.identification.moves import permute
 from models.base import Model, Permutation, Rotation, ZooError
 
 SINGULAR = 1e-10  # smallest eigenvalue of a Hessian in standard units, relative to the largest, from which a mode is isolated

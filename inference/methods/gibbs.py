@@ -1,4 +1,4 @@
-"""Blocked Gibbs sampling (document 002: "sample variables given their Markov blanket"): both verbs are ``sample``.
+"""Blocked Gibbs sampling (document 002: "sample variables given their Markov blanket"): both updates are ``sample``.
 
 All latents at once given the parameters, then all parameters at once given the latents; block by block where the model's
 parameters are conjugate only given each other. A sweep leaves the posterior invariant, and the law of a chain tends to it. A
@@ -15,15 +15,16 @@ from jax import Array
 from inference.engine.driver import sample
 from inference.engine.initialise import start_points
 from inference.engine.requirements import Support, require_algebra, require_proper, require_single_rows
-from inference.engine.sweep import Verbs, sweep
+from inference.engine.sweep import Updates, sweep
 from inference.engine.task import Draws, Kind, Task
 from inference.identification.random_labels import drawn_labellings, require_symmetry
+from inference.methods.method import Method
+from inference.methods.options import NumChains, NumSamples, NumWarmup, PermuteComponents
 from inference.runtime.progress import Watch
 from models.algebra import at_sample, log_prior
 from models.base import Algebra, Pytree, Stats
 
-SUPPORTS = Support("gibbs")
-METHOD = Verbs(parameters=at_sample, latents="sample")
+UPDATES = Updates(parameters=at_sample, latents="sample")
 
 
 class Options(NamedTuple):
@@ -32,10 +33,10 @@ class Options(NamedTuple):
     ``permute_components`` gives every draw a random labelling (`inference.identification.random_labels`).
     """
 
-    num_warmup: int = 1000
-    num_samples: int = 1000
-    num_chains: int = 4
-    permute_components: bool = False
+    num_warmup: NumWarmup = 1000
+    num_samples: NumSamples = 1000
+    num_chains: NumChains = 4
+    permute_components: PermuteComponents = False
 
 
 def step(algebra: Algebra, arrays: tuple[Any, ...], key: Array, T: Stats) -> tuple[Stats, Pytree, Array]:
@@ -44,7 +45,7 @@ def step(algebra: Algebra, arrays: tuple[Any, ...], key: Array, T: Stats) -> tup
     That is the log joint of the parameters it entered with, which costs nothing.
     """
     hyper, prior, rows = arrays
-    following, _, local = sweep(algebra, METHOD, hyper, prior, key, T, rows)
+    following, _, local = sweep(algebra, UPDATES, hyper, prior, key, T, rows)
     entered = local.log_partition + log_prior(algebra, prior, T)
     record = (algebra.sites(hyper, following), log_prior(algebra, prior, following), entered)
     return following, record, jnp.zeros((), bool)
@@ -52,7 +53,7 @@ def step(algebra: Algebra, arrays: tuple[Any, ...], key: Array, T: Stats) -> tup
 
 def run(task: Task, options: Options) -> Draws:
     """Draws of every site from every chain."""
-    algebra = require_algebra(task, SUPPORTS)
+    algebra = require_algebra(task, METHOD.support)
     require_proper(task)
     require_single_rows(task, algebra)
     if options.permute_components:
@@ -82,3 +83,15 @@ def _words(record: Pytree) -> str:
 
 
 WATCH = Watch(_words, newest={"log joint": lambda record: record[2]})
+
+
+METHOD = Method(
+    name="gibbs",
+    summary="blocked Gibbs sampling",
+    options=Options,
+    run=run,
+    claim="exact",
+    evidence=("kernel law", "posterior", "predictions", "pipeline"),
+    support=Support("gibbs"),
+    updates=UPDATES.in_words(),
+)

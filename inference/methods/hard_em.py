@@ -2,36 +2,49 @@
 
 It climbs the complete-data log joint log p(x, z, θ), which never decreases and settles exactly. With uniform weights, one fixed
 spherical covariance and a flat prior it is k-means, whatever the variance (document 002); of soft EM k-means is the limit for a
-variance of 0. Viterbi training is the same pair of verbs on a chain. Its point is biased towards separated components: the log
-joint that is reported for it is the same marginal one as for every other method.
+variance of 0. Viterbi training is the same pair of updates on a chain. Its point is biased towards separated components: the
+log joint that is reported for it is the same marginal one as for every other method.
 """
 
 from typing import NamedTuple
 
 from inference.engine.requirements import Support
-from inference.engine.sweep import Verbs
+from inference.engine.sweep import Updates
 from inference.engine.task import Points, Task
 from inference.fixed_points.closed_form import closed_form
 from inference.fixed_points.fixed_point import FixedPoint, climb, complete_data
+from inference.methods.method import Method
+from inference.methods.options import MaxIter, NumStarts, Tol
 from models.algebra import at_mode
 
 NO_MODE = (
     "hard_em sets every latent to its most probable value, and the mode of this model's continuous latents stands for no "
     "assignment; use method=em or map, or stochastic_em"
 )
-SUPPORTS = Support("hard_em", why_no_latents=lambda latent: NO_MODE if latent.mode is None else None)
-METHOD = FixedPoint(Verbs(parameters=at_mode, latents="mode"), criterion=complete_data)
+FIXED_POINT = FixedPoint(Updates(parameters=at_mode, latents="mode"), criterion=complete_data)
 
 
 class Options(NamedTuple):
     """Stop when the complete-data log joint gains less than ``tol`` (N + its gain so far); ``tol=0`` runs all ``max_iter``."""
 
-    max_iter: int = 500
-    tol: float = 1e-12
-    num_starts: int = 10
+    max_iter: MaxIter = 500
+    tol: Tol = 1e-12
+    num_starts: NumStarts = 10
 
 
 def run(task: Task, options: Options) -> Points:
     """Every start to its own maximum; the caller keeps the best and reports all."""
     found = closed_form(task, options.tol)
-    return found or climb(task, METHOD, options.max_iter, options.tol, options.num_starts, SUPPORTS)[0]
+    return found or climb(task, FIXED_POINT, options.max_iter, options.tol, options.num_starts, METHOD.support)[0]
+
+
+METHOD = Method(
+    name="hard_em",
+    summary="classification EM; with one fixed spherical covariance it is k-means",
+    options=Options,
+    run=run,
+    claim="mode given assignments",
+    evidence=("fixed point", "predictions"),
+    support=Support("hard_em", why_no_latents=lambda latent: NO_MODE if latent.mode is None else None),
+    updates=FIXED_POINT.updates.in_words(),
+)

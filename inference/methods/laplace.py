@@ -29,6 +29,8 @@ from inference.engine.requirements import require_proper
 from inference.engine.sweep import block_map
 from inference.engine.task import Draws, Points, Task, approximation, timing
 from inference.methods.gaussians_at_modes import NEGLIGIBLE, Found, log_volumes, modes_of, orbits
+from inference.methods.method import Method
+from inference.methods.options import MaxIter, NumChains, NumSamples, NumStarts, Tol
 from models.base import Model, Pytree, ZooError
 
 TOGETHER = 64  # draws whose densities are computed at a time
@@ -41,11 +43,11 @@ MOST = 10_000  # free parameters: the Hessian of more takes gigabytes and hours
 class Options(NamedTuple):
     """The mode as in ``map``; then ``num_chains`` × ``num_samples`` independent draws."""
 
-    max_iter: int = 5000
-    tol: float = 1e-14
-    num_starts: int = 10
-    num_samples: int = 1000
-    num_chains: int = 4
+    max_iter: MaxIter = 5000
+    tol: Tol = 1e-14
+    num_starts: NumStarts = 10
+    num_samples: NumSamples = 1000
+    num_chains: NumChains = 4
 
 
 def energy(spec: Callable[..., Any], arrays: tuple[Pytree, Pytree], z: Pytree) -> Array:
@@ -180,3 +182,13 @@ def _points(supports: Mapping[str, Any], minima: Minima) -> Points:
         timing(minima.run_seconds, minima.compile_seconds),
         minima.interrupted,
     )
+
+
+METHOD = Method(
+    name="laplace",
+    summary="Gaussian at the mode of the unconstrained posterior",
+    options=Options,
+    run=run,
+    claim="approximate",
+    evidence=("bias", "predictions"),
+)

@@ -20,6 +20,8 @@ from inference.engine.program import constrain, constrain_starts, innermost, lat
 from inference.engine.quasi_newton import Minima, minimise, value_at
 from inference.engine.sweep import local_step
 from inference.engine.task import Points, Task, timing
+from inference.methods.method import Method
+from inference.methods.options import MaxIter, NumStarts, Tol
 from models.algebra import add, at_mode, structures
 from models.base import Algebra, Hyper, Iteration, Pytree, Sites, Stats
 
@@ -31,9 +33,9 @@ MOST_LOOKED_AT = 20  # positive numbers of a start that have fallen
 class Options(NamedTuple):
     """Stop when the log joint gains less than ``tol`` of its gain so far; ``num_starts`` starts, those of ``em``."""
 
-    max_iter: int = 5000
-    tol: float = 1e-14
-    num_starts: int = 10
+    max_iter: MaxIter = 5000
+    tol: Tol = 1e-14
+    num_starts: NumStarts = 10
 
 
 class Program(NamedTuple):
@@ -165,3 +167,13 @@ def _iterated(
     stats = local_step(algebra, "mean", hyper, key, algebra.natural(hyper, sites), rows).stats
     nu = add(dict(prior), stats)
     return nu, algebra.sites(hyper, at_mode(algebra, key, nu))
+
+
+METHOD = Method(
+    name="map",
+    summary="the log joint of the program, maximised by a quasi-Newton method: the same point as em",
+    options=Options,
+    run=run,
+    claim="mode",
+    evidence=("optimum", "predictions"),
+)

@@ -7,7 +7,7 @@ show that a run has not arrived. That all of them pass does not show that it has
 
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,11 +22,12 @@ from inference.engine.program import constrain_draws, log_jacobians, potential, 
 from inference.engine.requirements import require_proper
 from inference.engine.task import Draws, Kind, Task
 from inference.identification.random_labels import drawn_labellings, require_symmetry
+from inference.methods.method import Method
+from inference.methods.options import NumChains, NumSamples, NumWarmup, PermuteComponents, Setting
 from inference.runtime.programs import kept
 from inference.runtime.progress import Watch
 from models.base import Pytree
 
-LOCKSTEP = False  # trees differ in depth: chains side by side would wait for the deepest
 FLAT = 1e-4  # curvature beside the largest: standard deviations a hundred times apart
 SETTLED = 100  # iterations in which adaptation replaces a curvature far from the mode; after 20 it still makes divergences
 DENSE = 64  # dimensions up to which the mass matrix is dense
@@ -38,12 +39,14 @@ class Options(NamedTuple):
     ``permute_components`` gives every draw a random labelling (`inference.identification.random_labels`).
     """
 
-    num_warmup: int = 1000
-    num_samples: int = 1000
-    num_chains: int = 4
-    target_accept: float = 0.8
-    max_tree_depth: int = 10
-    permute_components: bool = False
+    num_warmup: NumWarmup = 1000
+    num_samples: NumSamples = 1000
+    num_chains: NumChains = 4
+    target_accept: Annotated[
+        float, Setting("mean acceptance probability that the warm-up aims at; more means shorter steps", low=0.05, high=0.999)
+    ] = 0.8
+    max_tree_depth: Annotated[int, Setting("a draw takes at most 2 to this power gradients", high=15)] = 10
+    permute_components: PermuteComponents = False
 
 
 class Kernel(NamedTuple):
@@ -171,7 +174,7 @@ def run(task: Task, options: Options) -> Draws:
     key = jax.random.fold_in(task.key, 1)
     state = initial(kernel, arrays, jax.random.split(key, options.num_chains), z)
     run, timing = sample(
-        step, kernel, arrays, key, state, options.num_warmup, options.num_samples, task, WATCH, lockstep=LOCKSTEP
+        step, kernel, arrays, key, state, options.num_warmup, options.num_samples, task, WATCH, lockstep=METHOD.lockstep
     )
     if run.records is None:
         return Draws(Kind.CHAINS, {}, {}, timing, interrupted=True)
@@ -196,4 +199,15 @@ WATCH = Watch(
         "gradients": lambda record: record["n_steps"],
     },
     totals={"divergent": lambda records: records["diverging"]},
+)
+
+
+METHOD = Method(
+    name="nuts",
+    summary="No-U-Turn sampler on the marginal NumPyro program",
+    options=Options,
+    run=run,
+    claim="exact",
+    evidence=("kernel law", "posterior", "predictions", "pipeline"),
+    lockstep=False,  # trees differ in depth: chains side by side would wait for the deepest
 )

@@ -5,7 +5,7 @@ Nothing here asks whether the kernel is right; `inference.certify` does.
 
 import time
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,8 @@ from inference.engine.sites import checked_sites, sites_of_model
 from inference.engine.task import Draws, Kind, Task, timing
 from inference.methods import METHODS
 from inference.methods.kernel_mistakes import explained, of_start, of_step
-from inference.methods.options import method_module
+from inference.methods.method import Method, method_named
+from inference.methods.options import NumChains, NumSamples, NumWarmup, Setting
 from inference.runtime.loop import Chunk, Progress, in_chunks
 from inference.runtime.progress import SILENT
 from models.base import Pytree
@@ -49,17 +50,17 @@ class Options(NamedTuple):
     ``compiled`` says that the kernel is JAX code. Chains then run side by side in one program.
     """
 
-    num_warmup: int = 1000
-    num_samples: int = 1000
-    num_chains: int = 4
-    compiled: bool = True
+    num_warmup: NumWarmup = 1000
+    num_samples: NumSamples = 1000
+    num_chains: NumChains = 4
+    compiled: Annotated[bool, Setting("true: the kernel is JAX code, and its chains run in one program")] = True
 
 
-class OwnMethod:
-    """What `inference.fit` runs in place of a method of the zoo: it has the `Options` and the ``run`` of a method's module."""
+class UserKernel:
+    """What runs a kernel of one's own."""
 
     def __init__(self, kernel: MarkovKernel) -> None:
-        self.kernel, self.name, self.Options = kernel, type(kernel).__name__, Options
+        self.kernel, self.name = kernel, type(kernel).__name__
 
     def run(self, task: Task, options: Options) -> Draws:
         """Draws of every site from every chain; raises `ZooError` for a kernel that returns something else."""
@@ -87,13 +88,13 @@ class OwnMethod:
         return following, {name: found[name] for name in sites}
 
 
-def named_method(method: Any, **refused: Any) -> tuple[str, Any]:
-    """(the name of a method, its module); of a kernel of one's own the name of its class, and an `OwnMethod`.
+def method_or_kernel(method: Any, **refused: Any) -> Method:
+    """The method of a name; for a kernel of one's own a method that runs it, called by the name of its class.
 
     Raises `ZooError` for what is neither, and for a kernel with an option of ``refused``, which it cannot have.
     """
     if not isinstance(method, MarkovKernel):
-        return method, method_module(method)
+        return method_named(method)
     name = type(method).__name__
     if isinstance(method, type):
         raise ZooError(f"method: {method.__name__} is a class; give an object of it: {method.__name__}(…)")
@@ -108,7 +109,8 @@ def named_method(method: Any, **refused: Any) -> tuple[str, Any]:
             raise ZooError(
                 f"{option}= is for methods of the zoo; a kernel of one's own has its init, and leaves no checkpoints"
             )
-    return name, OwnMethod(method)
+    run = UserKernel(method).run
+    return Method(name, f"the kernel {name}", Options, run, claim="exact", evidence=("kernel law",))
 
 
 def table_of(task: Task) -> dict[str, np.ndarray]:
@@ -145,7 +147,7 @@ def _padded(sequences: Sequences) -> np.ndarray:
 class _OnDevice:
     """Chains of a kernel in JAX. An object of every run, so that nothing is used again that was compiled for another."""
 
-    def __init__(self, method: OwnMethod, data: Table, task: Task, options: Options) -> None:
+    def __init__(self, method: UserKernel, data: Table, task: Task, options: Options) -> None:
         self.method, self.task, self.options = method, task, options
         self.sites = sites_of_model(task.model, task.rows)
         self.arrays = {name: jnp.asarray(value, float if value.dtype.kind == "f" else None) for name, value in data.items()}
@@ -182,7 +184,7 @@ def _step(run: _OnDevice, arrays: Table, key: Array, state: Pytree) -> tuple[Pyt
 class _OnHost:
     """Chains of a kernel in NumPy, one after the other."""
 
-    def __init__(self, method: OwnMethod, data: Table, task: Task, options: Options) -> None:
+    def __init__(self, method: UserKernel, data: Table, task: Task, options: Options) -> None:
         self.method, self.task, self.options = method, task, options
         self.sites = sites_of_model(task.model, task.rows)
         self.data = read_only(data)

@@ -7,22 +7,35 @@ the visited parameters with the highest log joint are the point estimate.
 from typing import NamedTuple
 
 from inference.engine.requirements import Support
-from inference.engine.sweep import Verbs
+from inference.engine.sweep import Updates
 from inference.engine.task import Points, Task
 from inference.fixed_points.fixed_point import FixedPoint, climb, log_joint
+from inference.methods.method import Method
+from inference.methods.options import MaxIter, NumStarts
 from models.algebra import at_mode
 
-SUPPORTS = Support("stochastic_em")
-METHOD = FixedPoint(Verbs(parameters=at_mode, latents="sample"), criterion=log_joint, monotone=False)
+FIXED_POINT = FixedPoint(Updates(parameters=at_mode, latents="sample"), criterion=log_joint, monotone=False)
 
 
 class Options(NamedTuple):
     """``max_iter`` iterations of each of ``num_starts`` starts."""
 
-    max_iter: int = 500
-    num_starts: int = 10
+    max_iter: MaxIter = 500
+    num_starts: NumStarts = 10
 
 
 def run(task: Task, options: Options) -> Points:
     """Every start for ``max_iter`` iterations; each returns the best parameters that it visited."""
-    return climb(task, METHOD, options.max_iter, 0.0, options.num_starts, SUPPORTS)[0]
+    return climb(task, FIXED_POINT, options.max_iter, 0.0, options.num_starts, METHOD.support)[0]
+
+
+METHOD = Method(
+    name="stochastic_em",
+    summary="EM with sampled latents; returns the best point visited",
+    options=Options,
+    run=run,
+    claim="mode given random assignments",
+    evidence=("random step", "predictions"),
+    support=Support("stochastic_em"),
+    updates=FIXED_POINT.updates.in_words(),
+)

@@ -120,7 +120,7 @@ def climb(task: Task, method: FixedPoint, size: int, pace: Pace, max_iter: int, 
     if size >= total:
         raise ZooError(f"batch_size={size} must be less than the {total} rows; leave it out to take all of them at once")
     number = num_starts(task, wanted)
-    _, nu, known = start_states(task, algebra, method.verbs.parameters, number)
+    _, nu, known = start_states(task, algebra, method.updates.parameters, number)
     if not known:
         raise ZooError("batch_size needs a start of its own, as it moves distributions and no points; leave start out")
     shared = {name: leaf for name, leaf in nu.items() if name not in algebra.structure.local}

@@ -27,7 +27,7 @@ either, and exchange rates do not show it. R-hat of the functionals does, if cha
 """
 
 import json
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -39,11 +39,12 @@ from inference.engine.initialise import finite_latents, start_points
 from inference.engine.requirements import Support, require_algebra, require_proper, require_single_rows
 from inference.engine.sweep import tempered_latents, tempered_parameters
 from inference.engine.task import Draws, Kind, Task
+from inference.methods.method import Method
+from inference.methods.options import NumChains, NumSamples, NumWarmup, Setting
 from inference.runtime.progress import Watch
 from models.algebra import STRUCTURES, log_prior
 from models.base import Algebra, Pytree, Stats, ZooError, on_host
 
-VERBS = ("sample, at several temperatures", "sample, at several temperatures")  # for the table of methods
 SHORTEST = 20  # sweeps of a round in which temperatures are tuned
 ROUNDS = 20  # of doubling length; an upper bound on their number
 FLOOR = 0.02  # least rejection rate that a pair counts with, so that temperatures stay apart
@@ -56,11 +57,11 @@ class Options(NamedTuple):
     The last replica has the inverse temperature ``hottest``.
     """
 
-    num_warmup: int = 1000
-    num_samples: int = 1000
-    num_chains: int = 4
-    num_temperatures: int = 8
-    hottest: float = 0.1
+    num_warmup: NumWarmup = 1000
+    num_samples: NumSamples = 1000
+    num_chains: NumChains = 4
+    num_temperatures: Annotated[int, Setting("replicas of each chain")] = 8
+    hottest: Annotated[float, Setting("inverse temperature of the last replica; 1 is the posterior", low=1e-6, high=1)] = 0.1
 
 
 class Replicas(NamedTuple):
@@ -89,13 +90,6 @@ class Record(NamedTuple):
 NO_TEMPERATURES = (
     "tempered_gibbs needs discrete and independent latents and parameters that are conjugate all at once (no missing cells "
     "under full or tied covariances, no logistic_regression, factors, hmm or topics); use method=gibbs or nuts"
-)
-SUPPORTS = Support(
-    "tempered_gibbs",
-    STRUCTURES - {"coupled", "cycle"},
-    consequence="the tempered posterior has no conditionals to draw from",
-    remedy="use method=gibbs or nuts",
-    why_no_latents=lambda latent: None if latent.enumerable else NO_TEMPERATURES,
 )
 
 
@@ -202,7 +196,7 @@ def _tuning(state: Replicas, proposed: Array, probability: Array, num_warmup: Ar
 
 def run(task: Task, options: Options) -> Draws:
     """Draws of every site from every chain, with exchange rates, round trips and temperatures."""
-    algebra = require_algebra(task, SUPPORTS)
+    algebra = require_algebra(task, METHOD.support)
     require_proper(task)
     if not finite_latents(algebra, task.hyper, task.prior, task.rows):  # built on complete rows, given others
         raise ZooError(f"{task.model.name}: {NO_TEMPERATURES}")
@@ -288,3 +282,21 @@ def _words(record: Pytree) -> str:
 
 
 WATCH = Watch(_words, newest={"round trips": lambda record: record.round_trips})
+
+
+METHOD = Method(
+    name="tempered_gibbs",
+    summary="Gibbs sampling at several temperatures that exchange states, for posteriors with modes far apart",
+    options=Options,
+    run=run,
+    claim="exact",
+    evidence=("kernel law", "posterior", "predictions", "pipeline"),
+    support=Support(
+        "tempered_gibbs",
+        STRUCTURES - {"coupled", "cycle"},
+        consequence="the tempered posterior has no conditionals to draw from",
+        remedy="use method=gibbs or nuts",
+        why_no_latents=lambda latent: None if latent.enumerable else NO_TEMPERATURES,
+    ),
+    updates=("sample, at several temperatures", "sample, at several temperatures"),
+)

@@ -74,14 +74,14 @@ def impute(
     row, column = np.nonzero(np.isnan(np.asarray(model.abilities.table.observed(rows))))
     sizes = tuple(map(len, like.categories))
     width = max(num_draws * len(like.columns), sum(value[0].size for value in draws.values()))
-    verbs = Verbs(model.algebra, model.abilities.table.completed, model.abilities.table.expected)
+    completion = Completion(model.algebra, model.abilities.table.completed, model.abilities.table.expected)
     parts = [ImputedCells(np.zeros((num_draws, 0)), np.zeros(0), np.zeros(0), np.zeros((0, max(sizes))))]
     with x64(64):
         hyper, sites = as_arrays((dict(model.hyper), draws))
         key = jax.random.PRNGKey(seed)
         for some in _blocks(np.unique(row), width):
             holed = as_arrays(jax.tree.map(lambda leaf, some=some: np.asarray(leaf)[some], rows))
-            log_density, block = _block(verbs, sizes, num_draws, hyper, holed, key, sites, given[some], first_row + some)
+            log_density, block = _block(completion, sizes, num_draws, hyper, holed, key, sites, given[some], first_row + some)
             require_possible(np.asarray(log_density), some)
             here = np.isin(row, some)
             parts.append(_cells_of(block, np.searchsorted(some, row[here]), column[here]))
@@ -114,7 +114,7 @@ def _cells_of(block: ImputedCells, row: np.ndarray, column: np.ndarray) -> Imput
     return ImputedCells(drawn[:, row, column], mean[row, column], sd[row, column], probs[row, column])
 
 
-class Verbs(NamedTuple):
+class Completion(NamedTuple):
     """The hashable parts of a model that imputation needs."""
 
     algebra: Algebra
@@ -122,9 +122,9 @@ class Verbs(NamedTuple):
     expected: Callable[..., tuple[Expected, ...]]
 
 
-@partial(jax.jit, static_argnames=("verbs", "sizes", "num_draws"))
+@partial(jax.jit, static_argnames=("completion", "sizes", "num_draws"))
 def _block(
-    verbs: Verbs,
+    completion: Completion,
     sizes: tuple[int, ...],
     num_draws: int,
     hyper: Hyper,
@@ -140,12 +140,12 @@ def _block(
     parameters, chosen by weight. Fitted rows share these draws, so that an imputation is one consistent table. ``names`` are
     the numbers of the rows: the random numbers of a row depend on it alone, not on the other rows of the block.
     """
-    given, algebra = jnp.asarray(fitted), verbs.algebra
+    given, algebra = jnp.asarray(fitted), completion.algebra
 
     def at(sites: Sites) -> AtDraw:
         local = algebra.local_natural_parameters(algebra.natural(hyper, sites))(algebra.features(hyper, rows))
         log_density = algebra.latent.log_partition(local)
-        now, variance, shares = _moments(verbs.expected(hyper, sites, rows), sizes)
+        now, variance, shares = _moments(completion.expected(hyper, sites, rows), sizes)
         return AtDraw(log_density, values=(shares,), uncertain=((now, variance),), kept=log_density)
 
     found = averaged(at, draws, given)
@@ -161,7 +161,7 @@ def _block(
         def cells(key: Array, place: Array, row: Pytree) -> Array:
             at = {name: leaf[place] for name, leaf in draws.items()}
             single = jax.tree.map(lambda leaf: leaf[None], row)
-            return verbs.completed(jax.random.fold_in(key, number), hyper, at, single)[0]
+            return completion.completed(jax.random.fold_in(key, number), hyper, at, single)[0]
 
         return jax.vmap(cells)(keys, chosen, rows)
 

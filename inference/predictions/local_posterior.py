@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
-from inference.engine.sweep import Verbs, local_step, num_rows
+from inference.engine.sweep import Updates, local_step, num_rows
 from inference.fitting.prepare import as_arrays
 from inference.fixed_points.local_ascent import local_ascent, local_prior, local_update
 from inference.results.draws import draws_of, fitted_rows, number_of, thinned
@@ -28,12 +28,18 @@ INTERVAL = (0.055, 0.945)
 
 
 def own_sweep(
-    algebra: Algebra, verbs: Verbs, hyper: Hyper, prior: Mapping[str, Stats], key: Array, T: Mapping[str, Stats], rows: Pytree
+    algebra: Algebra,
+    updates: Updates,
+    hyper: Hyper,
+    prior: Mapping[str, Stats],
+    key: Array,
+    T: Mapping[str, Stats],
+    rows: Pytree,
 ) -> dict[str, Stats]:
     """T after one sweep with the shared parameters fixed; ``prior`` is `local_prior`."""
     key_z, key_own = jax.random.split(key)
-    local = local_step(algebra, verbs.latents, hyper, key_z, T, rows)
-    return {**T, **local_update(algebra, verbs, prior, key_own, local.stats)[0]}
+    local = local_step(algebra, updates.latents, hyper, key_z, T, rows)
+    return {**T, **local_update(algebra, updates, prior, key_own, local.stats)[0]}
 
 
 @partial(jax.jit, static_argnames=("algebra",))
@@ -41,7 +47,7 @@ def _own_draws(
     algebra: Algebra, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, draws: Sites, key: Array
 ) -> dict[str, Array]:
     """Local sites (S, N, …) of the rows, one draw for every draw of the shared sites."""
-    sample = Verbs(at_sample, "sample")
+    sample = Updates(at_sample, "sample")
     own = local_prior(algebra, prior, num_rows(rows))
 
     def given(sites: Sites, local_nu: Mapping[str, Stats]) -> dict[str, Stats]:

@@ -9,7 +9,7 @@ import numpy as np
 from jax import Array
 from numpyro import handlers
 
-from inference.programs.running import prior_trace
+from inference.programs.tracing import prior_trace
 from models.base import Hyper, Pytree, Sites
 
 DERIVED = "derived"  # attribute of such a quantity in a result: it is no site

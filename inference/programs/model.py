@@ -11,9 +11,10 @@ import numpy as np
 from jax import Array
 
 from inference.programs.arguments import Arguments, as_spec, name_of, rows_by_name
-from inference.programs.running import first_run, mixture_of, prior_trace
+from inference.programs.running import first_run
 from inference.programs.summed_out import summed_out
 from inference.programs.support import discrete_latents, require_enumerable
+from inference.programs.tracing import mixture_of, prior_trace
 from models.base import Hyper, Model, Naming, Permutation, Pytree, Reading, Sites, Summaries, Symmetry, ZooError
 from models.reading.load import as_data
 from models.rows.encoded import probe_rows

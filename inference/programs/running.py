@@ -7,20 +7,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpyro import distributions as dist
 from numpyro import handlers
-from numpyro.infer import init_to_sample
 from numpyro.primitives import Messenger
 
 from inference.programs.arguments import Arguments, as_arguments, as_spec, name_of
-from models.base import Hyper, Pytree
+from inference.programs.tracing import prior_trace
+from models.base import Pytree
 from models.errors import ZooError
-
-
-def prior_trace(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> dict[str, Any]:
-    """The program run once, at a draw from its prior; improper sites, which cannot be drawn, take a value in their support."""
-    seeded = handlers.substitute(handlers.seed(spec, jax.random.PRNGKey(0)), substitute_fn=init_to_sample)
-    return handlers.trace(seeded).get_trace(hyper, rows, marginal=True)
 
 
 class DrawnAnew(Messenger):  # type: ignore[misc]  # NumPyro has no types
@@ -152,10 +145,3 @@ def _number_of_nan(leaf: Any) -> int:
 
 def _is_inexact(leaf: Any) -> bool:
     return bool(jnp.issubdtype(leaf.dtype if isinstance(leaf, jax.Array) else np.asarray(leaf).dtype, jnp.inexact))
-
-
-def mixture_of(distribution: Any) -> Any:
-    """The mixture inside a plate's expansion or a mask, or None."""
-    while isinstance(distribution, dist.ExpandedDistribution | dist.MaskedDistribution):
-        distribution = distribution.base_dist
-    return distribution if isinstance(distribution, dist.MixtureSameFamily | dist.MixtureGeneral) else None

@@ -13,7 +13,7 @@ import xarray as xr
 from numpyro import distributions as dist
 
 from inference.programs.arguments import Arguments
-from inference.programs.running import prior_trace
+from inference.programs.tracing import prior_trace
 from models.base import Hyper, Model, Pytree
 
 DRAWS = ("chain", "draw")

@@ -64,6 +64,16 @@ def entry_defaults(group: str, name: str) -> dict[str, Any]:
     return {key: value for key, value in _entry(group, name).items() if key not in NOT_OPTIONS}
 
 
+def ranges_of_method(name: str) -> dict[str, list[Any]]:
+    """Option -> its lowest and its highest value, or its words.
+
+    >>> ranges_of_method("nuts")["target_accept"]
+    [0.05, 0.999]
+    """
+    found: dict[str, list[Any]] = _loaded(CONF / "ranges.yaml")[name]
+    return found
+
+
 def default_data_of(model: str) -> str:
     """The data set that a model runs on where none is named; raises `ZooError` for an unknown model.
 

@@ -217,10 +217,10 @@ def _reference(model: Any, data: Any, seed: int, num_samples: int, naming: Mappi
     algebra = model.algebra if isinstance(model, Model) else None
     own = int(np.random.SeedSequence([seed, num_samples]).generate_state(1)[0] // 2)
     options: dict[str, Any] = {"seed": own, "num_samples": num_samples, "num_chains": 4}
-    if algebra is not None and exact.SUPPORTS.why_not(algebra) is None:
+    if algebra is not None and exact.METHOD.support.why_not(algebra) is None:
         with suppress(exact.NotSummableError):
             return fit(model, data, "exact", **options)
-    sweeps = algebra is not None and gibbs.SUPPORTS.why_not(algebra) is None
+    sweeps = algebra is not None and gibbs.METHOD.support.why_not(algebra) is None
     return fit(model, data, "gibbs" if sweeps else "nuts", **options, **naming)
 
 

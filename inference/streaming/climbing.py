@@ -47,7 +47,7 @@ def after_pass(
     algebra, method = static
 
     def one(key: Array, state: Climb, local: Local) -> tuple[Climb, Record, Array]:
-        T, nu = parameter_step(algebra, method.verbs, key, prior, state.T, local.stats)
+        T, nu = parameter_step(algebra, method.updates, key, prior, state.T, local.stats)
         swept = Swept(T, nu, local, state.restart, state.warm_started)
         if algebra.structure.local:
             state = state._replace(warm_started=_has_not_fallen(algebra, method, prior, size, tol, state, local))
@@ -78,9 +78,9 @@ def climb_blocks(
     algebra = require_algebra(task, support)
     state = jax.tree.map(np.asarray, shared_state(algebra, initial(task, algebra, method, wanted)))
     static, prior, limit = (shared_part(algebra), method), shared_blocks(algebra, task.prior), np.asarray(tol, float)
-    single = method.verbs.latents == "sample" and task.model.reading.sufficient_rows is not None
+    single = method.updates.latents == "sample" and task.model.reading.sufficient_rows is not None
     check = single_rows(task, algebra) if single else any_rows
-    over = Pass(stream, task, algebra, method.verbs.latents, state.T, check)
+    over = Pass(stream, task, algebra, method.updates.latents, state.T, check)
     at_once = _is_closed(algebra, method, task, tol)
     keys = jax.random.split(task.key, len(state.done))
 
@@ -106,7 +106,7 @@ def climb_blocks(
 
 def _is_closed(algebra: Algebra, method: FixedPoint, task: Task, tol: float) -> bool:
     """Whether the statistics do not depend on the parameters once the states of all rows are known (`closed_form`)."""
-    if method.verbs.latents != "mean" or tol == 0 or structures(algebra.structure) - {"collapsed"} != {"joint"}:
+    if method.updates.latents != "mean" or tol == 0 or structures(algebra.structure) - {"collapsed"} != {"joint"}:
         return False
     return finite_latents(algebra, task.hyper, task.prior, task.rows)
 

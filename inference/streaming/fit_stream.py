@@ -17,8 +17,9 @@ from inference.fitting.fingerprint import fingerprint
 from inference.fitting.fit import described, evaluated, reporter_of
 from inference.fitting.prepare import make_task, require_model, x64
 from inference.fixed_points.fixed_point import FixedPoint
-from inference.methods import em, hard_em, stochastic_em
-from inference.methods.options import check_seed, check_value, checked_options, method_module
+from inference.methods import cavi, em, hard_em, stochastic_em
+from inference.methods.method import checked_options, method_named
+from inference.methods.options import check_checkpoint_seconds, check_flag, check_option, check_seed, described_options
 from inference.runtime.checkpoints import refuse_strangers
 from inference.runtime.files import CHECKPOINT_SECONDS
 from inference.runtime.lock import held_or_locked
@@ -41,6 +42,7 @@ from models.algebra import STRUCTURES
 from models.base import Algebra, Data, Model, ZooError
 
 SUPPORTS = Support("fit_stream", STRUCTURES - {"cycle", "local"}, remedy="use method=cavi or collapsed_gibbs, or inference.fit")
+PACE = [option for option in described_options(cavi.Options) if option.name in ("delay", "forgetting")]
 OF_CAVI = SUPPORTS._replace(structures=STRUCTURES - {"cycle"}, remedy="use inference.fit")
 
 
@@ -89,8 +91,9 @@ def fit_stream(
     """
     complete_numpyro()
     require_model(model)
-    for name, value, default in (("stochastic", stochastic, False), ("delay", delay, 1.0), ("forgetting", forgetting, 0.7)):
-        check_value(name, value, default)
+    check_flag("stochastic", stochastic)
+    for option in PACE:
+        check_option(option, {"delay": delay, "forgetting": forgetting}[option.name])
     checked = require_method(method, options, stochastic, model.options)
     _check(model, method, seed, devices, block_rows, held_out, checkpoint_seconds)
     pace = Pace(float(delay), float(forgetting)) if stochastic else None
@@ -127,7 +130,7 @@ def _check(model: Model, method: str, seed: Any, devices: Any, block_rows: Any, 
     if (why := OF_CAVI.why_not(model.algebra) or METHODS[method].why_not(model.algebra)) is not None:
         raise ZooError(f"{model.name}: {why}")
     check_seed(seed)
-    check_value("checkpoint_seconds", checkpoint_seconds, CHECKPOINT_SECONDS)
+    check_checkpoint_seconds(checkpoint_seconds)
     for name, value in (("devices", devices), ("block_rows", block_rows)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise ZooError(f"{name} must be a whole number of at least 1, got {value!r}")
@@ -143,7 +146,7 @@ def _check(model: Model, method: str, seed: Any, devices: Any, block_rows: Any, 
 
 def require_method(method: str, options: Mapping[str, Any], stochastic: bool, of_model: Iterable[str] = ()) -> Any:
     """The method's ``Options``; raises `ZooError` for a method that blocks are no use to, and for options that it lacks."""
-    module = method_module(method)
+    record = method_named(method)
     if method not in METHODS:
         raise ZooError(f"method={method} needs all rows at once; over blocks there are {', '.join(METHODS)}")
     if stochastic and not METHODS[method].by_steps:
@@ -152,9 +155,9 @@ def require_method(method: str, options: Mapping[str, Any], stochastic: bool, of
             f"method={method} takes passes over all rows; steps of one block each are for {those}, whose "
             "expected latents of a block stand for those of all rows"
         )
-    checked = METHODS[method].options(checked_options(method, module, options, of_model))
+    checked = METHODS[method].options(checked_options(record, options, of_model))
     for name in ("accelerate", "tol"):
-        if stochastic and checked._asdict()[name] != module.Options._field_defaults[name]:
+        if stochastic and checked._asdict()[name] != record.options._field_defaults[name]:
             raise ZooError(f"{name} is for passes over all rows; steps of one block each end after max_iter: leave {name} out")
     return checked
 
@@ -170,16 +173,16 @@ def _climb(task: Task, stream: Stream, method: FixedPoint, options: Any, tol: fl
 
 
 def _em(task: Task, stream: Stream, options: em.Options, asked: Asked) -> Found:
-    method = em.METHOD._replace(accelerate=options.accelerate)
-    return _climb(task, stream, method, options, options.tol, em.SUPPORTS, asked)
+    method = em.FIXED_POINT._replace(accelerate=options.accelerate)
+    return _climb(task, stream, method, options, options.tol, em.METHOD.support, asked)
 
 
 def _hard_em(task: Task, stream: Stream, options: hard_em.Options, asked: Asked) -> Found:
-    return _climb(task, stream, hard_em.METHOD, options, options.tol, hard_em.SUPPORTS, asked)
+    return _climb(task, stream, hard_em.FIXED_POINT, options, options.tol, hard_em.METHOD.support, asked)
 
 
 def _stochastic_em(task: Task, stream: Stream, options: stochastic_em.Options, asked: Asked) -> Found:
-    return _climb(task, stream, stochastic_em.METHOD, options, 0.0, stochastic_em.SUPPORTS, asked)
+    return _climb(task, stream, stochastic_em.FIXED_POINT, options, 0.0, stochastic_em.METHOD.support, asked)
 
 
 def _as_they_are(options: Any) -> Any:

@@ -18,7 +18,7 @@ from inference.engine.requirements import require_algebra, require_proper
 from inference.engine.sweep import Local, parameter_step
 from inference.engine.task import Draws, Kind, Task, timing
 from inference.identification.random_labels import drawn_labellings, require_symmetry
-from inference.methods.gibbs import METHOD, SUPPORTS, WATCH, Options, log_joint_of_draws
+from inference.methods.gibbs import METHOD, UPDATES, WATCH, Options, log_joint_of_draws
 from inference.runtime.programs import kept
 from inference.streaming.climbing import single_rows
 from inference.streaming.driver import Iteration, drive_blocks
@@ -33,7 +33,7 @@ def drawn(algebra: Algebra, hyper: Pytree, prior: Pytree, keys: Array, T: Stats,
     """What `inference.methods.gibbs.step` makes of every chain, its local step given."""
 
     def one(key: Array, T: Stats, local: Local) -> tuple[Stats, Pytree, Array]:
-        following, _ = parameter_step(algebra, METHOD, key, prior, T, local.stats)
+        following, _ = parameter_step(algebra, UPDATES, key, prior, T, local.stats)
         entered = local.log_partition + log_prior(algebra, prior, T)
         record = (algebra.sites(hyper, following), log_prior(algebra, prior, following), entered)
         return following, record, jnp.zeros((), bool)
@@ -43,14 +43,14 @@ def drawn(algebra: Algebra, hyper: Pytree, prior: Pytree, keys: Array, T: Stats,
 
 def gibbs_blocks(task: Task, stream: Stream, options: Options, asked: Asked) -> Found:
     """Draws of every site from every chain; ``task`` is that of the rows where chains begin."""
-    algebra = require_algebra(task, SUPPORTS)
+    algebra = require_algebra(task, METHOD.support)
     require_proper(task)
     if options.permute_components:
         require_symmetry(task.model)
     state = jax.tree.map(np.asarray, start_points(task, algebra, options.num_chains))
     hyper, prior = dict(task.hyper), dict(task.prior)
     keys = jax.random.split(jax.random.fold_in(task.key, 1), options.num_chains)
-    over = Pass(stream, task, algebra, METHOD.latents, state, single_rows(task, algebra))
+    over = Pass(stream, task, algebra, UPDATES.latents, state, single_rows(task, algebra))
 
     def update(keys: Array, T: Stats, local: Local, totals: Totals) -> tuple[Stats, Pytree, Array]:
         return drawn(algebra, hyper, prior, keys, T, local)

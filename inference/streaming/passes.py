@@ -95,7 +95,7 @@ def any_rows(rows: Pytree) -> None:
 
 
 class Pass:
-    """A pass of one algebra and one verb over a stream, part by part; random numbers are those of the step's keys.
+    """A pass of one algebra and one update over a stream, part by part; random numbers are those of the step's keys.
 
     ``check`` raises `ZooError` for the rows of a block that a method does not take.
     """
@@ -105,7 +105,7 @@ class Pass:
         stream: Stream,
         task: Task,
         algebra: Algebra,
-        verb: str,
+        update: str,
         T: Stats,
         check: Callable[[Pytree], None] = any_rows,
     ) -> None:
@@ -113,7 +113,7 @@ class Pass:
         self._stream, self._number = stream, len(jax.tree.leaves(T)[0])
         self._task, self._algebra, self._only = task, algebra, stream.is_one_block()
         self._finite: dict[Any, bool] = {}  # whether blocks of a shape have finitely many values of their latents
-        self._check, self._sums = check, Sums(algebra, verb, task.hyper, task.prior, stream.num_devices)
+        self._check, self._sums = check, Sums(algebra, update, task.hyper, task.prior, stream.num_devices)
         keys = on_host(jax.random.split(jax.random.PRNGKey(0), self._number))
         found = self._sums.of(self._sums.given(T), keys, self._sums.placed(first))  # compiles; what it says is not counted
         self._none = Totals(jax.tree.map(np.zeros_like, found), *(on_host(np.zeros(self._number)) for _ in range(3)))

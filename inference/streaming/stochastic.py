@@ -59,7 +59,7 @@ def moved(static: Static, prior: Pytree, rate: Array, states: Climb, local: Loca
     def one(state: Climb, local: Local) -> tuple[Climb, Array]:
         wanted = add(prior, dict(local.stats))
         nu = jax.tree.map(lambda old, new: (1 - rate) * old + rate * new, dict(state.nu), wanted)
-        T = method.verbs.parameters(algebra, jax.random.PRNGKey(0), nu)
+        T = method.updates.parameters(algebra, jax.random.PRNGKey(0), nu)
         return state._replace(T=T, nu=nu), method.criterion(algebra, prior, state, local)
 
     return each(one, states, local)

@@ -61,11 +61,13 @@ class Sums:
     ``num_devices`` is None where the loops may be used; rows are then on one device if they are not.
     """
 
-    def __init__(self, algebra: Algebra, verb: str, hyper: Hyper, prior: Mapping[str, Stats], num_devices: int | None) -> None:
+    def __init__(
+        self, algebra: Algebra, update: str, hyper: Hyper, prior: Mapping[str, Stats], num_devices: int | None
+    ) -> None:
         self._prior = {name: jax.tree.map(lambda leaf: np.asarray(leaf[:1]), prior[name]) for name in algebra.structure.local}
-        self._algebra, self._verb, self._mesh = algebra, verb, mesh_of(num_devices or 1)
+        self._algebra, self._update, self._mesh = algebra, update, mesh_of(num_devices or 1)
         self._hyper = {name: np.asarray(value) for name, value in hyper.items()}
-        usable = num_devices is None and verb == "mean" and jax.default_backend() == "cpu"
+        usable = num_devices is None and update == "mean" and jax.default_backend() == "cpu"
         self._loops: HostStep | None = algebra.structure.host_step if usable else None
 
     def given(self, T: Stats) -> Given:
@@ -89,9 +91,9 @@ class Sums:
         if self._prior:
             found = sums_with_local(self._algebra, self._hyper, self._prior, given.T, at.rows)
         elif at.weight is None:
-            found = sums_of_whole(self._algebra, self._verb, self._hyper, given.T, own_keys, at.rows)
+            found = sums_of_whole(self._algebra, self._update, self._hyper, given.T, own_keys, at.rows)
         else:
-            found = sums_on_devices(self._algebra, self._verb, self._mesh, self._hyper, given.T, own_keys, at.rows, at.weight)
+            found = sums_on_devices(self._algebra, self._update, self._mesh, self._hyper, given.T, own_keys, at.rows, at.weight)
         return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), found)
 
     def over(self, given: Given, keys: Array, blocks: Iterable[Placed], only: bool) -> Iterator[tuple[Placed, Local]]:
@@ -162,15 +164,15 @@ def on_devices(mesh: Mesh, rows: Pytree) -> tuple[Pytree, Array]:
     return jax.device_put((filled, np.append(weight, np.zeros(more))), NamedSharding(mesh, PartitionSpec(ROW)))
 
 
-@kept(static_argnames=("algebra", "verb"))
-def sums_of_whole(algebra: Algebra, verb: str, hyper: Hyper, T: Stats, keys: Array, rows: Pytree) -> Local:
+@kept(static_argnames=("algebra", "update"))
+def sums_of_whole(algebra: Algebra, update: str, hyper: Hyper, T: Stats, keys: Array, rows: Pytree) -> Local:
     """`inference.engine.sweep.local_step` of all starts of rows that cannot be divided, as packed sequences."""
-    return each(lambda T, key: local_step(algebra, verb, hyper, key, T, rows), T, keys)
+    return each(lambda T, key: local_step(algebra, update, hyper, key, T, rows), T, keys)
 
 
-@partial(jax.jit, static_argnames=("algebra", "verb", "mesh"))
+@partial(jax.jit, static_argnames=("algebra", "update", "mesh"))
 def sums_on_devices(
-    algebra: Algebra, verb: str, mesh: Mesh, hyper: Hyper, T: Stats, keys: Array, rows: Pytree, weight: Array
+    algebra: Algebra, update: str, mesh: Mesh, hyper: Hyper, T: Stats, keys: Array, rows: Pytree, weight: Array
 ) -> Local:
     """`inference.engine.sweep.local_step` of all starts, summed over the devices; every chunk has a key of its own."""
     shared, own = PartitionSpec(), PartitionSpec(ROW)
@@ -184,7 +186,7 @@ def sums_on_devices(
             def chunk(index: Array) -> Local:
                 part, counts = jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, index * size, size), (rows, weight))
                 own_key = jax.random.fold_in(key, begin + index)
-                return local_step(algebra, verb, hyper, own_key, T, part._replace(weight=counts))
+                return local_step(algebra, update, hyper, own_key, T, part._replace(weight=counts))
 
             zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(chunk, jnp.zeros((), int)))
             return lax.fori_loop(0, number, lambda index, sums: add(sums, chunk(index)), zeros)

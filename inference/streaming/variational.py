@@ -8,7 +8,7 @@ import numpy as np
 from inference.engine.requirements import require_proper
 from inference.engine.task import Draws, Kind, Points, Task
 from inference.fitting.sizes import require_room
-from inference.methods.cavi import ACCELERATES, METHOD, SUPPORTS, Options, draws, why_no_weights
+from inference.methods.cavi import ACCELERATES, FIXED_POINT, METHOD, Options, draws, why_no_weights
 from inference.streaming.climbing import climb_blocks
 from inference.streaming.passes import Stream
 from inference.streaming.result import Asked, Found
@@ -26,12 +26,12 @@ def cavi_blocks(task: Task, stream: Stream, options: Options, asked: Asked) -> F
     if task.model.algebra is not None and task.model.algebra.structure.local:  # draws have those of the sample, of any number
         require_room(task, options)
     if asked.pace is not None:
-        steps = (options.max_iter, options.num_starts, SUPPORTS, asked.seed)
-        points, last, bound, held_out = climb_stochastically(task, stream, METHOD, asked.pace, *steps)
+        steps = (options.max_iter, options.num_starts, METHOD.support, asked.seed)
+        points, last, bound, held_out = climb_stochastically(task, stream, FIXED_POINT, asked.pace, *steps)
         nu = last.nu
     else:
-        method = METHOD._replace(accelerate=options.accelerate)
-        support = ACCELERATES if options.accelerate else SUPPORTS
+        method = FIXED_POINT._replace(accelerate=options.accelerate)
+        support = ACCELERATES if options.accelerate else METHOD.support
         points, state, held_out = climb_blocks(task, stream, method, options.max_iter, options.tol, options.num_starts, support)
         bound, nu = np.where(np.asarray(state.failed), -np.inf, np.asarray(state.criterion)), state.nu
     if all(points.failure):

@@ -1,4 +1,4 @@
-"""Families of local latent variables: the four verbs of `models.base.Latent`."""
+"""Families of local latent variables: the functions of `models.base.Latent`."""
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ def restrict(local: Array, allowed_states: Array | None) -> Array:
 
 
 def _scaled(local: Array) -> tuple[Array, Array]:
-    """The largest entry (N,) of every row, and exp(local − largest) (N, K): one expression, that all verbs share."""
+    """The largest entry (N,) of every row, and exp(local − largest) (N, K): one expression, that all functions share."""
     largest = jax.lax.stop_gradient(local.max(axis=-1))
     largest = jnp.where(jnp.isfinite(largest), largest, 0)
     return largest, jnp.exp(local - largest[..., None])

@@ -1,4 +1,4 @@
-"""Gaussian scores: L continuous latents a row, the four verbs of `models.base.Latent`.
+"""Gaussian scores: L continuous latents a row, the functions of `models.base.Latent`.
 
 Given θ a row's scores are Normal(centre, precision⁻¹), and log p(x, z) = peak − ½ (z − centre)ᵀ precision (z − centre)
 − L/2 log 2π. Natural parameters are kept in this form, because the peak is made of residuals, which cost no digits, where

@@ -55,11 +55,11 @@ def _on_component(function: Callable[[Array], Array], local: Any) -> Any:
     return local._replace(component=function(local.component)) if isinstance(local, Completion) else function(local)
 
 
-def _expected(verb: Callable[[Array, Array], Array]) -> Callable[[Array, Any], Any]:
-    """Component by ``verb``, missing cells by their mean and covariance."""
+def _expected(update: Callable[[Array, Array], Array]) -> Callable[[Array, Any], Any]:
+    """Component by ``update``, missing cells by their mean and covariance."""
 
     def completed(key: Array, local: Any) -> Any:
-        component = verb(key, _component(local))
+        component = update(key, _component(local))
         if not isinstance(local, Completion):
             return component
         identity = jnp.broadcast_to(jnp.eye(local.root.shape[-1], dtype=local.root.dtype), local.root.shape)

@@ -26,7 +26,7 @@ from numpyro.infer.util import log_density
 from scipy.special import entr, log_softmax, softmax
 
 from inference import discriminant, fit, log_likelihood, predict, score
-from inference.engine.sweep import Verbs, sweep
+from inference.engine.sweep import Updates, sweep
 from models import MODELS, Data, ZooError, load_data
 from models.algebra import at_mode, log_prior
 from models.data import allowed_labels
@@ -140,7 +140,7 @@ def test_log_joint_of_a_sweep_is_that_of_its_start():
     @jax.jit
     def swept(key, sites, rows):
         T = algebra.natural(model.hyper, sites)
-        return sweep(algebra, Verbs(at_mode, "mean"), dict(model.hyper), dict(model.prior), key, T, rows)
+        return sweep(algebra, Updates(at_mode, "mean"), dict(model.hyper), dict(model.prior), key, T, rows)
 
     following, nu, local = swept(jax.random.PRNGKey(0), sites, rows)
     naive = naive_log_likelihood(model, sites, X, allowed_labels(table(3)))

@@ -93,6 +93,8 @@ def agree(found: Any, wanted: Any, rtol: float) -> bool:
     return all(near(left, right, atol=rtol * max(np.abs(right).max(), 1e-300)) for left, right in pairs)
 
 
-def climbed(model: Model, data: Any, sites: Any, max_iter: int = 500, tol: float = 1e-10, method: Any = em.METHOD) -> Points:
+def climbed(
+    model: Model, data: Any, sites: Any, max_iter: int = 500, tol: float = 1e-10, method: Any = em.FIXED_POINT
+) -> Points:
     """An optimiser from given sites, without the evaluation of what it found, which takes time to compile."""
     return climb(make_task(model, data, 0, sites, Silent()), method, max_iter, tol, 1)[0]

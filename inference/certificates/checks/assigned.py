@@ -37,13 +37,13 @@ from inference.certificates.checks.parity import ROUNDING
 from inference.certificates.oracles.conjugate import repeated
 from inference.certificates.oracles.oracle import Oracle, Sites, Tables
 from inference.engine.requirements import Support
-from inference.engine.sweep import Verbs, sweep
+from inference.engine.sweep import Updates, sweep
 from inference.fitting.fit import fit
 from inference.methods import hard_em, stochastic_em
 from inference.results.triangles import sites_of
 from models.base import Model
 
-ASSIGNING: dict[str, Support] = {"hard_em": hard_em.SUPPORTS, "stochastic_em": stochastic_em.SUPPORTS}
+ASSIGNING: dict[str, Support] = {"hard_em": hard_em.METHOD.support, "stochastic_em": stochastic_em.METHOD.support}
 EQUAL = 1e-9  # nats by which assignments may differ that count as equally probable
 SIMULATED = 4_000  # means of right steps
 BLOCK = 250  # of them at a time
@@ -91,8 +91,8 @@ def distances(modes: Sites, sites: Sites) -> np.ndarray:
 class Steps:
     """Steps of a method from parameters that the prior draws, on a small table, against the sum over all assignments."""
 
-    def __init__(self, verbs: Verbs, oracle: Oracle, seed: int, steps: int, mutated: bool = False) -> None:
-        self.verbs, self.oracle, self.steps = verbs, oracle, steps
+    def __init__(self, updates: Updates, oracle: Oracle, seed: int, steps: int, mutated: bool = False) -> None:
+        self.updates, self.oracle, self.steps = updates, oracle, steps
         self.model: Model = built(oracle, mutated)
         self.wanted: dict[str, tuple[float, float]] = {}  # mean and standard deviation of statistics of a step
         while not self.wanted:  # another table where one assignment is all but certain: steps from it are not random
@@ -127,7 +127,7 @@ class Steps:
     def __call__(self, seed: int, times: int) -> Deviations:
         """Deviations of the mean of every statistic over ``times`` the steps."""
         keys = jax.random.split(jax.random.PRNGKey(seed), self.steps * times)
-        found = self._statistics(after_steps(self.oracle, self.model, self.verbs, self.table, self.start, keys))
+        found = self._statistics(after_steps(self.oracle, self.model, self.updates, self.table, self.start, keys))
         deviations = {}
         for name, (mean, spread) in self.wanted.items():
             off = float(found[name].mean() - mean)
@@ -137,13 +137,15 @@ class Steps:
         return deviations
 
 
-def after_steps(oracle: Oracle, model: Model, verbs: Verbs, table: Tables, start: Sites, keys: Array) -> dict[str, np.ndarray]:
+def after_steps(
+    oracle: Oracle, model: Model, updates: Updates, table: Tables, start: Sites, keys: Array
+) -> dict[str, np.ndarray]:
     """Sites (R, …) after one step from ``start`` (1, …) for each of R keys."""
     algebra, hyper, prior = model.algebra, dict(model.hyper), dict(model.prior)
     assert algebra is not None
     rows = jax.tree.map(lambda leaf: leaf[0], stacked_rows(model, [oracle.table(table, 0)]))
     T = algebra.natural(hyper, {name: value[0] for name, value in start.items()})
-    step = jax.jit(jax.vmap(lambda key: algebra.sites(hyper, sweep(algebra, verbs, hyper, prior, key, T, rows)[0])))
+    step = jax.jit(jax.vmap(lambda key: algebra.sites(hyper, sweep(algebra, updates, hyper, prior, key, T, rows)[0])))
     return {name: np.asarray(value) for name, value in step(keys).items()}
 
 
@@ -195,7 +197,7 @@ def fixed_control(oracle: Oracle, seed: int, tables: int) -> Check:
 
 def step_check(oracle: Oracle, seed: int, steps: int) -> Check:
     """Whether steps of `stochastic_em` have the exact means of all assignments, and its point the density that it reports."""
-    right = Steps(stochastic_em.METHOD.verbs, oracle, seed, steps)
+    right = Steps(stochastic_em.FIXED_POINT.updates, oracle, seed, steps)
     figures = two_stages(right, seed)
     says = f"{summary(figures)} of {steps:,} steps; of {right.possible} statistics, those of which means are normal"
     found = (*figures, density("stochastic_em", oracle, seed))
@@ -204,5 +206,5 @@ def step_check(oracle: Oracle, seed: int, steps: int) -> Check:
 
 def step_control(oracle: Oracle, seed: int, steps: int) -> Check:
     """Whether steps of a model whose prior is wrong are rejected."""
-    figures = large_stage(Steps(stochastic_em.METHOD.verbs, oracle, seed, steps, mutated=True), seed)
+    figures = large_stage(Steps(stochastic_em.FIXED_POINT.updates, oracle, seed, steps, mutated=True), seed)
     return rejection("random step", oracle.mutant.what, figures, POWER)

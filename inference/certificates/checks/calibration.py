@@ -53,9 +53,9 @@ def _options(options: Callable[..., Any], **more: Any) -> Any:
     return options(num_samples=DRAWS, num_chains=1, **more)
 
 
-EXACT: dict[str, DrawsOf] = {"exact": DrawsOf(lambda task: exact.run(task, _options(exact.Options)), exact.SUPPORTS)}
+EXACT: dict[str, DrawsOf] = {"exact": DrawsOf(lambda task: exact.run(task, _options(exact.Options)), exact.METHOD.support)}
 APPROXIMATE: dict[str, DrawsOf] = {
-    "cavi": DrawsOf(lambda task: cavi.run(task, _options(cavi.Options)), cavi.SUPPORTS),
+    "cavi": DrawsOf(lambda task: cavi.run(task, _options(cavi.Options)), cavi.METHOD.support),
     "laplace": DrawsOf(lambda task: laplace.run(task, _options(laplace.Options)), ANY_MODEL),
     "advi": DrawsOf(lambda task: advi.run(task, _options(advi.Options, num_starts=2)), ANY_MODEL),
 }

@@ -24,7 +24,7 @@ from inference.certificates.oracles.contracts import Case, Missing
 from inference.certificates.oracles.oracle import Oracle, Tables
 from inference.engine.evaluate import Static, static_of
 from inference.engine.program import num_parameters
-from inference.engine.sweep import Verbs, rows_weight, sweep, weighted_sum
+from inference.engine.sweep import Updates, rows_weight, sweep, weighted_sum
 from inference.fitting.prepare import as_arrays
 from inference.identification.symmetry import num_flat
 from inference.predictions.predict import log_likelihood
@@ -40,7 +40,7 @@ SAME = 1e-9  # of 1 plus its size, where only the order of sums changes
 # step are moved back before they are compared, so that a mean may be off by a few ε c and no more. What squares numbers before
 # it centres them is off by ε c², which for the largest offset is 8e6 times the limit.
 ROUNDING = 16 * float(np.finfo(float).eps)
-VERBS = Verbs(at_mode, "mean")
+UPDATES = Updates(at_mode, "mean")
 
 
 class Found(NamedTuple):
@@ -70,7 +70,7 @@ def _step(static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree
     local = algebra.local_natural_parameters(T)(algebra.features(hyper, rows))
     likelihood = weighted_sum(rows_weight(rows), algebra.latent.log_partition(local))
     program = infer.util.log_density(static.spec, (hyper, rows), {"marginal": True}, sites)[0]
-    after = sweep(algebra, VERBS, hyper, prior, jax.random.PRNGKey(0), T, rows)[0]
+    after = sweep(algebra, UPDATES, hyper, prior, jax.random.PRNGKey(0), T, rows)[0]
     return jax.numpy.stack([program, log_prior(algebra, prior, T) + likelihood]), algebra.sites(hyper, after)
 
 

@@ -172,12 +172,12 @@ class KernelOf(NamedTuple):
 
 
 KERNELS: dict[str, KernelOf] = {  # by the name of the method
-    "gibbs": KernelOf(gibbs_kernel, gibbs.SUPPORTS),
-    "tempered_gibbs": KernelOf(tempered_kernel, tempered_gibbs.SUPPORTS, last_rows=2),
-    "collapsed_gibbs": KernelOf(collapsed_kernel, collapsed_gibbs.SUPPORTS),
+    "gibbs": KernelOf(gibbs_kernel, gibbs.METHOD.support),
+    "tempered_gibbs": KernelOf(tempered_kernel, tempered_gibbs.METHOD.support, last_rows=2),
+    "collapsed_gibbs": KernelOf(collapsed_kernel, collapsed_gibbs.METHOD.support),
     "nuts": KernelOf(nuts_kernel, ANY_MODEL),
 }
 PERMUTED: dict[str, KernelOf] = {  # with permute_components; for models with a symmetry
-    "gibbs": KernelOf(permuted(gibbs_kernel), gibbs.SUPPORTS),
+    "gibbs": KernelOf(permuted(gibbs_kernel), gibbs.METHOD.support),
     "nuts": KernelOf(permuted(nuts_kernel), ANY_MODEL),
 }

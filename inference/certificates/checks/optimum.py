@@ -15,7 +15,7 @@ from inference.fitting.fit import fit
 from inference.methods import em
 from inference.results.triangles import sites_of
 
-OPTIMISERS: dict[str, Support] = {"em": em.SUPPORTS, "map": ANY_MODEL}  # of log p(x, θ), and the models that they take
+OPTIMISERS: dict[str, Support] = {"em": em.METHOD.support, "map": ANY_MODEL}  # of log p(x, θ), and the models that they take
 STEP = 1e-4  # of central differences, beside the size of a site
 GAIN = 1e-6  # nats that may be missing
 FLAT = 1e-3  # curvature (nats per squared step of the size of a site) that rounding can make of none

@@ -17,6 +17,7 @@ has given any x. Only the law of x is another, and the check holds for each x. (
 
 import zlib
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,6 @@ from inference.certificates.checks.posterior import CHAINS
 from inference.certificates.oracles.conjugate import repeated
 from inference.certificates.oracles.oracle import Oracle, Statistics, Tables
 from inference.fitting.fit import fit
-from inference.fitting.options import Every
 from inference.results.draws import one_axis
 from inference.results.triangles import sites_of
 from models.base import Model
@@ -96,7 +96,7 @@ class Fits(Ranked):
 
     def _draws(self, model: Model, tables: Tables, place: int, seed: int) -> dict[str, np.ndarray]:
         """Statistics (chain,) of the draws that are ranked, of `fit` given one table."""
-        options: Every = {"num_samples": DRAWS, "num_chains": CHAINS, "seed": seed}
+        options: dict[str, Any] = {"num_samples": DRAWS, "num_chains": CHAINS, "seed": seed}
         tree = fit(model, self.oracle.table(tables, place), self.method, **options)
         sites = one_axis(sites_of(tree, "posterior"))
         own = {name: value[place : place + 1] for name, value in tables.items()}

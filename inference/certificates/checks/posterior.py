@@ -39,7 +39,6 @@ from inference.certificates.oracles.posterior import Posterior
 from inference.comparison.thermodynamic import log_evidence
 from inference.engine.sweep import has_temperatures
 from inference.fitting.fit import fit
-from inference.fitting.options import Every
 from inference.results.draws import one_axis
 from inference.results.tree import values
 from inference.results.triangles import sites_of
@@ -88,7 +87,7 @@ class Pipeline:
 
     def __call__(self, seed: int, times: int) -> Deviations:
         """Deviations of every statistic with ``times`` the draws."""
-        options: Every = {"num_samples": self.draws * times, "num_chains": CHAINS, "seed": seed}
+        options: dict[str, Any] = {"num_samples": self.draws * times, "num_chains": CHAINS, "seed": seed}
         data = self.oracle.table(self.table, 0)
         tree = fit(self.model, data, self.sampler.method, **options)
         wanted = self.oracle.posterior(np.random.default_rng(seed), self.table, REFERENCE)

@@ -9,7 +9,6 @@ is compiled for longer than it runs. docs/certificates.md says what a witness do
 import zlib
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from importlib import import_module
 from typing import Any
 
 import jax
@@ -60,7 +59,8 @@ from inference.certificates.witnesses.witness import Numbers
 from inference.comparison.thermodynamic import log_evidence
 from inference.engine.sweep import has_temperatures
 from inference.fitting.fit import fit
-from inference.methods import METHODS, stochastic_em
+from inference.methods import stochastic_em
+from inference.methods.method import method_named
 from inference.results.draws import draws_of, one_axis
 from inference.results.tree import values
 from inference.results.triangles import sites_of
@@ -266,7 +266,7 @@ def assigned_steps(oracle: Oracle, seed: int) -> Numbers:
     assert latents is not None
     start = oracle.draw_parameters(np.random.default_rng(seed), 1)
     keys = jax.random.split(jax.random.PRNGKey(seed), STEPS)
-    after = assigned.after_steps(oracle, built(oracle), stochastic_em.METHOD.verbs, table, start, keys)
+    after = assigned.after_steps(oracle, built(oracle), stochastic_em.FIXED_POINT.updates, table, start, keys)
     z = latents.assignments(table)
     logs = latents.complete(repeated(start, len(z)), table, z)
     return {**after, "assignments": logs, "modes": _flat(latents.mode(table, z).values())}
@@ -309,7 +309,7 @@ def _look(first: float, second: float, seed: int, times: int) -> Deviations:
 
 def _options(method: str) -> list[float]:
     """The defaults of a method's options; words by a number of their own."""
-    defaults = import_module(METHODS[method]).Options._field_defaults.values()
+    defaults = method_named(method).options._field_defaults.values()
     return [float(value) if isinstance(value, int | float) else float(zlib.crc32(str(value).encode())) for value in defaults]
 
 

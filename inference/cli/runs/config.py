@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from inference.cli.runs.stored_run import EXTENDED, RUNTIME, TAKEN
 from inference.runtime.entries import CONF as CONF
-from inference.runtime.entries import GROUPS, chosen_entries, defaults_with, entry_defaults, require_key, run_options
+from inference.runtime.entries import (
+    GROUPS,
+    chosen_entries,
+    defaults_with,
+    entry_defaults,
+    ranges_of_method,
+    require_key,
+    run_options,
+)
 from inference.runtime.entries import choices as choices
 from inference.runtime.entries import entry_options as entry_options
 from models.cells.overrides import alternatives, is_of_table, quoted, read_override
@@ -92,16 +100,18 @@ def compose(overrides: list[str]) -> dict[str, Any]:
 
 def _require_values(config: dict[str, Any]) -> None:
     """A `ZooError` for a value that the default of its option rules out: before a table is read, and before JAX is loaded."""
-    from inference.methods.options import check_seed, check_value
+    from inference.methods.options import Option, Setting, check_checkpoint_seconds, check_flag, check_option, check_seed
     from models.data.arguments import require_whole
 
     check_seed(config["seed"])
     for flag in ("pictures", "impute", "predictive"):
-        if not isinstance(config[flag], bool):
-            raise ZooError(f"{flag} must be true or false, got {config[flag]!r}")
-    for name, default in [("checkpoint_seconds", 30.0), *entry_defaults("method", config["method"]).items()]:
-        if isinstance(default, int | float):
-            check_value(name, config[name], default)
+        check_flag(flag, config[flag])
+    check_checkpoint_seconds(config["checkpoint_seconds"])
+    ranges = ranges_of_method(config["method"])
+    for name, default in entry_defaults("method", config["method"]).items():
+        words = tuple(ranges[name]) if isinstance(default, str) else ()
+        setting = Setting("", *ranges[name]) if name in ranges and not words else Setting("")
+        check_option(Option(name, type(default), default, setting, words), config[name])
     model = config["model"]["name"]
     for name, default in entry_defaults("model", model).items():
         if isinstance(default, int) and not isinstance(default, bool):

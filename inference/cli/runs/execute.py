@@ -63,12 +63,12 @@ def prepare_jax(config: Mapping[str, Any]) -> None:
     import jax
 
     from inference.engine.driver import num_cores
-    from inference.methods.options import method_module
+    from inference.methods.method import method_named
     from inference.runtime.programs import keep_programs, not_used
 
     require_precision(config)
-    lockstep = getattr(method_module(config["method"]), "LOCKSTEP", True)
     chains = config.get("num_chains")  # not validated yet
+    lockstep = method_named(config["method"]).lockstep
     wanted = min(chains, MOST_DEVICES) if isinstance(chains, int) and not lockstep else 1
     wanted = max(wanted, min(config["runtime"]["devices"] or 1, MOST_DEVICES))
     with contextlib.suppress(RuntimeError):  # JAX already runs and keeps its devices
@@ -109,7 +109,8 @@ def execute(
     file are printed on standard error before the run.
     """
     config = with_digest(resumed(config, again))
-    from inference.methods.options import check_seed, checked_options, method_module
+    from inference.methods.method import checked_options, method_named
+    from inference.methods.options import check_seed
 
     check_seed(config["seed"])
     try:
@@ -133,7 +134,7 @@ def execute(
         require_rows(whole, "none of their cells can be filled in; leave impute=true out")
     shared = {name: config[name] for name in SHARED}
     options = options_of_method(config)
-    checked_options(config["method"], method_module(config["method"]), options)
+    checked_options(method_named(config["method"]), options)
     with run_folder(config, data.name) as folder:
         if show_columns and config["data"]["name"] == "file":
             show_columns_of(model, data, data.num_rows)

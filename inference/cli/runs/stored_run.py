@@ -181,10 +181,10 @@ def stored_config(folder: Path) -> dict[str, Any]:
     old = cast(dict[str, Any], read_configuration(path, require_seal=True))
     if not isinstance(old, dict) or not all(isinstance(old.get(part), dict) for part in ("model", "data", "runtime")):
         raise ZooError(f"{path} is damaged, or is not the configuration of a run; start a new run")
-    from inference.methods.options import method_module
+    from inference.methods.method import method_named
     from inference.runtime.entries import entry_keys, run_keys
 
-    _require_entries(path, "", set(old), run_keys() | set(method_module(old.get("method", "")).Options._fields))
+    _require_entries(path, "", set(old), run_keys() | set(method_named(old.get("method", "")).options._fields))
     for part in ("model", "data", "runtime"):
         _require_entries(path, f"{part}.", set(old[part]), entry_keys(part, old[part].get("name")))
     return old

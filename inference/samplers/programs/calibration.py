@@ -22,7 +22,7 @@ from inference.diagnostics.quantities import quantities_of
 from inference.engine.task import Kind, kind_of
 from inference.fitting.fit import data_by_name, fit, modelled
 from inference.fitting.foreign import as_result
-from inference.methods.options import checked_options, method_module
+from inference.methods.method import Method, checked_options, method_named
 from inference.samplers.programs.simulator import Simulator, simulator_of
 from models.base import Pytree
 from models.errors import ZooError
@@ -187,14 +187,14 @@ def calibrated(
     >>> calibrated(program, np.zeros(3), "nuts", {}, "quick", 0, print)[0].passed
     True
     """
-    module = _drawing(method)
+    record = _drawing(method)
     if refused := [name for name in OF_FIT if name in options]:
         raise ZooError(
             f"{refused[0]}= cannot be chosen here: every fit has {CHAINS} chains of {DRAWS} draws in double precision, and is "
             "not kept"
         )
-    options, named = data_by_name(program, method, module, options)
-    checked_options(method, module, options)
+    options, named = data_by_name(program, record, options)
+    checked_options(record, options)
     model, table = modelled(program, data, 64, **{"symmetry": None, "dims": None, "coords": None, **naming}, named=named)
     tables = TABLES[budget]
     fits = ProgramFits(simulator_of(model, table), method, options, tables, seed, say)
@@ -214,19 +214,19 @@ def _check(fits: ProgramFits, seed: int) -> Check:
         return answer(CHECK, says, figures, None)
 
 
-def _drawing(method: Any) -> Any:
-    """The module of a method that draws, and takes programs; a `ZooError` for any other."""
+def _drawing(method: Any) -> Method:
+    """The method that draws, and takes programs; a `ZooError` for any other."""
     if not isinstance(method, str):
         raise ZooError(
             "method= is the name of a method of the zoo, such as 'nuts'; a kernel of your own is certified on a model of the "
             "zoo: certify(kernel, model='gmm')"
         )
-    module = method_module(method)
-    if not {"num_chains", "num_samples"} <= set(module.Options._fields):
+    record = method_named(method)
+    if not {"num_chains", "num_samples"} <= set(record.options._fields):
         raise ZooError(f"method={method!r} gives a point and no draws, so that nothing can be ranked; use nuts")
-    if hasattr(module, "SUPPORTS"):  # what its algebra must be
+    if record.updates is not None:  # it runs on the algebra
         raise ZooError(f"method={method!r} takes models of the zoo, and no NumPyro programs; use nuts, or laplace or advi")
-    return module
+    return record
 
 
 def hints_of(check: Check) -> list[str]:

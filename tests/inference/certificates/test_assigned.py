@@ -32,7 +32,7 @@ def test_rates_are_upper_ends_of_intervals(count):
 
 def test_a_table_on_which_nothing_is_random_is_not_taken(monkeypatch):
     """Where one assignment is certain, all steps are equal, and nothing of their law would be seen."""
-    steps = Steps(stochastic_em.METHOD.verbs, oracle_of("gmm_simple"), 0, 100)
+    steps = Steps(stochastic_em.FIXED_POINT.updates, oracle_of("gmm_simple"), 0, 100)
     assert steps.wanted
     monkeypatch.setattr(assigned, "softmax", lambda heights: np.eye(len(heights))[0])
     assert not steps._wanted(0)[0]

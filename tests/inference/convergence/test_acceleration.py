@@ -11,7 +11,7 @@ from naive import build, table, two_groups
 from inference import fit, log_likelihood
 from inference.convergence import acceleration
 from inference.convergence.acceleration import Point, advance, at_rest, begin, rejected
-from inference.engine.sweep import Verbs
+from inference.engine.sweep import Updates
 from inference.fitting.prepare import make_task, x64
 from inference.fixed_points.fixed_point import climb
 from inference.methods import em
@@ -106,12 +106,12 @@ def test_same_maximum_in_fewer_steps():
     assert (fast["iterations"] < 0.6 * slow["iterations"]).all()
 
 
-def climbed(accelerate, max_iter, verbs=em.METHOD.verbs, tol=0.0, start=None):
-    """EM of two starts, or from one; verbs of its own compile what a test has changed."""
+def climbed(accelerate, max_iter, updates=em.FIXED_POINT.updates, tol=0.0, start=None):
+    """EM of two starts, or from one; updates of its own compile what a test has changed."""
     x = close_groups()
     with x64(64):
         task = make_task(build(x, "tied", prior="flat"), table(x), 0, start, Silent())
-        return climb(task, em.METHOD._replace(verbs=verbs, accelerate=accelerate), max_iter, tol, 2)[0]
+        return climb(task, em.FIXED_POINT._replace(updates=updates, accelerate=accelerate), max_iter, tol, 2)[0]
 
 
 @pytest.mark.slow
@@ -119,12 +119,12 @@ def test_any_number_of_steps_ends_no_lower_than_fewer(monkeypatch):
     """A run that ends between a trial and its verdict is at a point that is known to be no lower."""
     monkeypatch.setattr("inference.fixed_points.fixed_point.NEAR", 1e9)
     start = {"mixture_probs": [0.5, 0.5], "mean": [[0.0], [1.0]], "precision": [[1.0]]}
-    verbs = Verbs(parameters=partial(at_mode), latents="mean")
+    updates = Updates(parameters=partial(at_mode), latents="mean")
     x = close_groups()
     model = build(x, "tied", prior="flat")
 
     def height(steps):
-        sites = {name: value[0] for name, value in climbed(True, steps, verbs, start=start).sites.items()}
+        sites = {name: value[0] for name, value in climbed(True, steps, updates, start=start).sites.items()}
         return float(np.asarray(log_likelihood(model, sites, table(x))).sum())
 
     assert (np.diff([height(steps) for steps in range(1, 12)]) > -1e-9).all()
@@ -135,7 +135,7 @@ def test_wrong_extrapolations_are_rejected(monkeypatch):
     """Steps that are far too long cost E-steps and nothing else: the trace is monotone, and the maximum is that of EM."""
     slow = climbed(False, 3000, tol=1e-13)
     monkeypatch.setattr(acceleration, "step_length", lambda *points: jnp.asarray(64.0))
-    wrong = climbed(True, 3000, Verbs(parameters=partial(at_mode), latents="mean"), tol=1e-13)
+    wrong = climbed(True, 3000, Updates(parameters=partial(at_mode), latents="mean"), tol=1e-13)
     assert np.nanmin(np.diff(wrong.objective)) >= -1e-9
     assert (np.diff(wrong.objective) == 0).any()
     assert np.allclose(np.nanmax(wrong.objective, axis=1), np.nanmax(slow.objective, axis=1), atol=1e-7)

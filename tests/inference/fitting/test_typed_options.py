@@ -1,21 +1,21 @@
 """The types of `fit` are those of the methods: what an editor completes and mypy checks is what a method takes."""
 
+import ast
 import inspect
-from importlib import import_module
+import textwrap
 from pathlib import Path
-from typing import Any, get_args, get_overloads, get_type_hints
+from typing import Any
 
 import pytest
 from IPython.core.completer import IPCompleter, provisionalcompleter
 
 from inference import METHODS, fit
-from inference.fitting.options import Every, Shared
-from inference.methods import own_kernel
-from inference.methods.options import SHARED
-from inference.methods.own_kernel import MarkovKernel
+from inference.fitting.generated import OVERLOADS, generated_files
+from inference.methods.method import method_named
+from inference.methods.options import SHARED, check_option
+from inference.runtime.entries import CONF
 from models import MODELS
 
-OVERLOADS = get_overloads(fit)
 REFUSED = """from typing import Any
 from inference import fit
 from models import MODELS
@@ -29,44 +29,38 @@ fit(model, "iris", "gibbs", num_chains="two")
 """
 
 
-def options_by_method():
-    """Method -> option -> type, as the overloads have it."""
-    found = {}
-    for one in OVERLOADS[:-1]:  # the last is for programs, whose arguments have any name
-        hints = get_type_hints(one)
-        (options,) = get_args(hints["options"])
-        own = {name: kind for name, kind in get_type_hints(options).items() if name not in Shared.__annotations__}
-        found |= dict.fromkeys(get_args(hints["method"]) or [hints["method"]], own)
-    return found
+def test_files_are_those_of_the_records():
+    """`python -m inference.support` writes them again."""
+    for path, content in generated_files().items():
+        assert path.read_text(encoding="utf-8") == content, path
+    assert {path.stem for path in (CONF / "method").iterdir()} == set(METHODS)
 
 
-def test_every_method_has_its_own_options_and_types():
-    declared = options_by_method()
-    assert declared.pop(MarkovKernel) == get_type_hints(own_kernel.Options)
-    every = declared.pop(str)
-    assert set(declared) == set(METHODS)
-    assert every == {name: kind for options in declared.values() for name, kind in options.items()}
-    for method, typed in declared.items():
-        module = import_module(METHODS[method])
-        assert set(typed) == set(module.Options._fields), method
-        for name, kind in get_type_hints(module.Options).items():
-            chosen = vars(module).get("CHOICES", {}).get(name)
-            assert get_args(typed[name]) == chosen if chosen else typed[name] is kind, (method, name)
+@pytest.mark.parametrize("name", METHODS)
+def test_records_describe_every_option(name):
+    """Each has a meaning, a type that its default has, and a default in its range."""
+    method = method_named(name)
+    assert method.name == name
+    options = method.described_options()
+    assert [option.name for option in options] == list(method.options._fields)
+    for option in options:
+        assert option.setting.meaning, option.name
+        assert type(option.default) is option.type, option.name
+        check_option(option, option.default)
 
 
 def test_options_of_every_method_are_those_of_fit():
-    code = inspect.getfullargspec(inspect.unwrap(fit)).kwonlyargs
-    named = [name for name, one in inspect.signature(fit).parameters.items() if one.default is not ...]
-    assert set(Shared.__annotations__) == set(named) - {"model", "data", "method"}
-    assert set(SHARED) < set(Shared.__annotations__)
-    hints = get_type_hints(fit)
-    assert {name: hints[name] for name in Shared.__annotations__} == get_type_hints(Shared)
-    assert set(code) == {*Shared.__annotations__, *(set(Every.__annotations__) - set(Shared.__annotations__))}
-
-
-def test_the_default_method_comes_first():
-    (first,) = get_args(get_type_hints(OVERLOADS[0])["method"])
-    assert inspect.signature(fit).parameters["method"].default == first
+    """The stub shares the arguments of `fit` with all methods, in their types."""
+    stub = ast.parse(OVERLOADS.read_text(encoding="utf-8"))
+    classes = {node.name: node for node in stub.body if isinstance(node, ast.ClassDef)}
+    shared = {field.target.id: ast.unparse(field.annotation) for field in classes["Shared"].body}
+    fields = inspect.getfullargspec(inspect.unwrap(fit))
+    source = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(fit)))).body[0]
+    assert {one.arg: ast.unparse(one.annotation) for one in source.args.kwonlyargs} == shared
+    assert set(SHARED) < set(shared)
+    overloads = [node for node in stub.body if isinstance(node, ast.FunctionDef)]
+    assert len(overloads) == len(METHODS) + 3
+    assert f'Literal["{fields.defaults[-1]}"]' in ast.unparse(overloads[0]).replace("'", '"')  # the default method comes first
 
 
 @pytest.mark.parametrize(

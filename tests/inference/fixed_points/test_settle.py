@@ -193,15 +193,15 @@ def test_no_tolerance_ends_with_rows_that_began_anew():
     model, data = given("plain")[0], Data("counts", COUNTS, WORDS)
     with jax.enable_x64(True):
         task = make_task(model, data, 0, None, Silent())
-        state = jax.tree.map(lambda leaf: leaf[0], initial(task, model.algebra, cavi.METHOD, 1))
+        state = jax.tree.map(lambda leaf: leaf[0], initial(task, model.algebra, cavi.FIXED_POINT, 1))
         arrays = (task.hyper, task.prior, task.rows, jnp.asarray(1e9))
         for _ in range(2):
-            state, _, done = step((model.algebra, cavi.METHOD), arrays, jax.random.PRNGKey(0), state)
+            state, _, done = step((model.algebra, cavi.FIXED_POINT), arrays, jax.random.PRNGKey(0), state)
             assert state.restart
             assert not done
-        assert step((model.algebra, cavi.METHOD), arrays, jax.random.PRNGKey(0), state._replace(warm_started=jnp.array(True)))[
-            2
-        ]
+        assert step(
+            (model.algebra, cavi.FIXED_POINT), arrays, jax.random.PRNGKey(0), state._replace(warm_started=jnp.array(True))
+        )[2]
 
 
 @pytest.mark.slow

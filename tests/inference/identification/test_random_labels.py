@@ -14,8 +14,7 @@ from inference.certificates.checks.kernels import PERMUTED
 from inference.certificates.oracles import oracle_of
 from inference.identification import random_labels
 from inference.identification.random_labels import in_random_labellings, require_symmetry
-from inference.methods import gibbs, nuts
-from inference.methods.options import checked_options
+from inference.methods.method import checked_options, method_named
 from inference.results.triangles import sites_of
 from models import MODELS, load_data
 from models.base import Permutation, Reflection, Rotation, ZooError
@@ -110,8 +109,8 @@ def test_a_model_without_symmetry_is_refused():
 
 def test_neither_true_nor_false_is_refused():
     with pytest.raises(ZooError, match="permute_components must be true or false, got 1"):
-        checked_options("gibbs", gibbs, {"permute_components": 1})
-    assert checked_options("nuts", nuts, {"permute_components": True}).permute_components
+        checked_options(method_named("gibbs"), {"permute_components": 1})
+    assert checked_options(method_named("nuts"), {"permute_components": True}).permute_components
 
 
 @pytest.mark.slow

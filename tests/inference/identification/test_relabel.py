@@ -8,7 +8,8 @@ from naive import equal
 from scipy.special import softmax
 
 from inference.identification import relabel
-from inference.identification.relabel import identify_draws, permute
+from inference.identification.moves import permute
+from inference.identification.relabel import identify_draws
 from models.base import Permutation
 
 COMPONENTS, DRAWS = 4, 50

@@ -18,7 +18,8 @@ from xarray import DataTree
 from inference import compare, fit, results
 from inference.engine.evaluate import evaluate, latents_of_draws, num_latents
 from inference.engine.sweep import BLOCK, local_step
-from inference.identification.relabel import identify_draws, permute
+from inference.identification.moves import permute
+from inference.identification.relabel import identify_draws
 from inference.methods import cavi, hard_em
 from inference.results.table import data_of
 from inference.results.triangles import sites_of
@@ -103,12 +104,12 @@ def test_em_climbs_to_the_map(name, plain):
 def test_hard_em_is_viterbi_training():
     """Three steps by the best of all paths; the log joint of data and path never falls, and settles."""
     found = cell_of("poisson", False)
-    points = climbed(found.model, found.data, found.sites, max_iter=3, tol=0, method=hard_em.METHOD)
+    points = climbed(found.model, found.data, found.sites, max_iter=3, tol=0, method=hard_em.FIXED_POINT)
     sites = found.sites
     for _ in range(3):
         sites = baum_welch(found, sites, hard=True)
     assert all(near(points.sites[site][0], value, rtol=1e-10) for site, value in sites.items())
-    points = climbed(found.model, found.data, found.sites, method=hard_em.METHOD)
+    points = climbed(found.model, found.data, found.sites, method=hard_em.FIXED_POINT)
     assert points.converged.all()
     assert neighbours_increase(points.criterion[0], 1e-12)
 
@@ -121,7 +122,7 @@ def test_hard_em_is_viterbi_training():
 def bounds(num_states: int, boundary: bool) -> tuple[np.ndarray, float]:
     """(the trace of the bound from a start of the zoo, the exact log evidence)."""
     model = MODELS["hmm"](texts(), num_states=num_states, boundary=boundary)
-    return climbed(model, texts(), None, method=cavi.METHOD).criterion, exact_posterior(model, TEXTS, 2).log_evidence
+    return climbed(model, texts(), None, method=cavi.FIXED_POINT).criterion, exact_posterior(model, TEXTS, 2).log_evidence
 
 
 @pytest.mark.slow
@@ -156,7 +157,7 @@ def test_cavis_first_step_uses_expected_logs():
             nu[1] += np.column_stack([row.pair, row.state[-1]])
             np.add.at(nu[2].T, codes, row.state)
         logs = [digamma(part) - digamma(part.sum(-1, keepdims=True)) for part in nu]
-    points = climbed(model, texts(), sites, max_iter=3, tol=0, method=cavi.METHOD)
+    points = climbed(model, texts(), sites, max_iter=3, tol=0, method=cavi.FIXED_POINT)
     wanted = [np.exp(part) for part in logs]
     names = ("start_probs", "transition_probs", "emission_probs")
     assert all(near(points.sites[name][0], value, rtol=1e-10) for name, value in zip(names, wanted, strict=True))

@@ -63,7 +63,7 @@ def test_hard_em_gives_every_row_to_one_component(x):
     """Full covariances: three steps are the naive ones with memberships 0 and 1; EM's, which share rows out, are others."""
     sites = random_sites("full", 2, WHOLE)
     model = build(x, "full")
-    found = climbed(model, table(x), sites, 3, 0.0, hard_em.METHOD)
+    found = climbed(model, table(x), sites, 3, 0.0, hard_em.FIXED_POINT)
     soft = map_step("full", model.hyper, sites, x)
     for step in range(3):
         r = np.eye(2)[naive_missing.log_local("full", sites, x).argmax(1)]
@@ -77,7 +77,7 @@ def test_hard_em_gives_every_row_to_one_component(x):
 @every_covariance
 def test_the_bound_of_cavi_never_falls(covariance):
     """By 1e-9 of it; it is −∞ at a start given as sites, where q(θ) is not known."""
-    found = climbed(build(X, covariance), table(X), random_sites(covariance, 2, WHOLE), method=cavi.METHOD)
+    found = climbed(build(X, covariance), table(X), random_sites(covariance, 2, WHOLE), method=cavi.FIXED_POINT)
     assert found.converged.all()
     assert len(found.criterion[0]) > 3
     assert neighbours_increase(found.criterion[0, 1:], 1e-9)
@@ -164,7 +164,9 @@ def test_hidden_at_random_estimates_stay():
         hyper, prior = dict(model.hyper), dict(model.prior)
         rows = model.rows(table(WHOLE))._replace(x=cells._replace(value=jnp.where(observed, x, 0), observed=observed))
         key, T = jax.random.PRNGKey(0), model.algebra.natural(hyper, start)
-        T = jax.lax.fori_loop(0, 60, lambda _, T: sweep(model.algebra, em.METHOD.verbs, hyper, prior, key, T, rows)[0], T)
+        T = jax.lax.fori_loop(
+            0, 60, lambda _, T: sweep(model.algebra, em.FIXED_POINT.updates, hyper, prior, key, T, rows)[0], T
+        )
         found = model.algebra.sites(hyper, T)
         return found["mean"][0], jnp.linalg.inv(found["precision"][0])
 

@@ -15,7 +15,7 @@ from scipy import stats
 from inference import fit
 from inference.engine import sweep as sweeps
 from inference.engine.requirements import require_single_rows
-from inference.engine.sweep import Local, Verbs
+from inference.engine.sweep import Local, Updates
 from inference.engine.task import Points
 from inference.fixed_points.fixed_point import Climb, FixedPoint, Swept, complete_data, judged, log_joint
 from inference.methods import cavi, collapsed_gibbs, exact, tempered_gibbs
@@ -47,9 +47,9 @@ def uniform(key, *rest):
 def test_latents_and_parameters_are_drawn_with_keys_of_their_own():
     """One function draws both: with one key the two numbers would be equal."""
     algebra = tiny(sample=uniform, log_partition=lambda local: jnp.zeros(1))
-    verbs = Verbs(lambda algebra, key, nu: {"a": uniform(key)}, "sample")
+    updates = Updates(lambda algebra, key, nu: {"a": uniform(key)}, "sample")
     number = {"a": jnp.zeros(())}
-    T, _, local = jax.jit(lambda key: sweeps.sweep(algebra, verbs, {}, number, key, number, ROWS))(jax.random.PRNGKey(0))
+    T, _, local = jax.jit(lambda key: sweeps.sweep(algebra, updates, {}, number, key, number, ROWS))(jax.random.PRNGKey(0))
     assert T["a"] != local.stats["a"]
 
 
@@ -67,7 +67,7 @@ def test_parameters_at_a_temperature():
 @pytest.mark.parametrize(("reached", "best"), [(-3.0, 2.0), (4.0, 7.0)])
 def test_a_method_that_is_not_monotone_keeps_its_best_point(reached, best):
     """The point of −1 stays where the next has log joint −3, and gives way to one of 4."""
-    method = FixedPoint(Verbs(None, "sample"), log_joint, monotone=False)
+    method = FixedPoint(Updates(None, "sample"), log_joint, monotone=False)
     no, yes, low = np.asarray(False), np.asarray(True), np.asarray(-1.0)
     first, here = {"a": np.asarray(2.0)}, {"a": np.asarray(7.0)}
     state = Climb(here, here, here, yes, no, yes, low, low, no, no, first, low)

@@ -13,9 +13,8 @@ from naive import build, equal, near, two_groups
 from wrong_exchanges import always, backwards, of_the_colder
 
 from inference.methods import tempered_gibbs
-from inference.methods.options import checked_options
+from inference.methods.method import checked_options
 from inference.methods.tempered_gibbs import (
-    SUPPORTS,
     Replicas,
     acceptance,
     doubts,
@@ -147,11 +146,11 @@ def refused() -> dict[str, Any]:
 
 def test_models_without_temperatures_are_refused():
     for name, model in refused().items():
-        assert "discrete and independent latents" in (SUPPORTS.why_not(model.algebra) or ""), name
-    assert SUPPORTS.why_not(informative("full").algebra) is None
+        assert "discrete and independent latents" in (tempered_gibbs.METHOD.support.why_not(model.algebra) or ""), name
+    assert tempered_gibbs.METHOD.support.why_not(informative("full").algebra) is None
 
 
 def test_hottest_has_a_range():
     for value in (0.0, 1.5):
         with pytest.raises(ZooError, match="hottest must be at least 1e-06 and at most 1"):
-            checked_options("tempered_gibbs", tempered_gibbs, {"hottest": value})
+            checked_options(tempered_gibbs.METHOD, {"hottest": value})

@@ -1,7 +1,6 @@
 """A wrong word gets one message with the word that was meant: misspelt, of another library's, or of another call."""
 
 import inspect
-from importlib import import_module
 
 import pandas as pd
 import pytest
@@ -10,6 +9,7 @@ import inference
 import models
 from inference import estimators, fit
 from inference.methods import METHODS
+from inference.methods.method import method_named
 from models import MODELS, ZooError, load_data
 from models.datasets.tables import DATASETS
 from models.errors import SYNONYMS
@@ -24,7 +24,7 @@ def options_of(function):
 
 KNOWN = (
     set().union(*map(options_of, MODELS.values()), *map(options_of, DATASETS.values()), options_of(fit))
-    | set().union(*(import_module(path).Options._fields for path in METHODS.values()))
+    | set().union(*(method_named(name).options._fields for name in METHODS))
 )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from sklearn.mixture import BayesianGaussianMixture
 from two_stage import assert_standard_normal, of_batch_means
 
 from inference import fit
-from inference.engine.sweep import Verbs, responsibilities, sweep
+from inference.engine.sweep import Updates, responsibilities, sweep
 from inference.methods import cavi, em
 from models import MODELS, ZooError, load_data
 from models.algebra import add, at_mean
@@ -71,12 +71,12 @@ def test_sticks_make_probs(weights):
     wanted = naive_probs(sites["sticks"])
 
     @jax.jit
-    def verbs(sites, counts):
+    def updates(sites, counts):
         T, nu = block.natural(sites), block.statistics(counts)
         logs = block.log_probs(T, K), block.bias(sites)
         return block.probs(sites, K), logs, block.sites(T), nu["sticks"], block.predictive(nu, K)
 
-    probs, logs, back, sticks, predictive = verbs(sites, np.array([4.0, 2.0, 5.0]))
+    probs, logs, back, sticks, predictive = updates(sites, np.array([4.0, 2.0, 5.0]))
     assert near(probs, wanted, rtol=1e-12)
     assert all(near(found, np.log(wanted), rtol=1e-12) for found in logs)
     assert all(near(value, sites[name], rtol=1e-12) for name, value in back.items())
@@ -121,7 +121,7 @@ def test_the_conditional_of_a_learned_concentration():
     @jax.jit
     def swept(hyper, prior, key, sites, rows):
         T = algebra.natural(hyper, sites)
-        _, nu, local = sweep(algebra, Verbs(at_mean, "mean"), hyper, prior, key, T, rows)
+        _, nu, local = sweep(algebra, Updates(at_mean, "mean"), hyper, prior, key, T, rows)
         return nu, local, responsibilities(algebra, hyper, T, rows)["latents"]
 
     given = jax.random.PRNGKey(0), sites_of("dirichlet_process_learned"), model.rows(table(X))
@@ -181,7 +181,7 @@ def test_cavi_is_scikit_learns():
     algebra, hyper, prior = model.algebra, dict(model.hyper), dict(model.prior)
     rows = model.rows(table(X))._replace(allowed_states=np.tile(np.arange(K + 1) < K, (len(X), 1)))
     begun = np.random.default_rng(5).dirichlet(np.full(K, 0.5), len(X))
-    one = jax.jit(partial(sweep, algebra, Verbs(at_mean, "mean")))
+    one = jax.jit(partial(sweep, algebra, Updates(at_mean, "mean")))
     key, last = jax.random.PRNGKey(0), np.zeros((len(X), 1))
     counted = algebra.statistics(jnp.ones(len(X)), jnp.asarray(np.append(begun, last, 1)), algebra.features(hyper, rows))
     nu = add(prior, counted)
@@ -204,9 +204,9 @@ def test_cavi_is_scikit_learns():
 @both
 def test_bounds_and_log_joints_never_fall(weights):
     model, data = model_of(weights), table(X)
-    bound = climbed(model, data, sites_of(weights), method=cavi.METHOD)
+    bound = climbed(model, data, sites_of(weights), method=cavi.FIXED_POINT)
     assert neighbours_increase(bound.criterion[0, 1:], 1e-9)
-    joint = climbed(model, data, sites_of(weights), 50, 0.0, method=em.METHOD)
+    joint = climbed(model, data, sites_of(weights), 50, 0.0, method=em.FIXED_POINT)
     assert neighbours_increase(joint.objective[0], 1e-9)
 
 

@@ -125,7 +125,7 @@ def test_order_does_not_matter():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("x", "method"),
-    [(WHOLE[:, NUMBERS], em.METHOD), (X[:, NUMBERS], cavi.METHOD)],
+    [(WHOLE[:, NUMBERS], em.FIXED_POINT), (X[:, NUMBERS], cavi.FIXED_POINT)],
     ids=["complete-em", "holes-cavi"],
 )
 def test_numbers_alone_are_a_gaussian_mixture(x, method):

@@ -14,7 +14,7 @@ from scipy.special import digamma, logsumexp
 from two_stage import assert_standard_normal, of_means
 
 from inference import discriminant, fit, predict
-from inference.engine.sweep import Verbs, sweep
+from inference.engine.sweep import Updates, sweep
 from models import MODELS, ZooError, load_data
 from models.algebra import at_mode
 from models.emissions.gaussians.student_t import FORMS
@@ -76,7 +76,7 @@ def test_statistics_are_the_gradient_in_expectation_too():
     """At E_q[T], which is no point: the E-step of variational inference maximises the bound."""
     model, sites = model_of("full"), sites_of("full")
     rows, algebra, hyper = model.rows(table(X)), model.algebra, dict(model.hyper)
-    _, nu, _ = jax.jit(partial(sweep, algebra, Verbs(at_mode, "mean")))(
+    _, nu, _ = jax.jit(partial(sweep, algebra, Updates(at_mode, "mean")))(
         hyper, dict(model.prior), jax.random.PRNGKey(0), algebra.natural(hyper, sites), rows
     )
     T = {name: family.mean(nu[name]) for name, family in algebra.families}

@@ -1,0 +1,82 @@
+"""The contract of a method: `Method`, one record from which everything else about the method derives.
+
+Derived are its options on the command line with their help (``inference/conf/method/``), the types of `fit`
+(``inference/fitting/overloads.pyi``), its row of the support table, its page and its certificates.
+`python -m inference.support` writes the files among these again.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from inference.engine.requirements import ANY_MODEL, Support
+from inference.engine.task import Draws, Points, Task
+from inference.methods import METHODS
+from inference.methods.options import SHARED, Option, check_option, described_options
+from models.base import Model, Pytree
+from models.errors import ZooError, did_you_mean
+
+
+class Method(NamedTuple):
+    """One inference method.
+
+    >>> em = method_named("em")
+    >>> em.updates, em.claim, [option.name for option in em.described_options()]
+    (('mode', 'mean'), 'mode', ['max_iter', 'tol', 'num_starts', 'accelerate'])
+    """
+
+    name: str
+    summary: str  # what the method is, in one line, for the help page
+    options: Any  # a named tuple class: every field an Annotated type with a `Setting`, and a default
+    run: Callable[[Task, Any], Draws | Points]
+    claim: str  # what its certificates establish: exact, approximate, or which mode
+    evidence: tuple[str, ...]  # the checks of a certificate, by their names in `inference.certificates.cell`
+    support: Support = ANY_MODEL
+    updates: tuple[str, str] | None = None  # of parameters and latents, in words; None: it runs on the NumPyro program
+    # (model, rows) -> on which data the method runs, in words, or None for nowhere; None: on all data of a supported model
+    where: Callable[[Model, Pytree], str | None] | None = None
+    lockstep: bool = True  # whether steps take equally long in all chains
+
+    def described_options(self) -> list[Option]:
+        """The options with their types, defaults, meanings and ranges."""
+        return described_options(self.options)
+
+
+def method_named(method: str) -> Method:
+    """The method of a name; a `ZooError` that lists all where there is none."""
+    if not isinstance(method, str):
+        raise ZooError(
+            f"method: {type(method).__name__} is not one of {', '.join(METHODS)}; the order is fit(model, data, method), and "
+            "several arrays for a program are a tuple: fit(program, (x, y), method)"
+        )
+    if method not in METHODS:
+        raise ZooError(f"method={method!r} is not one of {', '.join(METHODS)}{did_you_mean(method, METHODS)}")
+    found: Method = import_module(METHODS[method]).METHOD
+    return found
+
+
+def checked_options(method: Method, options: Mapping[str, Any], of_model: Iterable[str] = ()) -> Any:
+    """The ``Options`` of a method with the user's values: known, of the type and in the range declared.
+
+    ``of_model`` are the options of the model, which a user may take for options of the method. Raises `ZooError`.
+
+    >>> checked_options(method_named("gibbs"), {"num_chains": 2}).num_chains
+    2
+    """
+    known = {option.name: option for option in method.described_options()}
+    for option, value in options.items():
+        if option not in known:
+            accepted = (*known, *SHARED, "start")
+            hint = _hint(option, accepted, of_model)
+            raise ZooError(f"method={method.name} has no option {option!r}{hint}; it takes {', '.join(accepted)}")
+        check_option(known[option], value)
+    return method.options(**options)
+
+
+def _hint(name: str, accepted: Iterable[str], of_model: Iterable[str]) -> str:
+    """What an unknown option may have been meant for: one of the method's, the model's, or another method's."""
+    if name in of_model:
+        return f" (the model takes it: MODELS[…](data, {name}=…))"
+    if others := [other for other in METHODS if name in method_named(other).options._fields]:
+        return f" ({', '.join(others)} {'takes' if len(others) == 1 else 'take'} it)"
+    return did_you_mean(name, accepted)
