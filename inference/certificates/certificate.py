@@ -1,5 +1,6 @@
 """A certificate: what was checked of a model under a method, every figure, and what to run to get the same figures again."""
 
+import json
 import math
 from importlib.metadata import version
 from pathlib import Path
@@ -7,7 +8,7 @@ from platform import python_version
 from typing import Any, NamedTuple
 
 from inference.certificates.checks.figure import COVERAGE, Check, control_of, false_alarm_of, verdict_of
-from inference.certificates.packing import packed, unpacked
+from inference.certificates.packing import packed, spelled_out, unpacked
 from inference.runtime.files import write
 from models.errors import ZooError
 
@@ -129,6 +130,7 @@ def _facts(certificate: Certificate) -> dict[str, Any]:
 
 
 def as_json(certificate: Certificate) -> str:
-    """A certificate as one text."""
+    """A certificate as one text of JSON for readers elsewhere: with every digit, and words in place of NaN and infinities."""
     facts = {"false_alarm": certificate.false_alarm, "command": certificate.command}
-    return packed(_facts(certificate) | facts, certificate.checks)
+    checks = {"checks": [spelled_out(check) for check in certificate.checks]}
+    return json.dumps(_facts(certificate) | facts | checks, indent=1, ensure_ascii=False, allow_nan=False) + "\n"

@@ -1,16 +1,23 @@
-"""Checks as a small JSON file: deviations as a table of statistics, every check on a line of its own."""
+"""Checks as a small JSON file: every check on a line of its own, deviations as a table in tenths, phrases as codes.
+
+`spelled_out` is a check for readers elsewhere, who have no codes.
+"""
 
 import json
 import math
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from inference.certificates.checks.figure import CONTROL, Check, Figure, control_of
+from inference.certificates.phrases import expanded, shortened
 from inference.runtime.files import read
 from models.errors import ZooError
 
-SCHEMA = 4
+SCHEMA = 5
+DEVIATION = "deviation"  # the unit of which tables have tenths, as whole numbers
 PATTERNS = {  # of the names of figures that there are one of for every statistic: their unit
     "{}": "deviation",
     "{}, spread": "deviation",
@@ -33,21 +40,24 @@ def packed(facts: Mapping[str, Any], checks: Sequence[Check]) -> str:
     controls = {check.name: _control_beside(check, checks) for check in checks}
     others = [check for check in checks if check not in controls.values()]
     statistics = _statistics(figure for check in others for figure in check.figures)
-    lines = [f' "{name}": {_text(value)}' for name, value in ({"schema": SCHEMA} | dict(facts)).items()]
-    lines.append(f' "statistics": {_text(statistics)}')
-    each = [_packed_check(check, statistics, controls[check.name]) for check in others]
-    lines.append(f' "checks": [\n{",\n".join(f"  {_text(check)}" for check in each)}\n ]')
+    content = {"statistics": statistics, "checks": [_packed_check(check, statistics, controls[check.name]) for check in others]}
+    first = {"schema": SCHEMA} | dict(facts) | {"checksum": _checksum(content), "statistics": shortened(statistics)}
+    lines = [f' "{name}": {_text(value)}' for name, value in first.items()]
+    each = [f"  {_text(check)}" for check in shortened(content["checks"])]
+    lines.append(f' "checks": [\n{",\n".join(each)}\n ]')
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def unpacked(path: Path) -> tuple[dict[str, Any], tuple[Check, ...]]:
-    """The facts and the checks of a file; raises `ZooError` for one that is no certificate."""
+    """The facts and the checks of a file; raises `ZooError` for one that is no certificate, or whose phrases were others."""
     try:
         found: dict[str, Any] = json.loads(read(path))
         if found["schema"] != SCHEMA:
             raise ZooError(f"{path} has schema {found['schema']}, and this version reads {SCHEMA}: certify again")
-        statistics = found.pop("statistics")
-        return found, tuple(each for check in found.pop("checks") for each in _unpacked_checks(check, statistics))
+        content = expanded({name: found.pop(name) for name in ("statistics", "checks")})
+        if found.pop("checksum") != _checksum(content):
+            raise ZooError(f"{path} is not as it was written: its text or a phrase in it has another checksum; certify again")
+        return found, tuple(each for check in content["checks"] for each in _unpacked_checks(check, content["statistics"]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ZooError(f"{path} is no certificate: {error}") from error
 
@@ -116,16 +126,40 @@ def _packed_figures(check: Check, statistics: Statistics) -> dict[str, Any]:
             [*key, {name: short(one.value, one.limit) for name, one in few.items()}] for key, few in others.items()
         ]
     assert len({figure.name for figure in check.figures}) == len(check.figures), f"{check.name}: two figures have one name"
-    again = {figure.name: _exact(figure.again) for figure in check.figures if figure.again is not None}
+    again = {figure.name: _again(figure.value, figure.again) for figure in check.figures if figure.again is not None}
     if again:
-        found["again"] = True if all(figure.again == figure.value for figure in check.figures) else again
+        all_same = len(again) == len(check.figures) and all(rerun is True for rerun in again.values())
+        found["again"] = True if all_same else again
     return found
 
 
 def _column(column: Mapping[str, Figure], statistics: Sequence[str]) -> list[Any]:
-    """One figure of every statistic, up to the last one that there is."""
+    """A figure of every statistic, up to the last one that there is; ``[n]`` in place of n statistics without."""
     last = max(statistics.index(name) for name in column)
-    return [short(column[name].value, column[name].limit) if name in column else None for name in statistics[: last + 1]]
+    found: list[Any] = []
+    for is_there, names in groupby(statistics[: last + 1], key=lambda name: name in column):
+        run = [*names]
+        found += [_entry(column[name]) for name in run] if is_there else [[len(run)]]
+    return found
+
+
+def _filled(column: Sequence[Any]) -> list[Any]:
+    """The inverse of `_column`: an entry of every statistic, None where there is no figure."""
+    return [one for entry in column for one in ([None] * entry[0] if isinstance(entry, list) else [entry])]
+
+
+def _entry(figure: Figure) -> Any:
+    """A figure in a table: a deviation as a whole number of tenths, or as text where it is none or very large."""
+    value = short(figure.value, figure.limit)
+    if figure.unit != DEVIATION or isinstance(value, str):
+        return value
+    tenths = round(10 * value) if abs(value) < 1e5 else 0
+    return tenths if tenths / 10 == value else str(value)
+
+
+def _value(entry: Any, unit: str) -> float:
+    """The inverse of `_entry`."""
+    return entry / 10 if unit == DEVIATION and not isinstance(entry, str) else float(entry)
 
 
 def _unpacked_checks(found: Mapping[str, Any], statistics: Statistics) -> list[Check]:
@@ -141,20 +175,35 @@ def _unpacked_check(found: Mapping[str, Any], statistics: Statistics) -> Check:
     again = found.get("again", {})
 
     def figure(name: str, value: Any, limit: float, unit: str) -> Figure:
-        rerun = value if again is True else again.get(name)
-        return Figure(name, float(value), float(limit), unit, None if rerun is None else float(rerun))
+        rerun = again if again is True else again.get(name)
+        other = value if rerun is True else rerun
+        return Figure(name, float(value), float(limit), unit, None if other is None else float(other))
 
+    table = {pattern: _filled(column) for pattern, column in found.get("table", {}).items()}
     figures = [
-        figure(pattern.format(name), value, found["limits"][unit], unit)
+        figure(pattern.format(name), _value(entry, unit), found["limits"][unit], unit)
         for unit, names in statistics.items()
         for place, name in enumerate(names)
-        for pattern, column in found.get("table", {}).items()
-        if PATTERNS[pattern] == unit and place < len(column) and (value := column[place]) is not None
+        for pattern, column in table.items()
+        if PATTERNS[pattern] == unit and place < len(column) and (entry := column[place]) is not None
     ]
     figures += [
         figure(name, value, limit, unit) for unit, limit, few in found.get("figures", []) for name, value in few.items()
     ]
     return Check(**{name: {**USUAL, **found}[name] for name in FACTS}, figures=tuple(figures), witness=found["witness"])
+
+
+def spelled_out(check: Check) -> dict[str, Any]:
+    """A check with every field of every figure, as JSON has them: without NaN and infinities, which are written as words."""
+    return check._asdict() | {"figures": [_spelled_figure(each) for each in check.figures], "witness": dict(check.witness)}
+
+
+def _spelled_figure(figure: Figure) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in figure._asdict().items()} | {"passed": figure.passed}
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def short(value: float, limit: float) -> Any:
@@ -173,9 +222,14 @@ def short(value: float, limit: float) -> Any:
     return int(found) if found.is_integer() and abs(found) < 1e6 else found
 
 
-def _exact(value: float) -> Any:
-    """A rerun figure: two limits judge it."""
-    return float(value) if math.isfinite(value) else str(value)
+def _again(value: float, rerun: float) -> Any:
+    """A rerun figure: true where it is the figure itself, else with all digits, because two limits judge it."""
+    return True if rerun == value else float(rerun) if math.isfinite(rerun) else str(rerun)
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    """Of statistics and checks with their phrases: a phrase that is now another one must not go unseen."""
+    return f"{zlib.crc32(_text(content).encode()):08x}"
 
 
 def _text(value: Any) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from inference.certificates.certificate import at_most, versions
 from inference.certificates.checks.figure import Check, Figure, beside_limit, false_alarm_of, verdict_of
+from inference.certificates.packing import spelled_out
 
 EXACT = "exact"
 CALIBRATED = "calibrated"
@@ -117,14 +118,4 @@ def _wrapped(line: str) -> str:
 
 def _as_json(check: Check) -> dict[str, Any]:
     """A check with every figure."""
-    found = {name: value for name, value in check._asdict().items() if name not in ("size", "witness")}
-    return found | {"figures": [_figure_as_json(figure) for figure in check.figures]}
-
-
-def _figure_as_json(figure: Figure) -> dict[str, Any]:
-    return {name: _plain(value) for name, value in figure._asdict().items()} | {"passed": figure.passed}
-
-
-def _plain(value: Any) -> Any:
-    """JSON has no infinities and no NaN: they are written as words."""
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+    return {name: value for name, value in spelled_out(check).items() if name not in ("size", "witness")}

@@ -7,8 +7,10 @@ import pytest
 from made_certificates import OF_MODEL, made
 
 from inference.certificates.cell import certify, require_cell
-from inference.certificates.certificate import at_most, read_certificate, write_certificate
+from inference.certificates.certificate import as_json, at_most, read_certificate, write_certificate
 from inference.certificates.checks.figure import MOST, Figure, control
+from inference.certificates.packing import SCHEMA
+from inference.certificates.phrases import MARK
 from models import ZooError
 
 
@@ -35,11 +37,33 @@ def test_figures_of_numpy_are_written(tmp_path):
     assert read_certificate(tmp_path / "one.json") == certificate
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"schema": 2}', '{"schema": 4, "checks": [3], "statistics": []}', "[1]"])
+NO_CONTENT = '{"schema": 5, "checks": [3], "statistics": []}'
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"schema": 2}', NO_CONTENT, NO_CONTENT.replace("}", ', "checksum": ""}'), "[1]"])
 def test_what_is_no_certificate_is_refused(tmp_path, text):
     (tmp_path / "one.json").write_text(text)
     with pytest.raises(ZooError, match="certif"):
         read_certificate(tmp_path / "one.json")
+
+
+def test_a_certificate_of_an_older_schema_is_refused(tmp_path):
+    write_certificate(made(1.0), tmp_path / "gmm-gibbs.json")
+    text = (tmp_path / "gmm-gibbs.json").read_text()
+    (tmp_path / "gmm-gibbs.json").write_text(text.replace(f'"schema": {SCHEMA}', '"schema": 4'))
+    with pytest.raises(ZooError, match=f"gmm-gibbs.json has schema 4, and this version reads {SCHEMA}: certify again"):
+        read_certificate(tmp_path / "gmm-gibbs.json")
+
+
+def test_a_certificate_for_readers_elsewhere_has_neither_codes_nor_tenths():
+    certificate = made(1.23456, float("inf"))
+    text = as_json(certificate)
+    kept = json.loads(text)
+    assert MARK not in text
+    assert (kept["verdict"], kept["command"]) == (certificate.verdict, certificate.command)
+    for found, check in zip(kept["checks"], certificate.checks, strict=True):
+        assert (found["name"], found["says"], found["witness"]) == (check.name, check.says, dict(check.witness))
+        assert [(each["name"], float(each["value"])) for each in found["figures"]] == [each[:2] for each in check.figures]
 
 
 def test_numbers_that_are_none_survive_the_disk(tmp_path):

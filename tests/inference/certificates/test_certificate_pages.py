@@ -108,12 +108,11 @@ def test_the_published_table_is_that_of_the_certificates():
 
 
 @pytest.mark.skipif(not command.PUBLISHED.is_dir(), reason="no certificates are published")
-def test_published_certificates_are_small_and_whole():
-    """Every cell has one of at most 5.5 KB in git, with all of its checks and their witnesses; pages are made from them."""
+def test_published_certificates_are_whole():
+    """Every cell has one in git, with all of its checks and their witnesses; pages are made from them."""
     assert {path.stem for path in cell_paths(command.PUBLISHED)} == {f"{model}-{method}" for model, method in cells()}
     for path in command.PUBLISHED.iterdir():
         assert path.suffix == ".json" or path.name == command.TABLE
-        assert path.suffix != ".json" or path.stat().st_size <= 5632, path
     for model, method in cells():
         certificate = read_certificate(command.PUBLISHED / f"{model}-{method}.json")
         bound = bound_checks(model, method, certificate.budget, certificate.seed)
