@@ -117,8 +117,9 @@ def _packed_figures(check: Check, statistics: Statistics) -> dict[str, Any]:
             others.setdefault((figure.unit, figure.limit), {})[figure.name] = figure
     found: dict[str, Any] = {}
     if table:
-        limits = {(PATTERNS[pattern], figure.limit) for pattern, column in table.items() for figure in column.values()}
-        found["limits"] = dict(limits)
+        # in order, which a set of texts has not: a certificate is the same bytes whoever writes it
+        limits = dict.fromkeys((PATTERNS[name], one.limit) for name, column in table.items() for one in column.values())
+        found["limits"] = dict(limits.keys())
         assert len(found["limits"]) == len(limits), f"{check.name}: figures of one unit have several limits"
         found["table"] = {pattern: _column(column, statistics[PATTERNS[pattern]]) for pattern, column in table.items()}
     if others:

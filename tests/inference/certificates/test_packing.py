@@ -87,6 +87,17 @@ def test_rerun_figures_survive(tmp_path):
         assert read_back(tmp_path / "gmm-gibbs.json", whole) == whole
 
 
+def test_limits_stand_in_the_order_of_their_figures(tmp_path):
+    """Texts in a set have another order in every process: a file that is written again would differ for no reason."""
+    units = {"{}": "deviation", "shift of {}": "sd", "{} of new rows": "relative", "share of {} in its 90% interval": "share"}
+    figures = tuple(Figure(pattern.format("mean"), 0.5, 1.0, unit) for pattern, unit in units.items())
+    certificate = law_of([], [])
+    *before, law = certificate.checks
+    write_certificate(certificate._replace(checks=(*before, law._replace(figures=figures))), tmp_path / "gmm-gibbs.json")
+    content = expanded(json.loads((tmp_path / "gmm-gibbs.json").read_text()))
+    assert list(content["checks"][-1]["limits"]) == list(units.values())
+
+
 def without(code):
     return {each: phrase for each, phrase in PHRASES.items() if each != code}
 
