@@ -6,11 +6,10 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from inference.certificates.certificate import MODEL_CHECKS, Certificate, versions
-from inference.certificates.checks.assigned import ASSIGNING, fixed_check, fixed_control, step_check, step_control
+from inference.certificates.checks.assigned import fixed_check, fixed_control, step_check, step_control
 from inference.certificates.checks.calibration import (
     APPROXIMATE,
     EXACT,
-    DrawsOf,
     bias_check,
     calibration_check,
     calibration_control,
@@ -19,8 +18,8 @@ from inference.certificates.checks.cases import built
 from inference.certificates.checks.contracts import contracts_check, contracts_control
 from inference.certificates.checks.figure import Check, control_of, timed
 from inference.certificates.checks.kernel_law import law_check, law_control
-from inference.certificates.checks.kernels import KERNELS, KernelOf
-from inference.certificates.checks.optimum import OPTIMISERS, optimum_check, optimum_control
+from inference.certificates.checks.kernels import KERNELS
+from inference.certificates.checks.optimum import optimum_check, optimum_control
 from inference.certificates.checks.parity import parity_check
 from inference.certificates.checks.pipeline import pipeline_check
 from inference.certificates.checks.posterior import SAMPLERS, posterior_check, posterior_control
@@ -33,6 +32,7 @@ from inference.certificates.witnesses.witness import Difference, Numbers, differ
 from inference.engine.requirements import Support
 from inference.fitting.prepare import x64
 from inference.methods import METHODS
+from inference.methods.method import method_named
 from models.base import Algebra
 from models.errors import ZooError, did_you_mean
 
@@ -66,11 +66,14 @@ def _of_fits(method: str) -> CheckSpec:
     return CheckSpec("posterior", check, control, DRAWS, partial(of_checks.of_posterior, SAMPLERS[method]))
 
 
-def _of_results(method: str, draws: bool, quick: int, full: int) -> CheckSpec:
-    """What results say of rows; they have ``quick`` or ``full`` draws in each chain, or a point."""
+def _of_results(method: str) -> CheckSpec:
+    """What results say of rows: of a point, or of draws, of which an approximation needs few."""
+    record = method_named(method)
+    draws = "num_samples" in record.options._fields
     asking = Asking(method, draws)
     check, control = partial(predictions_check, asking), partial(predictions_control, asking)
-    sizes = {"quick": quick, "full": full}
+    few = {"quick": 25, "full": 25} if draws else {"quick": 1, "full": 1}
+    sizes = DRAWS if "posterior" in record.evidence else few
     return CheckSpec("predictions", check, control, sizes, partial(of_checks.of_predictions, asking))
 
 
@@ -83,51 +86,56 @@ def _of_pipeline(method: str) -> CheckSpec:
     return CheckSpec("pipeline", partial(pipeline_check, method), None, {"full": TABLES[method]}, numbers)
 
 
-def _of_kernel(method: str, kernel: KernelOf) -> Plan:
+def _of_law(method: str) -> CheckSpec:
+    kernel = KERNELS[method]
     check, control = partial(law_check, kernel), partial(law_control, kernel)
-    numbers, sizes = partial(of_checks.of_law, kernel), {"quick": 2_500, "full": 10_000}
-    law = CheckSpec("kernel law", check, control, sizes, numbers, of_checks.of_law_mutants)
-    return Plan("exact", kernel.support, (law, _of_fits(method), _of_results(method, True, **DRAWS), _of_pipeline(method)))
+    sizes = {"quick": 2_500, "full": 10_000}
+    return CheckSpec("kernel law", check, control, sizes, partial(of_checks.of_law, kernel), of_checks.of_law_mutants)
 
 
-def _of_optimiser(method: str, support: Support) -> Plan:
+def _of_optimum(method: str) -> CheckSpec:
     check, control = partial(optimum_check, method), partial(optimum_control, method)
-    best = CheckSpec("optimum", check, control, {"quick": 3, "full": 10}, partial(of_checks.of_optimum, method))
-    return Plan("mode", support, (best, _of_point(method)))
-
-
-def _of_point(method: str) -> CheckSpec:
-    return _of_results(method, False, 1, 1)
+    return CheckSpec("optimum", check, control, {"quick": 3, "full": 10}, partial(of_checks.of_optimum, method))
 
 
 FIXED = CheckSpec("fixed point", fixed_check, fixed_control, {"quick": 3, "full": 10}, of_checks.of_fixed_point)
 STEP = CheckSpec("random step", step_check, step_control, {"quick": 2_500, "full": 10_000}, of_checks.of_random_step)
 
 
-def _of_draws(method: str, draws: DrawsOf) -> Plan:
-    check, control = partial(calibration_check, draws), partial(calibration_control, draws)
-    ranks = CheckSpec("calibration", check, control, {"quick": 1_250, "full": 2_500}, partial(of_checks.of_calibration, method))
-    return Plan("exact", draws.support, (ranks, _of_fits(method), _of_results(method, True, **DRAWS)))
+def _of_calibration(method: str) -> CheckSpec:
+    check, control = partial(calibration_check, EXACT[method]), partial(calibration_control, EXACT[method])
+    sizes = {"quick": 1_250, "full": 2_500}
+    return CheckSpec("calibration", check, control, sizes, partial(of_checks.of_calibration, method))
 
 
-def _of_approximation(method: str, draws: DrawsOf) -> Plan:
+def _of_bias(method: str) -> CheckSpec:
     sizes = {"quick": 100, "full": 300}  # a replicate is a fit, and takes about a second
-    bias = CheckSpec("bias", partial(bias_check, draws), None, sizes, partial(of_checks.of_calibration, method))
-    return Plan("approximate", draws.support, (bias, _of_results(method, True, quick=25, full=25)))
+    return CheckSpec("bias", partial(bias_check, APPROXIMATE[method]), None, sizes, partial(of_checks.of_calibration, method))
+
+
+SPECS: dict[str, Callable[[str], CheckSpec]] = {  # name of a check, as methods list them -> the check of a method
+    "kernel law": _of_law,
+    "posterior": _of_fits,
+    "predictions": _of_results,
+    "pipeline": _of_pipeline,
+    "optimum": _of_optimum,
+    "fixed point": lambda method: FIXED,
+    "random step": lambda method: STEP,
+    "calibration": _of_calibration,
+    "bias": _of_bias,
+}
+ENUMERATES = {FIXED.name, STEP.name}  # checks whose oracle must list all assignments of the latents
+
+
+def _plan_of(name: str) -> Plan:
+    method = method_named(name)
+    checks = tuple(SPECS[check](name) for check in method.evidence)
+    return Plan(method.claim, method.support, checks, bool(ENUMERATES & set(method.evidence)))
 
 
 BUDGETS = ("quick", "full")
 PRECISION = 64
-PLANS: dict[str, Plan] = {  # by the name of the method
-    **{method: _of_kernel(method, kernel) for method, kernel in KERNELS.items()},
-    **{method: _of_draws(method, draws) for method, draws in EXACT.items()},
-    **{method: _of_optimiser(method, support) for method, support in OPTIMISERS.items()},
-    "hard_em": Plan("mode given assignments", ASSIGNING["hard_em"], (FIXED, _of_point("hard_em")), enumerates=True),
-    "stochastic_em": Plan(
-        "mode given random assignments", ASSIGNING["stochastic_em"], (STEP, _of_point("stochastic_em")), enumerates=True
-    ),
-    **{method: _of_approximation(method, draws) for method, draws in APPROXIMATE.items()},
-}
+PLANS = {name: _plan_of(name) for name in METHODS}
 Say = Callable[[str], None]
 
 

@@ -4,8 +4,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from inference.methods import METHODS
-from inference.runtime.entries import entry_defaults
+from inference.runtime.entries import choices, entry_defaults
 
 
 def options_of_fit(function: Callable[..., Any]) -> inspect.Signature:
@@ -19,7 +18,7 @@ def options_of_fit(function: Callable[..., Any]) -> inspect.Signature:
     """
     named = [one for one in inspect.signature(function).parameters.values() if one.kind is not one.VAR_KEYWORD]
     known = {one.name for one in named}
-    types = {name: type(value) for method in METHODS for name, value in entry_defaults("method", method).items()}
+    types = {name: type(value) for method in choices("method") for name, value in entry_defaults("method", method).items()}
     options = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=..., annotation=kind)
         for name, kind in sorted(types.items())

@@ -48,6 +48,13 @@ class CaviOptions(Shared, total=False):
     forgetting: float
     accelerate: bool
 
+class HardCaviOptions(Shared, total=False):
+    max_iter: int
+    tol: float
+    num_starts: int
+    num_samples: int
+    num_chains: int
+
 class ExactOptions(Shared, total=False):
     num_samples: int
     num_chains: int
@@ -140,6 +147,8 @@ def fit(model: Any, data: Any, method: Literal["hard_em"], **options: Unpack[Har
 def fit(model: Any, data: Any, method: Literal["stochastic_em"], **options: Unpack[StochasticEmOptions]) -> xr.DataTree: ...
 @overload
 def fit(model: Any, data: Any, method: Literal["cavi"], **options: Unpack[CaviOptions]) -> xr.DataTree: ...
+@overload
+def fit(model: Any, data: Any, method: Literal["hard_cavi"], **options: Unpack[HardCaviOptions]) -> xr.DataTree: ...
 @overload
 def fit(model: Any, data: Any, method: Literal["exact"], **options: Unpack[ExactOptions]) -> xr.DataTree: ...
 @overload

@@ -9,6 +9,7 @@ METHODS: dict[str, str] = {
     "hard_em": "inference.methods.hard_em",
     "stochastic_em": "inference.methods.stochastic_em",
     "cavi": "inference.methods.cavi",
+    "hard_cavi": "inference.methods.hard_cavi",
     "exact": "inference.methods.exact",
     "gibbs": "inference.methods.gibbs",
     "tempered_gibbs": "inference.methods.tempered_gibbs",

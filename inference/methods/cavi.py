@@ -15,8 +15,8 @@ from jax import Array
 
 from inference.engine.requirements import Support, require_algebra, require_proper
 from inference.engine.sweep import Updates, block_map, local_step
-from inference.engine.task import Draws, Kind, Task
-from inference.fixed_points.fixed_point import FixedPoint, climb, elbo
+from inference.engine.task import Draws, Kind, Points, Task
+from inference.fixed_points.fixed_point import Climb, FixedPoint, climb, elbo
 from inference.methods import svi as minibatch
 from inference.methods.method import Method
 from inference.methods.options import Accelerate, MaxIter, NumChains, NumSamples, NumStarts, Setting, Tol
@@ -68,12 +68,12 @@ def draws(
     return block_map(jax.vmap(one), keys, TOGETHER)
 
 
-@kept(static_argnames=("algebra",))
-def lower_bound(algebra: Algebra, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, nu: Stats) -> Array:
-    """The ELBO of q(θ) = nu and the optimal q(z)."""
+@kept(static_argnames=("algebra", "latents"))
+def lower_bound(algebra: Algebra, latents: str, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, nu: Stats) -> Array:
+    """The ELBO of q(θ) = nu and the optimal q(z); with ``latents`` = "mode", of the most probable z."""
     key = jax.random.PRNGKey(0)
     T = at_mean(algebra, key, nu)
-    return local_step(algebra, "mean", hyper, key, T, rows).log_partition + negative_divergence(algebra, prior, T, nu)
+    return local_step(algebra, latents, hyper, key, T, rows).energy + negative_divergence(algebra, prior, T, nu)
 
 
 def why_no_weights(model: Model) -> str:
@@ -99,14 +99,18 @@ def run(task: Task, options: Options) -> Draws:
         method = FIXED_POINT._replace(accelerate=options.accelerate)
         support = ACCELERATES if options.accelerate else METHOD.support
         points, state = climb(task, method, options.max_iter, options.tol, options.num_starts, support)
+    return approximation(task, algebra, FIXED_POINT.updates.latents, points, state, (options.num_chains, options.num_samples))
+
+
+def approximation(task: Task, algebra: Algebra, latents: str, points: Points, state: Climb, shape: tuple[int, int]) -> Draws:
+    """Draws of ``shape`` (chains, draws) from the best q(θ) = nu of all starts; raises `ZooError` where every start failed."""
     if all(points.failure):
-        raise ZooError(f"every start of cavi failed: {points.failure[0]}")
+        raise ZooError(f"every start failed: {points.failure[0]}")
     bound = np.where(np.asarray(state.failed), -np.inf, np.asarray(state.criterion))
     best = int(bound.argmax())
     nu = jax.tree.map(lambda leaf: leaf[best], state.nu)
-    keys = jax.random.split(jax.random.fold_in(task.key, 1), options.num_chains * options.num_samples)
+    keys = jax.random.split(jax.random.fold_in(task.key, 1), shape[0] * shape[1])
     sites, at_draws, log_q = draws(algebra, task.hyper, dict(task.prior), keys, nu)
-    shape = (options.num_chains, options.num_samples)
     why = why_no_weights(task.model)
     found = Draws(
         kind=Kind.APPROXIMATION,
@@ -122,7 +126,8 @@ def run(task: Task, options: Options) -> Draws:
 
     def again(double: Task) -> Draws:
         at = jax.tree.map(lambda leaf: np.asarray(leaf, dtype=np.float64), nu)
-        value = lower_bound(algebra, double.hyper, dict(double.prior), double.condensed, at)
+        rows = double.condensed if latents == "mean" else double.rows_on_device
+        value = lower_bound(algebra, latents, double.hyper, dict(double.prior), rows, at)
         return found._replace(attrs={**found.attrs, "elbo": float(value)})
 
     return found._replace(again=again)

@@ -16,12 +16,18 @@ from inference.fixed_points.fixed_point import FixedPoint, climb, complete_data
 from inference.methods.method import Method
 from inference.methods.options import MaxIter, NumStarts, Tol
 from models.algebra import at_mode
+from models.base import Latent
 
 NO_MODE = (
-    "hard_em sets every latent to its most probable value, and the mode of this model's continuous latents stands for no "
-    "assignment; use method=em or map, or stochastic_em"
+    "hard assignments set every latent to its most probable value, and the mode of this model's continuous latents stands for "
+    "no assignment; use method=em or map, or stochastic_em"
 )
 FIXED_POINT = FixedPoint(Updates(parameters=at_mode, latents="mode"), criterion=complete_data)
+
+
+def why_no_mode(latent: Latent) -> str | None:
+    """Why latents have no most probable value, in words, or None."""
+    return NO_MODE if latent.mode is None else None
 
 
 class Options(NamedTuple):
@@ -45,6 +51,6 @@ METHOD = Method(
     run=run,
     claim="mode given assignments",
     evidence=("fixed point", "predictions"),
-    support=Support("hard_em", why_no_latents=lambda latent: NO_MODE if latent.mode is None else None),
+    support=Support("hard_em", why_no_latents=why_no_mode),
     updates=FIXED_POINT.updates.in_words(),
 )

@@ -36,14 +36,12 @@ from inference.certificates.checks.kernel_law import rejection, summary
 from inference.certificates.checks.parity import ROUNDING
 from inference.certificates.oracles.conjugate import repeated
 from inference.certificates.oracles.oracle import Oracle, Sites, Tables
-from inference.engine.requirements import Support
 from inference.engine.sweep import Updates, sweep
 from inference.fitting.fit import fit
-from inference.methods import hard_em, stochastic_em
+from inference.methods import stochastic_em
 from inference.results.triangles import sites_of
 from models.base import Model
 
-ASSIGNING: dict[str, Support] = {"hard_em": hard_em.METHOD.support, "stochastic_em": stochastic_em.METHOD.support}
 EQUAL = 1e-9  # nats by which assignments may differ that count as equally probable
 SIMULATED = 4_000  # means of right steps
 BLOCK = 250  # of them at a time

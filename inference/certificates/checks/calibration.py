@@ -2,11 +2,12 @@
 
 An oracle draws parameters θ₀ from the prior, and a table x given θ₀. Among independent draws from the posterior given x, a
 statistic of θ₀ and x has a uniform rank. If draws are too narrow, θ₀ is outside of them too often. If they are off to a side,
-so are its ranks. `exact` must pass. Of `cavi`, `laplace` and `advi` the bias is measured, in standard deviations of the draws.
+so are its ranks. `exact` must pass. Of approximations, such as `cavi`, the bias is measured, in standard deviations of the
+draws.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -26,10 +27,11 @@ from inference.certificates.checks.figure import (
 )
 from inference.certificates.checks.kernel_law import rejection, summary
 from inference.certificates.oracles.oracle import Oracle
-from inference.engine.requirements import ANY_MODEL, Support
+from inference.engine.requirements import Support
 from inference.engine.task import Draws, Points, Task
 from inference.fitting.prepare import as_arrays
-from inference.methods import advi, cavi, exact, laplace
+from inference.methods import METHODS
+from inference.methods.method import method_named
 from inference.runtime.progress import Silent
 from models.base import Model
 from models.data.table import Data
@@ -49,16 +51,17 @@ class DrawsOf(NamedTuple):
     support: Support
 
 
-def _options(options: Callable[..., Any], **more: Any) -> Any:
-    return options(num_samples=DRAWS, num_chains=1, **more)
+FEWER_STARTS = {"advi": {"num_starts": 2}}  # a start takes a second
 
 
-EXACT: dict[str, DrawsOf] = {"exact": DrawsOf(lambda task: exact.run(task, _options(exact.Options)), exact.METHOD.support)}
-APPROXIMATE: dict[str, DrawsOf] = {
-    "cavi": DrawsOf(lambda task: cavi.run(task, _options(cavi.Options)), cavi.METHOD.support),
-    "laplace": DrawsOf(lambda task: laplace.run(task, _options(laplace.Options)), ANY_MODEL),
-    "advi": DrawsOf(lambda task: advi.run(task, _options(advi.Options, num_starts=2)), ANY_MODEL),
-}
+def _draws_of(name: str) -> DrawsOf:
+    method = method_named(name)
+    options = method.options(num_samples=DRAWS, num_chains=1, **FEWER_STARTS.get(name, {}))
+    return DrawsOf(lambda task: method.run(task, options), method.support)
+
+
+EXACT = {name: _draws_of(name) for name in METHODS if "calibration" in method_named(name).evidence}
+APPROXIMATE = {name: _draws_of(name) for name in METHODS if "bias" in method_named(name).evidence}
 
 
 class Found(NamedTuple):

@@ -10,12 +10,13 @@ from inference.certificates.checks.figure import Check, Figure, answer, control,
 from inference.certificates.checks.parity import ROUNDING
 from inference.certificates.oracles.conjugate import repeated
 from inference.certificates.oracles.oracle import Oracle, Sites, Tables
-from inference.engine.requirements import ANY_MODEL, Support
 from inference.fitting.fit import fit
-from inference.methods import em
+from inference.methods import METHODS
+from inference.methods.method import method_named
 from inference.results.triangles import sites_of
 
-OPTIMISERS: dict[str, Support] = {"em": em.METHOD.support, "map": ANY_MODEL}  # of log p(x, θ), and the models that they take
+# Methods that maximise log p(x, θ), and the models that they support
+OPTIMISERS = {name: method_named(name).support for name in METHODS if "optimum" in method_named(name).evidence}
 STEP = 1e-4  # of central differences, beside the size of a site
 GAIN = 1e-6  # nats that may be missing
 FLAT = 1e-3  # curvature (nats per squared step of the size of a site) that rounding can make of none

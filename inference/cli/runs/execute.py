@@ -109,7 +109,6 @@ def execute(
     file are printed on standard error before the run.
     """
     config = with_digest(resumed(config, again))
-    from inference.methods.method import checked_options, method_named
     from inference.methods.options import check_seed
 
     check_seed(config["seed"])
@@ -118,6 +117,7 @@ def execute(
     except ZooError as error:
         raise_refused(error, config["data"])
     prepare_jax(config)
+    from inference.methods.method import checked_options, method_named
     from inference.results.tree import save
     from models.algebra import is_sequential
 
