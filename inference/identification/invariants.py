@@ -7,12 +7,14 @@ together. For factors that may be rotated, or change order and sign, they are th
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import combinations, permutations
 from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 from scipy.optimize import linear_sum_assignment
 
+from inference.identification.relabel import ENUMERATED
 from inference.programs.derived import DERIVED
 from models.base import Permutation, Reflection, Rotation, Symmetry
 from models.rows.encoded import spread
@@ -116,7 +118,7 @@ def distances(
 
     Each is the largest distance over all invariant summaries of all sites, so it is 0 between points that a symmetry maps to
     each other. Entries that are sorted one by one do not say which of them belong together, so exchangeable components are
-    also matched as a whole. NaN for a point that is not finite.
+    also matched as a whole, each by one order of the components on all labelled axes. NaN for a point that is not finite.
     """
     apart = np.zeros(len(next(iter(sites.values()))))
     for name, value in sites.items():
@@ -128,42 +130,98 @@ def distances(
         moved = np.abs(points - points[best]) / np.where(spread_of > 0, spread_of, np.inf)
         apart = np.maximum(apart, moved.max(1, initial=0.0))
     if isinstance(symmetry, Permutation):
-        apart = np.maximum(apart, _apart_matched(_components(sites, draws, dims, symmetry), best))
+        apart = np.maximum(apart, _apart_matched(_labelled(sites, draws, dims, symmetry), best))
     return apart
 
 
-def _components(
+class Labelled(NamedTuple):
+    """What belongs to each of K components, and to each pair of them, at S points, in standard deviations."""
+
+    own: np.ndarray  # (S, K, F)
+    pairs: np.ndarray  # (S, K, K, G): as the probabilities of transitions, of which both axes have the labels
+
+    def ordered(self, point: int, orders: np.ndarray) -> np.ndarray:
+        """(P, F'): all entries of a point, its components in each of P orders (P, K) on all labelled axes."""
+        pairs = self.pairs[point][orders[:, :, None], orders[:, None, :]]
+        return np.concatenate([part.reshape(len(orders), -1) for part in (self.own[point][orders], pairs)], axis=1)
+
+
+def _labelled(
     sites: Mapping[str, np.ndarray], draws: Mapping[str, np.ndarray], dims: Mapping[str, tuple[str, ...]], symmetry: Permutation
-) -> np.ndarray:
-    """(S, K, F): what belongs to each of K components, from sites with one labelled dimension, in standard deviations."""
-    labelled = (symmetry.dim, *symmetry.also)
-    once = {
-        name: axes.index(next(axis for axis in axes if axis in labelled))
-        for name, axes in dims.items()
-        if name in sites and sum(axis in labelled for axis in axes) == 1 and len(axes) == sites[name].ndim - 1
+) -> Labelled:
+    """Sites by the labels that they carry. Entries of a labelled axis beyond the K-th, as to stop, stay where they are."""
+    names = (symmetry.dim, *symmetry.also)
+    axes = {
+        name: [axis for axis, dim in enumerate(each) if dim in names]
+        for name, each in dims.items()
+        if name in sites and len(each) == sites[name].ndim - 1
     }
-    number, size = len(next(iter(sites.values()))), min((sites[name].shape[1 + axis] for name, axis in once.items()), default=0)
-    parts = [np.zeros((number, size, 0))]
-    for name, axis in once.items():
+    number = len(next(iter(sites.values())))
+    size = min((sites[name].shape[1 + axis] for name, each in axes.items() for axis in each), default=0)
+    own, pairs = [np.zeros((number, size, 0))], [np.zeros((number, size, size, 0))]
+    for name, labelled in axes.items():
+        places = [1 + axis for axis in labelled], range(1, 1 + len(labelled))
         some = draws[name][spread(len(draws[name]), SCALED)]
-        points, drawn = (
-            np.moveaxis(np.asarray(each), 1 + axis, 1)[:, :size].reshape(len(each), size, -1) for each in (sites[name], some)
-        )
-        kept = spread(points.shape[2], max(1, MOST // size))
-        deviation = np.sqrt(np.sort(drawn[:, :, kept], axis=1).var(0).mean(0))  # of sorted entries, as labels may switch
-        parts.append(points[:, :, kept] / np.where(deviation > 0, deviation, np.inf))
-    return np.concatenate(parts, axis=2)
+        points, drawn = (np.moveaxis(np.asarray(value), *places) for value in (sites[name], some))
+        if len(labelled) == 1:
+            own.append(_scaled(points[:, :size], drawn[:, :size], 1))
+        elif len(labelled) == 2:
+            own.append(_scaled(points[:, :size, size:], drawn[:, :size, size:], 1))
+            pairs.append(_scaled(points[:, :size, :size], drawn[:, :size, :size], 2))
+    return Labelled(np.concatenate(own, axis=2), np.concatenate(pairs, axis=3))
 
 
-def _apart_matched(components: np.ndarray, best: int) -> np.ndarray:
-    """(S,): the largest distance of an entry of components (S, K, F) from point ``best``, in the best of all K! orders."""
-    apart = np.zeros(len(components))
-    if not components[best].size:
-        return apart
-    for s, own in enumerate(components):
-        if not (np.isfinite(own).all() and np.isfinite(components[best]).all()):
-            apart[s] = np.nan
-            continue
-        differences = np.abs(own[:, None] - components[best][None])
-        apart[s] = differences[linear_sum_assignment((differences**2).sum(-1))].max()
+def _scaled(points: np.ndarray, drawn: np.ndarray, number: int) -> np.ndarray:
+    """Points (S, K, …), or (S, K, K, …) with ``number`` 2, in the standard deviations of draws that are shaped alike.
+
+    These are of sorted entries, as labels may switch between draws. All but the labelled axes become one.
+    """
+    labelled = points.shape[1 : 1 + number]
+    ranks = int(np.prod(labelled))
+    flat, noise = (each.reshape(len(each), ranks, -1) for each in (points, drawn))
+    kept = spread(flat.shape[2], max(1, MOST // max(1, ranks)))
+    deviation = np.sqrt(np.sort(noise[:, :, kept], axis=1).var(0).mean(0))
+    scaled = flat[:, :, kept] / np.where(deviation > 0, deviation, np.inf)
+    return scaled.reshape(len(points), *labelled, len(kept))
+
+
+def _apart_matched(found: Labelled, best: int) -> np.ndarray:
+    """(S,): the largest difference of an entry from point ``best``, whose components are in the order that matches best.
+
+    What belongs to single components is matched at once. Pairs join the components: few are tried in all orders. Of many, the
+    first guess is by the sorted entries of the pairs of each, and exchanges of two improve it.
+    """
+    number, size = found.own.shape[:2]
+    sound = np.isfinite(found.own).all((1, 2)) & np.isfinite(found.pairs).all((1, 2, 3))
+    apart = np.where(sound & sound[best], 0.0, np.nan) if size else np.zeros(number)
+    every = np.array(list(permutations(range(size)))) if found.pairs.size and size <= ENUMERATED else None
+    images = None if every is None else found.ordered(best, every)
+    for s in np.flatnonzero(apart == 0).tolist() if size else ():
+        others = found.ordered(best, _order(found, s, best)[None]) if images is None else images
+        apart[s] = np.abs(found.ordered(s, np.arange(size)[None]) - others).max(1, initial=0.0).min()
     return apart
+
+
+def _order(found: Labelled, point: int, best: int) -> np.ndarray:
+    """The order of the components of ``best`` in which they match those of a point."""
+    one, other = np.concatenate([found.own[[point, best]], _profiles(found.pairs[[point, best]])], axis=2)
+    order = linear_sum_assignment(((one[:, None] - other[None]) ** 2).sum(-1))[1]
+    if not found.pairs.size:
+        return np.asarray(order)
+    target, nearest, improves = found.ordered(point, np.arange(len(order))[None]), np.inf, True
+    exchanges = np.array(list(combinations(range(len(order)), 2)))
+    while improves:
+        orders = np.repeat(order[None], 1 + len(exchanges), axis=0)
+        rows = np.arange(len(exchanges))[:, None] + 1
+        orders[rows, exchanges] = order[exchanges[:, ::-1]]
+        distances = ((found.ordered(best, orders) - target) ** 2).sum(1)
+        improves = bool(distances.min() < nearest)
+        order, nearest = orders[distances.argmin()], distances.min()
+    return np.asarray(order)
+
+
+def _profiles(pairs: np.ndarray) -> np.ndarray:
+    """(S, K, F): of pairs (S, K, K, G) what no order of the others changes: the diagonal, sorted rows and sorted columns."""
+    places = np.arange(pairs.shape[1])
+    parts = (pairs[:, places, places], np.sort(pairs, axis=2), np.sort(pairs, axis=1).swapaxes(1, 2))
+    return np.concatenate([part.reshape(*pairs.shape[:2], -1) for part in parts], axis=2)

@@ -19,7 +19,7 @@ from inference.diagnostics.starts import describe_starts
 from inference.diagnostics.summaries import raw_rhat
 from inference.diagnostics.verdicts import VERDICTS, Finding, judge, judged, largest_rhat, verdict_on
 from inference.engine.task import Kind, kind_of
-from inference.identification.invariants import distances, invariant
+from inference.identification.invariants import invariant
 from inference.report.reading import _verdict
 from models.base import Permutation, Reflection, Rotation
 
@@ -257,31 +257,6 @@ def test_summaries_are_what_the_symmetry_leaves(symmetry):
         assert len(found.names) == len(set(found.names)) == found.values.shape[1]
         few = invariant("x", one, dims, symmetry, labels, most=2)
         assert few.values.shape[1] == len(few.names) <= 4
-
-
-def test_distances_between_modes_are_in_standard_deviations():
-    """Images under the symmetry are not apart; a point that is, is by as much as it is."""
-    draws = {"x": np.array([-5.0, 5.0]) + 0.5 * RNG(5).normal(size=(4000, 2))}
-    sites = {"x": np.array([[-5.0, 5.0], [5.0, -5.0], [-5.0, 7.0], [np.nan, 0.0]])}
-    found = distances(sites, 0, draws, {"x": ("k",)}, Permutation("k"))
-    np.testing.assert_allclose(found[:3], [0, 0, 4], atol=0.6)  # a deviation of 400 draws is known to 4 %
-    assert np.isnan(found[3])
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_components_are_matched_as_a_whole(seed):
-    """Points with other pairs of the same entries are apart, images under one permutation of all sites are not."""
-    random = RNG(seed)
-    size = 2 + seed % 4
-    order = random.permutation(size)
-    mean, weight = 10 * random.normal(size=(size, 2)), random.normal(size=size)
-    mixed = mean.copy()
-    mixed[:, 1] = np.roll(mixed[:, 1], 1)
-    sites = {"mean": np.stack([mean, mean[order], mixed]), "weight": np.stack([weight, weight[order], weight])}
-    draws = {name: value[0] + 0.01 * random.normal(size=(400, *value.shape[1:])) for name, value in sites.items()}
-    found = distances(sites, 0, draws, {"mean": ("k", "feature"), "weight": ("k",)}, Permutation("k"))
-    np.testing.assert_allclose(found[:2], 0, atol=1e-9)
-    assert found[2] > 1
 
 
 # ---------------------------------------------------------------------------------------------------------------------
