@@ -10,7 +10,7 @@ import pandas as pd
 import xarray as xr
 
 from inference.diagnostics.quantities import quantities_of
-from inference.diagnostics.starts import starts_at_best
+from inference.diagnostics.starts import shares_of_modes, starts_at_best
 from inference.diagnostics.summaries import summarise
 from inference.diagnostics.unfinished import so_far
 from inference.diagnostics.verdicts import (
@@ -226,9 +226,9 @@ def _another_mode(tree: xr.DataTree) -> Finding | None:
 
     An evidence lower bound is of the mass of a mode. Where the method has told the modes apart it says their masses itself.
     """
-    if "optimization" not in tree or not {"distance", "mode"} & set(tree["optimization"].data_vars):
+    if "optimization" not in tree or not ("distance" in tree["optimization"] or "modes_covered" in tree.attrs):
         return None
-    if "mode" in tree["optimization"]:
+    if "modes_covered" in tree.attrs:
         mass = values(tree, "optimization", "log_mass")
         elsewhere = values(tree, "optimization", "mode") >= int(tree.attrs["modes_covered"])
     else:
@@ -238,6 +238,19 @@ def _another_mode(tree: xr.DataTree) -> Finding | None:
         elsewhere = np.isfinite(mass) & converged.astype(bool) & (distance > ELSEWHERE)
     below = np.nanmax(mass) - mass[elsewhere]
     return Finding(below, said={"total": len(mass), "share": f"{np.exp(-below.min()):.0%}"}) if elsewhere.any() else None
+
+
+def _heavier_optimum(tree: xr.DataTree) -> Finding | None:
+    """How far the log mass of the optimum that a point is at is below the largest, where several optima were weighed."""
+    if "optimization" not in tree or "mode" not in tree["optimization"] or "modes_covered" in tree.attrs:
+        return None
+    mode, mass, final = (values(tree, "optimization", name) for name in ("mode", "log_mass", "final_objective"))
+    best, first = int(tree.attrs["best_start"]), int(np.argmax(mode == 0))
+    if mode[best] < 0:
+        return None
+    shares, _ = shares_of_modes(tree)
+    said = {"here": shares[int(mode[best])], "there": shares[0], "lower": f"{final[best] - final[first]:.2f}"}
+    return Finding(np.array([mass[first] - mass[best]]), said=said)
 
 
 def _iterations(tree: xr.DataTree) -> Finding | None:
@@ -303,6 +316,7 @@ MEASURES: dict[str, Callable[[xr.DataTree], Finding | None]] = {
     "no Pareto k-hat": _no_pareto_k,
     "parts alike": _parts_alike,
     "another mode": _another_mode,
+    "heavier optimum": _heavier_optimum,
     "iterations": _iterations,
     "gradient": _gradient,
     "starts at the best objective": _starts,

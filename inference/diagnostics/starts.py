@@ -22,7 +22,7 @@ def starts_at_best(tree: xr.DataTree) -> tuple[int, int] | None:
     final = values(tree, "optimization", "final_objective")
     if np.isnan(final).all() or len(final) == 1:
         return None
-    if "mode" in tree["optimization"]:
+    if "modes_covered" in tree.attrs:
         return int(_at_modes(tree).min()), len(final)
     return int(_near_best(tree, final).sum()), len(final)
 
@@ -57,7 +57,7 @@ def describe_starts(tree: xr.DataTree) -> str:
     if starts_at_best(tree) is None:
         return ""
     final = values(tree, "optimization", "final_objective")
-    if "mode" in tree["optimization"] and values(tree, "optimization", "mode").max() > 0:
+    if "modes_covered" in tree.attrs and values(tree, "optimization", "mode").max() > 0:
         return _describe_modes(tree)
     sound = final[~np.isnan(final)]
     failed = len(final) - len(sound)
@@ -72,14 +72,20 @@ def describe_starts(tree: xr.DataTree) -> str:
     return text + failures
 
 
+def shares_of_modes(tree: xr.DataTree) -> tuple[list[str], np.ndarray]:
+    """(the share of each mode in the mass of all that were found, the largest first, in words; (M,) how many starts it has)."""
+    mode, log_mass = (values(tree, "optimization", name) for name in ("mode", "log_mass"))
+    _, first, counts = np.unique(mode[mode >= 0], return_index=True, return_counts=True)
+    share = np.exp(log_mass[mode >= 0][first] - np.nanmax(log_mass))
+    share = share / share.sum()
+    return [f"{part:.1%}" if part >= TINY else f"less than {TINY:.1%}" for part in share], counts
+
+
 def _describe_modes(tree: xr.DataTree) -> str:
     """One line: the share of each mode in the mass of all that were found, and how many starts ended there."""
-    mode, log_mass = (values(tree, "optimization", name) for name in ("mode", "log_mass"))
-    numbers, first, counts = np.unique(mode[mode >= 0], return_index=True, return_counts=True)
-    share = np.exp(log_mass[mode >= 0][first] - np.nanmax(log_mass))
-    share, covered = share / share.sum(), int(tree.attrs["modes_covered"])
-    parts = [f"{part:.1%}" if part >= TINY else f"less than {TINY:.1%}" for part in share]
-    shown = [f"{part} of the mass ({count} of {len(mode)} starts)" for part, count in zip(parts, counts, strict=True)]
+    total, covered = tree["optimization"].sizes["start"], int(tree.attrs["modes_covered"])
+    parts, counts = shares_of_modes(tree)
+    shown = [f"{part} of the mass ({count} of {total} starts)" for part, count in zip(parts, counts, strict=True)]
     more = f", and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
-    left = "" if covered == len(numbers) else f"; the draws are of {'the first' if covered == 1 else f'the first {covered}'}"
-    return f"{len(numbers)} modes: {', '.join(shown[:SHOWN])}{more}{left}"
+    left = "" if covered == len(parts) else f"; the draws are of {'the first' if covered == 1 else f'the first {covered}'}"
+    return f"{len(parts)} modes: {', '.join(shown[:SHOWN])}{more}{left}"

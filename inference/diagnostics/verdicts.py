@@ -31,7 +31,8 @@ probability (1 − k / n)^n: 25 to 37 % for k = 1, at most 14 % for k = 2. Where
 mode which fewest starts found.
 
 Modes are compared by their masses, height + d/2 log 2π − ½ log det of the negative Hessian, or by evidence lower bounds,
-which bound the mass of one mode. A mode that is 3 nats lower has e⁻³ = 5 % of the mass.
+which bound the mass of one mode. A mode that is 3 nats lower has e⁻³ = 5 % of the mass. The optimum that `map` reports is the
+highest, whatever its mass: a remark says so if another one has more by 1 nat.
 """
 
 import re
@@ -50,6 +51,7 @@ NOISE = 0.1  # relative standard deviation of an estimate of an effective size o
 PARETO_K = 0.7
 WITHIN, SUMMED = 1e-3, 1e-6  # nats, and a share of the log joint: the rounding of a sum of many rows in 24 bits
 UNVISITED = 0.05  # of the mass of the posterior, by an estimate
+HEAVIER = 1.0  # nats by which the mass of another optimum is clearly larger, as Laplace's approximation errs by less
 BY_CHANCE = 0.01  # probability of a false alarm of R-hat in one result, over all its quantities
 FINISHED, FAILED, INTERRUPTED = 0, 3, 130
 ABOVE, BELOW = "above", "below"
@@ -242,6 +244,15 @@ VERDICTS = (
         3,
         "{number} of {total} starts ended at another mode, with up to {share} of the mass of the best ({value:.1f} nats below "
         "it), and the draws leave it out. Use nuts, or gibbs where the model has it, with several chains",
+    ),
+    Verdict(
+        "heavier optimum",
+        (Kind.POINT,),
+        ABOVE,
+        HEAVIER,
+        "this optimum is the highest, but it has {here} of the mass that was found, and one that is {lower} nats lower has "
+        "{there}: a high peak may be narrow. Use method=laplace, which compares optima by their masses, or method=nuts",
+        FINISHED,
     ),
     Verdict(
         "starts at the best objective",

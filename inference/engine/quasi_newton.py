@@ -23,6 +23,7 @@ from models.base import Pytree
 
 MEMORY = 30  # pairs kept; the problems are small
 GRADIENT = 1e-6  # largest component of the scaled gradient at convergence: ½ 1e-12 of objective per coordinate
+SMALL = 64  # coordinates up to which a Hessian is kept whole where its diagonal is computed
 OFF_LIMITS = 1e300  # stands for an objective that is not finite, or whose gradient is not
 STALLED = 3e-3  # the same where the line search finds no lower point, because the objective is rounded: 5e-6 nats
 
@@ -65,7 +66,7 @@ def minimise(
     tol: float,
     reporter: Reporter,
     checkpoint: Checkpoint | None = None,
-    curve: Callable[[Array], Array] | None = None,
+    curve: Callable[[Array], Array | np.ndarray] | None = None,
 ) -> Minima:
     """Minimise ``objective(static, arrays, point)`` from every start (the leading axis of ``starts``).
 
@@ -127,9 +128,17 @@ def value_at(objective: Objective, static: Hashable, arrays: Pytree, point: Pytr
     return float(_value_and_grad(objective, static, unravel, arrays, flat)[0])
 
 
+def hessian_at(objective: Objective, static: Hashable, arrays: Pytree, point: Pytree) -> np.ndarray:
+    """The Hessian (d, d) at one point of at most `SMALL` coordinates, by the code that `minimise` has compiled for it."""
+    flat, unravel = ravel_pytree(point)
+    if flat.size > SMALL:
+        raise ValueError(f"{flat.size} coordinates are more than {SMALL}")
+    return np.asarray(_products(objective, static, unravel, arrays, flat), dtype=np.float64)
+
+
 def _from_start(
     call: Callable[[Array], tuple[Any, Any]],
-    curve: Callable[[Array], Array],
+    curve: Callable[[Array], Array | np.ndarray],
     flat: np.ndarray,
     dtype: Any,
     max_iter: int,
@@ -152,7 +161,7 @@ def _from_start(
     return Minimum(point, reached, settled, int(result.nit)), trace or [reached]
 
 
-def _units(curve: Callable[[Array], Array], point: Array) -> np.ndarray:
+def _units(curve: Callable[[Array], Array | np.ndarray], point: Array) -> np.ndarray:
     """(d,): 1 / √curvature of each coordinate at a point; NaN where it has none."""
     curvature = np.abs(np.asarray(curve(point)))
     sound = np.isfinite(curvature) & (curvature > 0)
@@ -169,16 +178,23 @@ def _visitor(reporter: Reporter, stop: Event, trace: list[float], level: float) 
     return visit
 
 
+def _curvature(objective: Objective, static: Hashable, unravel: Any, arrays: Pytree, flat: Array) -> np.ndarray:
+    """The diagonal of the Hessian (d,) at a vector."""
+    found = np.asarray(_products(objective, static, unravel, arrays, flat))
+    return np.diagonal(found) if found.ndim == 2 else found
+
+
 @partial(jax.jit, static_argnames=("objective", "static", "unravel"))
-def _curvature(objective: Objective, static: Hashable, unravel: Any, arrays: Pytree, flat: Array) -> Array:
-    """The diagonal of the Hessian (d,) at a vector, one product with a unit vector at a time."""
+def _products(objective: Objective, static: Hashable, unravel: Any, arrays: Pytree, flat: Array) -> Array:
+    """The Hessian (d, d) at a vector, one product with a unit vector at a time; of a large one the diagonal (d,) alone."""
     gradient = jax.grad(lambda flat: objective(static, arrays, unravel(flat)))
 
-    def entry(index: Array) -> Array:
+    def product(index: Array) -> Array:
         unit = jnp.zeros_like(flat).at[index].set(1.0)
-        return jax.jvp(gradient, (flat,), (unit,))[1][index]
+        row = jax.jvp(gradient, (flat,), (unit,))[1]
+        return row if flat.size <= SMALL else row[index]
 
-    return block_map(jax.vmap(entry), jnp.arange(flat.size), 16)
+    return block_map(jax.vmap(product), jnp.arange(flat.size), 16)
 
 
 def _settled(result: Any, units: Callable[[], np.ndarray]) -> bool:

@@ -71,11 +71,11 @@ def timing(run_seconds: float, compile_seconds: float = 0.0, warmup_seconds: flo
 
 
 class Modes(NamedTuple):
-    """At which modes the starts of an approximation ended; modes are numbered from the largest mass on."""
+    """At which modes the starts of an optimiser ended; modes are numbered from the largest mass on."""
 
-    of_start: np.ndarray  # (start,): −1 for a start that has not converged
+    of_start: np.ndarray  # (start,): −1 for a start that has not converged, or whose mode was not weighed
     log_mass: np.ndarray  # (start,): height + d/2 log 2π − ½ log det of the negative Hessian of its mode, or NaN
-    covered: int  # how many of the modes the draws cover
+    covered: int  # how many of the modes the draws cover; 0 for a point
 
 
 class Points(NamedTuple):

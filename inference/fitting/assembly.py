@@ -14,7 +14,7 @@ from inference.diagnostics.checks import as_attributes, problems_of
 from inference.diagnostics.importance import pareto_k
 from inference.diagnostics.occupancy import occupied_probs
 from inference.engine.evaluate import STORED, Evaluation, evaluate, evaluate_in_parts
-from inference.engine.task import Draws, Kind, Points, Task
+from inference.engine.task import Draws, Kind, Modes, Points, Task
 from inference.identification.by_size import draws_in, evaluation_in, largest_first, sites_in
 from inference.identification.invariants import distances
 from inference.identification.relabel import Identification
@@ -62,6 +62,8 @@ def of_points(task: Task, points: Points) -> tuple[dict[str, xr.Dataset], dict[s
         "log_likelihood": _pointwise(task, one, ()),
         "optimization": _optimization(points, final),
     }
+    if points.modes is not None:
+        groups["optimization"] = _with_modes(groups["optimization"], points.modes)
     warnings = [*(f"start {s}: {why}" for s, why in enumerate(points.failure) if why is not None), *notes]
     optimum = {name: np.asarray(leaf[0]) for name, leaf in chosen.items()}
     last = jax.tree.map(lambda leaf: leaf[0], last)
@@ -114,8 +116,7 @@ def of_draws(task: Task, draws: Draws) -> tuple[dict[str, xr.Dataset], dict[str,
         final = np.where(failed, np.nan, _last(draws.optimization.objective))
         groups["optimization"] = _optimization(draws.optimization, final)
         if (modes := draws.optimization.modes) is not None:
-            groups["optimization"]["mode"] = ("start", modes.of_start)
-            groups["optimization"]["log_mass"] = ("start", modes.log_mass)
+            groups["optimization"] = _with_modes(groups["optimization"], modes)
             attrs["modes_covered"] = modes.covered
         else:
             apart = distances(draws.optimization.sites, int(attrs["best_start"]), flat, model.naming.dims, model.symmetry)
@@ -210,6 +211,11 @@ def _optimization(points: Points, final: np.ndarray) -> xr.Dataset:
         variables["criterion"] = (("start", "iteration"), criterion)
     coords = {"start": np.arange(len(final)), "iteration": np.arange(objective.shape[1])}
     return xr.Dataset(variables, coords=coords)
+
+
+def _with_modes(group: xr.Dataset, modes: Modes) -> xr.Dataset:
+    """With the mode at which every start ended, and its mass."""
+    return group.assign(mode=("start", modes.of_start), log_mass=("start", modes.log_mass))
 
 
 def _last(traces: np.ndarray) -> np.ndarray:

@@ -120,9 +120,13 @@ def modes_of(
     unravel: Any,
     minima: Minima,
     energy_at: Callable[[Array], float],
-    hessian_at: Callable[[Array], Array],
+    hessian_at: Callable[[Array], Array | np.ndarray],
+    log_volume: np.ndarray | None = None,
 ) -> tuple[list[Found], Modes]:
     """The modes at which starts ended, the largest mass first, and which start ended at which.
+
+    A density that is not one of ℝᵈ has masses in other coordinates, and ``log_volume`` (start,) is the log volume there of a
+    unit volume of ℝᵈ at every end.
 
     Two ends are of one mode if they are near in what no symmetry changes, in standard deviations of the Gaussian at the higher
     one, or if the density does not fall on the way between them. Raises `ZooError` if the highest start is at no isolated mode.
@@ -144,7 +148,9 @@ def modes_of(
             continue
         try:
             each = _gaussian(model, unravel, jnp.asarray(ends[start]), hessian_at, start, -float(minima.values[start]))
-            each = each._replace(log_alike=_log_alike(model, supports, each.normal, sites, start))
+            volume = 0.0 if log_volume is None else float(log_volume[start])
+            alike = _log_alike(model, supports, each.normal, sites, start)
+            each = each._replace(log_constant=each.log_constant + volume, log_alike=alike)
         except ZooError:
             if start == highest:
                 raise
@@ -163,7 +169,7 @@ def _joined(energy_at: Callable[[Array], float], higher: np.ndarray, lower: np.n
 
 
 def _gaussian(
-    model: Model, unravel: Any, mode: Array, hessian_at: Callable[[Array], Array], start: int, height: float
+    model: Model, unravel: Any, mode: Array, hessian_at: Callable[[Array], Array | np.ndarray], start: int, height: float
 ) -> Found:
     """The Gaussian at the end of a start, and its mass; raises `ZooError` where there is no isolated mode."""
     hessian = np.asarray(hessian_at(mode), dtype=np.float64)

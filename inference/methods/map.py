@@ -3,6 +3,8 @@
 The objective is the loss of NumPyro's `AutoDelta`, −log p(x, θ) in the coordinates of the program's sites, without a Jacobian
 (errata E20), so that the answer is EM's. It has no noise. L-BFGS-B therefore takes the place of all steps of stochastic
 variational inference, and converges to the last digits.
+
+The best start is the highest. A remark says so if another optimum has clearly more mass (`inference.methods.optima_by_mass`).
 """
 
 from collections.abc import Callable, Mapping
@@ -21,6 +23,7 @@ from inference.engine.quasi_newton import Minima, minimise, value_at
 from inference.engine.sweep import local_step
 from inference.engine.task import Points, Task, timing
 from inference.methods.method import Method
+from inference.methods.optima_by_mass import Search, weighed
 from inference.methods.options import MaxIter, NumStarts, Tol
 from models.algebra import add, at_mode, structures
 from models.base import Algebra, Hyper, Iteration, Pytree, Sites, Stats
@@ -88,15 +91,18 @@ def run(task: Task, options: Options) -> Points:
     on_host = {name: np.asarray(value) for name, value in sites.items()}
     later = [after for _, after in ends if after is not None]
     endless = _endless(task, program, (task.hyper, rows, supports), starts, minima)
+    failure = [why or without for (why, _), without in zip(ends, endless, strict=True)]
+    search = Search(loss, program, (task.hyper, rows, supports), minima)
     return Points(
         sites=on_host,
         objective=-minima.trace,
         iterations=minima.iterations,
         converged=minima.converged,
-        failure=[why or without for (why, _), without in zip(ends, endless, strict=True)],
+        failure=failure,
         timing=timing(minima.run_seconds, minima.compile_seconds),
         interrupted=minima.interrupted,
         last=Iteration(on_host, jax.tree.map(lambda *leaves: np.stack(leaves), *later)) if len(later) == len(ends) else None,
+        modes=weighed(task.model, supports, search, np.array([why is None for why in failure])),
     )
 
 

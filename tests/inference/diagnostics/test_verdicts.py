@@ -36,6 +36,15 @@ def unsure(share: float) -> dict[str, np.ndarray]:
     return {"relabel_confidence": confidence, "permutation": confidence}
 
 
+def weighed(final: list[float], log_mass: list[float]) -> xr.DataTree:
+    """The optima of a search for the highest one, each reached by two starts, with masses that grow."""
+    tree = optimised([each for each in final for _ in range(2)])
+    mode, mass = np.repeat(np.arange(len(final))[::-1], 2), np.repeat(log_mass, 2)
+    found = tree["optimization"].to_dataset().assign(mode=("start", mode), log_mass=("start", mass))
+    tree["optimization"] = xr.DataTree(found)
+    return tree
+
+
 LATE = [0.0, -2e-6, *([-5.0] * 8)]  # beside 0 a gap of 2e-6 is another optimum
 SIDES: dict[str, tuple[Callable[[], xr.DataTree], Callable[[], xr.DataTree]]] = {  # diagnostic: one that passes, one that fails
     "interrupted": (lambda: drawn(normal()), lambda: drawn(normal(), interrupted=1)),
@@ -80,6 +89,7 @@ SIDES: dict[str, tuple[Callable[[], xr.DataTree], Callable[[], xr.DataTree]]] = 
         lambda: optimised([-3.1, 0.0], distance=[2.0, 0.0]),
         lambda: optimised([-2.9, 0.0], distance=[2.0, 0.0]),
     ),
+    "heavier optimum": (lambda: weighed([0.0, -2.0], [-5.0, -4.1]), lambda: weighed([0.0, -2.0], [-5.0, -3.9])),
     "iterations": (lambda: optimised([0.0]), lambda: optimised([0.0], converged=False)),
     "gradient": (lambda: optimised([0.0], iterations=6), lambda: optimised([0.0], converged=False, iterations=6)),
     "starts at the best objective": (lambda: optimised([0.0, -1e-7, *([-5.0] * 8)]), lambda: optimised(LATE)),
@@ -103,6 +113,7 @@ def test_every_line_of_the_table_has_both_sides():
     assert {each.diagnostic: each.exit for each in VERDICTS if each.exit != 3} == {
         "interrupted": 130,
         "other modes": 0,
+        "heavier optimum": 0,
         "no Pareto k-hat": 0,
         "Pareto k-hat of rows": 0,
     }
@@ -305,6 +316,21 @@ def test_each_mode_that_matters_must_be_found_twice():
     assert problems_of(once)[0].sentence.startswith("only 1 of 4 starts reached one of the modes, so there may be others")
     assert failed(at_modes([0, 0, 0, 1], [0.0, 0.0, 0.0, -9.0], 2)) == set()
     assert failed(at_modes([0, 1, 1, 1], [0.0, -9.0, -9.0, -9.0], 2)) == {"starts at the best objective"}
+
+
+def test_starts_of_a_point_are_counted_by_height():
+    """Whatever their masses: the point is the highest optimum."""
+    tree = weighed([0.0, -2.0, -3.0], [-5.0, -4.0, -1.0])
+    assert (
+        describe_starts(tree)
+        == "2 of 6 starts reached the best objective 0.0000; 4 ended at local optima, from -3.0000 to -2.0000"
+    )
+    (said,) = diagnose(tree).remarks
+    share = np.exp([-1.0, -5.0]) / np.exp([-5.0, -4.0, -1.0]).sum()
+    assert f"it has {share[1]:.1%} of the mass that was found, and one that is 3.00 nats lower has {share[0]:.1%}" in said
+    tree.attrs["best_start"] = 0
+    tree["optimization"]["mode"][:2] = -1  # it was not weighed
+    assert diagnose(tree).remarks == []
 
 
 def test_an_interruption_is_no_failed_diagnostic():

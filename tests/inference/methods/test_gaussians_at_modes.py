@@ -12,8 +12,10 @@ from numpyro import distributions as dist
 from scipy import stats
 
 from inference import fit
+from inference.diagnostics.checks import diagnose
 from inference.engine.quasi_newton import Minima
-from inference.methods import laplace
+from inference.methods import advi, laplace
+from inference.methods import map as map_method
 from inference.methods.gaussians_at_modes import _log_alike, curvatures, modes_of, normal_at
 from inference.methods.laplace import mixture_of
 from models import MODELS, load_data
@@ -166,12 +168,14 @@ def narrow_and_broad(x, share, scale):
     numpyro.factor("target", target.log_prob(t) - prior.log_prob(t))
 
 
+ENDS = np.array([6.0, 5.9999, -5.0, -6.5])[:, None] * np.ones(3)  # two starts near the narrow one, two near the broad one
+
+
 @pytest.mark.slow
 def test_a_higher_mode_with_a_hundredth_of_the_mass(monkeypatch):
     """The narrow one is 14 nats higher. Draws, evidence and the best start are of the masses, and nothing is accused."""
     x, share = np.full(3, 6.0), 0.01
-    starts = np.array([6.0, 5.9999, -5.0, -6.5])[:, None] * np.ones(3)
-    monkeypatch.setattr(laplace, "start_sites", lambda *_: {"t": jnp.asarray(starts)})
+    monkeypatch.setattr(laplace, "start_sites", lambda *_: {"t": jnp.asarray(ENDS)})
     tree = fit(narrow_and_broad, (x, np.asarray(share), np.asarray(2e-3)), "laplace", num_starts=4)
     final = tree["optimization"]["final_objective"].values
     np.testing.assert_allclose(final[:2] - final[2:], np.log(share / (1 - share)) - 3 * np.log(2e-3), atol=1e-6)
@@ -181,6 +185,51 @@ def test_a_higher_mode_with_a_hundredth_of_the_mass(monkeypatch):
         assert tree.attrs[name] == pytest.approx(stats.norm.logpdf(x).sum(), abs=1e-4)
     at = tree["posterior"]["t"].values[..., 0].ravel()
     assert abs((at > 0).mean() - share) < 5 * np.sqrt(share / len(at))  # five standard errors: the seed is fixed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.01, 0.4, 0.99])
+def test_map_says_that_its_optimum_is_not_the_heaviest(monkeypatch, share):
+    """The optimum is the highest as ever, with the exit code 0; a remark has the shares unless they are nearly equal."""
+    monkeypatch.setattr(map_method, "start_sites", lambda *_: {"t": jnp.asarray(ENDS)})
+    tree = fit(narrow_and_broad, (np.full(3, 6.0), np.asarray(share), np.asarray(2e-3)), "map", num_starts=4)
+    np.testing.assert_allclose(tree["point_estimate"]["t"], 6, atol=1e-4)
+    found = diagnose(tree)
+    assert (found.exit_status, found.problems) == (0, [])
+    mass = tree["optimization"]["log_mass"].values
+    np.testing.assert_allclose(mass[:2] - mass[2:], np.log(share / (1 - share)), atol=1e-4)
+    if share > 0.01:
+        assert found.remarks == []
+        return
+    (said,) = found.remarks
+    assert said.startswith(
+        "this optimum is the highest, but it has 1.0% of the mass that was found, and one that is 14.05 nats "
+    )
+    assert "lower has 99.0%" in said
+    assert all(f"method={name}" in said for name in ("laplace", "nuts"))
+
+
+@pytest.mark.slow
+def test_the_highest_optimum_of_iris_is_the_heaviest():
+    """Several starts end at another optimum, which is weighed, and nothing is said."""
+    data = load_data("iris")
+    tree = fit(MODELS["gmm"](data, num_components=3), data, "map")
+    assert tree["optimization"]["mode"].values[tree.attrs["best_start"]] == 0
+    assert tree["optimization"]["mode"].max() > 0
+    assert diagnose(tree).remarks == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.01, 0.99])
+def test_bounds_are_masses(monkeypatch, share):
+    """Starts of `advi` are compared by evidence lower bounds: that of a Gaussian mode is its log mass, not its height."""
+    monkeypatch.setattr(advi, "start_sites", lambda *_: {"t": jnp.asarray(ENDS)})
+    x, few = np.full(3, 6.0), {"num_starts": 4, "guide": "mean_field", "num_samples": 100}
+    tree = fit(narrow_and_broad, (x, np.asarray(share), np.asarray(2e-3)), "advi", **few)
+    masses = stats.norm.logpdf(x).sum() + np.log([share, share, 1 - share, 1 - share])
+    np.testing.assert_allclose(tree["optimization"]["final_objective"], masses, atol=1e-3)
+    assert (tree.attrs["best_start"] in (0, 1)) == (share > 0.5)
+    assert (tree.attrs["exit_status"], tree.attrs["problems"]) == (0, "")
 
 
 @pytest.mark.slow
