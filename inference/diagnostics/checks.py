@@ -191,7 +191,8 @@ def _unvisited_mode(tree: xr.DataTree) -> Finding | None:
 
 def other_modes(tree: xr.DataTree) -> Finding:
     """Whether nothing is known of modes that no chain has visited, and why."""
-    said = {"why": tree.attrs.get("modes_unknown", ""), "remedy": tree.attrs.get("modes_remedy", "")}
+    remedy = str(tree.attrs.get("modes_remedy", ""))
+    said = {"why": tree.attrs.get("modes_unknown", ""), "remedy": remedy[:1].upper() + remedy[1:]}
     return Finding(np.array([int("modes_unknown" in tree.attrs)]), said=said)
 
 

@@ -181,7 +181,7 @@ VERDICTS = (
         CHAINS,
         ABOVE,
         0,
-        "{why}. All chains may be at one mode and agree. Look with inference.look_for_modes(model, result, data), or {remedy}",
+        "{why}. All chains may be at one mode and agree. {remedy}",
         FINISHED,
     ),
     Verdict(

@@ -43,6 +43,7 @@ MOST_ROWS, MOST_PARAMETERS = 5000, 64  # of a table where modes are looked for, 
 NEGLIGIBLE = 10.0  # nats, or one per parameter: a mode that is lower by more has no mass to speak of
 ROUGHLY = 7.0  # nats, a thousandth: Laplace's approximation is trusted that a mode with less mass does not matter
 WEIGHED = 1000  # draws for the mass of a mode
+LOOK = "look with inference.look_for_modes(model, result, data)"
 NOT_LOOKED = "whether there are modes that no chain has visited was not looked for"
 LEVEL = 0.5  # nats by which no weight exceeds their mean: then they hardly differ, and their k-hat, free of scale, says nothing
 MOST_WEIGHED = 3  # modes whose masses are estimated beside that of the chains
@@ -133,7 +134,9 @@ def look_for_modes(model: Model, tree: xr.DataTree, data: object) -> xr.DataTree
 
     It looks where a result has the remark that nobody has looked: at ``gibbs`` and ``nuts`` on models with exchangeable
     components, where no diagnostic has failed. The remark goes where every start of EM leads to where draws lead. A mode that
-    no draw leads to, with 5 % or more of the mass, is a failed diagnostic. The remark stays where nothing is known.
+    no draw leads to, with 5 % or more of the mass, is a failed diagnostic. The remark stays where nothing is known. The
+    attribute ``modes_looked`` has from how many points EM climbed, and whether it found anything. Programs have no EM, and
+    streams keep no rows to climb on: their results are returned as they are.
 
     >>> corners = np.array([(-3, -2.95), (-3, 2.95), (3, -2.95), (3, 2.95)])
     >>> data = load_data(np.repeat(corners, 2, axis=0) + np.tile([[-0.1, 0.1], [0.1, -0.1]], (4, 1)))
@@ -148,11 +151,11 @@ def look_for_modes(model: Model, tree: xr.DataTree, data: object) -> xr.DataTree
     try:
         with x64(64):
             task = make_task(model, data, int(tree.attrs["seed"]), None, Silent())
-            found = _looked(task, one_axis(sites_of(tree, "posterior_raw")), tree)
-    except KeyboardInterrupt:  # the result is whole without it
+            found = {"modes_remedy": remedy(model)} | _looked(task, one_axis(sites_of(tree, "posterior_raw")), tree)
+    except KeyboardInterrupt:  # the result is whole without it, and another look may end
         found = {"modes_unknown": _not_looked("the look was interrupted")}
     except ZooError as error:  # as where no start of its own is possible; the draws are there all the same
-        found = {"modes_unknown": _not_looked(f"EM cannot start ({error})")}
+        found = {"modes_unknown": _not_looked(f"EM cannot start ({error})"), "modes_remedy": remedy(model)}
     looked_at = tree.copy()
     kept = {name: value for name, value in tree.attrs.items() if name != "modes_unknown"}
     looked_at.attrs = kept | found
@@ -167,7 +170,7 @@ def with_remark(model: Model, tree: xr.DataTree) -> xr.DataTree:
     """
     divides = model.algebra is not None and isinstance(model.symmetry, Permutation)
     if tree.attrs["method"] in STAYING and divides and tree.attrs["exit_status"] == FINISHED:
-        tree.attrs.update({"modes_unknown": NOT_LOOKED, "modes_remedy": remedy(model)})
+        tree.attrs.update({"modes_unknown": NOT_LOOKED, "modes_remedy": f"{LOOK}, or {remedy(model)}"})
         tree.attrs.update(as_attributes([*stored(tree), *judge(kind_of(tree), {"other modes": other_modes(tree)})]))
     return tree
 
@@ -177,7 +180,7 @@ def _not_looked(why: str) -> str:
 
 
 def _looked(task: Task, draws: dict[str, np.ndarray], tree: xr.DataTree) -> dict[str, Any]:
-    """Attributes that say what was found; none where every start of EM leads to where draws lead, or nowhere that matters."""
+    """Attributes that say what was found: that it was looked for alone where every start of EM leads to where draws lead."""
     algebra, size = task.model.algebra, num_parameters(task.model.spec, task.hyper, task.rows)
     assert algebra is not None
     if num_rows(task.rows) > MOST_ROWS:
@@ -194,14 +197,23 @@ def _looked(task: Task, draws: dict[str, np.ndarray], tree: xr.DataTree) -> dict
     if not np.isfinite(last[:half]).any() or not np.isfinite(last[half:]).any():
         return {"modes_unknown": _not_looked(f"EM comes to no mode in {SWEEPS} sweeps")}
     if not _unvisited(found, half, size):
-        return {}
+        return {"modes_looked": _trace(last, half, "none")}
     for batch in _batches(draws):
         more, ends = _climbed(task, batch, SWEEPS)
         sites = {name: np.concatenate([value, more[name]]) for name, value in sites.items()}
         last = np.concatenate([last, ends])
     found = _grouped(task, sites, last, draws)
     unvisited = _unvisited(found, half, size)
-    return _weighed(task, found, half, unvisited) if unvisited else {}
+    told = _weighed(task, found, half, unvisited) if unvisited else {}
+    outcome = "one" if told else "none that matters" if unvisited else "none"
+    return {"modes_looked": _trace(last, half, outcome)} | told
+
+
+def _trace(last: np.ndarray, half: int, found: str) -> str:
+    """What was looked at, in a sentence: ``last`` (point,) is the log joint where EM came to a mode."""
+    counts = [f"{int(np.isfinite(part).sum())} of {len(part)}" for part in (last[:half], last[half:])]
+    came = f"EM came to a mode from {counts[0]} starts of its own and from {counts[1]} draws"
+    return f"modes that no chain has visited were looked for: {came}, and found {found}"
 
 
 def _starts(task: Task, number: int, together: int) -> dict[str, np.ndarray]:

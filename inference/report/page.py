@@ -195,7 +195,8 @@ def _rows_of_groups(tree: xr.DataTree, frame: pd.DataFrame) -> dict[str, int]:
 def _details(tree: xr.DataTree, config: str) -> str:
     """Chains or starts, the columns of the table, and the settings: folded."""
     if "posterior" in tree:
-        detail = folded("Chains", _embedded("traces", _traces(tree), "svg+xml", "functionals"))
+        looked = [tree.attrs["modes_looked"]] if "modes_looked" in tree.attrs else []
+        detail = folded("Chains", bullets(looked) + _embedded("traces", _traces(tree), "svg+xml", "functionals"))
     else:
         detail = folded("Starts", _plain(_starts(tree), "starts"))
     columns = ""

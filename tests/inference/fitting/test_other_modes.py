@@ -10,8 +10,10 @@ from scipy.special import gammaln
 from two_modes import LEFT_AND_RIGHT, LOWER_LEFT, ROWS, TOP_AND_BOTTOM, UPPER_LEFT, probability_together
 
 from inference import fit, look_for_modes
-from inference.diagnostics.checks import diagnose, stored
+from inference.diagnostics.checks import diagnose, other_modes, stored
 from inference.diagnostics.modes import NOWHERE
+from inference.diagnostics.verdicts import judge
+from inference.engine.task import Kind
 from inference.fitting import modes as looks
 from inference.fitting.modes import NEGLIGIBLE, NOT_LOOKED, ROUGHLY, Mass, Optima, with_remark
 from inference.fitting.prepare import make_task, x64
@@ -59,6 +61,66 @@ def test_others_have_no_such_remark():
     assert not stored(with_remark(labelled, finished()))
     tree = finished()
     assert look_for_modes(labelled, tree, table(ROWS)) is tree
+
+
+def looked(monkeypatch, start, climbs=lambda points: points):
+    """The result of a look, with EM that ends where ``climbs`` says, all at one height; ``start`` is that of all starts."""
+    rng = np.random.default_rng(0)
+    mean = LEFT_AND_RIGHT["mean"] + 0.3 * rng.normal(size=(2, 40, 2, 2))
+    tree = with_remark(model(), finished())
+    tree["posterior_raw"] = tree["posterior"] = xr.DataTree(xr.Dataset({"mean": (("chain", "draw", "k", "d"), mean)}))
+    tree.attrs["seed"] = 0
+
+    def ends(_task, points, _max_iter):
+        optima = {name: climbs(np.asarray(value)) for name, value in points.items()}
+        return optima, np.zeros(len(optima["mean"]))
+
+    monkeypatch.setattr(looks, "_starts", lambda _task, number, _: {"mean": np.repeat(start["mean"][None], number, 0)})
+    monkeypatch.setattr(looks, "_climbed", ends)
+    monkeypatch.setattr(looks, "problems_of", lambda tree: judge(Kind.CHAINS, {"other modes": other_modes(tree)}))
+    return look_for_modes(model(), tree, table(ROWS))
+
+
+def of_left(points):
+    """Everything near left and right ends there."""
+    near = np.abs(points - LEFT_AND_RIGHT["mean"]).max((1, 2)) < 2
+    return np.where(near[:, None, None], LEFT_AND_RIGHT["mean"], points)
+
+
+def test_a_look_that_found_nothing_leaves_a_trace(monkeypatch):
+    """Which is no remark: from how many points EM came to a mode."""
+    found = looked(monkeypatch, LEFT_AND_RIGHT, of_left)
+    assert found.attrs["modes_looked"] == (
+        "modes that no chain has visited were looked for: EM came to a mode from 8 of 8 starts of its own and from 8 of 8 "
+        "draws, and found none"
+    )
+    assert (stored(found), found.attrs["problems"]) == ([], "")
+    assert "3 of 4 starts of its own and from 1 of 2 draws" in looks._trace(np.array([0, -1, 2, -np.inf, 3, -np.inf]), 4, "one")
+
+
+@pytest.mark.parametrize(("mass", "outcome", "said"), [(-1.0, "one", 1), (-1.1 * ROUGHLY, "none that matters", 0)])
+def test_a_look_without_a_result_does_not_advise_to_look(monkeypatch, mass, outcome, said):
+    """The mass of another mode is known roughly: it would be known no better the next time."""
+    monkeypatch.setattr(
+        looks, "_mass", lambda _task, sites: Mass(np.nan, 0.0 if of_left(sites["mean"][None])[0, 0, 0] < -2 else mass)
+    )
+    found = looked(monkeypatch, TOP_AND_BOTTOM, of_left)
+    assert found.attrs["modes_looked"].endswith(f", and found {outcome}")
+    assert len(stored(found)) == said
+    for problem in stored(found):
+        assert "look_for_modes" not in problem.sentence
+        assert "agree. Use method=tempered_gibbs or collapsed_gibbs" in problem.sentence
+
+
+def test_an_interrupted_look_may_be_taken_again(monkeypatch):
+    def interrupted(_points):
+        raise KeyboardInterrupt
+
+    found = looked(monkeypatch, LEFT_AND_RIGHT, interrupted)
+    assert "modes_looked" not in found.attrs
+    (said,) = stored(found)
+    assert "the look was interrupted" in said.sentence
+    assert "agree. Look with inference.look_for_modes(model, result, data), or use method=" in said.sentence
 
 
 def test_a_look_that_cannot_start_leaves_the_result_whole(monkeypatch):

@@ -57,6 +57,17 @@ def made(draws: bool):
     return tree, Reading(title, "a verdict & more", diagnosis, said, None, parameters, parameters, ["a remark <i>"])
 
 
+def test_a_look_for_modes_is_told_under_details(tmp_path):
+    """Where it found nothing there is no remark."""
+    tree, reading = made(True)
+    write_report(tree, reading, tmp_path / "before.html", "")
+    tree.attrs["modes_looked"] = "looked for <modes>"
+    write_report(tree, reading, tmp_path / "after.html", "")
+    before, after = ((tmp_path / f"{name}.html").read_text() for name in ("before", "after"))
+    assert "looked for" not in before
+    assert "<li>looked for &lt;modes&gt;</li>" in after.partition("Details</h2>")[2]
+
+
 HOSTILE = ["</script><b>", "<!--", "'\"&amp;", "\u2028", " ", "wor" * 30]
 
 
