@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from models.cells.overrides import overrides_of
 from models.cells.style import OPTIONS, Style, cell_name, style_of
-from models.errors import ZooError, in_shell
+from models.errors import ZooError
 from models.inspection.problem import Problem, Remedy, Written, with_remedies
 from models.reading.files import (
     doubts_of,
@@ -70,7 +69,7 @@ def raw_table(source: Any, options: Mapping[str, Any]) -> Raw:
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
         listed = ", ".join(map(repr, twice))
-        problems.append(Problem(f"several columns are named {listed}", advice="rename them in the file"))
+        problems.append(Problem(f"several columns named {listed}", advice="rename them in the file"))
     frame = _as_text(path, options)
     if frame.empty:
         raise ZooError(f"{path} has no rows")
@@ -108,8 +107,7 @@ def _first_lines(path: Path, options: Mapping[str, Any]) -> list[Problem]:
 
 def _of_doubt(doubt: Doubt) -> Problem:
     remedies = tuple(Remedy(option, value) for option, value in doubt.options.items())
-    read = " ".join(map(in_shell, overrides_of(doubt.options)))
-    return Problem(doubt.what, remedies, f"read it by {read}; {doubt.otherwise}")
+    return Problem(doubt.what, remedies, f"read it so, or {doubt.otherwise}")
 
 
 def _separator(path: Path, options: Mapping[str, Any]) -> list[Problem]:

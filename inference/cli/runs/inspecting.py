@@ -1,5 +1,6 @@
 """`inference.inspect`: look at a table before a run. And for a run that refuses a table: all of its problems in one message."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -8,6 +9,7 @@ from inference.cli.runs.help import COMMANDS
 from models.cells.overrides import is_of_table, overrides_of, read_override
 from models.errors import ZooError, exists, in_shell
 from models.inspection.advice import models_for
+from models.inspection.problem import Problem
 from models.inspection.table import Inspection, inspect_table
 
 WIDTH = 80
@@ -121,18 +123,46 @@ def refused(error: ZooError, data: Mapping[str, Any]) -> ZooError:
         return error
     if not found.problems:
         return ZooError(f"{error} ({hint} shows its columns)")
+    more = "shows more, and a command that runs" if found.is_readable else "shows more"
+    return ZooError("\n".join([*_all_problems(found, str(error)), f"{hint} {more}"]))
+
+
+def _all_problems(found: Inspection, refusal: str) -> list[str]:
+    """Lines with all problems of a table, each once: those that the refusal has told with their remedies are left out.
+
+    The refusal of a cell knows this cell alone. Where the problem of its column has another remedy, as for all cells of the
+    column, this one stands in its place.
+    """
     from inference.report.inspection import options_of
 
-    lines = [
-        f"  {'' if problem.column is None else f'{problem.column}: '}{problem.what}: "
-        + (" ".join(map(in_shell, options_of(problem, found.options, overrides_of))) or problem.advice)
-        for problem in found.problems
-    ]
-    total = len(lines)
-    title = (
-        f"all {total} problems of the table, each with its remedy" if total > 1 else "the problem of the table, with its remedy"
-    )
-    return ZooError("\n".join([str(error), f"{title}:", *lines, f"{hint} shows more, and a command that runs"]))
+    proposals = [(problem, options_of(problem, found.options, overrides_of)) for problem in found.problems]
+    left = [(problem, options) for problem, options in proposals if not _is_told(problem, options, refusal)]
+    lines = []
+    for problem, options in left:
+        where = "" if problem.column is None else f"{problem.column}: "
+        proposed = " ".join(map(in_shell, options)) or problem.advice
+        means = f"; {problem.advice}" if options and problem.advice and _is_of_cell(problem, refusal) else ""
+        lines.append(f"  {where}{problem.what}{means}: {proposed}")
+    if not left:
+        return [refusal]
+    several, total = len(left) > 1, len(found.problems)
+    if any(_is_of_cell(problem, refusal) for problem, _ in left):
+        number = f"all {total} problems of the table, each with its remedy" if several else "the problem, with its remedy"
+        return [f"{found.title} cannot be read as it is; {number}:", *lines]
+    number = f"{len(left)} more problems of the table, each" if several else "one more problem of the table,"
+    return [refusal, f"{number} with its remedy:", *lines]
+
+
+def _is_told(problem: Problem, options: Sequence[str], refusal: str) -> bool:
+    """Whether a refusal says what the problem says: in its words, or by proposing the same options."""
+    said = [re.search(rf"{re.escape(option)}(?=$|[\s'\",;:)])", refusal) for option in options]
+    return problem.what in refusal or (bool(said) and all(said))
+
+
+def _is_of_cell(problem: Problem, refusal: str) -> bool:
+    """Whether a problem is of the column, and of the row among others, that a refusal names."""
+    row = re.search(r"\brow (\d+)\b", refusal)
+    return row is not None and f"column {problem.column!r}" in refusal and f"(row {row[1]})" in problem.what
 
 
 def command_line(arguments: Sequence[str]) -> str:

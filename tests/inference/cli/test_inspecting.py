@@ -13,8 +13,9 @@ import pytest
 from inference.cli.main import guarded, run_main
 from inference.cli.runs.config import compose, expand
 from inference.cli.runs.execute import read_data
-from inference.cli.runs.inspecting import inspect_main
-from models import load_data
+from inference.cli.runs.inspecting import inspect_main, refused
+from inference.report.inspection import options_of
+from models import ZooError, inspect_table, load_data
 from models.cells.overrides import overrides_of
 
 ROOT = Path(__file__).parents[3]
@@ -79,6 +80,70 @@ def test_a_refused_run_names_no_problem_that_its_own_defaults_make(tmp_path, cap
     assert "data.missing=[heavy]" in said
     assert "unknown data option" not in said
     assert "problems of the table" not in said
+
+
+CELLS = {  # what cells of a column are like, of which all but the first keep a table from being read as numbers
+    "numbers": ["1.5", "2.25", "3.5", "4.75", "2.5", "7.25"],
+    "a unit": ["59.4 kg", "61", "71 kg", "80", "82", "64"],
+    "words": ["1.5", "tall", "3.5", "short", "2.5", "7.25"],
+    "one word": ["2.5", "3.5", "odd", "4.5", "6.5", "8.5"],
+    "infinite": ["1.5", "inf", "3.5", "4.5", "2.5", "7.5"],
+    "a limit": ["<0.5", "1.5", "2.5", "3.5", "1.75", "9.5"],
+    "thousands": ["1,234.5", "2,345.5", "3,456.5", "4,567.5", "5,678.5", "6,789.5"],
+    "money": ["$4.4M", "$350K", "$3M", "$1M", "$2M", "$7M"],
+    "dates": ["3/1/2024", "2024-01-14", "25/1/2024", "30/1/2024", "1/2/2024", "2/2/2024"],
+}
+LINES = {  # what is wrong with the lines of a file
+    "nothing": lambda lines: lines,
+    "a title": lambda lines: ["Results of the survey", "", *lines],
+    "the separator": lambda lines: ["sep=;", *lines],
+    "no names": lambda lines: lines[1:],
+    "a total": lambda lines: [*lines, ";".join(["Total", *["9.5"] * lines[0].count(";")])],
+    "one name twice": lambda lines: [";".join(["a"] * (1 + lines[0].count(";"))), *lines[1:]],
+}
+
+
+@pytest.mark.parametrize("lines", LINES)
+@pytest.mark.parametrize("seed", range(12))
+def test_a_refusal_says_nothing_twice(tmp_path, lines, seed):
+    """Every problem of a table, and every option that solves it, stands once in the message, be it of a cell or of lines."""
+    random = np.random.default_rng(seed)
+    kinds = ["numbers", *random.choice(list(CELLS), 2, replace=False)]
+    rows = zip(*(CELLS[kind] for kind in kinds), strict=True)
+    file = tmp_path / "t.csv"
+    file.write_text("\n".join(LINES[lines](["a;b;c", *(";".join(row) for row in rows)])) + "\n", encoding="utf-8")
+    try:
+        load_data(str(file))
+    except ZooError as error:
+        said = str(refused(error, {"name": "file", "path": str(file)}))
+    else:
+        return
+    found = inspect_table(str(file))
+    assert found.problems
+    for problem in found.problems:
+        assert said.count(problem.what) <= 1, said
+        options = [
+            option for option in options_of(problem, found.options, overrides_of) if not option.startswith("data.missing=")
+        ]
+        assert all(len(re.findall(rf"{re.escape(option)}(?![\w.])", said)) == 1 for option in options), said
+        assert options or problem.advice in said or problem.what in said or "data.missing=" in said, said
+    told = [line for line in said.splitlines() if line]
+    assert len(set(told)) == len(told)
+
+
+def test_the_refusal_of_a_cell_has_the_remedy_of_its_column(tmp_path):
+    """A column with two words: the remedy of the first alone would lead to the next refusal."""
+    file = tmp_path / "t.csv"
+    file.write_text("a,b\n" + "\n".join(f"{word},{n}.5" for n, word in enumerate(CELLS["words"])) + "\n", encoding="utf-8")
+    with pytest.raises(ZooError) as caught:
+        load_data(str(file))
+    said = str(refused(caught.value, {"name": "file", "path": str(file)}))
+    assert said.splitlines()[:-1] == [
+        f"{file} cannot be read as it is; the problem, with its remedy:",
+        "  a: 2 cells are not a number: 'tall' (row 2), 'short' (row 4); count them as missing, or correct the cells, or take "
+        "the column as data.types.a=category: 'data.missing=[tall,short]'",
+    ]
+    assert load_data(str(file), missing=["tall", "short"]).x.shape == (6, 2)
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_a_refused_table_loads_no_jax(tmp_path):
     heavy = ("jax", "numpyro", "xarray", "arviz_base", "arviz_stats", "hydra", "matplotlib", "sklearn")
     loaded, said = in_one_process([run, [*run, "model.num_components=3", "data.test_fraction=0.2", "seed=3"]], heavy)
     assert loaded == "[]"
-    assert said.count("column 'size', row 2: '2.5 kg' is not a number") == 2
+    assert said.count("size: numbers with units (kg 1): '2.5 kg' (row 2)") == 2
     assert "loading" not in said
 
 

@@ -231,7 +231,7 @@ def test_problems_that_no_option_solves(tmp_path):
     path.write_text("a,b,a\n1.5,2,3\n2.5,oops,4\n", encoding="utf-8")
     found = inspect_table(str(path))
     assert not found.is_readable
-    assert "several columns are named 'a'" in found.problems[0].what
+    assert "several columns named 'a'" in found.problems[0].what
     path.write_text("a,b\n1,2\n3,4,5,6\n", encoding="utf-8")
     with pytest.raises(ZooError, match="line 3 has 4 cells, and the lines before have 2"):
         inspect_table(str(path))
