@@ -1,11 +1,13 @@
 """Quasi-Newton searches that go on from the evaluations of a checkpoint."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from inference.engine.quasi_newton import _curvature, _value_and_grad, minimise
+from inference.engine.quasi_newton import SMALL, _curvature, _products, _value_and_grad, hessian_at, minimise
 from inference.runtime.checkpoints import Checkpoint, Pace
 from inference.runtime.progress import Silent
 
@@ -46,9 +48,34 @@ def test_programs_are_compiled_once_wherever_the_starts_are():
     def anew(static, arrays, point):
         return rosenbrock(static, arrays, point)
 
-    before = [program._cache_size() for program in (_value_and_grad, _curvature)]
+    before = [program._cache_size() for program in (_value_and_grad, _products)]
     minimise(anew, None, np.ones(()), jax.device_put(STARTS, shared), 3, 1e-14, Silent())
-    assert [program._cache_size() for program in (_value_and_grad, _curvature)] == [size + 1 for size in before]
+    assert [program._cache_size() for program in (_value_and_grad, _products)] == [size + 1 for size in before]
+
+
+def chain(static, arrays, point):
+    """Of any dimension, with a Hessian of three diagonals."""
+    x = point["x"]
+    return (jnp.cosh(x) * arrays).sum() + (x[1:] * x[:-1]).sum() ** 2
+
+
+@pytest.mark.parametrize("size", [1, 5, SMALL, SMALL + 1])
+def test_the_hessian_at_an_end_is_by_the_program_of_the_search(size):
+    """It is JAX's, and nothing is compiled for it; of a large one there is the diagonal alone."""
+    random = np.random.default_rng(0)
+    scales, starts = 1 + random.random(size), {"x": jnp.asarray(random.normal(size=(2, size)))}
+    found = minimise(chain, None, scales, starts, 2, 1e-14, Silent())
+    end = {"x": found.points["x"][1]}
+    wanted = jax.jit(jax.hessian(lambda x: chain(None, scales, {"x": x})))(end["x"])
+    before = _products._cache_size()
+    if size <= SMALL:
+        np.testing.assert_allclose(hessian_at(chain, None, scales, end), wanted, atol=1e-9)
+    else:
+        with pytest.raises(ValueError, match=f"{size} coordinates"):
+            hessian_at(chain, None, scales, end)
+    flat, unravel = ravel_pytree(end)
+    np.testing.assert_allclose(_curvature(chain, None, unravel, scales, flat), np.diagonal(wanted), atol=1e-9)
+    assert _products._cache_size() == before
 
 
 @pytest.mark.parametrize("last", [1, 7, 40])
