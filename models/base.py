@@ -95,6 +95,7 @@ class Sampler(NamedTuple):
     start: Callable[[int, int, Sites | None], Any]  # (seed, chain, initial parameters or None) -> state
     advance: Callable[[Any, int], Any]  # (state, sweeps) -> state
     log_joint: Callable[[Any], float]  # state -> log p(x, z), parameters integrated out
+    latents: Callable[[Any], np.ndarray]  # state -> the latents of the rows, one row after another
     # (generator, state) -> a draw of the parameters given the latents of the state, and its log prior density
     sites: Callable[[np.random.Generator, Any], tuple[dict[str, np.ndarray], float]]
     # (states of all chains, whether groups get different values) -> the hyperparameters that maximise the probability of the

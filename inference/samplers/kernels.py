@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 
 from inference.certificates.checks.cases import built, stacked_rows
-from inference.certificates.checks.kernels import Ran, ran, same
+from inference.certificates.checks.kernels import Ran, ran, with_latents
 from inference.certificates.oracles import oracle_of
 from inference.certificates.oracles.oracle import Oracle, Sites, Tables
 from inference.engine.program import constrain, potential, transforms, unconstrain
@@ -20,10 +20,6 @@ from inference.methods.kernel_mistakes import explained, of_start, of_step
 from inference.methods.own_kernel import Table, read_only
 from inference.samplers.mistakes import of_block, of_sites, require_like
 from models.base import Pytree
-
-# An entry of the latents must move if it has other values than the usual one in this share of the replicates. The limit of its
-# movement is then generous: tables of the oracles are small, so that a table leaves most latents open
-VARIED = 0.05
 
 
 @runtime_checkable
@@ -234,19 +230,4 @@ def move_of(runner: Runner, oracle: Oracle, steps: int) -> Callable[[Sites, Tabl
 def moved(oracle: Oracle, sites: Sites, tables: Tables, after: Mapping[str, np.ndarray]) -> Ran:
     """What a kernel made of parameters and latents, and which of them stood still."""
     found, latent = ran(sites, after), oracle.latent
-    if latent is None or latent not in after:
-        return found
-    before = tables[latent].reshape(len(tables[latent]), -1)
-    unmoved = same(tables[latent], after[latent]).reshape(before.shape)
-    found = found._replace(still=found.still | {latent: float(unmoved.all(1).mean())})
-    if not (varied := varying(before)).any():
-        return found
-    name = f"{latent}, at the place where it changes least,"
-    least = float(unmoved[:, varied].mean(0).max())
-    return found._replace(still=found.still | {name: least}, rare=found.rare | {name})
-
-
-def varying(entries: np.ndarray) -> np.ndarray:
-    """(N,): which columns of (R, N) have other values than their most frequent one in `VARIED` of the replicates or more."""
-    most = [np.unique(column, return_counts=True)[1].max() for column in entries.T]
-    return np.array([1 - number / len(entries) >= VARIED for number in most])
+    return found if latent is None or latent not in after else with_latents(oracle, tables, found, after[latent])

@@ -11,19 +11,17 @@ on the order of the entries must move, too.
 
 import math
 from collections.abc import Mapping
-from itertools import combinations, pairwise
 
 import numpy as np
 
 from inference.certificates.checks.figure import MOST, POWER, TIMES, Check, Deviations, large_stage
 from inference.certificates.checks.kernel_law import Law, Move, Pairs, deviations, products, rejection
 from inference.certificates.checks.kernels import Ran, same
-from inference.certificates.oracles.oracle import Oracle, Sites, Statistics, Tables, site_statistics
+from inference.certificates.oracles.oracle import Oracle, Sites, Statistics, Tables, pairs_of_rows, site_statistics
 
 SHARE = 0.1  # of the latents, which the control exchanges
 ENTRY = "entry"  # begins the names of statistics of single entries and of their products
 ENTRIES = 24  # of all sites and latents, of which each two are compared
-FEW = 8  # rows of which all pairs are compared; of more, neighbours alone
 
 
 class KernelLaw(Law):
@@ -52,7 +50,7 @@ class KernelLaw(Law):
         drawn = {**pairs.tables, latent: pairs.moved[latent]}
         before, later = of_latents(self.oracle, pairs.sites, pairs.tables), of_latents(self.oracle, after, drawn)
         varied = [
-            name for name, values in before.items() if np.ptp(values) > 0
+            name for name, values in before.items() if values.min() < values.max()
         ]  # not so of equal probabilities of all components
         pairs.before.update({name: before[name] for name in varied})
         pairs.after.update({name: later[name] for name in varied})
@@ -89,24 +87,10 @@ def entries(values: Mapping[str, np.ndarray]) -> Statistics:
 
 
 def of_latents(oracle: Oracle, sites: Sites, tables: Tables) -> Statistics:
-    """The `factors`, what one latent points at, and which rows' latents are equal."""
+    """The `factors`, what one latent points at, and which rows' latents are alike."""
     pointed = {} if oracle.pointed is None else oracle.pointed(sites, tables)
-    return factors(oracle, sites, tables) | pointed | together(oracle, tables)
-
-
-def together(oracle: Oracle, tables: Tables) -> Statistics:
-    """Whether (R,) the first discrete latents of two rows are equal: rows that share random numbers show there.
-
-    All pairs of rows, or neighbours where there are more than `FEW` rows.
-    """
     assert oracle.latent is not None
-    latent = tables[oracle.latent]
-    if latent.dtype.kind not in "iu":
-        return {}
-    entry = latent.reshape(*latent.shape[:2], -1)[:, :, 0]
-    name, rows = oracle.latent, range(entry.shape[1])
-    chosen = combinations(rows, 2) if len(rows) <= FEW else pairwise(rows)
-    return {f"{name} {one} = {name} {other}": 1.0 * (entry[:, one] == entry[:, other]) for one, other in chosen}
+    return factors(oracle, sites, tables) | pointed | pairs_of_rows(oracle.latent, tables)
 
 
 def factors(oracle: Oracle, sites: Sites, tables: Tables) -> Statistics:

@@ -238,7 +238,7 @@ def sampler(algebra: Algebra, size: int, prior_of: Any, hyper: Hyper, rows: Pytr
             found, at_draw = drawn_sites(algebra, size, table, seed, np.asarray(chain.component))
             return {name: np.asarray(value) for name, value in found.items()}, float(at_draw)
 
-    return Sampler(start=start, advance=advance, log_joint=density, sites=sites)
+    return Sampler(start, advance, density, latents=lambda chain: np.asarray(chain.component), sites=sites)
 
 
 def _double(leaf: Any) -> np.ndarray:

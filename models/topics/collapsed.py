@@ -70,6 +70,7 @@ def _sampler(corpus: Corpus, prior: TopicPrior, rows: Documents, begin: Callable
         start=partial(_start, corpus, prior, begin),
         advance=advance,
         log_joint=lambda chain: float(carrier) + log_joint(_counts(corpus, prior, chain), prior.alpha, prior.eta),
+        latents=lambda chain: np.asarray(chain.topic),
         sites=partial(_sites, corpus, prior),
         learnt=partial(_learnt, corpus, prior),
     )

@@ -7,9 +7,12 @@ in location and in spread. Both values of a pair depend on each other, so the me
 its own standard error: a standard normal deviation in the limit of many pairs.
 
 Each block may have the right law, and all of them together a wrong one: two blocks that are drawn with the same random numbers
-depend on each other. So products of entries of two blocks are statistics, too.
+depend on each other. So products of entries of two blocks are statistics, too. The same is true of the rows. So the latents of
+the last step are compared, too, where a kernel draws any: whether those of each two rows are alike.
 
-A kernel that stands still has the right law, too. So the shares that stayed where they were are figures of their own.
+A kernel that stands still has the right law, too. So the shares that stayed where they were are figures of their own: of
+parameters, and of the latents of every row. A block may move, and a combination of its entries never. So another figure is the
+correlation of before and after in the direction in which a block changes least.
 """
 
 import math
@@ -35,8 +38,8 @@ from inference.certificates.checks.figure import (
     two_stages,
     worst,
 )
-from inference.certificates.checks.kernels import KernelOf, Ran
-from inference.certificates.oracles.oracle import Oracle, Sites, Statistics, Tables
+from inference.certificates.checks.kernels import KernelOf, Ran, as_the_oracle, still_place, twin_latents, with_latents
+from inference.certificates.oracles.oracle import Oracle, Sites, Statistics, Tables, drawn_rows, pairs_of_rows
 from models.base import Model
 
 STEPS = 3
@@ -45,6 +48,9 @@ MUTANT = "deviation of a mutant"  # the unit of what is not drawn beside the dev
 STILL = 0.95  # share of replicates that may stay where they are
 KEPT = 3  # figures of a control: those that deviate most
 NEVER = 0.995  # the same for what is rare: its absence alone is a fault
+FIXED = 1 - 1e-8  # correlation of before and after in a direction that never changes, but for rounding
+FLAT = 1e-8  # variance of a direction, beside the largest, that is rounding: of probabilities that sum to 1, say
+TWINS = 4_000  # tables of which two rows have latents by the same numbers
 
 Move = Callable[[Sites, Tables, int], Ran]  # (parameters (R, …), R tables, seed) -> the parameters after the steps
 
@@ -67,6 +73,7 @@ class Law:
         self.oracle, self.move, self.replicates, self.last_rows = oracle, move, replicates, last_rows
         self.still: dict[str, float] = {}
         self.rare: frozenset[str] = frozenset()
+        self.least: dict[str, float] = {}  # site -> correlation of before and after where it changes least
 
     def __call__(self, seed: int, times: int) -> Deviations:
         """Deviations of every statistic after the steps of ``times`` the replicates."""
@@ -81,21 +88,32 @@ class Law:
         ran = self.move(sites, tables, seed)
         self.still, self.rare = ran.still, ran.rare
         after = {name: ran.sites[name] for name in sites}
+        self.least = {name: least_changed(sites[name], value) for name, value in after.items()}
         before, later = (self.oracle.statistics(one, tables) for one in (sites, after))
         return self.with_dependence(Pairs(sites, tables, before, later, ran.sites), after)
 
     def still_figures(self) -> tuple[Figure, ...]:
-        """The shares of what stood still at the last look, with what they may be."""
-        return tuple(
+        """The shares of what stood still at the last look, and the directions that changed least, with what they may be."""
+        shares = tuple(
             Figure(f"share of {name} left unchanged", value, NEVER if name in self.rare else STILL, "share")
             for name, value in self.still.items()
         )
+        return shares + tuple(
+            Figure(f"{name} before and after", value, FIXED, "correlation") for name, value in self.least.items()
+        )
 
     def with_dependence(self, pairs: Pairs, after: Sites) -> Pairs:
-        """With statistics of dependence: products of the first entries of each two sites."""
+        """With statistics of dependence: products of the first entries of each two sites, and latents of each two rows."""
         before, later = ({name: first(value) for name, value in sites.items()} for sites in (pairs.sites, after))
         centre = {name: float(np.median(value)) for name, value in before.items()}
-        return pairs._replace(before=pairs.before | products(before, centre), after=pairs.after | products(later, centre))
+        of_rows, rows_later, latent = {}, {}, self.oracle.latent
+        if latent is not None and latent in pairs.moved:
+            of_rows = pairs_of_rows(latent, pairs.tables)
+            rows_later = pairs_of_rows(latent, {**pairs.tables, latent: pairs.moved[latent]})
+        return pairs._replace(
+            before=pairs.before | products(before, centre) | of_rows,
+            after=pairs.after | products(later, centre) | rows_later,
+        )
 
 
 def first(value: np.ndarray) -> np.ndarray:
@@ -125,7 +143,10 @@ def law_of(oracle: Oracle, model: Model, kernel: KernelOf, replicates: int, unse
     def move(sites: Sites, tables: Tables, seed: int) -> Ran:
         seen = without_last_rows(tables, unseen)
         readable = [oracle.table(seen, replicate) for replicate in range(len(next(iter(sites.values()))))]
-        return kernel.kernel(model, sites, readable, seed, STEPS)
+        found = kernel.kernel(model, sites, readable, seed, STEPS)
+        if oracle.latent is None or found.latents is None or unseen:
+            return found
+        return with_latents(oracle, tables, found, as_the_oracle(oracle, tables, found.latents))
 
     return Law(oracle, move, replicates, kernel.last_rows)
 
@@ -146,26 +167,62 @@ def checked_law(law: Law, seed: int, steps: int) -> Check:
 
 def _lazy(still: Sequence[Figure]) -> str:
     """What moves too little, in words."""
-    lazy = [figure for figure in still if not figure.passed]
-    return "".join(f"; {figure.name}: {figure.value:.0%}, so that it hardly moves" for figure in lazy)
+    lazy = [figure for figure in still if not figure.passed and math.isfinite(figure.value)]
+    return "".join(
+        f"; {figure.name}: {figure.value:.0%}, so that it hardly moves"
+        if figure.unit == "share"
+        else f"; {figure.name}: a combination of entries never changes"
+        for figure in lazy
+    )
 
 
 def law_control(kernel: KernelOf, oracle: Oracle, seed: int, replicates: int) -> Check:
-    """Whether two mutants are rejected: a kernel of a model whose prior is wrong, and one that does not see the last row.
+    """Whether mutants are rejected: a kernel of a model whose prior is wrong, and others that are further off.
 
-    The second one is further off, and is run at the size of the check itself. It is left out where every row has a parameter.
+    One does not see the last row; it is run at the size of the check itself, and left out where every row has a parameter.
+    Of a kernel that draws latents: two rows by the same random numbers, and a row whose latents stay (`of_latents`).
     """
     figures = large_stage(law_of(oracle, built(oracle, mutated=True), kernel, replicates), seed)
-    prior = rejection("kernel law", oracle.mutant.what, figures, POWER)
-    if oracle.contracts.by_row:
-        return prior
-    found = law_of(oracle, built(oracle), kernel, replicates, UNSEEN)(seed, 1)
+    found = [rejection("kernel law", oracle.mutant.what, figures, POWER)]
+    if not oracle.contracts.by_row:
+        unseen = law_of(oracle, built(oracle), kernel, replicates, UNSEEN)(seed, 1)
+        found.append(further("a kernel that does not see the last row", "without the last row", unseen))
+    if oracle.latent is not None and kernel.draws_latents:
+        found += of_latents(kernel, oracle, seed)
+    says = "; ".join(each.says for each in found)
+    kept = tuple(figure for each in found for figure in each.figures)
+    return found[0]._replace(says=says, passed=all(each.passed for each in found), figures=kept)
+
+
+def further(what: str, name: str, found: Deviations) -> Check:
+    """Whether a mutant is rejected at one look, and the figure that deviates most, by a name of the mutant."""
     deviating = [Figure(name, value, MOST, "deviation", value) for name, value in found.items()]
-    unseen = rejection("kernel law", "a kernel that does not see the last row", deviating, MOST + 1)
-    most = worst(deviating)._replace(name="without the last row", unit=MUTANT)
-    return prior._replace(
-        says=f"{prior.says}; {unseen.says}", passed=prior.passed and unseen.passed, figures=(*prior.figures, most)
-    )
+    check = rejection("kernel law", what, deviating, MOST + 1)
+    return check._replace(figures=(worst(deviating)._replace(name=name, unit=MUTANT),))
+
+
+def of_latents(kernel: KernelOf, oracle: Oracle, seed: int) -> list[Check]:
+    """Whether two faults in latents alone are rejected, which are drawn given the parameters that the tables are drawn from.
+
+    Two rows are drawn by the same random numbers: statistics of pairs of rows must deviate. A row keeps what it had: the share
+    of it left unchanged must be too large.
+    """
+    rng, name = np.random.default_rng(seed), oracle.latent
+    assert name is not None
+    sites = oracle.draw_parameters(rng, TWINS)
+    tables = last_rows(oracle.draw_tables(rng, sites), kernel.last_rows)
+    rows = drawn_rows(tables)
+    readable = [oracle.table(tables, replicate) for replicate in range(TWINS)]
+    drawn = twin_latents(built(oracle), sites, readable, seed, (rows[0], rows[1]))
+    right, twins = (as_the_oracle(oracle, tables, latents) for latents in drawn)
+    both = (pairs_of_rows(name, {**tables, name: latents}) for latents in (right, twins))
+    right[:, rows[-1]] = tables[name][:, rows[-1]]
+    place = still_place(name)
+    share = with_latents(oracle, tables, Ran({}, {}), right).still[place]
+    still = Figure("frozen row", share, NEVER, "share")
+    says = f"a row that stays is {'' if still.rejects else 'NOT '}rejected: {share:.1%} unchanged"
+    shared = further("one random number for two rows", "shared numbers", deviations(*both))
+    return [shared, control("kernel law", says, still.rejects, [still])]
 
 
 def summary(figures: Sequence[Figure]) -> str:
@@ -192,13 +249,46 @@ def rejection(of: str, mutant: str, figures: Sequence[Figure], least: float = MO
     return control(of, says, bool(beyond), sorted(beyond or figures, key=beside_limit, reverse=True)[:KEPT])
 
 
+def least_changed(before: np.ndarray, after: np.ndarray) -> float:
+    """The correlation of before and after in the direction of a site (R, …) that changes least; 0 for one that never varies.
+
+    In coordinates in which entries are uncorrelated before, with variances of 1, that is 1 − λ / 2, where λ is the smallest
+    eigenvalue of the covariance of the changes. Logarithms are entries, too, where all are positive. Directions that do not
+    vary are left out: probabilities sum to 1, matrices are symmetric. NaN where an entry is not finite.
+    """
+    positive = bool((before > 0).all() and (after > 0).all())
+    one, other = (_coordinates(value, positive) for value in (before, after))
+    if not (np.isfinite(one).all() and np.isfinite(other).all()):
+        return math.nan
+    spread = one.std(0)
+    varied = spread > FLAT * np.abs(one).max(0)
+    if not varied.any():
+        return 0.0
+    centred = (one - one.mean(0))[:, varied] / spread[varied]
+    sizes, vectors = np.linalg.eigh(centred.T @ centred / len(one))
+    kept = sizes > FLAT * sizes[-1]
+    change = (other - one)[:, varied] / spread[varied] @ (vectors[:, kept] / np.sqrt(sizes[kept]))
+    change -= change.mean(0)
+    return 1 - float(np.linalg.eigvalsh(change.T @ change / len(change))[0]) / 2
+
+
+def _coordinates(value: np.ndarray, positive: bool) -> np.ndarray:
+    """(R, D) or (R, 2 D): entries of a site, and their logarithms if they are positive."""
+    flat = value.reshape(len(value), -1)
+    return np.concatenate([flat, np.log(flat)], axis=1) if positive else flat
+
+
 def deviations(before: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray]) -> Deviations:
-    """Of every statistic (R,) in location and in spread: positive if it is larger, or wider, after."""
+    """Of every statistic (R,) in location and in spread: positive if it is larger, or wider, after.
+
+    A truth value has no spread beside its location.
+    """
     found = {}
     for name, values in before.items():
         ranks = pooled_ranks(values, after[name])
         found[name] = paired(*ranks)
-        found[f"{name}, spread"] = paired(*(np.abs(rank - 0.5) for rank in ranks))
+        if values.dtype != bool:
+            found[f"{name}, spread"] = paired(*(np.abs(rank - 0.5) for rank in ranks))
     return found
 
 

@@ -6,7 +6,7 @@ the parameters but the steps themselves: NUTS has a fixed step size, tempering f
 Stationarity is no sign of life: a kernel that stands still leaves every law alone. So a kernel also says what stood still.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,11 +16,13 @@ import numpy as np
 from jax import Array
 
 from inference.certificates.checks.cases import stacked_rows
+from inference.certificates.oracles.oracle import Oracle, Tables, drawn_rows
 from inference.engine.program import constrain, transforms, unconstrain
 from inference.engine.requirements import ANY_MODEL, Support
+from inference.engine.sweep import local_step
 from inference.identification.random_labels import in_random_labellings
 from inference.methods import collapsed_gibbs, gibbs, nuts, tempered_gibbs
-from models.base import Model, Pytree, Sites
+from models.base import Algebra, Family, Latent, Model, Pytree, Sites, Stats
 from models.data.table import Data
 
 STEP_SIZE = 0.25  # of NUTS on ℝᵈ, with an identity as its metric
@@ -28,6 +30,10 @@ TREE_DEPTH = 5  # side by side, all replicates wait for the deepest tree
 EXCHANGES = frozenset({"exchanges", "states"})  # of posterior and prior: about one proposal in twenty is accepted
 COLD, HOT = 0.0, -20.0  # log inverse temperatures; at exp(−20) the posterior is the prior to eight digits
 SAME = 1e-9  # relative difference of a number that went to ℝᵈ and back
+LATENTS = "latents"  # the block that keeps them
+# An entry of the latents must move if it has other values than the usual one in this share of the replicates. The limit of its
+# movement is then generous: tables of the oracles are small, so that a table leaves most latents open
+VARIED = 0.05
 
 
 class Ran(NamedTuple):
@@ -36,6 +42,7 @@ class Ran(NamedTuple):
     sites: dict[str, np.ndarray]
     still: dict[str, float]
     rare: frozenset[str] = frozenset()  # what stands still in most replicates of a right kernel, too
+    latents: np.ndarray | None = None  # (R, N, …) as the zoo's model has them, of its last step; None: the kernel draws none
 
 
 # (model, sites (R, …), tables, seed, steps) -> the parameters after the steps
@@ -56,6 +63,98 @@ def ran(before: Sites, after: Sites, rare: frozenset[str] = frozenset(), **still
     return Ran({name: np.asarray(value) for name, value in after.items()}, found, rare)
 
 
+def with_latents(oracle: Oracle, tables: Tables, found: Ran, latents: np.ndarray) -> Ran:
+    """What a kernel made of the parameters, and of latents in the order of the oracle; and which of them stood still."""
+    name = oracle.latent
+    assert name is not None
+    rows, before = drawn_rows(tables), tables[name]
+    unmoved = same(before, latents)[:, rows].reshape(len(before), -1)
+    sites, still = found.sites | {name: latents}, found.still | {name: float(unmoved.all(1).mean())}
+    if not (varied := varying(before[:, rows].reshape(unmoved.shape))).any():
+        return found._replace(sites=sites, still=still)
+    least = still_place(name)
+    return found._replace(
+        sites=sites, still=still | {least: float(unmoved[:, varied].mean(0).max())}, rare=found.rare | {least}
+    )
+
+
+def still_place(latent: str) -> str:
+    """What stood still: the entry of the latents that changed least."""
+    return f"{latent}, at the place where it changes least,"
+
+
+def varying(entries: np.ndarray) -> np.ndarray:
+    """(N,): which columns of (R, N) have other values than their most frequent one in `VARIED` of the replicates or more."""
+    most = [np.unique(column, return_counts=True)[1].max() for column in entries.T]
+    return np.array([1 - number / len(entries) >= VARIED for number in most])
+
+
+def as_the_oracle(oracle: Oracle, tables: Tables, latents: np.ndarray) -> np.ndarray:
+    """Latents of the zoo's model as those of the oracle's tables: in their order, and as long as the longest row."""
+    assert oracle.latent is not None
+    wanted = tables[oracle.latent]
+    found = latents.reshape(*wanted.shape[:2], -1)
+    if oracle.sorted_places is not None:
+        found = np.take_along_axis(found, oracle.sorted_places(tables), axis=-1)
+    return found.reshape(*wanted.shape[:2], -1)[..., : wanted[0, 0].size].reshape(wanted.shape).astype(wanted.dtype)
+
+
+def drawn_values(latent: Latent, z: Pytree, rows: int) -> Array:
+    """(N, …): drawn latents as numbers, by row: which value a discrete one has; of units within rows, those of all in turn."""
+    if latent.reported.units is not None:
+        row, _, _, value = latent.reported.units(z)
+        return value[jnp.argsort(row)].reshape(rows, -1).astype(float)
+    part = latent.reported.part(z)
+    return part if latent.reported.entropy is None else part.argmax(-1).astype(float)
+
+
+def keeping_latents(algebra: Algebra) -> Algebra:
+    """The algebra with the drawn latents as one more block of T, which a sweep passes on and nothing reads.
+
+    For tables of fewer rows than a block of them has, and latents that all parameters share.
+    """
+
+    def statistics(weight: Array, z: Pytree, features: Pytree) -> Stats:
+        kept = {LATENTS: drawn_values(algebra.latent, z, len(weight))}
+        return {**algebra.statistics(weight, z, features), **kept}
+
+    kept = Family(
+        log_partition=lambda nu: jnp.zeros(()),
+        mean=lambda nu: nu,
+        mode=lambda nu: nu,
+        sample=lambda key, nu: nu,
+        why_no_mode=lambda nu: None,
+    )
+    return algebra._replace(families=(*algebra.families, (LATENTS, kept)), statistics=statistics)
+
+
+def parts(model: Model) -> tuple[Algebra, dict[str, Any], dict[str, Any]]:
+    """The algebra, hyperparameters and prior of a model whose sweeps keep their latents.
+
+    Where blocks of parameters take turns, each has latents of its own, and none are kept.
+    """
+    algebra, hyper, prior = model.algebra, dict(model.hyper), dict(model.prior)
+    assert algebra is not None
+    if algebra.structure.cycle:
+        return algebra, hyper, prior
+    return keeping_latents(algebra), hyper, prior | {LATENTS: jnp.zeros(())}
+
+
+def begun(algebra: Algebra, hyper: Mapping[str, Any], rows: Pytree, sites: Sites) -> Stats:
+    """T of parameters, and latents of the `parts` that keep them, none of which have been drawn yet."""
+    T = dict(algebra.natural(hyper, sites))
+    if algebra.structure.cycle:
+        return T
+    drawn = jax.eval_shape(lambda: drawn_given(algebra, hyper, jax.random.PRNGKey(0), T, rows))
+    return T | {LATENTS: jnp.zeros(drawn.shape, drawn.dtype)}
+
+
+def drawn_given(algebra: Algebra, hyper: Mapping[str, Any], key: Array, T: Stats, rows: Pytree) -> Array:
+    """(N, …): latents of an algebra that keeps them, drawn given T as every sweep draws them."""
+    found: Array = local_step(algebra, "sample", hyper, key, T, rows).stats[LATENTS]
+    return found
+
+
 def _side_by_side(run: Callable[..., Any], sites: Sites, rows: Pytree, seed: int) -> Any:
     """``run(key, sites, rows)`` for every replicate."""
     number = len(next(iter(sites.values())))
@@ -63,19 +162,40 @@ def _side_by_side(run: Callable[..., Any], sites: Sites, rows: Pytree, seed: int
     return jax.tree.map(np.asarray, jax.jit(jax.vmap(run))(keys, dict(sites), rows))
 
 
+def twin_latents(
+    model: Model, sites: Sites, tables: Sequence[Data], seed: int, twins: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Latents (R, N, …) given parameters, drawn rightly; and the same with the ``twins``, two rows, drawn by the same numbers.
+
+    Random numbers belong to places: a row that takes the place of another is drawn by its numbers.
+    """
+    algebra, hyper, _ = parts(model)
+    one, other = twins
+
+    def run(key: Array, sites: Sites, rows: Pytree) -> tuple[Array, Array]:
+        T = algebra.natural(hyper, sites)
+        order = jnp.arange(len(jax.tree.leaves(rows)[0])).at[one].set(other)
+        right = drawn_given(algebra, hyper, key, T, rows)
+        in_its_place = drawn_given(algebra, hyper, key, T, jax.tree.map(lambda leaf: leaf[order], rows))[one]
+        return right, right.at[other].set(in_its_place)
+
+    found: tuple[np.ndarray, np.ndarray] = _side_by_side(run, sites, stacked_rows(model, tables), seed)
+    return found
+
+
 def gibbs_kernel(model: Model, sites: Sites, tables: Sequence[Data], seed: int, steps: int) -> Ran:
     """Sweeps of `inference.methods.gibbs`."""
-    algebra, hyper, prior = model.algebra, dict(model.hyper), dict(model.prior)
-    assert algebra is not None
+    algebra, hyper, prior = parts(model)
 
-    def run(key: Array, sites: Sites, rows: Pytree) -> Sites:
+    def run(key: Array, sites: Sites, rows: Pytree) -> tuple[Sites, Array | None]:
         def sweep(T: Pytree, key: Array) -> tuple[Pytree, None]:
             return gibbs.step(algebra, (hyper, prior, rows), key, T)[0], None
 
-        T, _ = jax.lax.scan(sweep, algebra.natural(hyper, sites), jax.random.split(key, steps))
-        return algebra.sites(hyper, T)
+        T, _ = jax.lax.scan(sweep, begun(algebra, hyper, rows, sites), jax.random.split(key, steps))
+        return algebra.sites(hyper, T), T.get(LATENTS)
 
-    return ran(sites, _side_by_side(run, sites, stacked_rows(model, tables), seed))
+    after, latents = _side_by_side(run, sites, stacked_rows(model, tables), seed)
+    return ran(sites, after)._replace(latents=latents)
 
 
 def tempered_kernel(model: Model, sites: Sites, tables: Sequence[Data], seed: int, steps: int) -> Ran:
@@ -85,13 +205,12 @@ def tempered_kernel(model: Model, sites: Sites, tables: Sequence[Data], seed: in
     replicates before serve as hot ones, which ties neighbours together hardly at all. With few rows prior and posterior are
     near enough to exchange often.
     """
-    algebra, hyper, prior = model.algebra, dict(model.hyper), dict(model.prior)
-    assert algebra is not None
+    algebra, hyper, prior = parts(model)
     others = {name: np.stack([value, np.roll(value, 1, 0), np.roll(value, 2, 0)], 1) for name, value in sites.items()}
     ladder = jnp.array([COLD, HOT, HOT])
 
-    def run(key: Array, sites: Sites, rows: Pytree) -> tuple[Sites, Array, Array]:
-        state = tempered_gibbs.replicas(jax.vmap(partial(algebra.natural, hyper))(sites), ladder)
+    def run(key: Array, sites: Sites, rows: Pytree) -> tuple[Sites, Array, Array, Array]:
+        state = tempered_gibbs.replicas(jax.vmap(partial(begun, algebra, hyper, rows))(sites), ladder)
         arrays = (hyper, prior, rows, jnp.zeros((), jnp.int32))
 
         def sweep(state: Pytree, key: Array) -> tuple[Pytree, tuple[Array, Array]]:
@@ -102,10 +221,12 @@ def tempered_kernel(model: Model, sites: Sites, tables: Sequence[Data], seed: in
         state, (acceptance, arrived) = jax.lax.scan(sweep, state, jax.random.split(key, steps))
         proposed = ~jnp.isnan(acceptance)
         share = jnp.where(proposed, arrived, False).sum() / proposed.sum()
-        return algebra.sites(hyper, jax.tree.map(lambda leaf: leaf[0], state.T)), jnp.nanmean(acceptance), share
+        cold = jax.tree.map(lambda leaf: leaf[0], state.T)
+        return algebra.sites(hyper, cold), cold[LATENTS], jnp.nanmean(acceptance), share
 
-    after, accepted, arrived = _side_by_side(run, others, stacked_rows(model, tables), seed)
-    return ran(sites, after, EXCHANGES, exchanges=1 - float(accepted.mean()), states=1 - float(arrived.mean()))
+    after, latents, accepted, arrived = _side_by_side(run, others, stacked_rows(model, tables), seed)
+    found = ran(sites, after, EXCHANGES, exchanges=1 - float(accepted.mean()), states=1 - float(arrived.mean()))
+    return found._replace(latents=latents)
 
 
 def nuts_kernel(model: Model, sites: Sites, tables: Sequence[Data], seed: int, steps: int) -> Ran:
@@ -138,7 +259,7 @@ def collapsed_kernel(model: Model, sites: Sites, tables: Sequence[Data], seed: i
     assert model.algebra is not None
     assert model.algebra.structure.collapsed is not None
     hyper = {name: np.asarray(value, float) for name, value in model.hyper.items()}
-    found, still = [], []
+    found, latents, still = [], [], []
     for replicate, table in enumerate(tables):
         sampler = model.algebra.structure.collapsed.sampler(hyper, model.rows(table))
         begun = sampler.start(seed, replicate, {name: value[replicate] for name, value in sites.items()})
@@ -147,8 +268,9 @@ def collapsed_kernel(model: Model, sites: Sites, tables: Sequence[Data], seed: i
         still.append(np.isclose(sampler.log_joint(state), log_joint, rtol=SAME, atol=0.0))
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(replicate, 4)))
         found.append(sampler.sites(rng, state)[0])
+        latents.append(sampler.latents(state))
     after = {name: np.stack([each[name] for each in found]) for name in sites}
-    return ran(sites, after, latents=float(np.mean(still)))
+    return ran(sites, after, latents=float(np.mean(still)))._replace(latents=np.stack(latents))
 
 
 def permuted(kernel: Kernel) -> Kernel:
@@ -158,26 +280,27 @@ def permuted(kernel: Kernel) -> Kernel:
         found = kernel(model, sites, tables, seed, steps)
         single = {name: value[None] for name, value in found.sites.items()}  # replicates are the draws of one chain
         moved = in_random_labellings(single, model.symmetry, model.naming.dims, seed)
-        return found._replace(sites={name: value[0] for name, value in moved.items()})
+        return found._replace(sites={name: value[0] for name, value in moved.items()}, latents=None)
 
     return run
 
 
 class KernelOf(NamedTuple):
-    """The kernel of a method, the models that it supports, and how many rows of each table it is run on."""
+    """The kernel of a method, the models that it supports, and how it is run."""
 
     kernel: Kernel
     support: Support
-    last_rows: int | None = None  # None: all
+    last_rows: int | None = None  # how many rows of each table it is run on; None: all
+    draws_latents: bool = True
 
 
 KERNELS: dict[str, KernelOf] = {  # by the name of the method
     "gibbs": KernelOf(gibbs_kernel, gibbs.METHOD.support),
     "tempered_gibbs": KernelOf(tempered_kernel, tempered_gibbs.METHOD.support, last_rows=2),
     "collapsed_gibbs": KernelOf(collapsed_kernel, collapsed_gibbs.METHOD.support),
-    "nuts": KernelOf(nuts_kernel, ANY_MODEL),
+    "nuts": KernelOf(nuts_kernel, ANY_MODEL, draws_latents=False),
 }
 PERMUTED: dict[str, KernelOf] = {  # with permute_components; for models with a symmetry
-    "gibbs": KernelOf(permuted(gibbs_kernel), gibbs.METHOD.support),
-    "nuts": KernelOf(permuted(nuts_kernel), ANY_MODEL),
+    "gibbs": KernelOf(permuted(gibbs_kernel), gibbs.METHOD.support, draws_latents=False),
+    "nuts": KernelOf(permuted(nuts_kernel), ANY_MODEL, draws_latents=False),
 }

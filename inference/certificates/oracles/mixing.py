@@ -26,11 +26,9 @@ from inference.certificates.oracles.conjugate import (
     total,
 )
 from inference.certificates.oracles.contracts import Contracts
-from inference.certificates.oracles.oracle import Mutant, Oracle, Sites, Slip, Statistics, Tables, pointed_at
+from inference.certificates.oracles.oracle import HIDDEN, Mutant, Oracle, Sites, Slip, Statistics, Tables, pointed_at
 from inference.certificates.oracles.posterior import Enumeration, enumerated
 from models.data.table import Data
-
-HIDDEN = -1  # code of a label that is missing
 
 
 class Cells(NamedTuple):

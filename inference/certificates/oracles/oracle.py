@@ -5,6 +5,7 @@ formula of `models`. Arrays have the leading axis of R replicates: independent d
 """
 
 from collections.abc import Callable, Mapping
+from itertools import combinations, pairwise
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -18,6 +19,8 @@ from models.data.table import Data
 Sites = Mapping[str, np.ndarray]  # NumPyro site name -> (R, …)
 Tables = Mapping[str, np.ndarray]  # what R tables hold: name -> (R, N, …)
 Statistics = dict[str, np.ndarray]  # name -> (R,)
+HIDDEN = -1  # code of a label that is missing
+FEW = 8  # rows of which all pairs are compared; of more, neighbours alone
 
 
 class Mutant(NamedTuple):
@@ -67,6 +70,8 @@ class Oracle(NamedTuple):
     signs: tuple[str, ...] = ()  # sites whose columns may change their sign together, as loadings of a factor
     # The latents of the rows, for samplers that draw them: their entry in drawn tables. None: none
     latent: str | None = None
+    # The place (R, N, …) of every entry of the latents among those that the zoo's model has, where it sorts them within a row
+    sorted_places: Callable[[Tables], np.ndarray] | None = None
     # The factors of p(x, z | θ), each by its name, as logs (R,): a slip in one of them must not hide behind the others
     complete: Callable[[Sites, Tables], Statistics] | None = None
     # What one latent points at: noise that two blocks of a kernel share shows there, where sums over all latents hide it
@@ -128,3 +133,40 @@ def pointed_at(latent: str, place: int, axes: Mapping[str, int]) -> Callable[[Si
         return statistics
 
     return found
+
+
+def drawn_rows(tables: Tables) -> list[int]:
+    """The rows whose latents are drawn: those without a label."""
+    number = next(iter(tables.values())).shape[1]
+    label = tables.get("label", np.full((1, number), HIDDEN))
+    return np.flatnonzero((label == HIDDEN).all(0)).tolist()
+
+
+def pairs_of_rows(latent: str, tables: Tables) -> Statistics:
+    """Whether (R,) the latents of two rows are alike: rows that share random numbers, or have opposite ones, show there.
+
+    All pairs of rows that are drawn, or neighbours where there are more than `FEW`. Of discrete latents, whether they are
+    equal; where a row has several, the share of equal ones among all pairs of one of either row, and within a row. Of real
+    ones their product, which a change of all signs leaves alone.
+    """
+    values, rows = tables[latent], drawn_rows(tables)
+    pairs = list(combinations(rows, 2) if len(rows) <= FEW else pairwise(rows))
+    if values.dtype.kind not in "iu":
+        flat = values.reshape(*values.shape[:2], -1)
+        return {f"{latent} {one} × {other}": (flat[:, one] * flat[:, other]).sum(-1) for one, other in pairs}
+    if values.ndim == 2:
+        return {f"{latent} {one} = {other}": values[:, one] == values[:, other] for one, other in pairs}
+    count = _counts(values, tables)
+    size = count.sum(-1)
+    found = {f"{latent} {one} = {other}": (count[:, one] * count[:, other]).sum(-1) for one, other in pairs}
+    number = {f"{latent} {one} = {other}": size[:, one] * size[:, other] for one, other in pairs}
+    found |= {f"{latent} {row} = {row}": (count[:, row] * (count[:, row] - 1)).sum(-1) for row in rows}
+    number |= {f"{latent} {row} = {row}": size[:, row] * (size[:, row] - 1) for row in rows}
+    return {name: value / np.maximum(number[name], 1) for name, value in found.items()}
+
+
+def _counts(codes: np.ndarray, tables: Tables) -> np.ndarray:
+    """(R, N, K): how often each value is among the latents (R, N, T) of a row, without those after the end of a sequence."""
+    length = tables.get("length", np.full(codes.shape[:2], codes.shape[2]))
+    there = np.arange(codes.shape[2]) < length[..., None]
+    return np.stack([((codes == value) & there).sum(-1) for value in range(int(codes.max()) + 1)], axis=-1)

@@ -157,6 +157,7 @@ def latent_dirichlet() -> Oracle:
         enumeration=_enumeration(),
         simplices=("topic_probs", "word_probs"),
         latent="topic",
+        sorted_places=lambda tables: np.argsort(np.argsort(tables["x"], axis=-1, kind="stable"), axis=-1),
         complete=_factors,
         pointed=pointed_at("topic", 0, {"word_probs": 1}),
     )

@@ -95,15 +95,16 @@ def of_contracts(oracle: Oracle, seed: int) -> Numbers:
 
 
 def of_law(kernel: KernelOf, oracle: Oracle, seed: int) -> Numbers:
-    """Parameters after the steps of a kernel, what stood still, and the deviations of all statistics."""
+    """Parameters and latents after the steps of a kernel, what stood still, and all statistics: their deviations and names."""
     law = law_of(oracle, built(oracle), kernel, REPLICATES)
     pairs = law.pairs(seed, 1)
-    still = law.still_figures()
+    still, found = law.still_figures(), deviations(pairs.before, pairs.after)
     return {
         **pairs.moved,
         "unchanged": _flat([[figure.value for figure in still], judged(still)]),
         "statistics": _flat([*pairs.before.values(), *pairs.after.values()]),
-        "deviations": list(deviations(pairs.before, pairs.after).values()),
+        "deviations": list(found.values()),
+        "names": [_number(name) for name in (*found, *(figure.name for figure in still))],
         "rules": rules(STILL, NEVER),
     }
 
@@ -310,7 +311,12 @@ def _look(first: float, second: float, seed: int, times: int) -> Deviations:
 def _options(method: str) -> list[float]:
     """The defaults of a method's options; words by a number of their own."""
     defaults = method_named(method).options._field_defaults.values()
-    return [float(value) if isinstance(value, int | float) else float(zlib.crc32(str(value).encode())) for value in defaults]
+    return [float(value) if isinstance(value, int | float) else 2.0**32 * _number(str(value)) for value in defaults]
+
+
+def _number(word: str) -> float:
+    """A number from 0 to 1 that stands for a word."""
+    return zlib.crc32(word.encode()) / 2**32
 
 
 def _flat(arrays: Any) -> np.ndarray:

@@ -98,6 +98,7 @@ def test_a_kernel_that_stands_still_fails(monkeypatch):
         "share of component left unchanged",
         "share of component, at the place where it changes least, left unchanged",
         "share of mean, whatever the order of its entries, left unchanged",
+        "mean before and after",
     ]
     assert "share of mean left unchanged: 100%, so that it hardly moves" in found.says
 
