@@ -50,7 +50,7 @@ KEPT = 3  # figures of a control: those that deviate most
 NEVER = 0.995  # the same for what is rare: its absence alone is a fault
 FIXED = 1 - 1e-8  # correlation of before and after in a direction that never changes, but for rounding
 FLAT = 1e-8  # variance of a direction, beside the largest, that is rounding: of probabilities that sum to 1, say
-TWINS = 4_000  # tables of which two rows have latents by the same numbers
+TWINS = 3_000  # tables of which two rows have latents by the same numbers
 
 Move = Callable[[Sites, Tables, int], Ran]  # (parameters (R, …), R tables, seed) -> the parameters after the steps
 

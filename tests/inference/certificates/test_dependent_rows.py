@@ -26,6 +26,8 @@ from inference.certificates.checks.kernels import (
 )
 from inference.certificates.oracles import oracle_of
 from inference.certificates.oracles.oracle import FEW, HIDDEN, drawn_rows, pairs_of_rows
+from inference.certificates.witnesses.of_checks import of_law
+from inference.certificates.witnesses.witness import differences, witness_of
 from inference.engine.requirements import ANY_MODEL
 from inference.methods import gibbs
 
@@ -194,6 +196,22 @@ def test_a_check_that_is_blind_to_the_first_rows_has_controls_that_say_so(monkey
     shared, _ = of_latents(KERNELS["gibbs"], oracle_of("gmm_simple"), 0)
     assert not shared.passed
     assert "NOT rejected" in shared.says
+
+
+def test_a_certificate_that_lacks_a_statistic_is_of_other_numbers(monkeypatch):
+    """Also where the statistic that it has instead has the same values."""
+    numbers = of_law(KERNELS["gibbs"], oracle_of("gmm_simple"), 1)
+    stored = witness_of(numbers)
+    assert not differences(stored, numbers)
+    without = {name: value for name, value in stored.items() if name != "names"}
+    assert [found.name for found in differences(without, numbers)] == ["names"]
+
+    def renamed(latent, tables):
+        return {f"rows of {name}": values for name, values in pairs_of_rows(latent, tables).items()}
+
+    monkeypatch.setattr(kernel_law, "pairs_of_rows", renamed)
+    found = differences(stored, of_law(KERNELS["gibbs"], oracle_of("gmm_simple"), 1))
+    assert [each.name for each in found] == ["names"]
 
 
 def test_a_row_with_a_label_may_stay_and_no_other():
