@@ -219,7 +219,7 @@ def of_latents(kernel: KernelOf, oracle: Oracle, seed: int) -> list[Check]:
     right[:, rows[-1]] = tables[name][:, rows[-1]]
     place = still_place(name)
     share = with_latents(oracle, tables, Ran({}, {}), right).still[place]
-    still = Figure("frozen row", share, NEVER, "share")
+    still = Figure("frozen row", share, NEVER, "share", share)
     says = f"a row that stays is {'' if still.rejects else 'NOT '}rejected: {share:.1%} unchanged"
     shared = further("one random number for two rows", "shared numbers", deviations(*both))
     return [shared, control("kernel law", says, still.rejects, [still])]
