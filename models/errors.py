@@ -6,7 +6,10 @@ Imports the standard library alone: a refused argument is told before NumPy has 
 import shlex
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
+
+LISTED = 20  # names that a message lists
 
 # An option, a model or a method as others call it -> the names that it has here
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
@@ -131,6 +134,17 @@ def also_called(word: str, known: Iterable[str]) -> list[str]:
     """
     names = SYNONYMS.get(word.lower().replace("-", "_").replace(" ", "_"), ())
     return [name for name in names if name in set(known)]
+
+
+def some_of(names: Iterable[object]) -> str:
+    """The names in a message: all of them, or the first twenty and how many more there are.
+
+    >>> some_of(["height", "weight"]), some_of(range(1000))[-19:]
+    ('height, weight', '18, 19 and 980 more')
+    """
+    known = list(names)
+    more = f" and {len(known) - LISTED} more" if len(known) > LISTED else ""
+    return ", ".join(map(str, islice(known, LISTED))) + more
 
 
 def in_shell(argument: str) -> str:

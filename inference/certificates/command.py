@@ -141,12 +141,15 @@ def _path(folder: Path, cell: Cell) -> Path:
 def parsed(arguments: Sequence[str]) -> Request:
     """The arguments, ``key=value`` or a word; raises `ZooError` for an unknown, missing or impossible one."""
     words = [argument for argument in arguments if argument in WORDS]
-    given = {"model": "all", "method": "all"} if words else {}
+    said: dict[str, str] = {}
     for argument in arguments:
         key, equals, value = argument.partition("=")
         if argument not in WORDS and (not equals or key not in OPTIONS):
             raise ZooError(f"{argument!r}: inference.certify takes {', '.join(OPTIONS)}, as key=value, or {' or '.join(WORDS)}")
-        given |= {key: value} if equals else {}
+        if equals and key in said:
+            raise ZooError(f"{key}= is given twice: {said[key]} and {value}")
+        said |= {key: value} if equals else {}
+    given = ({"model": "all", "method": "all"} if words else {}) | said
     if absent := [name for name in ("model", "method") if name not in given]:
         raise ZooError(f"{absent[0]}= is missing: {USAGE}")
     action = words[0] if words and words[0] != "all" else "certify"
@@ -157,7 +160,7 @@ def parsed(arguments: Sequence[str]) -> Request:
     budget, seed, again = given.get("budget", "quick"), given.get("seed", "0"), given.get("again", "false")
     if again not in ("true", "false"):
         raise ZooError(f"again must be true or false, got {again!r}")
-    require_settings(budget, int(seed) if seed.isdecimal() else seed)
+    require_settings(budget, int(seed) if seed.isdecimal() and len(seed) < 100 else seed)
     out = Path(given.get("out", "certificates" if action == "certify" else PUBLISHED))
     return Request(action, _chosen(given["model"], given["method"]), budget, int(seed), out, again == "true")
 

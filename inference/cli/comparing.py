@@ -45,6 +45,9 @@ def compare_runs(arguments: list[str]) -> int:
     if "runs" in given:
         folders += given.pop("runs").split(",")
     if folders:
+        if absent := [folder for folder in folders if not exists(folder)]:
+            flag = " (it runs every combination of lists with commas without a flag)" if absent[0].startswith("-") else ""
+            raise ZooError(f"{absent[0]!r} is neither the folder of a run nor an option, which has the form key=value{flag}")
         unknown = set(given) - {"out", "reference"}
         if unknown:
             raise ZooError(f"{min(unknown)}= cannot be set for finished runs: only out= and reference= go with run folders")

@@ -32,6 +32,7 @@ OPTIONS = ("seed", "num_draws", "block", "overwrite")
 ROWS, ROWS_OF_THEIR_OWN = 10_000, 1_000  # in a block; rows with local parameters need memory for all draws of these
 
 
+LONGEST = 100  # digits of a number: Python reads no more than 4300
 NUMBERS = ("row", "sequence", "step")  # columns that say which row a line is of
 OF_THEIR_OWN = (*NUMBERS, SEQUENCE_NAME, "assignment", "probability", "viterbi", "log_density")  # columns of predictions
 
@@ -98,12 +99,13 @@ def parsed(arguments: list[str]) -> Asked:
         raise ZooError(f"data.keep: the predictions have a column {clashes[0]!r} of their own; rename the one of the table")
     check_seed(asked.seed)
     require_whole("num_draws", asked.num_draws)
+    require_whole("block", asked.block or 1)
     _require_place(asked)
     return asked
 
 
 def _whole(name: str, given: Mapping[str, str], usual: int) -> int:
-    if not given.get(name, "0").isdecimal():
+    if not given.get(name, "0").isdecimal() or len(given.get(name, "0")) > LONGEST:
         raise ZooError(f"{name} must be a whole number, got {given[name]!r}")
     return int(given.get(name, usual))
 

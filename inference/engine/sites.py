@@ -154,7 +154,7 @@ def checked_sites(
 def _numbers(value: Any, name: str, what: str) -> np.ndarray:
     try:
         return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ZooError(f"{what}: {name} must be an array of numbers, got {type(value).__name__}: {error}") from error
 
 

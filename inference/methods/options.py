@@ -1,10 +1,12 @@
 """The options of methods: how a method declares them, and how values are checked. Loads no JAX."""
 
+import sys
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from inference.runtime.files import CHECKPOINT_SECONDS
+from models.data.arguments import MOST
 from models.errors import ZooError
 
 # Options of every method, with their defaults
@@ -23,7 +25,7 @@ class Setting(NamedTuple):
 # Options that several methods have
 MaxIter = Annotated[int, Setting("iterations of a start, at most")]
 Tol = Annotated[float, Setting("a start ends when an iteration gains less than this", low=0)]
-NumStarts = Annotated[int, Setting("starts, of which the best counts")]
+NumStarts = Annotated[int, Setting("starts, of which the best counts", high=1_000_000)]
 NumWarmup = Annotated[int, Setting("steps of each chain that are dropped", low=0)]
 NumSamples = Annotated[int, Setting("draws of each chain that are kept")]
 NumChains = Annotated[int, Setting("chains; of independent draws, groups of them")]
@@ -86,5 +88,8 @@ def check_number(name: str, value: Any, whole: bool, low: float = 1, high: float
     if whole and (isinstance(value, bool) or not isinstance(value, int)):
         instead = f": write {value:.0f}" if isinstance(value, float) and value.is_integer() and 0 < value < 1e9 else ""
         raise ZooError(f"{name} must be a whole number, got {value!r}{instead}")
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high or value == np.inf:
+    largest = MOST if whole else sys.float_info.max
+    if (isinstance(value, int | float) and largest < value < high) or value == high == np.inf:
+        high = largest
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
         raise ZooError(f"{name} must be at least {low}{'' if np.isinf(high) else f' and at most {high}'}, got {value!r}")

@@ -24,7 +24,7 @@ from models.errors import ZooError, in_shell
 BY_COLUMN = ("types", "units", "dates", "merge")  # options with a value for each column
 TEXTS = ("label", "weight", "sequence", "text", "separator", "decimal", "thousands", "encoding")
 LISTS = ("columns", "keep", "missing")
-WHOLE = re.compile(r"0|-?[1-9]\d*")
+WHOLE = re.compile(r"0|-?[1-9]\d{0,99}")
 QUOTED = {mark: re.compile(rf"{mark}((?:[^{mark}\\]|\\+[^{mark}\\]|(?:\\\\)*\\{mark})*(?:\\\\)*){mark}") for mark in "\"'"}
 OPENS = re.compile(r"(^|[\[({])\s*[\"']")  # text in which a quote may open
 CLOSING = {"[": "]", "(": ")", "{": "}"}

@@ -17,6 +17,7 @@ PANDAS = (
 AMONG_NUMBERS = ("-", "--", "–", "—", ".", "..", "...", "*", "na", "n.a.", "missing", "unknown")
 DOUBTFUL = tuple(sorted({*AMONG_NUMBERS, *map(str.lower, PANDAS)}))  # in lower case
 MARKS = {"comma": ",", "semicolon": ";", "tab": "\t", "point": ".", "space": " ", "apostrophe": "'", "bar": "|", "none": ""}
+NO_MARKS = '"+-\n\r\0'  # beside letters and digits: quotes, signs and ends of lines
 
 
 class Style(NamedTuple):
@@ -53,6 +54,10 @@ def style_of(options: Mapping[str, Any], plain: bool) -> Style:
         mark = MARKS.get(value, value) if isinstance(value, str) else None
         if mark is None or len(mark) > 1 or (not mark and name != "thousands"):
             raise ZooError(f"{name}={value!r} is neither one character nor one of {', '.join(MARKS)}")
+        if mark.isalnum() or (mark and mark in NO_MARKS) or (name == "separator" and not mark.isascii()):
+            raise ZooError(
+                f"{name}={value!r} cannot be a mark, as numbers, words or lines hold it: take one of {', '.join(MARKS)}"
+            )
         given[name] = mark
     if given.get("thousands") == ".":
         given.setdefault("decimal", ",")  # what a repair writes as 63.503 would be read as 63503

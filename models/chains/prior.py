@@ -53,7 +53,7 @@ def _by_row(value: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Broadcast transition concentrations to (S, S + 1) from one number, a row, or a matrix; raises `ZooError`."""
     try:
         found = np.array(np.broadcast_to(np.asarray(value, dtype=np.float64), shape))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ZooError(f"prior transition_concentration: expected numbers of shape {shape}, got {value!r}") from error
     if not (np.isfinite(found) & (found > 0)).all():
         raise ZooError("prior transition_concentration must be finite and above 0")

@@ -8,6 +8,7 @@ import numpy as np
 from models.data.table import Data
 from models.errors import ZooError
 
+MOST = 2**53  # of anything that is counted: a larger number is no whole number any more where it becomes a float
 NAMED = (str, int, np.integer)  # types of column names; a DataFrame made from an array numbers its columns
 REMEDIES = {"label": ": labels= takes one label per row"}
 
@@ -52,6 +53,8 @@ def require_whole(option: str, value: Any, least: int = 1) -> None:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         which = f"above {least - 1}" if least > 0 else "of at least 0"
         raise ZooError(f"{option} must be a whole number {which}, got {described(value)}")
+    if value > MOST:
+        raise ZooError(f"{option} must be a whole number of at most {MOST}, got {described(value)}")
 
 
 def require_flag(option: str, value: Any) -> None:
@@ -67,7 +70,7 @@ def checked_weight(weight: Any, data: Data) -> np.ndarray | None:
     expected = f"weight: expected {data.num_rows} finite, non-negative numbers, one per row, not all zero"
     try:
         weight = np.asarray(weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ZooError(f"{expected}, got {described(weight)}") from error
     if weight.shape != (data.num_rows,) or not np.isfinite(weight).all() or (weight < 0).any() or not weight.any():
         raise ZooError(expected)

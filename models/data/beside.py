@@ -7,6 +7,7 @@ import numpy as np
 
 from models.data.columns import EXACT, categories_of, cells_of
 from models.data.table import BOOLEAN, SEQUENCE_NAME, Data, ZooError, is_sparse, is_table, keep_columns
+from models.errors import some_of
 
 TAKEN = {"row", "column", "chain", "draw", "class", "component", "state", "factor", "topic", "start", "read", "note", "level"}
 TAKEN |= {"assignment", "probability", "second_assignment", "second_probability"}  # of assignments
@@ -82,7 +83,7 @@ def with_kept(data: Data, columns: list[str], known: Mapping[str, Any]) -> Data:
     known = dict(data.beside) | dict(known)
     found = [(column, known[column] if column in known else cells_of(data, column)) for column in [*named, *columns]]
     if absent := [column for column, cells in found if cells is None]:
-        raise ZooError(f"{data.name} has no column {absent[0]!r} to keep; its columns are {', '.join(data.columns)}")
+        raise ZooError(f"{data.name} has no column {absent[0]!r} to keep; its columns are {some_of(data.columns)}")
     before = [(column, cells) for column, cells in data.beside if column not in dict(found)]
     return data._replace(beside=(*before, *((column, _plain(cells)) for column, cells in found)))
 
@@ -106,7 +107,7 @@ def _place(data: Data, column: str, option: str) -> int:
     if not is_table(data) or is_sparse(data.x):
         raise ZooError(f"{data.name} is not a table, so it has no column {option}={column!r}")
     if column not in data.columns:
-        raise ZooError(f"{data.name} has no column {column!r} ({option}); its columns are {', '.join(data.columns)}")
+        raise ZooError(f"{data.name} has no column {column!r} ({option}); its columns are {some_of(data.columns)}")
     if len(data.columns) == 1:
         raise ZooError(f"{data.name} has no other column than {column!r} ({option})")
     return data.columns.index(column)

@@ -16,7 +16,7 @@ from models.data.column_kinds import LEFT_OUT, TYPES, Verdict, verdict
 from models.data.documents import Sequences
 from models.data.missing_spellings import number_of
 from models.data.table import BOOLEAN, Data, Note, ZooError, is_sparse, keep_columns
-from models.errors import did_you_mean
+from models.errors import did_you_mean, some_of
 
 EXACT = 2**53  # whole numbers up to here are floats without loss
 LOST = "numbers above 2^53 lose digits"
@@ -69,7 +69,7 @@ def with_types(data: Data, types: Mapping[str, str], why: Mapping[str, str] | No
     _refuse_no_table(data)
     for column in said:
         if column not in data.columns:
-            raise ZooError(f"{data.name} has no column {column!r}; its columns are {', '.join(data.columns)}")
+            raise ZooError(f"{data.name} has no column {column!r}; its columns are {some_of(data.columns)}")
     out = {"identifier": Verdict("identifier", "by data.types"), "ignore": Verdict("ignored", "by data.types")}
     places = {data.columns.index(column): kind for column, kind in said.items() if kind not in out}
     data = _with(data, {d: Reading(*_as_kind(data, d, kind), _said(data, d, kind, why)) for d, kind in places.items()})
@@ -155,7 +155,7 @@ def as_typed(data: Data, like: Layout, unseen: str = "error", remedy: str = ". C
         return data
     absent = [column for column in like.columns if column not in data.columns]
     if absent:
-        raise ZooError(f"{data.name} has no column {absent[0]!r}, which the model needs; it has {', '.join(data.columns)}")
+        raise ZooError(f"{data.name} has no column {absent[0]!r}, which the model needs; it has {some_of(data.columns)}")
     places = [data.columns.index(column) for column in like.columns]
     read = [
         recoded(data, d, levels, remedy, unseen) if kind == "category" else _as_kind(data, d, kind)[0]

@@ -45,7 +45,7 @@ def check_hyper(
             if len(shape) == 2 and value.ndim < 2:
                 value = np.diag(np.broadcast_to(value, shape[:1]))
             value = np.array(np.broadcast_to(value, shape))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise ZooError(f"prior {name}: expected numbers of shape {shape}, got {hyper[name]!r}") from error
         if not np.isfinite(value).all():
             raise ZooError(f"prior {name}: every number must be finite")

@@ -16,7 +16,7 @@ from models.data.column_kinds import CAMEL, LEFT_OUT, TELLING, verdict
 from models.data.columns import EXACT, LOST, MOMENTS, checked_types, typed
 from models.data.missing_spellings import ParsedColumn, read_cells
 from models.data.table import BOOLEAN, Data, ZooError
-from models.errors import did_you_mean
+from models.errors import did_you_mean, some_of
 from models.inspection.codes import code_problems
 from models.inspection.levels import level_problems
 from models.inspection.marks import mark_problems
@@ -142,14 +142,14 @@ def _without_values(problem: Problem, problems: Sequence[Problem], texts: Sequen
 def _require_named_columns(raw: Raw) -> None:
     """Raises `ZooError` for an option of a column that the table lacks: a slip in the command, no problem of the table."""
     known = [str(name) for name in raw.frame.columns]
-    named = [column for option in ("types", "units", "dates", "merge") for column in raw.options.get(option) or {}]
+    named = [*checked_types(raw.options.get("types"), None)[0], *_repairs(raw.options).columns]
     for option in ("label", "weight", "sequence", "text", "columns", "keep"):
         given = raw.options.get(option)
         named += [] if given is None else [*given] if isinstance(given, list | tuple) else [given]
     absent = [str(column) for column in named if str(column) not in known]
     if absent:
         near = did_you_mean(absent[0], known)
-        raise ZooError(f"{raw.title} has no column {absent[0]!r}{near}; its columns are {', '.join(known)}")
+        raise ZooError(f"{raw.title} has no column {absent[0]!r}{near}; its columns are {some_of(known)}")
 
 
 def _blank_texts(raw: Raw) -> list[Problem]:

@@ -29,7 +29,7 @@ def hyperparameters(data: Data, weight_scale: float, prior: Any) -> dict[str, np
     try:
         weight_scales = float(weight_scale) / np.where(variance > 0, constants["spread"], 1.0)
         scales: dict[str, Any] = {"weight_scale": weight_scales, "intercept_scale": INTERCEPT_SCALE}
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ZooError(f"weight_scale must be a number above 0, got {weight_scale!r}") from error
     shapes = {"weight_scale": mean.shape, "intercept_scale": ()}
     return check_hyper(scales | given_numbers(prior, PRIOR), shapes, {}) | constants

@@ -14,7 +14,7 @@ from models.data.columns import Layout, as_typed, categories_of
 from models.data.documents import Sequences
 from models.data.missing_spellings import number_of
 from models.data.table import BOOLEAN, SEQUENCE_NAME, Data, ZooError, is_sparse, is_table, take
-from models.errors import did_you_mean
+from models.errors import did_you_mean, some_of
 from models.reading.corpus_files import FILE
 from models.reading.files import frames, is_text, require_file
 from models.reading.generated import is_named
@@ -211,7 +211,7 @@ def whole_sequences(parts: Iterator[pd.DataFrame], column: str, source: str) -> 
     seen: dict[str, None] = {}  # names of the sequences so far, the last of which may go on
     for part in parts:
         if column not in part:
-            raise ZooError(f"{source} has no column {column!r} to name sequences; its columns are {', '.join(map(str, part))}")
+            raise ZooError(f"{source} has no column {column!r} to name sequences; its columns are {some_of(part)}")
         names = part[column].astype(str).to_numpy()
         begins = np.flatnonzero(np.append(True, names[1:] != names[:-1]))
         goes_on = names[0] == next(reversed(seen), None)

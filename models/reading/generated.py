@@ -40,6 +40,6 @@ def generate(name: str, options: dict[str, Any]) -> Data:
             raise ZooError(f"data set {name}: {key} must be {what}, such as {default}, got {value!r}")
     try:
         return DATASETS[name](**options)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         given = ", ".join(f"{key}={value}" for key, value in options.items())
         raise ZooError(f"data set {name} cannot be made with {given}: {error}") from error

@@ -4,6 +4,7 @@ import numpy as np
 
 from models.data.columns import cells_of
 from models.data.table import Data, ZooError, is_sparse, is_table, keep_columns
+from models.errors import some_of
 
 
 def in_sequences(data: Data, column: str | None) -> Data:
@@ -13,7 +14,7 @@ def in_sequences(data: Data, column: str | None) -> Data:
     if not is_table(data) or is_sparse(data.x):
         raise ZooError(f"{data.name} is not a table of steps, so it has no column sequence={column!r}")
     if column not in data.columns:
-        raise ZooError(f"{data.name} has no column {column!r} to name sequences; its columns are {', '.join(data.columns)}")
+        raise ZooError(f"{data.name} has no column {column!r} to name sequences; its columns are {some_of(data.columns)}")
     place = data.columns.index(column)
     codes = data.x[:, place]
     if np.isnan(codes).any():

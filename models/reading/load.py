@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,7 +26,7 @@ from models.data.table import (
     refuse_categories,
     require_rows,
 )
-from models.errors import did_you_mean
+from models.errors import did_you_mean, some_of
 from models.reading.arrays import as_sequences, is_symbols, starts_of, symbols, with_starts
 from models.reading.generated import generate, is_named
 from models.reading.grouping import in_sequences, names_of_sequences
@@ -205,8 +206,9 @@ def _binarised(data: Data, threshold: float | None) -> Data:
         return data
     if not is_table(data):
         raise ZooError(f"{data.name} holds documents: threshold needs numbers")
-    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not np.isfinite(threshold):
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not abs(threshold) <= sys.float_info.max:
         raise ZooError(f"threshold must be a number, got {threshold!r}")
+    threshold = float(threshold)  # a whole number may have more digits than NumPy's
     refuse_categories(data, "threshold needs numbers")
     if is_sparse(data.x):
         if threshold < 0:
@@ -225,7 +227,7 @@ def _select(data: Data, label: str | None, columns: list[str] | None, drop_const
         for wanted in columns:
             if wanted not in data.columns:
                 near = did_you_mean(wanted, data.columns)
-                raise ZooError(f"{data.name} has no column {wanted!r}{near}; its columns are {', '.join(data.columns)}")
+                raise ZooError(f"{data.name} has no column {wanted!r}{near}; its columns are {some_of(data.columns)}")
         data = keep_columns(data, [data.columns.index(c) for c in columns])
     if drop_constant:
         data = keep_columns(data, [d for d in range(len(data.columns)) if not _is_constant(data.x[:, [d]])])

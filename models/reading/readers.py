@@ -17,7 +17,7 @@ from models.data.documents import Sequences, documents, tokenise
 from models.data.labels import label_column, labelled
 from models.data.missing_spellings import ParsedColumn, read_cells
 from models.data.table import Data, Note, ZooError, is_sparse, take
-from models.errors import did_you_mean
+from models.errors import did_you_mean, some_of
 from models.reading.files import RARE_IN_NAMES, if_several, is_text, other_separator, read_file, separator_of
 from models.reading.repairs import Repairs, repaired
 
@@ -132,7 +132,7 @@ def _columns_there(names: list[str], asked: Sequence[str], title: str, style: St
         marks = [word for word in (*RARE_IN_NAMES, "comma") if MARKS[word] != separator_of(path, style)]
         if other := other_separator(names, marks):
             return f"it has {if_several(names[0], other)}"
-    return f"its columns are {', '.join(names)}"
+    return f"its columns are {some_of(names)}"
 
 
 def of_frame(frame: pd.DataFrame, title: str, style: Style, wanted: Wanted) -> Data:

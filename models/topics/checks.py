@@ -39,7 +39,7 @@ def topic_names(data: Data, number: int, seeds: Mapping[str, Any] | None, labell
 def positive(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
     try:
         found = np.array(np.broadcast_to(np.asarray(value, dtype=np.float64), shape))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ZooError(f"{name}: expected a number or numbers of shape {shape}, got {value!r}") from error
     if not (np.isfinite(found) & (found > 0)).all():
         raise ZooError(f"{name} must be finite and above 0")

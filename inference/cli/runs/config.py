@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,14 +21,15 @@ from inference.runtime.entries import (
 from inference.runtime.entries import choices as choices
 from inference.runtime.entries import entry_options as entry_options
 from models.cells.overrides import alternatives, is_of_table, quoted, read_override
-from models.errors import ZooError, did_you_mean, exists
+from models.errors import ZooError, did_you_mean, exists, in_shell
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
 KEY = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
+PRIOR = "model.prior."  # how options that set one number of the prior begin
 OF_STREAMS = ("stream", "block_rows", "sample_rows")  # options of data that are read block by block
-WHOLE = r"[+-]?(?:0|[1-9]\d*)"
+WHOLE = r"[+-]?(?:0|[1-9]\d{0,99})"  # Python reads no more than 4300 digits
 PLAIN = re.compile(  # what means the same to Hydra, and to anybody who reads it
     rf"(?P<key>{KEY})=(?:(?P<whole>{WHOLE})|(?P<number>{WHOLE}\.\d+)|(?P<word>[A-Za-z_]\w*)|'(?P<text>[^'\\$\x00-\x1f]+)')",
     re.ASCII,
@@ -44,7 +46,7 @@ def expand(arguments: list[str], sweep: bool) -> list[list[str]]:
 
     Raises `ZooError` for arguments that Hydra cannot parse, and for a comma list without ``sweep``.
     """
-    lists = [_files(argument, sweep) for argument in arguments]
+    lists = [_of_prior(argument, sweep) if argument.startswith(PRIOR) else _files(argument, sweep) for argument in arguments]
     return [overrides for chosen in product(*lists) for overrides in _expand(list(chosen), sweep)]
 
 
@@ -59,6 +61,26 @@ def _files(argument: str, sweep: bool) -> list[str]:
     return alternatives
 
 
+def _of_prior(argument: str, sweep: bool) -> list[str]:
+    """``model.prior.<block>.<name>=1,2``, one override per number: `_gather_prior` makes one dictionary of several blocks."""
+    return [argument] if _plain(argument) else _values(_parse(argument), sweep)
+
+
+def _values(override: "Override", sweep: bool) -> list[str]:
+    """One override per value of a list of a sweep; raises `ZooError` for a list without ``sweep``, or without an end."""
+    from hydra.errors import HydraException
+
+    line = override.input_line or ""
+    if not override.is_sweep_override():
+        return [line]
+    if not sweep:
+        raise ZooError(f"{line!r} lists several values: add -m to run them all")
+    try:
+        return [f"{override.key_or_group}={value}" for value in override.sweep_string_iterator()]
+    except HydraException as error:
+        raise ZooError(f"{line!r} does not say which values: list them with commas, such as seed=0,1") from error
+
+
 def _expand(arguments: list[str], sweep: bool) -> list[list[str]]:
     of_tables = [argument for argument in arguments if is_of_table(argument)]
     others = [_translate(argument) for argument in _gather_prior([a for a in arguments if a not in of_tables])]
@@ -66,15 +88,9 @@ def _expand(arguments: list[str], sweep: bool) -> list[list[str]]:
     expanded = [alternatives(argument) if sweep else [argument] for argument in of_tables]
     for argument in chain.from_iterable(expanded):
         read_override(argument)  # raises now
-    for argument, override in zip(others, parsed, strict=True):
-        if override is None:
-            expanded.append([argument])
-        elif not override.is_sweep_override():
-            expanded.append([override.input_line or ""])
-        elif sweep:
-            expanded.append([f"{override.key_or_group}={value}" for value in override.sweep_string_iterator()])
-        else:
-            raise ZooError(f"{override.input_line!r} lists several values: add -m to run them all")
+    expanded += [
+        [argument] if override is None else _values(override, sweep) for argument, override in zip(others, parsed, strict=True)
+    ]
     return [list(combination) for combination in product(*expanded)]
 
 
@@ -179,18 +195,26 @@ def _by_hydra(overrides: list[str]) -> dict[str, Any]:
 
 
 def _parse(argument: str) -> "Override":
-    if "=" not in argument:
+    """An argument that is not plain; raises a `ZooError` with one that can be read, where there is one."""
+    key, mark, value = argument.partition("=")
+    if not mark:
         raise ZooError(f"{argument!r} does not have the form key=value, such as model=gmm; see --help")
+    if not re.fullmatch(KEY, key, re.ASCII):
+        name = key.strip("-+~. ")
+        found = f"{name}={value}" if re.fullmatch(KEY, name, re.ASCII) else "model=gmm"
+        raise ZooError(f"{argument!r}: options are set by key=value, without + or ~ or --, such as {in_shell(found)}")
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
+    parser = OverridesParser.create()
     try:
-        override = OverridesParser.create().parse_override(argument)
-    except HydraException as error:
-        raise ZooError(f"{argument!r} cannot be read: {str(error).splitlines()[0]}") from error
-    if override.is_delete() or override.is_add():
-        raise ZooError(f"{argument!r}: options are set by key=value, without + or ~")
-    return override
+        return parser.parse_override(argument)
+    except (HydraException, ValueError) as error:
+        as_text, why = f"{key}={quoted(value)}", str(error).splitlines()[0]
+        with suppress(HydraException):
+            parser.parse_override(as_text)
+            why = f"as a text it needs quotes, {in_shell(as_text)}"
+        raise ZooError(f"{argument!r} cannot be read: {why}") from error
 
 
 def _translate(argument: str) -> str:
@@ -213,7 +237,7 @@ def _gather_prior(arguments: list[str]) -> list[str]:
     rest = []
     for argument in arguments:
         key, _, value = argument.partition("=")
-        if key.startswith("model.prior."):
+        if key.startswith(PRIOR):
             parts = key.split(".")[2:]
             if len(parts) != 2:
                 raise ZooError(f"{argument!r}: a number of the prior is set by model.prior.<block>.<name>=<value>")

@@ -35,6 +35,7 @@ from inference.cli.runs.stored_run import config_text, finished_result, resumed
 from inference.report.views import write_views
 from inference.runtime.files import LOG, RESULTS, complete, is_sealed, remove
 from inference.streaming.source.names import SAMPLE, SCAN
+from models.data.arguments import MOST
 from models.errors import ZooError
 
 if TYPE_CHECKING:
@@ -122,6 +123,8 @@ def _require_possible(config: Mapping[str, Any]) -> None:
     for name, size in sizes.items():
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
             raise ZooError(f"{name} must be a whole number of at least 1, got {size!r}")
+        if size is not None and size > MOST:
+            raise ZooError(f"{name} must be at most {MOST}, got {size}")
 
 
 def _is_stochastic(config: Mapping[str, Any]) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from models.base import Data, ZooError
 from models.cells.style import Style, style_of
 from models.data.missing_spellings import number_of
-from models.errors import exists
+from models.errors import exists, some_of
 from models.reading.blocks import REPAIRS, STYLE, whole_sequences
 from models.reading.files import ARROW, PARQUET, TABBED, ending, frames, is_text, refused_tables, require_file
 from models.reading.load import load_data
@@ -84,7 +84,7 @@ def _of_parquet(path: Path, columns: list[str] | None, block_rows: int, skip: in
 
     with parquet.ParquetFile(path, pre_buffer=False) as file:  # by itself it would read all row groups ahead
         if absent := [name for name in columns or () if name not in file.schema_arrow.names]:
-            raise ZooError(f"{path} has no column {absent[0]!r}; its columns are {', '.join(file.schema_arrow.names)}")
+            raise ZooError(f"{path} has no column {absent[0]!r}; its columns are {some_of(file.schema_arrow.names)}")
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
         group = int(np.searchsorted(np.cumsum(sizes), skip, side="right"))
         behind = skip - sum(sizes[:group])
@@ -133,8 +133,10 @@ def table_of(frame: "pd.DataFrame", name: str, options: Mapping[str, Any], style
     """Some rows as `models.load_data` reads the whole table; numbers alone are taken over as they are, which is faster."""
     taken = {key: value for key, value in options.items() if key not in STYLE and value is not None and value is not False}
     numbers_are_missing = any(not np.isnan(number_of(word)) for word in style.words)
-    if not set(taken) - {"columns"} and not numbers_are_missing and all(dtype.kind in "fiu" for dtype in frame.dtypes):
-        chosen = frame if "columns" not in taken else frame[list(taken["columns"])]
+    plain = not set(taken) - {"columns"} and not numbers_are_missing and all(dtype.kind in "fiu" for dtype in frame.dtypes)
+    columns = taken.get("columns")
+    if plain and (columns is None or (columns and set(columns) <= set(frame.columns))):
+        chosen = frame if columns is None else frame[list(columns)]
         x = np.ascontiguousarray(chosen.to_numpy(np.float64))
         if not np.isinf(x).any():
             return Data(name, x, tuple(map(str, chosen.columns)))

@@ -13,7 +13,8 @@ from models.base import Data, Model, ZooError
 from models.data.arguments import column_name, column_names
 from models.data.columns import categories_of, checked_types
 from models.data.table import BOOLEAN, is_table
-from models.reading.blocks import counted_from
+from models.reading.blocks import REPAIRS, counted_from
+from models.reading.repairs import checked_repairs
 
 
 class Files(Source):
@@ -127,9 +128,13 @@ def _checked(options: dict[str, Any]) -> dict[str, Any]:
         raise ZooError(
             "drop_constant needs all rows in memory, and these are read block by block: leave such columns out by types="
         )
+    checked_repairs(*(options.get(name) for name in REPAIRS))
     types, label = checked_types(options.get("types"), column_name("label", options.get("label")))
     named: dict[str, Any] = {"types": types or None, "label": label}
-    named |= {name: column_names(options[name], name) for name in ("columns", "keep") if name in options}
+    named |= {name: column_name(name, options.get(name)) for name in ("weight", "sequence")}
+    named |= {
+        name: list(dict.fromkeys(column_names(options[name], name) or [])) for name in ("columns", "keep") if name in options
+    }
     return {name: value for name, value in (options | named).items() if value is not None}
 
 

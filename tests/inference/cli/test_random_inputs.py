@@ -1,4 +1,4 @@
-"""Random tables and command lines: whatever is given, it works or is refused in words."""
+"""Random tables: whatever is given, it works or is refused in words."""
 
 import warnings
 
@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from inference.cli.main import compare_main, guarded, run_main
 from models import MODELS, ZooError, load_data
 
 CELLS = (
@@ -137,116 +136,3 @@ def test_random_tables(tmp_path, number):
         reasons.add(found and found[:40])
     assert built > number / 30
     assert len(reasons) > 15
-
-
-VALUES = (
-    "",
-    "0",
-    "-1",
-    "1",
-    "2",
-    "3.5",
-    "1e9",
-    "nan",
-    "null",
-    "true",
-    "false",
-    "abc",
-    "[1,2]",
-    "{a: 1}",
-    "a,b",
-    "'",
-    '"x"',
-    "${x}",
-)
-VALUES += (
-    "é",
-    "../..",
-    "/dev/null",
-    "/nowhere/x",
-    ".",
-    "x=y",
-    "~",
-    "[b]",
-    "*",
-    "1" * 400,
-    "gmm",
-    "iris",
-    "em",
-    "file.py:f",
-    "()",
-    "\\",
-)
-KEYS = ("model", "method", "data", "seed", "precision", "progress", "out", "impute", "pictures", "resume", "num_samples")
-KEYS += (
-    "num_chains",
-    "max_iter",
-    "model.num_components",
-    "model.prior",
-    "model.prior.mean.scale",
-    "model.covariance",
-    "data.label",
-)
-KEYS += (
-    "data.columns",
-    "data.types.x",
-    "data.test_fraction",
-    "data.num_rows",
-    "data.path",
-    "nonsense",
-    "model",
-    "hydra.run.dir",
-)
-WHOLE = (
-    "model=gmm",
-    "method=em",
-    "data=iris",
-    "model=hmm",
-    "data=blobs",
-    "-m",
-    "+x=1",
-    "~seed",
-    "--",
-    "nonsense",
-    "=",
-    "==",
-    "@x=1",
-)
-WHOLE += (
-    "model=naive_bayes",
-    "method=map",
-    "data.label=species",
-    "model.prior=flat",
-    "data=spam",
-    "method=em,map",
-    "reference=em",
-)
-
-
-def command_line(rng):
-    size = int(rng.integers(0, 6))
-    return [str(rng.choice(WHOLE)) if rng.uniform() < 0.5 else f"{rng.choice(KEYS)}={rng.choice(VALUES)}" for _ in range(size)]
-
-
-@pytest.mark.parametrize("number", [20, pytest.param(200, marks=pytest.mark.slow)])
-def test_random_command_lines(tmp_path, monkeypatch, capsys, number):
-    """Up to the fit, which is not begun: exit code 2 and one message, never a bug of the zoo."""
-    monkeypatch.chdir(tmp_path)
-
-    def ready(*_):
-        raise ZooError("ready to fit")
-
-    monkeypatch.setattr("inference.cli.runs.execute._result", ready)
-    monkeypatch.setattr("inference.cli.runs.execute.prepare_jax", lambda config: None)
-    reached = 0
-    for seed in range(number):
-        arguments = command_line(np.random.default_rng(seed))
-        main = compare_main if seed % 4 == 3 else run_main
-        code = guarded(main, [*arguments, *([] if any(a.startswith("out=") for a in arguments) else [f"out={tmp_path}/out"])])
-        said = capsys.readouterr()
-        assert code == 2, (arguments, said.err)
-        assert "error: " in said.err
-        assert "Traceback" not in said.err + said.out
-        reached += "ready to fit" in said.err
-    assert reached
-    assert not list(tmp_path.rglob("*.partial"))

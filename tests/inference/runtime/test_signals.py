@@ -281,7 +281,7 @@ def test_a_result_that_nobody_reads_is_written_all_the_same(tmp_path, capfd, mon
 
 def test_a_name_that_is_too_long(capsys):
     assert guarded(compare_main, ["x" * 300]) == 2
-    assert "no results.nc there" in capsys.readouterr().err
+    assert "is neither the folder of a run nor an option" in capsys.readouterr().err
 
 
 def test_an_end_inside_a_run_is_a_fault(capsys):
