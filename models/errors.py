@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 LISTED = 20  # names that a message lists
+MOST = 2**53  # of anything that is counted: a larger number is no whole number any more where it becomes a float
 
 # An option, a model or a method as others call it -> the names that it has here
 SYNONYMS: Mapping[str, tuple[str, ...]] = {

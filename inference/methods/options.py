@@ -6,8 +6,7 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hi
 import numpy as np
 
 from inference.runtime.files import CHECKPOINT_SECONDS
-from models.data.arguments import MOST
-from models.errors import ZooError
+from models.errors import MOST, ZooError
 
 # Options of every method, with their defaults
 SHARED = {"seed": 0, "precision": 64, "progress": False, "predictive": False, "checkpoint_seconds": CHECKPOINT_SECONDS}

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 
 from models.data.table import Data
-from models.errors import ZooError
+from models.errors import MOST, ZooError
 
-MOST = 2**53  # of anything that is counted: a larger number is no whole number any more where it becomes a float
 NAMED = (str, int, np.integer)  # types of column names; a DataFrame made from an array numbers its columns
 REMEDIES = {"label": ": labels= takes one label per row"}
 

@@ -35,8 +35,7 @@ from inference.cli.runs.stored_run import config_text, finished_result, resumed
 from inference.report.views import write_views
 from inference.runtime.files import LOG, RESULTS, complete, is_sealed, remove
 from inference.streaming.source.names import SAMPLE, SCAN
-from models.data.arguments import MOST
-from models.errors import ZooError
+from models.errors import MOST, ZooError
 
 if TYPE_CHECKING:
     import xarray as xr
