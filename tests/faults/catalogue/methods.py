@@ -155,7 +155,7 @@ FAULTS = (
     ),
     Fault(
         "weights-of-rows-drawn-once",
-        f"{FIXED_POINT}::require_single_rows",
+        "inference/engine/requirements.py::require_single_rows",
         "several &= _1 > 1",
         "several &= _1 > 2",
         "a sampler takes rows of weight 2 with two candidates",
@@ -179,7 +179,7 @@ FAULTS = (
     ),
     Fault(
         "cavi-keeps-the-worst",
-        f"{CAVI}::run",
+        f"{CAVI}::approximation",
         "bound.argmax()",
         "bound.argmin()",
         "draws are of the start with the lowest bound",
