@@ -180,7 +180,7 @@ def certify(
 
     >>> certificate = certify("gibbs", model="gmm_simple")
     >>> certificate.verdict
-    'exact'
+    'invariant'
     """
     require_cell(model, method)
     require_settings(budget, seed)

@@ -236,7 +236,7 @@ METHOD = Method(
     summary="Gibbs sampling with the parameters integrated out; for topics, and for mixtures, with split-merge moves",
     options=Options,
     run=run,
-    claim="exact",
+    claim="invariant",
     evidence=("kernel law", "posterior", "predictions", "pipeline"),
     support=Support("collapsed_gibbs", requires=frozenset({"collapsed"}), remedy="use method=gibbs or nuts"),
     updates=("integrated out, then drawn", "sample, one by one"),

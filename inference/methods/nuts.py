@@ -207,7 +207,7 @@ METHOD = Method(
     summary="No-U-Turn sampler on the marginal NumPyro program",
     options=Options,
     run=run,
-    claim="exact",
+    claim="invariant",
     evidence=("kernel law", "posterior", "predictions", "pipeline"),
     lockstep=False,  # trees differ in depth: chains side by side would wait for the deepest
 )

@@ -289,7 +289,7 @@ METHOD = Method(
     summary="Gibbs sampling at several temperatures that exchange states, for posteriors with modes far apart",
     options=Options,
     run=run,
-    claim="exact",
+    claim="invariant",
     evidence=("kernel law", "posterior", "predictions", "pipeline"),
     support=Support(
         "tempered_gibbs",

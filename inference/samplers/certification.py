@@ -85,12 +85,12 @@ def certify(
     (state, sites), and for one that writes into ``data``.
 
     >>> certify("gibbs", model="gmm_simple").verdict
-    'exact'
+    'invariant'
     >>> import numpyro
     >>> from numpyro import distributions as dist, infer
     >>> kernel = numpyro_kernel(lambda potential: infer.NUTS(potential_fn=potential, step_size=0.3, max_tree_depth=4))
     >>> certify(kernel, model="gmm_simple").verdict
-    'exact'
+    'invariant'
     >>> def program(x):
     ...     mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
     ...     numpyro.sample("x", dist.Normal(mean, 1.0), obs=x)

@@ -10,9 +10,9 @@ from inference.certificates.certificate import at_most, versions
 from inference.certificates.checks.figure import Check, Figure, beside_limit, false_alarm_of, verdict_of
 from inference.certificates.packing import spelled_out
 
-EXACT = "exact"
+INVARIANT = "invariant"
 CALIBRATED = "calibrated"
-RIGHT = {EXACT: "kernel", CALIBRATED: "fit"}  # claims that checks can refute -> what it is that is claimed to be right
+RIGHT = {INVARIANT: "kernel", CALIBRATED: "fit"}  # claims that checks can refute -> what it is that is claimed to be right
 SHOWN = 3  # figures of a check that failed
 WIDTH = 100  # columns of what is printed
 SCHEMA = 1  # of the JSON
@@ -41,7 +41,7 @@ class SamplerReport:
     hints: tuple[str, ...]
     notes: tuple[str, ...]
     settings: Settings
-    claim: str = EXACT  # what passing means, or the verdict on draws
+    claim: str = INVARIANT  # what passing means, or the verdict on draws
 
     @property
     def passed(self) -> bool:

@@ -13,4 +13,4 @@ def made(*values):
     passed = all(figure.passed for figure in figures)
     law = Check("kernel law", "a sentence", passed, figures, 1e-6, seconds=1.5, size=100, witness={"mean": 1.25})
     mutant = control("kernel law", "a mutant is rejected", True, figures[:KEPT])._replace(size=100)
-    return Certificate("gmm", "gibbs", "exact", "quick", 0, versions(), (*OF_MODEL, law, mutant))
+    return Certificate("gmm", "gibbs", "invariant", "quick", 0, versions(), (*OF_MODEL, law, mutant))

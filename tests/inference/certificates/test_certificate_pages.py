@@ -26,7 +26,7 @@ def test_the_screen_names_every_figure_that_failed():
     assert "gmm gibbs: fails" in lines
     assert "statistic 1: 4.25, and 4.25 when rerun" in lines
     assert "statistic 0" not in lines
-    assert "exact" in lines_of(made(1.0))[0]
+    assert "invariant" in lines_of(made(1.0))[0]
 
 
 def test_the_picture_shows_every_statistic_once():
@@ -41,7 +41,7 @@ def test_the_table_names_verdicts(tmp_path):
     write_certificate(made(1.0, 4.0)._replace(method="nuts"), tmp_path / "gmm-nuts.json")
     (row,) = [line for line in table_of(tmp_path, ["gmm"]).splitlines() if line.startswith("| `gmm`")]
     found = dict(zip(PLANS, (cell.strip() for cell in row.strip("|").split("|")[1:]), strict=True))
-    assert found == dict.fromkeys(PLANS, "–") | {"gibbs": "[exact](gmm-gibbs.md)", "nuts": "[fails](gmm-nuts.md), quick"}
+    assert found == dict.fromkeys(PLANS, "–") | {"gibbs": "[invariant](gmm-gibbs.md)", "nuts": "[fails](gmm-nuts.md), quick"}
 
 
 def test_the_table_says_why_cells_are_refused(tmp_path):

@@ -105,7 +105,7 @@ def test_a_claim_is_renewed(monkeypatch):
     """Equal checks under another claim are another certificate."""
     now = [stand_in("posterior", [], {"x": [2.0]})]
     monkeypatch.setattr(cell, "bound_checks", lambda *_: now)
-    assert certify("gibbs", before=certificate_of(now, claim="right")).claim == "exact"
+    assert certify("gibbs", before=certificate_of(now, claim="right")).claim == "invariant"
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_comparison_names_checks_claims_and_errors(monkeypatch, tmp_path):
     assert list(found.checks) == ["posterior"]
     assert found.lines == ["gmm gibbs: posterior: x differs by 0.007 of its size"]
     write_certificate(certificate_of(now, claim="right"), tmp_path / "gmm-gibbs.json")
-    assert changed(("gmm", "gibbs"), tmp_path) == Changed(("gmm", "gibbs"), {}, claim="exact")
+    assert changed(("gmm", "gibbs"), tmp_path) == Changed(("gmm", "gibbs"), {}, claim="invariant")
     (tmp_path / "gmm-gibbs.json").write_text("{")
     assert "ZooError" in changed(("gmm", "gibbs"), tmp_path).lines[0]
 

@@ -117,14 +117,14 @@ def test_the_share_that_is_left_of_far_starts(left, passed):
 def test_one_fault_of_each_class_is_seen(what, monkeypatch):
     """`python -m tests.faults.kernels` runs all of them."""
     monkeypatch.setattr(trial, "prior_hints", lambda *_: [])
-    assert certify(BY_NAME[what](PRIOR), "gmm").verdict != "exact"
+    assert certify(BY_NAME[what](PRIOR), "gmm").verdict != "invariant"
 
 
 @pytest.mark.slow
 def test_the_right_sampler_of_the_battery_is_exact(monkeypatch):
     monkeypatch.setitem(certification.SIZES, "quick", 2_500)
     found = certify(JaxMixture(PRIOR), "gmm")
-    assert found.verdict == "exact", found
+    assert found.verdict == "invariant", found
     assert [check.name for check in found.checks if check.name.startswith("control of the ")] == [
         f"control of the {name}" for name in ("kernel law", "mixture_probs", "mean", "precision", "component", "reach")
     ]
