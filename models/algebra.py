@@ -87,6 +87,16 @@ def structures(structure: Structure) -> frozenset[str]:
     return names if names & {"coupled", "cycle"} else names | {"joint"}
 
 
+def exchanges_labels(model: Model) -> bool:
+    """Whether the posterior is the same in all orders of the components."""
+    return model.symmetry is not None and model.symmetry.exchanges_labels
+
+
+def turns_factors(model: Model) -> bool:
+    """Whether the posterior is the same if factors are rotated, or exchanged and reflected."""
+    return model.symmetry is not None and model.symmetry.turns_factors
+
+
 def reports_probabilities(model: Model) -> bool:
     """Whether a result reports probabilities for the latents of a row; factor scores, for example, are not probabilities."""
     return model.algebra is None or model.algebra.latent.reported.entropy is not None

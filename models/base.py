@@ -29,6 +29,7 @@ from models.data.representation import model_html, model_text
 from models.data.table import Data as Data
 from models.errors import ZooError as ZooError
 from models.host_step import HostStep
+from models.symmetries import Symmetry
 
 if TYPE_CHECKING:  # the rules for columns need not be loaded to run a model
     from models.data.columns import Layout
@@ -214,33 +215,6 @@ class Translation(NamedTuple):
     move_rows: Callable[[Pytree, np.ndarray], Pytree]  # (rows on the host, origin) -> rows with the origin subtracted
     moved_sites: tuple[str, ...] = ("mean",)  # shifted along the last axis
     moved_hyper: tuple[str, ...] = ("origin", "location")  # names that the model lacks are ignored
-
-
-class Permutation(NamedTuple):
-    """Label switching: the posterior is unchanged when the entries along dimension ``dim`` are permuted.
-
-    ``also`` names other dimensions with the same labels. Entries after these labels, such as a boundary state, stay in place.
-    """
-
-    dim: str
-    also: tuple[str, ...] = ()
-
-
-class Rotation(NamedTuple):
-    """The posterior is unchanged by rotations along ``dim``, the last dimension of a site."""
-
-    dim: str
-    scale: str | None = None  # hyperparameter that holds the standard deviations of the columns
-
-
-class Reflection(NamedTuple):
-    """The posterior is unchanged by permutations and sign changes along ``dim``, the last dimension of a site."""
-
-    dim: str
-    scale: str | None = None  # as in `Rotation`
-
-
-Symmetry = Permutation | Rotation | Reflection | None
 
 
 class Reading(NamedTuple):

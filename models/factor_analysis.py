@@ -41,8 +41,6 @@ from models.base import (
     Model,
     Naming,
     Reading,
-    Reflection,
-    Rotation,
     Sites,
     Stats,
     Structure,
@@ -67,6 +65,7 @@ from models.rows.centring import LOG_2PI, centre, encode, flat, translated
 from models.rows.encoded import Rows, matched
 from models.rows.masks import Cells, observation, partly_observed
 from models.rows.scales import scale_doubts, without_spread
+from models.symmetries import Reflection, Rotation
 
 VARIES = "it varies with nothing"
 

@@ -35,7 +35,6 @@ from models.base import (
     Initial,
     Model,
     Naming,
-    Permutation,
     Reading,
     Sites,
     Stats,
@@ -77,6 +76,7 @@ from models.rows.centring import flat
 from models.rows.masks import partly_observed
 from models.rows.packing import Packing, firsts, laid_out, lasts, of_row
 from models.rows.scales import scale_doubts
+from models.symmetries import Permutation
 
 NO_NUMBERS = (
     "leave it out with data.columns=[…], name it as the column of the sequences with data.sequence=…, or as the label with "

@@ -35,7 +35,6 @@ from models.base import (
     Initial,
     Model,
     Naming,
-    Permutation,
     Reading,
     Sites,
     Stats,
@@ -53,6 +52,7 @@ from models.families.conjugate import dirichlet
 from models.reading.load import as_data
 from models.rows.centring import flat
 from models.rows.encoded import probe_rows
+from models.symmetries import Permutation
 from models.topics.checks import check_options, positive, topic_names
 from models.topics.collapsed import COLLAPSED, TOPIC, WORD, prior_statistics
 from models.topics.documents import Documents, Words, bags, check, counted, encoded

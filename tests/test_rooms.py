@@ -24,6 +24,7 @@ ROOMS = [
     "models.simd",
     "models.host_step",
     "models.local_loops",
+    "models.symmetries",
     "models.base",
     "models.algebra",
     "models.rows",

@@ -16,8 +16,8 @@ from inference.report.page import CAPTIONS
 from inference.report.views import drawings
 from inference.runtime.entries import choices, default_data_of
 from models import MODELS, Model, load_data
-from models.base import Permutation, Reflection, Rotation
 from models.data.table import Data
+from models.symmetries import Permutation, Reflection, Rotation
 
 SYMMETRIES = {
     Permutation: "The likelihood does not change when the labels of `{dim}` are exchanged. Draws are relabelled, and summaries "

@@ -173,8 +173,8 @@ def _refusals(models: Sequence[str]) -> list[str]:
 CLAIMS = {  # verdict -> what it means
     "exact": "on small tables the draws agree with the posterior within the limits, and those of a mutant do not",
     "invariant": (
-        "on small tables the steps of the sampler leave the posterior as it is, within the limits, and those of a mutant do not. "
-        "That chains reach every mode of another table is not certified"
+        "on small tables the steps of the sampler leave the posterior as it is, within the limits, and those of a mutant do "
+        "not; that chains reach every mode of another table is not certified"
     ),
     "mode": "on small tables the point is a local mode of the posterior, and that of a mutant is not",
     "mode given assignments": "the point is the mode given the latents that are most probable at it; that of a mutant is not",

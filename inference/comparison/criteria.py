@@ -23,7 +23,6 @@ from inference.diagnostics.occupancy import occupied
 from inference.identification.invariants import symmetry_of
 from inference.results.tree import values
 from inference.runtime.files import write_figure
-from models.base import Permutation
 
 SMALL = ("AIC", "BIC", "ICL")  # smaller is better
 BOUND = "ELBO + log K!"
@@ -47,7 +46,7 @@ def criteria(tree: xr.DataTree) -> dict[str, float]:
     if "elbo" in attrs or (attrs["method"] == "cavi" and "optimization" in tree):
         found["ELBO"] = float(tree.attrs["elbo"] if "elbo" in attrs else np.nanmax(values(tree, "optimization", "objective")))
         symmetry = symmetry_of(tree)
-        if isinstance(symmetry, Permutation):
+        if symmetry is not None and symmetry.exchanges_labels:
             found[BOUND] = found["ELBO"] + float(gammaln(tree["posterior"].sizes[symmetry.dim] + 1))
     if "draw" in functionals.dims or attrs["local_blocks"]:  # parameters grow with the rows
         return found

@@ -26,8 +26,8 @@ from inference.results.table import in_two, latent_dim, named_rows, observed_dat
 from inference.results.tree import SCHEMA, dataset, packages
 from inference.results.triangles import symmetric_sites
 from inference.runtime.hints import can_go_on, hint
-from models.algebra import is_sequential, reports_probabilities
-from models.base import Data, Iteration, Model, Permutation, ZooError
+from models.algebra import exchanges_labels, is_sequential, reports_probabilities
+from models.base import Data, Iteration, Model, ZooError
 from models.reading.long_format import doubted_groups, doubted_identifiers
 
 PART = 100_000  # rows
@@ -125,7 +125,7 @@ def of_draws(task: Task, draws: Draws) -> tuple[dict[str, xr.Dataset], dict[str,
         warnings += [f"start {s}: {why}" for s, why in enumerate(draws.optimization.failure) if why is not None]
     warnings += [*draws.warnings, *notes, *_infinite(at.log_joint)]
     latent = latent_group(model, at, shape)
-    if identified is not None and model.algebra is not None and isinstance(model.symmetry, Permutation):
+    if identified is not None and model.algebra is not None and exchanges_labels(model):
         number = np.arange(1, identified.moves.shape[1] + 1)
         probs = occupied_probs(model.algebra, task.hyper, task.rows, flat, len(number), identified.fewest)
         latent["latent"] = latent["latent"].assign(occupied_probs=("occupied", probs)).assign_coords(occupied=number)

@@ -28,7 +28,7 @@ from inference.fitting.roughness import as_seen, roughness
 from inference.fitting.sizes import require_room, sample_size, total_weight
 from inference.identification.invariants import declared
 from inference.identification.relabel import doubts_labels
-from inference.identification.symmetry import num_flat, whatever
+from inference.identification.symmetry import num_flat
 from inference.methods.method import Method, checked_options, method_named
 from inference.methods.options import check_checkpoint_seconds, check_flag, check_seed
 from inference.methods.own_kernel import MarkovKernel, method_or_kernel
@@ -44,7 +44,7 @@ from inference.runtime.progress import Bar, Reporter, Silent
 from inference.runtime.shadowed import complete_numpyro
 from inference.runtime.signals import interruptible
 from models.algebra import row_name
-from models.base import Model, Rotation, ZooError
+from models.base import Model, ZooError
 from models.data.table import Data
 from models.errors import did_you_mean
 from models.rows.carried import carried
@@ -136,7 +136,7 @@ def described(model: Model, task: Task, options: Mapping[str, Any]) -> dict[str,
     """Attributes of a result that say what it is of: what diagnostics, tables and reports read without the model."""
     return {
         "labels_observed": int(carried(task.rows).allowed_states is not None),
-        "whatever": whatever(model),
+        "whatever": "" if model.symmetry is None else model.symmetry.in_words(),
         "row": row_name(model),
         "unit": "" if model.abilities.held_out is None else model.abilities.held_out.unit,
         "local_blocks": "" if model.algebra is None else ", ".join(model.algebra.structure.local),
@@ -275,8 +275,10 @@ def identify(tree: xr.DataTree, model: Model, data: Any, criterion: str = "varim
     require_model(model)
     if "posterior_raw" not in tree or model.symmetry is None:
         raise ZooError("identify needs a result with posterior_raw: draws of a model with exchangeable labels, or of factors")
-    if criterion != "varimax" and not isinstance(model.symmetry, Rotation):
-        raise ZooError(f"criterion={criterion!r} is for factors that may be rotated; here only {whatever(model)} are free")
+    if criterion != "varimax" and not model.symmetry.is_continuous:
+        raise ZooError(
+            f"criterion={criterion!r} is for factors that may be rotated; here only {model.symmetry.in_words()} are free"
+        )
     raw = sites_of(tree, "posterior_raw")
     shape = next(iter(raw.values())).shape[:2]
     with x64(64):

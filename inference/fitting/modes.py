@@ -30,7 +30,8 @@ from inference.results.draws import one_axis
 from inference.results.tree import values
 from inference.results.triangles import sites_of
 from inference.runtime.progress import Silent
-from models.base import Model, Permutation, ZooError
+from models.algebra import exchanges_labels
+from models.base import Model, ZooError
 from models.data.arguments import require_whole
 from models.rows.encoded import spread
 
@@ -78,7 +79,7 @@ def modes(model: Model, tree: xr.DataTree, data: object, num_draws: int = 200) -
         task = make_task(model, data, 0, None, Silent())
         mode, height = modes_of_points(task, looked_at, one_axis(sites))
     moves = None
-    if isinstance(model.symmetry, Permutation):
+    if exchanges_labels(model):
         moves = values(tree, "sample_stats", "permutation")
     return described_modes(mode.reshape(chains, -1), height, moves, kind, remedy(model))
 
@@ -168,7 +169,7 @@ def with_remark(model: Model, tree: xr.DataTree) -> xr.DataTree:
 
     That is where rows are divided among exchangeable components, and no diagnostic has failed.
     """
-    divides = model.algebra is not None and isinstance(model.symmetry, Permutation)
+    divides = model.algebra is not None and exchanges_labels(model)
     if tree.attrs["method"] in STAYING and divides and tree.attrs["exit_status"] == FINISHED:
         tree.attrs.update({"modes_unknown": NOT_LOOKED, "modes_remedy": f"{LOOK}, or {remedy(model)}"})
         tree.attrs.update(as_attributes([*stored(tree), *judge(kind_of(tree), {"other modes": other_modes(tree)})]))

@@ -8,16 +8,17 @@ import numpy as np
 
 from inference.engine.evaluate import Evaluation, places_of
 from inference.engine.task import Task
-from inference.identification.moves import permute
 from inference.identification.relabel import Identification
-from models.base import Model, Permutation, Sites
+from models.algebra import exchanges_labels
+from models.base import Model, Sites
 from models.rows.carried import carried
+from models.symmetries import Permutation
 
 
 def largest_first(task: Task, at: Evaluation) -> np.ndarray | None:
     """(K,): the components by size, from the latents of an evaluation; None where components keep their numbers."""
     model, rows = task.model, task.rows
-    exchangeable = isinstance(model.symmetry, Permutation) and not model.naming.named and task.start is None
+    exchangeable = exchanges_labels(model) and not model.naming.named and task.start is None
     if model.algebra is None or at.latents is None or not exchangeable:
         return None
     latents = np.asarray(at.latents, dtype=np.float64)
@@ -39,11 +40,8 @@ def evaluation_in(order: np.ndarray, at: Evaluation) -> Evaluation:
 def sites_in(order: np.ndarray, model: Model, sites: Sites) -> dict[str, np.ndarray]:
     """Sites (S, …) in another ``order`` (K,) of the components."""
     assert isinstance(model.symmetry, Permutation)
-    symmetry, dims = model.symmetry, model.naming.dims
-    return {
-        name: permute(np.asarray(value), np.tile(order, (len(value), 1)), symmetry, dims.get(name, ()))
-        for name, value in sites.items()
-    }
+    size = len(next(iter(sites.values())))
+    return model.symmetry.moved(sites, model.naming.dims, np.tile(order, (size, 1)))
 
 
 def draws_in(order: np.ndarray, model: Model, identified: Identification) -> Identification:

@@ -16,8 +16,8 @@ from scipy.optimize import linear_sum_assignment
 
 from inference.identification.relabel import ENUMERATED
 from inference.programs.derived import DERIVED
-from models.base import Permutation, Reflection, Rotation, Symmetry
 from models.rows.encoded import spread
+from models.symmetries import Permutation, Reflection, Rotation, Symmetry
 
 ELSEWHERE = 1.0  # posterior standard deviations beyond which a start has ended at another mode
 SCALED = 400  # draws for standard deviations, which are then known to 4 %

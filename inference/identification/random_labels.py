@@ -21,8 +21,8 @@ import jax
 import numpy as np
 
 from inference.engine.task import Task
-from inference.identification.moves import permute, turned_sites
-from models.base import Model, Permutation, Rotation, Symmetry, ZooError
+from models.base import Model, ZooError
+from models.symmetries import Symmetry
 
 OPTION = "permute_components"
 
@@ -62,28 +62,8 @@ def in_random_labellings(
         own = {name: value[chain] for name, value in values.items()}
         number = len(next(iter(own.values())))
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(chain,)))
-        if isinstance(symmetry, Permutation):
-            orders = rng.random((number, size)).argsort(1)
-            chains.append({name: permute(value, orders, symmetry, dims.get(name, ())) for name, value in own.items()})
-        elif isinstance(symmetry, Rotation):
-            chains.append(turned_sites(own, symmetry, dims, random_rotations(rng, number, size)))
-        else:
-            chains.append(turned_sites(own, symmetry, dims, random_reflections(rng, number, size)))
+        chains.append(symmetry.moved(own, dims, symmetry.random(rng, number, size)))
     return {name: np.stack([chain[name] for chain in chains]) for name in values}
-
-
-def random_rotations(rng: np.random.Generator, number: int, size: int) -> np.ndarray:
-    """(S, L, L): uniform orthogonal matrices, by the QR decomposition of Gaussian ones (Mezzadri 2007)."""
-    orthogonal, upper = np.linalg.qr(rng.standard_normal((number, size, size)))
-    signs = np.sign(np.diagonal(upper, axis1=-2, axis2=-1))
-    return np.asarray(orthogonal * signs[:, None, :])
-
-
-def random_reflections(rng: np.random.Generator, number: int, size: int) -> np.ndarray:
-    """(S, L, L): permutation matrices with random signs, all equally probable."""
-    uniform = rng.random((number, 2, size))
-    signs = np.where(uniform[:, 1] < 0.5, -1.0, 1.0)
-    return np.asarray(np.eye(size)[uniform[:, 0].argsort(1)] * signs[..., None])
 
 
 def _size(values: Mapping[str, np.ndarray], dim: str, dims: Mapping[str, tuple[str, ...]]) -> int:

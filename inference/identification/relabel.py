@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from inference.identification.moves import permute
-from models.base import Permutation
+from models.symmetries import Permutation
 
 SURE = 0.95  # confidence above which a draw counts as sure of its labels
 TOLERATED = 0.05  # share of draws that may be unsure, or have an empty component, before labels are distrusted
@@ -66,7 +65,7 @@ def identify_draws(
     else:
         permutation, gap = _by_distance(_labelled_vectors(sites, symmetry, dims), pivot, kept)
     confidence = 1 / (1 + np.exp(-np.clip(gap, -700.0, 700.0)))
-    relabelled = {name: permute(value, permutation, symmetry, dims.get(name, ())) for name, value in sites.items()}
+    relabelled = symmetry.moved(sites, dims, permutation)
     held, fewest = None, 0.0
     if latents is not None:
         sums = latents.sum(1) if units is None else np.einsum("n,snk->sk", units.astype(np.float32), latents)

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from inference.identification.moves import turned_sites
 from inference.identification.relabel import MAX_ROUNDS, SURE, TOLERATED, UNTOLD, Identification, assign
-from models.base import Reflection, Rotation, ZooError
+from models.base import ZooError
+from models.symmetries import Reflection, Rotation
 
 CRITERIA = {"varimax": 1.0, "quartimax": 0.0}  # weight of the columns' own mean square: the orthomax family
 SWEEPS = 100  # at most, over all pairs of factors
@@ -144,7 +144,7 @@ def identify_rotations(
     ``pivot`` is the draw with the highest log joint.
     """
     standard = sites[vectors(symmetry, dims, sites)] / np.reshape(scale, (-1, 1))
-    if isinstance(symmetry, Reflection):
+    if not symmetry.is_continuous:
         found = _matched(standard, _as_they_are(standard), pivot)
         moves = found.moves
     elif criterion == "procrustes":
@@ -153,7 +153,7 @@ def identify_rotations(
     else:
         found = _matched(standard, simple(standard, criterion), pivot)
         moves = found.moves
-    sites = turned_sites(sites, symmetry, dims, moves)
+    sites = symmetry.moved(sites, dims, moves)
     return Identification(sites, "rotation", moves, found.confidence, _doubts(found), 0.0)
 
 
@@ -162,8 +162,8 @@ def oriented(
 ) -> dict[str, np.ndarray]:
     """Points (S, ...) of all sites with ordered factors, in the varimax rotation of the standardised loadings if it is free."""
     standard = np.asarray(sites[vectors(symmetry, dims, sites)], dtype=np.float64) / np.reshape(scale, (-1, 1))
-    turns = _as_they_are(standard) if isinstance(symmetry, Reflection) else simple(standard)
-    return turned_sites(sites, symmetry, dims, ordered(standard, turns))
+    turns = simple(standard) if symmetry.is_continuous else _as_they_are(standard)
+    return symmetry.moved(sites, dims, ordered(standard, turns))
 
 
 def _as_they_are(standard: np.ndarray) -> np.ndarray:

@@ -8,8 +8,9 @@ from inference.engine.evaluate import evaluate, latents_of_draws, num_latents
 from inference.engine.task import Kind, Points, Task
 from inference.identification.relabel import Identification, identify_draws
 from inference.identification.rotation import identify_rotations, oriented
-from models.base import Model, Reflection, Rotation
+from models.base import Model
 from models.rows.encoded import spread
+from models.symmetries import Reflection, Rotation
 
 
 def identified_draws(
@@ -58,24 +59,12 @@ def canonical_optima(model: Model, points: Points) -> Points:
     return points._replace(sites=oriented(finite, model.symmetry, model.naming.dims, column_scale(model, model.symmetry)))
 
 
-def whatever(model: Model) -> str:
-    """What invariant summaries do not depend on, in words; "" without a symmetry."""
-    if model.symmetry is None:
-        return ""
-    if isinstance(model.symmetry, Rotation):
-        return f"the rotation of the {model.symmetry.dim}s"
-    return f"the order and the signs of the {model.symmetry.dim}s" if isinstance(model.symmetry, Reflection) else "the labels"
-
-
 def num_flat(model: Model) -> int:
-    """Number of parameter directions in which the likelihood is flat.
-
-    L (L − 1) / 2 rotations of L factors; under a `Reflection` also the L strengths, which only the prior knows.
-    """
-    if not isinstance(model.symmetry, Rotation | Reflection):
+    """Number of parameter directions in which the likelihood is flat."""
+    symmetry = model.symmetry
+    if symmetry is None or not symmetry.turns_factors:
         return 0
-    size = len(model.naming.coords[model.symmetry.dim])
-    return size * (size - 1) // 2 + (size if isinstance(model.symmetry, Reflection) else 0)
+    return symmetry.num_flat(len(model.naming.coords[symmetry.dim]))
 
 
 def column_scale(model: Model, symmetry: Rotation | Reflection) -> np.ndarray:

@@ -46,7 +46,7 @@ from inference.methods.guides import (
 from inference.methods.method import Method
 from inference.methods.options import NumChains, NumSamples, NumStarts, Setting
 from inference.runtime.progress import Watch
-from models.base import Pytree, Rotation, ZooError, on_host
+from models.base import Pytree, ZooError, on_host
 
 WINDOW = 100  # steps of Adam over which the ELBO and the parameters are averaged
 PAIRS = 8  # draws, and their mirror images, of the first fit
@@ -247,7 +247,7 @@ def initial(task: Task, program: Program, shift: np.ndarray, scale: np.ndarray) 
 def why_no_weights(task: Task) -> str:
     """Why weights p / q do not tell how well q fits, in words, or ""."""
     symmetry = task.model.symmetry
-    if isinstance(symmetry, Rotation):
+    if symmetry is not None and symmetry.is_continuous:
         return f"the posterior is the same in every rotation of the {symmetry.dim}s, and q keeps to some of them"
     return ""
 

@@ -23,7 +23,7 @@ from inference.methods.options import Accelerate, MaxIter, NumChains, NumSamples
 from inference.methods.svi_on_host import Pace
 from inference.runtime.programs import kept
 from models.algebra import STRUCTURES, at_mean, at_sample, inner, log_partition, log_prior, negative_divergence, structures
-from models.base import Algebra, Hyper, Model, Pytree, Rotation, Stats, ZooError
+from models.base import Algebra, Hyper, Model, Pytree, Stats, ZooError
 
 ACCELERATES = Support("accelerate", STRUCTURES - {"cycle", "local"}, remedy="use accelerate=false")
 FIXED_POINT = FixedPoint(Updates(parameters=at_mean, latents="mean"), criterion=elbo)
@@ -81,7 +81,7 @@ def why_no_weights(model: Model) -> str:
     if model.algebra is not None and "local" in structures(model.algebra.structure):
         of = ", ".join(model.algebra.structure.local)
         return f"every row has {of} of its own, and weights p / q of all of them at once are of no use"
-    if isinstance(model.symmetry, Rotation):
+    if model.symmetry is not None and model.symmetry.is_continuous:
         return f"the posterior is the same in every rotation of the {model.symmetry.dim}s, and q keeps to one of them"
     return ""
 

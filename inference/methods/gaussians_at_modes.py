@@ -22,8 +22,7 @@ from inference.engine.program import constrain_draws, constrain_starts, unconstr
 from inference.engine.quasi_newton import Minima
 from inference.engine.task import Modes
 from inference.identification.invariants import ELSEWHERE, SCALED, distances
-from inference.identification.moves import permute
-from models.base import Model, Permutation, Rotation, ZooError
+from models.base import Model, ZooError
 
 SINGULAR = 1e-10  # smallest eigenvalue of a Hessian in standard units, relative to the largest, from which a mode is isolated
 NEGLIGIBLE = 1e-6  # share of the mass: no draw is of a mode that has less
@@ -91,7 +90,7 @@ def normal_at(mode: Array, hessian: np.ndarray, curvature: np.ndarray, orbit: np
 def curvatures(model: Model, unravel: Any, hessian: np.ndarray, dtype: Any) -> np.ndarray:
     """(d,): the diagonal of a Hessian, averaged over factors that may be rotated: a rotation mixes theirs."""
     diagonal = np.diagonal(hessian)
-    if not isinstance(model.symmetry, Rotation):
+    if not _turns_freely(model):
         return diagonal
     tree = {name: np.asarray(leaf, dtype=np.float64) for name, leaf in unravel(jnp.asarray(diagonal, dtype)).items()}
     for name in set(_rotated(model)) & set(tree):
@@ -205,7 +204,7 @@ class Exchanged(NamedTuple):
 def _exchanged(model: Model, sites: Mapping[str, np.ndarray], start: int) -> Exchanged | None:
     """The end of a start with each two components exchanged; None without exchangeable components."""
     symmetry, dims = model.symmetry, model.naming.dims
-    if not isinstance(symmetry, Permutation):
+    if symmetry is None or not symmetry.exchanges_labels:
         return None
     sizes = [
         sites[name].shape[1 + names.index(symmetry.dim)]
@@ -218,10 +217,7 @@ def _exchanged(model: Model, sites: Mapping[str, np.ndarray], start: int) -> Exc
     one, other = np.triu_indices(size, 1)
     place, order = np.arange(len(one)), np.tile(np.arange(size), (len(one), 1))
     order[place, one], order[place, other] = other, one
-    moved = {
-        name: permute(np.repeat(value[start][None], len(one), 0), order, symmetry, dims.get(name, ()))
-        for name, value in sites.items()
-    }
+    moved = symmetry.moved({name: np.repeat(value[start][None], len(one), 0) for name, value in sites.items()}, dims, order)
     return Exchanged(size, one, other, moved)
 
 
@@ -260,14 +256,19 @@ def orbits(model: Model, unravel: Any, flat: Array) -> np.ndarray:
 
     R = 0 for a model without such a symmetry.
     """
-    if not isinstance(model.symmetry, Rotation):
+    if not _turns_freely(model):
         return np.zeros((*flat.shape, 0))
     return np.asarray(_turns(unravel, _rotated(model), flat), dtype=np.float64)
 
 
+def _turns_freely(model: Model) -> bool:
+    """Whether factors may be rotated."""
+    return model.symmetry is not None and model.symmetry.is_continuous
+
+
 def _rotated(model: Model) -> tuple[str, ...]:
     """The sites whose last dimension is that of the factors."""
-    assert isinstance(model.symmetry, Rotation)
+    assert model.symmetry is not None
     return tuple(name for name, names in model.naming.dims.items() if names[-1:] == (model.symmetry.dim,))
 
 
@@ -300,7 +301,7 @@ def log_volumes(model: Model, normal: Normal, orbits: np.ndarray) -> np.ndarray:
     rotations and reflections. That holds where factors are distinct and far from 0. A weak factor meets its own reflection on
     the slice, and each such factor makes the evidence too large by up to log 2.
     """
-    if not isinstance(model.symmetry, Rotation):
+    if not _turns_freely(model):
         return np.zeros(len(orbits))
     turns = normal.along.shape[1]
     size = int((1 + np.sqrt(1 + 8 * turns)) / 2)

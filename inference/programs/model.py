@@ -15,9 +15,10 @@ from inference.programs.running import first_run
 from inference.programs.summed_out import summed_out
 from inference.programs.support import discrete_latents, require_enumerable
 from inference.programs.tracing import mixture_of, prior_trace
-from models.base import Hyper, Model, Naming, Permutation, Pytree, Reading, Sites, Summaries, Symmetry, ZooError
+from models.base import Hyper, Model, Naming, Pytree, Reading, Sites, Summaries, ZooError
 from models.reading.load import as_data
 from models.rows.encoded import probe_rows
+from models.symmetries import Permutation, Symmetry
 
 
 @cache

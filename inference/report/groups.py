@@ -12,7 +12,7 @@ import xarray as xr
 
 from inference.identification.invariants import symmetry_of
 from inference.results.tree import kept_columns, table_of
-from models.base import Permutation
+from models.symmetries import Permutation
 
 ASSIGNMENTS, CROSS_TABLE = "assignments.csv", "crosstab.csv"
 LABELS_SHOWN = 8  # columns of a cross-table in print

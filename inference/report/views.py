@@ -83,10 +83,9 @@ def drawings(model: Model, tree: xr.DataTree, data: Any) -> dict[str, Callable[[
     from inference.plots.states_over_time import plot_states, some_sequences
     from inference.plots.topics import plot_topics
     from inference.topics.access import has_topics
-    from models.algebra import is_sequential
-    from models.base import Permutation, Reflection, Rotation
+    from models.algebra import exchanges_labels, is_sequential, turns_factors
 
-    clusters = isinstance(model.symmetry, Permutation) and model.naming.reports == "responsibilities"
+    clusters = exchanges_labels(model) and model.naming.reports == "responsibilities"
     sequential = is_sequential(model)
     columns = [] if sequential or model.abilities.profile is None else profile(model, tree)
     possible: list[tuple[str, bool, Callable[[Path], Any]]] = [
@@ -96,7 +95,7 @@ def drawings(model: Model, tree: xr.DataTree, data: Any) -> dict[str, Callable[[
         ("pairs", has_pairs(tree, columns), lambda path: draw_pairs(model, tree, columns, path)),
         ("profile", bool(columns), lambda path: draw_profile(model, tree, columns, path)),
         ("topics", has_topics(model), lambda path: plot_topics(model, tree, path)),
-        ("loadings", isinstance(model.symmetry, Rotation | Reflection), lambda path: plot_loadings(model, tree, path)),
+        ("loadings", turns_factors(model), lambda path: plot_loadings(model, tree, path)),
         ("co_clustering", clusters and not sequential, lambda path: plot_co_clustering(model, tree, data, path)),
     ]
     return {name: draw for name, wanted, draw in possible if wanted}

@@ -27,8 +27,9 @@ from inference.fitting.prepare import as_arrays, require_model, x64
 from inference.samplers.draws import marked
 from inference.samplers.hints import SEEN_FROM, Priors
 from inference.samplers.kernels import data_of, entry_of, oracle_at_bench
-from models.base import Data, Hyper, Model, Pytree, Symmetry
+from models.base import Data, Hyper, Model, Pytree
 from models.errors import ZooError, did_you_mean
+from models.symmetries import Symmetry
 
 Position = Mapping[str, Any]  # site -> array on ℝᵈ
 PARAGRAPHS = 2  # of a model's docstring that has its generative program: the head, and the program

@@ -16,7 +16,7 @@ import xarray as xr
 from inference.engine.task import Kind, kind_of
 from inference.results.tree import values
 from inference.topics.access import OF_WORDS, require_topics
-from models.base import Model, Permutation, ZooError
+from models.base import Model, ZooError
 from models.rows.encoded import spread
 
 THRESHOLD = 0.7
@@ -79,7 +79,7 @@ def topic_stability(
         raise ZooError(f"threshold must be a number above 0 and at most 1, got {threshold!r}")
     single = isinstance(source, xr.DataTree)
     # learnt hyperparameters may distinguish topics that are exchangeable in the model: only the result knows
-    free = "posterior_raw" in source if single else isinstance(model.symmetry, Permutation)
+    free = "posterior_raw" in source if single else model.symmetry is not None
     if isinstance(source, xr.DataTree) and _of_one_optimum(source):
         raise ZooError("the chains of this result are draws from one approximation: give a dict of results with several seeds")
     runs = _chains(source, free) if isinstance(source, xr.DataTree) else _results(model, source, free)

@@ -31,7 +31,6 @@ from models.base import (
     Linear,
     Model,
     Naming,
-    Permutation,
     Reading,
     Sites,
     Stats,
@@ -55,6 +54,7 @@ from models.reading.load import as_data
 from models.rows.encoded import Rows, pairs, probe_rows
 from models.rows.masks import partly_observed
 from models.rows.scales import scale_doubts
+from models.symmetries import Permutation
 
 NO_DENSITY = "a Gaussian has no finite density there"
 

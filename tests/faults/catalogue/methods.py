@@ -283,9 +283,9 @@ FAULTS = (
     ),
     Fault(
         "relabel-one-site-forgotten",
-        f"{RELABEL}::permute",
-        "name in (symmetry.dim, *symmetry.also)",
-        "name == symmetry.dim",
+        "models/symmetries.py::Permutation._permuted",
+        "name in (self.dim, *self.also)",
+        "name == self.dim",
         "only the first of two labelled axes is permuted",
         "permutation",
     ),
@@ -331,7 +331,7 @@ FAULTS = (
     ),
     Fault(
         "rotation-relevance-signed",
-        f"{ROTATION}::turned_sites.turned",
+        "models/symmetries.py::_turned.turned",
         "np.abs(moves)",
         "moves",
         "numbers of factors change their sign with the loadings",

@@ -8,7 +8,7 @@ import xarray as xr
 
 from inference.comparison.criteria import BOUND, criteria
 from inference.identification.invariants import declared
-from models.base import Permutation
+from models.symmetries import Permutation
 
 
 def at_a_point(log_likelihood: float, entropy: float, **attrs: object) -> xr.DataTree:

@@ -21,7 +21,7 @@ from inference.diagnostics.verdicts import VERDICTS, Finding, judge, judged, lar
 from inference.engine.task import Kind, kind_of
 from inference.identification.invariants import invariant
 from inference.report.reading import _verdict
-from models.base import Permutation, Reflection, Rotation
+from models.symmetries import Permutation, Reflection, Rotation
 
 
 def with_log_joint(values: np.ndarray) -> xr.DataTree:

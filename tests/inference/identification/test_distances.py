@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from inference.identification.invariants import Labelled, _apart_matched, distances
-from models.base import Permutation
+from models.symmetries import Permutation
 
 RNG = np.random.default_rng
 

@@ -12,12 +12,12 @@ from inference.certificates.checks import kernels
 from inference.certificates.checks.kernel_law import law_check
 from inference.certificates.checks.kernels import PERMUTED
 from inference.certificates.oracles import oracle_of
-from inference.identification import random_labels
 from inference.identification.random_labels import in_random_labellings, require_symmetry
 from inference.methods.method import checked_options, method_named
 from inference.results.triangles import sites_of
 from models import MODELS, load_data
-from models.base import Permutation, Reflection, Rotation, ZooError
+from models.base import ZooError
+from models.symmetries import Permutation, Reflection, Rotation
 
 DIMS = {"mean": ("component", "feature"), "probs": ("component",), "shared": ("feature",)}
 FACTORS = {"loading": ("feature", "factor"), "strength": ("factor",), "mean": ("feature",)}
@@ -93,7 +93,7 @@ def test_rotations_and_reflections_keep_what_is_invariant():
     moved = in_random_labellings(draws, Reflection("factor"), FACTORS, seed=1)
     np.testing.assert_allclose(moved["strength"], (moved["loading"] ** 2).sum(2), atol=1e-12)
     assert (moved["mean"] == draws["mean"]).all()
-    turns = random_labels.random_rotations(rng, DRAWN, 3)
+    turns = Rotation("factor").random(rng, DRAWN, 3)
     np.testing.assert_allclose(turns @ np.swapaxes(turns, -1, -2), np.broadcast_to(np.eye(3), turns.shape), atol=1e-12)
     squares = turns**2
     assert (np.abs(squares.mean(0) - 1 / 3) < DEVIATIONS * squares.std(0) / np.sqrt(DRAWN)).all()

@@ -8,9 +8,8 @@ from naive import equal
 from scipy.special import softmax
 
 from inference.identification import relabel
-from inference.identification.moves import permute
 from inference.identification.relabel import identify_draws
-from models.base import Permutation
+from models.symmetries import Permutation
 
 COMPONENTS, DRAWS = 4, 50
 LABELS = Permutation("component")
@@ -64,7 +63,7 @@ def test_permute_is_fancy_indexing(scrambled):
     """Every axis with the labels moves, twice if it is there twice; others stay."""
     sites, moved, _, orders = scrambled
     for name, value in sites.items():
-        assert equal(permute(value, orders, LABELS, DIMS[name]), moved[name])
+        assert equal(LABELS.moved({name: value}, DIMS, orders)[name], moved[name])
 
 
 @pytest.mark.parametrize("hidden", [False, True], ids=["memberships", "sites"])

@@ -11,8 +11,8 @@ from inference import fit, identify, plot_loadings, predict, program_model, rota
 from inference.identification import rotation
 from inference.identification.rotation import identify_rotations, ordered, promax, simple
 from models import MODELS, ZooError
-from models.base import Rotation
 from models.data import Data
+from models.symmetries import Rotation
 
 RNG = np.random.default_rng(1)
 SIMPLE = np.kron(np.eye(3), np.ones((4, 1))) * np.array([3.0, 2.0, 1.0])  # every column on one factor

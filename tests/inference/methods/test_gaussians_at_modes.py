@@ -19,7 +19,8 @@ from inference.methods import map as map_method
 from inference.methods.gaussians_at_modes import _log_alike, curvatures, modes_of, normal_at
 from inference.methods.laplace import mixture_of
 from models import MODELS, load_data
-from models.base import Permutation, ZooError
+from models.base import ZooError
+from models.symmetries import Permutation
 
 RNG = np.random.default_rng
 

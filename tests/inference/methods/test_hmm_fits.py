@@ -18,15 +18,14 @@ from xarray import DataTree
 from inference import compare, fit, results
 from inference.engine.evaluate import evaluate, latents_of_draws, num_latents
 from inference.engine.sweep import BLOCK, local_step
-from inference.identification.moves import permute
 from inference.identification.relabel import identify_draws
 from inference.methods import cavi, hard_em
 from inference.results.table import data_of
 from inference.results.triangles import sites_of
 from models import MODELS, Data, Model, load_data
-from models.base import Permutation
 from models.data.documents import Sequences, documents
 from models.rows.encoded import spread
+from models.symmetries import Permutation
 
 TEXTS = [[0, 0, 1], [1], [1, 0]]  # codes of three sequences of two symbols: 2⁶ paths
 
@@ -190,7 +189,7 @@ def test_states_are_relabelled_together():
     model = build("diag", steps("diag"), 3)
     assert model.symmetry == Permutation("state", also=("next_state",))
     for name, value in sites.items():
-        assert equal(permute(value, orders, model.symmetry, model.naming.dims[name]), moved[name])
+        assert equal(model.symmetry.moved({name: value}, model.naming.dims, orders)[name], moved[name])
     latents = np.eye(3)[np.arange(12) % 3][None] * 0.97 + 0.01
     latents = np.stack([latents[0][:, order] for order in orders])
     back = identify_draws(moved, model.symmetry, model.naming.dims, latents, 0, 12)

@@ -12,8 +12,8 @@ from inference import fit
 from inference.identification.rotation import identify_rotations
 from models import MODELS, ZooError, load_data
 from models.algebra import log_prior
-from models.base import Reflection
 from models.data import Data
+from models.symmetries import Reflection
 
 COLUMNS, FACTORS, ROWS = 6, 3, 50
 RNG = np.random.default_rng(4)

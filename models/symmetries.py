@@ -1,0 +1,150 @@
+"""Transformations that leave a posterior unchanged: labels that may be exchanged, factors that may be turned.
+
+Each class says in words what is free, draws random elements of its group, and moves sites by them. Shapes: S draws, K labels,
+L factors.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+Dims = Mapping[str, tuple[str, ...]]  # site -> names of its dimensions
+
+
+class Permutation(NamedTuple):
+    """Label switching: the posterior is unchanged when the entries along dimension ``dim`` are permuted.
+
+    ``also`` names other dimensions with the same labels. Entries after these labels, such as a boundary state, stay in place.
+
+    >>> import numpy as np
+    >>> Permutation("component").moved({"mean": np.array([[1.0, 2.0]])}, {"mean": ("component",)}, np.array([[1, 0]]))
+    {'mean': array([[2., 1.]])}
+    """
+
+    dim: str
+    also: tuple[str, ...] = ()
+
+    @property
+    def exchanges_labels(self) -> bool:
+        return True
+
+    @property
+    def turns_factors(self) -> bool:
+        return False
+
+    @property
+    def is_continuous(self) -> bool:
+        return False
+
+    def in_words(self) -> str:
+        """What is free."""
+        return "the labels"
+
+    def num_flat(self, size: int) -> int:
+        """The number of parameter directions in which the likelihood is flat, of ``size`` labels or factors."""
+        return 0
+
+    def random(self, rng: np.random.Generator, number: int, size: int) -> np.ndarray:
+        """(S, K): permutations, all equally probable."""
+        return rng.random((number, size)).argsort(1)
+
+    def moved(self, sites: Mapping[str, np.ndarray], dims: Dims, moves: np.ndarray) -> dict[str, np.ndarray]:
+        """Draws (S, ...) of all sites, with component ``moves[s, k]`` (S, K) of draw s in the place of component k."""
+        return {name: self._permuted(np.asarray(value), dims.get(name, ()), moves) for name, value in sites.items()}
+
+    def _permuted(self, value: np.ndarray, names: tuple[str, ...], moves: np.ndarray) -> np.ndarray:
+        for axis, name in enumerate(names, start=1):
+            if name in (self.dim, *self.also):
+                rest = np.arange(moves.shape[1], value.shape[axis])
+                order = np.concatenate([moves, np.broadcast_to(rest, (len(moves), len(rest)))], axis=1)
+                index = order.reshape(len(order), *(-1 if a == axis else 1 for a in range(1, value.ndim)))
+                value = np.take_along_axis(value, index, axis)
+        return value
+
+
+class Rotation(NamedTuple):
+    """The posterior is unchanged by rotations along ``dim``, the last dimension of a site."""
+
+    dim: str
+    scale: str | None = None  # hyperparameter that holds the standard deviations of the columns
+
+    @property
+    def exchanges_labels(self) -> bool:
+        return False
+
+    @property
+    def turns_factors(self) -> bool:
+        return True
+
+    @property
+    def is_continuous(self) -> bool:
+        return True
+
+    def in_words(self) -> str:
+        """What is free."""
+        return f"the rotation of the {self.dim}s"
+
+    def num_flat(self, size: int) -> int:
+        """L (L − 1) / 2 rotations of L factors."""
+        return size * (size - 1) // 2
+
+    def random(self, rng: np.random.Generator, number: int, size: int) -> np.ndarray:
+        """(S, L, L): uniform orthogonal matrices, by the QR decomposition of Gaussian ones (Mezzadri 2007)."""
+        orthogonal, upper = np.linalg.qr(rng.standard_normal((number, size, size)))
+        signs = np.sign(np.diagonal(upper, axis1=-2, axis2=-1))
+        return np.asarray(orthogonal * signs[:, None, :])
+
+    def moved(self, sites: Mapping[str, np.ndarray], dims: Dims, moves: np.ndarray) -> dict[str, np.ndarray]:
+        """Draws (S, ...) of all sites, multiplied by ``moves`` (S, L, L) along the dimension of the factors."""
+        return _turned(self.dim, sites, dims, moves)
+
+
+class Reflection(NamedTuple):
+    """The posterior is unchanged by permutations and sign changes along ``dim``, the last dimension of a site."""
+
+    dim: str
+    scale: str | None = None  # as in `Rotation`
+
+    @property
+    def exchanges_labels(self) -> bool:
+        return False
+
+    @property
+    def turns_factors(self) -> bool:
+        return True
+
+    @property
+    def is_continuous(self) -> bool:
+        return False
+
+    def in_words(self) -> str:
+        """What is free."""
+        return f"the order and the signs of the {self.dim}s"
+
+    def num_flat(self, size: int) -> int:
+        """Rotations, and the L strengths, which only the prior knows: the likelihood is flat along both."""
+        return size * (size - 1) // 2 + size
+
+    def random(self, rng: np.random.Generator, number: int, size: int) -> np.ndarray:
+        """(S, L, L): permutation matrices with random signs, all equally probable."""
+        uniform = rng.random((number, 2, size))
+        signs = np.where(uniform[:, 1] < 0.5, -1.0, 1.0)
+        return np.asarray(np.eye(size)[uniform[:, 0].argsort(1)] * signs[..., None])
+
+    def moved(self, sites: Mapping[str, np.ndarray], dims: Dims, moves: np.ndarray) -> dict[str, np.ndarray]:
+        """As `Rotation.moved`."""
+        return _turned(self.dim, sites, dims, moves)
+
+
+Symmetry = Permutation | Rotation | Reflection | None
+
+
+def _turned(dim: str, sites: Mapping[str, np.ndarray], dims: Dims, moves: np.ndarray) -> dict[str, np.ndarray]:
+    def turned(value: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
+        if names[-1:] != (dim,):
+            return value
+        # One number per factor moves with its factor and has no sign.
+        return value @ moves if len(names) > 1 else (value[:, None, :] @ np.abs(moves))[:, 0]
+
+    return {site: turned(np.asarray(value), dims.get(site, ())) for site, value in sites.items()}
