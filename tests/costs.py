@@ -52,7 +52,8 @@ def _phases(config: pytest.Config) -> list[Any]:
 
 def over_budget(config: pytest.Config) -> str:
     """Why the default tier costs too much, or nothing: asked of the whole default tier in CI alone."""
-    whole = config.option.markexpr == "not slow" and not config.option.keyword and config.args == config.getini("testpaths")
+    of_testpaths = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    whole = config.option.markexpr == "not slow" and not config.option.keyword and of_testpaths
     budget, used = int(config.getini("compiled_programs")), _total(_phases(config), COMPILED)
     if not os.environ.get("CI") or not whole or used <= budget:
         return ""

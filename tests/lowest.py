@@ -26,6 +26,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from inference.runtime.entries import choices
+from tests.passed import asks_to_renew, read_record, write_record
 
 ROOT = Path(__file__).parents[1]
 RECORD = ROOT / "tests" / "lowest_versions.json"
@@ -40,12 +41,11 @@ LEFT_OUT = ("JAX_", "XLA_", "PYTHON", "VIRTUAL_ENV", "UV_CONSTRAINT", "UV_RESOLU
 
 def main(arguments: Sequence[str]) -> int:
     """Run the models, unless the record has these dependencies; returns the exit code."""
-    if arguments not in ([], ["renew"]):
-        print(f"error: {' '.join(arguments)}: the only argument is renew", file=sys.stderr)
+    if (renew := asks_to_renew(arguments)) is None:
         return 2
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    record = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
-    if not arguments and record.get("dependencies") == digest(project):
+    record = read_record(RECORD)
+    if not renew and record.get("dependencies") == digest(project):
         print(f"lowest versions: the models ran with them on {record['date']}, and no dependency has changed since")
         return 0
     with TemporaryDirectory(prefix="bayes-model-zoo-lowest-") as folder:
@@ -61,9 +61,9 @@ def main(arguments: Sequence[str]) -> int:
     if problems:
         return 3
     print(f"lowest versions: all {len(seconds)} models ran, in {sum(seconds.values())} seconds of processors")
-    if arguments:
+    if renew:
         new = {"dependencies": digest(project), "date": str(date.today()), "versions": versions, "seconds": seconds}
-        RECORD.write_text(json.dumps(new, indent=2) + "\n", encoding="utf-8")
+        write_record(RECORD, new)
     else:
         print(f"lowest versions: the dependencies are not those of {RECORD.name}; renew it by: {RENEW}")
     return 0

@@ -1,19 +1,24 @@
 """The budget of the default tier: it binds the whole tier in CI, and nothing else."""
 
+import tomllib
+from pathlib import Path
 from types import SimpleNamespace
 
 import costs
 import pytest
 
+ROOT = Path(__file__).parents[1]
+TESTPATHS = pytest.Config.ArgsSource.TESTPATHS
 
-def session(programs, *, budget=10, expression="not slow", keyword="", arguments=("tests",)):
+
+def session(programs, *, budget=10, expression="not slow", keyword="", source=TESTPATHS):
     """What pytest tells the plugin after one test that compiled so many programs."""
     report = SimpleNamespace(when="call", nodeid="one", duration=0.1, user_properties=[(costs.COMPILED, programs)])
     reporter = SimpleNamespace(stats={"passed": [report], "deselected": [object()]})
     return SimpleNamespace(
         option=SimpleNamespace(markexpr=expression, keyword=keyword),
-        args=list(arguments),
-        getini={"testpaths": ["tests"], "compiled_programs": str(budget)}.get,
+        args_source=source,
+        getini={"compiled_programs": str(budget)}.get,
         pluginmanager=SimpleNamespace(get_plugin=lambda _: reporter),
     )
 
@@ -24,7 +29,7 @@ def test_the_default_tier_has_a_budget_in_ci(programs, over, monkeypatch):
     assert bool(costs.over_budget(session(programs))) == over
 
 
-@pytest.mark.parametrize("part", [{"expression": "slow"}, {"keyword": "gmm"}, {"arguments": ("tests/test_costs.py",)}])
+@pytest.mark.parametrize("part", [{"expression": "slow"}, {"keyword": "gmm"}, {"source": pytest.Config.ArgsSource.ARGS}])
 def test_a_part_of_the_suite_has_none(part, monkeypatch):
     monkeypatch.setenv("CI", "true")
     assert not costs.over_budget(session(11, **part))
@@ -33,6 +38,16 @@ def test_a_part_of_the_suite_has_none(part, monkeypatch):
 def test_outside_ci_nothing_fails(monkeypatch):
     monkeypatch.delenv("CI", raising=False)
     assert not costs.over_budget(session(11))
+
+
+def test_the_default_run_has_every_test_but_those_of_labs():
+    """A folder that nobody names would never be run."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    named = [path for pattern in project["tool"]["pytest"]["ini_options"]["testpaths"] for path in ROOT.glob(pattern)]
+    run = {file for path in named for file in ([path] if path.is_file() else path.rglob("test_*.py"))}
+    labs = set((ROOT / "tests" / "labs").rglob("test_*.py"))
+    assert labs
+    assert run == set((ROOT / "tests").rglob("test_*.py")) - labs
 
 
 def test_programs_are_counted_once(jax_program):

@@ -70,24 +70,25 @@ ROOMS = [
     "inference.certificates",
     "inference.samplers.programs",
     "inference.samplers",
-    "inference.lab.student",
-    "inference.lab.solutions",
-    "inference.lab.parts",
-    "inference.lab.labs",
-    "inference.lab",
+    "labs.student",
+    "labs.solutions",
+    "labs.parts",
+    "labs.labs",
+    "labs",
     "inference.cli.runs",
     "inference.cli",
     "inference",
 ]
 # They list the zoo, the methods and the labs
-GROWING = {"models", "inference/methods", "inference/lab/labs", "inference/lab/solutions"}
+GROWING = {"models", "inference/methods", "labs/labs", "labs/solutions"}
+FORWARDS = "inference.lab"  # which runs `labs`
 
 
 def module_of(path):
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
-FILES = {module_of(path): path for part in ("models", "inference") for path in sorted((ROOT / part).rglob("*.py"))}
+FILES = {module_of(path): path for part in ("models", "inference", "labs") for path in sorted((ROOT / part).rglob("*.py"))}
 
 
 def room_of(module):
@@ -141,6 +142,17 @@ def test_imports_have_no_circle():
 
 def test_models_do_not_know_of_inference():
     assert not [module for module, others in IMPORTS.items() for other in others if module[:6] == "models" != other[:6]]
+
+
+def importers_of_labs(imports):
+    """Modules outside of the labs that import one of theirs, but for the one that forwards to their command."""
+    known = {module for module in imports if module.partition(".")[0] == "labs"}
+    return [module for module, others in imports.items() if module not in known | {FORWARDS} and others & known]
+
+
+def test_nothing_but_the_former_command_imports_labs():
+    assert not importers_of_labs(IMPORTS)
+    assert importers_of_labs(IMPORTS | {"inference.report.page": {"labs.trace"}}) == ["inference.report.page"]
 
 
 def test_model_files_do_not_import_one_another():

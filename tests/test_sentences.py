@@ -61,7 +61,7 @@ def texts():
         yield notebook, "\n".join(source(cell) for cell in cells(notebook) if cell["cell_type"] == "markdown")
     for configured in sorted((ROOT / "inference" / "conf").rglob("*.yaml")):
         yield configured, configured.read_text(encoding="utf-8")
-    for folder in ("inference", "models", "tests"):
+    for folder in ("inference", "models", "labs", "tests"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             if path != Path(__file__):
                 yield path, code(path)

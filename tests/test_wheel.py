@@ -28,10 +28,10 @@ def built(tmp_path_factory):
 
 
 def test_what_is_in_them(built):
-    """The wheel has the two packages with their configuration and data, and nothing else."""
+    """The wheel has the three packages with their configuration and data, and nothing else."""
     names = zipfile.ZipFile(next(built.glob("*.whl"))).namelist()
-    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"models", "inference"}
-    tracked = run("git", "ls-files", "models", "inference", cwd=ROOT).stdout.split()
+    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"models", "inference", "labs"}
+    tracked = run("git", "ls-files", "models", "inference", "labs", cwd=ROOT).stdout.split()
     assert not set(tracked) - set(names)
     with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
         source = archive.getnames()

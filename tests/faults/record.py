@@ -37,7 +37,7 @@ def file_of(test: str) -> str:
 def recorded(tree: Path, cache: Path, workers: int) -> list[Recorded]:
     """The default tier of a copy without faults, test by test: test files that are new, or have changed, are run now.
 
-    If models/ or inference/ have changed, all are.
+    If models/, inference/ or labs/ have changed, all are.
     """
     folder = cache / f"record-{_digest(tree)}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ def recorded(tree: Path, cache: Path, workers: int) -> list[Recorded]:
 
 def _digest(tree: Path) -> str:
     """A hash of all sources."""
-    paths = [path for part in ("models", "inference") for path in sorted((tree / part).rglob("*.py"))]
+    paths = [path for part in ("models", "inference", "labs") for path in sorted((tree / part).rglob("*.py"))]
     return hashlib.sha256("".join(map(_hash, paths)).encode()).hexdigest()[:16]
 
 

@@ -34,6 +34,7 @@ def copied(target: Path) -> Path:
         "checked-hash",
         "models",
         "inference",
+        "labs",
         "tests",
     ]
     subprocess.run(compiling, cwd=target, check=True)

@@ -52,7 +52,7 @@ def _begin(arguments: list[str], tree: str, variables: dict[str, str], printed: 
     os.chdir(tree)
     elsewhere = str(Path(__file__).parents[2])
     sys.path[:] = [tree, *(path for path in sys.path if path not in ("", elsewhere))]
-    for name in [name for name in sys.modules if name.split(".")[0] in ("tests", "models", "inference")]:
+    for name in [name for name in sys.modules if name.split(".")[0] in ("tests", "models", "inference", "labs")]:
         del sys.modules[name]
     sys.argv = arguments
     code: object = 0

@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
-from inference.lab.labs import lab_of
-from inference.lab.stub import key_of
+from labs.labs import lab_of
+from labs.stub import key_of
 
 
 def result_of(lab, part, function, seed=0):

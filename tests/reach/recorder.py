@@ -21,7 +21,7 @@ from typing import Any
 VARIABLE = "ZOO_REACH"
 LINES = os.environ.get(VARIABLE, "")
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep  # noqa: PTH100, PTH120
-PARTS = ("models", "inference", "docs", "benchmarks", "notebooks")  # of which tests make copies elsewhere
+PARTS = ("models", "inference", "labs", "docs", "benchmarks", "notebooks")  # of which tests make copies elsewhere
 NOT_OURS = (".venv", ".git", "runs", "docs/_build")
 TOOL = 4  # of sys.monitoring: debuggers, coverage and profilers have other numbers
 IS_FUNCTION = 1  # the flag CO_OPTIMIZED, which modules and classes lack

@@ -15,7 +15,7 @@ SHARED = "conftest.py"  # which test files below it use
 PYTHON = ".python-version"
 SETTINGS = "pyproject.toml: versions and settings of tests"  # a part of the file that every test depends on
 ROOTS = ("", "tests/", "tests/oracles/")  # where imports are looked for
-NOT_TESTED_BY = ("addopts", "markers", "compiled_programs")  # settings of pytest that change no outcome
+NOT_TESTED_BY = ("addopts", "markers", "compiled_programs", "testpaths")  # settings of pytest that change no outcome
 
 
 class Tree:
@@ -84,7 +84,11 @@ class Tree:
 
     def digest(self, test_file: str, reached: Iterable[str]) -> str:
         """It changes with anything that the outcome of the test file depends on."""
-        pairs = [f"{name} {self.hash_of(name)}" for name in sorted(self.depends(test_file, reached))]
+        return self.digest_of(self.depends(test_file, reached))
+
+    def digest_of(self, names: Iterable[str]) -> str:
+        """It changes with the content of any of them."""
+        pairs = [f"{name} {self.hash_of(name)}" for name in sorted(names)]
         return hashlib.sha256("\n".join(pairs).encode()).hexdigest()[:12]
 
     def changed_since(self, begin: float, names: Iterable[str]) -> bool:

@@ -21,7 +21,7 @@ usage: python -m inference.run [-m] [model=NAME] [method=NAME]
        python -m inference.predict run=RUN_FOLDER data=FILE out=FILE.csv
        python -m inference.report run=RUN_FOLDER
        python -m inference.certify model=NAME|all method=NAME|all
-       python -m inference.lab list|new|check|trace|solution [NAME]
+       python -m labs list|new|check|trace|solution [NAME]
        python -m inference.list
 
   python -m inference.run model=gmm method=nuts
@@ -91,11 +91,11 @@ sensitivity: the smallest errors that each random check sees.
   python -m inference.certify witnesses model=gmm
 """,
     "lab": """\
-usage: python -m inference.lab list
-       python -m inference.lab new NAME [FOLDER] [notebook=true]
-       python -m inference.lab check [FOLDER|FILE] [seed=0] [seconds=20]
-       python -m inference.lab trace [FOLDER|FILE]
-       python -m inference.lab solution NAME [FOLDER]
+usage: python -m labs list
+       python -m labs new NAME [FOLDER] [notebook=true]
+       python -m labs check [FOLDER|FILE] [seed=0] [seconds=20]
+       python -m labs trace [FOLDER|FILE]
+       python -m labs solution NAME [FOLDER]
 
 Labs that grade themselves. `list` names them. `new` writes a folder: a page
 to read, a file to complete, public tests, data. `check` grades the file, says
@@ -107,8 +107,8 @@ trace.gif). `solution` writes the instructor's key into another folder.
   seed=0            of the cases that are drawn
   seconds=20        of computing that one part may take
 
-  python -m inference.lab new em_gmm
-  python -m inference.lab check em_gmm
+  python -m labs new em_gmm
+  python -m labs check em_gmm
 """,
     "list": """\
 usage: python -m inference.list [model] [method] [data]
