@@ -13,4 +13,4 @@ if __name__ == "__main__":
         sys.exit(guarded(lambda nothing: say(text), []))
     if sys.argv[1:2] == ["check"]:
         hide_arguments()
-    run_as_command(lab_main, "lab")
+    run_as_command(lab_main, "labs")

@@ -108,7 +108,7 @@ def test_help_after_any_command_is_help(arguments, tmp_path, monkeypatch, capsys
         with pytest.raises(SystemExit) as end:
             runpy.run_module("labs", run_name="__main__")
         assert end.value.code == 0
-        assert capsys.readouterr().out == (f"{help_of([*arguments, asked])}\n" if arguments else COMMANDS["lab"])
+        assert capsys.readouterr().out == (f"{help_of([*arguments, asked])}\n" if arguments else COMMANDS["labs"])
     assert not list(tmp_path.iterdir())
 
 
@@ -133,7 +133,7 @@ def test_folders_of_earlier_versions_have_assert_right():
 
 
 def test_the_help_has_every_command_and_option():
-    text = COMMANDS["lab"]
+    text = COMMANDS["labs"]
     assert re.findall(r"python -m labs (\w+)", text.partition("\n\n")[0]) == list(OPTIONS)
     for options in OPTIONS.values():
         assert not [name for name, default in options.items() if f"\n  {name}={default} " not in text]

@@ -90,7 +90,7 @@ sensitivity: the smallest errors that each random check sees.
   python -m inference.certify all budget=full
   python -m inference.certify witnesses model=gmm
 """,
-    "lab": """\
+    "labs": """\
 usage: python -m labs list
        python -m labs new NAME [FOLDER] [notebook=true]
        python -m labs check [FOLDER|FILE] [seed=0] [seconds=20]

@@ -59,7 +59,8 @@ def test_every_command_has_help(command, capsys):
     """Its own, in 80 columns, and it is the command's that is asked."""
     assert guarded(run_main, ["--help"], command) == 0
     out = capsys.readouterr().out
-    assert out.startswith(f"usage: python -m inference.{command} ")
+    module = command if command == "labs" else f"inference.{command}"
+    assert out.startswith(f"usage: python -m {module} ")
     assert max(map(len, out.splitlines())) <= 80
 
 
