@@ -41,7 +41,7 @@ def test_what_is_in_them(built):
 
 
 def test_it_runs_in_an_empty_environment(built, tmp_path):
-    """The command of the README, and a user's own file that hides the zoo's package."""
+    """The command of the README, that of labs, and a user's own file that hides the zoo's package."""
     desk = tmp_path / "desk"
     desk.mkdir()
     assert run(UV, "venv", "--quiet", tmp_path / "venv", cwd=ROOT).returncode == 0
@@ -53,6 +53,9 @@ def test_it_runs_in_an_empty_environment(built, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "gmm on iris by em" in done.stdout
     assert (desk / "runs" / "one" / "report.html").is_file()
+    listed = [run(python, "-m", module, "list", cwd=desk) for module in ("labs", "inference.lab")]
+    assert "k_means" in listed[0].stdout, listed[0].stderr
+    assert listed[0].stdout == listed[1].stdout
     (desk / "models.py").write_text("class Mine: pass\n", encoding="utf-8")
     hidden = run(python, "-m", "inference.run", *given, cwd=desk)
     assert hidden.returncode == 1
