@@ -195,7 +195,7 @@ def test_folders_of_students_are_checked_one_by_one(tmp_path):
 
 def commands_of(page):
     text = (DOCS / page).read_text(encoding="utf-8")
-    return [shlex.split(rest, comments=True) for rest in re.findall(r"^python -m inference\.lab(.*)$", text, re.MULTILINE)]
+    return [shlex.split(rest, comments=True) for rest in re.findall(r"^python -m labs(.*)$", text, re.MULTILINE)]
 
 
 @pytest.mark.slow
