@@ -204,7 +204,7 @@ def _parts(file: Path) -> tuple[Any, bytes]:
 
 @functools.cache
 def _code_digest() -> str:
-    """Changes with any file of this project, and with the versions of what it is traced by.
+    """Changes with any file of models/ and inference/, and with the versions of what it is traced by.
 
     Taken once in a process: code that is edited while a sweep runs is not the code that traces.
     """
