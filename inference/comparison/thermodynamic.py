@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from inference.engine.driver import each
+from inference.engine.driver import vmap_or_call
 from inference.engine.initialise import start_points
 from inference.engine.requirements import require_algebra, require_proper, require_single_rows
 from inference.engine.sweep import has_temperatures, num_rows, rows_weight, tempered_sweep
@@ -126,7 +126,7 @@ def _chains(
     allowed_states = carried(rows).allowed_states
     choices = jnp.full(num_rows(rows), algebra.initial.num_groups) if allowed_states is None else allowed_states.sum(-1)
     start = (rows_weight(rows) * jnp.log(choices)).sum()
-    return each(lambda key, T: start + _chain(algebra, num_sweeps, hyper, prior, rows, ladder, T, key), keys, T)
+    return vmap_or_call(lambda key, T: start + _chain(algebra, num_sweeps, hyper, prior, rows, ladder, T, key), keys, T)
 
 
 def _chain(

@@ -24,8 +24,8 @@ from threadpoolctl import threadpool_limits
 
 from inference.engine.task import Task, timing
 from inference.runtime.checkpoints import Checkpoint
-from inference.runtime.loop import Chunk, begun, in_chunks
-from inference.runtime.programs import kept, recalled
+from inference.runtime.loop import Chunk, in_chunks, restore_or_start
+from inference.runtime.programs import cached_jit, memoised
 from inference.runtime.progress import SILENT, Counted, Reporter, Watch
 from models.base import Pytree
 
@@ -48,7 +48,7 @@ class Run(NamedTuple):
     run_seconds: float
 
 
-def each(function: Callable[..., Pytree], *stacked: Pytree) -> Pytree:
+def vmap_or_call(function: Callable[..., Pytree], *stacked: Pytree) -> Pytree:
     """``function`` over the leading axis. A single element is called directly: batched products of one are slower."""
     if jax.tree.leaves(stacked)[0].shape[0] == 1:
         single = function(*jax.tree.map(lambda leaf: leaf[0], stacked))
@@ -62,7 +62,7 @@ def traced_once(step: Step, static: Any, arrays: Pytree, key: Array, state: Pytr
     return step(static, arrays, key, state)
 
 
-@kept(static_argnames=("step", "static", "capacity", "num_devices"))
+@cached_jit(static_argnames=("step", "static", "capacity", "num_devices"))
 def advance(
     step: Step,
     static: Hashable,
@@ -81,7 +81,7 @@ def advance(
             def one(key: Array, state: Pytree) -> tuple[Pytree, Pytree, Array]:
                 return traced_once(step, static, arrays, jax.random.fold_in(key, index), state)
 
-            return each(one, keys, state)
+            return vmap_or_call(one, keys, state)
 
         def running(carry: tuple[Pytree, ...]) -> Array:
             index, _, _, done = carry
@@ -136,11 +136,11 @@ def drive(
     keys = jax.random.split(key, num_chains)
     single = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), (keys, state))
     shapes = jax.tree.map(lambda leaf: (jnp.shape(leaf), str(jnp.result_type(leaf))), (arrays, *single))
-    one = recalled("record", (step, static), shapes, lambda: traced_once.eval_shape(step, static, arrays, *single)[1])
+    one = memoised("record", (step, static), shapes, lambda: traced_once.eval_shape(step, static, arrays, *single)[1])
     record_bytes = num_chains * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(one))
     capacity = int(np.clip(CAPACITY_BYTES // max(record_bytes, 1), 1, CAPACITY))
     num_devices = _num_devices(num_chains, lockstep, arrays)
-    start = begun(checkpoint, state, one if keep else None, num_steps)
+    start = restore_or_start(checkpoint, state, one if keep else None, num_steps)
     arrays, keys, state = _placed(num_devices, arrays, keys, start.state)
     call = partial(advance, step, static, capacity, num_devices, arrays, keys)
 

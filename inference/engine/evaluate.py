@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 
 from inference.engine.program import trace_point
 from inference.engine.sweep import BLOCK, num_rows, responsibilities, weighted_sum
-from inference.runtime.programs import kept
+from inference.runtime.programs import cached_jit
 from models.algebra import is_sequential, log_prior
 from models.base import Algebra, Hyper, Model, Pytree, Sites, Stats
 from models.rows.carried import carried
@@ -80,7 +80,7 @@ def in_groups(draws: Sites, group: int) -> Sites:
     return jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[0] // group, group, *leaf.shape[1:]), draws)
 
 
-@kept(static_argnames=("static",))
+@cached_jit(static_argnames=("static",))
 def _latents(
     static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, picked: ArrayLike, draws: Sites
 ) -> Array | None:
@@ -111,12 +111,12 @@ def _said(
     }
 
 
-@kept(static_argnames=("static",))
+@cached_jit(static_argnames=("static",))
 def _part(static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, sites: Sites) -> dict[str, Any]:
     return point(static, hyper, prior, rows, sites, jnp.float32)
 
 
-@kept(static_argnames=("static",))
+@cached_jit(static_argnames=("static",))
 def _said_of_parts(
     static: Static,
     hyper: Hyper,
@@ -152,7 +152,7 @@ def evaluate_in_parts(
     return Evaluation(out["log_joint"], out["rows"], 1, functionals, at["latents"], out["by_site"], out["share"])
 
 
-@kept(static_argnames=("static",))
+@cached_jit(static_argnames=("static",))
 def _chunk(
     static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, probe_rows: ArrayLike, draws: Sites
 ) -> dict[str, Any]:

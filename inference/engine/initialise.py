@@ -17,11 +17,11 @@ from jax import Array, lax
 from numpyro import handlers
 from numpyro.infer import init_to_sample
 
-from inference.engine.driver import each
+from inference.engine.driver import vmap_or_call
 from inference.engine.program import constrain_starts, fault_of_density, is_smooth, potential, transforms, unconstrain
 from inference.engine.sweep import ParameterUpdate, block_sum, num_rows, rows_weight
 from inference.engine.task import Task
-from inference.runtime.programs import kept
+from inference.runtime.programs import cached_jit
 from models.algebra import add, at_mean, at_mode, at_sample
 from models.base import Algebra, Hyper, Pytree, Stats, ZooError
 from models.rows.carried import carried
@@ -62,7 +62,7 @@ def latents_observed(rows: Pytree) -> bool:
     )
 
 
-@kept(static_argnames=("algebra",))
+@cached_jit(static_argnames=("algebra",))
 def _local_at_prior(algebra: Algebra, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree) -> Pytree:
     """Natural parameters of the latents; jitted for its shapes alone, which are traced once."""
     T = at_mean(algebra, jax.random.PRNGKey(0), prior)
@@ -83,7 +83,7 @@ def num_starts(task: Task, wanted: int) -> int:
     return 1 if task.start is not None or latents_observed(task.rows) else wanted
 
 
-@kept(static_argnames=("algebra", "size"))
+@cached_jit(static_argnames=("algebra", "size"))
 def observed(algebra: Algebra, size: int, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree) -> Stats:
     """Nu of ``size`` equal starts where all latents are observed: the conjugate update itself."""
 
@@ -96,7 +96,7 @@ def observed(algebra: Algebra, size: int, hyper: Hyper, prior: Mapping[str, Stat
     return jax.tree.map(lambda leaf: jnp.repeat(leaf[None], size, axis=0), nu)
 
 
-@kept(static_argnames=("algebra", "num_starts"))
+@cached_jit(static_argnames=("algebra", "num_starts"))
 def seeded(algebra: Algebra, num_starts: int, hyper: Hyper, prior: Mapping[str, Stats], key: Array, rows: Pytree) -> Stats:
     """Nu of ``num_starts`` starts, stacked along a leading axis."""
     coordinates, independent = algebra.initial.coordinates, algebra.latent.independent
@@ -130,7 +130,7 @@ def seeded(algebra: Algebra, num_starts: int, hyper: Hyper, prior: Mapping[str, 
         key_z = jax.random.fold_in(key, algebra.initial.num_groups)  # one for all blocks of rows, and not one of the seeds'
         return add(dict(prior), block_sum(block, key, rows))
 
-    return each(one, jax.random.split(key, num_starts))
+    return vmap_or_call(one, jax.random.split(key, num_starts))
 
 
 def _places(points: Array, weight: Array) -> tuple[Array, Array]:
@@ -162,26 +162,26 @@ def _labelled_centres(coordinates: Callable[[Hyper, Pytree], Array], hyper: Hype
     return total / jnp.where(count > 0, count, jnp.nan)[:, None]
 
 
-@kept(static_argnames=("algebra", "num_starts"))
+@cached_jit(static_argnames=("algebra", "num_starts"))
 def drawn(algebra: Algebra, num_starts: int, hyper: Hyper, key: Array) -> Stats:
     """Nu of ``num_starts`` starts of a model without groups, stacked along a leading axis."""
     assert algebra.initial.draw is not None
     return jax.vmap(partial(algebra.initial.draw, hyper))(jax.random.split(key, num_starts))
 
 
-@kept(static_argnames=("algebra", "update"))
+@cached_jit(static_argnames=("algebra", "update"))
 def parameters_of(algebra: Algebra, update: ParameterUpdate, nu: Stats) -> Stats:
     """T of every start (the leading axis of nu), by a update that needs no key."""
     return jax.vmap(lambda nu: update(algebra, jax.random.PRNGKey(0), nu))(nu)
 
 
-@kept(static_argnames=("algebra",))
+@cached_jit(static_argnames=("algebra",))
 def natural_of(algebra: Algebra, hyper: Hyper, sites: Mapping[str, Any]) -> Stats:
     """Sites -> T, over a leading axis."""
     return jax.vmap(partial(algebra.natural, hyper))(sites)
 
 
-@kept(static_argnames=("algebra",))
+@cached_jit(static_argnames=("algebra",))
 def sites_at(algebra: Algebra, hyper: Hyper, T: Stats) -> dict[str, Array]:
     """T of points -> sites, over a leading axis."""
     return jax.vmap(partial(algebra.sites, hyper))(T)
@@ -213,7 +213,7 @@ def start_points(task: Task, algebra: Algebra, size: int) -> Stats:
     return T if inside or not known else drawn_points(algebra, jax.random.split(task.key, size), nu)
 
 
-@kept(static_argnames=("algebra",))
+@cached_jit(static_argnames=("algebra",))
 def drawn_points(algebra: Algebra, keys: Array, nu: Stats) -> Stats:
     """T drawn from q(θ | nu), over a leading axis."""
     return jax.vmap(partial(at_sample, algebra))(keys, nu)
@@ -267,7 +267,7 @@ def _kept(sound: Array, value: Array, other: Array) -> Array:
     return jnp.where(sound.reshape(-1, *(1,) * (value.ndim - 1)), value, other)
 
 
-@kept(static_argnames=("spec",))
+@cached_jit(static_argnames=("spec",))
 def _first_of_prior(
     spec: Callable[..., Any], transforms: Mapping[str, Any], hyper: Hyper, rows: Pytree, keys: Array, around: Array
 ) -> tuple[dict[str, Array], Array]:

@@ -15,7 +15,7 @@ from numpyro.distributions import biject_to
 from numpyro.infer.util import potential_energy
 
 from inference.programs.tracing import mixture_of, prior_trace
-from inference.runtime.programs import recalled
+from inference.runtime.programs import memoised
 from models.base import Hyper, Pytree, Sites, ZooError
 
 
@@ -116,7 +116,7 @@ def latent_sites(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> dict[s
     """
     leaves, structure = jax.tree.flatten((dict(hyper), rows))
     shapes = tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
-    found = recalled("sites", spec, (str(structure), shapes), lambda: _sites_of_shapes(spec, structure, shapes))
+    found = memoised("sites", spec, (str(structure), shapes), lambda: _sites_of_shapes(spec, structure, shapes))
     return _sites(prior_trace(spec, hyper, rows)) if found is None else found
 
 

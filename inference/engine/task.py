@@ -28,7 +28,7 @@ class Task(NamedTuple):
     hyper: Hyper
     prior: Mapping[str, Stats]
     rows: Pytree  # on the host unless ``resident``
-    condensed: Pytree  # fewer weighted rows in their place, for expected latents and for the likelihood as a whole
+    sufficient_rows: Pytree  # fewer weighted rows in their place, for expected latents and for the likelihood as a whole
     key: Array
     start: Sites | None  # sites to start from, in place of `inference.engine.initialise`
     reporter: Reporter
@@ -36,7 +36,7 @@ class Task(NamedTuple):
     fingerprint: str = ""  # of model, data, options and seed; tells the checkpoints of this run from others
     moments: bool = False  # whether only a mean and a covariance were given, for which the rows stand
     table: Any = None  # the data as the model reads them, before they are encoded: for kernels of one's own
-    resident: bool = True  # whether rows are on the device; they are not where condensed rows stand for them
+    resident: bool = True  # whether rows are on the device; they are not where sufficient rows stand for them
     checkpoint_seconds: float = CHECKPOINT_SECONDS  # between two checkpoints
 
     @property
@@ -116,10 +116,12 @@ class Draws(NamedTuple):
     # p / q, for the reason in ``attrs["no_pareto_k"]``, or where ``sample_stats`` has them already.
     log_density: np.ndarray | None = None
     # (the task of a run in single precision, with its arrays in double) -> the same draws, with the evidence computed anew
-    again: "Callable[[Task], Draws] | None" = None
+    recompute_in_double: "Callable[[Task], Draws] | None" = None
 
 
-def approximation(sites: Sites, points: Points, again: Callable[[Task], Draws], weighed: Mapping[str, Any]) -> Draws:
+def approximation(
+    sites: Sites, points: Points, recompute_in_double: Callable[[Task], Draws], weighed: Mapping[str, Any]
+) -> Draws:
     """Draws of an approximation that an optimiser found; ``weighed`` holds their weights p / q, as fields of `Draws`."""
     return Draws(
         kind=Kind.APPROXIMATION,
@@ -127,6 +129,6 @@ def approximation(sites: Sites, points: Points, again: Callable[[Task], Draws], 
         timing=points.timing,
         interrupted=points.interrupted,
         optimization=points,
-        again=again,
+        recompute_in_double=recompute_in_double,
         **weighed,
     )

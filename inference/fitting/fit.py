@@ -37,7 +37,7 @@ from inference.programs.model import program_model
 from inference.results.draws import one_axis
 from inference.results.tree import dataset, values
 from inference.results.triangles import sites_of, symmetric_sites
-from inference.runtime.checkpoints import refuse_strangers
+from inference.runtime.checkpoints import require_own_checkpoints
 from inference.runtime.files import CHECKPOINT_SECONDS
 from inference.runtime.lock import held_or_locked
 from inference.runtime.progress import Bar, Reporter, Silent
@@ -106,7 +106,7 @@ def fit(
             if folder is not None:
                 task = task._replace(folder=Path(folder), fingerprint=known["fingerprint"])
                 task = task._replace(checkpoint_seconds=float(checkpoint_seconds))
-                refuse_strangers(Path(folder), task.fingerprint)
+                require_own_checkpoints(Path(folder), task.fingerprint)
             outcome = chosen.run(task, checked)
         with x64(64):
             groups, attrs = evaluated(task, outcome, data, precision, predictive)
@@ -156,8 +156,8 @@ def evaluated(
     model, single, seen = task.model, task, outcome
     if precision == 32:
         task = make_task(model, data, 0, None, task.reporter)._replace(folder=task.folder)
-        if isinstance(outcome, Draws) and outcome.again is not None:
-            outcome = outcome.again(as_seen(task, data))
+        if isinstance(outcome, Draws) and outcome.recompute_in_double is not None:
+            outcome = outcome.recompute_in_double(as_seen(task, data))
         outcome = back(model, outcome)
     if isinstance(outcome, Draws) and outcome.model is not None:
         model = outcome.model
@@ -175,7 +175,7 @@ def evaluated(
         attrs["warnings"] = "\n".join(filter(None, [attrs.get("warnings", ""), *notes]))
     attrs["num_parameters"] = num_parameters(model.spec, task.hyper, task.rows) - num_flat(model)
     if model.abilities.approximate_evidence is not None:
-        attrs["log_evidence_approximate"] = model.abilities.approximate_evidence(jax.tree.map(np.asarray, task.condensed))
+        attrs["log_evidence_approximate"] = model.abilities.approximate_evidence(jax.tree.map(np.asarray, task.sufficient_rows))
     return groups, attrs
 
 

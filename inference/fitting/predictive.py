@@ -36,7 +36,7 @@ from inference.results.observed import DRAWS, observed_values, site_dims, sites_
 from inference.results.table import latent_dim
 from inference.results.tree import dataset
 from inference.results.triangles import sites_of, symmetric_sites
-from inference.runtime.programs import kept
+from inference.runtime.programs import cached_jit
 from inference.runtime.progress import Silent
 from models.base import Data, Hyper, Model, Pytree, Sites, ZooError
 from models.data.columns import categories_of
@@ -148,7 +148,7 @@ def _everything(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, key: Array
     }
 
 
-@kept(static_argnames=("spec",))
+@cached_jit(static_argnames=("spec",))
 def _each(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, keys: Array, draws: Sites) -> dict[str, Array]:
     return jax.lax.map(lambda one: _everything(spec, hyper, rows, *one), (keys, draws))
 

@@ -42,9 +42,9 @@ def make_task(model: Model, data: Any, seed: int, start: Mapping[str, ArrayLike]
         numbers, on_host, at = seen_from_origin(model, numbers, on_host, at)
     hyper, prior, at = as_arrays((numbers, dict(model.prior), at))
     few = on_host if model.reading.sufficient_rows is None else model.reading.sufficient_rows(on_host)
-    condensed, resident = as_arrays(few), few is on_host
-    rows = condensed if resident else in_precision(on_host)
-    task = Task(model, hyper, prior, rows, condensed, jax.random.PRNGKey(seed), at, reporter, resident=resident)
+    sufficient_rows, resident = as_arrays(few), few is on_host
+    rows = sufficient_rows if resident else in_precision(on_host)
+    task = Task(model, hyper, prior, rows, sufficient_rows, jax.random.PRNGKey(seed), at, reporter, resident=resident)
     return task._replace(moments=isinstance(data, Data) and data.moments, table=data)
 
 

@@ -18,9 +18,9 @@ FEW = 4  # draws that are compared
 def as_seen(task: Task, data: Any) -> Task:
     """A task in double precision with rows and prior seen from the origin, as a run in single precision saw them."""
     hyper, rows, _ = seen_from_origin(task.model, task.hyper, task.model.rows(data), None)
-    condensed = rows if task.model.reading.sufficient_rows is None else task.model.reading.sufficient_rows(rows)
-    hyper, rows, condensed = as_arrays((hyper, rows, condensed))
-    return task._replace(hyper=hyper, rows=rows, condensed=condensed)
+    sufficient_rows = rows if task.model.reading.sufficient_rows is None else task.model.reading.sufficient_rows(rows)
+    hyper, rows, sufficient_rows = as_arrays((hyper, rows, sufficient_rows))
+    return task._replace(hyper=hyper, rows=rows, sufficient_rows=sufficient_rows)
 
 
 def roughness(single: Task, double: Task, outcome: Draws | Points, best: int) -> dict[str, float]:

@@ -11,14 +11,14 @@ from jax import Array
 
 from inference.convergence.acceleration import NEAR, Cycle, Point, advance, at_rest, begin, has_nan, rejected, where
 from inference.convergence.forecast import forecast
-from inference.engine.driver import Run, drive, each
+from inference.engine.driver import Run, drive, vmap_or_call
 from inference.engine.initialise import natural_of, num_starts, sites_at, start_states
 from inference.engine.requirements import ANY_MODEL, Support, require_algebra, require_single_rows
 from inference.engine.sweep import Local, Updates, parameter_step, rows_weight, sweep
 from inference.engine.task import Points, Task, timing
 from inference.fixed_points.host_driver import OnHost, drive_on_host, host_step_of
 from inference.fixed_points.local_ascent import ascent_sweep, uses_local_ascent
-from inference.runtime.programs import kept
+from inference.runtime.programs import cached_jit
 from inference.runtime.progress import Watch
 from models.algebra import log_prior, negative_divergence
 from models.base import Algebra, Iteration, Pytree, Sites, Stats, on_host
@@ -66,14 +66,14 @@ def step(static: tuple[Algebra, FixedPoint], arrays: tuple[Any, ...], key: Array
     algebra, method = static
     hyper, prior, rows, tol = arrays
     if uses_local_ascent(algebra, method.updates):
-        swept = Swept(*ascent_sweep(algebra, hyper, prior, state.T, state.nu, state.restart, rows))
+        swept = SweepResult(*ascent_sweep(algebra, hyper, prior, state.T, state.nu, state.restart, rows))
     else:
         found = sweep(algebra, method.updates, hyper, prior, key, state.T, rows)
-        swept = Swept(*found, state.restart, state.warm_started)
-    return judged(algebra, method, prior, rows_weight(rows).sum(), tol, state, swept)
+        swept = SweepResult(*found, state.restart, state.warm_started)
+    return next_state(algebra, method, prior, rows_weight(rows).sum(), tol, state, swept)
 
 
-@kept(static_argnames=("static",))
+@cached_jit(static_argnames=("static",))
 def step_from_sums(
     static: tuple[Algebra, FixedPoint], prior: Mapping[str, Stats], size: Array, tol: Array, states: Climb, sums: Pytree
 ) -> tuple[Climb, Record, Array, Pytree]:
@@ -85,21 +85,21 @@ def step_from_sums(
     def one(state: Climb, sums: Pytree) -> tuple[Climb, Record, Array, Pytree]:
         stats, log_partition = host.statistics(sums)
         T, nu = parameter_step(algebra, method.updates, jax.random.PRNGKey(0), prior, state.T, stats)
-        swept = Swept(T, nu, Local(stats, log_partition, log_partition), state.restart, state.warm_started)
-        following, record, done = judged(algebra, method, prior, size, tol, state, swept)
+        swept = SweepResult(T, nu, Local(stats, log_partition, log_partition), state.restart, state.warm_started)
+        following, record, done = next_state(algebra, method, prior, size, tol, state, swept)
         return following, record, done, host.coefficients(following.T)
 
-    return each(one, states, sums)
+    return vmap_or_call(one, states, sums)
 
 
-@kept(static_argnames=("algebra",))
+@cached_jit(static_argnames=("algebra",))
 def coefficients_of(algebra: Algebra, states: Climb) -> Pytree:
     """What the compiled loops of an algebra read at the parameters of every start."""
     assert algebra.structure.host_step is not None
     return jax.vmap(algebra.structure.host_step.coefficients)(states.T)
 
 
-class Swept(NamedTuple):
+class SweepResult(NamedTuple):
     """What one sweep found: the next parameters, the local step at the entering ones, and how local parameters went on."""
 
     T: Stats
@@ -109,8 +109,8 @@ class Swept(NamedTuple):
     warm_started: Array
 
 
-def judged(
-    algebra: Algebra, method: FixedPoint, prior: Mapping[str, Stats], size: Array, tol: Array, state: Climb, swept: Swept
+def next_state(
+    algebra: Algebra, method: FixedPoint, prior: Mapping[str, Stats], size: Array, tol: Array, state: Climb, swept: SweepResult
 ) -> tuple[Climb, Record, Array]:
     """Whether a start is done after a sweep, and where its next one starts; ``size`` is the weight of all rows."""
     log_joint = swept.local.log_partition + log_prior(algebra, prior, state.T)
@@ -206,7 +206,7 @@ def climb(
     if method.updates.latents == "sample" and task.model.reading.sufficient_rows is not None:
         require_single_rows(task, algebra)
     state = initial(task, algebra, method, wanted)
-    rows = task.condensed if method.updates.latents == "mean" else task.rows_on_device
+    rows = task.sufficient_rows if method.updates.latents == "mean" else task.rows_on_device
     run = _iterated(task, (algebra, method), rows, tol, state, max_iter)
     run = run._replace(state=resting(run.state))
     found = points(task, algebra, method, run)
@@ -260,7 +260,7 @@ def climb_from(task: Task, method: FixedPoint, sites: Sites, max_iter: int, tol:
     size = len(next(iter(sites.values())))
     nu = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], size, axis=0), dict(task.prior))
     state = _states(algebra, method, natural_of(algebra, task.hyper, dict(sites)), nu, False, size)
-    arrays = (task.hyper, task.prior, task.condensed, jnp.asarray(tol, float))
+    arrays = (task.hyper, task.prior, task.sufficient_rows, jnp.asarray(tol, float))
     run = drive(step, (algebra, method), arrays, task.key, state, max_iter, task.reporter, "climbing", watch=Watch(_words))
     return points(task, algebra, method, run)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from inference.engine.driver import CHUNK_SECONDS, Run, num_cores, one_blas_thread
 from inference.runtime.checkpoints import Checkpoint
-from inference.runtime.loop import Chunk, begun, in_chunks
+from inference.runtime.loop import Chunk, in_chunks, restore_or_start
 from inference.runtime.progress import Counted, Reporter, Watch
 from models.base import Algebra, Hyper, Pytree
 from models.host_step import HostStep
@@ -66,7 +66,7 @@ def drive_on_host(
     _, record, *_ = jax.block_until_ready(update(state, _of_all(few, coefficients_of(state))))
     compile_seconds = time.perf_counter() - clock
 
-    start = begun(checkpoint, state, _at(record, 0), num_steps)
+    start = restore_or_start(checkpoint, state, _at(record, 0), num_steps)
     reporter.phase(phase, num_steps)
     chunks = _Iterations(sums, update, coefficients_of(start.state), watch)
     with one_blas_thread():  # small factorisations between two E-steps leave threads that spin on the cores of the loops

@@ -146,7 +146,7 @@ def step(program: Program, arrays: tuple[Any, ...], key: Array, state: Climb) ->
 def run(task: Task, options: Options) -> Draws:
     """Draws of the best q found, the ELBO with its standard error, and the weights p / q."""
     require_proper(task)
-    spec, arrays = task.model.spec, (task.hyper, task.condensed)
+    spec, arrays = task.model.spec, (task.hyper, task.sufficient_rows)
     supports = transforms(spec, *arrays)
     z = unconstrain_chains(supports, start_sites(task, num_starts(task, options.num_starts)))
     shapes = tuple((name, leaf.shape[1:]) for name, leaf in z.items())
@@ -182,13 +182,13 @@ def run(task: Task, options: Options) -> Draws:
         attrs["log_evidence_importance"] = float(np.logaddexp.reduce(ratios) - np.log(len(ratios)))
         return {"sample_stats": {"log_weight": ratios.reshape(size)}, "attrs": attrs}
 
-    def again(double: Task) -> Draws:
+    def recompute_in_double(double: Task) -> Draws:
         end, points = jax.tree.map(lambda leaf: np.asarray(leaf, dtype=np.float64), (ends[best], flat))
-        return outcome._replace(**weighed((double.hyper, double.condensed), end, points))
+        return outcome._replace(**weighed((double.hyper, double.sufficient_rows), end, points))
 
     draws = constrain_draws(supports, unravel(program.shapes, flat.reshape(*size, -1)))
     points = _points(program, supports, ran, bounds, params, shift, scale, seconds)
-    outcome = approximation(draws, points, again, weighed(arrays, ends[best], flat))
+    outcome = approximation(draws, points, recompute_in_double, weighed(arrays, ends[best], flat))
     return outcome
 
 
@@ -213,7 +213,7 @@ def prepared(task: Task, program: Program, starts: np.ndarray) -> tuple[np.ndarr
 
     It works in units of the curvature at the start.
     """
-    arrays, static = (task.hyper, task.condensed), program[:2]
+    arrays, static = (task.hyper, task.sufficient_rows), program[:2]
     random = np.random.default_rng(np.asarray(jax.random.key_data(task.key)))
     half = random.standard_normal((PAIRS, starts.shape[1])).astype(starts.dtype)
     noise = np.concatenate([half, -half]) / np.sqrt((half**2).mean(0))  # variances of 1, as those of q

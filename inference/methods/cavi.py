@@ -21,7 +21,7 @@ from inference.methods import svi as minibatch
 from inference.methods.method import Method
 from inference.methods.options import Accelerate, MaxIter, NumChains, NumSamples, NumStarts, Setting, Tol
 from inference.methods.svi_on_host import Pace
-from inference.runtime.programs import kept
+from inference.runtime.programs import cached_jit
 from models.algebra import STRUCTURES, at_mean, at_sample, inner, log_partition, log_prior, negative_divergence, structures
 from models.base import Algebra, Hyper, Model, Pytree, Stats, ZooError
 
@@ -54,7 +54,7 @@ class Options(NamedTuple):
     accelerate: Accelerate = False
 
 
-@kept(static_argnames=("algebra",))
+@cached_jit(static_argnames=("algebra",))
 def draws(
     algebra: Algebra, hyper: Hyper, prior: Mapping[str, Stats], keys: Array, nu: Stats
 ) -> tuple[dict[str, Array], Array, Array]:
@@ -68,7 +68,7 @@ def draws(
     return block_map(jax.vmap(one), keys, TOGETHER)
 
 
-@kept(static_argnames=("algebra", "latents"))
+@cached_jit(static_argnames=("algebra", "latents"))
 def lower_bound(algebra: Algebra, latents: str, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, nu: Stats) -> Array:
     """The ELBO of q(θ) = nu and the optimal q(z); with ``latents`` = "mode", of the most probable z."""
     key = jax.random.PRNGKey(0)
@@ -124,13 +124,13 @@ def approximation(task: Task, algebra: Algebra, latents: str, points: Points, st
         log_density=None if why else np.asarray(log_q, dtype=np.float64).reshape(shape),
     )
 
-    def again(double: Task) -> Draws:
+    def recompute_in_double(double: Task) -> Draws:
         at = jax.tree.map(lambda leaf: np.asarray(leaf, dtype=np.float64), nu)
-        rows = double.condensed if latents == "mean" else double.rows_on_device
+        rows = double.sufficient_rows if latents == "mean" else double.rows_on_device
         value = lower_bound(algebra, latents, double.hyper, dict(double.prior), rows, at)
         return found._replace(attrs={**found.attrs, "elbo": float(value)})
 
-    return found._replace(again=again)
+    return found._replace(recompute_in_double=recompute_in_double)
 
 
 METHOD = Method(

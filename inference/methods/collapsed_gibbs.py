@@ -22,7 +22,7 @@ from inference.engine.requirements import Support, require_algebra, require_prop
 from inference.engine.task import Draws, Kind, Task, timing
 from inference.methods.method import Method
 from inference.methods.options import NumChains, NumSamples, NumWarmup, Setting
-from inference.runtime.loop import Chunk, begun, in_chunks
+from inference.runtime.loop import Chunk, in_chunks, restore_or_start
 from inference.runtime.progress import figure
 from models.base import Model, Sampler, ZooError
 from models.rows.carried import carried
@@ -186,7 +186,7 @@ def _run(
     record; with None no records are kept.
     """
     checkpoint = task.checkpoint(phase.replace("-", ""), cut=like is not None)
-    start = begun(checkpoint, state, like, total, size)
+    start = restore_or_start(checkpoint, state, like, total, size)
     task.reporter.phase(phase, total)
 
     def advance(state: Any, finished: int, most: int) -> Chunk:

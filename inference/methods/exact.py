@@ -91,7 +91,9 @@ def run(task: Task, options: Options) -> Draws | Points:
         attrs={"log_evidence": float(evidence.max() + np.log(cumulative[-1]))},
         log_prior=np.asarray(at_draws).reshape(shape),
     )
-    return found._replace(again=lambda double: found._replace(attrs={"log_evidence": _log_evidence(double, algebra)}))
+    return found._replace(
+        recompute_in_double=lambda double: found._replace(attrs={"log_evidence": _log_evidence(double, algebra)})
+    )
 
 
 def _enumerated(task: Task, algebra: Algebra) -> tuple[tuple[Any, ...], np.ndarray]:
@@ -112,12 +114,12 @@ def _log_evidence(task: Task, algebra: Algebra) -> float:
 def _maximum(task: Task) -> Points:
     assert task.model.abilities.maximum is not None
     clock = time.perf_counter()
-    found = task.model.abilities.maximum(jax.tree.map(np.asarray, task.condensed))
+    found = task.model.abilities.maximum(jax.tree.map(np.asarray, task.sufficient_rows))
     sites = {name: np.asarray(leaf)[None] for name, leaf in found.items()}
     one = np.ones(1)
     return Points(
         sites=sites,
-        objective=evaluate(task.model, task.hyper, task.prior, task.condensed, sites).log_joint[None],
+        objective=evaluate(task.model, task.hyper, task.prior, task.sufficient_rows, sites).log_joint[None],
         iterations=one.astype(int),
         converged=one.astype(bool),
         failure=[None],

@@ -19,7 +19,7 @@ from numpyro.infer.util import log_density
 
 from inference.engine.program import potential
 from inference.engine.sweep import block_map
-from inference.runtime.programs import kept
+from inference.runtime.programs import cached_jit
 from models.base import Pytree
 
 GUIDES = ("full_rank", "low_rank", "mean_field")
@@ -112,7 +112,7 @@ def fitter(guide: Guide) -> Fitter:
     return Fitter(svi, auto, jax.tree.structure(shapes))
 
 
-@kept(static_argnames=("guide",))
+@cached_jit(static_argnames=("guide",))
 def begun(guide: Guide, keys: Array) -> tuple[list[Array], dict[str, Array]]:
     """(leaves of SVI's state, parameters on ℝ), at about a standard normal, for every key.
 
@@ -137,7 +137,7 @@ def begun(guide: Guide, keys: Array) -> tuple[list[Array], dict[str, Array]]:
     return jax.vmap(start)(keys)
 
 
-@kept(static_argnames=("guide",))
+@cached_jit(static_argnames=("guide",))
 def constrained(guide: Guide, params: dict[str, Array]) -> dict[str, Array]:
     """Parameters of a guide on ℝ as what they are, scales above 0, over a leading axis."""
     return jax.vmap(fitter(guide).svi.constrain_fn)(params)
@@ -181,13 +181,13 @@ def bends(static: tuple[Any, ...], arrays: tuple[Pytree, Pytree], key: Array, fl
     return products.sum(0) / (1 if size <= PROBES else PROBES)
 
 
-@kept(static_argnames=("program", "number"))
+@cached_jit(static_argnames=("program", "number"))
 def drawn(program: Program, number: int, key: Array, params: Any, shift: Array, scale: Array) -> Array:
     """Draws (number, d) of z from a guide."""
     return shift + scale * density_of(program.guide, params).sample(key, (number,))
 
 
-@kept(static_argnames=("program",))
+@cached_jit(static_argnames=("program",))
 def log_ratios(program: Program, arrays: tuple[Pytree, Pytree], params: Any, shift: Array, scale: Array, flat: Array) -> Array:
     """Log p(x, z) − log q(z), (S,), at points (S, d) on ℝᵈ."""
     log_q = density_of(program.guide, params).log_prob((flat - shift) / scale) - jnp.log(scale).sum()

@@ -100,7 +100,7 @@ def mixture_of(model: Model, found: list[Found]) -> Mixture:
 
 def run(task: Task, options: Options) -> Draws:
     """Draws from the Gaussians at the modes found, the evidence, and their weights p / q."""
-    spec, arrays = task.model.spec, (task.hyper, task.condensed)
+    spec, arrays = task.model.spec, (task.hyper, task.sufficient_rows)
     require_proper(task)
     supports = transforms(spec, *arrays)
     starts = unconstrain_chains(supports, start_sites(task, num_starts(task, options.num_starts)))
@@ -150,14 +150,16 @@ def run(task: Task, options: Options) -> Draws:
         }
         return {"sample_stats": {"log_weight": log_weights.reshape(size)}, "attrs": evidence | {"best_start": best}}
 
-    def again(double: Task) -> Draws:
+    def recompute_in_double(double: Task) -> Draws:
         of_double = ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf[0], float), minima.points))[1]
-        return outcome._replace(**weighed(_at(spec, of_double, (double.hyper, double.condensed), jnp.asarray(places, float))))
+        return outcome._replace(
+            **weighed(_at(spec, of_double, (double.hyper, double.sufficient_rows), jnp.asarray(places, float)))
+        )
 
     z = jax.vmap(unravel)(flat)
     sites = constrain_draws(supports, jax.tree.map(lambda leaf: leaf.reshape(*size, *leaf.shape[1:]), z))
     points = _points(supports, minima)._replace(modes=modes._replace(covered=number))
-    outcome = approximation(sites, points, again, weighed(_at(spec, unravel, arrays, jnp.asarray(places))))
+    outcome = approximation(sites, points, recompute_in_double, weighed(_at(spec, unravel, arrays, jnp.asarray(places))))
     return outcome
 
 

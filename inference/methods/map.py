@@ -66,7 +66,7 @@ def loss(program: Program, arrays: tuple[Any, ...], z: Pytree) -> Array:
 def run(task: Task, options: Options) -> Points:
     """Every start to its own maximum; the caller keeps the best and reports all."""
     spec = task.model.spec
-    rows = task.condensed
+    rows = task.sufficient_rows
     supports = transforms(spec, task.hyper, rows)
     leaves, structure = jax.tree.flatten(rows)
     program = Program(spec, (structure, tuple(leaf.shape for leaf in leaves)))
@@ -121,7 +121,7 @@ def _end(task: Task, sites: Sites, value: float) -> tuple[str | None, Sites | No
     )
     if algebra is None or "joint" not in structures(algebra.structure):
         return why, None
-    nu, after = _iterated(algebra, task.hyper, task.prior, sites, task.condensed)
+    nu, after = _iterated(algebra, task.hyper, task.prior, sites, task.sufficient_rows)
     reasons = (family.why_no_mode(nu[name]) for name, family in algebra.families)
     return why or next(filter(None, reasons), None), jax.tree.map(np.asarray, after)
 
@@ -135,7 +135,7 @@ def _endless(task: Task, program: Program, arrays: tuple[Any, ...], starts: Pytr
     if task.model.algebra is not None:  # families say themselves where they have no mode
         return [None] * len(minima.values)
     positive = (dist.constraints.positive, dist.constraints.nonnegative)
-    sites = latent_sites(task.model.spec, task.hyper, task.condensed)
+    sites = latent_sites(task.model.spec, task.hyper, task.sufficient_rows)
     names = [name for name, site in sites.items() if innermost(site.support) in positive]
     found: list[str | None] = []
     for s in range(len(minima.values)):

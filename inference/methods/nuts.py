@@ -24,7 +24,7 @@ from inference.engine.task import Draws, Kind, Task
 from inference.identification.random_labels import drawn_labellings, require_symmetry
 from inference.methods.method import Method
 from inference.methods.options import NumChains, NumSamples, NumWarmup, PermuteComponents, Setting
-from inference.runtime.programs import kept
+from inference.runtime.programs import cached_jit
 from inference.runtime.progress import Watch
 from models.base import Pytree
 
@@ -127,7 +127,7 @@ def curvature_metric(potential: Callable[[Pytree], Array], z: Pytree) -> Array:
     return jnp.where(jnp.isfinite(metric).all(), metric, jnp.eye(len(point)))
 
 
-@kept(static_argnames=("kernel",))
+@cached_jit(static_argnames=("kernel",))
 def initial(kernel: Kernel, arrays: tuple[Pytree, Pytree], keys: Array, z: Pytree) -> Pytree:
     """State of every chain (a leading axis) at ``z``."""
     init, _ = kernels(kernel)
@@ -165,7 +165,7 @@ def run(task: Task, options: Options) -> Draws:
     require_proper(task)
     if options.permute_components:
         require_symmetry(task.model)
-    arrays = (task.hyper, task.condensed)
+    arrays = (task.hyper, task.sufficient_rows)
     task.reporter.phase("starting chains", None)
     supports = transforms(task.model.spec, *arrays)
     z = unconstrain_chains(supports, start_sites(task, options.num_chains))

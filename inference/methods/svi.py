@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from inference.engine.driver import Run, drive, each
+from inference.engine.driver import Run, drive, vmap_or_call
 from inference.engine.initialise import num_starts, sites_at, start_states
 from inference.engine.requirements import Support, require_algebra
 from inference.engine.sweep import local_step, num_rows
@@ -110,7 +110,7 @@ def _finished(
         gained = local_step(algebra, "mean", hyper, key, further, rows).log_partition
         return T, whole, bound, log_joint, gained + negative_divergence(algebra, prior, further, {**whole, **best}) - bound
 
-    return each(one, nu, own)
+    return vmap_or_call(one, nu, own)
 
 
 def climb(task: Task, method: FixedPoint, size: int, pace: Pace, max_iter: int, wanted: int) -> tuple[Points, Climb]:

@@ -17,7 +17,7 @@ from jax import Array
 from inference.engine.driver import CHUNK_SECONDS, Run, num_cores, one_blas_thread
 from inference.engine.sweep import num_rows
 from inference.runtime.checkpoints import Checkpoint
-from inference.runtime.loop import Chunk, begun, in_chunks
+from inference.runtime.loop import Chunk, in_chunks, restore_or_start
 from inference.runtime.progress import Counted, Reporter, Watch
 from models.base import Algebra, Pytree, Stats, on_host
 from models.local_loops import Ascent, BatchSums, LocalLoops, Share, alone
@@ -110,7 +110,7 @@ def drive_batches(
     jax.block_until_ready(orders(np.int32(first)))
     compile_seconds = time.perf_counter() - clock
 
-    start = begun(checkpoint, state, np.zeros(()), num_steps)
+    start = restore_or_start(checkpoint, state, np.zeros(()), num_steps)
     reporter.phase(phase, num_steps)
     with one_blas_thread(), sharing(num_threads or num_cores()) as share:
         sums = partial(loops.sums, tables, share)

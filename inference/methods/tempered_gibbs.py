@@ -34,7 +34,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from inference.engine.driver import each, sample
+from inference.engine.driver import sample, vmap_or_call
 from inference.engine.initialise import finite_latents, start_points
 from inference.engine.requirements import Support, require_algebra, require_proper, require_single_rows
 from inference.engine.sweep import tempered_latents, tempered_parameters
@@ -139,11 +139,11 @@ def step(algebra: Algebra, arrays: tuple[Any, ...], key: Array, state: Replicas)
     def parameters(temperature: Array, key: Array, stats: Stats) -> Stats:
         return tempered_parameters(algebra, prior, temperature, key, stats)
 
-    stats, energy = each(latents, temperature, keys_z, state.T)
+    stats, energy = vmap_or_call(latents, temperature, keys_z, state.T)
     proposed = proposals(len(temperature), state.sweeps)
     probability = acceptance(temperature, energy)
     order = order_after(proposed & (jax.random.uniform(key_exchange, probability.shape) < probability))
-    T = each(parameters, temperature, keys_theta, jax.tree.map(lambda leaf: leaf[order], stats))
+    T = vmap_or_call(parameters, temperature, keys_theta, jax.tree.map(lambda leaf: leaf[order], stats))
     following = _tuning(_wandered(state._replace(T=T), order), proposed, probability, num_warmup)
     coldest = jax.tree.map(lambda leaf: leaf[0], T)
     record = Record(

@@ -156,7 +156,7 @@ def _same(leaf: Any, shape: tuple[int, ...], dtype: Any) -> bool:
     return leaf is not None and leaf.shape == shape and leaf.dtype == dtype
 
 
-def refuse_strangers(folder: Path, fingerprint: str) -> None:
+def require_own_checkpoints(folder: Path, fingerprint: str) -> None:
     """A `ZooError` for a checkpoint of another run, of any phase: its name ends in the fingerprint of its run."""
     strangers = sorted(path for path in folder.glob(CHECKPOINTS) if not path.stem.endswith(f"-{fingerprint}"))
     if strangers:

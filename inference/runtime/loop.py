@@ -53,7 +53,7 @@ class Progress(NamedTuple):
         return jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *self.parts) if self.parts else None
 
 
-def begun(checkpoint: Checkpoint | None, state: Pytree, record: Pytree, total: int, size: int = 1) -> Progress:
+def restore_or_start(checkpoint: Checkpoint | None, state: Pytree, record: Pytree, total: int, size: int = 1) -> Progress:
     """Where a phase begins: at ``state``, or at its checkpoint if there is one.
 
     ``record`` has the structure of one chain's record, which stands for ``size`` steps; None where no records are kept. Raises

@@ -1,7 +1,7 @@
 """Compiled functions whose traces outlive the process: exported to disk once, and called by later processes without tracing.
 
-JAX keeps what XLA has compiled. It does not keep the trace, and tracing a sampler takes longer than a short run. `kept` is
-`jax.jit` that keeps both, once `keep_programs` has named a folder; without one it is `jax.jit`.
+JAX keeps what XLA has compiled. It does not keep the trace, and tracing a sampler takes longer than a short run. `cached_jit`
+is `jax.jit` that keeps both, once `keep_programs` has named a folder; without one it is `jax.jit`.
 
 A trace is used again only if nothing that it depends on has changed: the code of this project, the versions of JAX and NumPyro,
 the shapes and placement of the arguments, and the static arguments down to the constants that their functions hold. What
@@ -47,7 +47,7 @@ class _Store:
 
 
 def keep_programs(folder: Path | None) -> None:
-    """Keep the traces of `kept` functions in ``folder`` from now on; None: trace in every process.
+    """Keep the traces of `cached_jit` functions in ``folder`` from now on; None: trace in every process.
 
     A folder that others can write into is not used, and a warning says so.
 
@@ -72,7 +72,7 @@ def not_used(folder: Path) -> str:
     )
 
 
-class Kept:
+class CachedJit:
     """A jitted function whose traces are kept."""
 
     def __init__(self, function: Callable[..., Any], static_argnames: Collection[str]) -> None:
@@ -143,12 +143,12 @@ class Kept:
         return _caller(skeleton, export.deserialize(bytearray(program)))
 
 
-def kept(static_argnames: Collection[str] = ()) -> Callable[[Callable[..., Any]], Kept]:
+def cached_jit(static_argnames: Collection[str] = ()) -> Callable[[Callable[..., Any]], CachedJit]:
     """`jax.jit` as a decorator, with traces that are kept: ``@kept(static_argnames=("algebra",))``."""
-    return lambda function: Kept(function, static_argnames)
+    return lambda function: CachedJit(function, static_argnames)
 
 
-def recalled[T](purpose: str, static: Hashable, shapes: Any, make: Callable[[], T]) -> T:
+def memoised[T](purpose: str, static: Hashable, shapes: Any, make: Callable[[], T]) -> T:
     """``make()``, which depends on ``static``, on ``shapes`` as printed, and on code alone; or what an earlier process made."""
     if _Store.folder is None:
         return make()

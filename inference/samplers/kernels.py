@@ -173,7 +173,7 @@ class GradientKernel:
         """Steps on the marginal program of the zoo's model, whose density parity has compared with the oracle's."""
         model, number = built(oracle), len(next(iter(sites.values())))
         hyper, readable = dict(model.hyper), [oracle.table(tables, replicate) for replicate in range(number)]
-        rows = stacked_rows(model, readable, condensed=True)
+        rows = stacked_rows(model, readable, sufficient_rows=True)
         supports = transforms(model.spec, hyper, jax.tree.map(lambda leaf: leaf[0], rows))
 
         def after(keys: Array, sites: Mapping[str, Any], rows: Pytree) -> dict[str, Array]:

@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 
 from inference.convergence.forecast import forecast
-from inference.engine.driver import each
+from inference.engine.driver import vmap_or_call
 from inference.engine.initialise import finite_latents
 from inference.engine.requirements import Support, require_algebra, require_single_rows
 from inference.engine.sweep import Local, parameter_step
@@ -20,15 +20,15 @@ from inference.fixed_points.fixed_point import (
     Climb,
     FixedPoint,
     Record,
-    Swept,
+    SweepResult,
     initial,
-    judged,
+    next_state,
     points,
     resting,
     threshold,
 )
 from inference.fixed_points.local_ascent import shared_part
-from inference.runtime.programs import kept
+from inference.runtime.programs import cached_jit
 from inference.runtime.progress import Watch
 from inference.streaming.driver import Iteration, drive_blocks
 from inference.streaming.local_blocks import completed, shared_blocks, shared_state
@@ -39,7 +39,7 @@ from models.base import Algebra, Pytree, Stats, on_host
 ITERATIONS = "iterations"  # the phase of a climb
 
 
-@kept(static_argnames=("static",))
+@cached_jit(static_argnames=("static",))
 def after_pass(
     static: tuple[Algebra, FixedPoint], prior: Pytree, size: Array, tol: Array, keys: Array, states: Climb, local: Local
 ) -> tuple[Climb, Record, Array]:
@@ -48,12 +48,12 @@ def after_pass(
 
     def one(key: Array, state: Climb, local: Local) -> tuple[Climb, Record, Array]:
         T, nu = parameter_step(algebra, method.updates, key, prior, state.T, local.stats)
-        swept = Swept(T, nu, local, state.restart, state.warm_started)
+        swept = SweepResult(T, nu, local, state.restart, state.warm_started)
         if algebra.structure.local:
             state = state._replace(warm_started=_has_not_fallen(algebra, method, prior, size, tol, state, local))
-        return judged(algebra, method, prior, size, tol, state, swept)
+        return next_state(algebra, method, prior, size, tol, state, swept)
 
-    return each(one, keys, states, local)
+    return vmap_or_call(one, keys, states, local)
 
 
 def _has_not_fallen(
@@ -148,7 +148,7 @@ def log_joints(task: Task, stream: Stream, algebra: Algebra, T: Stats) -> tuple[
     return np.asarray(local.log_partition, np.float64) + prior, prior, totals
 
 
-@kept(static_argnames=("algebra",))
+@cached_jit(static_argnames=("algebra",))
 def log_priors(algebra: Algebra, prior: Pytree, T: Stats) -> Array:
     """Log p(θ) of every start."""
     return jax.vmap(partial(log_prior, algebra, prior))(T)

@@ -17,7 +17,7 @@ from inference.engine.sweep import Local
 from inference.engine.task import Task
 from inference.runtime.checkpoints import Checkpoint, store
 from inference.runtime.hints import hint
-from inference.runtime.loop import Chunk, Progress, begun, in_chunks
+from inference.runtime.loop import Chunk, Progress, in_chunks, restore_or_start
 from inference.runtime.progress import Counted, Watch
 from inference.streaming.passes import Partial, Pass, Stream, Totals, keys_of_step
 from inference.streaming.source.processes import Group
@@ -82,7 +82,7 @@ def drive_blocks(
     checkpoint = task.checkpoint(phase, cut=phase == "sampling")
     clock = time.perf_counter()
     record = iteration.record if keep else None
-    start = begun(checkpoint, (jax.tree.map(np.asarray, state), iteration.over.none), record, num_steps)
+    start = restore_or_start(checkpoint, (jax.tree.map(np.asarray, state), iteration.over.none), record, num_steps)
     require_same(stream.group, start.finished)
     if stream.group.size > 1:  # what a single process had of a pass is not shared out
         start = start._replace(state=(start.state[0], iteration.over.none))

@@ -20,7 +20,7 @@ from inference.fixed_points.fixed_point import FixedPoint
 from inference.methods import cavi, em, hard_em, stochastic_em
 from inference.methods.method import checked_options, method_named
 from inference.methods.options import check_checkpoint_seconds, check_flag, check_option, check_seed, described_options
-from inference.runtime.checkpoints import refuse_strangers
+from inference.runtime.checkpoints import require_own_checkpoints
 from inference.runtime.files import CHECKPOINT_SECONDS
 from inference.runtime.lock import held_or_locked
 from inference.runtime.progress import Reporter
@@ -109,7 +109,7 @@ def fit_stream(
             if folder is not None:
                 task = task._replace(folder=Path(folder), fingerprint=known["fingerprint"])
                 task = task._replace(checkpoint_seconds=float(checkpoint_seconds))
-                refuse_strangers(Path(folder), task.fingerprint)
+                require_own_checkpoints(Path(folder), task.fingerprint)
             aside = None if given.aside is None else encoded_rows(model, given.aside)
             stream = Stream(model, given.source, group, given.held_out, devices, aside, given.whole)
             asked = Asked(given.whole, pace, int(seed), given.numbers)

@@ -12,14 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from inference.engine.driver import each
+from inference.engine.driver import vmap_or_call
 from inference.engine.initialise import start_points
 from inference.engine.requirements import require_algebra, require_proper
 from inference.engine.sweep import Local, parameter_step
 from inference.engine.task import Draws, Kind, Task, timing
 from inference.identification.random_labels import drawn_labellings, require_symmetry
 from inference.methods.gibbs import METHOD, UPDATES, WATCH, Options, log_joint_of_draws
-from inference.runtime.programs import kept
+from inference.runtime.programs import cached_jit
 from inference.streaming.climbing import single_rows
 from inference.streaming.driver import Iteration, drive_blocks
 from inference.streaming.passes import Pass, Stream, Totals
@@ -28,7 +28,7 @@ from models.algebra import log_prior
 from models.base import Algebra, Pytree, Stats
 
 
-@kept(static_argnames=("algebra",))
+@cached_jit(static_argnames=("algebra",))
 def drawn(algebra: Algebra, hyper: Pytree, prior: Pytree, keys: Array, T: Stats, local: Local) -> tuple[Stats, Pytree, Array]:
     """What `inference.methods.gibbs.step` makes of every chain, its local step given."""
 
@@ -38,7 +38,7 @@ def drawn(algebra: Algebra, hyper: Pytree, prior: Pytree, keys: Array, T: Stats,
         record = (algebra.sites(hyper, following), log_prior(algebra, prior, following), entered)
         return following, record, jnp.zeros((), bool)
 
-    return each(one, keys, T, local)
+    return vmap_or_call(one, keys, T, local)
 
 
 def gibbs_blocks(task: Task, stream: Stream, options: Options, asked: Asked) -> Found:

@@ -11,11 +11,11 @@ from functools import partial
 import jax
 import numpy as np
 
-from inference.engine.driver import each
+from inference.engine.driver import vmap_or_call
 from inference.engine.sweep import Local, local_step, num_rows
 from inference.fixed_points.fixed_point import Climb
 from inference.fixed_points.local_ascent import local_ascent, local_part, local_prior, shared_part
-from inference.runtime.programs import kept
+from inference.runtime.programs import cached_jit
 from models.algebra import negative_divergence
 from models.base import Algebra, Data, Hyper, Model, Pytree, Stats, on_host
 
@@ -28,7 +28,7 @@ def _inferred(algebra: Algebra, hyper: Hyper, prior: Mapping[str, Stats], T: Sta
     return of_rows, *local_ascent(algebra, hyper, of_rows, T, rows, MOST, CLOSE)
 
 
-@kept(static_argnames=("algebra",))
+@cached_jit(static_argnames=("algebra",))
 def sums_with_local(algebra: Algebra, hyper: Hyper, prior: Mapping[str, Stats], T: Stats, rows: Pytree) -> Local:
     """The statistics of the shared blocks, and the part of the bound of these rows, of all starts."""
 
@@ -38,7 +38,7 @@ def sums_with_local(algebra: Algebra, hyper: Hyper, prior: Mapping[str, Stats], 
         bound = found.log_partition + negative_divergence(local_part(algebra), of_rows, whole, own)
         return Local(shared_blocks(algebra, found.stats), bound, bound)
 
-    return each(one, T)
+    return vmap_or_call(one, T)
 
 
 def built_on(model: Model, sample: Data) -> Model:
@@ -77,6 +77,6 @@ def completed(algebra: Algebra, hyper: Hyper, prior: Mapping[str, Stats], state:
     return state._replace(T=T, before=before, nu={**state.nu, **own}, best_point=T)
 
 
-@kept(static_argnames=("algebra",))
+@cached_jit(static_argnames=("algebra",))
 def _local_of(algebra: Algebra, hyper: Hyper, prior: Mapping[str, Stats], T: Stats, rows: Pytree) -> tuple[Stats, Stats]:
-    return each(lambda T: _inferred(algebra, hyper, prior, T, rows)[1:], T)
+    return vmap_or_call(lambda T: _inferred(algebra, hyper, prior, T, rows)[1:], T)

@@ -9,12 +9,12 @@ import jax
 import numpy as np
 from jax import Array
 
-from inference.engine.driver import each
+from inference.engine.driver import vmap_or_call
 from inference.engine.initialise import finite_latents
 from inference.engine.sweep import Local, local_step, num_rows, rows_weight
 from inference.engine.task import Task
 from inference.fitting.sizes import sample_size, total_weight
-from inference.runtime.programs import kept
+from inference.runtime.programs import cached_jit
 from inference.runtime.signals import interruptible
 from inference.streaming.local_blocks import sums_with_local
 from inference.streaming.source.blocks import Source
@@ -220,14 +220,14 @@ class Pass:
         return self._finite[shape]
 
 
-@kept(static_argnames=("algebra",))
+@cached_jit(static_argnames=("algebra",))
 def mean_log_density(algebra: Algebra, hyper: Hyper, T: Stats, rows: Pytree) -> Array:
     """(start,): the mean of log p(x_n | θ) over rows, latents summed out, by their weights."""
     whole = partial(local_step, algebra, "mean", hyper, jax.random.PRNGKey(0), rows=rows)
-    return each(lambda T: whole(T=T).log_partition, T) / rows_weight(rows).sum()
+    return vmap_or_call(lambda T: whole(T=T).log_partition, T) / rows_weight(rows).sum()
 
 
-@kept(static_argnames=())
+@cached_jit(static_argnames=())
 def keys_of_step(keys: Array, index: Array) -> tuple[Array, Array]:
     """Of all starts or chains: (keys of their latents, keys of their parameters), as in `inference.engine.sweep.sweep`."""
     both = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, index)))(keys)

@@ -18,15 +18,15 @@ import jax
 import numpy as np
 from jax import Array
 
-from inference.engine.driver import CHUNK_SECONDS, each
+from inference.engine.driver import CHUNK_SECONDS, vmap_or_call
 from inference.engine.initialise import sites_at
 from inference.engine.requirements import Support, require_algebra
 from inference.engine.sweep import Local
 from inference.engine.task import Points, Task, timing
 from inference.fixed_points.fixed_point import Climb, FixedPoint, initial
 from inference.fixed_points.local_ascent import shared_part
-from inference.runtime.loop import Chunk, begun, in_chunks
-from inference.runtime.programs import kept
+from inference.runtime.loop import Chunk, in_chunks, restore_or_start
+from inference.runtime.programs import cached_jit
 from inference.streaming.climbing import ITERATIONS
 from inference.streaming.driver import require_same, require_uninterrupted
 from inference.streaming.local_blocks import completed, shared_blocks, shared_state
@@ -48,7 +48,7 @@ class Record(NamedTuple):
     held_out: Array | None  # (start,): the mean log density of the held-out rows there
 
 
-@kept(static_argnames=("static",))
+@cached_jit(static_argnames=("static",))
 def moved(static: Static, prior: Pytree, rate: Array, states: Climb, local: Local) -> tuple[Climb, Array]:
     """(the states after a step of length ``rate``, estimates of the objective), from estimates of the sums over all rows.
 
@@ -62,7 +62,7 @@ def moved(static: Static, prior: Pytree, rate: Array, states: Climb, local: Loca
         T = method.updates.parameters(algebra, jax.random.PRNGKey(0), nu)
         return state._replace(T=T, nu=nu), method.criterion(algebra, prior, state, local)
 
-    return each(one, states, local)
+    return vmap_or_call(one, states, local)
 
 
 class Climbed(NamedTuple):
@@ -90,7 +90,7 @@ def climb_stochastically(
     static, over = (shared_part(algebra), method), Pass(stream, task, algebra, "mean", state.T)
     steps = _Steps(task, stream, static, over, pace, seed)
     checkpoint, one = task.checkpoint(ITERATIONS), jax.ShapeDtypeStruct((), np.result_type(float))
-    start = begun(checkpoint, state, Record(one, None if stream.aside is None else one), max_iter)  # type: ignore[arg-type]
+    start = restore_or_start(checkpoint, state, Record(one, None if stream.aside is None else one), max_iter)  # type: ignore[arg-type]
     require_same(stream.group, start.finished)
     own = checkpoint if stream.group.rank == 0 else None
     task.reporter.phase("iterating", max_iter)

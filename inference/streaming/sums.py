@@ -17,9 +17,9 @@ import numpy as np
 from jax import Array, lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from inference.engine.driver import each, num_cores
+from inference.engine.driver import num_cores, vmap_or_call
 from inference.engine.sweep import BLOCK, Local, local_step, num_rows, rows_weight
-from inference.runtime.programs import kept
+from inference.runtime.programs import cached_jit
 from inference.streaming.local_blocks import sums_with_local
 from inference.streaming.source.encoding import Encoded
 from models.algebra import add
@@ -129,7 +129,7 @@ class Sums:
         return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), _local_of_loops(self._algebra, sums))
 
 
-@kept(static_argnames=())
+@cached_jit(static_argnames=())
 def _keys_of_block(keys: Array, number: Array) -> Array:
     return jax.vmap(lambda key: jax.random.fold_in(key, number))(keys)
 
@@ -138,13 +138,13 @@ def _at(stacked: Pytree, start: int) -> Pytree:
     return jax.tree.map(lambda leaf: leaf[start], stacked)
 
 
-@kept(static_argnames=("algebra",))
+@cached_jit(static_argnames=("algebra",))
 def _coefficients(algebra: Algebra, T: Stats) -> Pytree:
     assert algebra.structure.host_step is not None
     return jax.vmap(algebra.structure.host_step.coefficients)(T)
 
 
-@kept(static_argnames=("algebra",))
+@cached_jit(static_argnames=("algebra",))
 def _local_of_loops(algebra: Algebra, sums: Pytree) -> Local:
     assert algebra.structure.host_step is not None
     stats, log_partition = jax.vmap(algebra.structure.host_step.statistics)(sums)
@@ -164,10 +164,10 @@ def on_devices(mesh: Mesh, rows: Pytree) -> tuple[Pytree, Array]:
     return jax.device_put((filled, np.append(weight, np.zeros(more))), NamedSharding(mesh, PartitionSpec(ROW)))
 
 
-@kept(static_argnames=("algebra", "update"))
+@cached_jit(static_argnames=("algebra", "update"))
 def sums_of_whole(algebra: Algebra, update: str, hyper: Hyper, T: Stats, keys: Array, rows: Pytree) -> Local:
     """`inference.engine.sweep.local_step` of all starts of rows that cannot be divided, as packed sequences."""
-    return each(lambda T, key: local_step(algebra, update, hyper, key, T, rows), T, keys)
+    return vmap_or_call(lambda T, key: local_step(algebra, update, hyper, key, T, rows), T, keys)
 
 
 @partial(jax.jit, static_argnames=("algebra", "update", "mesh"))
@@ -191,7 +191,7 @@ def sums_on_devices(
             zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(chunk, jnp.zeros((), int)))
             return lax.fori_loop(0, number, lambda index, sums: add(sums, chunk(index)), zeros)
 
-        return jax.tree.map(lambda leaf: lax.psum(leaf, ROW), each(one, T, keys))
+        return jax.tree.map(lambda leaf: lax.psum(leaf, ROW), vmap_or_call(one, T, keys))
 
     given = (shared, shared, shared, own, own)
     over = jax.shard_map(of_device, mesh=mesh, in_specs=given, out_specs=shared, check_vma=False)

@@ -23,7 +23,7 @@ from inference.fitting.sizes import require_room
 from inference.methods.collapsed_gibbs import Options
 from inference.runtime.checkpoints import SHARE, store
 from inference.runtime.files import NotWrittenError, read, remove, write
-from inference.runtime.loop import Chunk, Progress, begun
+from inference.runtime.loop import Chunk, Progress, restore_or_start
 from inference.runtime.progress import figure
 from inference.runtime.signals import interruptible
 from inference.streaming.driver import require_same, require_uninterrupted
@@ -140,7 +140,7 @@ class _Run:
         """
         task, like = self._task, self._chains.shape_of_kept() if keep else None
         checkpoint = task.checkpoint(name, cut=keep)
-        at = begun(checkpoint, np.full(len(self._chains.topic), first), like, total, self._thin)
+        at = restore_or_start(checkpoint, np.full(len(self._chains.topic), first), like, total, self._thin)
         require_same(self._group, at.finished)
         if at.finished < total and self._chains.sweeps != first + at.finished:
             self._read(first + at.finished)

@@ -80,9 +80,9 @@ def tasks(model: Model, tables: Sequence[Data], seed: int) -> Iterator[Task]:
     for replicate in range(len(tables)):
         own = jax.tree.map(lambda leaf, replicate=replicate: leaf[replicate], rows)
         reduced = model.reading.sufficient_rows
-        condensed = own if reduced is None else as_arrays(reduced(jax.tree.map(np.asarray, own)))
+        sufficient_rows = own if reduced is None else as_arrays(reduced(jax.tree.map(np.asarray, own)))
         key = jax.random.fold_in(jax.random.PRNGKey(seed), replicate)
-        yield Task(model, hyper, prior, own, condensed, key, None, Silent())
+        yield Task(model, hyper, prior, own, sufficient_rows, key, None, Silent())
 
 
 def calibrated(oracle: Oracle, model: Model, method: DrawsOf, seed: int, replicates: int) -> dict[str, Found]:

@@ -76,13 +76,13 @@ def _one_after_the_other(*batches: np.ndarray) -> np.ndarray:
     )
 
 
-def stacked_rows(model: Model, tables: Sequence[Data], condensed: bool = False) -> Pytree:
+def stacked_rows(model: Model, tables: Sequence[Data], sufficient_rows: bool = False) -> Pytree:
     """Encoded rows of tables with as many rows each, along a leading axis; shorter ones are padded with zeros.
 
-    ``condensed``: fewer weighted rows in their place, where the model has them, as `em`, `map` and `nuts` read.
+    ``sufficient_rows``: fewer weighted rows in their place, where the model has them, as `em`, `map` and `nuts` read.
     """
     encoded = [model.rows(table) for table in tables]
-    if condensed and model.reading.sufficient_rows is not None:
+    if sufficient_rows and model.reading.sufficient_rows is not None:
         encoded = [model.reading.sufficient_rows(jax.tree.map(np.asarray, rows)) for rows in encoded]
     return jax.tree.map(_padded, *map(_without_packing, encoded))
 

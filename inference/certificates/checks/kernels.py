@@ -231,7 +231,7 @@ def tempered_kernel(model: Model, sites: Sites, tables: Sequence[Data], seed: in
 
 def nuts_kernel(model: Model, sites: Sites, tables: Sequence[Data], seed: int, steps: int) -> Ran:
     """Iterations of NUTS on the marginal program with a fixed step size and metric."""
-    hyper, rows = dict(model.hyper), stacked_rows(model, tables, condensed=True)
+    hyper, rows = dict(model.hyper), stacked_rows(model, tables, sufficient_rows=True)
     supports = transforms(model.spec, hyper, jax.tree.map(lambda leaf: leaf[0], rows))
     init, sample = nuts.kernels(nuts.Kernel(model.spec, 0, 0.8, TREE_DEPTH))
 

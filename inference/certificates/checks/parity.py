@@ -25,7 +25,7 @@ def compared(oracle: Oracle, seed: int, replicates: int) -> tuple[np.ndarray, di
     tables = oracle.draw_tables(rng, sites)
     model = built(oracle)
     readable = [oracle.table(tables, replicate) for replicate in range(replicates)]
-    both = [stacked_rows(model, readable), stacked_rows(model, readable, condensed=True)]
+    both = [stacked_rows(model, readable), stacked_rows(model, readable, sufficient_rows=True)]
     found = jax.jit(jax.vmap(partial(_densities, model)))(sites, *both)
     wanted = oracle.log_prior(sites) + oracle.log_likelihood(sites, tables)
     return wanted, {name: np.asarray(value) for name, value in found.items()}
@@ -44,7 +44,7 @@ def parity_check(oracle: Oracle, seed: int) -> Check:
     return answer("parity", says, figures, 0.0)
 
 
-def _densities(model: Model, sites: Sites, rows: Pytree, condensed: Pytree) -> dict[str, Array]:
+def _densities(model: Model, sites: Sites, rows: Pytree, sufficient: Pytree) -> dict[str, Array]:
     """Log p(x, θ) of the marginal program, on all rows and on fewer in their place, and of the algebra."""
     algebra, hyper = model.algebra, dict(model.hyper)
     assert algebra is not None
@@ -53,6 +53,6 @@ def _densities(model: Model, sites: Sites, rows: Pytree, condensed: Pytree) -> d
     likelihood = weighted_sum(rows_weight(rows), algebra.latent.log_partition(local))
     return {
         "log density of the program": infer.util.log_density(model.spec, (hyper, rows), {"marginal": True}, sites)[0],
-        "the same on sufficient rows": infer.util.log_density(model.spec, (hyper, condensed), {"marginal": True}, sites)[0],
+        "the same on sufficient rows": infer.util.log_density(model.spec, (hyper, sufficient), {"marginal": True}, sites)[0],
         "log density of the algebra": log_prior(algebra, dict(model.prior), T) + likelihood,
     }

@@ -21,7 +21,7 @@ from inference.engine.program import latent_sites
 from inference.engine.task import Task
 from inference.fitting.predictive import improper_sites, prior_draws
 from inference.fitting.prepare import make_task, x64
-from inference.runtime.programs import kept
+from inference.runtime.programs import cached_jit
 from inference.runtime.progress import Silent
 from models.base import Hyper, Model, Pytree, Sites
 from models.errors import ZooError
@@ -123,7 +123,7 @@ class Form(NamedTuple):
     masks: Any
 
 
-@kept(static_argnames=("spec",))
+@cached_jit(static_argnames=("spec",))
 def _forms(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, sites: Sites) -> dict[str, Form]:
     """Every sample statement of the program on data that were drawn, with the parameters that they were drawn with."""
     return {

@@ -139,7 +139,7 @@ FAULTS = (
     ),
     Fault(
         "best-start-is-last",
-        f"{FIXED_POINT}::judged",
+        f"{FIXED_POINT}::next_state",
         "~done & (log_joint > state.best)",
         "~done",
         "stochastic EM keeps the last point, not the best",

@@ -17,7 +17,7 @@ from inference.engine import sweep as sweeps
 from inference.engine.requirements import require_single_rows
 from inference.engine.sweep import Local, Updates
 from inference.engine.task import Points
-from inference.fixed_points.fixed_point import Climb, FixedPoint, Swept, complete_data, judged, log_joint
+from inference.fixed_points.fixed_point import Climb, FixedPoint, SweepResult, complete_data, log_joint, next_state
 from inference.methods import cavi, collapsed_gibbs, exact, tempered_gibbs
 from inference.runtime.progress import Silent
 from models import ZooError
@@ -71,8 +71,8 @@ def test_a_method_that_is_not_monotone_keeps_its_best_point(reached, best):
     no, yes, low = np.asarray(False), np.asarray(True), np.asarray(-1.0)
     first, here = {"a": np.asarray(2.0)}, {"a": np.asarray(7.0)}
     state = Climb(here, here, here, yes, no, yes, low, low, no, no, first, low)
-    swept = Swept(here, here, Local(here, np.asarray(reached), np.asarray(0.0)), no, yes)
-    after = jax.jit(lambda state, swept: judged(tiny(), method, {}, 1.0, 0.0, state, swept)[0])(state, swept)
+    swept = SweepResult(here, here, Local(here, np.asarray(reached), np.asarray(0.0)), no, yes)
+    after = jax.jit(lambda state, swept: next_state(tiny(), method, {}, 1.0, 0.0, state, swept)[0])(state, swept)
     assert after.best_point["a"] == best
     assert after.best == max(reached, -1.0)
 

@@ -20,7 +20,7 @@ from inference.cli.runs.execute import prepare_jax
 from inference.results.tree import load
 from inference.runtime import programs
 from inference.runtime.files import write
-from inference.runtime.programs import Kept, NotKeptError, digest, keep_programs, recalled
+from inference.runtime.programs import CachedJit, NotKeptError, digest, keep_programs, memoised
 from models.mixtures import mixture
 
 ROOT = Path(__file__).parents[3]
@@ -92,11 +92,11 @@ def traced(factor, calls):
         calls.append(static)
         return {"value": static * x * factor, "none": None}
 
-    return Kept(known(times), ("static",))
+    return CachedJit(known(times), ("static",))
 
 
 def test_one_trace_serves_later_processes(folder):
-    """Another `Kept` stands for another process: nothing is traced, and results are the same."""
+    """Another `CachedJit` stands for another process: nothing is traced, and results are the same."""
     x, calls = jnp.arange(3.0), []
     first = traced(2.0, calls)(3, x)
     again = traced(2.0, calls)(3, x)
@@ -166,11 +166,11 @@ class Planted:
 def test_a_planted_pickle_is_not_run(folder, tmp_path):
     x, mark = jnp.arange(3.0), tmp_path / "mark"
     traced(2.0, [])(3, x)
-    recalled("test", 1, 1, lambda: 5)
+    memoised("test", 1, 1, lambda: 5)
     for file in folder.iterdir():
         write(file, pickle.dumps(Planted(mark)), seal=True)
     np.testing.assert_array_equal(traced(2.0, [])(3, x)["value"], 6 * np.arange(3.0))
-    assert recalled("test", 1, 1, lambda: 5) == 5
+    assert memoised("test", 1, 1, lambda: 5) == 5
     assert not mark.exists()
 
 
@@ -217,7 +217,7 @@ def test_what_cannot_be_exported_runs(folder):
     def doubled(x):
         return jax.pure_callback(lambda value: 2 * np.asarray(value), jax.ShapeDtypeStruct(x.shape, x.dtype), x)
 
-    function = Kept(known(doubled), ())
+    function = CachedJit(known(doubled), ())
     for _ in range(2):
         np.testing.assert_array_equal(function(jnp.arange(3.0)), 2 * np.arange(3.0))
     assert not folder.exists() or not list(folder.iterdir())
@@ -228,20 +228,20 @@ def test_an_error_of_the_function_is_its_own(folder):
         raise ValueError("no such shape")
 
     with pytest.raises(ValueError, match="no such shape"):
-        Kept(known(refused), ())(jnp.arange(3.0))
+        CachedJit(known(refused), ())(jnp.arange(3.0))
 
 
 def test_values_are_recalled(folder):
     made = []
     for shape in (1, 1, 2):
-        assert recalled("test", scaled_by(2.0), shape, lambda shape=shape: made.append(shape) or shape) == shape
+        assert memoised("test", scaled_by(2.0), shape, lambda shape=shape: made.append(shape) or shape) == shape
     assert made == [1, 2]
 
 
 def test_without_a_folder_nothing_is_written(tmp_path):
     x, calls = jnp.arange(3.0), []
     np.testing.assert_array_equal(traced(2.0, calls)(3, x)["value"], 6 * np.arange(3.0))
-    assert recalled("test", 1, 1, lambda: 5) == 5
+    assert memoised("test", 1, 1, lambda: 5) == 5
     assert not list(tmp_path.iterdir())
 
 
