@@ -20,12 +20,15 @@ from models.base import Model, ZooError
 from models.data.arguments import require_whole
 from models.emissions.block import Emission, checked, encoded, require_rows
 from models.emissions.gaussians.gaussian import GAUSSIANS
-from models.emissions.gaussians.student_t import ESTIMATED, block_with_tails
+from models.emissions.gaussians.student_t import ESTIMATED
+from models.emissions.named import Choice, check_choice, emission_of
 from models.mixtures import mixture
 from models.mixtures.mixture import Shape
 from models.mixtures.named_weights import weights_of
 from models.reading.load import as_data
 from models.rows.encoded import Rows
+
+TAILS = ("gaussian", "student_t")
 
 
 def build(
@@ -64,7 +67,9 @@ def build(
     block = weights_of(weights)
     require_whole("num_components", num_components)
     num_components = int(num_components)
-    emission = block_with_tails(covariance, tails, degrees_of_freedom)
+    choice = Choice(tails, covariance, degrees_of_freedom, option="tails")
+    check_choice(choice, TAILS)
+    emission = emission_of(choice, data)
     shape = Shape(block, "component", prior != "flat", num_components, exchangeable=True)
     title = "gmm" if tails == "gaussian" else f"gmm with tails={tails}"
     require_rows(checked(data, data.columns, emission, title), emission)

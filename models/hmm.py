@@ -30,7 +30,6 @@ from numpyro import distributions as dist
 from models.base import (
     Abilities,
     Algebra,
-    Data,
     Hyper,
     Initial,
     Model,
@@ -40,9 +39,8 @@ from models.base import (
     Stats,
     Structure,
     Summaries,
-    ZooError,
 )
-from models.chains.checks import check_options, state_names, warnings_of
+from models.chains.checks import check_options, emission_of_steps, state_names, warnings_of
 from models.chains.distributions import HiddenMarkov, StatePath
 from models.chains.latent import Chain, Filtered, chain, prepared
 from models.chains.on_host import host_step
@@ -62,13 +60,10 @@ from models.chains.sequences import (
     timed,
 )
 from models.chains.summaries import functionals_of, simulate
-from models.data.table import first_cell, is_sparse, refuse_categories, require_filled
+from models.data.table import require_filled
 from models.distributions.observed import observed_part
 from models.emissions.block import Emission, translation
-from models.emissions.categorical import categorical, levels_of
-from models.emissions.discrete import DISCRETE
-from models.emissions.gaussians.gaussian import GAUSSIANS
-from models.emissions.single_categorical import symbols
+from models.emissions.named import Choice
 from models.families.conjugate import dirichlet
 from models.mixtures.mixture import NO_DENSITY
 from models.reading.load import as_data
@@ -77,11 +72,6 @@ from models.rows.masks import partly_observed
 from models.rows.packing import Packing, firsts, laid_out, lasts, of_row
 from models.rows.scales import scale_doubts
 from models.symmetries import Permutation
-
-NO_NUMBERS = (
-    "leave it out with data.columns=[…], name it as the column of the sequences with data.sequence=…, or as the label with "
-    "data.label=…; emission={} reads numbers"
-)
 
 
 class Parts(NamedTuple):
@@ -137,9 +127,10 @@ def build(
     (('state', 'next_state'), ['start_probs', 'state', 'transition_probs'])
     """
     data = as_data(data)
-    check_options(num_states, emission, covariance, boundary, labelled)
+    choice = Choice(emission, covariance)
+    check_options(num_states, choice, boundary, labelled)
     steps = steps_of(data)
-    block = emission_block(emission, covariance, steps.table)
+    block = emission_of_steps(choice, steps.table)
     require_filled(steps.table)
     sequence_weight(data, steps.starts)
     filled = filled_in(steps.table, block)[0]
@@ -189,22 +180,6 @@ def build(
         | {"boundary": boundary, "labelled": labelled, "prior": prior},
         description=__doc__,
     )
-
-
-def emission_block(emission: str, covariance: str, table: Data) -> Emission:
-    """The emission block of this name for the columns of ``table``; raises `ZooError` for values it cannot read."""
-    if is_sparse(table.x):
-        raise ZooError(f"{table.name} holds sparse counts, which have no order in time; give a table with one row per step")
-    if emission == "categorical":
-        if (cell := first_cell(table, lambda x: (x != np.floor(x)) & ~np.isnan(x))) is not None:
-            raise ZooError(
-                f"{table.name}: column {cell.column!r}, row {cell.row + 1}: {cell.value:g} is a measurement, and "
-                "emission=categorical needs categories; use emission=gaussian"
-            )
-        levels = levels_of(table)
-        return symbols(table.columns[0], levels[0]) if len(levels) == 1 else categorical(table.columns, levels)
-    refuse_categories(table, NO_NUMBERS.format(emission))
-    return GAUSSIANS[covariance] if emission == "gaussian" else DISCRETE[emission]
 
 
 def _rows(columns: tuple[str, ...], emission: Emission, states: tuple[str, ...] | None, source: Any) -> Timed:

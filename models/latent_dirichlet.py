@@ -47,7 +47,7 @@ from models.data.classes import unseen_classes
 from models.data.documents import Sequences, bag_of_words, require_tokens
 from models.data.table import is_table, require_complete, require_filled
 from models.distributions.observed import TopicWords
-from models.emissions.discrete import DISCRETE
+from models.emissions.discrete import multinomial
 from models.families.conjugate import dirichlet
 from models.reading.load import as_data
 from models.rows.centring import flat
@@ -202,7 +202,7 @@ def _naming(columns: tuple[str, ...], shape: Shape, names: list[str], alike: boo
             "rank": list(range(1, shape.topics + 1)),
             "pair": [f"documents {i + 1}, {j + 1}" for i, j in pairwise(probe_rows(shape.documents))],
         },
-        density_of=DISCRETE["multinomial"].naming.density_of + ("; topic" if labelled else ""),
+        density_of=multinomial.naming.density_of + ("; topic" if labelled else ""),
         reports="topic_shares",
     )
 

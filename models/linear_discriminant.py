@@ -15,11 +15,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from models.base import Model, ZooError
-from models.emissions.gaussians.student_t import ESTIMATED, block_with_tails
+from models.emissions.gaussians.student_t import ESTIMATED
+from models.emissions.named import Choice, check_choice, emission_of
 from models.mixtures.classifier import classifier
 from models.reading.load import as_data
 
 COVARIANCES = ("tied", "full")
+TAILS = ("gaussian", "student_t")
 
 
 def build(
@@ -49,5 +51,7 @@ def build(
         raise ZooError(f"covariance={covariance!r} is not one of {', '.join(COVARIANCES)}")
     of_tails = {"tails": tails, "degrees_of_freedom": degrees_of_freedom}
     options = {"covariance": covariance, "prior": prior, "num_classes": num_classes, **of_tails}
-    emission = block_with_tails(covariance, tails, degrees_of_freedom)
-    return classifier("linear_discriminant", data, emission, prior, num_classes, options)._replace(description=__doc__)
+    choice = Choice(tails, covariance, degrees_of_freedom, option="tails")
+    check_choice(choice, TAILS)
+    model = classifier("linear_discriminant", data, emission_of(choice, data), prior, num_classes, options)
+    return model._replace(description=__doc__)

@@ -28,10 +28,7 @@ from models.base import Data, Model, ZooError
 from models.data.classes import allowed_classes, classes_of, unlabelled, unseen_classes
 from models.data.columns import Layout, layout, typed
 from models.emissions.block import Emission, encoded, require_rows
-from models.emissions.categorical import categorical
-from models.emissions.discrete import poisson
-from models.emissions.gaussians.gaussian import GAUSSIANS
-from models.emissions.product import Part, side_by_side
+from models.emissions.named import Choice, emission_of
 from models.mixtures import mixture
 from models.mixtures.mixture import Shape
 from models.mixtures.named_weights import weights_of
@@ -39,7 +36,6 @@ from models.reading.load import as_data, read_as
 from models.rows.encoded import Rows
 
 NAME = "mixed_mixture"
-PARTS = {"number": "numbers", "category": "categories", "count": "counts"}  # kind of column -> name of its part
 NEARLY_IMPROPER = (
     "prior=flat_mean is nearly improper: the evidence depends on how flat it is, and cannot be used to choose the number of "
     "components"
@@ -86,7 +82,7 @@ def build(
     names = classes_of(data) if labelled else tuple(map(str, range(num_components)))
     like = layout(data)
     read_as(data, like, unseen)  # refuses another word for unseen
-    emission = block(like)
+    emission = emission_of(Choice("mixed"), data)
     shape = Shape(weights_of(weights), "component", prior != "flat", len(names), exchangeable=not labelled)
     require_rows(data, emission)
     options = {"num_components": len(names), "prior": prior, "labelled": labelled, "unseen": unseen, "weights": weights}
@@ -94,15 +90,6 @@ def build(
     warnings = (*(unseen_classes(data, names) if labelled else ()), *((NEARLY_IMPROPER,) if prior == "flat_mean" else ()))
     model = mixture.model(NAME, data, emission, shape, names, _numbers(prior, like), rows, options, warnings, like)
     return model._replace(description=__doc__, reading=model.reading._replace(read=partial(read_as, like=like, unseen=unseen)))
-
-
-def block(like: Layout) -> Emission:
-    """The likelihood block for all columns of a layout."""
-    places = {kind: tuple(d for d, own in enumerate(like.kinds) if own == kind) for kind in PARTS}
-    categories = places["category"]
-    names, levels = (tuple(each[d] for d in categories) for each in (like.columns, like.categories))
-    blocks = {"number": GAUSSIANS["diag"], "category": categorical(names, levels), "count": poisson}
-    return side_by_side(tuple(Part(PARTS[kind], own, blocks[kind]) for kind, own in places.items() if own))
 
 
 def _numbers(prior: Any, like: Layout) -> Any:

@@ -21,11 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from models.base import Data, Model, ZooError
-from models.emissions.block import Emission
-from models.emissions.categorical import categorical, levels_of
-from models.emissions.discrete import DISCRETE
-from models.emissions.gaussians.gaussian import GAUSSIANS
+from models.base import Model, ZooError
+from models.emissions.named import Choice, check_choice, emission_of
 from models.mixtures.classifier import classifier
 from models.reading.load import as_data
 
@@ -55,19 +52,12 @@ def build(
     (['ham', 'spam'], ('class', 'feature'))
     """
     data = as_data(data)
-    if emission not in EMISSIONS:
-        raise ZooError(f"emission={emission!r} is not one of {', '.join(EMISSIONS)}")
+    choice = Choice(emission)
+    check_choice(choice, EMISSIONS)
     options = {"emission": emission, "prior": prior, "num_classes": num_classes}
     numbers = named_prior(emission, prior)
-    model = classifier(name, data, block(emission, data), numbers, num_classes, options, doubts(emission, numbers))
+    model = classifier(name, data, emission_of(choice, data), numbers, num_classes, options, doubts(emission, numbers))
     return model._replace(description=__doc__)
-
-
-def block(emission: str, data: Data) -> Emission:
-    """The emission block of this name for the columns of ``data``."""
-    if emission == "categorical":
-        return categorical(data.columns, levels_of(data))
-    return GAUSSIANS["diag"] if emission == "gaussian" else DISCRETE[emission]
 
 
 LAPLACE = {

@@ -33,6 +33,7 @@ ROOMS = [
     "models.distributions",
     "models.emissions",
     "models.emissions.gaussians",
+    "models.emissions.named",
     "models.topics.sampling",
     "models.topics",
     "models.logistic",

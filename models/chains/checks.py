@@ -3,24 +3,46 @@
 from itertools import count, islice
 from typing import Any
 
+import numpy as np
+
 from models.data.arguments import require_whole
 from models.data.classes import unlabelled, unseen_classes
-from models.data.table import Data, ZooError
+from models.data.table import Data, ZooError, first_cell, is_sparse, refuse_categories
+from models.emissions.block import Emission
 from models.emissions.gaussians.gaussian import GAUSSIANS
+from models.emissions.named import Choice, check_choice, emission_of
 
 EMISSIONS = ("categorical", "gaussian", "poisson", "bernoulli")
+NO_NUMBERS = (
+    "leave it out with data.columns=[…], name it as the column of the sequences with data.sequence=…, or as the label with "
+    "data.label=…; emission={} reads numbers"
+)
 
 
-def check_options(num_states: Any, emission: Any, covariance: Any, boundary: Any, labelled: Any) -> None:
+def check_options(num_states: Any, choice: Choice, boundary: Any, labelled: Any) -> None:
     require_whole("num_states", num_states)
-    if emission not in EMISSIONS:
-        raise ZooError(f"emission={emission!r} is not one of {', '.join(EMISSIONS)}")
+    check_choice(choice, EMISSIONS)
     known = [name for name in GAUSSIANS if name != "unit"]
-    if covariance not in known:
-        raise ZooError(f"covariance={covariance!r} is not one of {', '.join(known)}")
+    if choice.covariance not in known:
+        raise ZooError(f"covariance={choice.covariance!r} is not one of {', '.join(known)}")
     for name, value in {"boundary": boundary, "labelled": labelled}.items():
         if not isinstance(value, bool):
             raise ZooError(f"{name} must be true or false, got {value!r}")
+
+
+def emission_of_steps(choice: Choice, table: Data) -> Emission:
+    """The block of the states; raises `ZooError` for steps that it cannot read."""
+    if is_sparse(table.x):
+        raise ZooError(f"{table.name} holds sparse counts, which have no order in time; give a table with one row per step")
+    if choice.name == "categorical":
+        if (cell := first_cell(table, lambda x: (x != np.floor(x)) & ~np.isnan(x))) is not None:
+            raise ZooError(
+                f"{table.name}: column {cell.column!r}, row {cell.row + 1}: {cell.value:g} is a measurement, and "
+                "emission=categorical needs categories; use emission=gaussian"
+            )
+        return emission_of(choice._replace(name="symbols") if len(table.columns) == 1 else choice, table)
+    refuse_categories(table, NO_NUMBERS.format(choice.name))
+    return emission_of(choice, table)
 
 
 def warnings_of(table: Data, emission: str, names: list[Any], labelled: bool) -> list[str]:

@@ -1,4 +1,4 @@
-"""Likelihood blocks for binary values and counts, `DISCRETE`:
+"""Likelihood blocks for binary values and counts:
 
     bernoulli     feature_probs_kd ~ Beta(a_d, b_d)                 x_nd | z_n = k ~ Bernoulli(feature_probs_kd)
     multinomial   word_probs_k ~ Dirichlet(word_concentration)      x_n | z_n = k ~ Multinomial(Σ_v x_nv, word_probs_k)
@@ -344,5 +344,3 @@ poisson = Emission(
     ),
     profile=lambda sites: _profile(sites["rate"], sites["rate"]),
 )
-
-DISCRETE: dict[str, Emission] = {"bernoulli": bernoulli, "multinomial": multinomial, "poisson": poisson}

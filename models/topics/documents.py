@@ -12,7 +12,7 @@ from models.data.classes import allowed_classes
 from models.data.documents import bag_of_words
 from models.data.memory import require_memory
 from models.data.table import ZooError, is_sparse
-from models.emissions.discrete import DISCRETE
+from models.emissions.discrete import multinomial
 from models.rows.carried import Carried
 from models.rows.encoded import matched
 from models.rows.packing import Packing, grid, laid_out, packed, side_by_side
@@ -47,7 +47,7 @@ class Documents(NamedTuple):
 
 def check(data: Data) -> None:
     """Raise `ZooError` unless the table holds counts."""
-    DISCRETE["multinomial"].encoding.check(bag_of_words(data))
+    multinomial.encoding.check(bag_of_words(data))
 
 
 def encoded(data: Data, columns: tuple[str, ...], topics: tuple[str, ...] | None) -> Documents:

@@ -59,23 +59,13 @@ def _diagonal(scale: Array) -> Array:
     return scale[..., None] * jnp.eye(scale.shape[-1], dtype=scale.dtype)
 
 
-def block_with_tails(covariance: str, tails: Any, degrees: Any) -> Emission:
-    """The Gaussian block of a ``covariance`` with ``tails`` "gaussian", or "student_t"; raises `ZooError` for other words."""
-    if not isinstance(tails, str) or tails not in TAILED:
-        raise ZooError(f"tails={tails!r} is not one of {', '.join(TAILED)}")
-    return TAILED[tails](covariance, degrees)
+def student_t(covariance: str, degrees: Any, option: str) -> Emission:
+    """The block for a ``covariance`` of `FORMS`; ``degrees`` of freedom are "estimated" or a number above 0.
 
-
-def _without_tails(covariance: str, degrees: Any) -> Emission:
-    if not isinstance(degrees, str) or degrees != ESTIMATED:
-        raise ZooError(f"degrees_of_freedom={degrees} is an option of tails=student_t")
-    return GAUSSIANS[covariance]
-
-
-def student_t(covariance: str, degrees: Any) -> Emission:
-    """The block for a ``covariance`` of `FORMS`; ``degrees`` of freedom are "estimated" or a number above 0."""
+    Raises `ZooError` for others; ``option`` is the one that chose the block.
+    """
     if covariance not in FORMS:
-        raise ZooError(f"covariance={covariance} has no precision to scale: tails=student_t takes {', '.join(FORMS)}")
+        raise ZooError(f"covariance={covariance} has no precision to scale: {option}=student_t takes {', '.join(FORMS)}")
     if isinstance(degrees, str) and degrees == ESTIMATED:
         return _emission(covariance, None)
     if isinstance(degrees, bool) or not isinstance(degrees, int | float | np.integer | np.floating) or not 0 < degrees < np.inf:
@@ -178,9 +168,6 @@ def _emission(covariance: str, given: float | None) -> Emission:
         hidden=precision_factors,
         profile=gaussian.profile,  # of the scale: a variance may be infinite
     )
-
-
-TAILED: Mapping[str, Callable[[str, Any], Emission]] = {"gaussian": _without_tails, "student_t": student_t}
 
 
 def _defaults(gaussian: Emission, form: Form, data: Data, num_components: int) -> dict[str, Any]:
