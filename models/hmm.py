@@ -30,6 +30,7 @@ from numpyro import distributions as dist
 from models.base import (
     Abilities,
     Algebra,
+    Data,
     Hyper,
     Initial,
     Model,
@@ -40,7 +41,7 @@ from models.base import (
     Structure,
     Summaries,
 )
-from models.chains.checks import check_options, emission_of_steps, state_names, warnings_of
+from models.chains.checks import check_options, emission_of_steps, read_steps, state_names, warnings_of
 from models.chains.distributions import HiddenMarkov, StatePath
 from models.chains.latent import Chain, Filtered, chain, prepared
 from models.chains.on_host import host_step
@@ -65,8 +66,8 @@ from models.distributions.observed import observed_part
 from models.emissions.block import Emission, translation
 from models.emissions.named import Choice
 from models.families.conjugate import dirichlet
+from models.mixtures.cells import explained
 from models.mixtures.mixture import NO_DENSITY
-from models.reading.load import as_data
 from models.rows.centring import flat
 from models.rows.masks import partly_observed
 from models.rows.packing import Packing, firsts, laid_out, lasts, of_row
@@ -107,16 +108,22 @@ def build(
     boundary: bool = True,
     labelled: bool = False,
     prior: str | Mapping[str, Mapping[str, Any]] = "default",
+    unseen: str = "error",
 ) -> Model:
     """Build a hidden Markov model with ``num_states`` states.
 
     ``data`` is documents, a table with a sequence column (``load_data(..., sequence=)``), or a table that is one sequence.
-    ``emission`` is categorical, gaussian (with ``covariance`` full, tied, diag or spherical), poisson or bernoulli. With
-    ``boundary`` a boundary state starts and stops sequences; otherwise their lengths are given. With
-    ``labelled`` the labels of the steps are their states; a step without a label is latent. ``prior`` is "default", "flat"
-    (maximum likelihood), or numbers by block that replace defaults: ``{"start_probs": {"concentration": 1.1},
-    "transition_probs": {"concentration": 1.1}, "state": {…}}``. Block "state" holds the prior of the emission; transitions
-    accept one number, one per next state, or a matrix.
+
+    - ``emission`` is categorical, gaussian (with ``covariance`` full, tied, diag or spherical), poisson, bernoulli, or mixed:
+      columns of numbers, categories and counts, which are independent given the state. `models.data.columns.typed` decides the
+      kind of each, and ``unseen`` says how new steps with an unknown category are read: "error", or "missing".
+    - With ``boundary`` a boundary state starts and stops sequences; otherwise their lengths are given.
+    - With ``labelled`` the labels of the steps are their states; a step without a label is latent.
+    - ``prior`` is "default", "flat" (maximum likelihood), or numbers by block that replace defaults: ``{"start_probs":
+      {"concentration": 1.1}, "transition_probs": {"concentration": 1.1}, "state": {…}}``. Block "state" holds the prior of the
+      emission; transitions accept one number, one per next state, or a matrix.
+
+    Cells and whole steps may be missing: a step counts with what is observed of it.
 
     Raises `ZooError` for values that the emission cannot produce, an empty sequence, more labels than states, or a prior
     outside its support.
@@ -126,9 +133,9 @@ def build(
     >>> model.naming.dims["transition_probs"], sorted(model.prior)
     (('state', 'next_state'), ['start_probs', 'state', 'transition_probs'])
     """
-    data = as_data(data)
     choice = Choice(emission, covariance)
     check_options(num_states, choice, boundary, labelled)
+    data, like, read = read_steps(data, choice, unseen)
     steps = steps_of(data)
     block = emission_of_steps(choice, steps.table)
     require_filled(steps.table)
@@ -140,7 +147,8 @@ def build(
     shape = Shape(int(num_states), boundary, prior != "flat")
     static = structure(block, shape)
     columns = steps.table.columns
-    rows = partial(_rows, columns, block, tuple(names) if labelled else None)
+    rows = partial(_rows, columns, block, tuple(names) if labelled else None, read)
+    explains = block.naming.density_of if like is None else explained(block.naming.density_of, like, None)
     hyper = hyperparameters(steps, block, shape, prior)
     exchangeable = shape.size > 1 and not labelled and alike(hyper, shape)
     places = probe_steps(steps.starts)
@@ -152,7 +160,8 @@ def build(
         prior=pseudo_statistics(hyper, static.algebra, block, shape, data, rows),
         reading=Reading(
             rows=rows,
-            read=as_data,
+            read=read,
+            layout=like,
             translation=translation(block),
         ),
         summaries=Summaries(
@@ -170,20 +179,26 @@ def build(
         naming=Naming(
             dims=_dims(block, exchangeable),
             coords=_coords(block, steps, shape, names),
-            levels=dict(zip(columns, block.naming.levels, strict=False)),
-            density_of=f"sequences of {block.naming.density_of}"
+            levels={column: own for column, own in zip(columns, block.naming.levels, strict=False) if own},
+            density_of=f"sequences of {explains}"
             + ("; state" if labelled else "")
             + ("" if boundary else " given their lengths"),
             reports="state_probs",
         ),
         options={"num_states": int(num_states), "emission": emission, "covariance": covariance}
-        | {"boundary": boundary, "labelled": labelled, "prior": prior},
+        | {"boundary": boundary, "labelled": labelled, "prior": prior, "unseen": unseen},
         description=__doc__,
     )
 
 
-def _rows(columns: tuple[str, ...], emission: Emission, states: tuple[str, ...] | None, source: Any) -> Timed:
-    return timed(as_data(source), columns, emission, states)
+def _rows(
+    columns: tuple[str, ...],
+    emission: Emission,
+    states: tuple[str, ...] | None,
+    read: Callable[[Any], Data],
+    source: Any,
+) -> Timed:
+    return timed(read(source), columns, emission, states)
 
 
 def _dims(emission: Emission, exchangeable: bool) -> dict[str, tuple[str, ...]]:

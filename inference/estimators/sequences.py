@@ -26,6 +26,7 @@ EMISSIONS = {  # emission of the states -> what X may hold
     "gaussian": Takes(missing=True),
     "poisson": Takes(missing=True, counts=True),
     "bernoulli": Takes(missing=True, counts=True),
+    "mixed": Takes(missing=True, words=True),
 }
 
 
@@ -48,6 +49,7 @@ class HiddenMarkov(Density):
     covariance: str = "diag"
     boundary: bool = True
     prior: Prior = "default"
+    unseen: str = "error"
     decoding: str = "viterbi"
 
     def takes(self) -> Takes:
@@ -93,6 +95,8 @@ class HiddenMarkov(Density):
 
     def _cells(self, data: Data) -> Layout:
         """The columns of drawn steps, with the levels that the emission codes."""
+        if self.model_.reading.layout is not None:
+            return self.model_.reading.layout
         if self.emission != "categorical":
             return super()._cells(data)
         return Layout(data.columns, ("category",) * len(data.columns), levels_of(data))

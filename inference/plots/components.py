@@ -59,7 +59,8 @@ def profile(model: Model, source: xr.DataTree | Sites) -> list[Described]:
     Raises `ZooError` for a model whose rows are not made of columns.
     """
     require_model(model)
-    if model.abilities.profile is None or (model.abilities.table is None and "feature" not in model.naming.coords):
+    cells = model.reading.layout if model.abilities.table is None else model.abilities.table.cells
+    if model.abilities.profile is None or (cells is None and "feature" not in model.naming.coords):
         raise ZooError(f"the rows of {model.name} are not made of columns, so there is no profile to draw")
     draws = draws_of(model, source)
     chosen = spread(len(next(iter(draws.values()))), AVERAGED)
@@ -67,9 +68,8 @@ def profile(model: Model, source: xr.DataTree | Sites) -> list[Described]:
         found = jax.tree.map(
             np.asarray, jax.jit(jax.vmap(model.abilities.profile))({name: leaf[chosen] for name, leaf in draws.items()})
         )
-    table = model.abilities.table
-    names = [str(name) for name in model.naming.coords["feature"]] if table is None else list(table.cells.columns)
-    levels = ((),) * len(names) if table is None else table.cells.categories
+    names = [str(name) for name in model.naming.coords["feature"]] if cells is None else list(cells.columns)
+    levels = ((),) * len(names) if cells is None else cells.categories
     described = [_described(name, own, each) for name, own, each in zip(names, levels, found, strict=True)]
     notes = data_of(source).notes if isinstance(source, xr.DataTree) else ()
     named, dates = titles(notes), date_columns(notes)

@@ -61,9 +61,9 @@ def plot_transitions(model: Model, source: xr.DataTree | Sites, path: str | Path
 def plot_emissions(model: Model, source: xr.DataTree | Sites, path: str | Path | None = None) -> "Figure":
     """What every state emits; written to ``path`` if there is one.
 
-    Categories: a heat map of states by symbols, of more than `MOST_SYMBOLS` those with the largest probabilities. Numbers and
-    counts: a panel a column, as `inference.plots.components.plot_profile` has them. The title warns where states are mixed up
-    over the draws. Raises `ZooError` for a model without states that follow each other.
+    Categories: a heat map of states by symbols, of more than `MOST_SYMBOLS` those with the largest probabilities. Numbers,
+    counts and columns of several kinds: a panel a column, as `inference.plots.components.plot_profile` has them. The title warns
+    where states are mixed up over the draws. Raises `ZooError` for a model without states that follow each other.
 
     >>> data = load_data("ice_cream")
     >>> model = MODELS["hmm"](data, num_states=2)
@@ -79,7 +79,7 @@ def plot_emissions(model: Model, source: xr.DataTree | Sites, path: str | Path |
         for site, dims in model.naming.dims.items()
         if site in draws and site != TRANSITION and len(dims) == 2 and dims[0] == dim and dims[1] != "feature"
     }
-    if not tables:
+    if not tables or model.reading.layout is not None:  # columns of several kinds
         columns = profile(model, source)
         figure, note = draw_columns(columns, [f"{dim} {name}" for name in names], "state's steps")
         figure.suptitle(warned(f"{model.name}: emissions{note}", source, "states"), fontsize=11)

@@ -1,22 +1,49 @@
 """Checks of the options of a hidden Markov model, the names of its states, and warnings about its data."""
 
+from collections.abc import Callable
+from functools import partial
 from itertools import count, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from models.data.arguments import require_whole
 from models.data.classes import unlabelled, unseen_classes
+from models.data.columns import Layout, layout, typed
+from models.data.documents import Sequences
 from models.data.table import Data, ZooError, first_cell, is_sparse, refuse_categories
 from models.emissions.block import Emission
 from models.emissions.gaussians.gaussian import GAUSSIANS
 from models.emissions.named import Choice, check_choice, emission_of
+from models.reading.load import as_data, read_as
 
-EMISSIONS = ("categorical", "gaussian", "poisson", "bernoulli")
+EMISSIONS = ("categorical", "gaussian", "poisson", "bernoulli", "mixed")
 NO_NUMBERS = (
     "leave it out with data.columns=[…], name it as the column of the sequences with data.sequence=…, or as the label with "
-    "data.label=…; emission={} reads numbers"
+    "data.label=…; emission={} reads numbers, and emission=mixed columns of all kinds"
 )
+
+
+class Read(NamedTuple):
+    """A table as the steps of a model, and how it reads other tables."""
+
+    data: Data
+    layout: Layout | None  # where columns are read by their kinds
+    read: Callable[[Any], Data]
+
+
+def read_steps(source: Any, choice: Choice, unseen: Any) -> Read:
+    """The columns of steps, by their kinds for emission=mixed; ``unseen`` as in `models.mixed_mixture`. Raises `ZooError`."""
+    data = as_data(source)
+    if choice.name != "mixed":
+        if unseen != "error":
+            raise ZooError(f"unseen={unseen} is an option of emission=mixed")
+        return Read(data, None, as_data)
+    if isinstance(data.x, Sequences) or is_sparse(data.x):
+        raise ZooError(f"{data.name} has no columns of several kinds; emission=mixed reads a table with one row per step")
+    data = typed(data)
+    read = partial(read_as, like=layout(data), unseen=unseen)
+    return Read(read(data), layout(data), read)
 
 
 def check_options(num_states: Any, choice: Choice, boundary: Any, labelled: Any) -> None:
@@ -41,7 +68,8 @@ def emission_of_steps(choice: Choice, table: Data) -> Emission:
                 "emission=categorical needs categories; use emission=gaussian"
             )
         return emission_of(choice._replace(name="symbols") if len(table.columns) == 1 else choice, table)
-    refuse_categories(table, NO_NUMBERS.format(choice.name))
+    if choice.name != "mixed":
+        refuse_categories(table, NO_NUMBERS.format(choice.name))
     return emission_of(choice, table)
 
 

@@ -75,7 +75,7 @@ class BlockNaming(NamedTuple):
     coords: Callable[[Data], dict[str, list[Any]]]  # dimension -> labels
     density_of: str = "numbers"  # what p(x | component) is a density or a probability of
     kind: str = "number"  # of its columns
-    levels: tuple[tuple[str, ...], ...] = ()  # of every column, where they are categories
+    levels: tuple[tuple[str, ...], ...] = ()  # of every column, () of one that is no category; empty where none is
     may_be_zero: tuple[str, ...] = ()  # its positive sites that may be 0, as rates at a maximum of the likelihood
 
 

@@ -96,6 +96,7 @@ def side_by_side(parts: tuple[Part, ...]) -> Emission:
                 }
             ),
             may_be_zero=tuple(name for part in parts for name in part.emission.naming.may_be_zero),
+            levels=_levels(parts),
             density_of="; ".join(part.emission.naming.density_of for part in parts),
         ),
         discriminant=_discriminant(parts),
@@ -106,6 +107,16 @@ def side_by_side(parts: tuple[Part, ...]) -> Emission:
 def _renamed(part: Part, dim: str) -> str:
     """Name the dimension of the columns after the part."""
     return dim.replace("feature", part.name) if dim in ("feature", "feature_") else dim
+
+
+def _levels(parts: tuple[Part, ...]) -> tuple[tuple[str, ...], ...]:
+    """Of every column in the order of the table, () where it is no category."""
+    found = {
+        place: own
+        for part in parts
+        for place, own in zip(part.places, part.emission.naming.levels or ((),) * len(part.places), strict=True)
+    }
+    return tuple(found[place] for place in sorted(found))
 
 
 def _observation(parts: tuple[Part, ...], x: Mapping[str, Any]) -> Array:

@@ -32,7 +32,13 @@ from models import algebra as models_algebra
 from models.chains.distributions import StatePath
 from models.data.documents import documents
 
-QUICK = (("categorical", True), ("categorical", False), ("poisson", True), ("diag", False))  # others are in the slow tier
+QUICK = (
+    ("categorical", True),
+    ("categorical", False),
+    ("poisson", True),
+    ("diag", False),
+    ("mixed", False),
+)  # others are in the slow tier
 every_cell = pytest.mark.parametrize(
     ("name", "plain"),
     [pytest.param(*cell, marks=[] if cell in QUICK else pytest.mark.slow) for cell in product(CELLS, (True, False))],

@@ -18,7 +18,7 @@ from naive_chain import (
 
 from models import Data, Model, load_data
 
-HOLED = ("categories", "poisson", "diag", "spherical")  # whose single cells may be missing
+HOLED = ("categories", "poisson", "diag", "spherical", "mixed")  # whose single cells may be missing
 
 
 STATES = ("cold", "hot", "2")  # of the labelled cells: two of the labels, and one more

@@ -80,13 +80,15 @@ WEIGHT = np.array([1.0, 2.5, 0.0, 0.7, 1.0])  # of the sequences
 UNSEEN = (2, 6)  # steps of which nothing was observed
 # What is known of the state of a step, of three: nothing, one, or two candidates.
 KNOWN = ["hot", None, "cold|hot", None, None, "cold", None, None, "cold", None, "hot"]
-CELLS = ("categorical", "categories", "diag", "full", "tied", "spherical", "poisson", "bernoulli")
+CELLS = ("categorical", "categories", "diag", "full", "tied", "spherical", "poisson", "bernoulli", "mixed")
 RNG = np.random.default_rng(5)
 NUMBERS = RNG.normal(size=(11, 2)) + 2 * (np.arange(11) % 2)[:, None]
 COUNTS = RNG.poisson(3, (11, 2)).astype(float)
 BINARY = RNG.integers(0, 2, (11, 2)).astype(float)
 CODES = np.array([[0, 1, 2, 2, 0, 1, 1, 0, 2, 0, 1], [0, 1, 1, 0, 0, 1, 0, 1, 0, 1, 1]], dtype=float).T
 LEVELS = (("a", "b", "c"), ("no", "yes"))
+MIXED = np.column_stack([CODES[:, 0], NUMBERS[:, 0], COUNTS[:, 0]])
+KINDS = ("category", "number", "count")
 
 
 def options_of(cell: str) -> dict[str, Any]:
@@ -98,14 +100,17 @@ def options_of(cell: str) -> dict[str, Any]:
 
 def steps(cell: str, unseen: bool = False, partly: bool = False, **fields: Any) -> Data:
     """The sequences of a cell; with ``unseen`` some steps are empty, with ``partly`` single cells of others as well."""
-    x = {"categorical": CODES[:, :1], "categories": CODES, "poisson": COUNTS, "bernoulli": BINARY}.get(cell, NUMBERS).copy()
+    tables = {"categorical": CODES[:, :1], "categories": CODES, "poisson": COUNTS, "bernoulli": BINARY, "mixed": MIXED}
+    x = tables.get(cell, NUMBERS).copy()
     if partly:
-        x[0, 0] = x[4, 1] = np.nan
+        x[0, 0] = x[4, 1] = x[7, -1] = np.nan
     if unseen:
         x[list(UNSEEN)] = np.nan
-    names = ("a", "b")[: x.shape[1]]
+    names = ("a", "b", "c")[: x.shape[1]]
     if cell in ("categorical", "categories"):
         fields |= {"categories": LEVELS[: x.shape[1]], "kinds": ("category",) * x.shape[1]}
+    if cell == "mixed":
+        fields |= {"categories": (LEVELS[0], (), ()), "kinds": KINDS}
     return Data("steps", x, names, starts=STARTS, **fields)
 
 
@@ -128,6 +133,11 @@ def random_sites(cell: str, num_states: int = 2, boundary: bool = True, seed: in
         return sites | {"rate": rng.gamma(3, 1, (num_states, 2))}
     if cell == "bernoulli":
         return sites | {"feature_probs": rng.uniform(0.1, 0.9, (num_states, 2))}
+    if cell == "mixed":
+        number = {"mean": rng.normal(size=(num_states, 1)) + 1, "precision": rng.gamma(3, 0.4, (num_states, 1))}
+        return (
+            sites | number | {"probs_a": rng.dirichlet(np.full(3, 2.0), num_states), "rate": rng.gamma(3, 1, (num_states, 1))}
+        )
     factor = np.eye(2) + 0.3 * rng.normal(size=(num_states, 2, 2))
     full = factor @ np.swapaxes(factor, 1, 2)
     precision = {
@@ -151,6 +161,13 @@ def log_density(cell: str, sites: Sites, x: np.ndarray) -> np.ndarray:
         if cell in ("categorical", "categories"):
             tables = [sites["emission_probs"]] if cell == "categorical" else [sites["probs_a"], sites["probs_b"]]
             parts = [log(probs[k, int(code)]) for probs, code in zip(tables, x[t], strict=True) if not np.isnan(code)]
+        elif cell == "mixed":
+            every = (
+                lambda v, k=k: log(sites["probs_a"][k, int(v)]),
+                lambda v, k=k: stats.norm(sites["mean"][k, 0], sites["precision"][k, 0] ** -0.5).logpdf(v),
+                lambda v, k=k: stats.poisson(sites["rate"][k, 0]).logpmf(v),
+            )
+            parts = [density(v) for density, v in zip(every, x[t], strict=True) if not np.isnan(v)]
         elif cell == "poisson":
             parts = stats.poisson(sites["rate"][k][seen]).logpmf(value)
         elif cell == "bernoulli":
@@ -198,9 +215,13 @@ def log_prior(cell: str, model: Model, sites: Sites) -> float:
         return total + stats.gamma(hyper["shape"], scale=1 / hyper["inverse_scale"]).logpdf(sites["rate"]).sum()
     if cell == "bernoulli":
         return total + stats.beta(hyper["a"], hyper["b"]).logpdf(sites["feature_probs"]).sum()
+    if cell == "mixed":
+        each = np.full(3, float(hyper["level_concentration"]))
+        total += sum(stats.dirichlet(each).logpdf(p) for p in sites["probs_a"])
+        total += stats.gamma(hyper["shape"], scale=1 / hyper["inverse_scale"]).logpdf(sites["rate"]).sum()
     from naive import log_prior as gaussian
 
-    return total + gaussian(cell, hyper, {name: sites[name] for name in ("mean", "precision")})
+    return total + gaussian("diag" if cell == "mixed" else cell, hyper, {name: sites[name] for name in ("mean", "precision")})
 
 
 # ---------------------------------------------------------------------------------------------------------------------
