@@ -43,9 +43,10 @@ from models.base import (
 )
 from models.chains.checks import check_options, emission_of_steps, read_steps, state_names, warnings_of
 from models.chains.distributions import HiddenMarkov, StatePath
-from models.chains.latent import Chain, Filtered, chain, prepared
+from models.chains.emitting import Emitting, emitting, latent_of, moved
+from models.chains.latent import Chain, Filtered, prepared
 from models.chains.on_host import host_step
-from models.chains.posterior_counts import Path, in_packing, pair_counts
+from models.chains.posterior_counts import pair_counts
 from models.chains.prior import START, STATE, TRANSITION, Shape, alike, hyperparameters, pseudo_statistics
 from models.chains.sequences import (
     Steps,
@@ -64,6 +65,7 @@ from models.chains.summaries import functionals_of, simulate
 from models.data.table import require_filled
 from models.distributions.observed import observed_part
 from models.emissions.block import Emission, translation
+from models.emissions.gaussians.student_t import ESTIMATED
 from models.emissions.named import Choice
 from models.families.conjugate import dirichlet
 from models.mixtures.cells import explained
@@ -87,7 +89,7 @@ def structure(emission: Emission, shape: Shape) -> Parts:
     """Algebra and program of a chain whose states emit ``emission``."""
     algebra = Algebra(
         families=((START, dirichlet), (TRANSITION, dirichlet), (STATE, emission.family)),
-        latent=chain,
+        latent=latent_of(emission.hidden),
         proper=shape.proper,
         features=partial(features, emission),
         local_natural_parameters=partial(local, emission, shape),
@@ -109,13 +111,15 @@ def build(
     labelled: bool = False,
     prior: str | Mapping[str, Mapping[str, Any]] = "default",
     unseen: str = "error",
+    degrees_of_freedom: str | float = ESTIMATED,
 ) -> Model:
     """Build a hidden Markov model with ``num_states`` states.
 
     ``data`` is documents, a table with a sequence column (``load_data(..., sequence=)``), or a table that is one sequence.
 
-    - ``emission`` is categorical, gaussian (with ``covariance`` full, tied, diag or spherical), poisson, bernoulli, or mixed:
-      columns of numbers, categories and counts, which are independent given the state. `models.data.columns.typed` decides the
+    - ``emission`` is categorical, gaussian or student_t (with ``covariance`` full, tied, diag or spherical), poisson,
+      bernoulli, or mixed. Under student_t distant steps move the states little; ``degrees_of_freedom`` are as in `models.gmm`.
+    - mixed are columns of numbers, categories and counts, independent given the state. `models.data.columns.typed` decides the
       kind of each, and ``unseen`` says how new steps with an unknown category are read: "error", or "missing".
     - With ``boundary`` a boundary state starts and stops sequences; otherwise their lengths are given.
     - With ``labelled`` the labels of the steps are their states; a step without a label is latent.
@@ -123,7 +127,7 @@ def build(
       {"concentration": 1.1}, "transition_probs": {"concentration": 1.1}, "state": {…}}``. Block "state" holds the prior of the
       emission; transitions accept one number, one per next state, or a matrix.
 
-    Cells and whole steps may be missing: a step counts with what is observed of it.
+    Whole steps may be missing, and single cells except with bernoulli and student_t: a step counts with what is observed of it.
 
     Raises `ZooError` for values that the emission cannot produce, an empty sequence, more labels than states, or a prior
     outside its support.
@@ -133,7 +137,7 @@ def build(
     >>> model.naming.dims["transition_probs"], sorted(model.prior)
     (('state', 'next_state'), ['start_probs', 'state', 'transition_probs'])
     """
-    choice = Choice(emission, covariance)
+    choice = Choice(emission, covariance, degrees_of_freedom)
     check_options(num_states, choice, boundary, labelled)
     data, like, read = read_steps(data, choice, unseen)
     steps = steps_of(data)
@@ -186,7 +190,8 @@ def build(
             reports="state_probs",
         ),
         options={"num_states": int(num_states), "emission": emission, "covariance": covariance}
-        | {"boundary": boundary, "labelled": labelled, "prior": prior, "unseen": unseen},
+        | {"boundary": boundary, "labelled": labelled, "prior": prior, "unseen": unseen}
+        | {"degrees_of_freedom": degrees_of_freedom},
         description=__doc__,
     )
 
@@ -287,33 +292,36 @@ def features(emission: Emission, hyper: Hyper, rows: Timed) -> Features:
     return Features(emission.likelihood.features(hyper, flattened(rows.x, packing)), packing, seen, allowed_states)
 
 
-def local(emission: Emission, shape: Shape, T: Stats) -> Callable[[Features], Filtered]:
+def local(emission: Emission, shape: Shape, T: Stats) -> Callable[[Features], Filtered | Emitting]:
     """E-step: log probabilities of starts, steps and stops, and log p(x_t | θ_i) of every step and state."""
     log_density = emission.likelihood.log_density(T[STATE])
     transition = T[TRANSITION]
     stop = transition[:, shape.size] if shape.boundary else jnp.zeros(shape.size, transition.dtype)
 
-    def natural_parameters(features: Features) -> Filtered:
-        density = log_density(features.observed).reshape(-1, features.packing.extent.bins, shape.size)
+    def natural_parameters(features: Features) -> Filtered | Emitting:
+        own = log_density(features.observed)
+        density = emission.hidden.component(own).reshape(-1, features.packing.extent.bins, shape.size)
         if features.seen is not None:
             density = jnp.where(features.seen[..., None], density, 0.0)
         if features.allowed_states is not None:
             density = jnp.where(features.allowed_states, density, -jnp.inf)
-        return prepared(Chain(T[START], transition[:, : shape.size], stop, density, features.packing))
+        path = prepared(Chain(T[START], transition[:, : shape.size], stop, density, features.packing))
+        return emitting(emission.hidden, path, own)
 
     return natural_parameters
 
 
-def statistics(emission: Emission, shape: Shape, weight: Array, z: Path, features: Features) -> dict[str, Stats]:
-    """Σ_n weight (first state, transitions and last state, u(x_t) of every step that was seen by its state)."""
-    z = in_packing(z, features.packing)
+def statistics(emission: Emission, shape: Shape, weight: Array, z: Any, features: Features) -> dict[str, Stats]:
+    """Σ_n weight (first state, transitions and last state, u of every step that was seen, completed by z, by its state)."""
+    z, own = moved(emission.hidden, z, features.packing)
     pair = pair_counts(z, weight)
     last = weight @ lasts(features.packing, z.state)
     transition = jnp.concatenate([pair, last[:, None]], axis=1) if shape.boundary else pair
     state = of_row(features.packing, weight)[..., None] * z.state
     if features.seen is not None:
         state = jnp.where(features.seen[..., None], state, 0.0)
-    block = emission.likelihood.statistics(state.reshape(-1, shape.size), features.observed)
+    completed = emission.hidden.complete(own, features.observed)
+    block = emission.likelihood.statistics(state.reshape(-1, shape.size), completed)
     return {START: weight @ firsts(features.packing, z.state), TRANSITION: transition, STATE: block}
 
 

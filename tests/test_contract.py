@@ -52,11 +52,29 @@ def data_of(name: str) -> Data:
         "factor_analysis": lambda: load_data(RNG.normal(size=(12, 4)), weight=WEIGHT),
         "ppca": lambda: load_data(RNG.normal(size=(12, 4)), weight=WEIGHT),
         "hmm": lambda: load_data(documents(WORDS), weight=WEIGHT),
+        "hmm of mixed steps": lambda: in_sequences(mixed, types={"seen": "count"}),
+        "hmm of numbers with holes": lambda: in_sequences(np.where(np.arange(24).reshape(12, 2) % 5 == 3, np.nan, NUMBERS)),
+        "hmm with heavy tails": lambda: in_sequences(NUMBERS),
         "latent_dirichlet": lambda: load_data(documents(WORDS)),
     }[name]()
 
 
+def in_sequences(table: Any, **options: Any) -> Data:
+    """The rows as steps of four sequences, of which one has no weight."""
+    data = load_data(table, **options)
+    weight = np.repeat([1.0, 2.5, 0.0, 0.7], 3)
+    return load_data(data._replace(starts=np.arange(0, 13, 3)), weight=weight, weights="counts")
+
+
+EMITTING = (
+    "hmm of mixed steps",
+    "hmm of numbers with holes",
+    "hmm with heavy tails",
+)  # steps with latents, or columns, of their own
 OPTIONS: dict[str, dict[str, Any]] = {
+    "hmm of mixed steps": {"emission": "mixed"},
+    "hmm of numbers with holes": {"emission": "gaussian", "covariance": "full"},
+    "hmm with heavy tails": {"emission": "student_t"},
     "annotators": {"raters": ["anna", "ben", "anna"]},
     "factor_analysis": {"num_factors": 1},
     "ppca": {"num_factors": 1},
@@ -64,7 +82,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 QUICK = ("gmm", "logistic_regression", "factor_analysis", "hmm", "latent_dirichlet")  # a kind of latents each
 every_model = pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in (*MODELS, *EMITTING)]
 )
 
 
@@ -82,9 +100,13 @@ def drawn(spec: Any, key: Any, hyper: Any, rows: Any) -> dict[str, jax.Array]:
     return {site: found["value"] for site, found in trace.items() if found["type"] == "sample" and not found["is_observed"]}
 
 
+def built(name: str) -> Model:
+    return MODELS["hmm" if name in EMITTING else name](data_of(name), **OPTIONS.get(name, {}))
+
+
 @cache
 def case(name: str, seed: int = 0) -> Case:
-    model = MODELS[name](data_of(name), **OPTIONS.get(name, {}))
+    model = built(name)
     rows = jax.device_put(model.rows(data_of(name)))
     return Case(model, rows, drawn(model.spec, jax.random.PRNGKey(seed), dict(model.hyper), rows))
 
@@ -209,7 +231,7 @@ def test_means_of_families_are_slopes_of_their_log_partitions(name):
 def test_structures_are_shared_and_hashable(name):
     """A second model of the same shapes has the same algebra and program, so that nothing is compiled again."""
     model = case(name).model
-    again = MODELS[name](data_of(name), **OPTIONS.get(name, {}))
+    again = built(name)
     assert hash(model.algebra) == hash(again.algebra)
     assert (model.algebra, model.spec) == (again.algebra, again.spec)
 

@@ -18,6 +18,7 @@ from models.data.arguments import require_whole
 from models.data.columns import Layout
 from models.data.table import take
 from models.emissions.categorical import levels_of
+from models.emissions.gaussians.student_t import ESTIMATED
 
 Prior = str | Mapping[str, Mapping[str, Any]]
 DECODING = {"viterbi": "viterbi", "max_prob_tag": "assignment"}  # as in `inference.decode` -> its name in a prediction
@@ -26,6 +27,7 @@ EMISSIONS = {  # emission of the states -> what X may hold
     "gaussian": Takes(missing=True),
     "poisson": Takes(missing=True, counts=True),
     "bernoulli": Takes(missing=True, counts=True),
+    "student_t": Takes(missing=True),
     "mixed": Takes(missing=True, words=True),
 }
 
@@ -50,6 +52,7 @@ class HiddenMarkov(Density):
     boundary: bool = True
     prior: Prior = "default"
     unseen: str = "error"
+    degrees_of_freedom: str | float = ESTIMATED
     decoding: str = "viterbi"
 
     def takes(self) -> Takes:

@@ -62,8 +62,8 @@ def plot_emissions(model: Model, source: xr.DataTree | Sites, path: str | Path |
     """What every state emits; written to ``path`` if there is one.
 
     Categories: a heat map of states by symbols, of more than `MOST_SYMBOLS` those with the largest probabilities. Numbers,
-    counts and columns of several kinds: a panel a column, as `inference.plots.components.plot_profile` has them. The title warns
-    where states are mixed up over the draws. Raises `ZooError` for a model without states that follow each other.
+    counts and columns of several kinds: a panel a column, as `inference.plots.components.plot_profile` has them. The title
+    warns where states are mixed up over the draws. Raises `ZooError` for a model without states that follow each other.
 
     >>> data = load_data("ice_cream")
     >>> model = MODELS["hmm"](data, num_states=2)

@@ -27,6 +27,7 @@ from inference.results.triangles import sites_of
 from models.algebra import is_sequential
 from models.base import Algebra, Hyper, Model, Pytree, Sites, ZooError
 from models.chains.compiled.paths import best_paths
+from models.chains.emitting import path_part
 from models.chains.latent import Chain, Filtered, chain, k_best, path_of, sample_states, viterbi, within
 from models.chains.padding import padded
 from models.data.arguments import require_whole
@@ -215,7 +216,7 @@ def _refuse_impossible(log_density: np.ndarray) -> None:
 
 
 def _local(algebra: Algebra, hyper: Hyper, sites: Sites, rows: Pytree) -> Filtered:
-    found: Filtered = algebra.local_natural_parameters(algebra.natural(hyper, sites))(algebra.features(hyper, rows))
+    found: Filtered = path_part(algebra.local_natural_parameters(algebra.natural(hyper, sites))(algebra.features(hyper, rows)))
     return found
 
 

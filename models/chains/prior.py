@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax import Array
 
 from models.base import Algebra, Data, Hyper, Stats, ZooError, on_host
 from models.chains.sequences import Steps, Timed
@@ -60,6 +61,12 @@ def _by_row(value: Any, shape: tuple[int, ...]) -> np.ndarray:
     return found
 
 
+def _of_one_step(emission: Emission, hyper: Hyper, x: Any, probs: Array) -> Stats:
+    assert emission.hidden.latent.independent is not None
+    z = emission.hidden.latent.independent(jax.random.PRNGKey(0), probs)
+    return emission.likelihood.statistics(probs, emission.hidden.complete(z, emission.likelihood.features(hyper, x)))
+
+
 def alike(hyper: Hyper, shape: Shape) -> bool:
     """Whether the prior is the same for all states; that of a left-to-right chain is not."""
     if not shape.proper:
@@ -83,7 +90,7 @@ def pseudo_statistics(
     with jax.enable_x64(True):
         x = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape[2:]), leaf.dtype), rows(data).x)
         z = jax.ShapeDtypeStruct((1, shape.size), np.float64)
-        block = jax.eval_shape(lambda x, z: emission.likelihood.statistics(z, emission.likelihood.features(hyper, x)), x, z)
+        block = jax.eval_shape(lambda x, z: _of_one_step(emission, hyper, x, z), x, z)
     zeros = {START: np.zeros(shape.size), TRANSITION: np.zeros((shape.size, shape.num_next))}
     return {name: on_host(leaf) for name, leaf in zeros.items()} | {
         STATE: jax.tree.map(lambda leaf: on_host(np.zeros(leaf.shape)), block)

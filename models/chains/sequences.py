@@ -11,7 +11,6 @@ from models.data.classes import allowed_classes
 from models.data.documents import UNKNOWN, Sequences, with_vocabulary
 from models.data.table import require_complete
 from models.emissions.block import Emission
-from models.latents.hidden import component_alone
 from models.rows.carried import Carried
 from models.rows.encoded import matched, spread
 from models.rows.packing import Packing, laid_out, packed, side_by_side
@@ -99,7 +98,7 @@ def filled_in(table: Data, emission: Emission) -> tuple[Data, np.ndarray | None]
     missing = np.isnan(table.x)
     empty = missing.all(1)
     partly = missing.any(1) & ~empty
-    if partly.any() and (not emission.encoding.missing or emission.hidden is not component_alone):
+    if partly.any() and not emission.encoding.missing:
         require_complete(table._replace(x=np.where(empty[:, None], 0.0, table.x)), "hmm with this emission")
     if not empty.any():
         return table, None

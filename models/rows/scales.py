@@ -31,7 +31,7 @@ def usual_moments(data: Data) -> tuple[np.ndarray, np.ndarray]:
 
 
 def robust_moments(data: Data) -> tuple[np.ndarray, np.ndarray]:
-    """Median and squared scale of each column of a table without missing cells, which few rows far away do not move.
+    """Median and squared scale of the observed cells of each column, which few rows far away do not move.
 
     The scale is 1.4826 times the median absolute deviation, as the standard deviation of a Normal. A column of which more than
     half the cells are equal has none; it keeps its variance.
@@ -44,7 +44,8 @@ def robust_moments(data: Data) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _weighted_median(value: np.ndarray, weight: np.ndarray) -> float:
-    """The middle of (N,) numbers; a weight of 2 is the number twice."""
+    """The middle of (N,) numbers, NaN left out; a weight of 2 is the number twice."""
+    value, weight = value[(seen := ~np.isnan(value))], weight[seen]
     order = np.argsort(value, kind="stable")
     below = np.cumsum(weight[order]) / weight.sum()
     places = np.searchsorted(below, [0.5 - ROUNDING, 0.5 + ROUNDING])

@@ -32,13 +32,10 @@ from models import algebra as models_algebra
 from models.chains.distributions import StatePath
 from models.data.documents import documents
 
-QUICK = (
-    ("categorical", True),
-    ("categorical", False),
-    ("poisson", True),
-    ("diag", False),
-    ("mixed", False),
-)  # others are in the slow tier
+# Emissions without, and with, all complications; the others are in the slow tier
+QUICK = {("categorical", True), ("poisson", True)} | {
+    (name, False) for name in ("categorical", "diag", "full", "mixed", "tails")
+}
 every_cell = pytest.mark.parametrize(
     ("name", "plain"),
     [pytest.param(*cell, marks=[] if cell in QUICK else pytest.mark.slow) for cell in product(CELLS, (True, False))],
@@ -142,7 +139,7 @@ def test_sites_survive_the_round_trip(name, plain):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["categorical", "diag", "full"])
+@pytest.mark.parametrize("name", ["categorical", "diag", "full", "tails", "mixed"])
 def test_a_flat_prior_is_the_likelihood(name):
     found, values = cell_of(name, False, "flat"), values_of(name, False, "flat")
     assert values.log_prior == values.prior_sites == 0

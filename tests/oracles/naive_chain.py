@@ -80,7 +80,7 @@ WEIGHT = np.array([1.0, 2.5, 0.0, 0.7, 1.0])  # of the sequences
 UNSEEN = (2, 6)  # steps of which nothing was observed
 # What is known of the state of a step, of three: nothing, one, or two candidates.
 KNOWN = ["hot", None, "cold|hot", None, None, "cold", None, None, "cold", None, "hot"]
-CELLS = ("categorical", "categories", "diag", "full", "tied", "spherical", "poisson", "bernoulli", "mixed")
+CELLS = ("categorical", "categories", "diag", "full", "tied", "spherical", "poisson", "bernoulli", "mixed", "tails")
 RNG = np.random.default_rng(5)
 NUMBERS = RNG.normal(size=(11, 2)) + 2 * (np.arange(11) % 2)[:, None]
 COUNTS = RNG.poisson(3, (11, 2)).astype(float)
@@ -95,6 +95,8 @@ def options_of(cell: str) -> dict[str, Any]:
     """Of `MODELS["hmm"]`."""
     if cell in ("diag", "full", "tied", "spherical"):
         return {"emission": "gaussian", "covariance": cell}
+    if cell == "tails":
+        return {"emission": "student_t", "covariance": "full"}
     return {"emission": "categorical" if cell == "categories" else cell}
 
 
@@ -142,11 +144,13 @@ def random_sites(cell: str, num_states: int = 2, boundary: bool = True, seed: in
     full = factor @ np.swapaxes(factor, 1, 2)
     precision = {
         "full": full,
+        "tails": full,
         "tied": full[0],
         "diag": rng.gamma(3, 0.4, (num_states, 2)),
         "spherical": rng.gamma(3, 0.4, num_states),
     }
-    return sites | {"mean": rng.normal(size=(num_states, 2)) + 1, "precision": precision[cell]}
+    sites |= {"mean": rng.normal(size=(num_states, 2)) + 1, "precision": precision[cell]}
+    return sites | ({"degrees_of_freedom": rng.uniform(1.5, 9.0, num_states)} if cell == "tails" else {})
 
 
 def log_density(cell: str, sites: Sites, x: np.ndarray) -> np.ndarray:
@@ -175,12 +179,19 @@ def log_density(cell: str, sites: Sites, x: np.ndarray) -> np.ndarray:
         else:
             matrix = {
                 "full": lambda k: sites["precision"][k],
+                "tails": lambda k: sites["precision"][k],
                 "tied": lambda k: sites["precision"],
                 "diag": lambda k: np.diag(sites["precision"][k]),
                 "spherical": lambda k: sites["precision"][k] * np.eye(2),
             }[cell](k)
             spread = np.linalg.inv(matrix)[np.ix_(seen, seen)]
-            parts = [stats.multivariate_normal(sites["mean"][k][seen], spread).logpdf(value)]
+            place = sites["mean"][k][seen]
+            density = (
+                stats.multivariate_t(place, spread, df=sites["degrees_of_freedom"][k])
+                if cell == "tails"
+                else stats.multivariate_normal(place, spread)
+            )
+            parts = [density.logpdf(value)]
         found[t, k] = np.sum(parts)
     return found
 
@@ -219,9 +230,12 @@ def log_prior(cell: str, model: Model, sites: Sites) -> float:
         each = np.full(3, float(hyper["level_concentration"]))
         total += sum(stats.dirichlet(each).logpdf(p) for p in sites["probs_a"])
         total += stats.gamma(hyper["shape"], scale=1 / hyper["inverse_scale"]).logpdf(sites["rate"]).sum()
+    if cell == "tails":
+        total += stats.gamma(hyper["tail_shape"], scale=1 / hyper["tail_rate"]).logpdf(sites["degrees_of_freedom"]).sum()
     from naive import log_prior as gaussian
 
-    return total + gaussian("diag" if cell == "mixed" else cell, hyper, {name: sites[name] for name in ("mean", "precision")})
+    covariance = {"mixed": "diag", "tails": "full"}.get(cell, cell)
+    return total + gaussian(covariance, hyper, {name: sites[name] for name in ("mean", "precision")})
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ def map_step(covariance: str, hyper: Mapping[str, Any], sites: Sites, x: np.ndar
         if covariance == "full":
             precision = [(own + n) * np.linalg.inv(hyper["scatter"] + s) for n, s in zip(count, apart, strict=True)]
         else:
-            precision = (own - 1 + num_components + len(x)) * np.linalg.inv(hyper["scatter"] + apart.sum(0))
+            precision = (own - 1 + num_components + count.sum()) * np.linalg.inv(hyper["scatter"] + apart.sum(0))
         return weights | {"mean": mean, "precision": np.array(precision)}
     seen = ~np.isnan(x)
     cells, filled = r.T @ seen, np.where(seen, x, 0.0)  # (K, D): how many cells count

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from chain_cells import STATES
+from chain_cells import NEED_ALL, STATES
 from naive import near
 from naive_chain import CELLS, KNOWN, build, random_sites, steps, summed, weights_of
 from scipy import sparse
@@ -37,9 +37,9 @@ def test_unseen_symbols():
     assert near(log_likelihood(text, sites, documents([["a", "z", "c"]])), [wanted], rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["bernoulli", "full", "tied"])
+@pytest.mark.parametrize("name", NEED_ALL)
 def test_single_cells_that_these_emissions_need(name):
-    """Whole steps may be missing in any, single cells not where a covariance couples them, nor of zeros and ones."""
+    """Whole steps may be missing in any, single cells not of zeros and ones, nor under Student-t tails."""
     data = steps(name, unseen=True, partly=True)
     with pytest.raises(ZooError, match="missing"):
         build(name, data)
@@ -50,7 +50,9 @@ def test_single_cells_that_these_emissions_need(name):
     [
         ({"num_states": 0}, "num_states must be a whole number above 0"),
         ({"num_states": True}, "num_states must be a whole number above 0"),
-        ({"emission": "multinomial"}, "is not one of categorical, gaussian, poisson, bernoulli"),
+        ({"emission": "multinomial"}, "is not one of categorical, gaussian, poisson, bernoulli, student_t, mixed"),
+        ({"degrees_of_freedom": 4}, "degrees_of_freedom=4 is an option of emission=student_t"),
+        ({"emission": "student_t", "covariance": "unit"}, "is not one of full, tied, diag, spherical"),
         ({"emission": "gaussian", "covariance": "unit"}, "is not one of full, tied, diag, spherical"),
         ({"boundary": 1}, "boundary must be true or false"),
         ({"labelled": True}, "has no labels"),

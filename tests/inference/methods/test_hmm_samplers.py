@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from geweke import CHAINS, geweke
+from geweke import CHAINS, geweke, hidden
 from naive import SHORT, distances_of_moments
 from naive_chain import Exact, all_paths, build, exact_posterior
+from scipy import stats
 from two_stage import assert_standard_normal, in_blocks, of_distributions
 
 from inference import fit
@@ -41,18 +42,36 @@ def dirichlets(concentration: np.ndarray, size: int, rng: np.random.Generator) -
 
 LENGTHS = np.array([4, 1, 3, 2])
 SEEN = np.array([[1, 0, 1, 1], [1, 1, 1, 1], [1, 1, 0, 1], [0, 1, 1, 1]], dtype=bool)
+HIDDEN = np.arange(32).reshape(4, 4, 2) % 5 == 1  # single cells, some of steps that were not seen
 GAUSSIAN = {"location": [0.3, -0.2], "strength": 0.5, "dof": 10.0, "scatter": [6.0, 9.0]}
+TAILS = {"tail_shape": 6.0, "tail_rate": 1.0}
 
 
-def gaussian_prior(rng: np.random.Generator) -> Arrays:
-    """θ from the prior, by NumPy."""
-    precision = rng.gamma(GAUSSIAN["dof"] / 2, 2 / np.array(GAUSSIAN["scatter"]), (CHAINS, 2, 2))
-    return {
+def gaussian_prior(cell: str, rng: np.random.Generator) -> Arrays:
+    """θ from the prior, by NumPy and SciPy; precisions are matrices."""
+    if cell == "diag":
+        each = rng.gamma(GAUSSIAN["dof"] / 2, 2 / np.array(GAUSSIAN["scatter"]), (CHAINS, 2, 2))
+        precision = each[..., None] * np.eye(2)
+    else:
+        inverse = np.diag(1 / np.array(GAUSSIAN["scatter"]))
+        drawn = stats.wishart.rvs(GAUSSIAN["dof"], inverse, size=2 * CHAINS, random_state=rng)
+        precision = drawn.reshape(CHAINS, 2, 2, 2)
+    away = about(GAUSSIAN["strength"] * precision, rng)
+    sites = {
         "start_probs": rng.dirichlet(START, CHAINS),
         "transition_probs": dirichlets(STAY, CHAINS, rng),
-        "mean": rng.normal(GAUSSIAN["location"], (GAUSSIAN["strength"] * precision) ** -0.5),
+        "mean": np.array(GAUSSIAN["location"]) + away,
         "precision": precision,
     }
+    return sites | (
+        {"degrees_of_freedom": rng.gamma(TAILS["tail_shape"], 1 / TAILS["tail_rate"], (CHAINS, 2))} if cell == "tails" else {}
+    )
+
+
+def about(precision: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Normal vectors about 0, one for every precision matrix."""
+    root = np.linalg.cholesky(np.linalg.inv(precision))
+    return np.einsum("...ij,...j->...i", root, rng.normal(size=precision.shape[:-1]))
 
 
 def gaussian_rows(sites: Arrays, rng: np.random.Generator) -> np.ndarray:
@@ -62,7 +81,11 @@ def gaussian_rows(sites: Arrays, rng: np.random.Generator) -> np.ndarray:
         state = chosen(sites["start_probs"], rng)
         for t in range(LENGTHS[n]):
             state = state if t == 0 else chosen(sites["transition_probs"][chain, state], rng)
-            x[:, n, t] = rng.normal(sites["mean"][chain, state], sites["precision"][chain, state] ** -0.5)
+            away = about(sites["precision"][chain, state], rng)
+            if "degrees_of_freedom" in sites:
+                half = sites["degrees_of_freedom"][chain, state] / 2
+                away = away / np.sqrt(rng.gamma(half) / half)[:, None]
+            x[:, n, t] = sites["mean"][chain, state] + away
     return x
 
 
@@ -70,37 +93,58 @@ def gaussian_summaries(sites: Arrays, x: np.ndarray) -> Arrays:
     """Functions of θ and the steps that catch a wrong count, place or coupling."""
     x = x * (np.arange(4)[None, :] < LENGTHS[:, None])[None, :, :, None]
     away = (sites["mean"] - np.array(GAUSSIAN["location"])) ** 2
-    step, mean = sites["transition_probs"], sites["mean"]
-    return {
+    step, mean, precision = sites["transition_probs"], sites["mean"], sites["precision"]
+    found = {
         "start": sites["start_probs"][:, 0],
         "stay": step[:, 0, 0],
         "leave": step[:, 1, 0],
         "steps": (step**2).sum((1, 2)),
         "mean": mean[:, 0, 0],
         "last mean": mean[:, 1, 1],
-        "precision": sites["precision"][:, 0, 1],
-        "coupling": away[:, 1, 0] * sites["precision"][:, 1, 0],
+        "precision": precision[:, 0, 1, 1],
+        "coupling": away[:, 1, 0] * precision[:, 1, 0, 0],
         "start and mean": sites["start_probs"][:, 1] * mean[:, 1, 0],
         "step and mean": step[:, 0, 1] * (mean[:, 0, 0] - mean[:, 1, 0]) ** 2,
         "first": x[:, 0, 0, 0],
         "square": (x**2).sum((1, 2, 3)),
         "neighbours": (x[:, :, :-1] * x[:, :, 1:]).sum((1, 2, 3)),
         "turns": np.abs(x[:, 0, 1:] - x[:, 0, :-1]).sum((1, 2)),
+        "columns": (x[..., 0] * x[..., 1]).sum((1, 2)),
     }
+    if precision[:, 0, 0, 1].any():
+        found["between columns"] = precision[:, 0, 0, 1] + precision[:, 1, 0, 1]
+    return found | ({"degrees": sites["degrees_of_freedom"][:, 0]} if "degrees_of_freedom" in sites else {})
 
 
-def test_geweke_given_lengths():
-    """Ragged sequences with steps that were not seen: 14 functions of θ and the steps."""
+@pytest.mark.parametrize("cell", ["diag", "full", "tails"])
+def test_geweke_given_lengths(cell):
+    """Ragged sequences with steps and cells that were not seen: 15 to 17 functions of θ and the steps.
+
+    Missing cells under full covariances, and the precision factors of Student-t tails, are drawn beside the states.
+    """
     data = Data("steps", RNG.normal(size=(10, 2)), ("a", "b"), starts=np.concatenate([[0], np.cumsum(LENGTHS)]))
     chains = {"start_probs": {"concentration": START}, "transition_probs": {"concentration": STAY}}
-    model = build("diag", data, boundary=False, prior=chains | {"state": GAUSSIAN})
+    block = (
+        GAUSSIAN | ({} if cell == "diag" else {"scatter": np.diag(GAUSSIAN["scatter"])}) | (TAILS if cell == "tails" else {})
+    )
+    model = build(cell, data, boundary=False, prior=chains | {"state": block})
     ragged = {"length": jnp.asarray(LENGTHS), "seen": jnp.asarray(SEEN)}
-    run = geweke(model, lambda rows: rows._replace(**ragged), 4)
+
+    def some(rows: Timed) -> Timed:
+        return rows._replace(x=rows.x if cell == "tails" else hidden(rows.x, HIDDEN), **ragged)
+
+    run = geweke(model, some, 4)
+
+    def in_matrices(sites: Arrays) -> Arrays:
+        return sites | {"precision": sites["precision"][..., None] * np.eye(2)} if cell == "diag" else sites
 
     def found_and_wanted(seed: int) -> tuple[Arrays, Arrays]:
         rng = np.random.default_rng(seed)
-        start, reference = gaussian_prior(rng), gaussian_prior(rng)
-        return gaussian_summaries(*run(start, seed)), gaussian_summaries(reference, gaussian_rows(reference, rng))
+        start, reference = gaussian_prior(cell, rng), gaussian_prior(cell, rng)
+        if cell == "diag":
+            start["precision"] = np.diagonal(start["precision"], axis1=-2, axis2=-1)
+        sites, x = run(start, seed)
+        return gaussian_summaries(in_matrices(sites), x), gaussian_summaries(reference, gaussian_rows(reference, rng))
 
     assert_standard_normal(lambda seed, times: of_distributions(*in_blocks(found_and_wanted, seed, times)))
 

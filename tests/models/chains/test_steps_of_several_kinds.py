@@ -150,7 +150,11 @@ def test_the_estimator_reads_frames_and_draws_steps_like_them():
         (diary(), {"emission": "gaussian", "unseen": "missing"}, "unseen=missing is an option of emission=mixed"),
         (diary(), {"emission": "gaussian"}, "emission=mixed columns of all kinds"),
         (["a b", "b"], {"emission": "mixed"}, "has no columns of several kinds; emission=mixed reads a table"),
-        (diary(), {"emission": "mix"}, "emission='mix' is not one of categorical, gaussian, poisson, bernoulli, mixed"),
+        (
+            diary(),
+            {"emission": "mix"},
+            "emission='mix' is not one of categorical, gaussian, poisson, bernoulli, student_t, mixed",
+        ),
     ],
 )
 def test_wrong_words(source, options, message):
