@@ -220,7 +220,7 @@ class Translation(NamedTuple):
 class Reading(NamedTuple):
     """How a table becomes the encoded rows of a model, and how rows are moved or summarised without loss."""
 
-    # table -> encoded rows, as spec and algebra read them: a pytree of arrays with N rows (`models.rows.carried`)
+    # table -> encoded rows, as spec and algebra read them: a pytree of arrays with N rows (`models.rows.row_info`)
     rows: Callable[[Any], Pytree]
     read: Callable[[Any], Data]  # a table or a path -> a table with this model's columns
     layout: "Layout | None" = None  # kinds and levels of the columns, for models with columns of several kinds

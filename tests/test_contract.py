@@ -22,7 +22,7 @@ from models.algebra import inner, log_prior
 from models.data import Data
 from models.data.documents import documents
 from models.data.representation import generative
-from models.rows.carried import Encoded, carried
+from models.rows.row_info import Encoded, row_info
 
 RNG = np.random.default_rng(0)
 LABELS = list("aabbab" * 2)
@@ -137,7 +137,7 @@ class Sides(NamedTuple):
 
 
 def weight_of(rows: Any) -> jax.Array:
-    weight = carried(rows).weight
+    weight = row_info(rows).weight
     return jnp.ones(len(jax.tree.leaves(rows)[0])) if weight is None else weight
 
 

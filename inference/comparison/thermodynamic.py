@@ -30,7 +30,7 @@ from inference.runtime.progress import Silent
 from models.algebra import at_sample
 from models.base import Algebra, Hyper, Model, Pytree, Stats, ZooError
 from models.data.arguments import require_whole
-from models.rows.carried import carried
+from models.rows.row_info import row_info
 
 WARMUP = 0.25  # share of the sweeps at each temperature that is dropped
 POWER = 5  # temperatures (i / M)^5: close together near the prior, where U varies most
@@ -123,7 +123,7 @@ def _chains(
     algebra: Algebra, num_sweeps: int, hyper: Hyper, prior: Any, rows: Pytree, ladder: Array, T: Stats, keys: Array
 ) -> Array:
     """The estimates of log Z(1), one per chain, each from its own starting T."""
-    allowed_states = carried(rows).allowed_states
+    allowed_states = row_info(rows).allowed_states
     choices = jnp.full(num_rows(rows), algebra.initial.num_groups) if allowed_states is None else allowed_states.sum(-1)
     start = (rows_weight(rows) * jnp.log(choices)).sum()
     return vmap_or_call(lambda key, T: start + _chain(algebra, num_sweeps, hyper, prior, rows, ladder, T, key), keys, T)

@@ -13,8 +13,8 @@ from jax import Array
 from inference.engine.sweep import block_sum
 from inference.results.tree import values
 from models.base import Algebra, Hyper, Pytree, Sites
-from models.rows.carried import carried
 from models.rows.encoded import spread
+from models.rows.row_info import row_info
 
 COUNTED = 1000  # draws, evenly spread, in which occupied components are counted: standard errors are at most 0.016
 CERTAIN = 40.0  # expected rows above which a component counts as occupied: it is empty with probability below exp(−40)
@@ -28,7 +28,7 @@ def occupied_probs(
     Rows of weight 0 do not count. ``fewest`` is a lower bound on the expected number of rows in a component, over components
     and draws: if it is above `CERTAIN`, nothing needs to be drawn. The key is fixed, so evaluation needs no seed.
     """
-    if fewest > CERTAIN and carried(rows).weight is None:
+    if fewest > CERTAIN and row_info(rows).weight is None:
         return np.eye(num_components)[-1]
     size = len(next(iter(draws.values())))
     chosen = spread(size, COUNTED)

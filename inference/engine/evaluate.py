@@ -14,8 +14,8 @@ from inference.engine.sweep import BLOCK, num_rows, responsibilities, weighted_s
 from inference.runtime.programs import cached_jit
 from models.algebra import is_sequential, log_prior
 from models.base import Algebra, Hyper, Model, Pytree, Sites, Stats
-from models.rows.carried import carried
 from models.rows.encoded import spread
+from models.rows.row_info import row_info
 
 STORED = 5e7  # numbers kept of draws × rows, of log-likelihoods and of data drawn; beyond it, evenly thinned draws
 SUBSET = 1000  # rows on which draws are relabelled
@@ -71,7 +71,7 @@ def together(static: Static, draws: Sites, rows: Pytree) -> int:
     One for a program, which sees all rows at once, and for rows that are one large block, as packed sequences are.
     """
     size, cells = int(jax.tree.leaves(draws)[0].shape[0]), jax.tree.leaves(rows)[0].size
-    alone = static.algebra is None or (carried(rows).atomic and cells > WHOLE)
+    alone = static.algebra is None or (row_info(rows).atomic and cells > WHOLE)
     return 1 if alone else max(d for d in range(1, min(size, TOGETHER) + 1) if size % d == 0)
 
 
@@ -134,7 +134,7 @@ def evaluate_in_parts(
 ) -> Evaluation:
     """`evaluate` at one point (1, ...) for rows on the host, of which at most `PART` at a time are on the device."""
     total, static = num_rows(rows), static_of(model)
-    if total <= PART or carried(rows).atomic:
+    if total <= PART or row_info(rows).atomic:
         return evaluate(model, hyper, prior, jax.tree.map(jnp.asarray, rows), sites)
     theta = jax.device_put({name: leaf[0] for name, leaf in sites.items()})
     parts = []
@@ -146,7 +146,7 @@ def evaluate_in_parts(
         parts.append(jax.tree.map(lambda leaf, over=first - begin: np.asarray(leaf)[over:], found))
     at = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts) | {"log_prior": log_prior}
     few = jax.tree.map(lambda leaf: leaf[model.summaries.probe_rows(total)], rows)
-    out = _said_of_parts(static, hyper, prior, carried(rows).weight, at, few, theta)
+    out = _said_of_parts(static, hyper, prior, row_info(rows).weight, at, few, theta)
     out = jax.tree.map(lambda leaf: np.asarray(leaf)[None], out)
     functionals = {"log_joint": out["log_joint"]} | out["functionals"]
     return Evaluation(out["log_joint"], out["rows"], 1, functionals, at["latents"], out["by_site"], out["share"])
@@ -157,7 +157,7 @@ def _chunk(
     static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, probe_rows: ArrayLike, draws: Sites
 ) -> dict[str, Any]:
     """One chunk of draws: per draw the log joint, log-likelihoods and functionals; latents summed over the draws."""
-    weight = carried(rows).weight
+    weight = row_info(rows).weight
     group = together(static, draws, rows)
 
     def one(sites: Sites) -> tuple[Array | None, dict[str, Any]]:

@@ -24,7 +24,7 @@ from inference.engine.task import Task
 from inference.runtime.programs import cached_jit
 from models.algebra import add, at_mean, at_mode, at_sample
 from models.base import Algebra, Hyper, Pytree, Stats, ZooError
-from models.rows.carried import carried
+from models.rows.row_info import row_info
 
 SEED_ROWS = 4096  # seeds are chosen among at most so many rows, evenly spread
 PRIOR_DRAWS = 50  # candidates of a chain that starts from the prior of a program: it takes the first that is sound
@@ -54,7 +54,7 @@ def seeds(key: Array, points: Array, weight: Array, num_seeds: int) -> Array:
 
 def latents_observed(rows: Pytree) -> bool:
     """Whether every row allows one value of its latent only. All starts are then the same."""
-    allowed_states = carried(rows).allowed_states
+    allowed_states = row_info(rows).allowed_states
     return (
         allowed_states is not None
         and np.asarray(allowed_states).ndim == 2
@@ -149,7 +149,7 @@ def _squared_distances(points: Array, centres: Array) -> Array:
 
 def _labelled_centres(coordinates: Callable[[Hyper, Pytree], Array], hyper: Hyper, rows: Pytree, scale: Array) -> Array | None:
     """(K, F): means of the rows that allow one component only, NaN for a component without any; None without labels."""
-    if carried(rows).allowed_states is None:
+    if row_info(rows).allowed_states is None:
         return None
 
     def block(key: Array, rows: Pytree, weight: Array) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ from inference.engine.initialise import finite_latents
 from inference.engine.task import Task
 from models.algebra import STRUCTURES, structures
 from models.base import Algebra, Latent, ZooError
-from models.rows.carried import carried
+from models.rows.row_info import row_info
 
 # structure -> (what a method needs that does not support it, what a model of this structure is)
 INCOMPATIBLE = {
@@ -93,7 +93,7 @@ def require_single_rows(task: Task, algebra: Algebra) -> None:
     """
     if task.moments:
         raise ZooError("this method needs individual rows; only a covariance matrix was given: use nuts, em or cavi instead")
-    weight, allowed_states = carried(task.rows)[:2]
+    weight, allowed_states = row_info(task.rows)[:2]
     if weight is None:
         return
     several = ~np.isin(np.asarray(weight), (0, 1))

@@ -15,7 +15,7 @@ import numpy as np
 
 from inference.engine.task import Draws, Points
 from models.base import Hyper, Model, Pytree, Sites, ZooError
-from models.rows.carried import carried
+from models.rows.row_info import row_info
 
 EPSILON = float(np.finfo(np.float32).eps) / 2
 LOST = 1e-3  # of the standard deviation of a column
@@ -94,7 +94,7 @@ def _require_digits(model: Model, moved: Pytree, rows: Pytree) -> None:
 
 def _numbers(model: Model, rows: Pytree) -> Iterator[tuple[str, np.ndarray]]:
     """(place in words, array) of all numbers that are rounded: the data of a program, or the cells that a model reads."""
-    read = rows if model.algebra is None else carried(rows).cells
+    read = rows if model.algebra is None else row_info(rows).cells
     for path, leaf in jax.tree_util.tree_leaves_with_path(read):
         kind, program = np.asarray(leaf).dtype, model.algebra is None
         if (np.issubdtype(kind, np.floating) and np.ndim(leaf) > 1) or (program and np.issubdtype(kind, np.number)):

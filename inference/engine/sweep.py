@@ -25,7 +25,7 @@ from jax import Array, lax
 
 from models.algebra import add, at_sample, structures
 from models.base import Algebra, Hyper, Latent, Pytree, Stats
-from models.rows.carried import carried
+from models.rows.row_info import row_info
 
 BLOCK = 2048  # rows; measured: 1024 to 4096 are alike, larger blocks fall out of the cache
 
@@ -63,7 +63,7 @@ def num_rows(rows: Pytree) -> int:
 
 def rows_weight(rows: Pytree) -> Array:
     """(N,): the weight of every row, 1 where the rows carry none."""
-    weight = carried(rows).weight
+    weight = row_info(rows).weight
     return jnp.ones(num_rows(rows), jax.tree.leaves(rows)[0].dtype) if weight is None else weight
 
 
@@ -73,8 +73,8 @@ def weighted_sum(weight: Array, value: Array) -> Array:
 
 
 def _at_once(rows: Pytree, size: int) -> bool:
-    """Whether all rows are one block: few rows are, and rows that cannot be divided (``Carried.atomic``)."""
-    return num_rows(rows) <= size or carried(rows).atomic
+    """Whether all rows are one block: few rows are, and rows that cannot be divided (``RowInfo.atomic``)."""
+    return num_rows(rows) <= size or row_info(rows).atomic
 
 
 def block_sum(function: Callable[[Array, Pytree, Array], Pytree], key: Array, rows: Pytree) -> Pytree:

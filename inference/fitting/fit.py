@@ -47,7 +47,7 @@ from models.algebra import row_name
 from models.base import Model, ZooError
 from models.data.table import Data
 from models.errors import did_you_mean
-from models.rows.carried import carried
+from models.rows.row_info import row_info
 
 
 def fit(
@@ -135,7 +135,7 @@ def _check_arguments(seed: Any, progress: Any, predictive: Any, folder: Any) -> 
 def described(model: Model, task: Task, options: Mapping[str, Any]) -> dict[str, Any]:
     """Attributes of a result that say what it is of: what diagnostics, tables and reports read without the model."""
     return {
-        "labels_observed": int(carried(task.rows).allowed_states is not None),
+        "labels_observed": int(row_info(task.rows).allowed_states is not None),
         "whatever": "" if model.symmetry is None else model.symmetry.in_words(),
         "row": row_name(model),
         "unit": "" if model.abilities.held_out is None else model.abilities.held_out.unit,

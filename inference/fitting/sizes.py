@@ -10,7 +10,7 @@ from inference.engine.sweep import num_rows
 from inference.engine.task import Task
 from models.algebra import is_sequential
 from models.base import Model, Pytree, ZooError
-from models.rows.carried import carried
+from models.rows.row_info import row_info
 
 MOST_BYTES = 8 * 2**30  # of draws that a result may have
 
@@ -22,7 +22,7 @@ def sample_size(model: Model, rows: Pytree) -> float:
     """
     if not is_sequential(model):
         return total_weight(rows)
-    weight, seen, length = carried(rows).weight, carried(rows).seen, np.asarray(carried(rows).length)
+    weight, seen, length = row_info(rows).weight, row_info(rows).seen, np.asarray(row_info(rows).length)
     if seen is not None:
         length = (np.asarray(seen) & (np.arange(seen.shape[1])[None, :] < length[:, None])).sum(1)
     return float(np.sum(length * (1.0 if weight is None else np.asarray(weight))))
@@ -30,7 +30,7 @@ def sample_size(model: Model, rows: Pytree) -> float:
 
 def total_weight(rows: Pytree) -> float:
     """The sum of the row weights."""
-    weight = carried(rows).weight
+    weight = row_info(rows).weight
     return float(num_rows(rows) if weight is None else np.asarray(weight).sum())
 
 

@@ -11,7 +11,7 @@ from inference.engine.task import Task
 from inference.identification.relabel import Identification
 from models.algebra import exchanges_labels
 from models.base import Model, Sites
-from models.rows.carried import carried
+from models.rows.row_info import row_info
 from models.symmetries import Permutation
 
 
@@ -22,7 +22,7 @@ def largest_first(task: Task, at: Evaluation) -> np.ndarray | None:
     if model.algebra is None or at.latents is None or not exchangeable:
         return None
     latents = np.asarray(at.latents, dtype=np.float64)
-    weight = carried(rows).weight
+    weight = row_info(rows).weight
     each = np.ones(len(latents)) if weight is None else np.asarray(weight, dtype=np.float64)
     if model.abilities.held_out is not None:  # rows consist of units
         each = each * np.asarray(model.abilities.held_out.number(rows))

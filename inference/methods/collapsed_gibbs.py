@@ -25,7 +25,7 @@ from inference.methods.options import NumChains, NumSamples, NumWarmup, Setting
 from inference.runtime.loop import Chunk, in_chunks, restore_or_start
 from inference.runtime.progress import figure
 from models.base import Model, Sampler, ZooError
-from models.rows.carried import carried
+from models.rows.row_info import row_info
 
 SETTLING = 0.25  # share of the warm-up before hyperparameters are learnt
 
@@ -73,7 +73,7 @@ def run(task: Task, options: Options) -> Draws:
         raise ZooError(
             f"{task.model.name}: collapsed_gibbs needs rows without missing cells under this covariance; use gibbs or nuts"
         )
-    if options.learn != "none" and carried(task.rows).allowed_states is not None:
+    if options.learn != "none" and row_info(task.rows).allowed_states is not None:
         raise ZooError(
             f"learn={options.learn} takes labels, by which rows are not allowed some groups, for chance, and would learn that "
             "the others are hardly ever met; leave learn out, or labelled"

@@ -29,7 +29,7 @@ from inference.methods.options import NumChains, NumSamples
 from inference.runtime.progress import Reporter
 from models.algebra import STRUCTURES, add, at_mean, at_sample, inner, log_partition, log_prior
 from models.base import Algebra, Hyper, Model, Pytree, Stats, ZooError
-from models.rows.carried import carried
+from models.rows.row_info import row_info
 
 MOST = 2**20  # assignments that are enumerated
 TOGETHER = 256  # of them at a time
@@ -61,7 +61,7 @@ def where(model: Model, rows: Pytree) -> str | None:
         return "flat prior"
     if model.algebra is None or METHOD.support.why_not(model.algebra) is not None:
         return None
-    return "small data" if carried(rows).allowed_states is None else "labelled"
+    return "small data" if row_info(rows).allowed_states is None else "labelled"
 
 
 def run(task: Task, options: Options) -> Draws | Points:
@@ -141,7 +141,7 @@ def _open_rows(rows: Pytree, allowed_states: np.ndarray) -> tuple[Pytree, np.nda
     weight 0 and one assignment.
     """
     choices = allowed_states.sum(1)
-    given = carried(rows).weight
+    given = row_info(rows).weight
     weight = np.ones(len(allowed_states)) if given is None else np.asarray(given)
     several = np.flatnonzero((choices > 1) & (weight > 0))  # rows of weight 0 need no sum
     bits = float(np.log2(choices[several]).sum())

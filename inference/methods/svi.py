@@ -31,7 +31,7 @@ from inference.runtime.progress import Watch
 from models.algebra import STRUCTURES, add, at_mean, log_prior, negative_divergence
 from models.base import Algebra, Hyper, Pytree, Stats, ZooError, on_host
 from models.local_loops import LocalLoops
-from models.rows.carried import carried
+from models.rows.row_info import row_info
 
 TURNS = 10  # inner updates per batch; measured on topics (`benchmarks latent_dirichlet minibatch`): 100 are slower and worse
 WHOLE = 500  # inner updates of all rows after the last step, at most
@@ -43,7 +43,7 @@ SUPPORTS = Support("batch_size", STRUCTURES - {"coupled", "cycle"}, remedy="leav
 
 def of_own(rows: Pytree) -> Pytree:
     """Rows picked from a table, numbered anew, as their local parameters now stand in the order of the rows picked."""
-    return rows._replace(own=jnp.arange(num_rows(rows))) if carried(rows).local_index is not None else rows
+    return rows._replace(own=jnp.arange(num_rows(rows))) if row_info(rows).local_index is not None else rows
 
 
 def _ordered(key: Array, place: Array, order: Array) -> Array:

@@ -21,7 +21,7 @@ from inference.results.draws import draws_of, fitted_rows, number_of, thinned
 from models.algebra import at_sample, row_name
 from models.base import Algebra, Hyper, Model, Pytree, Sites, Stats, ZooError
 from models.data.table import Data
-from models.rows.carried import carried
+from models.rows.row_info import row_info
 
 SWEEPS = 5  # for every draw of the shared parameters
 INTERVAL = (0.055, 0.945)
@@ -84,7 +84,7 @@ def known_rows(model: Model, source: xr.DataTree | Sites, data: Data, fitted: bo
     known = fitted_rows(model, source, data)
     if known.any():
         assert isinstance(source, xr.DataTree)
-        known = known & (carried(model.rows(data_of(source))).allowed_states is None)
+        known = known & (row_info(model.rows(data_of(source))).allowed_states is None)
     if fitted is None:
         return known
     said = fitted_rows(model, source, data, fitted)

@@ -30,8 +30,8 @@ from inference.results.table import data_of
 from inference.results.triangles import sites_of
 from models.base import Model, Pytree, Sites, ZooError
 from models.data.table import Data
-from models.rows.carried import carried
 from models.rows.encoded import spread
+from models.rows.row_info import row_info
 
 
 def forget_labels(model: Model, data: Any) -> Data:
@@ -123,10 +123,10 @@ def fitted_rows(
         )
         return np.full(number, same)
     own = data_of(source)
-    labels = carried(rows).allowed_states is not None
+    labels = row_info(rows).allowed_states is not None
     try:
         theirs = _unweighted_rows(model, own if labels else forget_labels(model, own))
-        weight = carried(model.rows(own)).weight
+        weight = row_info(model.rows(own)).weight
     except ZooError:  # a table that this model cannot read is another one
         return np.zeros(number, bool)
     if not _are_equal(theirs, rows):

@@ -23,7 +23,7 @@ from inference.streaming.source.processes import Group
 from inference.streaming.sums import Placed, Sums
 from models.base import Algebra, Hyper, Model, Pytree, Stats, ZooError, on_host
 from models.reading.blocks import counted_from
-from models.rows.carried import carried
+from models.rows.row_info import row_info
 
 
 class Stream(NamedTuple):
@@ -205,7 +205,7 @@ class Pass:
 
     def _num_latent(self, rows: Pytree) -> int:
         """The number of rows whose latent is not observed: all, where missing cells are latent."""
-        allowed = carried(rows).allowed_states
+        allowed = row_info(rows).allowed_states
         if allowed is None or not self._is_finite(rows):
             return num_rows(rows)
         return int((np.asarray(allowed).sum(-1) != 1).sum())

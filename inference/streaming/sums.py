@@ -25,7 +25,7 @@ from inference.streaming.source.encoding import Encoded
 from models.algebra import add
 from models.base import Algebra, Hyper, Pytree, Stats, ZooError
 from models.host_step import HostStep
-from models.rows.carried import carried
+from models.rows.row_info import row_info
 
 ROW = "row"  # the axis of the devices
 SEQUENCES = 256  # of a chunk
@@ -79,7 +79,7 @@ class Sums:
         """A block where it is added up."""
         if self._loops is not None and self._loops.serves(block.rows):
             return Placed(block, block.rows, by_loops=True)
-        if carried(block.rows).atomic:
+        if row_info(block.rows).atomic:
             return Placed(block, jax.device_put(block.rows))
         return Placed(block, *on_devices(self._mesh, block.rows))
 
@@ -153,7 +153,7 @@ def _local_of_loops(algebra: Algebra, sums: Pytree) -> Local:
 
 def chunk_size(rows: Pytree) -> int:
     """Rows of a chunk: of sequences fewer, as each has many steps."""
-    return SEQUENCES if carried(rows).length is not None else BLOCK
+    return SEQUENCES if row_info(rows).length is not None else BLOCK
 
 
 def on_devices(mesh: Mesh, rows: Pytree) -> tuple[Pytree, Array]:

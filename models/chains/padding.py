@@ -22,7 +22,7 @@ def padded_length(length: int) -> int:
 
 def padded(rows: Any) -> Any:
     """Pad sequences with steps that are ignored; other rows are returned unchanged."""
-    if not isinstance(rows, Timed) or (rows.carried.atomic and np.prod(rows_shape(rows)) > MANY):
+    if not isinstance(rows, Timed) or (rows.row_info.atomic and np.prod(rows_shape(rows)) > MANY):
         return rows
     length = rows_shape(rows)[1]
     more = padded_length(length) - length

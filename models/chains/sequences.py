@@ -11,9 +11,9 @@ from models.data.classes import allowed_classes
 from models.data.documents import UNKNOWN, Sequences, with_vocabulary
 from models.data.table import require_complete
 from models.emissions.block import Emission
-from models.rows.carried import Carried
 from models.rows.encoded import matched, spread
 from models.rows.packing import Packing, laid_out, packed, side_by_side
+from models.rows.row_info import RowInfo
 
 SYMBOL = "symbol"  # the only column if steps are tokens of documents
 
@@ -29,10 +29,10 @@ class Timed(NamedTuple):
     packing: Packing | None = None  # how the sequences are packed; None: side by side
 
     @property
-    def carried(self) -> Carried:
+    def row_info(self) -> RowInfo:
         """Packed sequences must not be split into batches."""
         atomic = self.packing is not None
-        return Carried(self.weight, self.allowed_states, length=self.length, seen=self.seen, atomic=atomic, cells=self.x)
+        return RowInfo(self.weight, self.allowed_states, length=self.length, seen=self.seen, atomic=atomic, cells=self.x)
 
 
 class Steps(NamedTuple):

@@ -10,7 +10,7 @@ from jax import Array
 from models.base import Data, ZooError
 from models.data.documents import Sequences, with_vocabulary
 from models.data.table import keep_columns
-from models.rows.carried import Carried
+from models.rows.row_info import RowInfo
 
 
 class Rows(NamedTuple):
@@ -21,9 +21,9 @@ class Rows(NamedTuple):
     allowed_states: Array | None = None
 
     @property
-    def carried(self) -> Carried:
-        """Their properties (`models.rows.carried`)."""
-        return Carried(self.weight, self.allowed_states, cells=self.x)
+    def row_info(self) -> RowInfo:
+        """Their properties (`models.rows.row_info`)."""
+        return RowInfo(self.weight, self.allowed_states, cells=self.x)
 
 
 def matched(data: Data, columns: tuple[str, ...]) -> Data:

@@ -13,9 +13,9 @@ from models.data.documents import bag_of_words
 from models.data.memory import require_memory
 from models.data.table import ZooError, is_sparse
 from models.emissions.discrete import multinomial
-from models.rows.carried import Carried
 from models.rows.encoded import matched
 from models.rows.packing import Packing, grid, laid_out, packed, side_by_side
+from models.rows.row_info import RowInfo
 from models.topics.latent import Bags, TokenCells
 
 TOKEN_BYTES, CELL_BYTES = 16, 18  # memory of `encoded` per token, and per padded cell
@@ -40,9 +40,9 @@ class Documents(NamedTuple):
     allowed_topics: Array | None = None  # (N, K): allowed topics; None: all
 
     @property
-    def carried(self) -> Carried:
+    def row_info(self) -> RowInfo:
         """Documents are not split into batches; each has its own proportions."""
-        return Carried(self.weight, self.allowed_topics, local_index=self.own, atomic=True)
+        return RowInfo(self.weight, self.allowed_topics, local_index=self.own, atomic=True)
 
 
 def check(data: Data) -> None:

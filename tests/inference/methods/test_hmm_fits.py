@@ -318,6 +318,6 @@ def test_many_sequences_are_read_together_or_in_blocks():
         return local_step(algebra, "mean", model.hyper, jax.random.PRNGKey(0), T, rows)
 
     rows = model.rows(data)
-    assert rows.carried.atomic
+    assert rows.row_info.atomic
     for one, other in zip(jax.tree.leaves(found(rows)), jax.tree.leaves(found(rows._replace(packing=None))), strict=True):
         assert near(one, other, rtol=1e-12)

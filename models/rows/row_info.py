@@ -1,11 +1,11 @@
-"""Properties of encoded rows beside their cells, such as weights; methods read them only through `carried`."""
+"""Properties of encoded rows beside their cells, such as weights; methods read them only through `row_info`."""
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from jax import Array
 
 
-class Carried(NamedTuple):
+class RowInfo(NamedTuple):
     """Properties of N rows; None, or False, if they do not have one."""
 
     weight: Array | None = None  # (N,), non-negative
@@ -22,11 +22,11 @@ class Encoded(Protocol):
     """Rows as a model of the zoo encodes them."""
 
     @property
-    def carried(self) -> Carried:
+    def row_info(self) -> RowInfo:
         """Their properties."""
         ...
 
 
-def carried(rows: Any) -> Carried:
+def row_info(rows: Any) -> RowInfo:
     """The properties of encoded rows; none for the arrays of a user's own program."""
-    return rows.carried if isinstance(rows, Encoded) else Carried()
+    return rows.row_info if isinstance(rows, Encoded) else RowInfo()
