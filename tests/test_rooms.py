@@ -162,7 +162,7 @@ def test_model_files_do_not_import_one_another():
 
 
 def loaded_by(module):
-    """The modules that an import of ``module`` loads: those that it and they import at the top of their files."""
+    """The modules that ``module``, and they, import at the top of their files, without what the packages on the way import."""
     loaded, waiting = set(), [module]
     while waiting:
         others = imports_at_top(FILES[waiting.pop()]) - loaded

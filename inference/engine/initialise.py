@@ -171,7 +171,7 @@ def drawn(algebra: Algebra, num_starts: int, hyper: Hyper, key: Array) -> Stats:
 
 @cached_jit(static_argnames=("algebra", "update"))
 def parameters_of(algebra: Algebra, update: ParameterUpdate, nu: Stats) -> Stats:
-    """T of every start (the leading axis of nu), by a update that needs no key."""
+    """T of every start (the leading axis of nu), by an update that needs no key."""
     return jax.vmap(lambda nu: update(algebra, jax.random.PRNGKey(0), nu))(nu)
 
 

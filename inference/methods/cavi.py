@@ -48,9 +48,7 @@ class Options(NamedTuple):
         Setting("rows per iteration; 0: all rows. Then max_iter steps of length (delay + step)^-forgetting are taken", low=0),
     ] = 0
     delay: Annotated[float, Setting("of minibatches: how late step lengths begin to fall", low=0)] = 1.0
-    forgetting: Annotated[
-        float, Setting("of minibatches: how fast step lengths fall, above 0.5 and at most 1", low=0.5, high=1)
-    ] = 0.7
+    forgetting: Annotated[float, Setting("of minibatches: how fast step lengths fall, from 0.5 to 1", low=0.5, high=1)] = 0.7
     accelerate: Accelerate = False
 
 
@@ -119,7 +117,7 @@ def approximation(task: Task, algebra: Algebra, latents: str, points: Points, st
         timing=points.timing,
         interrupted=points.interrupted,
         optimization=points._replace(objective=np.asarray(points.criterion)),
-        attrs={"elbo": float(bound[best]), "best_start": best} | ({"no_pareto_k": why} if why else {}),
+        attrs={"elbo": float(bound[best]), "best_start": best, "latents": latents} | ({"no_pareto_k": why} if why else {}),
         log_prior=np.asarray(at_draws).reshape(shape),
         log_density=None if why else np.asarray(log_q, dtype=np.float64).reshape(shape),
     )

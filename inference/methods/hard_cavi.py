@@ -1,11 +1,12 @@
 """Variational Bayes with hard assignments: the maximisation-expectation algorithm (Welling and Kurihara 2006).
 
-Every latent is at its most probable value ẑ given E_q[T(θ)], and q(θ) = p(θ | x, ẑ) is the exact posterior given these. It
-climbs
+Every latent is at its most probable value ẑ given E_q[T(θ)], and q(θ) is the posterior given these. It climbs
 
     E_q[log p(x, ẑ, θ)] − E_q[log q(θ)],
 
 which is log p(x, ẑ) at the best q(θ): parameters are integrated out, where `inference.methods.hard_em` maximises over them.
+Latents besides the component, as missing cells under full covariances and the factors of Student-t tails, keep their
+distribution: there q(θ) is mean-field, as in `inference.methods.cavi`, and the bound lies below log p(x, ẑ).
 With Gaussian components it is Bayesian k-means, and components that no row needs stay empty. The bound lies below that of
 `inference.methods.cavi`, and q(θ) is narrower still: it is as sure as if somebody had told which row belongs where.
 """
@@ -53,6 +54,8 @@ def run(task: Task, options: Options) -> Draws:
     require_single_rows(task, algebra)
     points, state = climb(task, FIXED_POINT, options.max_iter, options.tol, options.num_starts, METHOD.support)
     shape = (options.num_chains, options.num_samples)
+    # Starts end at assignments, not at modes: a lower bound is no mode of smaller mass
+    points = points._replace(repeatable=False)
     return cavi.approximation(task, algebra, FIXED_POINT.updates.latents, points, state, shape)
 
 
@@ -66,7 +69,6 @@ METHOD = Method(
     support=Support(
         "hard_cavi",
         STRUCTURES - {"coupled", "cycle", "local"},
-        consequence="the posterior given an assignment has no closed form",
         remedy="use method=cavi or gibbs",
         why_no_latents=why_no_mode,
     ),

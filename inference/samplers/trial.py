@@ -155,9 +155,15 @@ class Trial(NamedTuple):
         if law.faults:
             return [f"{name} {fault}" for name, fault in law.faults.items()]
         failed = {figure.name: figure.value for figure in check.figures if not figure.passed and figure.unit == "deviation"}
+        kept = [figure.name for figure in check.figures if not figure.passed and figure.unit == "correlation"]
+        still = [
+            f"{name.removesuffix(' before and after')}: a combination of its entries never changes, so that chains stay in a part of "
+            "the posterior"
+            for name in kept
+        ]
         if not failed:
-            return []
-        found = prior_hints(self.oracle, law.move, self.replicates, self.seed + 2, self.say)
+            return still
+        found = still + prior_hints(self.oracle, law.move, self.replicates, self.seed + 2, self.say)
         named = {name: value for name, value in failed.items() if not name.startswith(ENTRY)}
         return found + site_hints(law.pairs(self.seed + 2, TIMES), named or failed)  # single entries say less
 

@@ -112,7 +112,7 @@ def _is_closed(algebra: Algebra, method: FixedPoint, task: Task, tol: float) -> 
 
 
 def single_rows(task: Task, algebra: Algebra) -> Callable[[Pytree], None]:
-    """`inference.fixed_points.fixed_point.require_single_rows` for the rows of a block."""
+    """`inference.engine.requirements.require_single_rows` for the rows of a block."""
     return lambda rows: require_single_rows(task._replace(rows=rows), algebra)
 
 

@@ -7,7 +7,7 @@ from labs.parts.calls import AnswerError, not_written
 from labs.parts.lab import Answer, Result
 from labs.student.words import in_a_line
 
-UNDECIDED = "inconclusive"
+INVARIANT, UNDECIDED = "invariant", "inconclusive"  # verdicts of `inference.samplers.report`
 SAMPLER = "the sampler"  # students have not seen the class that holds their functions
 
 
@@ -44,7 +44,7 @@ class Kernel(NamedTuple):
 
     def judge(self, answer: Answer, seed: int) -> Result:
         """Exact or not, and which update is to blame. Half of the points where nothing is wrong, but nothing is decided."""
-        if answer.notes["verdict"] == "exact":
+        if answer.notes["verdict"] == INVARIANT:
             return Result(self.name, self.points, self.points, ())
         if answer.notes["verdict"] == UNDECIDED:
             return Result(self.name, self.points / 2, self.points, (NOT_DECIDED,))

@@ -143,7 +143,7 @@ def test_collapsed_topics_are_in_the_order_of_the_oracle():
 
 
 def law_of_mutant(name, sample, replicates):
-    """Deviations of `gibbs` with another verb of its latents."""
+    """Deviations of `gibbs` with another update of its latents."""
     oracle = oracle_of(name)
     model = built(oracle)
     algebra = model.algebra._replace(latent=model.algebra.latent._replace(sample=sample(model.algebra.latent.sample)))

@@ -32,11 +32,11 @@ def test_a_right_kernel_is_exact_and_rejected_for_a_wrong_prior(monkeypatch):
     controls = [f"{CONTROL} of the {name}" for name in ("kernel law", "mean", "component", "reach")]
     names = ["kernel law", "block component", "block mean", *controls]
     assert [check.name for check in found.checks] == names
-    assert found.verdict == "exact", found
+    assert found.verdict == "invariant", found
     assert not found.hints
     assert "strength is 1: a kernel that leaves it out, or inverts or squares it, looks the same" in found.notes
     kept = json.loads(found.to_json())
-    assert (kept["verdict"], kept["seed"], kept["replicates"], kept["steps"]) == ("exact", 0, 2500, 3)
+    assert (kept["verdict"], kept["seed"], kept["replicates"], kept["steps"]) == ("invariant", 0, 2500, 3)
     assert [check["name"] for check in kept["checks"]] == names
     assert all(figure["passed"] for figure in kept["checks"][0]["figures"])
     assert max(len(line) for line in repr(found).splitlines()) <= 100
