@@ -155,12 +155,9 @@ class Trial(NamedTuple):
         if law.faults:
             return [f"{name} {fault}" for name, fault in law.faults.items()]
         failed = {figure.name: figure.value for figure in check.figures if not figure.passed and figure.unit == "deviation"}
-        kept = [figure.name for figure in check.figures if not figure.passed and figure.unit == "correlation"]
-        still = [
-            f"{name.removesuffix(' before and after')}: a combination of its entries never changes, so that chains stay in a part of "
-            "the posterior"
-            for name in kept
-        ]
+        held = [figure.name for figure in check.figures if figure.unit == "correlation" and not figure.passed]
+        why = "a combination of its entries never changes, so that chains cannot reach everywhere"
+        still = [f"{name.removesuffix(' before and after')}: {why}" for name in held]
         if not failed:
             return still
         found = still + prior_hints(self.oracle, law.move, self.replicates, self.seed + 2, self.say)

@@ -27,7 +27,23 @@ def report(sampler, monkeypatch, replicates=400, controls=False, **options):
     return certify(sampler, NAME, compiled=False, **options)
 
 
-def test_a_right_kernel_is_exact_and_rejected_for_a_wrong_prior(monkeypatch):
+class Apart(OwnGibbs):
+    """The difference of the two means never changes; their average does."""
+
+    def step(self, rng, state, data):
+        after, _ = super().step(rng, state, data)
+        half = (state["mean"][0] - state["mean"][1]) / 2
+        after = after | {"mean": after["mean"].mean(0) + np.stack([half, -half])}
+        return after, after
+
+
+def test_a_combination_that_never_changes_is_named(monkeypatch):
+    found = report(Apart(target(NAME).prior), monkeypatch)
+    assert found.verdict == "fails"
+    assert any(hint.startswith("mean: a combination of its entries never changes") for hint in found.hints), found.hints
+
+
+def test_a_right_kernel_is_invariant_and_rejected_for_a_wrong_prior(monkeypatch):
     found = report(OwnGibbs(target(NAME).prior), monkeypatch, replicates=2500, controls=True)
     controls = [f"{CONTROL} of the {name}" for name in ("kernel law", "mean", "component", "reach")]
     names = ["kernel law", "block component", "block mean", *controls]
