@@ -282,6 +282,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "laplace": {"num_samples": 10, "num_chains": 2, "num_starts": 1},
     "advi": {"num_samples": 10, "num_chains": 2, "num_starts": 1, "max_iter": 200},
     "cavi": {"num_samples": 10, "num_chains": 2, "num_starts": 1, "max_iter": 20},
+    "hard_cavi": {"num_samples": 10, "num_chains": 2, "num_starts": 1, "max_iter": 20},
 }
 
 

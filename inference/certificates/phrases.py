@@ -161,6 +161,10 @@ PHRASES: dict[str, str] = {  # code -> phrase
     "e9": "a forward recursion that emits the symbol before (E9)",
     "ev": "Viterbi's table without the first emission and the stop (E11)",
     "et": "topics of tokens without their words (E13)",
+    # pairs of rows, and products
+    **{f"{one}{other}": f"component {one} = {other}" for one in range(6) for other in range(one + 1, 6)},
+    "xr": " × rate",
+    "xm": " × mean",
 }
 CODES = {phrase: f"{MARK}{code}" for code, phrase in PHRASES.items()}
 PHRASE = re.compile("|".join(re.escape(phrase) for phrase in sorted(CODES, key=len, reverse=True)))  # the longest goes first

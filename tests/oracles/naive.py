@@ -181,6 +181,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "hard_em": {"num_starts": 2},
     "stochastic_em": {"num_starts": 2, "max_iter": 50},
     "cavi": {"num_starts": 2, **DRAWS},
+    "hard_cavi": {"num_starts": 2, **DRAWS},
     "exact": DRAWS,
     "gibbs": {"num_warmup": 20, **DRAWS},
     "tempered_gibbs": {"num_warmup": 40, "num_temperatures": 3, **DRAWS},

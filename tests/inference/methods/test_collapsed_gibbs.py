@@ -203,7 +203,7 @@ def test_chains_start_where_they_are_told():
 @pytest.mark.parametrize(
     ("name", "options", "method", "message"),
     [
-        ("gmm", {"tails": "student_t"}, {}, "integrated out on paper"),
+        ("gmm", {"tails": "student_t"}, {}, "needs a model with a collapsed sampler"),
         ("latent_dirichlet", {"prior": "flat"}, {}, "prior=flat makes no proper posterior"),
         ("latent_dirichlet", {}, {"learn": "symmetric", "num_warmup": 0}, "learns during the warm-up, of which there is none"),
         ("latent_dirichlet", {}, {"learn": "both"}, "learn='both' is not one of none, symmetric, asymmetric"),

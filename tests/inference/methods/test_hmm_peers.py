@@ -13,6 +13,7 @@ from naive_chain import Weights, log_weight
 
 from inference import log_likelihood
 from models import MODELS, Data, Model
+from models.chains.emitting import path_part
 from models.chains.latent import Filtered, chain, viterbi
 from models.rows.packing import row_by_row
 
@@ -82,7 +83,7 @@ def local_of(cell: str) -> Filtered:
     assert model.algebra is not None
     hyper = dict(model.hyper)
     features = model.algebra.features(hyper, model.rows(data_of(cell)))
-    return model.algebra.local_natural_parameters(model.algebra.natural(hyper, sites_of(cell)))(features)
+    return path_part(model.algebra.local_natural_parameters(model.algebra.natural(hyper, sites_of(cell)))(features))
 
 
 def x_of(cell: str) -> np.ndarray:
