@@ -165,6 +165,12 @@ PHRASES: dict[str, str] = {  # code -> phrase
     **{f"{one}{other}": f"component {one} = {other}" for one in range(6) for other in range(one + 1, 6)},
     "xr": " × rate",
     "xm": " × mean",
+    "mx": "mean × ",
+    "d6": "dof 6.6 for 6",
+    "48": " of 4 × 8,000",
+    "sh": "share",
+    "lf": "left ",
+    "10": "10,000",
 }
 CODES = {phrase: f"{MARK}{code}" for code, phrase in PHRASES.items()}
 PHRASE = re.compile("|".join(re.escape(phrase) for phrase in sorted(CODES, key=len, reverse=True)))  # the longest goes first
