@@ -23,7 +23,7 @@ from benchmarks.topic_libraries import ALPHA, ETA, generated
 from benchmarks.topic_variational import counts_of
 from inference import perplexity
 from inference.fitting.prepare import x64
-from inference.methods import svi_on_host as minibatch
+from inference.minibatches import svi_on_host as minibatch
 from inference.runtime.progress import SILENT, Silent
 from models import MODELS, Data
 from models.base import on_host
@@ -49,7 +49,7 @@ Passes = Callable[[int], np.ndarray]  # more passes over the corpus -> λ (K, V)
 
 
 def zoo(counts: Any, start: np.ndarray, turns: int) -> Passes:
-    """The steps of `inference.methods.svi_on_host`, on one thread."""
+    """The steps of `inference.minibatches.svi_on_host`, on one thread."""
     data = Data("counts", counts, tuple(map(str, range(counts.shape[1]))))
     model = MODELS["latent_dirichlet"](data, num_topics=TOPICS, topic_concentration=ALPHA, word_concentration=ETA)
     assert model.algebra is not None

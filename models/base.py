@@ -28,7 +28,7 @@ from jax import Array
 from models.data.representation import model_html, model_text
 from models.data.table import Data as Data
 from models.errors import ZooError as ZooError
-from models.host_step import HostStep
+from models.host_loops import HostStep
 from models.symmetries import Symmetry
 
 if TYPE_CHECKING:  # the rules for columns need not be loaded to run a model

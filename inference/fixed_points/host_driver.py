@@ -1,4 +1,4 @@
-"""The driver of fixed points whose E-step runs on the host (`models.host_step`).
+"""The driver of fixed points whose E-step runs on the host (`models.host_loops`).
 
 `inference.engine.driver` keeps a whole chunk of iterations in one compiled program. Here each iteration is the loops over the
 rows, one start after another, and then one compiled program for all that does not depend on the rows.
@@ -17,7 +17,7 @@ from inference.runtime.checkpoints import Checkpoint
 from inference.runtime.loop import Chunk, in_chunks, restore_or_start
 from inference.runtime.progress import Counted, Reporter, Watch
 from models.base import Algebra, Hyper, Pytree
-from models.host_step import HostStep
+from models.host_loops import HostStep
 
 FEWEST_LATENTS = 50_000  # measured: with fewer, what starting every iteration from the host costs is a part of it
 FIRST_ROWS = 8  # rows on which the loops are compiled

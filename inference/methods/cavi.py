@@ -17,10 +17,10 @@ from inference.engine.requirements import Support, require_algebra, require_prop
 from inference.engine.sweep import Updates, block_map, local_step
 from inference.engine.task import Draws, Kind, Points, Task
 from inference.fixed_points.fixed_point import Climb, FixedPoint, climb, elbo
-from inference.methods import svi as minibatch
 from inference.methods.method import Method
 from inference.methods.options import Accelerate, MaxIter, NumChains, NumSamples, NumStarts, Setting, Tol
-from inference.methods.svi_on_host import Pace
+from inference.minibatches import svi as minibatch
+from inference.minibatches.svi_on_host import Pace
 from inference.runtime.programs import cached_jit
 from models.algebra import STRUCTURES, at_mean, at_sample, inner, log_partition, log_prior, negative_divergence, structures
 from models.base import Algebra, Hyper, Model, Pytree, Stats, ZooError
@@ -33,7 +33,7 @@ TOGETHER = 128  # draws at a time: sampling a gamma variate takes some twenty ti
 class Options(NamedTuple):
     """Stop when the ELBO gains less than ``tol`` (N + its gain so far); then ``num_chains`` × ``num_samples`` draws from q(θ).
 
-    With ``batch_size`` an iteration takes that many rows instead of all (`inference.methods.svi`), with a step of length
+    With ``batch_size`` an iteration takes that many rows instead of all (`inference.minibatches.svi`), with a step of length
     (``delay`` + iteration)^−``forgetting``. There are then ``max_iter`` iterations, whatever the bound. ``accelerate``
     extrapolates between iterations over all rows (`inference.convergence.acceleration`), to the same fixed points.
     """

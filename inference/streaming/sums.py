@@ -24,7 +24,7 @@ from inference.streaming.local_blocks import sums_with_local
 from inference.streaming.source.encoding import Encoded
 from models.algebra import add
 from models.base import Algebra, Hyper, Pytree, Stats, ZooError
-from models.host_step import HostStep
+from models.host_loops import HostStep
 from models.rows.row_info import row_info
 
 ROW = "row"  # the axis of the devices

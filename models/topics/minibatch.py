@@ -1,6 +1,6 @@
 """Minibatches of documents for variational inference by the compiled loops of `models.topics.ragged`.
 
-This file takes rows and nu apart for the loops, as `models.local_loops.LocalLoops`.
+This file takes rows and nu apart for the loops, as `models.host_loops.LocalLoops`.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import digamma, gammaln
 
 from models.compilation import LANES
-from models.local_loops import Ascent, BatchSums, LocalLoops, Share
+from models.host_loops import Ascent, BatchSums, LocalLoops, Share
 from models.topics.collapsed import TOPIC, WORD
 from models.topics.documents import Documents
 from models.topics.local_variational import ascend

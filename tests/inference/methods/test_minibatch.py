@@ -13,8 +13,8 @@ from inference import fit
 from inference.engine.initialise import start_states
 from inference.fitting.prepare import make_task
 from inference.fixed_points.local_ascent import local_ascent
-from inference.methods import svi as minibatch
-from inference.methods.svi import State, step
+from inference.minibatches import svi as minibatch
+from inference.minibatches.svi import State, step
 from inference.runtime.progress import Silent
 from models import MODELS, ZooError, load_data
 from models.algebra import at_mean

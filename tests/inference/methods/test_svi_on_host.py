@@ -12,8 +12,8 @@ from naive import equal, near
 from inference import fit
 from inference.engine.driver import drive
 from inference.fitting.prepare import make_task
-from inference.methods import svi, svi_on_host
-from inference.methods.svi_on_host import Pace, Plan, State, drive_batches, loops_of
+from inference.minibatches import svi, svi_on_host
+from inference.minibatches.svi_on_host import Pace, Plan, State, drive_batches, loops_of
 from inference.runtime.checkpoints import Pace as Due
 from inference.runtime.progress import SILENT, Silent
 from models import MODELS, Data, load_data

@@ -1,4 +1,4 @@
-"""The steps of `inference.methods.svi` by compiled loops on the host, for models that declare them (`models.local_loops`).
+"""The steps of `inference.minibatches.svi` by compiled loops on the host, for models that declare them (`models.host_loops`).
 
 The same steps on the same rows in the same order: sums are added in another order, and every row stops by its own change.
 """
@@ -20,7 +20,7 @@ from inference.runtime.checkpoints import Checkpoint
 from inference.runtime.loop import Chunk, in_chunks, restore_or_start
 from inference.runtime.progress import Counted, Reporter, Watch
 from models.base import Algebra, Pytree, Stats, on_host
-from models.local_loops import Ascent, BatchSums, LocalLoops, Share, alone
+from models.host_loops import Ascent, BatchSums, LocalLoops, Share, alone
 
 PIECES = 2  # of the work for each thread: documents are unequal
 
@@ -180,7 +180,7 @@ class _Steps:
 
     def _moved(self, nu: dict[str, np.ndarray], picked: np.ndarray, total: int, step: int) -> float:
         """One step of one start, whose nu changes in place; -> an estimate of the bound at the nu before."""
-        from inference.methods.natural_gradient import step_along
+        from inference.minibatches.natural_gradient import step_along
 
         scale, rate = total / self._plan.size, (self._plan.pace.delay + step + 1.0) ** -self._plan.pace.forgetting
         found = self._sums(nu, picked, self._plan.most, self._plan.close)

@@ -26,11 +26,11 @@ from inference.engine.sweep import local_step, num_rows
 from inference.engine.task import Points, Task, timing
 from inference.fixed_points.fixed_point import Climb, FixedPoint
 from inference.fixed_points.local_ascent import local_ascent, local_part, local_prior, shared_part
-from inference.methods.svi_on_host import Pace, Plan, State, drive_batches, loops_of, rested
+from inference.minibatches.svi_on_host import Pace, Plan, State, drive_batches, loops_of, rested
 from inference.runtime.progress import Watch
 from models.algebra import STRUCTURES, add, at_mean, log_prior, negative_divergence
 from models.base import Algebra, Hyper, Pytree, Stats, ZooError, on_host
-from models.local_loops import LocalLoops
+from models.host_loops import LocalLoops
 from models.rows.row_info import row_info
 
 TURNS = 10  # inner updates per batch; measured on topics (`benchmarks latent_dirichlet minibatch`): 100 are slower and worse

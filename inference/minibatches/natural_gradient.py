@@ -1,4 +1,4 @@
-"""The step of nu in `inference.methods.svi_on_host`, one pass over memory; imported where steps begin, as Numba is slow to."""
+"""The step of nu in `inference.minibatches.svi_on_host`, in one pass over memory; imported late, as Numba is slow to import."""
 
 from typing import Any
 
