@@ -5,14 +5,16 @@ L factors.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 Dims = Mapping[str, tuple[str, ...]]  # site -> names of its dimensions
 
 
-class Permutation(NamedTuple):
+@dataclass(frozen=True)
+class Permutation:
     """Label switching: the posterior is unchanged when the entries along dimension ``dim`` are permuted.
 
     ``also`` names other dimensions with the same labels. Entries after these labels, such as a boundary state, stay in place.
@@ -24,18 +26,9 @@ class Permutation(NamedTuple):
 
     dim: str
     also: tuple[str, ...] = ()
-
-    @property
-    def exchanges_labels(self) -> bool:
-        return True
-
-    @property
-    def turns_factors(self) -> bool:
-        return False
-
-    @property
-    def is_continuous(self) -> bool:
-        return False
+    exchanges_labels: ClassVar[bool] = True
+    turns_factors: ClassVar[bool] = False
+    is_continuous: ClassVar[bool] = False
 
     def in_words(self) -> str:
         """What is free."""
@@ -63,23 +56,30 @@ class Permutation(NamedTuple):
         return value
 
 
-class Rotation(NamedTuple):
-    """The posterior is unchanged by rotations along ``dim``, the last dimension of a site."""
+@dataclass(frozen=True)
+class _OfFactors:
+    """What rotations and reflections share: factors along ``dim``, the last dimension of a site, are multiplied by matrices."""
 
     dim: str
     scale: str | None = None  # hyperparameter that holds the standard deviations of the columns
+    exchanges_labels: ClassVar[bool] = False
+    turns_factors: ClassVar[bool] = True
 
-    @property
-    def exchanges_labels(self) -> bool:
-        return False
+    def moved(self, sites: Mapping[str, np.ndarray], dims: Dims, moves: np.ndarray) -> dict[str, np.ndarray]:
+        """Draws (S, ...) of all sites, multiplied by ``moves`` (S, L, L) along the dimension of the factors."""
+        return {name: self._turned(np.asarray(value), dims.get(name, ()), moves) for name, value in sites.items()}
 
-    @property
-    def turns_factors(self) -> bool:
-        return True
+    def _turned(self, value: np.ndarray, names: tuple[str, ...], moves: np.ndarray) -> np.ndarray:
+        if names[-1:] != (self.dim,):
+            return value
+        # One number per factor moves with its factor and has no sign.
+        return value @ moves if len(names) > 1 else (value[:, None, :] @ np.abs(moves))[:, 0]
 
-    @property
-    def is_continuous(self) -> bool:
-        return True
+
+class Rotation(_OfFactors):
+    """The posterior is unchanged by rotations along ``dim``, the last dimension of a site."""
+
+    is_continuous: ClassVar[bool] = True
 
     def in_words(self) -> str:
         """What is free."""
@@ -95,28 +95,11 @@ class Rotation(NamedTuple):
         signs = np.sign(np.diagonal(upper, axis1=-2, axis2=-1))
         return np.asarray(orthogonal * signs[:, None, :])
 
-    def moved(self, sites: Mapping[str, np.ndarray], dims: Dims, moves: np.ndarray) -> dict[str, np.ndarray]:
-        """Draws (S, ...) of all sites, multiplied by ``moves`` (S, L, L) along the dimension of the factors."""
-        return _turned(self.dim, sites, dims, moves)
 
-
-class Reflection(NamedTuple):
+class Reflection(_OfFactors):
     """The posterior is unchanged by permutations and sign changes along ``dim``, the last dimension of a site."""
 
-    dim: str
-    scale: str | None = None  # as in `Rotation`
-
-    @property
-    def exchanges_labels(self) -> bool:
-        return False
-
-    @property
-    def turns_factors(self) -> bool:
-        return True
-
-    @property
-    def is_continuous(self) -> bool:
-        return False
+    is_continuous: ClassVar[bool] = False
 
     def in_words(self) -> str:
         """What is free."""
@@ -132,19 +115,5 @@ class Reflection(NamedTuple):
         signs = np.where(uniform[:, 1] < 0.5, -1.0, 1.0)
         return np.asarray(np.eye(size)[uniform[:, 0].argsort(1)] * signs[..., None])
 
-    def moved(self, sites: Mapping[str, np.ndarray], dims: Dims, moves: np.ndarray) -> dict[str, np.ndarray]:
-        """As `Rotation.moved`."""
-        return _turned(self.dim, sites, dims, moves)
-
 
 Symmetry = Permutation | Rotation | Reflection | None
-
-
-def _turned(dim: str, sites: Mapping[str, np.ndarray], dims: Dims, moves: np.ndarray) -> dict[str, np.ndarray]:
-    def turned(value: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
-        if names[-1:] != (dim,):
-            return value
-        # One number per factor moves with its factor and has no sign.
-        return value @ moves if len(names) > 1 else (value[:, None, :] @ np.abs(moves))[:, 0]
-
-    return {site: turned(np.asarray(value), dims.get(site, ())) for site, value in sites.items()}

@@ -29,10 +29,9 @@ from inference.certificates.oracles.oracle import Oracle
 from inference.certificates.witnesses import of_checks
 from inference.certificates.witnesses.of_checks import NumbersOf
 from inference.certificates.witnesses.witness import Difference, Numbers, differences, witness_of
-from inference.engine.requirements import Support
 from inference.fitting.prepare import x64
 from inference.methods import METHODS
-from inference.methods.method import method_named
+from inference.methods.method import Method, method_named
 from models.base import Algebra
 from models.errors import ZooError, did_you_mean
 
@@ -49,12 +48,15 @@ class CheckSpec(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How a method is certified: what passing means, the models that it supports, and its checks after parity and contracts."""
+    """How a method is certified: its checks after parity and contracts."""
 
-    claim: str
-    support: Support
+    method: Method
     checks: tuple[CheckSpec, ...]
-    enumerates: bool = False  # whether the oracle must list all assignments of the latents
+
+    @property
+    def enumerates(self) -> bool:
+        """Whether the oracle must list all assignments of the latents."""
+        return any(check.name in ENUMERATES for check in self.checks)
 
 
 DRAWS = {"quick": 2_000, "full": 8_000}  # in each chain
@@ -129,8 +131,7 @@ ENUMERATES = {FIXED.name, STEP.name}  # checks whose oracle must list all assign
 
 def _plan_of(name: str) -> Plan:
     method = method_named(name)
-    checks = tuple(SPECS[check](name) for check in method.evidence)
-    return Plan(method.claim, method.support, checks, bool(ENUMERATES & set(method.evidence)))
+    return Plan(method, tuple(SPECS[check](name) for check in method.evidence))
 
 
 BUDGETS = ("quick", "full")
@@ -185,7 +186,7 @@ def certify(
     require_cell(model, method)
     require_settings(budget, seed)
     tell, known = say or (lambda line: None), {} if before is None else _known(before, budget, seed)
-    certificate = Certificate(model, method, PLANS[method].claim, budget, seed, versions(), ())
+    certificate = Certificate(model, method, PLANS[method].method.claim, budget, seed, versions(), ())
     with x64(PRECISION):
         made: set[str] = set()
         for bound in bound_checks(model, method, budget, seed):
@@ -263,7 +264,7 @@ def require_cell(model: str, method: str) -> None:
 def refusal(model: str, method: str) -> str | None:
     """Why there is no certificate of a method on a model, in words, or None."""
     plan = PLANS[method]
-    if (why := plan.support.why_not(_algebra(model))) is not None:
+    if (why := plan.method.support.why_not(_algebra(model))) is not None:
         return why
     if plan.enumerates and oracle_of(model).enumeration is None:
         return "the certificate lists all assignments of the latents, and these are continuous"

@@ -107,5 +107,5 @@ def changed(cell: Cell, folder: Path) -> Changed:
         return Changed(cell, {}, error=f"{type(error).__name__}: {error}")
     checks = {name: differences for name, differences in found.items() if differences}
     checks |= {name: [Difference("the check", math.inf)] for name in stored if name not in found}
-    claim = PLANS[method].claim
+    claim = PLANS[method].method.claim
     return Changed(cell, checks, "" if claim == certificate.claim else claim)

@@ -1,7 +1,7 @@
 """Files that derive from the records of the methods: their options on the command line, and the types of `fit`."""
 
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
@@ -104,7 +104,7 @@ def _typed_dict(name: str, options: list[Option]) -> str:
 
 
 def _type_in_words(option: Option) -> str:
-    words = ", ".join(f'"{word}"' for word in get_args(Literal[option.choices]) if option.choices)
+    words = ", ".join(f'"{word}"' for word in option.choices)
     return f"Literal[{words}]" if words else str(option.type.__name__)
 
 

@@ -7,6 +7,7 @@ together. For factors that may be rotated, or change order and sign, they are th
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from itertools import combinations, permutations
 from typing import Any, NamedTuple
 
@@ -33,7 +34,7 @@ class Summaries(NamedTuple):
 
 def declared(symmetry: Symmetry) -> str:
     """A symmetry as a string, stored as an attribute of a result."""
-    return "" if symmetry is None else json.dumps({"kind": type(symmetry).__name__} | symmetry._asdict())
+    return "" if symmetry is None else json.dumps({"kind": type(symmetry).__name__} | asdict(symmetry))
 
 
 def symmetry_of(tree: xr.DataTree) -> Symmetry:

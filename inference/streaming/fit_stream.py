@@ -114,7 +114,7 @@ def fit_stream(
             stream = Stream(model, given.source, group, given.held_out, devices, aside, given.whole)
             asked = Asked(given.whole, pace, int(seed), given.numbers)
             with one_blas_thread():  # as in `inference.engine.driver.drive`
-                found = METHODS[method].run(task, stream, checked, asked)
+                found = OVER_BLOCKS[method].run(task, stream, checked, asked)
         with x64(64):
             groups, attrs = _evaluated(task, stream, found, given, precision)
             attrs = described(model, task, checked._asdict()) | attrs
@@ -127,7 +127,7 @@ def _check(model: Model, method: str, seed: Any, devices: Any, block_rows: Any, 
     """Raises `ZooError` for wrong arguments, and for a model that is not a sum over blocks."""
     if model.algebra is None:
         raise ZooError(f"{model.name} is a NumPyro program without the algebra that blocks are summed by; use inference.fit")
-    if (why := OF_CAVI.why_not(model.algebra) or METHODS[method].why_not(model.algebra)) is not None:
+    if (why := OF_CAVI.why_not(model.algebra) or OVER_BLOCKS[method].why_not(model.algebra)) is not None:
         raise ZooError(f"{model.name}: {why}")
     check_seed(seed)
     check_checkpoint_seconds(checkpoint_seconds)
@@ -136,7 +136,7 @@ def _check(model: Model, method: str, seed: Any, devices: Any, block_rows: Any, 
             raise ZooError(f"{name} must be a whole number of at least 1, got {value!r}")
     if isinstance(held_out, bool) or not isinstance(held_out, int | float) or not 0 <= held_out < 1:
         raise ZooError(f"held_out must be at least 0 and below 1, got {held_out!r}")
-    METHODS[method].check_shares(devices, held_out)
+    OVER_BLOCKS[method].check_shares(devices, held_out)
     if model.algebra.structure.local and devices is not None:
         local = ", ".join(model.algebra.structure.local)
         raise ZooError(
@@ -147,15 +147,15 @@ def _check(model: Model, method: str, seed: Any, devices: Any, block_rows: Any, 
 def require_method(method: str, options: Mapping[str, Any], stochastic: bool, of_model: Iterable[str] = ()) -> Any:
     """The method's ``Options``; raises `ZooError` for a method that blocks are no use to, and for options that it lacks."""
     record = method_named(method)
-    if method not in METHODS:
-        raise ZooError(f"method={method} needs all rows at once; over blocks there are {', '.join(METHODS)}")
-    if stochastic and not METHODS[method].by_steps:
-        those = " and ".join(name for name, one in METHODS.items() if one.by_steps)
+    if method not in OVER_BLOCKS:
+        raise ZooError(f"method={method} needs all rows at once; over blocks there are {', '.join(OVER_BLOCKS)}")
+    if stochastic and not OVER_BLOCKS[method].by_steps:
+        those = " and ".join(name for name, one in OVER_BLOCKS.items() if one.by_steps)
         raise ZooError(
             f"method={method} takes passes over all rows; steps of one block each are for {those}, whose "
             "expected latents of a block stand for those of all rows"
         )
-    checked = METHODS[method].options(checked_options(record, options, of_model))
+    checked = OVER_BLOCKS[method].options(checked_options(record, options, of_model))
     for name in ("accelerate", "tol"):
         if stochastic and checked._asdict()[name] != record.options._field_defaults[name]:
             raise ZooError(f"{name} is for passes over all rows; steps of one block each end after max_iter: leave {name} out")
@@ -199,7 +199,7 @@ def _no_scores(devices: int | None, held_out: float) -> None:
         raise ZooError(f"held_out={held_out}: gibbs scores no rows; leave it out, and ask inference.predict")
 
 
-class Method(NamedTuple):
+class BlockMethod(NamedTuple):
     """A method over blocks."""
 
     run: Callable[[Task, Stream, Any, Asked], Found]
@@ -209,13 +209,13 @@ class Method(NamedTuple):
     by_steps: bool = False  # whether it takes steps of one block, as expected latents of a block stand for those of all rows
 
 
-METHODS = {
-    "em": Method(_em, by_steps=True),
-    "hard_em": Method(_hard_em),
-    "stochastic_em": Method(_stochastic_em),
-    "cavi": Method(cavi_blocks, OF_CAVI.why_not, by_steps=True),
-    "gibbs": Method(gibbs_blocks, check_shares=_no_scores),
-    "collapsed_gibbs": Method(
+OVER_BLOCKS = {
+    "em": BlockMethod(_em, by_steps=True),
+    "hard_em": BlockMethod(_hard_em),
+    "stochastic_em": BlockMethod(_stochastic_em),
+    "cavi": BlockMethod(cavi_blocks, OF_CAVI.why_not, by_steps=True),
+    "gibbs": BlockMethod(gibbs_blocks, check_shares=_no_scores),
+    "collapsed_gibbs": BlockMethod(
         topic_chains.collapsed_blocks,
         topic_chains.why_not,
         topic_chains.options_over_blocks,

@@ -27,7 +27,6 @@ from inference.certificates.checks.figure import (
 )
 from inference.certificates.checks.kernel_law import rejection, summary
 from inference.certificates.oracles.oracle import Oracle
-from inference.engine.requirements import Support
 from inference.engine.task import Draws, Points, Task
 from inference.fitting.prepare import as_arrays
 from inference.methods import METHODS
@@ -45,10 +44,9 @@ FINITE = float(np.finfo(float).max)  # any shift is allowed, but an infinite one
 
 
 class DrawsOf(NamedTuple):
-    """A method that makes independent draws, and the models that it supports."""
+    """A method that makes independent draws."""
 
     run: Callable[[Task], Draws | Points]
-    support: Support
 
 
 FEWER_STARTS = {"advi": {"num_starts": 2}}  # a start takes a second
@@ -57,7 +55,7 @@ FEWER_STARTS = {"advi": {"num_starts": 2}}  # a start takes a second
 def _draws_of(name: str) -> DrawsOf:
     method = method_named(name)
     options = method.options(num_samples=DRAWS, num_chains=1, **FEWER_STARTS.get(name, {}))
-    return DrawsOf(lambda task: method.run(task, options), method.support)
+    return DrawsOf(lambda task: method.run(task, options))
 
 
 EXACT = {name: _draws_of(name) for name in METHODS if "calibration" in method_named(name).evidence}

@@ -18,10 +18,9 @@ from jax import Array
 from inference.certificates.checks.cases import stacked_rows
 from inference.certificates.oracles.oracle import Oracle, Tables, drawn_rows
 from inference.engine.program import constrain, transforms, unconstrain
-from inference.engine.requirements import ANY_MODEL, Support
 from inference.engine.sweep import local_step
 from inference.identification.random_labels import in_random_labellings
-from inference.methods import collapsed_gibbs, gibbs, nuts, tempered_gibbs
+from inference.methods import gibbs, nuts, tempered_gibbs
 from models.base import Algebra, Family, Latent, Model, Pytree, Sites, Stats
 from models.data.table import Data
 
@@ -286,21 +285,20 @@ def permuted(kernel: Kernel) -> Kernel:
 
 
 class KernelOf(NamedTuple):
-    """The kernel of a method, the models that it supports, and how it is run."""
+    """The kernel of a method, and how it is run."""
 
     kernel: Kernel
-    support: Support
     last_rows: int | None = None  # how many rows of each table it is run on; None: all
     draws_latents: bool = True
 
 
 KERNELS: dict[str, KernelOf] = {  # by the name of the method
-    "gibbs": KernelOf(gibbs_kernel, gibbs.METHOD.support),
-    "tempered_gibbs": KernelOf(tempered_kernel, tempered_gibbs.METHOD.support, last_rows=2),
-    "collapsed_gibbs": KernelOf(collapsed_kernel, collapsed_gibbs.METHOD.support),
-    "nuts": KernelOf(nuts_kernel, ANY_MODEL, draws_latents=False),
+    "gibbs": KernelOf(gibbs_kernel),
+    "tempered_gibbs": KernelOf(tempered_kernel, last_rows=2),
+    "collapsed_gibbs": KernelOf(collapsed_kernel),
+    "nuts": KernelOf(nuts_kernel, draws_latents=False),
 }
 PERMUTED: dict[str, KernelOf] = {  # with permute_components; for models with a symmetry
-    "gibbs": KernelOf(permuted(gibbs_kernel), gibbs.METHOD.support, draws_latents=False),
-    "nuts": KernelOf(permuted(nuts_kernel), ANY_MODEL, draws_latents=False),
+    "gibbs": KernelOf(permuted(gibbs_kernel), draws_latents=False),
+    "nuts": KernelOf(permuted(nuts_kernel), draws_latents=False),
 }

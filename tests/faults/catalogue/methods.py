@@ -331,7 +331,7 @@ FAULTS = (
     ),
     Fault(
         "rotation-relevance-signed",
-        "models/symmetries.py::_turned.turned",
+        "models/symmetries.py::_OfFactors._turned",
         "np.abs(moves)",
         "moves",
         "numbers of factors change their sign with the loadings",

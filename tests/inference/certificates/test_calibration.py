@@ -20,7 +20,6 @@ from inference.certificates.checks.calibration import (
 )
 from inference.certificates.checks.figure import MOST, NEEDED
 from inference.certificates.oracles import oracle_of
-from inference.engine.requirements import ANY_MODEL
 from inference.engine.task import Draws, Kind
 
 REPLICATES = 400
@@ -117,7 +116,7 @@ def without_rows():
 @pytest.mark.slow
 def test_a_bias_is_measured():
     """Draws half as wide: a 90 % interval of a Normal then holds P(|z| < 0.82) = 59 %, here of the sum of the means."""
-    right, narrow = (bias_check(DrawsOf(Normal(width), ANY_MODEL), without_rows(), 0, 1_000) for width in (1.0, 0.5))
+    right, narrow = (bias_check(DrawsOf(Normal(width)), without_rows(), 0, 1_000) for width in (1.0, 0.5))
     shares = [
         {f.name: f.value for f in check.figures}["share of log likelihood in its 90% interval"] for check in (right, narrow)
     ]
@@ -125,15 +124,15 @@ def test_a_bias_is_measured():
     assert shares[1] == pytest.approx(0.59, abs=5 * np.sqrt(0.59 * 0.41 / 1_000) + 0.02)  # quantiles of 99 draws
     assert right.passed
     assert [f.passed for f in right.figures if f.unit == NEEDED] == [True]
-    assert calibration_check(DrawsOf(Normal(1.0), ANY_MODEL), without_rows(), 0, 200).passed
-    assert not calibration_check(DrawsOf(Normal(0.5), ANY_MODEL), without_rows(), 0, 200).passed
+    assert calibration_check(DrawsOf(Normal(1.0)), without_rows(), 0, 200).passed
+    assert not calibration_check(DrawsOf(Normal(0.5)), without_rows(), 0, 200).passed
 
 
 def test_a_measure_that_would_not_see_narrow_draws_fails(monkeypatch):
     """Draws that are ten times too wide: with half their spread they still hold every true value."""
     found = normal(0, width=10.0)
     monkeypatch.setattr(calibration, "calibrated", lambda *_: found)
-    check = bias_check(DrawsOf(Normal(1.0), ANY_MODEL), oracle_of("gmm_simple"), 0, REPLICATES)
+    check = bias_check(DrawsOf(Normal(1.0)), oracle_of("gmm_simple"), 0, REPLICATES)
     assert [figure.unit for figure in check.figures if not figure.passed] == [NEEDED]
     assert not check.passed
 
@@ -142,5 +141,5 @@ def test_draws_that_are_too_narrow_as_they_are_do_not_stand_for_halved_ones(monk
     """Where halving does nothing, intervals that hold too little from the beginning show nothing."""
     found = {name: each._replace(narrow_rank=each.rank) for name, each in normal(0, width=0.5).items()}
     monkeypatch.setattr(calibration, "calibrated", lambda *_: found)
-    check = bias_check(DrawsOf(Normal(1.0), ANY_MODEL), oracle_of("gmm_simple"), 0, REPLICATES)
+    check = bias_check(DrawsOf(Normal(1.0)), oracle_of("gmm_simple"), 0, REPLICATES)
     assert [figure.unit for figure in check.figures if not figure.passed] == [NEEDED]

@@ -21,7 +21,6 @@ from inference.certificates.checks.kernel_law import (
 )
 from inference.certificates.checks.kernels import EXCHANGES, KERNELS, KernelOf, ran
 from inference.certificates.oracles import oracle_of
-from inference.engine.requirements import ANY_MODEL
 from inference.methods import tempered_gibbs
 
 NAME = "gmm_simple"
@@ -43,7 +42,7 @@ def still(model, sites, tables, seed, steps):
 
 def test_a_kernel_that_forgets_the_table_is_rejected():
     """Draws from the prior have the law of θ alone: only statistics of both θ and x can tell."""
-    check = law_check(KernelOf(forgetful, ANY_MODEL), oracle(), 1, 2_500)
+    check = law_check(KernelOf(forgetful), oracle(), 1, 2_500)
     failed = {figure.name for figure in check.figures if not figure.passed}
     assert not check.passed
     assert "log likelihood" in failed
@@ -51,7 +50,7 @@ def test_a_kernel_that_forgets_the_table_is_rejected():
 
 
 def test_a_kernel_that_stands_still_is_rejected():
-    check = law_check(KernelOf(still, ANY_MODEL), oracle(), 1, 100)
+    check = law_check(KernelOf(still), oracle(), 1, 100)
     failed = [figure.name for figure in check.figures if not figure.passed]
     assert failed == ["share of mean left unchanged", "mean before and after"]
     assert not check.passed
