@@ -46,9 +46,9 @@ def criteria(tree: xr.DataTree) -> dict[str, float]:
     if "elbo" in attrs or (attrs["method"] == "cavi" and "optimization" in tree):
         found["ELBO"] = float(tree.attrs["elbo"] if "elbo" in attrs else np.nanmax(values(tree, "optimization", "objective")))
         symmetry = symmetry_of(tree)
-        # Of one assignment the empty components have no labellings of their own
-        hard = attrs.get("latents") == "mode"
-        if symmetry is not None and symmetry.exchanges_labels and not hard:
+        # In one assignment empty components have no labellings of their own: K! counts too many
+        assigned = attrs.get("of_one_assignment", 0)
+        if symmetry is not None and symmetry.exchanges_labels and not assigned:
             found[BOUND] = found["ELBO"] + float(gammaln(tree["posterior"].sizes[symmetry.dim] + 1))
     if "draw" in functionals.dims or attrs["local_blocks"]:  # parameters grow with the rows
         return found

@@ -225,8 +225,11 @@ def _parts_alike(tree: xr.DataTree) -> Finding | None:
 def _another_mode(tree: xr.DataTree) -> Finding | None:
     """Starts that ended at a mode that the draws leave out: how far its log mass is below the largest.
 
-    An evidence lower bound is of the mass of a mode. Where the method has told the modes apart it says their masses itself.
+    An evidence lower bound is of the mass of a mode, but for that of one assignment of the latents. Where the method has told
+    the modes apart it says their masses itself.
     """
+    if tree.attrs.get("of_one_assignment", 0):
+        return None
     if "optimization" not in tree or not ("distance" in tree["optimization"] or "modes_covered" in tree.attrs):
         return None
     if "modes_covered" in tree.attrs:

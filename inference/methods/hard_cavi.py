@@ -54,8 +54,6 @@ def run(task: Task, options: Options) -> Draws:
     require_single_rows(task, algebra)
     points, state = climb(task, FIXED_POINT, options.max_iter, options.tol, options.num_starts, METHOD.support)
     shape = (options.num_chains, options.num_samples)
-    # Starts end at assignments, not at modes: a lower bound is no mode of smaller mass
-    points = points._replace(repeatable=False)
     return cavi.approximation(task, algebra, FIXED_POINT.updates.latents, points, state, shape)
 
 

@@ -6,6 +6,9 @@ import numpy as np
 from scipy import stats
 
 from inference import fit
+from inference.comparison.criteria import BOUND, criteria
+from inference.diagnostics.checks import MEASURES
+from inference.diagnostics.starts import describe_starts
 from inference.fitting.prepare import make_task, x64
 from inference.fixed_points.fixed_point import climb
 from inference.methods import cavi, hard_cavi
@@ -61,6 +64,17 @@ def test_the_bound_rises_and_lies_below_that_of_soft_assignments():
         assert (np.diff(trace) > -1e-9 * np.abs(trace[1:])).all()
     assert np.nanmax(points.criterion) <= np.nanmax(soft.criterion) + 1e-9
     assert points.converged.all()
+
+
+def test_bounds_of_assignments_are_no_masses_of_modes():
+    """With empty components K! counts too many labellings; starts at other assignments are local optima, and no modes."""
+    data = load_data(X)
+    tree = fit(MODELS["gmm_simple"](data, num_components=7), data, "hard_cavi", num_samples=50, num_chains=2, num_starts=10)
+    found = criteria(tree)
+    assert found["ELBO"] == tree.attrs["elbo"]
+    assert np.isnan(found[BOUND])
+    assert "with noise" not in describe_starts(tree)
+    assert MEASURES["another mode"](tree) is None
 
 
 def test_models_without_assignments_are_refused():
