@@ -110,6 +110,7 @@ def approximation(task: Task, algebra: Algebra, latents: str, points: Points, st
     keys = jax.random.split(jax.random.fold_in(task.key, 1), shape[0] * shape[1])
     sites, at_draws, log_q = draws(algebra, task.hyper, dict(task.prior), keys, nu)
     why = why_no_weights(task.model)
+    of_bound = {"elbo": float(bound[best]), "best_start": best, "of_one_assignment": int(latents == "mode")}
     found = Draws(
         kind=Kind.APPROXIMATION,
         sites={name: np.asarray(leaf).reshape(*shape, *leaf.shape[1:]) for name, leaf in sites.items()},
