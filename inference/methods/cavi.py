@@ -118,8 +118,7 @@ def approximation(task: Task, algebra: Algebra, latents: str, points: Points, st
         timing=points.timing,
         interrupted=points.interrupted,
         optimization=points._replace(objective=np.asarray(points.criterion)),
-        attrs={"elbo": float(bound[best]), "best_start": best, "of_one_assignment": int(latents == "mode")}
-        | ({"no_pareto_k": why} if why else {}),
+        attrs=of_bound | ({"no_pareto_k": why} if why else {}),
         log_prior=np.asarray(at_draws).reshape(shape),
         log_density=None if why else np.asarray(log_q, dtype=np.float64).reshape(shape),
     )
