@@ -72,12 +72,12 @@ def generated(rows: int) -> Iterator[Any]:
 
 def fit_generated(rows: int) -> dict[str, float]:
     """In a fresh process: the peak of resident memory of EM over so many rows, in MB, and seconds of a pass."""
-    from inference import fit_stream
+    from inference import fit, in_blocks
     from models import load_data
 
     model, sample = model_of(block_of(0)), load_data(block_of(0))
     clock = time.perf_counter()
-    tree = fit_stream(model, partial(generated, rows), "em", start=start(), max_iter=2, tol=0, sample=sample)
+    tree = fit(model, in_blocks(partial(generated, rows), sample=sample), "em", start=start(), max_iter=2, tol=0)
     assert tree.attrs["total_weight"] == rows
     return {"peak": resident("VmHWM"), "seconds": time.perf_counter() - clock}
 
@@ -148,15 +148,15 @@ def reading_seconds(model: Any, path: str) -> dict[str, float]:
 
 def _compared(model: Any, data: Any, path: str, given: dict[str, Any], few: int, many: int, label: str) -> list[Target]:
     """An iteration over all ways to hold the rows, from the same starts."""
-    from inference import fit, fit_stream, read_stream
+    from inference import fit, in_blocks, read_stream
     from models import load_data
 
     given, files = given | {"tol": 0}, read_stream(path)
     parts = [load_data(part) for part in np.array_split(data.x, -(-len(data.x) // BLOCK))]
     runs: dict[str, Callable[[int], Any]] = {
         "in memory (fit)": lambda n: fit(model, data, "em", max_iter=n, **given),
-        "tables, one a block": lambda n: fit_stream(model, parts, "em", sample=data, max_iter=n, **given),
-        "Parquet file": lambda n: fit_stream(model, files, "em", sample=data, max_iter=n, **given),
+        "tables, one a block": lambda n: fit(model, in_blocks(parts, sample=data), "em", max_iter=n, **given),
+        "Parquet file": lambda n: fit(model, in_blocks(files, sample=data), "em", max_iter=n, **given),
     }
     for run in runs.values():
         run(1)
@@ -196,17 +196,17 @@ def fit_limited(path: str) -> dict[str, float]:
     """In a fresh process: EM over the file, with address space for `LIMIT_BEYOND` MB more than before."""
     import pandas as pd
 
-    from inference import fit_stream, read_stream
+    from inference import fit, read_stream
 
     model = model_of(block_of(0))
     with tempfile.NamedTemporaryFile(suffix=".parquet") as small:  # what is loaded, compiled and reserved once
         pd.DataFrame(block_of(0), columns=[f"x{column}" for column in range(COLUMNS)]).to_parquet(small.name)
-        fit_stream(model, read_stream(small.name), "em", start=start(), max_iter=1, tol=0)
+        fit(model, read_stream(small.name), "em", start=start(), max_iter=1, tol=0)
     limit = int(resident("VmSize") * 1e6) + LIMIT_BEYOND * 10**6
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     clock = time.perf_counter()
     files = read_stream(path)
-    tree = fit_stream(model, files, "em", start=start(), max_iter=3, tol=0)
+    tree = fit(model, files, "em", start=start(), max_iter=3, tol=0)
     error = _gap(tree, CENTRES)
     took = time.perf_counter() - clock
     return {"seconds": took, "rows": tree.attrs["total_weight"], "peak": resident("VmHWM"), "error": error}
@@ -241,7 +241,7 @@ def worker(given: str) -> None:
     if asked["cores"] is not None:
         os.sched_setaffinity(0, asked["cores"])
     jax.config.update("jax_num_cpu_devices", max(asked["devices"] or 1, 1))
-    from inference import fit_stream, join_processes
+    from inference import fit, in_blocks, join_processes
     from inference.streaming.source import processes
 
     if asked["processes"] > 1:
@@ -258,11 +258,10 @@ def worker(given: str) -> None:
     block_rows = -(-len(x) // asked["processes"])
 
     def run(number: int) -> Any:
-        return fit_stream(
-            model, data, "em", start=start(), tol=0, max_iter=number, devices=asked["devices"], block_rows=block_rows
-        )
+        rows = in_blocks(data, devices=asked["devices"], block_rows=block_rows)
+        return fit(model, rows, "em", start=start(), tol=0, max_iter=number)
 
-    with mock.patch("inference.streaming.fit_stream.Group", Counted):
+    with mock.patch("inference.streaming.in_blocks.Group", Counted):
         run(1)
         took = iteration_seconds(run)
     print(json.dumps({"seconds": took, "bytes": max(sent)}), flush=True)

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from inference.samplers.posteriordb import export_posteriordb
     from inference.samplers.target import target
     from inference.sequences.decoding import decode, stepwise
-    from inference.streaming.fit_stream import fit_stream
+    from inference.streaming.in_blocks import in_blocks
     from inference.streaming.source.processes import join_processes
     from inference.streaming.source.read_stream import read_stream
     from inference.topics.coherence import coherence, similar_documents, top_words, topic_diagnostics, word_topics
@@ -71,7 +71,7 @@ EXPORTS = {  # name -> the module that defines it
     "discriminant": "inference.predictions.log_odds",
     "export_posteriordb": "inference.samplers.posteriordb",
     "fit": "inference.fitting.fit",
-    "fit_stream": "inference.streaming.fit_stream",
+    "in_blocks": "inference.streaming.in_blocks",
     "full_matrices": "inference.results.triangles",
     "identify": "inference.fitting.fit",
     "impute": "inference.predictions.imputation",
@@ -129,10 +129,10 @@ __all__ = [
     "discriminant",
     "export_posteriordb",
     "fit",
-    "fit_stream",
     "full_matrices",
     "identify",
     "impute",
+    "in_blocks",
     "join_processes",
     "learning_curve",
     "log_evidence",

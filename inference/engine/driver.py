@@ -192,27 +192,26 @@ def _placed(num_devices: int, arrays: Pytree, keys: Array, state: Pytree) -> tup
 
 
 def sample(
-    step: Step,
-    static: Hashable,
-    arrays: Pytree,
+    iterate: Callable[..., Run],
     key: Array,
     state: Pytree,
     num_warmup: int,
     num_samples: int,
     task: Task,
     watch: Watch,
-    lockstep: bool = True,
 ) -> tuple[Run, dict[str, float]]:
-    """A warm-up, whose records are dropped, then the draws: (the run of the draws, seconds by phase)."""
-    warmup = drive(
-        step, static, arrays, key, state, num_warmup, task.reporter, "warm-up",
-        keep=False, watch=watch, checkpoint=task.checkpoint("warmup"), lockstep=lockstep,
-    )  # fmt: skip
+    """A warm-up, whose records are dropped, then the draws: (the run of the draws, seconds by phase).
+
+    ``iterate`` is `drive` but for the arguments from the key on, or `inference.row_sums.driver.drive_sums`.
+    """
+    warmup = iterate(
+        key, state, num_warmup, task.reporter, "warm-up", keep=False, watch=watch, checkpoint=task.checkpoint("warmup")
+    )
     if warmup.interrupted:  # a checkpoint of the sampling phase must not start from an unfinished warm-up
         return warmup._replace(records=None, num_steps=0), timing(0.0, warmup.compile_seconds, warmup.run_seconds)
-    run = drive(
-        step, static, arrays, key, warmup.state, num_samples, task.reporter, "sampling",
-        first=num_warmup, watch=watch, checkpoint=task.checkpoint("sampling", cut=True), lockstep=lockstep,
+    run = iterate(
+        key, warmup.state, num_samples, task.reporter, "sampling",
+        first=num_warmup, watch=watch, checkpoint=task.checkpoint("sampling", cut=True),
     )  # fmt: skip
     return run, timing(run.run_seconds, warmup.compile_seconds + run.compile_seconds, warmup.run_seconds)
 

@@ -10,7 +10,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from inference.engine.program import trace_point
-from inference.engine.sweep import BLOCK, num_rows, responsibilities, weighted_sum
+from inference.engine.sweep import block_size, num_rows, responsibilities, weighted_sum
 from inference.runtime.programs import cached_jit
 from models.algebra import is_sequential, log_prior
 from models.base import Algebra, Hyper, Model, Pytree, Sites, Stats
@@ -20,7 +20,7 @@ from models.rows.row_info import row_info
 STORED = 5e7  # numbers kept of draws × rows, of log-likelihoods and of data drawn; beyond it, evenly thinned draws
 SUBSET = 1000  # rows on which draws are relabelled
 TOGETHER = 8  # draws evaluated at a time, on blocks with that many times fewer rows: their products with rows become one
-PART = 2**16  # rows on the device at a time, where they stay on the host; a multiple of `BLOCK`
+PART = 2**16  # rows on the device at a time, where they stay on the host; a multiple of `block_size`
 WHOLE = 100_000  # beyond so many cells in one block, draws are evaluated one by one
 
 
@@ -55,13 +55,13 @@ def point(
     rows: Pytree,
     sites: Sites,
     dtype: Any = None,
-    block_size: int = BLOCK,
+    size: int | None = None,
 ) -> dict[str, Any]:
     """Log prior, and per row log-likelihood, E[z] and entropy, at one θ: by the algebra, or from the program alone."""
     if static.algebra is None:
         return trace_point(static.spec, hyper, rows, sites)
     T = static.algebra.natural(hyper, sites)
-    found = responsibilities(static.algebra, hyper, T, rows, dtype, block_size)
+    found = responsibilities(static.algebra, hyper, T, rows, dtype, size)
     return {"log_prior": log_prior(static.algebra, prior, T)} | found
 
 
@@ -161,7 +161,7 @@ def _chunk(
     group = together(static, draws, rows)
 
     def one(sites: Sites) -> tuple[Array | None, dict[str, Any]]:
-        at = point(static, hyper, prior, rows, sites, jnp.float32, BLOCK // group)
+        at = point(static, hyper, prior, rows, sites, jnp.float32, block_size() // group)
         return at["latents"], _said(static, hyper, weight, at, at_probe_rows(at["latents"], sites), sites)
 
     def at_probe_rows(latents: Array | None, sites: Sites) -> Array | None:

@@ -24,7 +24,10 @@ INCOMPATIBLE = {
     ),
 }
 # structure -> what a method asks for that requires it
-REQUIRED = {"collapsed": "a model with a collapsed sampler, as topics and mixtures under a proper prior have"}
+REQUIRED = {
+    "collapsed": "a model with a collapsed sampler, as topics and mixtures under a proper prior have",
+    "local": "rows with parameters of their own, as the topic proportions of a document in latent_dirichlet",
+}
 
 
 def supports_any_latents(latent: Latent) -> str | None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from inference.engine.task import Draws, Points
@@ -106,3 +107,13 @@ def _named(model: Model, place: int, size: int) -> str:
         (model.naming.coords[dim] for dim in ("feature", "numbers") if len(model.naming.coords.get(dim, ())) == size), None
     )
     return f"column {place + 1}" if names is None else f"column {names[place]!r}"
+
+
+def in_precision(tree: Pytree) -> Pytree:
+    """Host arrays: floating point in the precision in force, the rest as it is; no copies of what is so already."""
+
+    def one(leaf: Any) -> np.ndarray:
+        host = np.asarray(leaf)
+        return np.asarray(host, jnp.result_type(float)) if np.issubdtype(host.dtype, np.floating) else host
+
+    return jax.tree.map(one, tree)

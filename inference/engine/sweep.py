@@ -27,7 +27,9 @@ from models.algebra import add, at_sample, structures
 from models.base import Algebra, Hyper, Latent, Pytree, Stats
 from models.rows.row_info import row_info
 
-BLOCK = 2048  # rows; measured: 1024 to 4096 are alike, larger blocks fall out of the cache
+BLOCK = 2048  # rows, on a processor; measured: 1024 to 4096 are alike, larger blocks fall out of the cache
+# On other devices: an iteration of EM on 2,000,000 × 16, K = 16 took 6.9 ms on an H200, and 25.8 ms with blocks as above
+BLOCK_ON_ACCELERATOR = 16_384
 
 ParameterUpdate = Callable[[Algebra, Array, Mapping[str, Stats]], dict[str, Stats]]
 
@@ -56,6 +58,11 @@ class Local(NamedTuple):
     energy: Array  # Σ_n weight_n <z, local>: at a point and for a hard z, log p(x, z | θ)
 
 
+def block_size() -> int:
+    """Rows of a block on the platform in use."""
+    return BLOCK if jax.default_backend() == "cpu" else BLOCK_ON_ACCELERATOR
+
+
 def num_rows(rows: Pytree) -> int:
     """N, the leading axis of every array in ``rows``."""
     return int(jax.tree.leaves(rows)[0].shape[0])
@@ -79,28 +86,29 @@ def _at_once(rows: Pytree, size: int) -> bool:
 
 def block_sum(function: Callable[[Array, Pytree, Array], Pytree], key: Array, rows: Pytree) -> Pytree:
     """Σ over blocks of ``function(key, rows, weight)``, with a key of its own for every block."""
-    total = num_rows(rows)
-    if _at_once(rows, BLOCK):
+    total, size = num_rows(rows), block_size()
+    if _at_once(rows, size):
         return function(key, rows, rows_weight(rows))
 
     def body(index: Array, sums: Pytree) -> Pytree:
-        first = jnp.minimum(index * BLOCK, total - BLOCK)
-        block = jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, first, BLOCK), rows)
-        fresh = first + jnp.arange(BLOCK) >= index * BLOCK
+        first = jnp.minimum(index * size, total - size)
+        block = jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, first, size), rows)
+        fresh = first + jnp.arange(size) >= index * size
         weight = jnp.where(fresh, rows_weight(block), 0)
         return add(sums, function(jax.random.fold_in(key, index), block, weight))
 
-    shapes = jax.eval_shape(lambda: function(key, (block := jax.tree.map(lambda leaf: leaf[:BLOCK], rows)), rows_weight(block)))
+    shapes = jax.eval_shape(lambda: function(key, (block := jax.tree.map(lambda leaf: leaf[:size], rows)), rows_weight(block)))
     zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-    return lax.fori_loop(0, -(-total // BLOCK), body, zeros)
+    return lax.fori_loop(0, -(-total // size), body, zeros)
 
 
-def block_map(function: Callable[[Pytree], Pytree], rows: Pytree, size: int = BLOCK) -> Pytree:
+def block_map(function: Callable[[Pytree], Pytree], rows: Pytree, size: int | None = None) -> Pytree:
     """``function`` of every row (or draw, or entry), evaluated in blocks of ``size``; outputs keep the leading axis.
 
-    The last block slides back over rows already done: `jax.lax.map` would compile its remainder as a second program.
+    ``size`` is `block_size` unless it is given. The last block slides back over rows already done: `jax.lax.map` would
+    compile its remainder as a second program.
     """
-    total = num_rows(rows)
+    total, size = num_rows(rows), size or block_size()
     if _at_once(rows, size):
         return function(rows)
 
@@ -239,7 +247,7 @@ def tempered_sweep(
 
 
 def responsibilities(
-    algebra: Algebra, hyper: Hyper, T: Stats, rows: Pytree, dtype: Any = None, block_size: int = BLOCK
+    algebra: Algebra, hyper: Hyper, T: Stats, rows: Pytree, dtype: Any = None, size: int | None = None
 ) -> dict[str, Any]:
     """Per row at one θ: ``log_likelihood`` (N,), latents summed out; ``latents`` (N, K), what is reported of them; the
     ``entropy`` (N,) of probabilities.
@@ -256,4 +264,4 @@ def responsibilities(
         log_partition = algebra.latent.log_partition(local)
         return {"log_likelihood": log_partition, "latents": latents.astype(dtype or latents.dtype), "entropy": entropy}
 
-    return block_map(block, rows, block_size)
+    return block_map(block, rows, size)

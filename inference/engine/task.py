@@ -19,6 +19,7 @@ from models.base import Hyper, Iteration, Model, Pytree, Sites, Stats
 
 if TYPE_CHECKING:
     from inference.convergence.forecast import Forecast
+    from inference.engine.row_source import RowSource
 
 
 class Task(NamedTuple):
@@ -38,6 +39,7 @@ class Task(NamedTuple):
     table: Any = None  # the data as the model reads them, before they are encoded: for kernels of one's own
     resident: bool = True  # whether rows are on the device; they are not where sufficient rows stand for them
     checkpoint_seconds: float = CHECKPOINT_SECONDS  # between two checkpoints
+    source: "RowSource | None" = None  # all rows in blocks, where ``rows`` are those that starts are sought on
 
     @property
     def rows_on_device(self) -> Pytree:
@@ -94,6 +96,7 @@ class Points(NamedTuple):
     forecast: "Forecast | None" = None  # of methods that climb
     repeatable: bool = True  # whether starts at one optimum end at the same objective; not where steps are random
     modes: Modes | None = None  # where the method has told them apart
+    held_out: np.ndarray | None = None  # (start, iteration): the mean log density of rows held out of the fit
 
 
 class Draws(NamedTuple):

@@ -25,7 +25,7 @@ from inference.fitting.modes import with_remark
 from inference.fitting.predictive import predictive_groups, require_drawable
 from inference.fitting.prepare import as_arrays, make_task, require_model, x64
 from inference.fitting.roughness import as_seen, roughness
-from inference.fitting.sizes import require_room, sample_size, total_weight
+from inference.fitting.streamed import of_streamed, require_in_blocks
 from inference.identification.invariants import declared
 from inference.identification.relabel import doubts_labels
 from inference.identification.symmetry import num_flat
@@ -37,12 +37,15 @@ from inference.programs.model import program_model
 from inference.results.draws import one_axis
 from inference.results.tree import dataset, values
 from inference.results.triangles import sites_of, symmetric_sites
+from inference.row_sums.sizes import require_room, sample_size, total_weight
 from inference.runtime.checkpoints import require_own_checkpoints
 from inference.runtime.files import CHECKPOINT_SECONDS
 from inference.runtime.lock import held_or_locked
 from inference.runtime.progress import Bar, Reporter, Silent
 from inference.runtime.shadowed import complete_numpyro
 from inference.runtime.signals import interruptible
+from inference.streaming.in_blocks import blocks_of, model_on, stream_of, writes
+from inference.streaming.source.division import Given
 from models.algebra import row_name
 from models.base import Model, ZooError
 from models.data.table import Data
@@ -89,31 +92,47 @@ def fit(
     """
     complete_numpyro()
     chosen = method_or_kernel(method, start=start, folder=folder)
-    options, named = data_by_name(model, chosen, options)
-    model, data = modelled(model, data, precision, symmetry, dims, coords, named)
+    blocks, given = blocks_of(data), None
+    if blocks is None:
+        options, named = data_by_name(model, chosen, options)
+        model, data = modelled(model, data, precision, symmetry, dims, coords, named)
+    else:
+        require_model(model)
     _check_arguments(seed, progress, predictive, folder)
     check_checkpoint_seconds(checkpoint_seconds)
     checked = checked_options(chosen, options, model.options)
+    if blocks is not None:
+        checked = require_in_blocks(model, chosen, blocks, checked, predictive)
     clock = time.perf_counter()
-    with held_or_locked(folder), reporter_of(progress) as reporter, interruptible():
+    with held_or_locked(folder if writes(blocks) else None), reporter_of(progress) as reporter, interruptible():
+        if blocks is not None:
+            reporter.phase("reading", None)
+            given = blocks.opened(model, seed)
+            model, data = model_on(model, given), given.sample
         with x64(precision):
             task = make_task(model, data, seed, start, reporter)
+            if blocks is not None and given is not None:
+                task = task._replace(source=stream_of(model, blocks, given, seed))
             if "num_samples" in checked._fields:
                 require_room(task, checked)
             if predictive:
                 require_drawable(task)
-            known = {} if folder is None else {"fingerprint": fingerprint(task, chosen.name, seed, precision, checked)}
+            known = {}
             if folder is not None:
+                name = chosen.name if blocks is None or given is None else f"{chosen.name} {blocks.identity(given)}"
+                known = {"fingerprint": fingerprint(task, name, seed, precision, checked)}
                 task = task._replace(folder=Path(folder), fingerprint=known["fingerprint"])
                 task = task._replace(checkpoint_seconds=float(checkpoint_seconds))
                 require_own_checkpoints(Path(folder), task.fingerprint)
             outcome = chosen.run(task, checked)
         with x64(64):
-            groups, attrs = evaluated(task, outcome, data, precision, predictive)
+            if given is None:
+                groups, attrs = evaluated(task, outcome, data, precision, predictive)
+            else:
+                groups, attrs = _evaluated_over_blocks(task, outcome, given, precision)
     model = model if not isinstance(outcome, Draws) or outcome.model is None else outcome.model
-    attrs |= (
-        known | {"seed": int(seed), "precision": precision, "method": chosen.name} | described(model, task, checked._asdict())
-    )
+    attrs = described(model, task, checked._asdict()) | attrs
+    attrs |= known | {"seed": int(seed), "precision": precision, "method": chosen.name}
     with x64(64):
         tree = as_tree(model, data, groups, attrs | outcome.timing | {"total_seconds": time.perf_counter() - clock})
     return with_remark(model, tree)
@@ -176,6 +195,25 @@ def evaluated(
     attrs["num_parameters"] = num_parameters(model.spec, task.hyper, task.rows) - num_flat(model)
     if model.abilities.approximate_evidence is not None:
         attrs["log_evidence_approximate"] = model.abilities.approximate_evidence(jax.tree.map(np.asarray, task.sufficient_rows))
+    return groups, attrs
+
+
+def _evaluated_over_blocks(
+    task: Task, outcome: Points | Draws, given: Given, precision: int
+) -> tuple[dict[str, xr.Dataset], dict[str, Any]]:
+    """Groups and attributes of a result of rows in blocks: as `evaluated` where the task has all of them."""
+    optimization = outcome if isinstance(outcome, Points) else outcome.optimization
+    held_out = None if optimization is None else optimization.held_out
+    if given.whole:
+        groups, attrs = evaluated(task, outcome, given.sample, precision, False)
+    else:
+        task.reporter.phase("evaluating", None)
+        groups, attrs = of_streamed(task, outcome, given, held_out, precision)
+    if held_out is not None:
+        groups["optimization"] = groups["optimization"].assign(held_out_log_density=(("start", "iteration"), held_out))
+        if given.whole and given.aside is not None:
+            last = held_out[attrs["best_start"]]
+            attrs |= {"held_out_rows": given.aside.num_rows, "held_out_log_density": float(last[np.isfinite(last)][-1])}
     return groups, attrs
 
 

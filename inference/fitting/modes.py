@@ -23,7 +23,7 @@ from inference.engine.program import num_parameters
 from inference.engine.sweep import num_rows
 from inference.engine.task import Kind, Task, kind_of
 from inference.fitting.prepare import as_arrays, make_task, require_model, x64
-from inference.fixed_points.fixed_point import climb_from
+from inference.fixed_points.climbing import climb_from
 from inference.identification.invariants import distances
 from inference.methods import collapsed_gibbs, em, laplace, tempered_gibbs
 from inference.results.draws import one_axis

@@ -5,11 +5,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from inference.engine.single_precision import seen_from_origin
+from inference.engine.single_precision import in_precision, seen_from_origin
 from inference.engine.sites import checked_sites
 from inference.engine.sweep import num_rows
 from inference.engine.task import Task
@@ -62,16 +61,6 @@ def _require_own_rows(model: Model, rows: Pytree) -> None:
 def as_arrays(tree: Pytree) -> Pytree:
     """Host arrays on the device, each copied once: floating point in the precision in force, the rest as it is."""
     return jax.tree.map(lambda leaf: jax.device_put(_aligned_copy(leaf)), in_precision(tree))
-
-
-def in_precision(tree: Pytree) -> Pytree:
-    """Host arrays: floating point in the precision in force, the rest as it is; no copies of what is so already."""
-
-    def one(leaf: Any) -> np.ndarray:
-        host = np.asarray(leaf)
-        return np.asarray(host, jnp.result_type(float)) if np.issubdtype(host.dtype, np.floating) else host
-
-    return jax.tree.map(one, tree)
 
 
 ALIGNMENT = 64  # bytes; what begins at such an address is a device's array on the host as it is

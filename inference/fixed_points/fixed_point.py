@@ -1,4 +1,4 @@
-"""Fixed-point methods: several starts of one sweep, run until each has converged or found that it has no mode."""
+"""Fixed-point methods: the state of a start, what a sweep makes of it, and how it ends."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -10,21 +10,15 @@ import numpy as np
 from jax import Array
 
 from inference.convergence.acceleration import NEAR, Cycle, Point, advance, at_rest, begin, has_nan, rejected, where
-from inference.convergence.forecast import forecast
-from inference.engine.driver import Run, drive, vmap_or_call
-from inference.engine.initialise import natural_of, num_starts, sites_at, start_states
-from inference.engine.requirements import ANY_MODEL, Support, require_algebra, require_single_rows
-from inference.engine.sweep import Local, Updates, parameter_step, rows_weight, sweep
+from inference.engine.driver import Run
+from inference.engine.initialise import num_starts, sites_at, start_states
+from inference.engine.sweep import Local, Updates
 from inference.engine.task import Points, Task, timing
-from inference.fixed_points.host_driver import OnHost, drive_on_host, host_step_of
-from inference.fixed_points.local_ascent import ascent_sweep, uses_local_ascent
-from inference.runtime.programs import cached_jit
-from inference.runtime.progress import Watch
+from inference.fixed_points.local_ascent import uses_local_ascent
 from models.algebra import log_prior, negative_divergence
-from models.base import Algebra, Iteration, Pytree, Sites, Stats, on_host
+from models.base import Algebra, Iteration, Pytree, Stats, on_host
 
 ROUNDING = 1e-13
-ALWAYS = 1e-10  # the tolerance that a forecast assumes for runs with tol=0
 
 
 class FixedPoint(NamedTuple):
@@ -59,44 +53,6 @@ class Record(NamedTuple):
     criterion: Array
     done: Array
     failed: Array
-
-
-def step(static: tuple[Algebra, FixedPoint], arrays: tuple[Any, ...], key: Array, state: Climb) -> tuple[Climb, Record, Array]:
-    """One sweep of one start; a start that is done stays as it is."""
-    algebra, method = static
-    hyper, prior, rows, tol = arrays
-    if uses_local_ascent(algebra, method.updates):
-        swept = SweepResult(*ascent_sweep(algebra, hyper, prior, state.T, state.nu, state.restart, rows))
-    else:
-        found = sweep(algebra, method.updates, hyper, prior, key, state.T, rows)
-        swept = SweepResult(*found, state.restart, state.warm_started)
-    return next_state(algebra, method, prior, rows_weight(rows).sum(), tol, state, swept)
-
-
-@cached_jit(static_argnames=("static",))
-def step_from_sums(
-    static: tuple[Algebra, FixedPoint], prior: Mapping[str, Stats], size: Array, tol: Array, states: Climb, sums: Pytree
-) -> tuple[Climb, Record, Array, Pytree]:
-    """What `step` makes of every start, its sums over the rows given; and the coefficients of the next sums."""
-    algebra, method = static
-    host = algebra.structure.host_step
-    assert host is not None
-
-    def one(state: Climb, sums: Pytree) -> tuple[Climb, Record, Array, Pytree]:
-        stats, log_partition = host.statistics(sums)
-        T, nu = parameter_step(algebra, method.updates, jax.random.PRNGKey(0), prior, state.T, stats)
-        swept = SweepResult(T, nu, Local(stats, log_partition, log_partition), state.restart, state.warm_started)
-        following, record, done = next_state(algebra, method, prior, size, tol, state, swept)
-        return following, record, done, host.coefficients(following.T)
-
-    return vmap_or_call(one, states, sums)
-
-
-@cached_jit(static_argnames=("algebra",))
-def coefficients_of(algebra: Algebra, states: Climb) -> Pytree:
-    """What the compiled loops of an algebra read at the parameters of every start."""
-    assert algebra.structure.host_step is not None
-    return jax.vmap(algebra.structure.host_step.coefficients)(states.T)
 
 
 class SweepResult(NamedTuple):
@@ -189,48 +145,6 @@ def elbo(algebra: Algebra, prior: Mapping[str, Stats], state: Climb, local: Loca
     return jnp.where(state.known, bound, -jnp.inf)
 
 
-def climb(
-    task: Task,
-    method: FixedPoint,
-    max_iter: int,
-    tol: float,
-    wanted: int,
-    support: Support = ANY_MODEL,
-) -> tuple[Points, Climb]:
-    """At most ``wanted`` starts to their fixed points: (points, their final states).
-
-    Raises `ZooError` where ``support`` excludes the model.
-    """
-    algebra = require_algebra(task, support)
-    # Weights may stand for very many rows, whose latents one draw cannot replace.
-    if method.updates.latents == "sample" and task.model.reading.sufficient_rows is not None:
-        require_single_rows(task, algebra)
-    state = initial(task, algebra, method, wanted)
-    rows = task.sufficient_rows if method.updates.latents == "mean" else task.rows_on_device
-    run = _iterated(task, (algebra, method), rows, tol, state, max_iter)
-    run = run._replace(state=resting(run.state))
-    found = points(task, algebra, method, run)
-    if method.monotone and not method.accelerate:  # the gains of extrapolated points do not fall by one factor
-        size = float(np.asarray(rows_weight(rows)).sum())
-        found = found._replace(forecast=forecast(np.asarray(found.criterion), partial(threshold, tol or ALWAYS, size)))
-    return found, run.state
-
-
-def _iterated(task: Task, static: tuple[Algebra, FixedPoint], rows: Pytree, tol: float, state: Climb, max_iter: int) -> Run:
-    """All starts until they are done, by the algebra, or by compiled loops on the host where it has some for these rows."""
-    algebra, method = static
-    watch, limit, checkpoint = Watch(_words), jnp.asarray(tol, float), task.checkpoint("iterations")
-    host = host_step_of(algebra, rows) if method.updates.latents == "mean" else None
-    if host is None:
-        arrays = (task.hyper, task.prior, rows, limit)
-        return drive(
-            step, static, arrays, task.key, state, max_iter, task.reporter, "iterating", watch=watch, checkpoint=checkpoint
-        )
-    update = partial(step_from_sums, static, task.prior, rows_weight(rows).sum(), limit)
-    loops = OnHost(host, update, partial(coefficients_of, algebra), task.hyper, rows)
-    return drive_on_host(loops, state, max_iter, task.reporter, "iterating", watch, checkpoint)
-
-
 def resting(state: Climb) -> Climb:
     """The states of a run that has ended: a point on trial gives way to that of the last plain sweep."""
     if state.cycle is None:
@@ -243,26 +157,15 @@ def initial(task: Task, algebra: Algebra, method: FixedPoint, wanted: int) -> Cl
     """States of all starts: seeded, or one at the sites given."""
     size = num_starts(task, wanted)
     T, nu, known = start_states(task, algebra, method.updates.parameters, size)
-    return _states(algebra, method, T, nu, known, size)
+    return states_at(algebra, method, T, nu, known, size)
 
 
-def _states(algebra: Algebra, method: FixedPoint, T: Stats, nu: Stats, known: bool, size: int) -> Climb:
+def states_at(algebra: Algebra, method: FixedPoint, T: Stats, nu: Stats, known: bool, size: int) -> Climb:
     lowest, no = on_host(np.full(size, -np.inf, jnp.result_type(float))), on_host(np.zeros(size, bool))
     restart = known and uses_local_ascent(algebra, method.updates)  # rows begin at a start that the user gave
     knows, begins, goes_on = (on_host(np.full(size, value)) for value in (known, restart, not restart))
     cycle = begin(Point(T, nu), size) if method.accelerate else None
     return Climb(T, T, nu, knows, begins, goes_on, lowest, lowest, no, no, T, lowest, cycle)
-
-
-def climb_from(task: Task, method: FixedPoint, sites: Sites, max_iter: int, tol: float, support: Support = ANY_MODEL) -> Points:
-    """From every one of S points (S, …) to its fixed point. Raises `ZooError` unless ``support`` includes the model."""
-    algebra = require_algebra(task, support)
-    size = len(next(iter(sites.values())))
-    nu = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], size, axis=0), dict(task.prior))
-    state = _states(algebra, method, natural_of(algebra, task.hyper, dict(sites)), nu, False, size)
-    arrays = (task.hyper, task.prior, task.sufficient_rows, jnp.asarray(tol, float))
-    run = drive(step, (algebra, method), arrays, task.key, state, max_iter, task.reporter, "climbing", watch=Watch(_words))
-    return points(task, algebra, method, run)
 
 
 def points(task: Task, algebra: Algebra, method: FixedPoint, run: Run) -> Points:
@@ -304,8 +207,3 @@ def why_no_mode(algebra: Algebra, nu: Stats) -> str:
     """Why q(θ) = nu of one start has no mode, in words."""
     found = (family.why_no_mode(nu[name]) for name, family in algebra.families)
     return next((why for why in found if why), "the objective is not finite; check the scale of the data and the prior")
-
-
-def _words(record: Record) -> str:
-    finite = record.log_joint[~np.asarray(record.failed)]
-    return f"log joint {finite.max():.2f}" if len(finite) else "every start has failed"

@@ -14,19 +14,22 @@ import numpy as np
 from jax import Array
 
 from inference.engine.requirements import Support, require_algebra, require_proper
+from inference.engine.row_source import StepSize
 from inference.engine.sweep import Updates, block_map, local_step
 from inference.engine.task import Draws, Kind, Points, Task
-from inference.fixed_points.fixed_point import Climb, FixedPoint, climb, elbo
-from inference.methods.method import Method
+from inference.fixed_points.climbing import climb
+from inference.fixed_points.fixed_point import Climb, FixedPoint, elbo
+from inference.methods.method import Method, OverBlocks
 from inference.methods.options import Accelerate, MaxIter, NumChains, NumSamples, NumStarts, Setting, Tol
+from inference.minibatches import by_blocks
 from inference.minibatches import svi as minibatch
-from inference.minibatches.svi_on_host import Pace
 from inference.runtime.programs import cached_jit
 from models.algebra import STRUCTURES, at_mean, at_sample, inner, log_partition, log_prior, negative_divergence, structures
 from models.base import Algebra, Hyper, Model, Pytree, Stats, ZooError
 
 ACCELERATES = Support("accelerate", STRUCTURES - {"cycle", "local"}, remedy="use accelerate=false")
 FIXED_POINT = FixedPoint(Updates(parameters=at_mean, latents="mean"), criterion=elbo)
+MOST_DRAWS = 200  # of rows that are not in memory: the log joint of each costs as much as an iteration of a start
 TOGETHER = 128  # draws at a time: sampling a gamma variate takes some twenty times its memory
 
 
@@ -91,13 +94,27 @@ def run(task: Task, options: Options) -> Draws:
     if options.accelerate and options.batch_size:
         raise ZooError("accelerate=true extrapolates between iterations over all rows; use batch_size=0, or accelerate=false")
     if options.batch_size:
-        pace = Pace(options.delay, options.forgetting)
-        points, state = minibatch.climb(task, FIXED_POINT, options.batch_size, pace, options.max_iter, options.num_starts)
+        step_size = StepSize(options.delay, options.forgetting)
+        points, state = minibatch.climb(task, FIXED_POINT, options.batch_size, step_size, options.max_iter, options.num_starts)
+    elif task.source is not None and task.source.step_size is not None:
+        points, state = by_blocks.climb(task, FIXED_POINT, options.max_iter, options.num_starts, METHOD.support)
     else:
         method = FIXED_POINT._replace(accelerate=options.accelerate)
         support = ACCELERATES if options.accelerate else METHOD.support
         points, state = climb(task, method, options.max_iter, options.tol, options.num_starts, support)
-    return approximation(task, algebra, FIXED_POINT.updates.latents, points, state, (options.num_chains, options.num_samples))
+    number = _num_draws(task, algebra, options)
+    found = approximation(task, algebra, FIXED_POINT.updates.latents, points, state, (options.num_chains, number))
+    if number == options.num_samples:
+        return found
+    few = f"{number} of {options.num_samples} draws of each chain: the log joint of a draw takes a pass over the rows"
+    return found._replace(warnings=(few,))
+
+
+def _num_draws(task: Task, algebra: Algebra, options: Options) -> int:
+    """The draws of a chain; few where each takes a pass. Draws of local parameters are evaluated on the sample alone."""
+    if task.source is None or task.source.whole or algebra.structure.local:
+        return options.num_samples
+    return max(1, min(options.num_samples, MOST_DRAWS // options.num_chains))
 
 
 def approximation(task: Task, algebra: Algebra, latents: str, points: Points, state: Climb, shape: tuple[int, int]) -> Draws:
@@ -129,7 +146,7 @@ def approximation(task: Task, algebra: Algebra, latents: str, points: Points, st
         value = lower_bound(algebra, latents, double.hyper, dict(double.prior), rows, at)
         return found._replace(attrs={**found.attrs, "elbo": float(value)})
 
-    return found._replace(recompute_in_double=recompute_in_double)
+    return found if task.source is not None else found._replace(recompute_in_double=recompute_in_double)
 
 
 METHOD = Method(
@@ -146,4 +163,5 @@ METHOD = Method(
         remedy="use method=laplace, gibbs or nuts",
     ),
     updates=FIXED_POINT.updates.in_words(),
+    over_blocks=OverBlocks(steps=True, held_out=True),
 )

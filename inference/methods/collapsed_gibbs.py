@@ -20,7 +20,7 @@ from inference.engine.driver import num_cores
 from inference.engine.initialise import finite_latents
 from inference.engine.requirements import Support, require_algebra, require_proper, require_single_rows
 from inference.engine.task import Draws, Kind, Task, timing
-from inference.methods.method import Method
+from inference.methods.method import Method, OverBlocks
 from inference.methods.options import NumChains, NumSamples, NumWarmup, Setting
 from inference.runtime.loop import Chunk, in_chunks, restore_or_start
 from inference.runtime.progress import figure
@@ -67,6 +67,8 @@ def run(task: Task, options: Options) -> Draws:
     """Draws of every site from every chain; with learnt hyperparameters also the model under these."""
     require_proper(task)
     algebra = require_algebra(task, METHOD.support)
+    if task.source is not None:
+        return _over_blocks(task, options)
     require_single_rows(task, algebra)
     assert algebra.structure.collapsed is not None
     if algebra.latent.enumerable and not finite_latents(algebra, task.hyper, task.prior, task.rows):
@@ -203,6 +205,22 @@ def _run(
     return at.state, at.records() if keep else None, at.seconds, interrupted
 
 
+def _over_blocks(task: Task, options: Options) -> Draws:
+    """Draws of the parameters that all rows share, and of those of the rows of the task."""
+    from inference.streaming.passes import Stream
+    from inference.streaming.topic_chains import collapsed_chains
+
+    assert isinstance(task.source, Stream)
+    return collapsed_chains(task, task.source, options.num_chains, options.num_warmup, options.num_samples, options.thin)
+
+
+def _options_over_blocks(options: Options) -> Options:
+    """The options as they hold over blocks, where ``integrate`` is "local"; raises `ZooError` for hyperparameters to learn."""
+    if options.learn != "none":
+        raise ZooError(f"learn={options.learn} needs all rows at once; leave it out over blocks, or use rows in memory")
+    return options._replace(integrate="local")
+
+
 def _settled(warm: Warm) -> dict[str, np.ndarray]:
     """The hyperparameters learnt: their geometric mean over the second half."""
     return {name: np.exp(total / warm.number) if warm.number else warm.hyper[name] for name, total in warm.logs.items()}
@@ -240,4 +258,13 @@ METHOD = Method(
     evidence=("kernel law", "posterior", "predictions", "pipeline"),
     support=Support("collapsed_gibbs", requires=frozenset({"collapsed"}), remedy="use method=gibbs or nuts"),
     updates=("integrated out, then drawn", "sample, one by one"),
+    over_blocks=OverBlocks(
+        Support(
+            "collapsed_gibbs over blocks",
+            requires=frozenset({"collapsed", "local"}),
+            remedy="this model has none: use method=gibbs, or rows in memory",
+        ),
+        devices=False,
+        options=_options_over_blocks,
+    ),
 )

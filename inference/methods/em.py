@@ -11,10 +11,12 @@ from typing import NamedTuple
 from inference.engine.requirements import Support
 from inference.engine.sweep import Updates
 from inference.engine.task import Points, Task
+from inference.fixed_points.climbing import climb
 from inference.fixed_points.closed_form import closed_form
-from inference.fixed_points.fixed_point import FixedPoint, climb, log_joint
-from inference.methods.method import Method
+from inference.fixed_points.fixed_point import FixedPoint, log_joint
+from inference.methods.method import BLOCKS_OF_SHARED, Method, OverBlocks
 from inference.methods.options import Accelerate, MaxIter, NumStarts, Tol
+from inference.minibatches import by_blocks
 from models.algebra import at_mode
 
 FIXED_POINT = FixedPoint(Updates(parameters=at_mode, latents="mean"), criterion=log_joint)
@@ -34,8 +36,10 @@ class Options(NamedTuple):
 
 
 def run(task: Task, options: Options) -> Points:
-    """Every start to its own maximum; the caller keeps the best and reports all."""
-    found = closed_form(task, options.tol)
+    """Run EM from every start; `fit` keeps the best, and reports all."""
+    if task.source is not None and task.source.step_size is not None:
+        return by_blocks.climb(task, FIXED_POINT, options.max_iter, options.num_starts, METHOD.support)[0]
+    found = closed_form(task, options.tol) if task.source is None else None
     method = FIXED_POINT._replace(accelerate=options.accelerate)
     return found or climb(task, method, options.max_iter, options.tol, options.num_starts, METHOD.support)[0]
 
@@ -49,4 +53,5 @@ METHOD = Method(
     evidence=("optimum", "predictions"),
     support=Support("em"),
     updates=FIXED_POINT.updates.in_words(),
+    over_blocks=OverBlocks(BLOCKS_OF_SHARED, steps=True, held_out=True),
 )

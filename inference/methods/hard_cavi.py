@@ -20,7 +20,8 @@ from jax import Array
 from inference.engine.requirements import Support, require_algebra, require_proper, require_single_rows
 from inference.engine.sweep import Local, Updates
 from inference.engine.task import Draws, Task
-from inference.fixed_points.fixed_point import Climb, FixedPoint, climb
+from inference.fixed_points.climbing import climb
+from inference.fixed_points.fixed_point import Climb, FixedPoint
 from inference.methods import cavi
 from inference.methods.hard_em import why_no_mode
 from inference.methods.method import Method

@@ -11,9 +11,10 @@ from typing import NamedTuple
 from inference.engine.requirements import Support
 from inference.engine.sweep import Updates
 from inference.engine.task import Points, Task
+from inference.fixed_points.climbing import climb
 from inference.fixed_points.closed_form import closed_form
-from inference.fixed_points.fixed_point import FixedPoint, climb, complete_data
-from inference.methods.method import Method
+from inference.fixed_points.fixed_point import FixedPoint, complete_data
+from inference.methods.method import BLOCKS_OF_SHARED, Method, OverBlocks
 from inference.methods.options import MaxIter, NumStarts, Tol
 from models.algebra import at_mode
 from models.base import Latent
@@ -53,4 +54,5 @@ METHOD = Method(
     evidence=("fixed point", "predictions"),
     support=Support("hard_em", why_no_latents=why_no_mode),
     updates=FIXED_POINT.updates.in_words(),
+    over_blocks=OverBlocks(BLOCKS_OF_SHARED, held_out=True),
 )

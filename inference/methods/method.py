@@ -13,8 +13,22 @@ from inference.engine.requirements import ANY_MODEL, Support
 from inference.engine.task import Draws, Points, Task
 from inference.methods import METHODS
 from inference.methods.options import SHARED, Option, check_option, described_options
+from models.algebra import STRUCTURES
 from models.base import Model, Pytree
 from models.errors import ZooError, did_you_mean
+
+
+class OverBlocks(NamedTuple):
+    """How a method runs where the rows come in blocks."""
+
+    support: Support = ANY_MODEL  # of models over whose rows in blocks it runs
+    steps: bool = False  # whether it also takes steps of one block each: expected latents of a block stand for those of all
+    held_out: bool = False  # whether it scores rows held out in every iteration
+    devices: bool = True  # whether the rows of a block can be shared out to devices
+    options: Callable[[Any], Any] = lambda options: options  # the options as they hold over blocks; raises `ZooError`
+
+
+BLOCKS_OF_SHARED = Support("a fit over blocks", STRUCTURES - {"local"}, remedy="use method=cavi or collapsed_gibbs")
 
 
 class Method(NamedTuple):
@@ -36,6 +50,7 @@ class Method(NamedTuple):
     # (model, rows) -> on which data the method runs, in words, or None for nowhere; None: on all data of a supported model
     where: Callable[[Model, Pytree], str | None] | None = None
     lockstep: bool = True  # whether steps take equally long in all chains
+    over_blocks: OverBlocks | None = None  # None: it needs all rows at once
 
     def described_options(self) -> list[Option]:
         """The options with their types, defaults, meanings and ranges."""
@@ -53,6 +68,20 @@ def method_named(method: str) -> Method:
         raise ZooError(f"method={method!r} is not one of {', '.join(METHODS)}{did_you_mean(method, METHODS)}")
     found: Method = import_module(METHODS[method]).METHOD
     return found
+
+
+def require_over_blocks(method: Method, *, steps: bool) -> OverBlocks:
+    """How a method runs over blocks; raises `ZooError` for one that needs all rows, and for ``steps`` that it cannot take."""
+    known = {name: record.over_blocks for name in METHODS if (record := method_named(name)).over_blocks is not None}
+    if method.over_blocks is None:
+        raise ZooError(f"method={method.name} needs all rows at once; over blocks there are {', '.join(known)}")
+    if steps and not method.over_blocks.steps:
+        those = " and ".join(name for name, one in known.items() if one.steps)
+        raise ZooError(
+            f"method={method.name} takes passes over all rows; steps of one block each are for {those}, whose "
+            "expected latents of a block stand for those of all rows"
+        )
+    return method.over_blocks
 
 
 def checked_options(method: Method, options: Mapping[str, Any], of_model: Iterable[str] = ()) -> Any:

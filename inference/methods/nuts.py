@@ -16,7 +16,7 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 from numpyro import infer
 
-from inference.engine.driver import sample
+from inference.engine.driver import drive, sample
 from inference.engine.initialise import start_sites
 from inference.engine.program import constrain_draws, log_jacobians, potential, transforms, unconstrain_chains
 from inference.engine.requirements import require_proper
@@ -173,9 +173,8 @@ def run(task: Task, options: Options) -> Draws:
     kernel = Kernel(task.model.spec, options.num_warmup, options.target_accept, options.max_tree_depth, dense)
     key = jax.random.fold_in(task.key, 1)
     state = initial(kernel, arrays, jax.random.split(key, options.num_chains), z)
-    run, timing = sample(
-        step, kernel, arrays, key, state, options.num_warmup, options.num_samples, task, WATCH, lockstep=METHOD.lockstep
-    )
+    iterate = partial(drive, step, kernel, arrays, lockstep=METHOD.lockstep)
+    run, timing = sample(iterate, key, state, options.num_warmup, options.num_samples, task, WATCH)
     if run.records is None:
         return Draws(Kind.CHAINS, {}, {}, timing, interrupted=True)
     records = dict(run.records)

@@ -5,6 +5,7 @@ Nothing here asks whether the kernel is right; `inference.certify` does.
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
@@ -12,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from inference.engine.driver import CHUNK_SECONDS, sample
+from inference.engine.driver import CHUNK_SECONDS, drive, sample
 from inference.engine.sites import checked_sites, sites_of_model
 from inference.engine.task import Draws, Kind, Task, timing
 from inference.methods import METHODS
@@ -159,7 +160,7 @@ class _OnDevice:
         state = jax.jit(jax.vmap(lambda key: self.method.begun(key, self.arrays)))(keys)
         self._require_steady(keys[0], jax.tree.map(lambda leaf: leaf[0], state))
         number = (self.options.num_warmup, self.options.num_samples)
-        run, clock = sample(_step, self, self.arrays, going, state, *number, self.task, SILENT)
+        run, clock = sample(partial(drive, _step, self, self.arrays), going, state, *number, self.task, SILENT)
         return run.records, clock, run.interrupted
 
     def _require_steady(self, key: Array, state: Pytree) -> None:

@@ -9,8 +9,9 @@ from typing import NamedTuple
 from inference.engine.requirements import Support
 from inference.engine.sweep import Updates
 from inference.engine.task import Points, Task
-from inference.fixed_points.fixed_point import FixedPoint, climb, log_joint
-from inference.methods.method import Method
+from inference.fixed_points.climbing import climb
+from inference.fixed_points.fixed_point import FixedPoint, log_joint
+from inference.methods.method import BLOCKS_OF_SHARED, Method, OverBlocks
 from inference.methods.options import MaxIter, NumStarts
 from models.algebra import at_mode
 
@@ -38,4 +39,5 @@ METHOD = Method(
     evidence=("random step", "predictions"),
     support=Support("stochastic_em"),
     updates=FIXED_POINT.updates.in_words(),
+    over_blocks=OverBlocks(BLOCKS_OF_SHARED, held_out=True),
 )

@@ -27,6 +27,7 @@ either, and exchange rates do not show it. R-hat of the functionals does, if cha
 """
 
 import json
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import jax
@@ -34,7 +35,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from inference.engine.driver import sample, vmap_or_call
+from inference.engine.driver import drive, sample, vmap_or_call
 from inference.engine.initialise import finite_latents, start_points
 from inference.engine.requirements import Support, require_algebra, require_proper, require_single_rows
 from inference.engine.sweep import tempered_latents, tempered_parameters
@@ -204,7 +205,8 @@ def run(task: Task, options: Options) -> Draws:
     arrays = (task.hyper, task.prior, task.rows_on_device, jnp.asarray(options.num_warmup, jnp.int32))
     state = initial(task, algebra, options)
     key = jax.random.fold_in(task.key, 1)
-    run, timing = sample(step, algebra, arrays, key, state, options.num_warmup, options.num_samples, task, WATCH)
+    iterate = partial(drive, step, algebra, arrays)
+    run, timing = sample(iterate, key, state, options.num_warmup, options.num_samples, task, WATCH)
     if run.records is None:
         return Draws(Kind.CHAINS, {}, {}, timing, run.interrupted)
     sites, at_draws, probability, round_trips, log_temperature = run.records

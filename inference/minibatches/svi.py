@@ -22,11 +22,12 @@ from jax import Array, lax
 from inference.engine.driver import Run, drive, vmap_or_call
 from inference.engine.initialise import num_starts, sites_at, start_states
 from inference.engine.requirements import Support, require_algebra
+from inference.engine.row_source import StepSize
 from inference.engine.sweep import local_step, num_rows
 from inference.engine.task import Points, Task, timing
 from inference.fixed_points.fixed_point import Climb, FixedPoint
 from inference.fixed_points.local_ascent import local_ascent, local_part, local_prior, shared_part
-from inference.minibatches.svi_on_host import Pace, Plan, State, drive_batches, loops_of, rested
+from inference.minibatches.svi_on_host import Plan, State, drive_batches, loops_of, rested
 from inference.runtime.progress import Watch
 from models.algebra import STRUCTURES, add, at_mean, log_prior, negative_divergence
 from models.base import Algebra, Hyper, Pytree, Stats, ZooError, on_host
@@ -73,7 +74,7 @@ def step(static: tuple[Algebra, int, int], arrays: tuple[Any, ...], key: Array, 
     local = local_step(algebra, "mean", hyper, key, T, batch)
     bound = local.log_partition + negative_divergence(local_part(algebra), row_prior, T, own)
     estimate = total / size * bound + negative_divergence(shared, prior, T, state.nu)
-    rate = (delay + state.step + 1.0) ** -forgetting
+    rate = StepSize(delay, forgetting).of(state.step + 1.0)
     wanted = {name: jax.tree.map(lambda p, s: p + total / size * s, prior[name], local.stats[name]) for name in state.nu}
     nu = jax.tree.map(lambda old, new: (1 - rate) * old + rate * new, state.nu, wanted)
     return State(nu, order, state.step + 1), estimate, jnp.zeros((), bool)
@@ -113,7 +114,7 @@ def _finished(
     return vmap_or_call(one, nu, own)
 
 
-def climb(task: Task, method: FixedPoint, size: int, pace: Pace, max_iter: int, wanted: int) -> tuple[Points, Climb]:
+def climb(task: Task, method: FixedPoint, size: int, step_size: StepSize, max_iter: int, wanted: int) -> tuple[Points, Climb]:
     """``max_iter`` batches of every start, then all rows: what `inference.fixed_points.fixed_point.climb` returns."""
     algebra = require_algebra(task, SUPPORTS)
     total = num_rows(task.rows)
@@ -127,7 +128,7 @@ def climb(task: Task, method: FixedPoint, size: int, pace: Pace, max_iter: int, 
     whole = jnp.result_type(int)
     state = State(shared, on_host(np.zeros((number, total), whole)), on_host(np.zeros(number, whole)))
     loops = loops_of(algebra, task.rows)
-    run = _steps(task, algebra, loops, state, size, pace, max_iter)
+    run = _steps(task, algebra, loops, state, size, step_size, max_iter)
     own = None if loops is None else rested(loops, task.prior, task.rows, run.state.nu, WHOLE, CLOSE)
     T, nu, bound, log_joint, gain = _finished(algebra, task.hyper, task.prior, task.rows_on_device, run.state.nu, own)
     settled_down = np.asarray(gain) < DONE * (1 + np.abs(np.asarray(bound)))
@@ -136,13 +137,15 @@ def climb(task: Task, method: FixedPoint, size: int, pace: Pace, max_iter: int, 
     return points, Climb(T, T, nu, sound, ~sound, sound, bound, bound, sound, ~sound, T, log_joint)
 
 
-def _steps(task: Task, algebra: Algebra, loops: LocalLoops | None, state: State, size: int, pace: Pace, max_iter: int) -> Run:
+def _steps(
+    task: Task, algebra: Algebra, loops: LocalLoops | None, state: State, size: int, step_size: StepSize, max_iter: int
+) -> Run:
     """All batches of every start, by the algebra, or by compiled loops on the host where it has some for these rows."""
     watch, checkpoint = Watch(_words), task.checkpoint("iterations")
     if loops is not None:
-        plan, given = Plan(size, TURNS, SETTLED, pace), (task.prior, task.rows, task.key, state)
+        plan, given = Plan(size, TURNS, SETTLED, step_size), (task.prior, task.rows, task.key, state)
         return drive_batches(loops, plan, *given, max_iter, task.reporter, "iterating", watch=watch, checkpoint=checkpoint)
-    arrays = (task.hyper, task.prior, task.rows_on_device, *(jnp.asarray(part, float) for part in pace))
+    arrays = (task.hyper, task.prior, task.rows_on_device, *(jnp.asarray(part, float) for part in step_size))
     static = (algebra, size, TURNS)
     return drive(
         step, static, arrays, task.key, state, max_iter, task.reporter, "iterating", watch=watch, checkpoint=checkpoint

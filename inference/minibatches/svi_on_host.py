@@ -15,6 +15,7 @@ import numpy as np
 from jax import Array
 
 from inference.engine.driver import CHUNK_SECONDS, Run, num_cores, one_blas_thread
+from inference.engine.row_source import StepSize
 from inference.engine.sweep import num_rows
 from inference.runtime.checkpoints import Checkpoint
 from inference.runtime.loop import Chunk, in_chunks, restore_or_start
@@ -23,13 +24,6 @@ from models.base import Algebra, Pytree, Stats, on_host
 from models.host_loops import Ascent, BatchSums, LocalLoops, Share, alone
 
 PIECES = 2  # of the work for each thread: documents are unequal
-
-
-class Pace(NamedTuple):
-    """The length of a step: ρ = (delay + step)^−forgetting, with steps from 1."""
-
-    delay: float
-    forgetting: float
 
 
 class State(NamedTuple):
@@ -46,7 +40,7 @@ class Plan(NamedTuple):
     size: int  # rows in a batch
     most: int  # inner updates of a row, at most
     close: float  # these end when the row moves by no more than this on average
-    pace: Pace
+    step_size: StepSize
 
 
 def loops_of(algebra: Algebra, rows: Pytree) -> LocalLoops | None:
@@ -182,7 +176,7 @@ class _Steps:
         """One step of one start, whose nu changes in place; -> an estimate of the bound at the nu before."""
         from inference.minibatches.natural_gradient import step_along
 
-        scale, rate = total / self._plan.size, (self._plan.pace.delay + step + 1.0) ** -self._plan.pace.forgetting
+        scale, rate = total / self._plan.size, self._plan.step_size.of(step + 1.0)
         found = self._sums(nu, picked, self._plan.most, self._plan.close)
         for name in nu:
             own, stats, prior = (part[name].reshape(-1, order="A") for part in (nu, found.stats, self._prior))  # views

@@ -11,7 +11,7 @@ import xarray as xr
 from jax import Array
 
 from inference.engine.evaluate import Static, point, static_of, together
-from inference.engine.sweep import BLOCK
+from inference.engine.sweep import block_size
 from inference.fitting.prepare import as_arrays, require_model, x64
 from inference.predictions.views import Labelled, Question, View, entries
 from inference.results.averages import AtDraw, averaged
@@ -109,7 +109,7 @@ def _average(
     group = together(static, draws, rows)
 
     def at(sites: Sites) -> AtDraw:
-        found = point(static, hyper, prior, rows, sites, block_size=BLOCK // group)
+        found = point(static, hyper, prior, rows, sites, size=block_size() // group)
         if found["latents"] is None:
             raise ZooError(
                 "predict: this program has no component probabilities, as it observes no mixture. fit(…, predictive=True) "

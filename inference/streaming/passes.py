@@ -1,22 +1,28 @@
 """One pass over the blocks: the local step of all starts, summed over blocks, devices and processes."""
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 from jax import Array
 
-from inference.engine.driver import vmap_or_call
+from inference.engine.driver import Run, vmap_or_call
 from inference.engine.initialise import finite_latents
+from inference.engine.row_source import Partial, RowSource, RowSums, StepSize, Totals, Update
 from inference.engine.sweep import Local, local_step, num_rows, rows_weight
 from inference.engine.task import Task
-from inference.fitting.sizes import sample_size, total_weight
+from inference.fixed_points.local_blocks import sums_with_local
+from inference.row_sums.driver import drive_sums
+from inference.row_sums.sizes import sample_size, total_weight
+from inference.runtime.checkpoints import Checkpoint
+from inference.runtime.loop import Progress
 from inference.runtime.programs import cached_jit
 from inference.runtime.signals import interruptible
-from inference.streaming.local_blocks import sums_with_local
 from inference.streaming.source.blocks import Source
 from inference.streaming.source.encoding import Encoded, HeldOut, ReadAhead, Spans, encoded, require_blocks
 from inference.streaming.source.processes import Group
@@ -26,8 +32,9 @@ from models.reading.blocks import counted_from
 from models.rows.row_info import row_info
 
 
-class Stream(NamedTuple):
-    """The rows of a fit, and who sums over them."""
+@dataclass
+class Stream(RowSource):
+    """The rows of a fit, and which devices and processes sum over them."""
 
     model: Model
     source: Source
@@ -35,7 +42,22 @@ class Stream(NamedTuple):
     held_out: HeldOut
     num_devices: int | None  # None: the compiled loops of the model where it has some, and otherwise one device
     aside: Pytree | None = None  # some of the rows held out, encoded
-    resident: bool = False  # whether the blocks stay in memory, and on the devices, from one pass to the next
+    whole: bool = False  # whether the task has all of the rows: blocks then stay in memory, and on the devices
+    seed: int = 0
+    numbers: np.ndarray | None = None  # of the rows of the task among all; None: not known
+    step_size: StepSize | None = None
+
+    def sums(
+        self, task: Task, algebra: Algebra, update: str, T: Stats, check: Callable[[Pytree], None] = lambda rows: None
+    ) -> "Pass":
+        """As `RowSource.sums`."""
+        return Pass(self, task, algebra, update, T, check)
+
+    def iterate(
+        self, sums: RowSums, parameters: Callable[[Pytree], Stats], update: Update, *arguments: Any, **options: Any
+    ) -> Run:
+        """As `RowSource.iterate`."""
+        return drive_sums(sums, parameters, update, *arguments, **options)
 
     @property
     def ends(self) -> tuple[int, int | None]:
@@ -45,6 +67,20 @@ class Stream(NamedTuple):
         if (number := require_blocks(self.source)) < self.group.size:
             raise ZooError(f"{self.source.name}: {number} blocks are too few for {self.group.size} processes; lower block_rows")
         return self.group.share(number)
+
+    @property
+    def num_own_blocks(self) -> int:
+        """The number of blocks of this process; raises `ZooError` where nobody has counted them."""
+        first, last = self.ends
+        return require_blocks(self.source) if last is None else last - first
+
+    def order(self, step: int) -> Iterator[tuple[int, int]]:
+        """Blocks of this process at random, each once before any comes again, from number ``step`` of the order on."""
+        number = self.num_own_blocks
+        for turn, place in (divmod(at, number) for at in itertools.count(step)):
+            order = np.random.default_rng([self.seed, turn, self.group.rank]).permutation(number)
+            block = self.ends[0] + int(order[place])
+            yield block, block + 1
 
     def is_one_block(self) -> bool:
         """Whether this process has a single block; where nobody has counted them, two are read to see."""
@@ -74,60 +110,40 @@ class Stream(NamedTuple):
         raise ZooError(f"{self.source.name}: there are no rows")
 
 
-class Totals(NamedTuple):
-    """What a pass has added up so far; everything has a leading axis of starts, as checkpoints have."""
-
-    sums: Local
-    weight: Array  # of the rows
-    size: Array  # of the sample, as BIC counts it
-    latent: Array  # the number of rows that allow several values of their latent
+def require_same(group: Group, finished: int) -> None:
+    """A `ZooError` where processes have read different checkpoints, as from folders of their own."""
+    if group.all_sum(np.array([float(finished)]))[0] != group.size * finished:
+        raise ZooError("processes go on from different checkpoints: the folder of the run must be one that all of them share")
 
 
-class Partial(NamedTuple):
-    """How far a pass has come."""
-
-    totals: Totals
-    place: Array  # (starts,): blocks that this process has summed over
-
-
-def any_rows(rows: Pytree) -> None:
-    """No rows are refused."""
-
-
-class Pass:
+class Pass(RowSums):
     """A pass of one algebra and one update over a stream, part by part; random numbers are those of the step's keys.
 
     ``check`` raises `ZooError` for the rows of a block that a method does not take.
     """
 
+    takes_long = True
+
     def __init__(
-        self,
-        stream: Stream,
-        task: Task,
-        algebra: Algebra,
-        update: str,
-        T: Stats,
-        check: Callable[[Pytree], None] = any_rows,
+        self, stream: Stream, task: Task, algebra: Algebra, update: str, T: Stats, check: Callable[[Pytree], None]
     ) -> None:
         first = stream.first_block()
         self._stream, self._number = stream, len(jax.tree.leaves(T)[0])
         self._task, self._algebra, self._only = task, algebra, stream.is_one_block()
+        self.shared = stream.group.size > 1
         self._finite: dict[Any, bool] = {}  # whether blocks of a shape have finitely many values of their latents
         self._check, self._sums = check, Sums(algebra, update, task.hyper, task.prior, stream.num_devices)
-        keys = on_host(jax.random.split(jax.random.PRNGKey(0), self._number))
-        found = self._sums.of(self._sums.given(T), keys, self._sums.placed(first))  # compiles; what it says is not counted
-        self._none = Totals(jax.tree.map(np.zeros_like, found), *(on_host(np.zeros(self._number)) for _ in range(3)))
         self._blocks: ReadAhead | None = None
         self._iterator: Iterator[Placed] = iter(())
+        self._steps: Iterator[Encoded] = iter(())
         self._kept: list[Placed] = []  # all blocks of this process, once a pass has read them, if they stay
         self._at = -1  # blocks that were taken from the iterator
+        zeros = (on_host(np.zeros(self._number)) for _ in range(3))
+        keys = on_host(jax.random.split(jax.random.PRNGKey(0), self._number))
+        local = self._sums.of(self._sums.given(T), keys, self._sums.placed(first))
+        self.example = Totals(jax.tree.map(np.zeros_like, local), *zeros)
 
-    @property
-    def none(self) -> Partial:
-        """A pass that has not begun."""
-        return Partial(self._none, on_host(np.zeros(self._number, int)))
-
-    def advance(self, T: Stats, keys: Array, at: Partial, seconds: float = np.inf) -> tuple[Partial, bool]:
+    def advance(self, T: Stats, keys: Array, done: np.ndarray, at: Partial, seconds: float) -> tuple[Partial, bool]:
         """As many blocks as ``seconds`` or a Ctrl-C allow, or all if other processes wait: (how far, whether it is the end)."""
         clock, given, place = time.perf_counter(), self._sums.given(T), int(at.place[0])
         totals = at.totals
@@ -152,26 +168,33 @@ class Pass:
         self._at = -1
         return Partial(totals, on_host(np.full(self._number, place))), True
 
-    def of_block(self, T: Stats, block: Encoded) -> Totals:
-        """The sums over one block."""
+    def estimate(self, T: Stats, step: int) -> Totals:
+        """As `RowSums.estimate`: each process takes a block of its own, which stands for all of these."""
+        if self._at != step:
+            self.close()
+            self._blocks = self._stream.blocks(self._stream.order(step))
+            self._steps, self._at = iter(self._blocks), step
+        block = next(self._steps)
+        self._at += 1
         keys = on_host(jax.random.split(jax.random.PRNGKey(0), self._number))
-        return self._added(self._none, self._sums.of(self._sums.given(T), keys, self._sums.placed(block)), block)
+        one = self._added(self.none.totals, self._sums.of(self._sums.given(T), keys, self._sums.placed(block)), block)
+        return self.all_reduced(jax.tree.map(lambda leaf: self._stream.num_own_blocks * leaf, one))
 
-    def reduced(self, totals: Totals) -> tuple[Local, Totals]:
-        """(the local step of all starts, what was summed) over all processes."""
-        everywhere = self._stream.group.all_sum(totals)
-        return everywhere.sums, everywhere
+    def all_reduced(self, totals: Totals) -> Totals:
+        """As `RowSums.all_reduced`."""
+        everywhere: Totals = self._stream.group.all_sum(totals)
+        return everywhere
 
-    def whole(self, T: Stats, keys: Array) -> tuple[Local, Totals]:
-        """A pass from its beginning to its end."""
-        at, done = self.none, False
-        while not done:
-            at, done = self.advance(T, keys, at)
-        return self.reduced(at.totals)
+    def held_out_density(self, T: Stats) -> Array | None:
+        """As `RowSums.held_out_density`."""
+        return self._stream.bound_of_held_out(self._task, self._algebra, T)
 
-    def shapes(self) -> Local:
-        """A local step of all starts, for its shapes."""
-        return self._none.sums
+    def agreed(self, start: Progress, checkpoint: Checkpoint | None, in_pass: bool) -> tuple[Progress, Checkpoint | None]:
+        """As `RowSums.agreed`: process 0 writes."""
+        require_same(self._stream.group, start.finished)
+        if self.shared and in_pass:
+            start = start._replace(state=(start.state[0], self.none))
+        return start, checkpoint if self._stream.group.rank == 0 else None
 
     def close(self) -> None:
         """Stop reading."""
@@ -191,7 +214,7 @@ class Pass:
         taken = []
         for block in self._blocks:
             at = self._sums.placed(block)
-            if self._stream.resident:
+            if self._stream.whole:
                 taken.append(at)
             yield at
         self._kept = taken if place == 0 else []
@@ -225,10 +248,3 @@ def mean_log_density(algebra: Algebra, hyper: Hyper, T: Stats, rows: Pytree) -> 
     """(start,): the mean of log p(x_n | θ) over rows, latents summed out, by their weights."""
     whole = partial(local_step, algebra, "mean", hyper, jax.random.PRNGKey(0), rows=rows)
     return vmap_or_call(lambda T: whole(T=T).log_partition, T) / rows_weight(rows).sum()
-
-
-@cached_jit(static_argnames=())
-def keys_of_step(keys: Array, index: Array) -> tuple[Array, Array]:
-    """Of all starts or chains: (keys of their latents, keys of their parameters), as in `inference.engine.sweep.sweep`."""
-    both = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, index)))(keys)
-    return both[:, 0], both[:, 1]

@@ -1,8 +1,8 @@
 """The sums of one block: the local step of all starts or chains, on the devices of this process or by compiled loops.
 
-On devices the rows of a block are shared out in chunks of `BLOCK` rows, or `SEQUENCES` sequences. Each device adds up its own,
-and one all-reduce adds the devices. The key of a chunk is that of the step, the number of the block among all, and that of the
-chunk in it: latents are drawn alike however blocks are shared out.
+On devices the rows of a block are shared out in chunks of `inference.engine.sweep.block_size` rows, or `SEQUENCES` sequences.
+Each device adds up its own, and one all-reduce adds the devices. The key of a chunk is that of the step, the number of the
+block among all, and that of the chunk in it: latents are drawn alike however blocks are shared out.
 """
 
 from collections import deque
@@ -18,9 +18,10 @@ from jax import Array, lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from inference.engine.driver import num_cores, vmap_or_call
-from inference.engine.sweep import BLOCK, Local, local_step, num_rows, rows_weight
+from inference.engine.sweep import Local, block_size, local_step, num_rows, rows_weight
+from inference.fixed_points.local_blocks import sums_with_local
+from inference.row_sums.compiled import at_start, coefficients_of, local_of_loops
 from inference.runtime.programs import cached_jit
-from inference.streaming.local_blocks import sums_with_local
 from inference.streaming.source.encoding import Encoded
 from models.algebra import add
 from models.base import Algebra, Hyper, Pytree, Stats, ZooError
@@ -73,7 +74,7 @@ class Sums:
     def given(self, T: Stats) -> Given:
         """What blocks read of the parameters of all starts."""
         host = jax.tree.map(np.asarray, T)
-        return Given(host, None if self._loops is None else jax.tree.map(np.asarray, _coefficients(self._algebra, host)))
+        return Given(host, None if self._loops is None else coefficients_of(self._algebra, host))
 
     def placed(self, block: Encoded) -> Placed:
         """A block where it is added up."""
@@ -122,11 +123,13 @@ class Sums:
     def _by_loops(self, given: Given, at: Placed, num_threads: int) -> Pytree:
         assert self._loops is not None
         number = len(jax.tree.leaves(given.coefficients)[0])
-        found = [self._loops.sums(self._hyper, at.rows, num_threads, _at(given.coefficients, start)) for start in range(number)]
+        found = [
+            self._loops.sums(self._hyper, at.rows, num_threads, at_start(given.coefficients, start)) for start in range(number)
+        ]
         return jax.tree.map(lambda *leaves: np.stack(leaves).astype(np.float64), *found)
 
     def _local(self, sums: Pytree) -> Local:
-        return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), _local_of_loops(self._algebra, sums))
+        return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), local_of_loops(self._algebra, sums))
 
 
 @cached_jit(static_argnames=())
@@ -134,26 +137,9 @@ def _keys_of_block(keys: Array, number: Array) -> Array:
     return jax.vmap(lambda key: jax.random.fold_in(key, number))(keys)
 
 
-def _at(stacked: Pytree, start: int) -> Pytree:
-    return jax.tree.map(lambda leaf: leaf[start], stacked)
-
-
-@cached_jit(static_argnames=("algebra",))
-def _coefficients(algebra: Algebra, T: Stats) -> Pytree:
-    assert algebra.structure.host_step is not None
-    return jax.vmap(algebra.structure.host_step.coefficients)(T)
-
-
-@cached_jit(static_argnames=("algebra",))
-def _local_of_loops(algebra: Algebra, sums: Pytree) -> Local:
-    assert algebra.structure.host_step is not None
-    stats, log_partition = jax.vmap(algebra.structure.host_step.statistics)(sums)
-    return Local(stats, log_partition, log_partition)
-
-
 def chunk_size(rows: Pytree) -> int:
     """Rows of a chunk: of sequences fewer, as each has many steps."""
-    return SEQUENCES if row_info(rows).length is not None else BLOCK
+    return SEQUENCES if row_info(rows).length is not None else block_size()
 
 
 def on_devices(mesh: Mesh, rows: Pytree) -> tuple[Pytree, Array]:

@@ -17,75 +17,43 @@ import jax
 import numpy as np
 
 from inference.engine.driver import num_cores
-from inference.engine.requirements import require_proper
 from inference.engine.task import Draws, Kind, Task, timing
-from inference.fitting.sizes import require_room
-from inference.methods.collapsed_gibbs import Options
+from inference.row_sums.driver import require_uninterrupted
 from inference.runtime.checkpoints import SHARE, store
 from inference.runtime.files import NotWrittenError, read, remove, write
 from inference.runtime.loop import Chunk, Progress, restore_or_start
 from inference.runtime.progress import figure
 from inference.runtime.signals import interruptible
-from inference.streaming.driver import require_same, require_uninterrupted
-from inference.streaming.passes import Stream
-from inference.streaming.result import Asked, Found
+from inference.streaming.passes import Stream, require_same
 from inference.streaming.topics import Chains, Held, Kept, held_by
-from models.base import Algebra, ZooError
+from models.base import ZooError
 
 REMEDY = "remove the checkpoints of this run, and it begins anew"
 
 
-def why_not(algebra: Algebra) -> str | None:
-    """Why the method means nothing over blocks on a model, in words, or None."""
-    if algebra.structure.collapsed is None or algebra.structure.collapsed.by_rows is None:
-        return (
-            "over blocks collapsed_gibbs is for models whose rows have parameters of their own, such as the proportions of a "
-            "document in latent_dirichlet; this model has none: use method=gibbs, or inference.fit"
-        )
-    return None
-
-
-def options_over_blocks(options: Options) -> Options:
-    """The options as they hold over blocks, where ``integrate`` is "local"; raises `ZooError` for hyperparameters to learn."""
-    if options.learn != "none":
-        raise ZooError(f"learn={options.learn} needs all rows at once; leave it out over blocks, or use inference.fit")
-    return options._replace(integrate="local")
-
-
-def require_no_share(devices: int | None, held_out: float) -> None:
-    """A `ZooError` for what the method has no use for."""
-    if devices is not None:
-        raise ZooError(f"devices={devices}: collapsed_gibbs draws on all cores of a process; leave devices out")
-    if held_out:
-        raise ZooError(f"held_out={held_out}: collapsed_gibbs scores no rows; leave it out, and ask inference.predict")
-
-
-def collapsed_blocks(task: Task, stream: Stream, options: Options, asked: Asked) -> Found:
+def collapsed_chains(task: Task, stream: Stream, num_chains: int, num_warmup: int, num_samples: int, thin: int) -> Draws:
     """Draws of every site from every chain, with the proportions of the documents of ``task``, which are some of all."""
-    require_proper(task)
-    require_room(task, options)
-    if asked.numbers is None:
+    if stream.numbers is None:
         raise ZooError(
             "collapsed_gibbs draws parameters of some rows of these blocks, whose numbers must be known: leave sample out"
         )
     seed = int(jax.random.bits(jax.random.fold_in(task.key, 1)))
-    held, topic = held_by(task, stream, asked.numbers, seed, options.num_chains)
+    held, topic = held_by(task, stream, stream.numbers, seed, num_chains)
     weight, size = stream.group.all_sum(np.array([held.weight, held.size]))
     with ThreadPoolExecutor(num_cores()) as pool:
-        run = _Run(task, stream, Chains(held, topic, seed, stream.group, pool), options)
-        warm = run.phase("warmup", 0, options.num_warmup, keep=False)
-        at = run.phase("sampling", options.num_warmup, options.num_samples * options.thin, keep=True)
+        run = _Run(task, stream, Chains(held, topic, seed, stream.group, pool), thin)
+        warm = run.phase("warmup", 0, num_warmup, keep=False)
+        at = run.phase("sampling", num_warmup, num_samples * thin, keep=True)
     found: Kept = at.records()
-    draws = Draws(
+    return Draws(
         Kind.CHAINS,
         found.sites,
         {},
         timing(at.seconds, warmup_seconds=warm.seconds),
-        attrs={"learnt": 0},
+        attrs={"learnt": 0, "sample_size": float(size), "total_weight": float(weight)},
         functionals={"collapsed_log_joint": found.log_joint},
         log_prior=found.log_prior,
     )
-    return Found(draws, counted=(float(size), float(weight)))
 
 
 class _Files(NamedTuple):
@@ -128,8 +96,8 @@ class _Files(NamedTuple):
 class _Run:
     """Phases of a run, which all processes go through alike."""
 
-    def __init__(self, task: Task, stream: Stream, chains: Chains, options: Options) -> None:
-        self._task, self._group, self._chains, self._thin = task, stream.group, chains, options.thin
+    def __init__(self, task: Task, stream: Stream, chains: Chains, thin: int) -> None:
+        self._task, self._group, self._chains, self._thin = task, stream.group, chains, thin
         self._files = None if task.folder is None else _Files(task.folder, task.fingerprint, chains.held)
         self._due = time.perf_counter() + task.checkpoint_seconds
 

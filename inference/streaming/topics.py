@@ -24,10 +24,9 @@ from typing import NamedTuple
 import numpy as np
 
 from inference.engine.driver import num_cores
-from inference.engine.requirements import require_algebra
+from inference.engine.requirements import require_algebra, require_single_rows
 from inference.engine.task import Task
-from inference.fitting.sizes import sample_size, total_weight
-from inference.streaming.climbing import single_rows
+from inference.row_sums.sizes import sample_size, total_weight
 from inference.streaming.passes import Stream
 from inference.streaming.source.encoding import Encoded
 from inference.streaming.source.processes import Group
@@ -90,11 +89,11 @@ def held_by(task: Task, stream: Stream, numbers: np.ndarray, seed: int, num_chai
     does not hold the topics.
     """
     hyper = {name: np.asarray(value, dtype=float) for name, value in task.hyper.items()}
-    check, found, topics, tokens = single_rows(task, require_algebra(task)), [], [], 0
+    algebra, found, topics, tokens = require_algebra(task), [], [], 0
     blocks = stream.blocks([stream.ends])
     try:
         for block in blocks:
-            check(block.rows)
+            require_single_rows(task._replace(rows=block.rows), algebra)
             found.append(_of_block(stream, hyper, numbers, block))
             tokens += len(found[-1].corpus.word)
             require_memory(TOPIC_BYTES * num_chains * float(tokens), f"topics of {tokens} tokens in {num_chains} chains")

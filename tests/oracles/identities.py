@@ -11,7 +11,7 @@ from numpyro.infer.util import log_density
 
 from inference.engine.task import Points
 from inference.fitting.prepare import make_task
-from inference.fixed_points.fixed_point import climb
+from inference.fixed_points.climbing import climb
 from inference.methods import em
 from inference.runtime.progress import Silent
 from models.algebra import inner, log_prior

@@ -19,7 +19,7 @@ import sys
 import jax
 coordinator, number, rank, method, out, options = sys.argv[1:7]
 jax.config.update("jax_num_cpu_devices", 4)
-from inference import fit_stream, join_processes, read_stream
+from inference import fit, in_blocks, join_processes, read_stream
 if int(number) > 1:
     join_processes(coordinator, int(number), int(rank))
 from models import MODELS
@@ -29,7 +29,8 @@ sizes = options.pop("sizes", {"block_rows": 1024, "sample_rows": 1500})
 files = read_stream(options.pop("rows"), folder=folder, **sizes)
 name, given = options.pop("model", ("gmm", {"num_components": 3, "covariance": "diag"}))
 model = MODELS[name](files.sample, **given)
-tree = fit_stream(model, files, method, folder=folder, **options)
+of_blocks = {name: options.pop(name) for name in ("devices", "held_out", "steps") if name in options}
+tree = fit(model, in_blocks(files, **of_blocks), method, folder=folder, **options)
 if int(rank) == 0:
     from inference.results.tree import save
     save(tree, out)
@@ -84,5 +85,5 @@ def counted_sums():
             sizes.append(sum(np.size(leaf) for leaf in jax.tree.leaves(tree)))
             return super().all_sum(tree)
 
-    with mock.patch("inference.streaming.fit_stream.Group", Counted):
+    with mock.patch("inference.streaming.in_blocks.Group", Counted):
         yield sizes

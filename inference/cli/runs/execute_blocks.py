@@ -74,13 +74,14 @@ def execute_blocks(
     _require_possible(config)
     ready()
     prepare_jax(config)
+    from inference.methods.method import checked_options, method_named, require_over_blocks
     from inference.results.tree import save
-    from inference.streaming.fit_stream import require_method
     from inference.streaming.source.processes import Group, join_processes
 
     if config["runtime"]["name"] == "distributed":
         join_processes(*(config["runtime"][name] for name in ("coordinator", "num_processes", "process_id")))
-    require_method(config["method"], options_of_method(config), _is_stochastic(config))
+    require_over_blocks(method_named(config["method"]), steps=_takes_steps(config))
+    checked_options(method_named(config["method"]), options_of_method(config))
     group = Group()
     with _ended_together(group), _folder_of(config, group) as folder:
         rows = _Rows(config, folder, show_columns and group.rank == 0)
@@ -126,7 +127,7 @@ def _require_possible(config: Mapping[str, Any]) -> None:
             raise ZooError(f"{name} must be at most {MOST}, got {size}")
 
 
-def _is_stochastic(config: Mapping[str, Any]) -> bool:
+def _takes_steps(config: Mapping[str, Any]) -> bool:
     """Whether every step takes one block."""
     return config["data"].get("stream") == "steps" or bool(config.get("batch_size"))
 
@@ -225,22 +226,20 @@ def _result(config: Mapping[str, Any], folder: Path, rows: _Rows, group: Group) 
 
 
 def _fitted(config: Mapping[str, Any], folder: Path, rows: _Rows, group: Group) -> xr.DataTree:
-    from inference.streaming.fit_stream import fit_stream
+    from inference.fitting.fit import fit
+    from inference.streaming.in_blocks import in_blocks
     from inference.streaming.source.blocks import BLOCK_ROWS
 
-    options = {name: value for name, value in options_of_method(config).items() if name != "batch_size"}
+    options = options_of_method(config)
+    lengths = {name: options.pop(name) for name in ("delay", "forgetting") if name in options}
     shared = {name: config[name] for name in SHARED if name != "predictive"}
     shared["progress"] = config["progress"] and group.rank == 0
-    streamed = config["data"].get("stream")
-    return fit_stream(
-        rows.model,
+    blocks = in_blocks(
         rows.source,
-        config["method"],
-        folder=folder,
         devices=config["runtime"]["devices"],
-        block_rows=config.get("batch_size") or config["data"].get("block_rows", BLOCK_ROWS),
-        held_out=config["data"].get("test_fraction", 0.0) if streamed else 0.0,
-        stochastic=_is_stochastic(config),
-        **shared,
-        **options,
+        block_rows=options.pop("batch_size", 0) or config["data"].get("block_rows", BLOCK_ROWS),
+        held_out=config["data"].get("test_fraction", 0.0) if config["data"].get("stream") else 0.0,
+        steps=_takes_steps(config),
+        **lengths,
     )
+    return fit(rows.model, blocks, config["method"], folder=folder, **shared, **options)

@@ -148,10 +148,10 @@ def _num_rows(table: Data) -> int:
 
 
 def source_of(model: Model, rows: Any, block_rows: int) -> Source:
-    """The rows that `inference.fit_stream` is given, in blocks; raises `ZooError` for what has none."""
+    """The rows that `inference.in_blocks` is given, in blocks; raises `ZooError` for what has none."""
     if isinstance(rows, Data):
         if rows.moments:
-            raise ZooError(f"{rows.name} is a covariance and no rows: inference.fit takes it as it is")
+            raise ZooError(f"{rows.name} is a covariance and no rows: give it to inference.fit as it is")
         return InMemory(model, rows, block_rows)
     if isinstance(rows, Source):
         rows.require_taken_by(model)

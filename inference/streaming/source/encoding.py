@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from inference.engine.single_precision import seen_from_origin
+from inference.engine.single_precision import in_precision, seen_from_origin
 from inference.engine.sweep import num_rows, rows_weight
-from inference.fitting.prepare import in_precision
 from inference.streaming.source.blocks import Block, Source
 from models.base import Model, Pytree, ZooError
 from models.chains.padding import padded
@@ -68,7 +67,7 @@ def encoded(model: Model, block: Block, number: int, held_out: HeldOut) -> Encod
 
 
 def encoded_rows(model: Model, data: Data) -> Pytree:
-    """The rows of a table as `inference.fitting.prepare.make_task` has them: in single precision, as seen from the origin."""
+    """The rows of a table as a task has them: in single precision, as seen from the origin."""
     rows = padded_documents(padded(model.rows(read_as(model, data))))
     if not jax.config.jax_enable_x64:
         rows = seen_from_origin(model, dict(model.hyper), rows, None)[1]

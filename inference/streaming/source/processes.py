@@ -69,14 +69,14 @@ def _first_line(error: Exception) -> str:
 
 
 def join_processes(coordinator: str | None = None, num_processes: int | None = None, process_id: int | None = None) -> None:
-    """Join the processes of a fit, before JAX has computed anything; `inference.fit_stream` then shares out the blocks.
+    """Join the processes of a fit, before JAX has computed anything; `inference.fit` to rows in blocks then shares them out.
 
     Without arguments JAX finds them under SLURM, Open MPI and Kubernetes. Otherwise ``coordinator`` is the host:port of process
     0, and this is number ``process_id`` of ``num_processes``. Raises `ZooError` where they cannot be found.
 
     >>> join_processes()  # in each process that srun has started  # doctest: +SKIP
     >>> files = read_stream("rows/", folder="runs/rows")  # doctest: +SKIP
-    >>> tree = fit_stream(MODELS["gmm"](files.sample, num_components=8), files, "em", folder="runs/rows")  # doctest: +SKIP
+    >>> tree = fit(MODELS["gmm"](files.sample, num_components=8), files, "em", folder="runs/rows")  # doctest: +SKIP
     """
     address = (coordinator, num_processes, process_id)
     jax.config.update("jax_cpu_collectives_implementation", "gloo")

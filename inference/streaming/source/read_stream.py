@@ -89,7 +89,7 @@ def read_stream(
     folder: str | Path | None = None,
     **options: Any,
 ) -> Files:
-    """Look once at the rows in a file, or in all tables of a folder, and open them for `inference.fit_stream`.
+    """Look once at the rows in a file, or in all tables of a folder, and open them for `inference.fit`.
 
     ``options`` are those of `models.load_data` for a table. The ``sample`` of the result, a `Data` of ``sample_rows`` rows
     drawn without replacement, is what a model is built on. A word that no row of it has brings one more row. What was found
@@ -98,7 +98,7 @@ def read_stream(
 
     >>> files = read_stream("rows/", label="species")  # doctest: +SKIP
     >>> model = MODELS["linear_discriminant"](files.sample)  # doctest: +SKIP
-    >>> tree = fit_stream(model, files, "em")  # doctest: +SKIP
+    >>> tree = fit(model, files, "em")  # doctest: +SKIP
     """
     given = _checked({name: value for name, value in options.items() if value is not None and value is not False})
     asked = given | {"block_rows": block_rows, "sample_rows": sample_rows, "seed": seed}

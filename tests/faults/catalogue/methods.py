@@ -68,7 +68,7 @@ FAULTS = (
     Fault(
         "last-block-counted-twice",
         f"{SWEEP}::block_sum.body",
-        "_1 >= index * BLOCK",
+        "_1 >= index * size",
         "_1 >= 0",
         "rows of the last block that were counted before are counted again",
         "mask",

@@ -13,7 +13,7 @@ from inference.convergence import acceleration
 from inference.convergence.acceleration import Point, advance, at_rest, begin, rejected
 from inference.engine.sweep import Updates
 from inference.fitting.prepare import make_task, x64
-from inference.fixed_points.fixed_point import climb
+from inference.fixed_points.climbing import climb
 from inference.methods import em
 from inference.runtime.progress import Silent
 from models import MODELS, ZooError, load_data

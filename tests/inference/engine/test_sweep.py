@@ -28,7 +28,7 @@ from sklearn.mixture import GaussianMixture
 
 import inference.engine.sweep
 from inference import fit
-from inference.engine.sweep import block_map, block_sum
+from inference.engine.sweep import block_map, block_size, block_sum
 from inference.methods import gibbs
 from models.algebra import add
 
@@ -72,6 +72,13 @@ def test_blocks_sum_and_map_every_row_once(monkeypatch, num_rows, weighted):
     assert float(number) == ones.sum()
     np.testing.assert_allclose(summed, ones @ x, rtol=1e-14)
     np.testing.assert_array_equal(mapped, 3 * x.sum(1))
+
+
+def test_the_block_is_larger_on_an_accelerator(monkeypatch):
+    """There a block is one launch, and no cache has to hold it."""
+    assert block_size() == inference.engine.sweep.BLOCK
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert block_size() == inference.engine.sweep.BLOCK_ON_ACCELERATOR > inference.engine.sweep.BLOCK
 
 
 def test_blocks_draw_with_keys_of_their_own(monkeypatch):

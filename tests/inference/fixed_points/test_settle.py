@@ -12,7 +12,8 @@ from scipy.special import digamma, gammaln
 from inference import fit
 from inference.fitting.prepare import make_task
 from inference.fixed_points import local_ascent as settle
-from inference.fixed_points.fixed_point import initial, step
+from inference.fixed_points.climbing import step
+from inference.fixed_points.fixed_point import initial
 from inference.fixed_points.local_ascent import ascent_sweep, local_ascent, local_prior, updates
 from inference.methods import cavi
 from inference.runtime.progress import Silent

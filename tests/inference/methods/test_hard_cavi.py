@@ -10,7 +10,7 @@ from inference.comparison.criteria import BOUND, criteria
 from inference.diagnostics.checks import MEASURES
 from inference.diagnostics.starts import describe_starts
 from inference.fitting.prepare import make_task, x64
-from inference.fixed_points.fixed_point import climb
+from inference.fixed_points.climbing import climb
 from inference.methods import cavi, hard_cavi
 from inference.runtime.progress import Silent
 from models import MODELS, load_data

@@ -9,9 +9,10 @@ import time
 import numpy as np
 import pytest
 from block_tables import groups, largest_gap
+from fit_blocks import fit_blocks
 from joined_processes import counted_sums, ended, environment, free_port, started
 
-from inference import fit_stream, read_stream
+from inference import read_stream
 from inference.results.tree import load
 from models import MODELS, load_data
 
@@ -62,7 +63,7 @@ def test_steps_of_several_processes_come_near_the_passes(rows, whole, tmp_path):
 
     What is left comes from the last block of each file, which is shorter and counts as much as another.
     """
-    tree = run(2, "em", rows, tmp_path / "steps", num_starts=2, stochastic=True, max_iter=150)
+    tree = run(2, "em", rows, tmp_path / "steps", num_starts=2, steps=True, max_iter=150)
     assert largest_gap(tree, whole) < 0.1  # groups are several widths apart
     assert tree["optimization"].sizes["iteration"] == 151
     assert np.nanmax(tree["optimization"]["final_objective"]) <= np.nanmax(whole["optimization"]["final_objective"]) + 1e-6
@@ -86,7 +87,7 @@ def test_what_is_sent_are_the_statistics_whatever_the_rows():
         data = load_data(groups(number)[0])
         model = MODELS["gmm"](data, num_components=3, covariance="diag")
         with counted_sums() as sizes:
-            fit_stream(model, data, "em", num_starts=2, devices=1, block_rows=2048)
+            fit_blocks(model, data, "em", num_starts=2, devices=1, block_rows=2048)
         sent.append(max(sizes))
     components, columns, starts = 3, 3, 2
     assert sent[0] == sent[1] == starts * (components * (4 * columns + 1) + 5)  # as docs/how_to/cluster.md says

@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from block_tables import frame
+from fit_blocks import fit_blocks
 from scipy import stats
 
-from inference import fit_stream, read_stream
+from inference import read_stream
 from inference.runtime import files
 from inference.streaming.source import read_stream as reading
 from inference.streaming.source import scan
@@ -191,7 +192,7 @@ def test_one_sequence_in_a_file_is_not_cut(tmp_path):
     pd.DataFrame({"x": np.arange(300.0)}).to_parquet(tmp_path / "a.parquet")
     files = read_stream(tmp_path / "a.parquet", block_rows=100)
     with pytest.raises(ZooError, match="a single sequence cannot be cut into blocks"):
-        fit_stream(MODELS["hmm"](files.sample, num_states=2, emission="gaussian"), files, "em")
+        fit_blocks(MODELS["hmm"](files.sample, num_states=2, emission="gaussian"), files, "em")
 
 
 def test_mistakes(table, tmp_path):

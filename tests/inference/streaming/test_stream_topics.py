@@ -6,15 +6,15 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from cut_documents import SITES, SMALL, assert_same_draws, cut
+from fit_blocks import fit_blocks
 from joined_processes import counted_sums
 from scipy.special import gammaln, logsumexp
 from topic_models import ALLOWED, DOCUMENTS, TOKENS, build
 from two_stage import assert_standard_normal, of_batch_means
 
-from inference import fit_stream
 from inference.fitting.prepare import make_task
+from inference.fixed_points.local_blocks import built_on
 from inference.runtime.progress import Silent
-from inference.streaming.local_blocks import built_on
 from inference.streaming.passes import Stream
 from inference.streaming.source.division import divided
 from inference.streaming.source.processes import Group
@@ -71,14 +71,14 @@ def test_the_log_joint_is_that_of_all_documents(kind):
 def test_blocks_of_a_table_and_tables(corpus, ends):
     """Draws depend on where blocks end and on nothing else; all of a table brings what is known row by row."""
     model, data = corpus
-    listed = fit_stream(model, cut(data, *ends), "collapsed_gibbs", **SMALL)
-    called = fit_stream(model, lambda: iter(cut(data, *ends)), "collapsed_gibbs", **SMALL)
+    listed = fit_blocks(model, cut(data, *ends), "collapsed_gibbs", **SMALL)
+    called = fit_blocks(model, lambda: iter(cut(data, *ends)), "collapsed_gibbs", **SMALL)
     assert_same_draws(listed, called)
     assert listed.attrs["total_weight"] == 30
     assert not {"latent", "log_likelihood"} & set(listed.children)
     if ends == (13, 20):
-        whole = fit_stream(model, data, "collapsed_gibbs", block_rows=10, **SMALL)
-        assert_same_draws(whole, fit_stream(model, cut(data, 10, 20), "collapsed_gibbs", **SMALL))
+        whole = fit_blocks(model, data, "collapsed_gibbs", block_rows=10, **SMALL)
+        assert_same_draws(whole, fit_blocks(model, cut(data, 10, 20), "collapsed_gibbs", **SMALL))
         assert {"latent", "log_likelihood"} <= set(whole.children)
 
 
@@ -86,7 +86,7 @@ def test_proportions_are_those_of_the_sample(corpus, monkeypatch):
     """The result has as many documents as the sample, and stands for all."""
     model, data = corpus
     monkeypatch.setattr("inference.streaming.source.division.SAMPLE_ROWS", 7)
-    tree = fit_stream(model, cut(data, 13, 20), "collapsed_gibbs", **SMALL)
+    tree = fit_blocks(model, cut(data, 13, 20), "collapsed_gibbs", **SMALL)
     assert tree["posterior"].sizes["document"] == tree["observed_data"].sizes["row"] == 7
     assert tree.attrs["total_weight"] == 30
     np.testing.assert_allclose(tree["posterior"]["topic_probs"].sum("topic"), 1.0)
@@ -125,7 +125,7 @@ def test_a_start_is_heeded(corpus):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Chains, "advance", first)
         with pytest.raises(KilledError):
-            fit_stream(model, cut(data, 13), "collapsed_gibbs", start=start, **SMALL)
+            fit_blocks(model, cut(data, 13), "collapsed_gibbs", start=start, **SMALL)
     np.testing.assert_array_equal(seen[0][0], np.stack([seen[0][1] % 3] * 2))
 
 
@@ -160,7 +160,7 @@ def test_draws_are_from_the_posterior(monkeypatch, size):
     def deviations(seed, times):
         options = {"num_chains": 2, "num_warmup": 20, "num_samples": 1200 * times, "thin": 1}
         tables = cut(data, 1, 3)
-        tree = fit_stream(model, tables, "collapsed_gibbs", seed=seed, **options)
+        tree = fit_blocks(model, tables, "collapsed_gibbs", seed=seed, **options)
         theta, beta = (tree["posterior_raw"][site].values for site in SITES)
         theta, beta = (leaf.reshape(-1, *leaf.shape[2:]) for leaf in (theta, beta))
         sampled = divided(model, tables, None, 0.0, seed, 1).numbers
@@ -179,7 +179,7 @@ def test_what_is_sent_does_not_grow_with_the_documents(monkeypatch):
         data = load_data("bars", num_rows=number, length=12)
         model = MODELS["latent_dirichlet"](data, num_topics=3)
         with counted_sums() as sizes:
-            fit_stream(model, cut(data, 10), "collapsed_gibbs", **SMALL)
+            fit_blocks(model, cut(data, 10), "collapsed_gibbs", **SMALL)
         sent.append(sizes)
     assert sent[0] == sent[1]
     chains, topics, words = 2, 3, len(data.columns)
@@ -192,7 +192,7 @@ def test_what_is_sent_does_not_grow_with_the_documents(monkeypatch):
         ({"learn": "symmetric"}, "learn=symmetric needs all rows at once"),
         ({"devices": 1}, "leave devices out"),
         ({"held_out": 0.2}, "collapsed_gibbs scores no rows"),
-        ({"stochastic": True}, "steps of one block each are for em and cavi"),
+        ({"steps": True}, "steps of one block each are for em and cavi"),
         ({"num_sample": 3}, "num_samples"),
         ({"method": "gibbs"}, "use method=cavi or collapsed_gibbs"),
     ],
@@ -200,18 +200,18 @@ def test_what_is_sent_does_not_grow_with_the_documents(monkeypatch):
 def test_mistakes(corpus, given, said):
     model, data = corpus
     with pytest.raises(ZooError, match=said):
-        fit_stream(model, cut(data, 13), **{"method": "collapsed_gibbs"} | given)
+        fit_blocks(model, cut(data, 13), **{"method": "collapsed_gibbs"} | given)
 
 
 def test_samples_weights_and_models_that_are_refused(corpus):
     model, data = corpus
     with pytest.raises(ZooError, match="whose numbers must be known: leave sample out"):
-        fit_stream(model, cut(data, 13), "collapsed_gibbs", sample=take(data, np.arange(5)), **SMALL)
+        fit_blocks(model, cut(data, 13), "collapsed_gibbs", sample=take(data, np.arange(5)), **SMALL)
     heavy = data._replace(weight=np.full(30, 3.0))
     with pytest.raises(ZooError, match="one latent per row"):
-        fit_stream(MODELS["latent_dirichlet"](heavy, num_topics=2), [heavy], "collapsed_gibbs", **SMALL)
+        fit_blocks(MODELS["latent_dirichlet"](heavy, num_topics=2), [heavy], "collapsed_gibbs", **SMALL)
     rows = load_data(np.random.default_rng(0).normal(size=(30, 3)))
     with pytest.raises(ZooError, match="this model has none: use method=gibbs"):
-        fit_stream(MODELS["gmm"](rows, num_components=2), rows, "collapsed_gibbs")
+        fit_blocks(MODELS["gmm"](rows, num_components=2), rows, "collapsed_gibbs")
     with pytest.raises(ZooError, match="this model has none: use method=gibbs"):
-        fit_stream(MODELS["factor_analysis"](rows, num_factors=1), rows, "collapsed_gibbs")
+        fit_blocks(MODELS["factor_analysis"](rows, num_factors=1), rows, "collapsed_gibbs")

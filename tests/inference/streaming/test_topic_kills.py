@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from cut_documents import SMALL, assert_same_draws, cut
+from fit_blocks import fit_blocks
 from joined_processes import ended, started
 
-from inference import fit_stream, read_stream
+from inference import read_stream
 from inference.results.tree import load
 from inference.runtime.checkpoints import store
 from inference.streaming.topics import Chains
@@ -38,7 +39,7 @@ def test_a_killed_run_goes_on_to_the_same_draws(corpus, tmp_path, monkeypatch, a
     """A kill in the warm-up or among the draws, before or after the main file is written."""
     model, data = corpus
     tables = cut(data, 13, 20)
-    whole = fit_stream(model, tables, "collapsed_gibbs", **SMALL)
+    whole = fit_blocks(model, tables, "collapsed_gibbs", **SMALL)
     written = []
 
     def dying(*arguments):
@@ -52,12 +53,12 @@ def test_a_killed_run_goes_on_to_the_same_draws(corpus, tmp_path, monkeypatch, a
     with monkeypatch.context() as patch:
         patch.setattr("inference.streaming.topic_chains.store", dying)
         with pytest.raises(KilledError):
-            fit_stream(model, tables, "collapsed_gibbs", folder=tmp_path, checkpoint_seconds=0, **SMALL)
-    tree = fit_stream(model, tables, "collapsed_gibbs", folder=tmp_path, checkpoint_seconds=0, **SMALL)
+            fit_blocks(model, tables, "collapsed_gibbs", folder=tmp_path, checkpoint_seconds=0, **SMALL)
+    tree = fit_blocks(model, tables, "collapsed_gibbs", folder=tmp_path, checkpoint_seconds=0, **SMALL)
     assert_same_draws(tree, whole)
     assert len(list(tmp_path.glob("topics-*"))) == 3  # of the last sweep alone
-    more = fit_stream(model, tables, "collapsed_gibbs", folder=tmp_path, **SMALL | {"num_samples": 6})
-    assert_same_draws(more, fit_stream(model, tables, "collapsed_gibbs", **SMALL | {"num_samples": 6}))
+    more = fit_blocks(model, tables, "collapsed_gibbs", folder=tmp_path, **SMALL | {"num_samples": 6})
+    assert_same_draws(more, fit_blocks(model, tables, "collapsed_gibbs", **SMALL | {"num_samples": 6}))
 
 
 def test_ctrl_c_leaves_a_checkpoint(corpus, tmp_path, monkeypatch):
@@ -73,28 +74,28 @@ def test_ctrl_c_leaves_a_checkpoint(corpus, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Chains, "advance", interrupted)
         with pytest.raises(KeyboardInterrupt, match="after 4 sweeps of the draws; fit with the same arguments"):
-            fit_stream(model, cut(data, 13), "collapsed_gibbs", folder=tmp_path, **SMALL)
+            fit_blocks(model, cut(data, 13), "collapsed_gibbs", folder=tmp_path, **SMALL)
     assert_same_draws(
-        fit_stream(model, cut(data, 13), "collapsed_gibbs", folder=tmp_path, **SMALL),
-        fit_stream(model, cut(data, 13), "collapsed_gibbs", **SMALL),
+        fit_blocks(model, cut(data, 13), "collapsed_gibbs", folder=tmp_path, **SMALL),
+        fit_blocks(model, cut(data, 13), "collapsed_gibbs", **SMALL),
     )
 
 
 def test_files_of_topics_that_are_lost_or_of_others(corpus, tmp_path):
     model, data = corpus
-    fit_stream(model, cut(data, 13), "collapsed_gibbs", folder=tmp_path, **SMALL)
+    fit_blocks(model, cut(data, 13), "collapsed_gibbs", folder=tmp_path, **SMALL)
     more = SMALL | {"num_samples": 6}
     path = next(tmp_path.glob("topics-*-1.npy"))
     content = path.read_bytes()
     path.write_bytes(content[:50] + b"x" + content[51:])
     with pytest.raises(ZooError, match="does not match its checksum; remove the checkpoints of this run"):
-        fit_stream(model, cut(data, 13), "collapsed_gibbs", folder=tmp_path, **more)
+        fit_blocks(model, cut(data, 13), "collapsed_gibbs", folder=tmp_path, **more)
     path.write_bytes(next(tmp_path.glob("topics-*-0.npy")).read_bytes())
     with pytest.raises(ZooError, match="has topics of other documents"):
-        fit_stream(model, cut(data, 13), "collapsed_gibbs", folder=tmp_path, **more)
+        fit_blocks(model, cut(data, 13), "collapsed_gibbs", folder=tmp_path, **more)
     path.unlink()
     with pytest.raises(ZooError, match="cannot be read"):
-        fit_stream(model, cut(data, 13), "collapsed_gibbs", folder=tmp_path, **more)
+        fit_blocks(model, cut(data, 13), "collapsed_gibbs", folder=tmp_path, **more)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -150,7 +151,7 @@ def test_two_processes_go_on_where_one_was_killed(files, tmp_path, monkeypatch, 
     with monkeypatch.context() as patch:
         patch.setattr("inference.streaming.topic_chains.store", dying)
         with pytest.raises(KilledError):
-            fit_stream(model, source, "collapsed_gibbs", **options)
+            fit_blocks(model, source, "collapsed_gibbs", **options)
     assert written[-1] == 4  # sweeps of the draws
     assert len(list(folder.glob("topics-*"))) == 2 * source.num_blocks  # those before are still there
     assert_same_draws(run(2, files, folder, checkpoint_seconds=0), whole)

@@ -7,7 +7,7 @@ import pytest
 from naive import near
 from naive_chain import Weights, log, summed
 
-import inference.fixed_points.host_driver
+import inference.row_sums.compiled
 from inference import fit
 from models import MODELS
 from models.chains.compiled.expected import Counts, Logs, expected_counts
@@ -131,7 +131,7 @@ def test_em_by_loops_climbs_as_by_the_algebra(monkeypatch, boundary, prior):
     model = MODELS["hmm"](data, num_states=2, boundary=boundary, prior=prior)
     trees = []
     for fewest in (1000, 1):
-        monkeypatch.setattr(inference.fixed_points.host_driver, "FEWEST_LATENTS", fewest)
+        monkeypatch.setattr(inference.row_sums.compiled, "FEWEST_LATENTS", fewest)
         trees.append(fit(model, data, "em", num_starts=2, max_iter=15, tol=0))
     by_algebra, by_loops = (tree["optimization"]["objective"].values for tree in trees)
     np.testing.assert_allclose(by_loops, by_algebra, rtol=1e-10)

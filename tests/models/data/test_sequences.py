@@ -9,7 +9,7 @@ from identities import climbed
 from naive import equal, near
 from naive_chain import LENGTHS, STARTS, steps
 
-from inference.fitting.sizes import sample_size
+from inference.row_sums.sizes import sample_size
 from models import MODELS, ZooError, load_data
 from models.chains.sequences import steps_of
 from models.data import split, take

@@ -9,9 +9,7 @@ is online EM (Cappé and Moulines 2009). Each process takes one of its own block
 are added up.
 """
 
-import itertools
 import time
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import jax
@@ -21,23 +19,20 @@ from jax import Array
 from inference.engine.driver import CHUNK_SECONDS, vmap_or_call
 from inference.engine.initialise import sites_at
 from inference.engine.requirements import Support, require_algebra
+from inference.engine.row_source import RowSums
 from inference.engine.sweep import Local
 from inference.engine.task import Points, Task, timing
 from inference.fixed_points.fixed_point import Climb, FixedPoint, initial
 from inference.fixed_points.local_ascent import shared_part
+from inference.fixed_points.local_blocks import completed, shared_blocks, shared_state
+from inference.row_sums.driver import require_uninterrupted
 from inference.runtime.loop import Chunk, in_chunks, restore_or_start
 from inference.runtime.programs import cached_jit
-from inference.streaming.climbing import ITERATIONS
-from inference.streaming.driver import require_same, require_uninterrupted
-from inference.streaming.local_blocks import completed, shared_blocks, shared_state
-from inference.streaming.passes import Pass, Stream
-from inference.streaming.result import Pace
-from inference.streaming.source.encoding import Encoded, ReadAhead, require_blocks
 from models.algebra import STRUCTURES, add
 from models.base import Algebra, Pytree, ZooError, on_host
 
 Static = tuple[Algebra, FixedPoint]
-SUPPORTS = Support("stochastic=true", STRUCTURES - {"coupled", "cycle"}, remedy="leave it out")
+SUPPORTS = Support("steps=True", STRUCTURES - {"coupled", "cycle"}, remedy="leave it out")
 CLOSE = 1e-4  # of 1 + |objective|: steps have converged if the pass after them gains less
 
 
@@ -65,19 +60,8 @@ def moved(static: Static, prior: Pytree, rate: Array, states: Climb, local: Loca
     return vmap_or_call(one, states, local)
 
 
-class Climbed(NamedTuple):
-    """What the steps have led to."""
-
-    points: Points
-    state: Climb
-    objective: np.ndarray  # (start,): the log joint or the bound over all rows
-    held_out: np.ndarray | None  # (start, step + 1): the mean log density of the held-out rows, the last at the end
-
-
-def climb_stochastically(
-    task: Task, stream: Stream, method: FixedPoint, pace: Pace, max_iter: int, wanted: int, support: Support, seed: int
-) -> Climbed:
-    """``max_iter`` steps of every start, then two passes; ``task`` is that of the rows where starts are sought.
+def climb(task: Task, method: FixedPoint, max_iter: int, wanted: int, support: Support) -> tuple[Points, Climb]:
+    """``max_iter`` steps of every start, then two passes: what `inference.fixed_points.climbing.climb` returns.
 
     Raises `ZooError` for a source whose number of blocks is not known, and for a start that the user gives.
     """
@@ -85,74 +69,54 @@ def climb_stochastically(
     if (why := SUPPORTS.why_not(algebra)) is not None:
         raise ZooError(f"{task.model.name}: {why}")
     if task.start is not None:
-        raise ZooError("stochastic=true moves distributions and no points: leave start out")
+        raise ZooError("steps of one block each move distributions and no points: leave start out")
+    assert task.source is not None
     state = jax.tree.map(np.asarray, shared_state(algebra, initial(task, algebra, method, wanted)))
-    static, over = (shared_part(algebra), method), Pass(stream, task, algebra, "mean", state.T)
-    steps = _Steps(task, stream, static, over, pace, seed)
-    checkpoint, one = task.checkpoint(ITERATIONS), jax.ShapeDtypeStruct((), np.result_type(float))
-    start = restore_or_start(checkpoint, state, Record(one, None if stream.aside is None else one), max_iter)  # type: ignore[arg-type]
-    require_same(stream.group, start.finished)
-    own = checkpoint if stream.group.rank == 0 else None
+    static, over = (shared_part(algebra), method), task.source.sums(task, algebra, "mean", state.T, lambda rows: None)
+    steps = _Steps(task, static, over)
+    one, held_out = jax.ShapeDtypeStruct((), np.result_type(float)), over.held_out_density(state.T)
+    like, checkpoint = Record(one, None if held_out is None else one), task.checkpoint("iterations")  # type: ignore[arg-type]
+    start, checkpoint = over.agreed(restore_or_start(checkpoint, state, like, max_iter), checkpoint, in_pass=False)
     task.reporter.phase("iterating", max_iter)
     try:
-        at, interrupted = in_chunks(steps, start, max_iter, task.reporter, own)
-        require_uninterrupted(interrupted, at, own, "steps")
+        at, interrupted = in_chunks(steps, start, max_iter, task.reporter, checkpoint)
+        require_uninterrupted(interrupted, at, checkpoint, "steps")
         reached, gain = _finished(task, over, static, at.state)
-        held_out = stream.bound_of_held_out(task, algebra, at.state.T)
+        held_out = over.held_out_density(at.state.T)
     finally:
-        steps.close()
         over.close()
     records: Record = at.records()
-    state = completed(algebra, task.hyper, dict(task.prior), at.state, task.rows_on_device)
+    rows = task.rows_on_device if algebra.structure.local else None
+    state = completed(algebra, task.hyper, dict(task.prior), at.state, rows)
     points = _points(task, algebra, state, records, reached, gain, at.seconds)
-    if held_out is None:
-        return Climbed(points, state, reached, None)
-    trace = np.concatenate([np.asarray(records.held_out), np.asarray(held_out)[:, None]], axis=1)
-    return Climbed(points, state, reached, trace)
+    if held_out is not None:
+        trace = np.concatenate([np.asarray(records.held_out), np.asarray(held_out)[:, None]], axis=1)
+        points = points._replace(held_out=trace)
+    return points, state._replace(criterion=on_host(reached), failed=on_host(~np.isfinite(reached)))
 
 
 class _Steps:
-    """Steps for as long as the host waits for news, of a block each, in an order that the seed and the process decide."""
+    """Steps for as long as the host waits for news, of a block each."""
 
-    def __init__(self, task: Task, stream: Stream, static: Static, over: Pass, pace: Pace, seed: int) -> None:
-        self._task, self._stream, self._static, self._over, self._pace = task, stream, static, over, pace
-        self._first, last = stream.ends
-        self._number = require_blocks(stream.source) if last is None else last - self._first
-        self._seed, self._algebra = seed, require_algebra(task)
-        self._blocks: ReadAhead | None = None
-        self._taken: Iterator[Encoded] = iter(())
+    def __init__(self, task: Task, static: Static, over: RowSums) -> None:
+        assert task.source is not None
+        assert task.source.step_size is not None
+        self._prior = shared_blocks(require_algebra(task), task.prior)
+        self._static, self._over, self._step_size = static, over, task.source.step_size
 
     def __call__(self, state: Climb, finished: int, most: int) -> Chunk:
         clock = time.perf_counter()
         records: list[Record] = []
-        if self._blocks is None:
-            self._blocks = self._stream.blocks(self._order(finished))
-            self._taken = iter(self._blocks)
-        seconds = CHUNK_SECONDS if self._stream.group.size == 1 else 0.0  # several processes look in after the same steps
+        seconds = 0.0 if self._over.shared else CHUNK_SECONDS  # several processes look in after the same steps
         while len(records) < most and not (records and time.perf_counter() - clock > seconds):
-            # Each process draws from blocks of its own: its sums stand for all of these.
-            one = self._over.of_block(state.T, next(self._taken))
-            local, _ = self._over.reduced(jax.tree.map(lambda leaf: self._number * leaf, one))
-            rate = (self._pace.delay + finished + len(records) + 1.0) ** -self._pace.forgetting
-            at = self._stream.bound_of_held_out(self._task, self._algebra, state.T)
-            arrays = (shared_blocks(self._algebra, self._task.prior), np.asarray(rate, float))
-            state, objective = jax.tree.map(np.asarray, moved(self._static, *arrays, state, local))
-            records.append(Record(objective, at))
+            step = finished + len(records)
+            local = self._over.estimate(state.T, step).local
+            held_out = self._over.held_out_density(state.T)
+            rate = np.asarray(self._step_size.of(step + 1.0), float)
+            state, objective = jax.tree.map(np.asarray, moved(self._static, self._prior, rate, state, local))
+            records.append(Record(objective, held_out))
         joined = jax.tree.map(lambda *leaves: np.stack(leaves, axis=1), *records)
         return Chunk(state, joined, len(records), time.perf_counter() - clock, _words(records[-1]))
-
-    def _order(self, finished: int) -> Iterator[tuple[int, int]]:
-        """Blocks of this process, each once before any comes again, from step ``finished`` on."""
-        for step in itertools.count(finished):
-            turn, place = divmod(step, self._number)
-            order = np.random.default_rng([self._seed, turn, self._stream.group.rank]).permutation(self._number)
-            block = self._first + int(order[place])
-            yield block, block + 1
-
-    def close(self) -> None:
-        """Stop reading."""
-        if self._blocks is not None:
-            self._blocks.close()
 
 
 def _words(record: Record) -> str:
@@ -160,12 +124,12 @@ def _words(record: Record) -> str:
     return f"objective {np.nanmax(record.objective):.2f}{held_out}"
 
 
-def _finished(task: Task, over: Pass, static: Static, state: Climb) -> tuple[np.ndarray, np.ndarray]:
+def _finished(task: Task, over: RowSums, static: Static, state: Climb) -> tuple[np.ndarray, np.ndarray]:
     """(the objective of every start over all rows, what one more sweep would gain): two passes."""
     arrays = (shared_blocks(require_algebra(task), task.prior), np.ones((), float))
     keys = on_host(jax.random.split(task.key, len(state.done)))
-    further, reached = moved(static, *arrays, state, over.whole(state.T, keys)[0])
-    _, beyond = moved(static, *arrays, further, over.whole(further.T, keys)[0])
+    further, reached = moved(static, *arrays, state, over.whole(state.T, keys).local)
+    _, beyond = moved(static, *arrays, further, over.whole(further.T, keys).local)
     return np.asarray(reached), np.asarray(beyond) - np.asarray(reached)
 
 

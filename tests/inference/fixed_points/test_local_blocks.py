@@ -3,10 +3,11 @@
 import jax
 import numpy as np
 import pytest
+from fit_blocks import fit_blocks
 from scipy.special import digamma, gammaln, logsumexp
 
-from inference import fit, fit_stream
-from inference.streaming.local_blocks import built_on, shared_blocks, sums_with_local
+from inference import fit
+from inference.fixed_points.local_blocks import built_on, shared_blocks, sums_with_local
 from models import MODELS, load_data
 from models.base import ZooError
 from models.data.table import take
@@ -68,10 +69,10 @@ def test_tables_of_documents(corpus):
     model, data = corpus
     whole = fit(model, data, "cavi", num_starts=1, num_samples=10, tol=1e-8, max_iter=5000)
     tables = [take(data, np.arange(begin, begin + 20)) for begin in range(0, 60, 20)]
-    tree = fit_stream(model, tables, "cavi", num_starts=1, num_samples=10, tol=1e-8, max_iter=5000)
+    tree = fit_blocks(model, tables, "cavi", num_starts=1, num_samples=10, tol=1e-8, max_iter=5000)
     assert tree["optimization"]["converged"].values.all()
     assert np.isclose(tree.attrs["elbo"], whole.attrs["elbo"], rtol=1e-6)
-    sampled = fit_stream(model, lambda: iter(tables), "cavi", sample=tables[0], num_starts=1, num_samples=10, max_iter=3)
+    sampled = fit_blocks(model, lambda: iter(tables), "cavi", sample=tables[0], num_starts=1, num_samples=10, max_iter=3)
     assert sampled["posterior"].sizes["document"] == sampled["observed_data"].sizes["row"] == 20
     assert sampled.attrs["total_weight"] == 60
 
@@ -82,33 +83,33 @@ def test_steps_over_documents(corpus):
     model, data = corpus
     tables = [take(data, np.arange(begin, begin + 15)) for begin in range(0, 60, 15)]
     given = {"num_starts": 1, "num_samples": 5, "held_out": 0.2}
-    tree = fit_stream(model, tables, "cavi", stochastic=True, max_iter=40, **given)
+    tree = fit_blocks(model, tables, "cavi", steps=True, max_iter=40, **given)
     trace = tree["optimization"]["held_out_log_density"].values[0]
     assert len(trace) == tree["optimization"].sizes["iteration"] == 41
     assert trace[-1] > trace[0] + 1
     assert tree.attrs["held_out_rows"] + tree.attrs["total_weight"] == 60
-    passes = fit_stream(model, tables, "cavi", max_iter=40, **given)
+    passes = fit_blocks(model, tables, "cavi", max_iter=40, **given)
     assert tree.attrs["elbo"] < passes.attrs["elbo"] + 0.02 * abs(passes.attrs["elbo"])
 
 
 def test_other_methods_say_what_to_do(corpus):
     model, data = corpus
     with pytest.raises(ZooError, match="cavi"):
-        fit_stream(model, data, "em")
+        fit_blocks(model, data, "em")
 
 
 def test_cavi_is_not_accelerated(corpus):
     """Extrapolated points would need the proportions, which are not kept; as in memory, the option is refused."""
     model, data = corpus
     with pytest.raises(ZooError, match=r"accelerate needs parameters that all rows share.*use accelerate=false"):
-        fit_stream(model, data, "cavi", accelerate=True)
+        fit_blocks(model, data, "cavi", accelerate=True)
 
 
 def test_more_draws_than_memory_holds_are_refused_before_the_fit(corpus):
     """Draws have the proportions of every sampled document, which are many where the sample is."""
     model, data = corpus
     with pytest.raises(ZooError, match="take fewer"):
-        fit_stream(model, data, "cavi", num_samples=10**7)
+        fit_blocks(model, data, "cavi", num_samples=10**7)
 
 
 @pytest.mark.slow
@@ -118,7 +119,7 @@ def test_a_bound_that_falls_has_not_converged(corpus):
     sparse = MODELS["latent_dirichlet"](data, num_topics=6, topic_concentration=0.1, word_concentration=0.05)
     tables = [take(data, np.arange(begin, begin + 30)) for begin in (0, 30)]
     given = {"num_starts": 3, "num_samples": 2, "max_iter": 300}
-    tree, further = (fit_stream(sparse, tables, "cavi", tol=tol, **given) for tol in (1e-6, 0.0))
+    tree, further = (fit_blocks(sparse, tables, "cavi", tol=tol, **given) for tol in (1e-6, 0.0))
     traces = tree["optimization"]["criterion"].values
     fallen = [(np.diff(trace[np.isfinite(trace)]) < -0.1).any() for trace in traces]
     assert any(fallen)

@@ -7,10 +7,11 @@ import pytest
 import xarray as xr
 from naive import build, table, two_groups
 
-import inference.fixed_points.host_driver
+import inference.row_sums.compiled
 from inference import fit
 from inference.engine import driver
-from inference.fixed_points.host_driver import host_step_of
+from inference.row_sums import driver as row_sums_driver
+from inference.row_sums.compiled import host_step_of
 from inference.runtime.checkpoints import Pace
 from inference.runtime.progress import Silent
 from models import MODELS
@@ -28,7 +29,7 @@ def test_loops_on_the_host_climb_as_the_algebra_does(monkeypatch, method):
     model = build(X, "full")
     trees = []
     for fewest in (len(X) + 1, 1):
-        monkeypatch.setattr(inference.fixed_points.host_driver, "FEWEST_LATENTS", fewest)
+        monkeypatch.setattr(inference.row_sums.compiled, "FEWEST_LATENTS", fewest)
         trees.append(fit(model, data, method, num_starts=3, max_iter=100, tol=1e-4))
     (by_algebra, by_loops) = (tree["optimization"] for tree in trees)
     np.testing.assert_array_equal(by_loops["iterations"], by_algebra["iterations"])
@@ -40,10 +41,10 @@ def test_loops_on_the_host_climb_as_the_algebra_does(monkeypatch, method):
 @pytest.mark.parametrize("fewest", [1, len(X) + 1])
 def test_a_run_that_was_killed_goes_on_as_if_nothing_had_been(tmp_path, monkeypatch, fewest):
     """By the loops on the host and by the algebra: every number of the result is that of an unbroken run."""
-    monkeypatch.setattr(inference.fixed_points.host_driver, "FEWEST_LATENTS", fewest)
+    monkeypatch.setattr(inference.row_sums.compiled, "FEWEST_LATENTS", fewest)
     monkeypatch.setattr(Pace, "is_due", lambda self: True)
     monkeypatch.setattr(driver, "CHUNK_SECONDS", 0.0)
-    monkeypatch.setattr(inference.fixed_points.host_driver, "CHUNK_SECONDS", 0.0)
+    monkeypatch.setattr(row_sums_driver, "CHUNK_SECONDS", 0.0)
 
     class Killed(Silent):
         def update(self, done, note, chains):
@@ -61,7 +62,7 @@ def test_a_run_that_was_killed_goes_on_as_if_nothing_had_been(tmp_path, monkeypa
 
 def test_rows_that_the_loops_cannot_read_go_to_the_algebra(monkeypatch):
     """Labels, missing cells, other covariances, and few rows."""
-    monkeypatch.setattr(inference.fixed_points.host_driver, "FEWEST_LATENTS", len(X))
+    monkeypatch.setattr(inference.row_sums.compiled, "FEWEST_LATENTS", len(X))
     holes = np.where(np.random.default_rng(0).random(X.shape) < 0.1, np.nan, X)
     whole, few, labelled = table(X), table(X[1:]), Data("labels", X, ("x0", "x1"), np.arange(40) % 2, "y", ("0", "1"))
     assert chosen(build(X, "full"), whole) is not None

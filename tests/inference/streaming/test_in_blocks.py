@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from block_tables import groups, largest_gap
+from fit_blocks import fit_blocks
 
-from inference import fit, fit_stream, read_stream
+from inference import fit, read_stream
 from inference.report.remarks import remarks
 from inference.runtime import checkpoints
 from inference.streaming.source.blocks import InMemory
@@ -37,7 +38,7 @@ def mixture(rows):
 def test_blocks_of_a_table(mixture, devices):
     """By compiled loops and on devices; a block that is not whole has rows of weight 0 on devices."""
     model, data, whole = mixture
-    tree = fit_stream(model, data, "em", num_starts=2, block_rows=700, devices=devices)
+    tree = fit_blocks(model, data, "em", num_starts=2, block_rows=700, devices=devices)
     assert largest_gap(tree, whole) < ROUNDING
     assert set(tree.children) == set(whole.children)
     assert np.isclose(tree["functionals"]["log_joint"], whole["functionals"]["log_joint"], rtol=1e-12)
@@ -47,7 +48,7 @@ def test_tables_one_after_another(rows, mixture):
     model, _, whole = mixture
     tables = [load_data(part) for part in np.array_split(rows[0], [100, 101, 2500])]
     for given in (tables, lambda: iter(tables)):
-        tree = fit_stream(model, given, "em", num_starts=2)
+        tree = fit_blocks(model, given, "em", num_starts=2)
         assert largest_gap(tree, whole) < ROUNDING
         for name in ("log_joint", "log_likelihood"):
             assert np.isclose(tree["functionals"][name], whole["functionals"][name], rtol=1e-12)
@@ -66,7 +67,7 @@ def test_weights(rows):
     model = MODELS["gmm"](data, num_components=3, covariance="diag")
     whole = fit(model, data, "em", num_starts=1)
     for devices in (None, 1):
-        tree = fit_stream(model, data, "em", num_starts=1, block_rows=700, devices=devices)
+        tree = fit_blocks(model, data, "em", num_starts=1, block_rows=700, devices=devices)
         assert largest_gap(tree, whole) < ROUNDING
 
 
@@ -78,7 +79,7 @@ def test_a_block_unlike_the_first(rows):
     data = load_data(x)
     model = MODELS["gmm"](data, num_components=3)
     whole = fit(model, data, "em", num_starts=2)
-    tree = fit_stream(model, [load_data(part) for part in np.array_split(x, 3)], "em", num_starts=2)
+    tree = fit_blocks(model, [load_data(part) for part in np.array_split(x, 3)], "em", num_starts=2)
     assert largest_gap(tree, whole) < 1e-7  # missing cells make EM slower, and the last steps are larger than rounding
 
 
@@ -89,7 +90,7 @@ def test_labels_do_not_make_missing_cells_observed(rows):
     data = load_data(x, labels=[str(one) for one in rows[1]])
     model = MODELS["linear_discriminant"](data)
     whole = fit(model, data, "em")
-    tree = fit_stream(model, [data], "em")
+    tree = fit_blocks(model, [data], "em")
     assert tree["optimization"].sizes["iteration"] > 1
     assert np.isclose(tree["functionals"]["log_joint"], whole["functionals"]["log_joint"], rtol=1e-9)
 
@@ -100,7 +101,7 @@ def test_draws_of_cavi_over_tables(rows, mixture):
     model, data, _ = mixture
     options = {"num_starts": 2, "num_samples": 40}
     whole = fit(model, data, "cavi", **options)
-    tree = fit_stream(model, [load_data(part) for part in np.array_split(rows[0], 3)], "cavi", **options)
+    tree = fit_blocks(model, [load_data(part) for part in np.array_split(rows[0], 3)], "cavi", **options)
     assert largest_gap(tree, whole, "posterior") < 1e-7
     for name in ("log_joint", "log_likelihood"):
         np.testing.assert_allclose(tree["functionals"][name], whole["functionals"][name], rtol=1e-9)
@@ -113,7 +114,7 @@ def test_held_out_rows_in_single_precision(rows):
     x = rows[0] + 1000.0
     tables = [load_data(part) for part in np.array_split(x, 3)]
     model = MODELS["gmm"](load_data(x), num_components=3, covariance="diag")
-    tree = fit_stream(model, tables, "em", num_starts=2, held_out=0.2, precision=32)
+    tree = fit_blocks(model, tables, "em", num_starts=2, held_out=0.2, precision=32)
     trace = tree["optimization"]["held_out_log_density"].values[tree.attrs["best_start"]]
     assert abs(tree.attrs["held_out_log_density"] - trace[np.isfinite(trace)][-1]) < 1e-3
 
@@ -123,7 +124,7 @@ def test_weights_where_latents_are_drawn(rows, mixture):
     model, data, _ = mixture
     heavy = load_data(rows[0][:100], weight=np.full(100, 3.0))
     with pytest.raises(ZooError, match="one latent per row"):
-        fit_stream(model, [data, heavy], "gibbs", sample=data, num_warmup=1, num_samples=2, num_chains=1)
+        fit_blocks(model, [data, heavy], "gibbs", sample=data, num_warmup=1, num_samples=2, num_chains=1)
 
 
 @pytest.mark.slow
@@ -132,11 +133,11 @@ def test_one_pass_where_all_latents_are_observed(rows, monkeypatch):
     data = load_data(rows[0], labels=[str(one) for one in rows[1]])
     model = MODELS["linear_discriminant"](data)
     whole = fit(model, data, "em")
-    tree = fit_stream(model, [data], "em")
+    tree = fit_blocks(model, [data], "em")
     assert largest_gap(tree, whole) < ROUNDING
     assert tree["optimization"].sizes["iteration"] == 1
     half = data._replace(labels=np.where(np.arange(3000) < 2990, data.labels, -1))
-    tree = fit_stream(MODELS["linear_discriminant"](half), [half], "em")
+    tree = fit_blocks(MODELS["linear_discriminant"](half), [half], "em")
     assert tree["optimization"].sizes["iteration"] > 1
 
 
@@ -157,7 +158,7 @@ def test_missing_cells_outside_the_sample_make_more_than_one_pass(rows, tmp_path
     else:
         given = [load_data(x[part], labels=labels[part]) for part in np.array_split(np.arange(3000), 6)]
         sample = load_data(x[:2000], labels=labels[:2000])
-    tree = fit_stream(model, given, "em", sample=sample)
+    tree = fit_blocks(model, given, "em", sample=sample)
     assert int(tree["optimization"]["iterations"][0]) > 1
     if not of_files:
         assert largest_gap(tree, whole) < 1e-6
@@ -170,16 +171,16 @@ def test_a_wrong_cell_is_named_by_its_row_among_all(rows):
     data = load_data(x, weight=weight, weights="counts")  # relative ones would be scaled, and none of them be 1
     model = MODELS["gmm"](data, num_components=2, covariance="diag")
     with pytest.raises(ZooError, match="row 2001 of the table"):
-        fit_stream(model, data, "gibbs", block_rows=1000, num_samples=2, num_warmup=2)
+        fit_blocks(model, data, "gibbs", block_rows=1000, num_samples=2, num_warmup=2)
 
 
 def test_held_out_rows_take_no_part(mixture, rows):
     """The parameters do not change with the values of the rows held out; their density is reported, and rises."""
     model, _, _ = mixture
     tables = [load_data(part) for part in np.array_split(rows[0], 3)]
-    tree = fit_stream(model, tables, "em", num_starts=1, held_out=0.2)
+    tree = fit_blocks(model, tables, "em", num_starts=1, held_out=0.2)
     other = np.where(HeldOut(0.2, 0).of(0, 3000)[:, None], rows[0] + 1.0, rows[0])
-    moved = fit_stream(model, [load_data(part) for part in np.array_split(other, 3)], "em", num_starts=1, held_out=0.2)
+    moved = fit_blocks(model, [load_data(part) for part in np.array_split(other, 3)], "em", num_starts=1, held_out=0.2)
     assert largest_gap(moved, tree) == 0
     assert moved.attrs["held_out_log_density"] < tree.attrs["held_out_log_density"] - 0.1
     trace = tree["optimization"]["held_out_log_density"].values[0]
@@ -200,29 +201,32 @@ def test_held_out_rows_take_no_part(mixture, rows):
         ({"devices": 64}, "this process has"),
         ({"block_rows": 0.5}, "block_rows must be"),
         ({"held_out": 1.0}, "held_out must be"),
-        ({"stochastic": 1}, "stochastic must be true or false"),
-        ({"method": "hard_em", "stochastic": True}, "steps of one block each are for em and cavi"),
-        ({"stochastic": True, "accelerate": True}, "accelerate is for passes over all rows"),
-        ({"method": "cavi", "stochastic": True, "tol": 0.5}, "tol is for passes over all rows"),
+        ({"steps": 1}, "steps must be true or false"),
+        ({"method": "hard_em", "steps": True}, "steps of one block each are for em and cavi"),
+        ({"steps": True, "accelerate": True}, "accelerate is for passes over all rows"),
+        ({"method": "cavi", "steps": True, "tol": 0.5}, "tol is for passes over all rows"),
         ({"method": "gibbs", "held_out": 0.2}, "gibbs scores no rows"),
         ({"sample": load_data([[1.0, 2.0]])}, "leave sample out"),
         ({"num_start": 1}, "num_starts"),
+        ({"predictive": True}, "needs all rows in memory"),
+        ({"method": "cavi", "batch_size": 10}, r"over blocks a batch is a block: in_blocks\(…, steps=True, block_rows=…\)"),
+        ({"steps": True, "forgetting": 0.2}, "forgetting must be a number from 0.5 to 1"),
     ],
 )
 def test_mistakes(mixture, given, said):
     model, data, _ = mixture
     with pytest.raises(ZooError, match=said):
-        fit_stream(model, data, **{"method": "em"} | given)
+        fit_blocks(model, data, **{"method": "em"} | given)
 
 
 def test_rows_that_are_none(mixture):
     model, data, _ = mixture
     with pytest.raises(ZooError, match="an iterator can be read once"):
-        fit_stream(model, iter([data]), "em")
+        fit_blocks(model, iter([data]), "em")
     with pytest.raises(ZooError, match="there are no rows"):
-        fit_stream(model, lambda: iter([]), "em")
+        fit_blocks(model, lambda: iter([]), "em")
     with pytest.raises(ZooError, match="block 2 has other columns"):
-        fit_stream(model, [data, data._replace(columns=("u", "v", "w"))], "em")
+        fit_blocks(model, [data, data._replace(columns=("u", "v", "w"))], "em")
 
 
 def test_logistic_regression_of_several_classes_is_refused():
@@ -231,8 +235,8 @@ def test_logistic_regression_of_several_classes_is_refused():
     several = load_data(x, labels=rng.integers(0, 3, 60).astype(str))
     model = MODELS["logistic_regression"](several)
     for method in ("em", "cavi", "gibbs"):
-        with pytest.raises(ZooError, match=r"conjugate only given the values of the others; use inference\.fit$"):
-            fit_stream(model, several, method)
+        with pytest.raises(ZooError, match=r"conjugate only given the values of the others; give all rows at once$"):
+            fit_blocks(model, several, method)
 
 
 @pytest.mark.slow
@@ -241,14 +245,14 @@ def test_logistic_regression_over_tables_is_that_in_memory():
     two = load_data(rng.normal(size=(60, 2)), labels=rng.integers(0, 2, 60).astype(str))
     model = MODELS["logistic_regression"](two)
     tables = [take(two, np.arange(begin, begin + 20)) for begin in range(0, 60, 20)]
-    found, wanted = fit_stream(model, tables, "em"), fit(model, two, "em")
+    found, wanted = fit_blocks(model, tables, "em"), fit(model, two, "em")
     np.testing.assert_allclose(found["functionals"]["log_joint"], wanted["functionals"]["log_joint"], rtol=1e-8)
 
 
 def test_models_with_local_parameters_are_refused():
     data = load_data(["apple pear apple", "dog cat", "pear dog"])
     with pytest.raises(ZooError, match="rows of this model have parameters of their own"):
-        fit_stream(MODELS["latent_dirichlet"](data, num_topics=2), data, "em")
+        fit_blocks(MODELS["latent_dirichlet"](data, num_topics=2), data, "em")
 
 
 @pytest.mark.slow
@@ -265,7 +269,7 @@ def test_where_a_pass_is_cut_changes_no_bit(mixture, tmp_path, monkeypatch, iter
     rows = (lambda: iter(blocks)) if iterated else data
     options = {"num_starts": 2, "block_rows": 1000, "max_iter": 3, "tol": 0}
     whole, cut = (
-        fit_stream(model, rows, "em", folder=folder, checkpoint_seconds=seconds, **options)
+        fit_blocks(model, rows, "em", folder=folder, checkpoint_seconds=seconds, **options)
         for folder, seconds in ((None, 1000), (tmp_path, 0))
     )
     np.testing.assert_array_equal(cut["optimization"]["objective"], whole["optimization"]["objective"])
@@ -278,7 +282,7 @@ def test_a_climb_goes_on_from_the_middle_of_a_pass(mixture, tmp_path, monkeypatc
     model, data, _ = mixture
     monkeypatch.setattr("inference.runtime.checkpoints.Pace.is_due", lambda self: True)
     options = {"num_starts": 2, "block_rows": 700, "checkpoint_seconds": 0}  # the host looks in after every block
-    whole = fit_stream(model, data, "em", **options)
+    whole = fit_blocks(model, data, "em", **options)
     written, store = [], checkpoints.store
 
     def dying(path, finished, seconds, state, parts):
@@ -290,14 +294,14 @@ def test_a_climb_goes_on_from_the_middle_of_a_pass(mixture, tmp_path, monkeypatc
     with monkeypatch.context() as patch:
         patch.setattr("inference.runtime.checkpoints.store", dying)
         with pytest.raises(KilledError):
-            fit_stream(model, data, "em", folder=tmp_path, **options)
+            fit_blocks(model, data, "em", folder=tmp_path, **options)
     assert 0 < written[-1] < 5  # in the middle of a pass
     begun = []
     read = InMemory.read
     monkeypatch.setattr(InMemory, "read", lambda self, first, last: begun.append(first) or read(self, first, last))
     with pytest.raises(ZooError, match="belongs to a run with other data, options or seed"):
-        fit_stream(model, data, "em", folder=tmp_path, **options | {"block_rows": 350})
-    tree = fit_stream(model, data, "em", folder=tmp_path, **options)
+        fit_blocks(model, data, "em", folder=tmp_path, **options | {"block_rows": 350})
+    tree = fit_blocks(model, data, "em", folder=tmp_path, **options)
     assert written[-1] in begun  # it reads on where the other has ended
     for name in whole["point_estimate"].data_vars:
         np.testing.assert_array_equal(tree["point_estimate"][name], whole["point_estimate"][name])

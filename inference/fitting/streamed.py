@@ -3,73 +3,102 @@
 There is nothing row by row: neither ``log_likelihood`` nor ``latent``. Log joint and log-likelihood are those of all rows.
 """
 
-from typing import Any, NamedTuple
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
+import jax
 import numpy as np
 import xarray as xr
+from jax import Array
 
 from inference.convergence.forecast import Forecast
 from inference.diagnostics.importance import pareto_k
 from inference.engine.initialise import natural_of
 from inference.engine.program import num_parameters
-from inference.engine.requirements import require_algebra
+from inference.engine.requirements import Support, require_algebra
+from inference.engine.row_source import StepSize, Totals
 from inference.engine.single_precision import back
 from inference.engine.sweep import num_rows
 from inference.engine.task import Draws, Points, Task
 from inference.fitting.assembly import of_draws, of_points
 from inference.fitting.prepare import make_task
+from inference.fixed_points.local_ascent import shared_part
+from inference.fixed_points.local_blocks import shared_blocks
 from inference.identification.symmetry import num_flat
+from inference.methods.method import Method, method_named, require_over_blocks
+from inference.methods.options import check_option
 from inference.results.draws import one_axis
-from inference.streaming.climbing import log_joints
-from inference.streaming.passes import Stream, Totals
-from models.base import Algebra, Data
+from inference.runtime.programs import cached_jit
+from inference.streaming.in_blocks import Blocks
+from inference.streaming.passes import Stream
+from inference.streaming.source.division import Given
+from inference.streaming.source.encoding import encoded_rows
+from models.algebra import STRUCTURES, log_prior
+from models.base import Algebra, Model, Pytree, Stats, ZooError, on_host
 
 Groups = dict[str, xr.Dataset]
 
 ROW_BY_ROW = ("log_likelihood", "latent")
+BLOCKS = Support("a fit over blocks", STRUCTURES - {"cycle"}, remedy="give all rows at once")
 OF_ALL_ROWS = ("log_joint", "log_likelihood", "entropy")  # functionals that the sample says nothing about
 
 
-class Pace(NamedTuple):
-    """The length of a step: ρ = (delay + step)^−forgetting, with steps from 1."""
+def require_in_blocks(model: Model, method: Method, blocks: Blocks, options: Any, predictive: bool) -> Any:
+    """The options as they hold over blocks; raises `ZooError` for what the model or the method cannot do there."""
+    if predictive:
+        raise ZooError("predictive=true draws a table like the data, and needs all rows in memory: leave predictive out")
+    if model.algebra is None:
+        raise ZooError(
+            f"{model.name} is a NumPyro program without the algebra that blocks are summed by: give all rows at once"
+        )
+    over_blocks = require_over_blocks(method, steps=blocks.step_size is not None)
+    if (why := BLOCKS.why_not(model.algebra) or over_blocks.support.why_not(model.algebra)) is not None:
+        raise ZooError(f"{model.name}: {why}")
+    if blocks.devices is not None and not over_blocks.devices:
+        raise ZooError(f"devices={blocks.devices}: {method.name} draws on all cores of a process; leave devices out")
+    if blocks.devices is not None and model.algebra.structure.local:
+        local = ", ".join(model.algebra.structure.local)
+        raise ZooError(
+            f"devices={blocks.devices}: {local} are found on one device; leave devices out, or share out blocks to processes"
+        )
+    if blocks.held_out and not over_blocks.held_out:
+        raise ZooError(f"held_out={blocks.held_out}: {method.name} scores no rows; leave it out, and ask inference.predict")
+    for name in ("batch_size", "delay", "forgetting"):
+        if options._asdict().get(name) != method.options._field_defaults.get(name):
+            raise ZooError(
+                f"{name} is for rows in memory; over blocks a batch is a block: in_blocks(…, steps=True) takes the lengths"
+            )
+    for option in method_named("cavi").described_options():
+        if blocks.step_size is not None and option.name in StepSize._fields:
+            check_option(option, blocks.step_size._asdict()[option.name])
+    for name in ("accelerate", "tol"):
+        given, default = options._asdict().get(name), method.options._field_defaults.get(name)
+        if blocks.step_size is not None and given != default:
+            raise ZooError(f"{name} is for passes over all rows; steps of one block each end after max_iter: leave {name} out")
+    return over_blocks.options(options)
 
-    delay: float = 1.0
-    forgetting: float = 0.7
 
+def of_streamed(
+    task: Task, outcome: Points | Draws, given: Given, held_out: np.ndarray | None, precision: int
+) -> tuple[Groups, dict[str, Any]]:
+    """Groups and attributes of a result, in double precision, where the task has a sample of the rows.
 
-class Asked(NamedTuple):
-    """What a method is asked for beside its options."""
-
-    whole: bool  # whether the task has all of the rows, and not a sample
-    pace: Pace | None  # of steps of one block each; None: passes over all rows
-    seed: int
-    numbers: np.ndarray | None = None  # of the rows of the task among all; None: not known
-
-
-class Found(NamedTuple):
-    """What a method has found over blocks."""
-
-    outcome: Points | Draws
-    held_out: np.ndarray | None = None  # (start, iteration): the mean log density of the held-out rows
-    counted: tuple[float, float] | None = None  # (sample size, sum of the weights) of all rows, where the method has them
-
-
-def of_streamed(task: Task, stream: Stream, found: Found, sample: Data, precision: int) -> tuple[Groups, dict[str, Any]]:
-    """Groups and attributes of a result, in double precision; ``task`` is that of the ``sample``.
-
-    It takes a pass, unless the method has evaluated its draws.
+    It takes a pass, unless the method has evaluated its draws. ``held_out`` (start, iteration) has densities of held-out rows.
     """
-    model, outcome = task.model, found.outcome
+    model, sample, source = task.model, given.sample, task.source
+    assert isinstance(source, Stream)
     if precision == 32:
         task, outcome = make_task(model, sample, 0, None, task.reporter), back(model, outcome)
+    stream = source if given.aside is None else replace(source, aside=encoded_rows(model, given.aside))  # in double precision
     algebra = require_algebra(task)
     if isinstance(outcome, Points):
         final, prior, totals = log_joints(task, stream, algebra, natural_of(algebra, task.hyper, outcome.sites))
-        counted = _sizes(totals)
+        counted: tuple[float, float] | None = _sizes(totals)
         groups, attrs = _of_points(task, outcome, final, prior)
         attrs |= _of_held_out(stream, task, algebra, outcome, attrs["best_start"])
     elif algebra.structure.local:  # the draws have the local parameters of the sample, and are evaluated on it
-        counted = found.counted or _counted(task, stream, algebra, outcome)
+        counted = _counted(task, stream, algebra, outcome) if outcome.optimization is not None else None
         groups, attrs = of_draws(task, outcome)
         # These would be the sample's. The log joint stays, as it says whether densities are finite, and is that of the sample.
         groups["functionals"] = groups["functionals"].drop_vars(OF_ALL_ROWS[1:], errors="ignore")
@@ -82,13 +111,13 @@ def of_streamed(task: Task, stream: Stream, found: Found, sample: Data, precisio
         if outcome.log_joint is not None:
             log_joint = np.concatenate([outcome.log_joint[:, :-1], log_joint], axis=1)
         groups, attrs = _of_draws(task, outcome, log_joint)
-    if isinstance(outcome, Draws) and stream.aside is not None and found.held_out is not None:
-        trace = found.held_out[attrs["best_start"]]
+    if isinstance(outcome, Draws) and stream.aside is not None and held_out is not None:
+        trace = held_out[attrs["best_start"]]
         attrs |= {"held_out_rows": num_rows(stream.aside), "held_out_log_density": float(trace[np.isfinite(trace)][-1])}
     whole = "" if stream.source.num_rows is None else f" {stream.source.num_rows}"
     of = f"{sample.num_rows} rows drawn from all{whole} stand for the table: pictures, checks and observed_data are of these"
     attrs["warnings"] = "\n".join(filter(None, [attrs["warnings"], of]))
-    attrs |= {"sample_size": counted[0], "total_weight": counted[1], "streamed": 1}
+    attrs |= {"streamed": 1} | ({} if counted is None else {"sample_size": counted[0], "total_weight": counted[1]})
     attrs["num_parameters"] = num_parameters(model.spec, task.hyper, task.rows) - num_flat(model)
     return {name: group for name, group in groups.items() if name not in ROW_BY_ROW}, attrs
 
@@ -171,3 +200,21 @@ def _traces(found: Points, final: np.ndarray) -> xr.Dataset:
     variables = {name: (("start", "iteration"), leaf) for name, leaf in by_iteration.items() if leaf is not None}
     coords = {"start": np.arange(len(final)), "iteration": np.arange(found.objective.shape[1])}
     return xr.Dataset(variables | {name: (("start",), leaf) for name, leaf in by_start.items()}, coords=coords)
+
+
+def log_joints(task: Task, stream: Stream, algebra: Algebra, T: Stats) -> tuple[np.ndarray, np.ndarray, Totals]:
+    """(log p(x, θ) over all rows, log p(θ), what was summed) of every start: one pass."""
+    T = shared_blocks(algebra, T)
+    over = stream.sums(task, algebra, "mean", T)
+    try:
+        totals = over.whole(T, on_host(jax.random.split(task.key, len(jax.tree.leaves(T)[0]))))
+    finally:
+        over.close()
+    prior = np.asarray(log_priors(shared_part(algebra), shared_blocks(algebra, task.prior), T), np.float64)
+    return np.asarray(totals.local.log_partition, np.float64) + prior, prior, totals
+
+
+@cached_jit(static_argnames=("algebra",))
+def log_priors(algebra: Algebra, prior: Pytree, T: Stats) -> Array:
+    """Log p(θ) of every start."""
+    return jax.vmap(partial(log_prior, algebra, prior))(T)
