@@ -22,6 +22,7 @@ from benchmarks.measure import Target, interleave, median, print_table
 from benchmarks.topic_libraries import ALPHA, ETA, generated
 from benchmarks.topic_variational import counts_of
 from inference import perplexity
+from inference.engine.row_source import StepSize
 from inference.fitting.prepare import x64
 from inference.minibatches import svi_on_host as minibatch
 from inference.runtime.progress import SILENT, Silent
@@ -56,7 +57,7 @@ def zoo(counts: Any, start: np.ndarray, turns: int) -> Passes:
     rows, total = model.rows(data), counts.shape[0]
     loops = minibatch.loops_of(model.algebra, rows)
     assert loops is not None
-    plan = minibatch.Plan(BATCH, turns, CHANGE, minibatch.Pace(DELAY, FORGETTING))
+    plan = minibatch.Plan(BATCH, turns, CHANGE, StepSize(DELAY, FORGETTING))
     state = minibatch.State(
         {"word_probs": on_host((start - 1)[None])}, on_host(np.zeros((1, total), int)), on_host(np.zeros(1, int))
     )

@@ -22,7 +22,8 @@ from threadpoolctl import threadpool_limits
 from benchmarks.measure import Target, interleave, median, print_table
 from inference.engine.driver import drive
 from inference.fitting.prepare import as_arrays, x64
-from inference.fixed_points import fixed_point as optimise
+from inference.fixed_points.climbing import step
+from inference.fixed_points.fixed_point import Climb
 from inference.methods import cavi
 from inference.runtime.progress import Silent
 from models import MODELS, Data
@@ -112,8 +113,8 @@ def zoo(case: Case, shared: Zoo, index: int) -> Climbed:
     }
     T = jax.jit(jax.vmap(partial(at_mean, shared.algebra, key)))(nu)
     lowest, no = jnp.full(1, -jnp.inf), jnp.zeros(1, bool)
-    state = optimise.Climb(T, T, nu, ~no, ~no, no, lowest, lowest, no, no, T, lowest)
-    run = partial(drive, optimise.step, (shared.algebra, cavi.FIXED_POINT), shared.arrays, key, state)
+    state = Climb(T, T, nu, ~no, ~no, no, lowest, lowest, no, no, T, lowest)
+    run = partial(drive, step, (shared.algebra, cavi.FIXED_POINT), shared.arrays, key, state)
     run(1, Silent(), "iterating")
     wall, processor = time.perf_counter(), time.process_time()
     found = run(case.sweeps, Silent(), "iterating")
