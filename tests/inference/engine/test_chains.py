@@ -47,7 +47,7 @@ def test_draws_go_on_where_the_warm_up_ended():
     """Three steps that are dropped and four that are kept are the last four of seven, with the same random numbers."""
     task = SimpleNamespace(reporter=Silent(), checkpoint=lambda name, cut=False: None)
     state = (jnp.zeros(3), jnp.zeros(3, int))
-    drawn, _ = sample(walk, 10**9, (), jax.random.PRNGKey(0), state, 3, 4, task, SILENT)
+    drawn, _ = sample(partial(drive, walk, 10**9, ()), jax.random.PRNGKey(0), state, 3, 4, task, SILENT)
     np.testing.assert_array_equal(drawn.records, run(7).records[:, 3:])
 
 

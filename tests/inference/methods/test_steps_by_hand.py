@@ -113,7 +113,7 @@ def test_draws_of_q_are_of_the_start_with_the_highest_bound(monkeypatch):
     monkeypatch.setattr(cavi, "require_proper", lambda *rest: None)
     monkeypatch.setattr(cavi, "climb", lambda *rest: (points, state))
     monkeypatch.setattr(cavi, "draws", lambda algebra, hyper, prior, keys, nu: ({"a": np.full(2, nu["a"])}, *np.zeros((2, 2))))
-    task = SimpleNamespace(model=build(two_groups(6), "unit"), hyper={}, prior={}, key=jax.random.PRNGKey(0))
+    task = SimpleNamespace(model=build(two_groups(6), "unit"), hyper={}, prior={}, source=None, key=jax.random.PRNGKey(0))
     found = cavi.run(task, cavi.Options(num_samples=2, num_chains=1))
     assert found.sites["a"].tolist() == [[1, 1]]
     assert (found.attrs["elbo"], found.attrs["best_start"]) == (-1, 1)

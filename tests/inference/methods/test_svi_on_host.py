@@ -11,16 +11,17 @@ from naive import equal, near
 
 from inference import fit
 from inference.engine.driver import drive
+from inference.engine.row_source import StepSize
 from inference.fitting.prepare import make_task
 from inference.minibatches import svi, svi_on_host
-from inference.minibatches.svi_on_host import Pace, Plan, State, drive_batches, loops_of
+from inference.minibatches.svi_on_host import Plan, State, drive_batches, loops_of
 from inference.runtime.checkpoints import Pace as Due
 from inference.runtime.progress import SILENT, Silent
 from models import MODELS, Data, load_data
 from models.datasets.corpora import bars
 
 NUMBER, WORDS, TOPICS, SIZE = 23, 30, 3, 5  # 4 batches of an order, and three rows left out
-PACE = Pace(1.5, 0.7)
+STEP_SIZE = StepSize(1.5, 0.7)
 
 
 @cache
@@ -44,7 +45,7 @@ def begun(starts=2):
 
 
 def by_loops(task, steps, *, turns=10, close=svi.SETTLED, state=None, **options):
-    loops, plan = loops_of(task.model.algebra, task.rows), Plan(SIZE, turns, close, PACE)
+    loops, plan = loops_of(task.model.algebra, task.rows), Plan(SIZE, turns, close, STEP_SIZE)
     given = task.prior, task.rows, task.key, begun() if state is None else state
     return drive_batches(loops, plan, *given, steps, Silent(), "iterating", watch=SILENT, **options)
 
@@ -56,7 +57,7 @@ def test_steps_are_those_of_the_algebra(weighted, monkeypatch):
     with jax.enable_x64(True):
         task = make_task(*given(weighted), 5, None, Silent())
         found = by_loops(task, 10, close=0.0)
-        arrays = (task.hyper, task.prior, task.rows_on_device, *map(jnp.asarray, PACE))
+        arrays = (task.hyper, task.prior, task.rows_on_device, *map(jnp.asarray, STEP_SIZE))
         static = (task.model.algebra, SIZE, 10)
         wanted = drive(svi.step, static, arrays, task.key, begun(), 10, Silent(), "iterating")
     assert equal(found.state.order, wanted.state.order)
