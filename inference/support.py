@@ -56,8 +56,8 @@ def support_table() -> str:
     lines += ["", f"| model | {' | '.join(f'`{method}`' for method in METHODS)} |", "|---" * (len(METHODS) + 1) + "|"]
     for name, build in MODELS.items():
         examples = Examples(_example(build, 2), _example(build, 3), _without_labels(build), _flat(build))
-        found = [_with_verdict(_cell(record, examples), name, method) for method, record in methods.items()]
-        lines.append(f"| `{name}` | {' | '.join(found)} |")
+        cells = [_with_verdict(_cell(record, examples), name, method) for method, record in methods.items()]
+        lines.append(f"| `{name}` | {' | '.join(cells)} |")
     programs = " | ".join("yes" if record.updates is None else "–" for record in methods.values())
     return "\n".join([*lines, f"| your own program | {programs} |"])
 
@@ -65,8 +65,10 @@ def support_table() -> str:
 def _cell(method: Method, examples: Examples) -> str:
     """The cell for one model and method: yes, no, or the condition under which the method runs."""
     if method.where is not None:
-        found = (method.where(*example) for example in (examples.two, examples.three, examples.flat) if example is not None)
-        return next((words for words in found if words), "–")
+        conditions = (
+            method.where(*example) for example in (examples.two, examples.three, examples.flat) if example is not None
+        )
+        return next((words for words in conditions if words), "–")
 
     def supports(example: Example | None) -> bool:
         if example is None:
@@ -87,8 +89,8 @@ def _with_verdict(cell: str, name: str, method: str) -> str:
     path = PUBLISHED / f"{name}-{method}.json"
     if cell == "–" or not path.is_file():
         return cell
-    found = read_certificate(path)
-    words = f"{verdict_words(found)}{budget_words(found)}"
+    certificate = read_certificate(path)
+    words = f"{verdict_words(certificate)}{budget_words(certificate)}"
     return words if cell == "yes" else f"{words}, {cell}"
 
 

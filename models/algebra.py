@@ -114,5 +114,5 @@ def is_sequential(model: Model) -> bool:
 
 def row_name(model: Model) -> str:
     """The word for a row: the leading dimension of the local parameters, such as "document", otherwise "row"."""
-    own = () if model.algebra is None else model.algebra.structure.local
-    return model.naming.dims[own[0]][0] if own else "row"
+    local = () if model.algebra is None else model.algebra.structure.local
+    return model.naming.dims[local[0]][0] if local else "row"

@@ -77,13 +77,13 @@ def build(
     rows = partial(_rows, emission, data.columns, classes)
     options = {"raters": None if raters is None else list(of_columns), "prior": prior}
     warnings = tuple(unseen_classes(data, classes)) if prior == "flat" else ()
-    found = mixture.model("annotators", data, emission, shape, classes, prior, rows, options, warnings)
-    assert found.algebra is not None
-    if prior != "flat" and found.hyper["right_concentration"] <= found.hyper["wrong_concentration"]:
+    mixture_model = mixture.model("annotators", data, emission, shape, classes, prior, rows, options, warnings)
+    assert mixture_model.algebra is not None
+    if prior != "flat" and mixture_model.hyper["right_concentration"] <= mixture_model.hyper["wrong_concentration"]:
         raise ZooError("prior right_concentration must be above wrong_concentration: only this ties the classes to the ratings")
-    initial = found.algebra.initial._replace(draw=_start(len(dict.fromkeys(of_columns)), len(classes)))
-    naming = found.naming._replace(named=True)
-    return found._replace(algebra=found.algebra._replace(initial=initial), naming=naming, description=__doc__)
+    initial = mixture_model.algebra.initial._replace(draw=_start(len(dict.fromkeys(of_columns)), len(classes)))
+    naming = mixture_model.naming._replace(named=True)
+    return mixture_model._replace(algebra=mixture_model.algebra._replace(initial=initial), naming=naming, description=__doc__)
 
 
 def ratings_of(data: Data) -> tuple[str, ...]:
@@ -91,21 +91,21 @@ def ratings_of(data: Data) -> tuple[str, ...]:
     levels = levels_of(data)
     require_filled(data)
     known = data.levels if not unlabelled(data) else ()
-    for d, own in enumerate(levels):
+    for d, levels_of_column in enumerate(levels):
         rest = set().union(*levels[:d], *levels[d + 1 :], known)
-        if len(levels) > 1 and rest.isdisjoint(own):
+        if len(levels) > 1 and rest.isdisjoint(levels_of_column):
             column = data.columns[d]
             raise ZooError(
                 f"{data.name}: column {column!r} shares no rating with another; if it holds no ratings, leave it out with "
                 f"{proposed('types', 'ignore', column)}"
             )
-    found = sorted(set().union(*levels, known))
-    if len(found) < 2:
-        raise ZooError(f"{data.name} has only one rating ({', '.join(found)}), and at least two are needed")
+    distinct = sorted(set().union(*levels, known))
+    if len(distinct) < 2:
+        raise ZooError(f"{data.name} has only one rating ({', '.join(distinct)}), and at least two are needed")
     try:
-        return tuple(sorted(found, key=float))
+        return tuple(sorted(distinct, key=float))
     except ValueError:
-        return tuple(found)
+        return tuple(distinct)
 
 
 def raters_of(data: Data, raters: Sequence[Any] | None) -> tuple[str, ...]:

@@ -32,11 +32,11 @@ def _kept[F: Callable[..., Any]](function: F, options: dict[str, Any]) -> F:
 
     options = {"nogil": True, "error_model": "numpy"} | options
     try:
-        found = njit(cache=True, **options)(function)
+        function_compiled = njit(cache=True, **options)(function)
         # Numba unpickles what it finds. Beside the file lies Python's own bytecode: whoever can write there runs code anyway.
-        place = Path(found.stats.cache_path)
+        place = Path(function_compiled.stats.cache_path)
         if place == Path(function.__code__.co_filename).parent / "__pycache__" or is_own(place):
-            return cast(F, found)
+            return cast(F, function_compiled)
     except RuntimeError:  # Numba found no folder
         pass
     return cast(F, njit(**options)(function))

@@ -220,7 +220,7 @@ def _hyperparameters(
         if seeds:
             raise ZooError("seeds change the prior, so they cannot be combined with prior=flat")
         return {}
-    found = {
+    concentrations = {
         "topic_concentration": positive("topic_concentration", topic, (shape.topics,)),
         "word_concentration": positive("word_concentration", word, (shape.topics, shape.words)),
     }
@@ -230,8 +230,8 @@ def _hyperparameters(
         if unknown:
             raise ZooError(f"seeds of topic {name!r}: {unknown[0]!r} is not a word of this corpus")
         positive("seed_weight", seed_weight, ())
-        found["word_concentration"][names.index(name), [places[each] for each in words]] += seed_weight
-    return found
+        concentrations["word_concentration"][names.index(name), [places[each] for each in words]] += seed_weight
+    return concentrations
 
 
 def _alike(hyper: Hyper) -> bool:
@@ -240,14 +240,14 @@ def _alike(hyper: Hyper) -> bool:
 
 
 def _warnings(data: Data, hyper: Hyper, shape: Shape, names: list[Any], labelled: bool) -> list[str]:
-    found = unseen_classes(data, tuple(names), "document", "topic") if labelled else []
+    warnings = unseen_classes(data, tuple(names), "document", "topic") if labelled else []
     low = [name for name in ("topic_concentration", "word_concentration") if shape.proper and hyper[name].min() < 1]
     if low:
-        found.append(
+        warnings.append(
             f"{' and '.join(low)} below 1: the density of the probabilities is unbounded at 0, so it has no mode; em and map "
             "cannot be used, cavi and the sampling methods can"
         )
-    return found
+    return warnings
 
 
 def _rows(columns: tuple[str, ...], names: tuple[str, ...] | None, source: Any) -> Documents:
@@ -262,8 +262,8 @@ def program(shape: Shape, hyper: Hyper, rows: Documents, *, marginal: bool = Tru
     """The spec: the generative program at the top of this file, with the topics of tokens summed out when ``marginal``."""
     sizes = {TOPIC: (rows.own.shape[0], shape.topics), WORD: (shape.topics, shape.words)}
     if shape.proper:
-        own = jnp.broadcast_to(hyper["topic_concentration"], sizes[TOPIC])
-        priors = {TOPIC: dist.Dirichlet(own), WORD: dist.Dirichlet(hyper["word_concentration"])}
+        concentration = jnp.broadcast_to(hyper["topic_concentration"], sizes[TOPIC])
+        priors = {TOPIC: dist.Dirichlet(concentration), WORD: dist.Dirichlet(hyper["word_concentration"])}
         topic, word = (numpyro.sample(name, prior.to_event(1)) for name, prior in priors.items())
     else:
         simplex = dist.constraints.independent(dist.constraints.simplex, 1)
@@ -333,8 +333,8 @@ def functionals(exchangeable: bool, hyper: Hyper, sites: Sites, latents: Array) 
     """
     share = jnp.asarray(sites[TOPIC]).mean(0)
     effective = jnp.exp(-(jnp.where(share > 0, share * jnp.log(jnp.where(share > 0, share, 1.0)), 0.0)).sum())
-    found = {"topic_share": -jnp.sort(-share) if exchangeable else share, "effective_topics": effective}
-    return found | ({"co_occurrence": (latents[:-1] * latents[1:]).sum(-1)} if latents.shape[0] > 1 else {})
+    summaries = {"topic_share": -jnp.sort(-share) if exchangeable else share, "effective_topics": effective}
+    return summaries | ({"co_occurrence": (latents[:-1] * latents[1:]).sum(-1)} if latents.shape[0] > 1 else {})
 
 
 def simulate(shape: Shape, key: Array, hyper: Hyper, sites: Sites, num_rows: int, length: int = 20) -> Documents:

@@ -75,16 +75,16 @@ def named_prior(emission: str, prior: Prior) -> Prior:
         if emission not in LAPLACE:
             raise ZooError(f"prior=laplace is for probabilities, not for emission={emission}; use default, flat or numbers")
         return {"class_probs": {"concentration": 2.0}, "class": LAPLACE[emission]}
-    found = re.fullmatch(r"\s*(beta|one_sided)\s*\(([^()]*)\)\s*", prior)
-    numbers = _numbers(found[2]) if found else None
-    if found is None or numbers is None or len(numbers) != {"beta": 2, "one_sided": 1}[found[1]]:
+    match = re.fullmatch(r"\s*(beta|one_sided)\s*\(([^()]*)\)\s*", prior)
+    numbers = _numbers(match[2]) if match else None
+    if match is None or numbers is None or len(numbers) != {"beta": 2, "one_sided": 1}[match[1]]:
         raise ZooError(
             f"prior={prior!r} is not one of default, flat, laplace, beta(a,b), one_sided(alpha), or numbers by block such as "
             "model.prior.class.a=2"
         )
     if emission != "bernoulli":
         raise ZooError(f"prior={prior} is for emission=bernoulli, not for emission={emission}")
-    return {"class": {"a": numbers[0], "b": numbers[1]}} if found[1] == "beta" else one_sided(numbers[0])
+    return {"class": {"a": numbers[0], "b": numbers[1]}} if match[1] == "beta" else one_sided(numbers[0])
 
 
 def _numbers(text: str) -> list[float] | None:

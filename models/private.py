@@ -38,21 +38,21 @@ def is_own(folder: Path) -> bool:
     """Whether a folder is this user's, and nobody else but root can write into it, or exchange it or a folder above it."""
     with suppress(OSError):
         folder = folder.resolve(strict=True)
-        own = folder.stat()
-        return own.st_uid == os.getuid() and _is_closed(folder, own) and all(map(_is_safe, folder.parents))
+        status = folder.stat()
+        return status.st_uid == os.getuid() and _is_closed(folder, status) and all(map(_is_safe, folder.parents))
     return False
 
 
 def _is_safe(above: Path) -> bool:
     """Whether only this user and root can rename what lies in a folder; in one with the sticky bit only owners can."""
-    found = above.stat()
-    return found.st_uid in (0, os.getuid()) and (_is_closed(above, found) or bool(found.st_mode & stat.S_ISVTX))
+    status = above.stat()
+    return status.st_uid in (0, os.getuid()) and (_is_closed(above, status) or bool(status.st_mode & stat.S_ISVTX))
 
 
-def _is_closed(folder: Path, found: os.stat_result) -> bool:
+def _is_closed(folder: Path, status: os.stat_result) -> bool:
     """Whether neither others nor the group may write; many systems give every user a group of his own, which may."""
-    alone = found.st_gid == found.st_uid == os.getuid() and _has_no_other(found.st_gid) and not _has_list(folder)
-    return not found.st_mode & (stat.S_IWOTH if alone else stat.S_IWOTH | stat.S_IWGRP)
+    alone = status.st_gid == status.st_uid == os.getuid() and _has_no_other(status.st_gid) and not _has_list(folder)
+    return not status.st_mode & (stat.S_IWOTH if alone else stat.S_IWOTH | stat.S_IWGRP)
 
 
 def _has_no_other(group: int) -> bool:

@@ -141,11 +141,11 @@ def running_sums(typing: Any, value: Any) -> Any:
     """Sums of the first 1, 2, …, 8 numbers."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        found, zeros = arguments[0], ir.Constant(VECTOR, [0.0] * LANES)
+        sums, zeros = arguments[0], ir.Constant(VECTOR, [0.0] * LANES)
         for step in (1, 2, 4):
             moved = _indices([LANES if lane < step else lane - step for lane in range(LANES)])
-            found = builder.fadd(found, builder.shuffle_vector(found, zeros, moved))
-        return found
+            sums = builder.fadd(sums, builder.shuffle_vector(sums, zeros, moved))
+        return sums
 
     return lanes(lanes), generate
 
@@ -192,9 +192,9 @@ def matches(typing: Any, array: Any, index: Any, value: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         element = ir.VectorType(INT32, 2 * LANES)
-        found = builder.load(_place(context, builder, signature.args[0], arguments[:2], element))
-        found.align = 4
-        equal = builder.icmp_signed("==", found, _splat(builder, arguments[2], 2 * LANES))
+        numbers = builder.load(_place(context, builder, signature.args[0], arguments[:2], element))
+        numbers.align = 4
+        equal = builder.icmp_signed("==", numbers, _splat(builder, arguments[2], 2 * LANES))
         return builder.zext(builder.bitcast(equal, ir.IntType(2 * LANES)), ir.IntType(64))
 
     return types.intp(array, types.intp, types.int32), generate

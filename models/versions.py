@@ -63,12 +63,12 @@ def _versions(folder: Path) -> dict[str, tuple[str, Path]]:
         return {}
     with os.scandir(folder) as entries:  # five times as fast as Path.glob
         names = [entry.name for entry in entries if entry.name.endswith(".dist-info")]
-    found: dict[str, tuple[str, Path]] = {}
+    versions: dict[str, tuple[str, Path]] = {}
     for entry in names:
         name, _, version = entry.removesuffix(".dist-info").rpartition("-")
-        if (name := _normal(name)) not in found or _release(found[name][0]) < _release(version):
-            found[name] = (version, folder / entry)
-    return found
+        if (name := _normal(name)) not in versions or _release(versions[name][0]) < _release(version):
+            versions[name] = (version, folder / entry)
+    return versions
 
 
 def _bounds(metadata: Path) -> Iterator[tuple[str, str]]:

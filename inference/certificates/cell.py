@@ -210,17 +210,17 @@ def _known(before: Certificate, budget: str, seed: int) -> dict[str, Check]:
 
 def bound_checks(model: str, method: str, budget: str, seed: int) -> list[BoundCheck]:
     """All checks of a cell, in their order."""
-    oracle, found = oracle_of(model), [*_model_checks(model, seed)]
+    oracle, checks = oracle_of(model), [*_model_checks(model, seed)]
     for place, spec in enumerate(PLANS[method].checks):
         if budget in spec.sizes:
             size, first = spec.sizes[budget], seed + 2 * place + 1
             numbers = partial(spec.numbers, oracle, first)
-            found.append(BoundCheck(spec.name, size, partial(timed, partial(spec.check, oracle, first, size)), numbers))
+            checks.append(BoundCheck(spec.name, size, partial(timed, partial(spec.check, oracle, first, size)), numbers))
             if spec.control is not None:
                 control = partial(timed, partial(spec.control, oracle, first + 1, size))
                 mutant = partial(spec.of_control, oracle)
-                found.append(BoundCheck(control_of(spec.name), size, control, mutant, spec.name))
-    return found
+                checks.append(BoundCheck(control_of(spec.name), size, control, mutant, spec.name))
+    return checks
 
 
 @cache
@@ -228,12 +228,12 @@ def _model_checks(model: str, seed: int) -> tuple[BoundCheck, ...]:
     """The checks that do not depend on the method, in the order of `MODEL_CHECKS`: each runs once in a process."""
     oracle = oracle_of(model)
     parity, contracts, control = MODEL_CHECKS
-    found = (
+    checks = (
         BoundCheck(parity, 1, partial(parity_check, oracle, seed), partial(of_checks.of_parity, oracle, seed)),
         BoundCheck(contracts, 1, partial(contracts_check, oracle, seed), partial(of_checks.of_contracts, oracle, seed)),
         BoundCheck(control, 1, partial(contracts_control, oracle, seed), partial(of_checks.of_mutant, oracle), contracts),
     )
-    return tuple(each._replace(check=cache(partial(timed, each.check)), numbers=cache(each.numbers)) for each in found)
+    return tuple(each._replace(check=cache(partial(timed, each.check)), numbers=cache(each.numbers)) for each in checks)
 
 
 def require_settings(budget: str, seed: int | str) -> None:
@@ -273,7 +273,7 @@ def refusal(model: str, method: str) -> str | None:
 
 @cache
 def _algebra(model: str) -> Algebra:
-    found = built(oracle_of(model)).algebra
-    if found is None:
+    algebra = built(oracle_of(model)).algebra
+    if algebra is None:
         raise ZooError(f"{model} is a program only; certificates need its algebra")
-    return found
+    return algebra

@@ -106,12 +106,12 @@ def read_certificate(path: Path) -> Certificate:
     """Read a certificate; raises `ZooError` for what is none, and where the file of its model is missing or of another seed."""
     facts, checks = unpacked(path)
     try:
-        beside, whole = model_path(facts["model"], path.parent), any(check.name in MODEL_CHECKS for check in checks)
-        if not whole and not beside.is_file():
-            raise ZooError(f"{path} is half of a certificate: {beside.name} has the checks of the model, and is missing")
-        shared, of_model = (facts, ()) if whole else unpacked(beside)
+        model_file, whole = model_path(facts["model"], path.parent), any(check.name in MODEL_CHECKS for check in checks)
+        if not whole and not model_file.is_file():
+            raise ZooError(f"{path} is half of a certificate: {model_file.name} has the checks of the model, and is missing")
+        shared, of_model = (facts, ()) if whole else unpacked(model_file)
         if shared["seed"] != facts["seed"]:
-            raise ZooError(f"{path} is of seed {facts['seed']}, and {beside} of seed {shared['seed']}: certify again")
+            raise ZooError(f"{path} is of seed {facts['seed']}, and {model_file} of seed {shared['seed']}: certify again")
         return Certificate(**{name: facts[name] for name in Certificate._fields[:-1]}, checks=(*of_model, *checks))
     except (KeyError, TypeError) as error:
         raise ZooError(f"{path} is no certificate: {error}") from error

@@ -127,11 +127,11 @@ def _changes(request: Request) -> Iterator[Changed]:
 
 def _by_settings(folder: Path, cells: Sequence[Cell]) -> list[tuple[str, int, list[Cell]]]:
     """Cells by the budget and the seed of their certificates: full and 0 where there is none that can be read."""
-    found: dict[tuple[str, int], list[Cell]] = {}
+    groups: dict[tuple[str, int], list[Cell]] = {}
     for cell in cells:
         before = _readable(_path(folder, cell))
-        found.setdefault(("full", 0) if before is None else (before.budget, before.seed), []).append(cell)
-    return [(*settings, some) for settings, some in found.items()]
+        groups.setdefault(("full", 0) if before is None else (before.budget, before.seed), []).append(cell)
+    return [(*settings, some) for settings, some in groups.items()]
 
 
 def _path(folder: Path, cell: Cell) -> Path:
@@ -141,15 +141,15 @@ def _path(folder: Path, cell: Cell) -> Path:
 def parsed(arguments: Sequence[str]) -> Request:
     """The arguments, ``key=value`` or a word; raises `ZooError` for an unknown, missing or impossible one."""
     words = [argument for argument in arguments if argument in WORDS]
-    said: dict[str, str] = {}
+    options: dict[str, str] = {}
     for argument in arguments:
         key, equals, value = argument.partition("=")
         if argument not in WORDS and (not equals or key not in OPTIONS):
             raise ZooError(f"{argument!r}: inference.certify takes {', '.join(OPTIONS)}, as key=value, or {' or '.join(WORDS)}")
-        if equals and key in said:
-            raise ZooError(f"{key}= is given twice: {said[key]} and {value}")
-        said |= {key: value} if equals else {}
-    given = ({"model": "all", "method": "all"} if words else {}) | said
+        if equals and key in options:
+            raise ZooError(f"{key}= is given twice: {options[key]} and {value}")
+        options |= {key: value} if equals else {}
+    given = ({"model": "all", "method": "all"} if words else {}) | options
     if absent := [name for name in ("model", "method") if name not in given]:
         raise ZooError(f"{absent[0]}= is missing: {USAGE}")
     action = words[0] if words and words[0] != "all" else "certify"
@@ -169,11 +169,11 @@ def _chosen(model: str, method: str) -> list[Cell]:
     if "all" not in (model, method):
         require_cell(model, method)
         return [(model, method)]
-    found = [cell for cell in cells() if model in ("all", cell[0]) and method in ("all", cell[1])]
-    if not found:
+    selected = [cell for cell in cells() if model in ("all", cell[0]) and method in ("all", cell[1])]
+    if not selected:
         known = f"models are {', '.join(ORACLES)}; methods {', '.join(PLANS)}"
         raise ZooError(f"no cell has model={model} and method={method}; {known}")
-    return found
+    return selected
 
 
 def _certificates(request: Request) -> Iterator[tuple[Certificate | Broken, Path]]:
@@ -218,11 +218,13 @@ def _before(path: Path, budget: str, seed: int) -> Certificate | None:
     The control of a check comes from the same certificate: a finished one may be of a check that was another.
     """
     files = (path.with_suffix(UNFINISHED), path)
-    found = [one for file in files if (one := _readable(file)) is not None and (one.budget, one.seed) == (budget, seed)]
-    if len(found) < 2:
-        return found[0] if found else None
-    made = {name for check in found[0].checks for name in (check.name, control_of(check.name))}
-    return found[1]._replace(checks=(*found[0].checks, *(check for check in found[1].checks if check.name not in made)))
+    certificates = [one for file in files if (one := _readable(file)) is not None and (one.budget, one.seed) == (budget, seed)]
+    if len(certificates) < 2:
+        return certificates[0] if certificates else None
+    made = {name for check in certificates[0].checks for name in (check.name, control_of(check.name))}
+    return certificates[1]._replace(
+        checks=(*certificates[0].checks, *(check for check in certificates[1].checks if check.name not in made))
+    )
 
 
 def _certified(request: Request, model: str, method: str, path: Path) -> Certificate | Broken:

@@ -37,12 +37,12 @@ class Changed(NamedTuple):
     def lines(self) -> list[str]:
         """A line for every check that differs: which numbers, and by how much."""
         name = " ".join(self.cell)
-        found = [f"{name}: {check}: {in_words(found)}" for check, found in self.checks.items()]
-        found += [f"{name}: the method now claims {self.claim!r}"] if self.claim else []
-        return found + ([f"{name}: {self.error}"] if self.error else [])
+        lines_of = [f"{name}: {check}: {in_words(lines_of)}" for check, lines_of in self.checks.items()]
+        lines_of += [f"{name}: the method now claims {self.claim!r}"] if self.claim else []
+        return lines_of + ([f"{name}: {self.error}"] if self.error else [])
 
 
-def in_words(found: Sequence[Difference]) -> str:
+def in_words(differences: Sequence[Difference]) -> str:
     """Which numbers of a witness differ, and by how much.
 
     >>> in_words([Difference("the check", math.inf), Difference("cov", 1e-5)])
@@ -52,9 +52,9 @@ def in_words(found: Sequence[Difference]) -> str:
         f"{each.name} differs by {each.relative:.1g} of its size"
         if math.isfinite(each.relative)
         else f"{each.name} is new or gone"
-        for each in found[:SHOWN]
+        for each in differences[:SHOWN]
     ]
-    more = [f"{len(found) - SHOWN} more"] if len(found) > SHOWN else []
+    more = [f"{len(differences) - SHOWN} more"] if len(differences) > SHOWN else []
     return "; ".join(shown + more)
 
 
@@ -81,8 +81,8 @@ def changes_of_models(cells: Sequence[Cell], folder: Path) -> Iterator[Changed]:
 
 def _seconds(cells: Sequence[Cell], folder: Path) -> float:
     """How long the checks of cells took: their witnesses take longer, too."""
-    found = (certificate_or_none(folder / f"{model}-{method}.json") for model, method in cells)
-    return sum(check.seconds for one in found if one is not None for check in one.checks)
+    certificates = (certificate_or_none(folder / f"{model}-{method}.json") for model, method in cells)
+    return sum(check.seconds for one in certificates if one is not None for check in one.checks)
 
 
 def _changes(cells: Sequence[Cell], folder: Path) -> list[Changed]:
@@ -102,10 +102,10 @@ def changed(cell: Cell, folder: Path) -> Changed:
         stored = {check.name: check for check in certificate.checks}
         with x64(PRECISION):
             bound = bound_checks(model, method, certificate.budget, certificate.seed)
-            found = {each.name: each.changes(stored.get(each.name)) for each in bound}
+            changes = {each.name: each.changes(stored.get(each.name)) for each in bound}
     except Exception as error:  # of whatever kind: it is named, and makes the command fail
         return Changed(cell, {}, error=f"{type(error).__name__}: {error}")
-    checks = {name: differences for name, differences in found.items() if differences}
-    checks |= {name: [Difference("the check", math.inf)] for name in stored if name not in found}
+    checks = {name: differences for name, differences in changes.items() if differences}
+    checks |= {name: [Difference("the check", math.inf)] for name in stored if name not in changes}
     claim = PLANS[method].method.claim
     return Changed(cell, checks, "" if claim == certificate.claim else claim)

@@ -51,13 +51,13 @@ def packed(facts: Mapping[str, Any], checks: Sequence[Check]) -> str:
 def unpacked(path: Path) -> tuple[dict[str, Any], tuple[Check, ...]]:
     """The facts and the checks of a file; raises `ZooError` for one that is no certificate, or whose phrases were others."""
     try:
-        found: dict[str, Any] = json.loads(read(path))
-        if found["schema"] != SCHEMA:
-            raise ZooError(f"{path} has schema {found['schema']}, and this version reads {SCHEMA}: certify again")
-        content = expanded({name: found.pop(name) for name in ("statistics", "checks")})
-        if found.pop("checksum") != _checksum(content):
+        facts: dict[str, Any] = json.loads(read(path))
+        if facts["schema"] != SCHEMA:
+            raise ZooError(f"{path} has schema {facts['schema']}, and this version reads {SCHEMA}: certify again")
+        content = expanded({name: facts.pop(name) for name in ("statistics", "checks")})
+        if facts.pop("checksum") != _checksum(content):
             raise ZooError(f"{path} is not as it was written: its text or a phrase in it has another checksum; certify again")
-        return found, tuple(each for check in content["checks"] for each in _unpacked_checks(check, content["statistics"]))
+        return facts, tuple(each for check in content["checks"] for each in _unpacked_checks(check, content["statistics"]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ZooError(f"{path} is no certificate: {error}") from error
 
@@ -70,11 +70,11 @@ def _control_beside(check: Check, checks: Sequence[Check]) -> Check | None:
 
 def _statistics(figures: Iterable[Figure]) -> dict[str, list[str]]:
     """The statistics in names of figures that have a pattern, by their unit."""
-    found: dict[str, dict[str, None]] = {}
+    by_unit: dict[str, dict[str, None]] = {}
     for figure in figures:
         if (parts := _parts(figure)) is not None:
-            found.setdefault(figure.unit, {})[parts[1]] = None
-    return {unit: list(names) for unit, names in found.items()}
+            by_unit.setdefault(figure.unit, {})[parts[1]] = None
+    return {unit: list(names) for unit, names in by_unit.items()}
 
 
 def _parts(figure: Figure) -> tuple[str, str] | None:
@@ -89,11 +89,11 @@ def _parts(figure: Figure) -> tuple[str, str] | None:
 def _packed_check(check: Check, statistics: Statistics, control: Check | None) -> dict[str, Any]:
     """A check, with its control, of which few figures are kept."""
     facts = {name: getattr(check, name) for name in FACTS} | _rounded(check)
-    found = facts | _packed_figures(check, statistics) | {"witness": dict(check.witness)}
+    facts_of_check = facts | _packed_figures(check, statistics) | {"witness": dict(check.witness)}
     if control is not None:
-        own = {name: getattr(control, name) for name in OF_CONTROL} | _rounded(control)
-        found[CONTROL] = _unusual(own | _packed_figures(control, {}) | {"witness": dict(control.witness)})
-    return _unusual(found)
+        of_control = {name: getattr(control, name) for name in OF_CONTROL} | _rounded(control)
+        facts_of_check[CONTROL] = _unusual(of_control | _packed_figures(control, {}) | {"witness": dict(control.witness)})
+    return _unusual(facts_of_check)
 
 
 def _rounded(check: Check) -> dict[str, Any]:
@@ -101,8 +101,8 @@ def _rounded(check: Check) -> dict[str, Any]:
     return {"seconds": round(check.seconds, 1)} | alarm
 
 
-def _unusual(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in found.items() if name not in USUAL or value != USUAL[name]}
+def _unusual(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in facts.items() if name not in USUAL or value != USUAL[name]}
 
 
 def _packed_figures(check: Check, statistics: Statistics) -> dict[str, Any]:
@@ -115,33 +115,33 @@ def _packed_figures(check: Check, statistics: Statistics) -> dict[str, Any]:
             table.setdefault(parts[0], {})[parts[1]] = figure
         else:
             others.setdefault((figure.unit, figure.limit), {})[figure.name] = figure
-    found: dict[str, Any] = {}
+    content: dict[str, Any] = {}
     if table:
         # in order, which a set of texts has not: a certificate is the same bytes whoever writes it
         limits = dict.fromkeys((PATTERNS[name], one.limit) for name, column in table.items() for one in column.values())
-        found["limits"] = dict(limits.keys())
-        assert len(found["limits"]) == len(limits), f"{check.name}: figures of one unit have several limits"
-        found["table"] = {pattern: _column(column, statistics[PATTERNS[pattern]]) for pattern, column in table.items()}
+        content["limits"] = dict(limits.keys())
+        assert len(content["limits"]) == len(limits), f"{check.name}: figures of one unit have several limits"
+        content["table"] = {pattern: _column(column, statistics[PATTERNS[pattern]]) for pattern, column in table.items()}
     if others:
-        found["figures"] = [
+        content["figures"] = [
             [*key, {name: short(one.value, one.limit) for name, one in few.items()}] for key, few in others.items()
         ]
     assert len({figure.name for figure in check.figures}) == len(check.figures), f"{check.name}: two figures have one name"
     again = {figure.name: _again(figure.value, figure.again) for figure in check.figures if figure.again is not None}
     if again:
         all_same = len(again) == len(check.figures) and all(rerun is True for rerun in again.values())
-        found["again"] = True if all_same else again
-    return found
+        content["again"] = True if all_same else again
+    return content
 
 
 def _column(column: Mapping[str, Figure], statistics: Sequence[str]) -> list[Any]:
     """A figure of every statistic, up to the last one that there is; ``[n]`` in place of n statistics without."""
     last = max(statistics.index(name) for name in column)
-    found: list[Any] = []
+    entries: list[Any] = []
     for is_there, names in groupby(statistics[: last + 1], key=lambda name: name in column):
         run = [*names]
-        found += [_entry(column[name]) for name in run] if is_there else [[len(run)]]
-    return found
+        entries += [_entry(column[name]) for name in run] if is_there else [[len(run)]]
+    return entries
 
 
 def _filled(column: Sequence[Any]) -> list[Any]:
@@ -163,35 +163,35 @@ def _value(entry: Any, unit: str) -> float:
     return entry / 10 if unit == DEVIATION and not isinstance(entry, str) else float(entry)
 
 
-def _unpacked_checks(found: Mapping[str, Any], statistics: Statistics) -> list[Check]:
+def _unpacked_checks(stored: Mapping[str, Any], statistics: Statistics) -> list[Check]:
     """A check, and its control if it has one."""
-    check = _unpacked_check(found, statistics)
-    if CONTROL not in found:
+    check = _unpacked_check(stored, statistics)
+    if CONTROL not in stored:
         return [check]
     facts = {"name": control_of(check.name), "kind": CONTROL, "size": check.size}
-    return [check, _unpacked_check(facts | found[CONTROL], statistics)]
+    return [check, _unpacked_check(facts | stored[CONTROL], statistics)]
 
 
-def _unpacked_check(found: Mapping[str, Any], statistics: Statistics) -> Check:
-    again = found.get("again", {})
+def _unpacked_check(stored: Mapping[str, Any], statistics: Statistics) -> Check:
+    again = stored.get("again", {})
 
     def figure(name: str, value: Any, limit: float, unit: str) -> Figure:
         rerun = again if again is True else again.get(name)
         other = value if rerun is True else rerun
         return Figure(name, float(value), float(limit), unit, None if other is None else float(other))
 
-    table = {pattern: _filled(column) for pattern, column in found.get("table", {}).items()}
+    table = {pattern: _filled(column) for pattern, column in stored.get("table", {}).items()}
     figures = [
-        figure(pattern.format(name), _value(entry, unit), found["limits"][unit], unit)
+        figure(pattern.format(name), _value(entry, unit), stored["limits"][unit], unit)
         for unit, names in statistics.items()
         for place, name in enumerate(names)
         for pattern, column in table.items()
         if PATTERNS[pattern] == unit and place < len(column) and (entry := column[place]) is not None
     ]
     figures += [
-        figure(name, value, limit, unit) for unit, limit, few in found.get("figures", []) for name, value in few.items()
+        figure(name, value, limit, unit) for unit, limit, few in stored.get("figures", []) for name, value in few.items()
     ]
-    return Check(**{name: {**USUAL, **found}[name] for name in FACTS}, figures=tuple(figures), witness=found["witness"])
+    return Check(**{name: {**USUAL, **stored}[name] for name in FACTS}, figures=tuple(figures), witness=stored["witness"])
 
 
 def spelled_out(check: Check) -> dict[str, Any]:
@@ -217,10 +217,10 @@ def short(value: float, limit: float) -> Any:
     """
     if not math.isfinite(value):
         return str(value)
-    found = round(value, 1 + (limit <= 1)) if 0.1 <= limit < 10 and abs(value) < 10 else float(f"{value:.2g}")
-    if (abs(found) <= limit) != (abs(value) <= limit):
+    rounded = round(value, 1 + (limit <= 1)) if 0.1 <= limit < 10 and abs(value) < 10 else float(f"{value:.2g}")
+    if (abs(rounded) <= limit) != (abs(value) <= limit):
         return float(value)
-    return int(found) if found.is_integer() and abs(found) < 1e6 else found
+    return int(rounded) if rounded.is_integer() and abs(rounded) < 1e6 else rounded
 
 
 def _again(value: float, rerun: float) -> Any:

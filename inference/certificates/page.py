@@ -28,15 +28,15 @@ def lines_of(certificate: Certificate) -> list[str]:
 
 def check_lines(checks: Sequence[Check], most: int | None = None) -> list[str]:
     """A line per check, and the figures that failed: ``most`` of each check, those that deviate most, or all."""
-    found = []
+    lines = []
     for check in checks:
-        found.append(f"  {'ok  ' if check.passed else 'FAIL'} {check.name}: {check.says}")
+        lines.append(f"  {'ok  ' if check.passed else 'FAIL'} {check.name}: {check.says}")
         if not check.passed and check.kind != "control":
             failed = [figure for figure in check.figures if not figure.passed]
             if most is not None:
                 failed = sorted(failed, key=lambda figure: -abs(figure.value))[:most]
-            found += [f"       {figure.name}: {figure.value:.3g}{_again(figure.again)}" for figure in failed]
-    return found
+            lines += [f"       {figure.name}: {figure.value:.3g}{_again(figure.again)}" for figure in failed]
+    return lines
 
 
 def _again(value: float | None) -> str:
@@ -50,14 +50,14 @@ def has_picture(certificate: Certificate) -> bool:
 
 def _laws(certificate: Certificate) -> list[tuple[Check, Check | None]]:
     """Checks by deviations, each with that of the mutant, which comes after it."""
-    found: list[tuple[Check, Check | None]] = []
+    laws: list[tuple[Check, Check | None]] = []
     for check in certificate.checks:
         if any(figure.unit == "deviation" for figure in check.figures):
             if check.kind == "control":
-                found[-1] = (found[-1][0], check)
+                laws[-1] = (laws[-1][0], check)
             else:
-                found.append((check, None))
-    return found
+                laws.append((check, None))
+    return laws
 
 
 def picture(certificate: Certificate) -> "Figure":
@@ -66,11 +66,11 @@ def picture(certificate: Certificate) -> "Figure":
 
     laws = _laws(certificate)
     names = [[figure.name for figure in law.figures if figure.unit == "deviation"] for law, _ in laws]
-    heights = [0.6 + 0.19 * len(own) for own in names]
+    heights = [0.6 + 0.19 * len(names_of_check) for names_of_check in names]
     figure = Canvas(figsize=(7.5, sum(heights)), layout="constrained")
     panels = figure.subplots(len(laws), squeeze=False, height_ratios=heights)[:, 0]
-    for axes, own, (law, control) in zip(panels, names, laws, strict=True):
-        _panel(axes, own, law, control)
+    for axes, names_of_check, (law, control) in zip(panels, names, laws, strict=True):
+        _panel(axes, names_of_check, law, control)
         axes.set_title(law.name, fontsize=9, loc="left")
     panels[-1].set_xlabel(f"standard normal deviations; grey: up to {MOST}; beyond {EDGE:.0f} drawn at {EDGE:.0f}")
     panels[0].legend(loc="lower right", bbox_to_anchor=(1, 1), fontsize=8, ncols=2, frameon=False)
@@ -100,23 +100,27 @@ def table_of(folder: Path, models: Sequence[str], leads_to: str = ".md") -> str:
     verdicts = {model: [_verdict(folder / f"{model}-{method}.json", leads_to) for method in PLANS] for model in models}
     lines = [f"| model | {' | '.join(f'`{method}`' for method in PLANS)} |", "|---" * (len(PLANS) + 1) + "|"]
     lines += [f"| `{model}` | {' | '.join(row)} |" for model, row in verdicts.items()]
-    found = [
+    certificates = [
         one
         for model in models
         for method in PLANS
         if (one := certificate_or_none(folder / f"{model}-{method}.json")) is not None
     ]
-    return "\n".join([INTRODUCTION, *lines, "", LEGEND, *_alarm_lines(found), "", *_time_lines(found), *_refusals(models)])
+    return "\n".join(
+        [INTRODUCTION, *lines, "", LEGEND, *_alarm_lines(certificates), "", *_time_lines(certificates), *_refusals(models)]
+    )
 
 
-def _time_lines(found: Sequence[Certificate]) -> list[str]:
+def _time_lines(certificates: Sequence[Certificate]) -> list[str]:
     """The sum of the seconds of all checks, those that cells share counted once, and the five cells with most."""
-    if not found:
+    if not certificates:
         return []
-    of_models = {(one.model, check.name): check.seconds for one in found for check in one.checks if check.name in MODEL_CHECKS}
-    of_methods = [check.seconds for one in found for check in one.checks if check.name not in MODEL_CHECKS]
+    of_models = {
+        (one.model, check.name): check.seconds for one in certificates for check in one.checks if check.name in MODEL_CHECKS
+    }
+    of_methods = [check.seconds for one in certificates for check in one.checks if check.name not in MODEL_CHECKS]
     hours = (sum(of_models.values()) + sum(of_methods)) / 3600
-    minutes = {f"`{one.model}` `{one.method}`": sum(check.seconds for check in one.checks) / 60 for one in found}
+    minutes = {f"`{one.model}` `{one.method}`": sum(check.seconds for check in one.checks) / 60 for one in certificates}
     most = sorted(minutes, key=lambda cell: -minutes[cell])[:5]
     cells = ", ".join(f"{cell} ({minutes[cell]:.0f} minutes)" for cell in most)
     return [
@@ -125,14 +129,14 @@ def _time_lines(found: Sequence[Certificate]) -> list[str]:
     ]
 
 
-def _alarm_lines(found: Sequence[Certificate]) -> list[str]:
+def _alarm_lines(certificates: Sequence[Certificate]) -> list[str]:
     """How often one at least of all right cells fails by chance, and the methods of which this is not known."""
-    rates = [one.false_alarm for one in found if one.false_alarm]
+    rates = [one.false_alarm for one in certificates if one.false_alarm]
     says = (
         f"If all {len(rates)} cells with a known false-alarm rate are right, at least one fails by a deviation with "
         f"probability {at_most(sum(rates))} at most. {UNCOUNTED}"
     )
-    unknown = [method for method in PLANS if any(one.method == method and one.false_alarm is None for one in found)]
+    unknown = [method for method in PLANS if any(one.method == method and one.false_alarm is None for one in certificates)]
     lacking = f"No rate is known of {', '.join(f'`{method}`' for method in unknown)}."
     return [*([says] if rates else []), *([lacking] if unknown else [])]
 
@@ -140,10 +144,10 @@ def _alarm_lines(found: Sequence[Certificate]) -> list[str]:
 def _verdict(path: Path, leads_to: str) -> str:
     if not path.is_file():
         return "–"
-    found = certificate_or_none(path)
-    if found is None:
+    certificate = certificate_or_none(path)
+    if certificate is None:
         return "unreadable"
-    return f"[{verdict_words(found)}]({path.with_suffix(leads_to).name}){budget_words(found)}"
+    return f"[{verdict_words(certificate)}]({path.with_suffix(leads_to).name}){budget_words(certificate)}"
 
 
 def verdict_words(certificate: Certificate) -> str:
@@ -159,13 +163,14 @@ def budget_words(certificate: Certificate) -> str:
 
 def _refusals(models: Sequence[str]) -> list[str]:
     """Why cells have no certificate: a line for each reason of a method."""
-    found: dict[tuple[str, str], list[str]] = {}
+    reasons: dict[tuple[str, str], list[str]] = {}
     for model in models:
         for method in PLANS:
             if (why := refusal(model, method)) is not None:
-                found.setdefault((method, why), []).append(f"`{model}`")
+                reasons.setdefault((method, why), []).append(f"`{model}`")
     lines = [
-        f"- `{method}` of {', '.join(refused)}: {why.removeprefix(f'{method} ')}." for (method, why), refused in found.items()
+        f"- `{method}` of {', '.join(models_of)}: {why.removeprefix(f'{method} ')}."
+        for (method, why), models_of in reasons.items()
     ]
     return ["## Not certified, and why", "", CONDITIONS, "", *lines, ""] if lines else []
 

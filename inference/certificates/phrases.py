@@ -183,7 +183,7 @@ def shortened(value: Any) -> Any:
     >>> shortened({"log likelihood, spread": [1, "~"]})
     {'~ll~sr': [1, '~~~']}
     """
-    return _in_texts(value, lambda text: PHRASE.sub(lambda found: CODES[found[0]], text))
+    return _in_texts(value, lambda text: PHRASE.sub(lambda match: CODES[match[0]], text))
 
 
 def expanded(value: Any) -> Any:
@@ -192,7 +192,7 @@ def expanded(value: Any) -> Any:
     >>> expanded({"~ll~sr": [1, "~~~"]})
     {'log likelihood, spread': [1, '~']}
     """
-    return _in_texts(value, lambda text: CODE.sub(lambda found: PHRASES.get(found[1], found[0]), text))
+    return _in_texts(value, lambda text: CODE.sub(lambda match: PHRASES.get(match[1], match[0]), text))
 
 
 def _in_texts(value: Any, change: Callable[[str], str]) -> Any:

@@ -54,14 +54,14 @@ def compare_runs(arguments: list[str]) -> int:
         trees = {title: load(folder) for title, folder in _titled(folders).items()}
         with nullcontext() if "out" not in given else _held(Path(given["out"])) as target:
             return _show(trees, given.get("reference"), target)
-    own = [a for a in arguments if not a.startswith(("reference=", "out=", "evidence="))]
+    settings = [a for a in arguments if not a.startswith(("reference=", "out=", "evidence="))]
     if given.get("evidence", "false") not in ("true", "false"):
         raise ZooError(f"evidence must be true or false, got {given['evidence']!r}")
     if "resume" in given:
         raise ZooError("resume= is an option of inference.run; compare takes the folders of finished runs")
-    asked = given.get("out")
-    with _held(Path(asked or Path("runs") / time.strftime("compare-%Y%m%d-%H%M%S")), fresh=not asked) as target:
-        trees = _run_all(own, target, evidence=given.get("evidence") == "true")
+    out = given.get("out")
+    with _held(Path(out or Path("runs") / time.strftime("compare-%Y%m%d-%H%M%S")), fresh=not out) as target:
+        trees = _run_all(settings, target, evidence=given.get("evidence") == "true")
         return _show(trees, given.get("reference"), target)
 
 
@@ -156,8 +156,8 @@ def _evidence(config: dict[str, Any]) -> dict[str, float]:
     from inference.comparison.thermodynamic import log_evidence
 
     _, data, _ = all_rows(config)
-    found = log_evidence(build_model(config["model"], data)[0], data, seed=config["seed"])
-    return {"log_evidence_estimate": found.log_evidence, "log_evidence_se": found.standard_error}
+    estimate = log_evidence(build_model(config["model"], data)[0], data, seed=config["seed"])
+    return {"log_evidence_estimate": estimate.log_evidence, "log_evidence_se": estimate.standard_error}
 
 
 def _check_evidence(config: dict[str, Any]) -> None:
@@ -192,15 +192,15 @@ def _titled(folders: list[str]) -> dict[str, str | Path]:
 
     Raises `ZooError` where two have one name.
     """
-    found: dict[str, str | Path] = {}
+    known: dict[str, str | Path] = {}
     for folder in folders:
         runs: dict[str, Any] = _finished_runs(Path(folder)) if is_sweep(folder) else {_title(folder): folder}
         if is_sweep(folder) and len(folders) > 1:
             runs = {f"{Path(folder).resolve().name} {title}": each for title, each in runs.items()}
-        if twice := found.keys() & runs.keys():
+        if twice := known.keys() & runs.keys():
             raise ZooError(f"two of the run folders have the same name, {min(twice)}: rename one")
-        found |= runs
-    return found
+        known |= runs
+    return known
 
 
 def _finished_runs(folder: Path) -> dict[str, Path]:
@@ -209,13 +209,13 @@ def _finished_runs(folder: Path) -> dict[str, Path]:
     Damaged ones are among them: whoever reads their results is told. How many are left out is said on standard error.
     """
     plan = read_plan(folder)
-    found = {title: folder / str(number) for number, title in enumerate(titles_of(plan.runs))}
-    found = {title: each for title, each in found.items() if stage_of(each) in (Stage.FINISHED, Stage.DAMAGED)}
-    if not found:
+    folders = {title: folder / str(number) for number, title in enumerate(titles_of(plan.runs))}
+    folders = {title: each for title, each in folders.items() if stage_of(each) in (Stage.FINISHED, Stage.DAMAGED)}
+    if not folders:
         raise ZooError(f"{folder}: no run of this sweep has finished yet")
-    if left := len(plan.runs) - len(found):
+    if left := len(plan.runs) - len(folders):
         print(f"{left} of {len(plan.runs)} runs of {folder} have not finished, and are left out", file=sys.stderr)
-    return found
+    return folders
 
 
 def _title(folder: str) -> str:
@@ -246,11 +246,11 @@ def print_problems(trees: Mapping[str, xr.DataTree], console: Console) -> None:
 
 def print_occupied(trees: Mapping[str, xr.DataTree], console: Console) -> None:
     """The posterior of the number of occupied components or states, unless every result is sure that all are occupied."""
-    found = {name: number for name, tree in trees.items() if (number := occupied(tree)) is not None}
-    if any(number.iloc[-1] < 1 for number in found.values()):
+    numbers = {name: number for name, tree in trees.items() if (number := occupied(tree)) is not None}
+    if any(number.iloc[-1] < 1 for number in numbers.values()):
         what = holders(next(iter(trees.values())))
         console.print(f"number of {what}, with its posterior probability", style="bold", highlight=False)
-        for name, number in found.items():
+        for name, number in numbers.items():
             console.print(f"{name}: {in_words(number)}", highlight=False, markup=False)
 
 

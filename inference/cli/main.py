@@ -106,26 +106,26 @@ def _ready(configs: list[dict[str, Any]]) -> Callable[[], None]:
     return ready
 
 
-def _sweep(arguments: list[str], resume: str | None, asked: bool) -> int:
+def _sweep(arguments: list[str], resume: str | None, sweeps: bool) -> int:
     """A sweep, new or resumed; returns its exit code. ``asked`` says whether there was a ``-m``."""
     from inference.cli.runs.config import compose, expand
     from inference.comparison.sweep_plan import is_sweep
     from models.errors import ZooError
 
     launcher = [a for a in arguments if a.startswith(OF_LAUNCHER)]
-    own = [a for a in arguments if a not in launcher]
+    settings = [a for a in arguments if a not in launcher]
     if launcher and not any(a.startswith(OF_LAUNCHER[0]) for a in launcher):
         raise ZooError(f"{launcher[0]} is an option of a launcher: name one, such as hydra/launcher=joblib")
     if resume is None:
-        if not asked:
+        if not sweeps:
             raise ZooError(f"{launcher[0]} is for several runs: add -m")
-        overrides = expand(own, sweep=True)
+        overrides = expand(settings, sweep=True)
         _begin([compose(one) for one in overrides])
     elif not is_sweep(_folder(resume)):
         raise ZooError(
             f"resume={resume} is the folder of one run, not of a sweep: leave {launcher[0] if launcher else '-m'} out"
         )
-    elif extra := [a for a in own if not _goes_with_resume(a)]:
+    elif extra := [a for a in settings if not _goes_with_resume(a)]:
         raise ZooError(
             f"{extra[0]} does not go with resume=, which keeps what the sweep was asked for; only a launcher and progress= do, "
             "and for your own program model=<file.py>:<function>"
@@ -141,8 +141,8 @@ def _sweep(arguments: list[str], resume: str | None, asked: bool) -> int:
 
     if resume is None:
         return new_sweep(overrides, launcher, perform)
-    programs = [path for a in own if a.startswith("model=") for path in a.removeprefix("model=").split(",")]
-    return resume_sweep(Path(resume), programs, launcher, [a for a in own if a.startswith("progress=")], perform)
+    programs = [path for a in settings if a.startswith("model=") for path in a.removeprefix("model=").split(",")]
+    return resume_sweep(Path(resume), programs, launcher, [a for a in settings if a.startswith("progress=")], perform)
 
 
 def _goes_with_resume(argument: str) -> bool:

@@ -58,19 +58,19 @@ class Asked(NamedTuple):
 
 def predict_rows(arguments: list[str]) -> int:
     """Write the predictions for the rows of a new table; returns the exit code."""
-    asked = parsed(arguments)
-    config, _ = finished_config(asked.run)
+    request = parsed(arguments)
+    config, _ = finished_config(request.run)
     if config["model"]["name"] == "program":
-        raise ZooError(f"run={asked.run} is a run of your own program, which predicts from Python: inference.predict")
+        raise ZooError(f"run={request.run} is a run of your own program, which predicts from Python: inference.predict")
     prepare_jax(config)
-    run = fitted_run(asked.run)
+    run = fitted_run(request.run)
     from models.algebra import is_sequential
 
-    number, cells, doubts = write_predictions(run, asked)
-    print(f"{number} {'steps' if is_sequential(run.model) else 'rows'} of {asked.data} by {asked.run}: {asked.out}")
+    number, cells, warnings = write_predictions(run, request)
+    print(f"{number} {'steps' if is_sequential(run.model) else 'rows'} of {request.data} by {request.run}: {request.out}")
     if cells:
-        print(f"{cells} missing cells: {asked.imputed}")
-    for line in doubts:
+        print(f"{cells} missing cells: {request.imputed}")
+    for line in warnings:
         print(f"! {visible(line)}")
     return 0
 
@@ -84,7 +84,7 @@ def parsed(arguments: list[str]) -> Asked:
     if given.get("overwrite", "false") not in ("true", "false"):
         raise ZooError(f"overwrite must be true or false, got {given['overwrite']!r}")
     reading = _reading(given)
-    asked = Asked(
+    request = Asked(
         Path(given["run"]),
         given["data"],
         Path(given["out"]),
@@ -95,13 +95,13 @@ def parsed(arguments: list[str]) -> Asked:
         given.get("overwrite") == "true",
         None if "data.keep" not in given else column_names(reading.pop("keep"), "keep") or [],
     )
-    if clashes := [name for name in asked.keep or [] if name in OF_THEIR_OWN]:
+    if clashes := [name for name in request.keep or [] if name in OF_THEIR_OWN]:
         raise ZooError(f"data.keep: the predictions have a column {clashes[0]!r} of their own; rename the one of the table")
-    check_seed(asked.seed)
-    require_whole("num_draws", asked.num_draws)
-    require_whole("block", asked.block or 1)
-    _require_place(asked)
-    return asked
+    check_seed(request.seed)
+    require_whole("num_draws", request.num_draws)
+    require_whole("block", request.block or 1)
+    _require_place(request)
+    return request
 
 
 def _whole(name: str, given: Mapping[str, str], usual: int) -> int:
@@ -123,19 +123,21 @@ def _reading(given: Mapping[str, str]) -> dict[str, Any]:
     return {name: section[name] for name in names}
 
 
-def _require_place(asked: Asked) -> None:
+def _require_place(request: Asked) -> None:
     """Raises `ZooError`, before anything is computed, where the predictions cannot be written."""
-    if asked.out.suffix not in (".csv", ".parquet"):
-        raise ZooError(f"out={asked.out}: predictions are written as CSV or Parquet; give a name that ends in .csv or .parquet")
-    if not asked.out.parent.is_dir():
-        raise ZooError(f"out={asked.out}: there is no folder {asked.out.parent}")
-    if exists(asked.data) and Path(asked.data).is_dir() and asked.out.parent.samefile(asked.data):
-        raise ZooError(f"out={asked.out} is in the folder that is read: choose another one")
-    for path in (asked.out, asked.imputed):
-        if exists(asked.data) and path.exists() and path.samefile(asked.data):
-            raise ZooError(f"out={asked.out} would overwrite the table that is read: choose another name")
-        if path.exists() and (path.is_dir() or not asked.overwrite):
-            raise ZooError(f"out={asked.out}: there is a {path} already; choose another name, or say overwrite=true")
+    if request.out.suffix not in (".csv", ".parquet"):
+        raise ZooError(
+            f"out={request.out}: predictions are written as CSV or Parquet; give a name that ends in .csv or .parquet"
+        )
+    if not request.out.parent.is_dir():
+        raise ZooError(f"out={request.out}: there is no folder {request.out.parent}")
+    if exists(request.data) and Path(request.data).is_dir() and request.out.parent.samefile(request.data):
+        raise ZooError(f"out={request.out} is in the folder that is read: choose another one")
+    for path in (request.out, request.imputed):
+        if exists(request.data) and path.exists() and path.samefile(request.data):
+            raise ZooError(f"out={request.out} would overwrite the table that is read: choose another name")
+        if path.exists() and (path.is_dir() or not request.overwrite):
+            raise ZooError(f"out={request.out}: there is a {path} already; choose another name, or say overwrite=true")
 
 
 class Said(NamedTuple):
@@ -147,57 +149,57 @@ class Said(NamedTuple):
     doubts: list[str]  # about labels
 
 
-def write_predictions(run: FittedRun, asked: Asked) -> tuple[int, int, list[str]]:
+def write_predictions(run: FittedRun, request: Asked) -> tuple[int, int, list[str]]:
     """Write both tables; returns the numbers of rows, or steps, and of missing cells, and the doubts about labels."""
     number = cells = wholes = 0
-    doubts: dict[str, None] = {}
-    marks = marks_of(asked.data, run.config["data"] | asked.reading)
-    with in_tables(asked.out, marks) as write_lines, in_tables(asked.imputed, marks, ["imputed"]) as write_cells:
-        for block in new_rows(run, asked):
+    warnings: dict[str, None] = {}
+    marks = marks_of(request.data, run.config["data"] | request.reading)
+    with in_tables(request.out, marks) as write_lines, in_tables(request.imputed, marks, ["imputed"]) as write_cells:
+        for block in new_rows(run, request):
             with counted_from(block.first):
-                said = said_of(run, asked, block, wholes)
-            write_lines(said.lines)
-            if len(said.cells):
-                write_cells(said.cells)
-            number, cells, wholes = number + len(said.lines), cells + len(said.cells), wholes + said.wholes
-            doubts |= dict.fromkeys(said.doubts)
+                predictions = said_of(run, request, block, wholes)
+            write_lines(predictions.lines)
+            if len(predictions.cells):
+                write_cells(predictions.cells)
+            number, cells, wholes = number + len(predictions.lines), cells + len(predictions.cells), wholes + predictions.wholes
+            warnings |= dict.fromkeys(predictions.doubts)
     if not cells:
-        remove(asked.imputed)  # of earlier predictions, which overwrite=true replaces
-    return number, cells, list(doubts)
+        remove(request.imputed)  # of earlier predictions, which overwrite=true replaces
+    return number, cells, list(warnings)
 
 
-def new_rows(run: FittedRun, asked: Asked) -> Iterator[Block]:
+def new_rows(run: FittedRun, kept_of_run: Asked) -> Iterator[Block]:
     """The rows of the new table in blocks, with the columns and levels of the run."""
     from models.algebra import is_sequential
 
-    options = reading_of(run, asked)
+    options = reading_of(run, kept_of_run)
     assert run.model.algebra is not None
-    size: int | None = asked.block or (ROWS_OF_THEIR_OWN if run.model.algebra.structure.local else ROWS)
+    size: int | None = kept_of_run.block or (ROWS_OF_THEIR_OWN if run.model.algebra.structure.local else ROWS)
     if is_sequential(run.model) and is_table(run.observed) and options["sequence"] is None:
         size = None  # the table is one sequence
-    kept = column_names(run.config["data"].get("keep"), "keep") or []
-    inherited = [] if asked.keep is not None else [name for name in kept if name not in OF_THEIR_OWN]
+    columns_kept = column_names(run.config["data"].get("keep"), "keep") or []
+    inherited = [] if kept_of_run.keep is not None else [name for name in columns_kept if name not in OF_THEIR_OWN]
     begin = 0
-    for path in _paths(asked.data, options):
+    for path in _paths(kept_of_run.data, options):
         end = begin
-        layout, keep, unseen = run.model.reading.layout, asked.keep or [], run.config["model"].get("unseen", "error")
+        layout, keep, unseen = run.model.reading.layout, kept_of_run.keep or [], run.config["model"].get("unseen", "error")
         for block in read_blocks(path, run.observed, layout, options, size, keep, inherited, unseen):
             yield block._replace(first=begin + block.first)
             end = begin + block.first + block.data.num_rows
         begin = end
 
 
-def reading_of(run: FittedRun, asked: Asked) -> dict[str, Any]:
+def reading_of(run: FittedRun, request: Asked) -> dict[str, Any]:
     """How new rows are read: as those of the run, unless the command says else; of single columns, column by column."""
-    return together({name: run.config["data"].get(name) for name in (*READING, "types")}, asked.reading)
+    return together({name: run.config["data"].get(name) for name in (*READING, "types")}, request.reading)
 
 
 def together(of_run: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of the run, in which those that were given replace others: of single columns, column by column."""
-    found = dict(of_run)
+    combined = dict(of_run)
     for name, value in given.items():
-        found[name] = {**(of_run[name] or {}), **value} if name in BY_COLUMN and value is not None else value
-    return found
+        combined[name] = {**(of_run[name] or {}), **value} if name in BY_COLUMN and value is not None else value
+    return combined
 
 
 def _paths(data: str, options: Mapping[str, Any]) -> list[str]:
@@ -209,7 +211,7 @@ def _paths(data: str, options: Mapping[str, Any]) -> list[str]:
     return [str(path) for path in files_of(data)]
 
 
-def said_of(run: FittedRun, asked: Asked, block: Block, wholes: int) -> Said:
+def said_of(run: FittedRun, request: Asked, block: Block, wholes: int) -> Said:
     """Predictions for new rows, of which ``wholes`` came before, as `inference.predict` makes them with ``fitted=False``."""
     import pandas as pd
 
@@ -218,27 +220,27 @@ def said_of(run: FittedRun, asked: Asked, block: Block, wholes: int) -> Said:
     from inference.predictions.views import view_of
     from inference.results.draws import forget_labels
 
-    found = without_cells(run.model, run.tree, block.data, asked.seed, asked.num_draws, fitted=False)
+    predicted = without_cells(run.model, run.tree, block.data, request.seed, request.num_draws, fitted=False)
     cells = pd.DataFrame()
     if run.model.abilities.table is not None and has_missing_cell(run.model.read(block.data)):
         data = forget_labels(run.model, block.data)
-        imputed = impute(run.model, run.tree, data, asked.num_draws, asked.seed, fitted=False, first_row=block.first)
+        imputed = impute(run.model, run.tree, data, request.num_draws, request.seed, fitted=False, first_row=block.first)
         cells = cell_lines(run.model, imputed, block.first)
-    doubts = [line for line in str(found.attrs.get("warnings", "")).split("\n") if line]
-    lines = with_kept(view_of(run.model).lines(found, wholes), block.beside)
-    if reading_of(run, asked)["empty"] == "drop" and len(lines) == block.data.num_rows:
+    warnings = [line for line in str(predicted.attrs.get("warnings", "")).split("\n") if line]
+    lines = with_kept(view_of(run.model).lines(predicted, wholes), block.beside)
+    if reading_of(run, request)["empty"] == "drop" and len(lines) == block.data.num_rows:
         lines = lines[block.data.x.lengths > 0]  # the others keep their numbers
-    return Said(lines, cells, found.sizes["row"], doubts)
+    return Said(lines, cells, predicted.sizes["row"], warnings)
 
 
-def with_kept(lines: pd.DataFrame, beside: Mapping[str, list[str]]) -> pd.DataFrame:
+def with_kept(lines: pd.DataFrame, kept_columns: Mapping[str, list[str]]) -> pd.DataFrame:
     """Columns of the new table beside the predictions of their rows, or steps: behind the numbers of these.
 
     Raises `ZooError` for a name that the predictions have, too.
     """
-    if twice := [name for name in beside if name in lines]:
+    if twice := [name for name in kept_columns if name in lines]:
         raise ZooError(f"data.keep: the predictions have a column {twice[0]!r} of their own; rename the one of the table")
     place = sum(name in NUMBERS for name in lines)
-    for name, cells in reversed(list(beside.items())):
+    for name, cells in reversed(list(kept_columns.items())):
         lines.insert(place, name, cells)
     return lines

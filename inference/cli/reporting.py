@@ -49,10 +49,10 @@ def rewrite(run: FittedRun, config: dict[str, Any]) -> list[str]:
     if not has_environment(folder):
         changed.add(ENVIRONMENT)
     # The result and the configuration have been read: their seals are right.
-    kept = (whole | {RESULTS, CONFIG, ENVIRONMENT}) - changed
+    unchanged = (whole | {RESULTS, CONFIG, ENVIRONMENT}) - changed
     reopen(folder)
     written = write_views(config, run.model, run.tree, run.observed, folder, text)
-    complete(folder, {*(folder / name for name in kept), *written})
+    complete(folder, {*(folder / name for name in unchanged), *written})
     names = [path.name for path in written]
     for name in sorted(changed):
         now = "it is written anew" if name in names else f"{MANIFEST} no longer names it"

@@ -174,9 +174,9 @@ def _run_all(sweep: Sweep, perform: Perform) -> int:
         with suppress(ZooError, OSError):  # the first error is the one to tell
             _tell(sweep, runs, outcomes)
         raise
-    refused = {outcome.message for outcome in outcomes.values() if outcome.code == MISTAKE}
-    if len(refused) == 1 and all(outcome.code == MISTAKE for outcome in outcomes.values()):
-        raise ZooError(refused.pop())
+    messages = {outcome.message for outcome in outcomes.values() if outcome.code == MISTAKE}
+    if len(messages) == 1 and all(outcome.code == MISTAKE for outcome in outcomes.values()):
+        raise ZooError(messages.pop())
     _tell(sweep, runs, outcomes)
     return max(outcome.code for outcome in outcomes.values())
 
@@ -295,8 +295,8 @@ def _launched(sweep: Sweep, waiting: Sequence[int]) -> Iterable[tuple[int, Outco
 
 def _said(error: Exception) -> str:
     """What Hydra says of a launcher or its options, in one line."""
-    said = str(error).split("\nConfig search path")[0].split("\nTo append to your config")[0]
-    return f"{' '.join(said.split()).rstrip('.')}. Launchers are packages of their own, such as hydra-joblib-launcher"
+    message = str(error).split("\nConfig search path")[0].split("\nTo append to your config")[0]
+    return f"{' '.join(message.split()).rstrip('.')}. Launchers are packages of their own, such as hydra-joblib-launcher"
 
 
 class Job:

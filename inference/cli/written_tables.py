@@ -60,8 +60,8 @@ class _Parquet:
 
         frame = frame.astype(dict.fromkeys(self._words, "string"))
         if self._writer is None:
-            found = pyarrow.Schema.from_pandas(frame, preserve_index=False)
-            kinds = [(field.name, pyarrow.string() if field.type == pyarrow.null() else field.type) for field in found]
+            schema = pyarrow.Schema.from_pandas(frame, preserve_index=False)
+            kinds = [(field.name, pyarrow.string() if field.type == pyarrow.null() else field.type) for field in schema]
             self._writer = parquet.ParquetWriter(pyarrow.PythonFile(self._sink, "w"), pyarrow.schema(kinds))
         self._writer.write_table(pyarrow.Table.from_pandas(frame, schema=self._writer.schema, preserve_index=False))
 

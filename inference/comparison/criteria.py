@@ -34,31 +34,33 @@ COLUMNS = ("parameters", *SMALL, "ELBO", BOUND, "log evidence", "evidence se", "
 def criteria(tree: xr.DataTree) -> dict[str, float]:
     """The criteria `COLUMNS` of one result; NaN where its method does not provide one."""
     attrs, functionals = tree.attrs, tree["functionals"].to_dataset()
-    found = dict.fromkeys(COLUMNS, np.nan)
-    found["parameters"] = float(attrs["num_parameters"])
-    found["log evidence"] = float(attrs.get("log_evidence", attrs.get("log_evidence_estimate", np.nan)))
-    found["approx evidence"] = float(attrs.get("log_evidence_approximate", np.nan))
-    found["evidence se"] = float(attrs.get("log_evidence_se", np.nan))
-    found["held out"] = float(attrs.get("held_out_log_density", np.nan))
+    values_of = dict.fromkeys(COLUMNS, np.nan)
+    values_of["parameters"] = float(attrs["num_parameters"])
+    values_of["log evidence"] = float(attrs.get("log_evidence", attrs.get("log_evidence_estimate", np.nan)))
+    values_of["approx evidence"] = float(attrs.get("log_evidence_approximate", np.nan))
+    values_of["evidence se"] = float(attrs.get("log_evidence_se", np.nan))
+    values_of["held out"] = float(attrs.get("held_out_log_density", np.nan))
     number = occupied(tree)
     if number is not None:
-        found["occupied"] = float(number.index.to_numpy() @ number)
+        values_of["occupied"] = float(number.index.to_numpy() @ number)
     if "elbo" in attrs or (attrs["method"] == "cavi" and "optimization" in tree):
-        found["ELBO"] = float(tree.attrs["elbo"] if "elbo" in attrs else np.nanmax(values(tree, "optimization", "objective")))
+        values_of["ELBO"] = float(
+            tree.attrs["elbo"] if "elbo" in attrs else np.nanmax(values(tree, "optimization", "objective"))
+        )
         symmetry = symmetry_of(tree)
         # In one assignment empty components have no labellings of their own: K! counts too many
         assigned = attrs.get("of_one_assignment", 0)
         if symmetry is not None and symmetry.exchanges_labels and not assigned:
-            found[BOUND] = found["ELBO"] + float(gammaln(tree["posterior"].sizes[symmetry.dim] + 1))
+            values_of[BOUND] = values_of["ELBO"] + float(gammaln(tree["posterior"].sizes[symmetry.dim] + 1))
     if "draw" in functionals.dims or attrs["local_blocks"]:  # parameters grow with the rows
-        return found
+        return values_of
     twice, size = -2 * float(functionals["log_likelihood"]), float(attrs["sample_size"])
-    found["AIC"] = twice + 2 * found["parameters"]
-    found["BIC"] = twice + np.log(size) * found["parameters"]
+    values_of["AIC"] = twice + 2 * values_of["parameters"]
+    values_of["BIC"] = twice + np.log(size) * values_of["parameters"]
     if "entropy" in functionals:
         rows = float(attrs.get("total_weight", size))  # the entropy is a mean over rows, and a row may be a sequence
-        found["ICL"] = found["BIC"] + 2 * rows * float(functionals["entropy"])
-    return found
+        values_of["ICL"] = values_of["BIC"] + 2 * rows * float(functionals["entropy"])
+    return values_of
 
 
 def alarms(trees: Mapping[str, xr.DataTree]) -> list[str]:
@@ -73,8 +75,8 @@ def alarms(trees: Mapping[str, xr.DataTree]) -> list[str]:
 
 def model_warnings(trees: Mapping[str, xr.DataTree]) -> list[str]:
     """The warnings of all models about their priors or data, without repetitions."""
-    said = (str(tree.attrs.get("model_warnings", "")).split("\n") for tree in trees.values())
-    return list(dict.fromkeys(line for lines in said for line in lines if line))
+    warnings = (str(tree.attrs.get("model_warnings", "")).split("\n") for tree in trees.values())
+    return list(dict.fromkeys(line for lines in warnings for line in lines if line))
 
 
 def ranks(table: pd.DataFrame, column: str) -> bool:
@@ -86,9 +88,9 @@ def best_sizes(table: pd.DataFrame) -> list[str]:
     """The best size by every criterion, in words."""
     lines = []
     for column in (each for each in (*SMALL, *LARGE) if ranks(table, each)):
-        found = table[column].astype(float).dropna() if column in table else pd.Series(dtype=float)
-        if len(found) > 1:
-            lines.append(f"{column}: {found.idxmin() if column in SMALL else found.idxmax()}")
+        scores = table[column].astype(float).dropna() if column in table else pd.Series(dtype=float)
+        if len(scores) > 1:
+            lines.append(f"{column}: {scores.idxmin() if column in SMALL else scores.idxmax()}")
     return lines
 
 
@@ -103,11 +105,11 @@ def plot_criteria(table: pd.DataFrame, methods: Mapping[str, str], path: Path) -
     for place, name in enumerate(shown):
         axis = figure.add_subplot(high, wide, place + 1)
         for number, method in enumerate(dict.fromkeys(methods.values())):
-            own = table.loc[[row for row, by in methods.items() if by == method]]
-            line = own[["parameters", name]].astype(float).dropna().sort_values("parameters")
+            lines_of = table.loc[[row for row, by in methods.items() if by == method]]
+            line = lines_of[["parameters", name]].astype(float).dropna().sort_values("parameters")
             if line.empty:
                 continue
-            error = own.loc[line.index, ERRORS[name]].astype(float).fillna(0.0) * 2 if name in ERRORS else None
+            error = lines_of.loc[line.index, ERRORS[name]].astype(float).fillna(0.0) * 2 if name in ERRORS else None
             axis.errorbar(line["parameters"], line[name], yerr=error, marker="o", capsize=3, color=f"C{number}", label=method)
             if not ranks(table, name):
                 continue

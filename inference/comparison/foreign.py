@@ -68,17 +68,19 @@ def _same_density(model: Model, data: Any, tree: xr.DataTree) -> bool:
     group = "posterior" if "posterior" in tree else "point_estimate"
     sites = sites_of(tree, group)
     one = {name: value[:1, :1] if group == "posterior" else value[None, None] for name, value in sites.items()}
-    found, wanted = (values(each, "functionals", "log_joint").ravel()[0] for each in (as_result(model, data, one), tree))
-    return bool(np.isclose(found, wanted, rtol=1e-6, atol=1e-6))
+    computed, wanted = (values(each, "functionals", "log_joint").ravel()[0] for each in (as_result(model, data, one), tree))
+    return bool(np.isclose(computed, wanted, rtol=1e-6, atol=1e-6))
 
 
 def _dims(tree: xr.DataTree) -> dict[str, tuple[str, ...]]:
     """The dimensions of the sites of a result, except of symmetric matrices, which are stored along one."""
-    found = tree["posterior" if "posterior" in tree else "point_estimate"].to_dataset().data_vars.items()
-    own = {
-        str(name): tuple(str(dim) for dim in value.dims if dim not in DRAWS) for name, value in found if MARK not in value.attrs
+    variables = tree["posterior" if "posterior" in tree else "point_estimate"].to_dataset().data_vars.items()
+    dims_of = {
+        str(name): tuple(str(dim) for dim in value.dims if dim not in DRAWS)
+        for name, value in variables
+        if MARK not in value.attrs
     }
-    return {name: dims for name, dims in own.items() if dims}
+    return {name: dims for name, dims in dims_of.items() if dims}
 
 
 def _options(tree: xr.DataTree, takes: Collection[str]) -> dict[str, Any]:

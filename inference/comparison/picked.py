@@ -58,8 +58,8 @@ def _compared(table: pd.DataFrame, score: Scored) -> pd.DataFrame:
 
 
 def _too_small(table: pd.DataFrame) -> str:
-    found = _compared(table, ELPD)
-    near = found.index[found[ELPD.error].notna() & (found[ELPD.difference].abs() < SMALL)]
+    compared = _compared(table, ELPD)
+    near = compared.index[compared[ELPD.error].notna() & (compared[ELPD.difference].abs() < SMALL)]
     if not len(near):
         return ""
     names = ", ".join(map(str, near[:NAMED])) + (f" and {len(near) - NAMED} more" if len(near) > NAMED else "")
@@ -70,14 +70,14 @@ def _too_small(table: pd.DataFrame) -> str:
 
 
 def _picked(table: pd.DataFrame, score: Scored) -> str:
-    found = _compared(table, score)
-    errors = found[score.error].to_numpy()
+    compared = _compared(table, score)
+    errors = compared[score.error].to_numpy()
     errors = errors[np.isfinite(errors) & (errors > 0)]
-    if len(found) < MANY or len(errors) < len(found) - 1:
+    if len(compared) < MANY or len(errors) < len(compared) - 1:
         return ""
-    best = found[score.difference].abs().idxmin()
+    best = compared[score.difference].abs().idxmin()
     return (
-        f"{best} was picked as the best of {len(found)} by {score.name}: if all were equally good, the best would be ahead of "
-        f"their mean by about {lead_by_chance(errors):.2g} by chance, and its {score.name} would promise as much too much. "
+        f"{best} was picked as the best of {len(compared)} by {score.name}: if all were equally good, the best would be ahead "
+        f"of their mean by about {lead_by_chance(errors):.2g} by chance, and its {score.name} would promise as much too much. "
         f"{score.remedy}"
     )

@@ -74,8 +74,8 @@ def refit_rows(
     if (weight > 0).sum() < 2:
         raise ZooError("there is only one row: without it nothing is left to fit")
     settings = _settings(tree, seed, options)
-    found = [_without(model, table, tree, each, int(place), settings) for place in places]
-    columns = list(zip(*found, strict=True)) or [()] * len(Refit._fields)
+    refits = [_without(model, table, tree, each, int(place), settings) for place in places]
+    columns = list(zip(*refits, strict=True)) or [()] * len(Refit._fields)
     group = {name: (("row",), np.array(column)) for name, column in zip(Refit._fields, columns, strict=True)}
     copied = tree.copy()
     copied["refits"] = xr.DataTree(_merged(tree, xr.Dataset(group, coords={"row": places})))
@@ -171,9 +171,9 @@ def _worth(refit: Refit) -> tuple[int, float]:
 
 
 def _weighed(tree: xr.DataTree) -> tuple[np.ndarray, bool]:
-    found = log_weights(tree)
-    assert found is not None
-    return found, kind_of(tree) is Kind.CHAINS
+    weights = log_weights(tree)
+    assert weights is not None
+    return weights, kind_of(tree) is Kind.CHAINS
 
 
 class Sample(NamedTuple):

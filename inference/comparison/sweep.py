@@ -31,9 +31,9 @@ def line_of(settings: str, tree: xr.DataTree, folder: Path) -> dict[str, Any]:
 
     Of points there is ``BIC``, of draws ``elpd``; NaN where the other has none.
     """
-    found = compare({"run": tree}).table.iloc[0]
+    row = compare({"run": tree}).table.iloc[0]
     verdict = "interrupted" if tree.attrs["interrupted"] else "failed" if tree.attrs["exit_status"] else "passed"
-    figures = {name: float(found[name]) for name in ("log joint", "BIC", "elpd")}
+    figures = {name: float(row[name]) for name in ("log joint", "BIC", "elpd")}
     seconds = float(sum(tree.attrs[f"{phase}_seconds"] for phase in ("compile", "warmup", "run")))
     return {"settings": settings, **figures, "verdict": verdict, "seconds": seconds, "folder": str(folder)}
 
@@ -116,8 +116,8 @@ def plot_sweep(lines: Sequence[dict[str, Any]], path: str | Path | None = None) 
         _panel(axis, frame, name)
     panels[0].set_yticks(range(len(frame)), [_short(text) for text in frame["settings"]], fontsize=8)
     panels[0].invert_yaxis()
-    found = [verdict for verdict in COLOURS if (frame["verdict"] == verdict).any()]
-    dots = [Line2D([], [], marker="o", ls="", color=COLOURS[verdict], label=verdict) for verdict in found]
+    verdicts = [verdict for verdict in COLOURS if (frame["verdict"] == verdict).any()]
+    dots = [Line2D([], [], marker="o", ls="", color=COLOURS[verdict], label=verdict) for verdict in verdicts]
     figure.legend(handles=dots, loc="outside lower center", ncols=max(len(dots), 1), frameon=False, fontsize=8)
     if path is not None:
         write_figure(path, figure)

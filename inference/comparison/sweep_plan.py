@@ -37,10 +37,10 @@ def write_plan(folder: Path, plan: Plan) -> None:
 
 def read_plan(folder: Path) -> Plan:
     """The plan of a sweep. Raises `ZooError` for a file that is damaged."""
-    found = read_configuration(folder / PLAN, require_seal=True)
-    if not isinstance(found, dict) or set(found) != set(Plan._fields):
+    plan = read_configuration(folder / PLAN, require_seal=True)
+    if not isinstance(plan, dict) or set(plan) != set(Plan._fields):
         raise ZooError(f"{folder / PLAN} is of another version of the zoo; start a new sweep")
-    runs, programs = found["runs"], found["programs"]
+    runs, programs = plan["runs"], plan["programs"]
     if not (isinstance(runs, list) and runs and all(isinstance(run, list) and all(map(_is_option, run)) for run in runs)):
         raise ZooError(f"{folder / PLAN} is damaged: its runs are no lists of options; start a new sweep")
     if not (isinstance(programs, dict) and all(_is_text(name) and _is_text(digest) for name, digest in programs.items())):

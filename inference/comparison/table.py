@@ -144,8 +144,8 @@ def same_rows(tables: Sequence[xr.Dataset]) -> bool:
     """Whether tables hold the same rows; observations of a program, which are no table, are left out."""
     tables = [table for table in tables if "column" in table.coords]
     for part in ROWS:
-        found = [np.asarray(table[part]) for table in tables if part in table]
-        if any(not np.array_equal(found[0], other, equal_nan=found[0].dtype.kind == "f") for other in found[1:]):
+        arrays = [np.asarray(table[part]) for table in tables if part in table]
+        if any(not np.array_equal(arrays[0], other, equal_nan=arrays[0].dtype.kind == "f") for other in arrays[1:]):
             return False
     return True
 
@@ -156,13 +156,13 @@ def _behind_the_best(trees: Mapping[str, xr.DataTree]) -> dict[str, dict[str, fl
     Rows that are hard for one model are hard for others, so a difference is known better than its two terms. NaN if the
     results were not scored on the same rows, and for the standard error of the best.
     """
-    found = {name: dict.fromkeys(DIFFERENCE, np.nan) for name in trees}
+    behind = {name: dict.fromkeys(DIFFERENCE, np.nan) for name in trees}
     scored = [name for name, tree in trees.items() if "held_out_log_loss" in tree.attrs]
     if not scored or not all("held_out" in trees[name] for name in scored):
-        return found
+        return behind
     tables = {name: trees[name]["held_out"].to_dataset() for name in scored}
     if len({frozenset(table.data_vars) for table in tables.values()}) > 1 or not same_rows(list(tables.values())):
-        return found
+        return behind
     rows = tables[scored[0]]
     labelled = rows["label"].values >= 0
     weight = rows["weight"].values[labelled] if "weight" in rows else np.ones(labelled.sum())
@@ -174,8 +174,8 @@ def _behind_the_best(trees: Mapping[str, xr.DataTree]) -> dict[str, dict[str, fl
     for name, loss in losses.items():
         with np.errstate(invalid="ignore"):  # ∞ − ∞, for rows impossible under both
             figures = (0.0, np.nan) if name == best else mean_and_error(loss - losses[best], weight, group)
-        found[name] = dict(zip(DIFFERENCE, figures, strict=True))
-    return found
+        behind[name] = dict(zip(DIFFERENCE, figures, strict=True))
+    return behind
 
 
 def _same_prior(trees: Sequence[xr.DataTree]) -> bool:
@@ -282,12 +282,12 @@ def below_the_best(scores: Mapping[str, Score]) -> dict[str, dict[str, float]]:
     if len(rows) < 2 or len({len(each) for each in rows.values()}) > 1:
         return {}
     best = max(rows, key=lambda name: rows[name].sum())
-    found = {}
+    differences = {}
     for name, each in rows.items():
         off = each - rows[best]
         error = np.nan if name == best else float(np.sqrt(len(off) * off.var(ddof=1)))
-        found[name] = dict(zip(ELPD_DIFFERENCE, (float(off.sum()), error), strict=True))
-    return found
+        differences[name] = dict(zip(ELPD_DIFFERENCE, (float(off.sum()), error), strict=True))
+    return differences
 
 
 def require_reference(reference: str | None, summaries: Mapping[str, pd.DataFrame]) -> None:

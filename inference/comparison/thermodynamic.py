@@ -95,9 +95,9 @@ def log_evidence(
 
 def of_both_ways(up: np.ndarray, down: np.ndarray) -> Evidence:
     """The evidence from the estimates of upward and downward chains."""
-    found = np.concatenate([up, down])
-    error = max(found.std(ddof=1) / np.sqrt(len(found)), abs(up.mean() - down.mean()) / 2)
-    return Evidence(float(found.mean()), float(error), float(up.mean()), float(down.mean()))
+    estimates = np.concatenate([up, down])
+    error = max(estimates.std(ddof=1) / np.sqrt(len(estimates)), abs(up.mean() - down.mean()) / 2)
+    return Evidence(float(estimates.mean()), float(error), float(up.mean()), float(down.mean()))
 
 
 def evidence_task(model: Model, data: Any, seed: int) -> tuple[Task, Algebra]:

@@ -57,9 +57,9 @@ def begin(at: Point, size: int) -> Cycle:
     return Cycle(at.nu, no, no, at, one, one, jnp.full(size, -jnp.inf))
 
 
-def rejected(cycle: Cycle, kept: Array, criterion: Array, sound: Array) -> Array:
+def rejected(cycle: Cycle, stored: Array, criterion: Array, sound: Array) -> Array:
     """Whether the present point is a trial that fails: its ``criterion`` is not ``sound``, or lower than the ``kept`` one."""
-    return cycle.trial & ~(sound & (criterion >= kept))
+    return cycle.trial & ~(sound & (criterion >= stored))
 
 
 def advance(
@@ -109,8 +109,8 @@ def step_length(first: Point, second: Point, third: Point) -> Array:
 
 def _gap(later: Point, earlier: Point) -> Point:
     """``later`` − ``earlier``, where −∞ − (−∞) = 0: the logarithm of a probability that stays 0."""
-    found: Point = jax.tree.map(lambda a, b: jnp.where(a == b, 0.0, a - b), later, earlier)
-    return found
+    difference: Point = jax.tree.map(lambda a, b: jnp.where(a == b, 0.0, a - b), later, earlier)
+    return difference
 
 
 def _squared(gap: Point) -> Array:
@@ -125,8 +125,8 @@ def at_rest(cycle: Cycle, here: Point) -> Point:
     def one(plain: Array, now: Array) -> Array:
         return jnp.where(cycle.trial.reshape(-1, *(1,) * (now.ndim - 1)), plain, now)
 
-    found: Point = jax.tree.map(one, cycle.plain, here)
-    return found
+    point: Point = jax.tree.map(one, cycle.plain, here)
+    return point
 
 
 def has_nan(tree: Pytree) -> Array:

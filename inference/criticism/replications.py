@@ -124,8 +124,8 @@ def replications(model: Model, source: xr.DataTree | Sites, data: Any, num_draws
         steps = steps_of(some)
         cells = drawn["token"][..., None] if "token" in drawn else drawn["x"]
         each = np.repeat(weight, np.diff(steps.starts)) if len(weight) == len(steps.starts) - 1 else weight
-        found = _Cells(steps.table, np.asarray(steps.table.x, dtype=float), cells, each)
-        return [*_of_columns(found), *_of_successive(found, steps.starts), *_of_labels(some, weight, drawn)]
+        described = _Cells(steps.table, np.asarray(steps.table.x, dtype=float), cells, each)
+        return [*_of_columns(described), *_of_successive(described, steps.starts), *_of_labels(some, weight, drawn)]
     return [*_of_columns(_Cells(some, _observed(some), drawn["x"], weight)), *_of_labels(some, weight, drawn)]
 
 
@@ -249,25 +249,27 @@ def _by_level(
 ) -> Compared:
     """Shares of the levels, of many those observed most; all others, and levels that the table does not know, are one."""
     codes, counts = _counted(observed, weight)
-    kept = np.arange(size) if size <= MOST_LEVELS else np.sort(codes[np.argsort(-counts, kind="stable")[:MOST_LEVELS]])
+    largest = np.arange(size) if size <= MOST_LEVELS else np.sort(codes[np.argsort(-counts, kind="stable")[:MOST_LEVELS]])
 
     def shares(values: np.ndarray) -> np.ndarray:
         values = np.nan_to_num(np.asarray(values, float), nan=-1.0).astype(int)
-        place = np.searchsorted(kept, values).clip(0, len(kept) - 1)
-        return _shares(np.where(kept[place] == values, place, len(kept)), weight, len(kept) + 1)
+        place = np.searchsorted(largest, values).clip(0, len(largest) - 1)
+        return _shares(np.where(largest[place] == values, place, len(largest)), weight, len(largest) + 1)
 
-    found, replicated = shares(observed), np.stack([shares(one) for one in drawn])
-    names = tuple(named(int(code)) for code in kept)
-    if found[-1] > 0 or replicated[:, -1].any():
-        return Compared(name, found, replicated, (*names, "others"), None, _p_value(found, replicated, weight.sum()))
-    found, replicated = found[:-1], replicated[:, :-1]
-    return Compared(name, found, replicated, names, None, _p_value(found, replicated, weight.sum()))
+    shares_observed, replicated = shares(observed), np.stack([shares(one) for one in drawn])
+    names = tuple(named(int(code)) for code in largest)
+    if shares_observed[-1] > 0 or replicated[:, -1].any():
+        return Compared(
+            name, shares_observed, replicated, (*names, "others"), None, _p_value(shares_observed, replicated, weight.sum())
+        )
+    shares_observed, replicated = shares_observed[:-1], replicated[:, :-1]
+    return Compared(name, shares_observed, replicated, names, None, _p_value(shares_observed, replicated, weight.sum()))
 
 
 def _counted(codes: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(the distinct codes, how much weight each has)."""
-    found, place = np.unique(codes.astype(int), return_inverse=True)
-    return found, np.bincount(place, weight)
+    distinct, place = np.unique(codes.astype(int), return_inverse=True)
+    return distinct, np.bincount(place, weight)
 
 
 def _by_bin(name: str, observed: np.ndarray, drawn: np.ndarray, weight: np.ndarray) -> Compared:
@@ -278,8 +280,8 @@ def _by_bin(name: str, observed: np.ndarray, drawn: np.ndarray, weight: np.ndarr
         place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
         return _shares(place, weight, len(edges) - 1)
 
-    found, replicated = shares(observed), np.stack([shares(one) for one in drawn])
-    return Compared(name, found, replicated, (), edges, _p_value(found, replicated, weight.sum()))
+    shares_observed, replicated = shares(observed), np.stack([shares(one) for one in drawn])
+    return Compared(name, shares_observed, replicated, (), edges, _p_value(shares_observed, replicated, weight.sum()))
 
 
 def bin_edges(observed: np.ndarray, drawn: np.ndarray) -> np.ndarray:

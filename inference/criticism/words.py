@@ -43,7 +43,7 @@ def word_checks(model: Model, source: xr.DataTree | Sites, data: Any, num_draws:
     least that observed. Draws in which a topic, or a word in it, has no tokens do not count.
     """
     looked = information_of_draws(model, source, data, seed, num_draws)
-    found = []
+    checks = []
     for k, name in enumerate(looked.topics.names):
         seen, again = looked.seen.topic[:, k], looked.again.topic[:, k]
         there = np.isfinite(seen) & np.isfinite(again)
@@ -54,5 +54,5 @@ def word_checks(model: Model, source: xr.DataTree | Sites, data: Any, num_draws:
         replicated = np.column_stack([again, looked.again.word[:, k, places]])
         names = (ALL, *(looked.topics.words[looked.among[k, place]] for place in places))
         p_value = (1 + (again >= seen)[there].sum()) / (1 + there.sum())
-        found.append(Compared(f"topic {name}", observed, replicated, names, None, float(p_value), unit="information (nats)"))
-    return found
+        checks.append(Compared(f"topic {name}", observed, replicated, names, None, float(p_value), unit="information (nats)"))
+    return checks

@@ -58,11 +58,11 @@ class Diagnosis(NamedTuple):
 
 def diagnose(tree: xr.DataTree) -> Diagnosis:
     """Check a result by the table of verdicts; results of `inference.fit` store their verdicts, which are then read."""
-    found = stored(tree) if "verdicts" in tree.attrs else problems_of(tree)
-    failed = [each for each in found if each.exit not in (FINISHED, INTERRUPTED)]
-    interrupted = "".join(each.sentence for each in found if each.exit == INTERRUPTED)
-    remarks = [each.sentence for each in found if each.exit == FINISHED]
-    exit_status = max((each.exit for each in found), default=FINISHED)
+    verdicts = stored(tree) if "verdicts" in tree.attrs else problems_of(tree)
+    failed = [each for each in verdicts if each.exit not in (FINISHED, INTERRUPTED)]
+    interrupted = "".join(each.sentence for each in verdicts if each.exit == INTERRUPTED)
+    remarks = [each.sentence for each in verdicts if each.exit == FINISHED]
+    exit_status = max((each.exit for each in verdicts), default=FINISHED)
     names = tuple(dict.fromkeys(each.diagnostic for each in failed))
     problems = [each.sentence for each in failed]
     return Diagnosis(summarise(tree, "functionals"), problems, exit_status, remarks, interrupted, names)
@@ -70,7 +70,7 @@ def diagnose(tree: xr.DataTree) -> Diagnosis:
 
 def problems_of(tree: xr.DataTree) -> list[Problem]:
     """The problems of a result by the table of verdicts."""
-    findings = {name: found for name, measure in MEASURES.items() if (found := measure(tree)) is not None}
+    findings = {name: finding for name, measure in MEASURES.items() if (finding := measure(tree)) is not None}
     if kind_of(tree) is Kind.CHAINS:
         findings |= _of_quantities(tree)
     return judge(kind_of(tree), findings)
@@ -81,12 +81,12 @@ def stored(tree: xr.DataTree) -> list[Problem]:
     return [Problem(*each) for each in json.loads(tree.attrs["verdicts"])]
 
 
-def as_attributes(found: list[Problem]) -> dict[str, Any]:
+def as_attributes(problems: list[Problem]) -> dict[str, Any]:
     """Verdicts as attributes of a result: all of them, the failed ones as lines, and the exit code."""
     return {
-        "verdicts": json.dumps(found),
-        "problems": "\n".join(each.sentence for each in found if each.exit != FINISHED),
-        "exit_status": max((each.exit for each in found), default=FINISHED),
+        "verdicts": json.dumps(problems),
+        "problems": "\n".join(each.sentence for each in problems if each.exit != FINISHED),
+        "exit_status": max((each.exit for each in problems), default=FINISHED),
     }
 
 
@@ -101,8 +101,8 @@ def _interrupted(tree: xr.DataTree) -> Finding | None:
 
 def _log_joint(tree: xr.DataTree) -> Finding | None:
     """The number of values of the log joint that are not finite."""
-    found = values(tree, "functionals", "log_joint")
-    return Finding(np.array([np.sum(~np.isfinite(found))]), said={"total": found.size})
+    log_joint = values(tree, "functionals", "log_joint")
+    return Finding(np.array([np.sum(~np.isfinite(log_joint))]), said={"total": log_joint.size})
 
 
 def _single_precision(tree: xr.DataTree) -> Finding | None:
@@ -153,9 +153,9 @@ def _of_quantities(tree: xr.DataTree) -> dict[str, Finding]:
         if len(high):
             centred = drawn[..., high] - drawn[..., high].mean(1, keepdims=True)
             within[high] = np.nan_to_num(np.asarray(array_stats.ess(centred, **lead)))
-        found = Finding(rhat, list(names), within, len(drawn))
-        said = {"apart": _apart(drawn[..., rhat > largest_rhat(found)])}
-    return {"R-hat": found._replace(said=said), "effective sample size": Finding(size, list(names))}
+        rhats = Finding(rhat, list(names), within, len(drawn))
+        details = {"apart": _apart(drawn[..., rhat > largest_rhat(rhats)])}
+    return {"R-hat": rhats._replace(said=details), "effective sample size": Finding(size, list(names))}
 
 
 def _apart(drawn: np.ndarray) -> str:
@@ -185,15 +185,15 @@ def _unvisited_mode(tree: xr.DataTree) -> Finding | None:
     """The share of the mass at a mode that no chain has visited, as `inference.fitting.modes` estimated it."""
     if "unvisited_share" not in tree.attrs:
         return None
-    said = {"where": tree.attrs["unvisited_mode"], "remedy": tree.attrs["modes_remedy"]}
-    return Finding(np.array([tree.attrs["unvisited_share"]]), said=said)
+    details = {"where": tree.attrs["unvisited_mode"], "remedy": tree.attrs["modes_remedy"]}
+    return Finding(np.array([tree.attrs["unvisited_share"]]), said=details)
 
 
 def other_modes(tree: xr.DataTree) -> Finding:
     """Whether nothing is known of modes that no chain has visited, and why."""
     remedy = str(tree.attrs.get("modes_remedy", ""))
-    said = {"why": tree.attrs.get("modes_unknown", ""), "remedy": remedy[:1].upper() + remedy[1:]}
-    return Finding(np.array([int("modes_unknown" in tree.attrs)]), said=said)
+    details = {"why": tree.attrs.get("modes_unknown", ""), "remedy": remedy[:1].upper() + remedy[1:]}
+    return Finding(np.array([int("modes_unknown" in tree.attrs)]), said=details)
 
 
 def _divergences(tree: xr.DataTree) -> Finding | None:
@@ -253,8 +253,8 @@ def _heavier_optimum(tree: xr.DataTree) -> Finding | None:
     if mode[best] < 0:
         return None
     shares, _ = shares_of_modes(tree)
-    said = {"here": shares[int(mode[best])], "there": shares[0], "lower": f"{final[best] - final[first]:.2f}"}
-    return Finding(np.array([mass[first] - mass[best]]), said=said)
+    details = {"here": shares[int(mode[best])], "there": shares[0], "lower": f"{final[best] - final[first]:.2f}"}
+    return Finding(np.array([mass[first] - mass[best]]), said=details)
 
 
 def _iterations(tree: xr.DataTree) -> Finding | None:
@@ -274,8 +274,8 @@ def _not_converged(tree: xr.DataTree, stopped: bool) -> Finding | None:
         return None
     taken = int(values(tree, "optimization", "iterations")[best])
     failed = not values(tree, "optimization", "converged")[best]
-    said = {"taken": taken, "advice": _advice(tree, best, taken)}
-    return Finding(np.array([int(failed and (taken < most) == stopped)]), said=said)
+    details = {"taken": taken, "advice": _advice(tree, best, taken)}
+    return Finding(np.array([int(failed and (taken < most) == stopped)]), said=details)
 
 
 def _advice(tree: xr.DataTree, best: int, taken: int) -> str:

@@ -89,8 +89,8 @@ def log_weights(tree: xr.DataTree) -> np.ndarray | None:
         return np.zeros((rows.sizes["chain"], rows.sizes["draw"]))
     if "log_weight" not in tree["sample_stats"]:
         return None
-    kept = np.isin(values(tree, "sample_stats", "draw"), values(tree, "log_likelihood", "draw"))
-    return values(tree, "sample_stats", "log_weight")[:, kept]
+    stored = np.isin(values(tree, "sample_stats", "draw"), values(tree, "log_likelihood", "draw"))
+    return values(tree, "sample_stats", "log_weight")[:, stored]
 
 
 class LeaveOneOut(NamedTuple):
@@ -112,12 +112,12 @@ def leave_one_out(rows: xr.DataArray, weights: np.ndarray, chains: xr.Dataset | 
         tree = xr.DataTree.from_dict({"/posterior": chains, "/log_likelihood": rows.to_dataset(name="x")})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # callers check k-hat themselves
-            found = arviz_stats.loo(tree, var_name="x", pointwise=True)
-        return LeaveOneOut(np.asarray(found.elpd_i), _known(np.asarray(found.pareto_k), -each))
-    own = weights.reshape(-1)
-    there = own > -np.inf  # drop draws of weight 0: a row may be impossible under them
+            loo = arviz_stats.loo(tree, var_name="x", pointwise=True)
+        return LeaveOneOut(np.asarray(loo.elpd_i), _known(np.asarray(loo.pareto_k), -each))
+    flat = weights.reshape(-1)
+    there = flat > -np.inf  # drop draws of weight 0: a row may be impossible under them
     each = each[:, there]
     if each.shape[1] < FEWEST:
         return LeaveOneOut(*np.full((2, len(each)), [[np.nan], [np.inf]]))
-    smooth, khat = _smoothed(own[there] - each)
+    smooth, khat = _smoothed(flat[there] - each)
     return LeaveOneOut(logsumexp(smooth + each, axis=1) - logsumexp(smooth, axis=1), khat)

@@ -21,8 +21,8 @@ def rows_left_out(tree: xr.DataTree, rows: xr.DataArray, weights: np.ndarray) ->
     elpd, khat = each[0, 0].astype(np.float64), np.full(len(varying), np.nan)
     if varying.any():
         chains = tree["posterior"].to_dataset() if kind_of(tree) is Kind.CHAINS else None
-        found = leave_one_out(rows[..., varying], weights, chains)
-        elpd[varying], khat[varying] = found
+        scores = leave_one_out(rows[..., varying], weights, chains)
+        elpd[varying], khat[varying] = scores
     if "refits" in tree:
         sound = _sound_refits(tree["refits"].to_dataset(), weights.size)
         place = np.searchsorted(rows["row"].values, sound["row"].values)

@@ -53,11 +53,14 @@ def described_modes(
     >>> found.modes["share"].tolist(), found.crossings
     ([0.5, 0.5], (0, 0))
     """
-    chains = {f"chain {chain}": [float(np.mean(own == m)) for m in range(len(height))] for chain, own in enumerate(mode)}
+    chains = {
+        f"chain {chain}": [float(np.mean(modes_of_chain == m)) for m in range(len(height))]
+        for chain, modes_of_chain in enumerate(mode)
+    }
     share = [float(np.mean(mode == m)) for m in range(len(height))]
     index = pd.RangeIndex(1, len(height) + 1, name="mode")
     table = pd.DataFrame({"log_joint": height, "below": height.max(initial=-np.inf) - height, "share": share} | chains, index)
-    crossings = tuple(int((own[1:] != own[:-1]).sum()) for own in mode)
+    crossings = tuple(int((modes_of_chain[1:] != modes_of_chain[:-1]).sum()) for modes_of_chain in mode)
     labellings = None if moves is None else _labellings(moves)
     sentences = [_of_modes(mode, table, crossings, kind, remedy)]
     nowhere = float(np.mean(mode == NOWHERE))
@@ -70,13 +73,13 @@ def described_modes(
 
 def _labellings(moves: np.ndarray) -> pd.DataFrame:
     """For each chain, how many of the K! labellings its raw draws have, and how often successive draws differ."""
-    own = {
+    rows = {
         "visited": [len(np.unique(each, axis=0)) for each in moves],
         "of": math.factorial(moves.shape[-1]),
         "switches": [int((each[1:] != each[:-1]).any(-1).sum()) for each in moves],
         "draws": moves.shape[1],
     }
-    return pd.DataFrame(own, pd.RangeIndex(len(moves), name="chain"))
+    return pd.DataFrame(rows, pd.RangeIndex(len(moves), name="chain"))
 
 
 def _of_labellings(labellings: pd.DataFrame) -> str:
@@ -84,8 +87,8 @@ def _of_labellings(labellings: pd.DataFrame) -> str:
     low, high = int(labellings["visited"].min()), int(labellings["visited"].max())
     visited = f"{low}" if low == high else f"{low} to {high}"
     each = "Every chain visits" if len(labellings) > 1 else "The chain visits"
-    said = f"{each} {visited} of the {total:,} labellings, and labels switch {switches:,} times."
-    return f"{said} All labellings are the same posterior, so that it does not matter which are visited."
+    sentence = f"{each} {visited} of the {total:,} labellings, and labels switch {switches:,} times."
+    return f"{sentence} All labellings are the same posterior, so that it does not matter which are visited."
 
 
 def _of_modes(mode: np.ndarray, table: pd.DataFrame, crossings: tuple[int, ...], kind: Kind, remedy: str) -> str:
@@ -120,16 +123,16 @@ def _times(number: int) -> str:
 def _all_alike(mode: np.ndarray, table: pd.DataFrame) -> bool:
     """Whether every chain has visited every mode that has a tenth of the draws or more."""
     large = np.flatnonzero(table["share"].to_numpy() >= 0.1)
-    return all(m in own for own in mode for m in large)
+    return all(m in modes_of_chain for modes_of_chain in mode for m in large)
 
 
 def _places(mode: np.ndarray, table: pd.DataFrame) -> str:
     """Which chains are at which mode, and how much lower it is."""
-    found = []
+    places = []
     for m in range(min(len(table), SHOWN)):
-        visitors = [chain for chain, own in enumerate(mode) if m in own]
-        found.append(f"mode {m + 1} ({_height(m, table)}) has {_chains(visitors)}")
-    return ", ".join(found) + _more(table)
+        visitors = [chain for chain, modes_of_chain in enumerate(mode) if m in modes_of_chain]
+        places.append(f"mode {m + 1} ({_height(m, table)}) has {_chains(visitors)}")
+    return ", ".join(places) + _more(table)
 
 
 def _height(m: int, table: pd.DataFrame) -> str:

@@ -22,10 +22,10 @@ def quantities_of(tree: xr.DataTree) -> tuple[np.ndarray, np.ndarray]:
     return drawn[..., finite], names[finite]
 
 
-def flattened(found: xr.Dataset) -> dict[str, float]:
+def flattened(dataset: xr.Dataset) -> dict[str, float]:
     """Every entry of every variable, by name and labels."""
     flat: dict[str, float] = {}
-    for name, variable in found.data_vars.items():
+    for name, variable in dataset.data_vars.items():
         labels = product(*([str(label) for label in variable.coords[dim].values] for dim in variable.dims))
         names = (f"{name}[{', '.join(each)}]" if each else str(name) for each in labels)
         flat |= dict(zip(names, variable.values.ravel().tolist(), strict=True))

@@ -21,34 +21,34 @@ def summarise(tree: xr.DataTree, group: str) -> pd.DataFrame:
 
     Sites with more than `LARGE` entries have moments and intervals, but NaN for R-hat and ESS.
     """
-    found = tree[group].to_dataset()
-    if "draw" not in found.dims:
-        return pd.DataFrame({"value": pd.Series(flattened(found), dtype=float)})
+    dataset = tree[group].to_dataset()
+    if "draw" not in dataset.dims:
+        return pd.DataFrame({"value": pd.Series(flattened(dataset), dtype=float)})
     if kind_of(tree) is not Kind.CHAINS:
-        return _moments(found)
-    large = [name for name, site in found.data_vars.items() if site[0, 0].size > LARGE]
-    small = found.drop_vars(large)
+        return _moments(dataset)
+    large = [name for name, site in dataset.data_vars.items() if site[0, 0].size > LARGE]
+    small = dataset.drop_vars(large)
     tables = [_summary(small)] if small.data_vars else []
-    tables += [_moments(found[[name]]) for name in large]
+    tables += [_moments(dataset[[name]]) for name in large]
     table = pd.concat(tables)
-    order = {name: place for place, name in enumerate(found.data_vars)}
+    order = {name: place for place, name in enumerate(dataset.data_vars)}
     return table.iloc[np.argsort([order[str(label).partition("[")[0]] for label in table.index], kind="stable")]
 
 
-def _summary(found: xr.Dataset) -> pd.DataFrame:
+def _summary(dataset: xr.Dataset) -> pd.DataFrame:
     import arviz_stats
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # R-hat of a constant quantity is 0 / 0
-        tree = xr.DataTree.from_dict({"/posterior": found})
+        tree = xr.DataTree.from_dict({"/posterior": dataset})
         table: pd.DataFrame = arviz_stats.summary(tree, round_to="none")
     return table
 
 
-def _moments(found: xr.Dataset) -> pd.DataFrame:
+def _moments(dataset: xr.Dataset) -> pd.DataFrame:
     """Mean, standard deviation and 89 % interval of every entry, named as in ArviZ."""
-    draws, each = ("chain", "draw"), found.quantile([0.055, 0.945], ("chain", "draw"))
-    columns = {"mean": found.mean(draws), "sd": found.std(draws, ddof=1)}
+    draws, each = ("chain", "draw"), dataset.quantile([0.055, 0.945], ("chain", "draw"))
+    columns = {"mean": dataset.mean(draws), "sd": dataset.std(draws, ddof=1)}
     columns |= {"eti89_lb": each.isel(quantile=0, drop=True), "eti89_ub": each.isel(quantile=1, drop=True)}
     return pd.DataFrame({name: pd.Series(flattened(value), dtype=float) for name, value in columns.items()})
 
@@ -71,11 +71,11 @@ class _Worst(NamedTuple):
     among: str  # how many entries were checked, in words; "" if all
 
 
-def _largest_rhat(found: xr.Dataset) -> _Worst:
+def _largest_rhat(dataset: xr.Dataset) -> _Worst:
     """The largest R-hat over all sites, with at most `LARGE` evenly spread entries per site."""
     import arviz_stats
 
-    flat = {name: site.values.reshape(*site.shape[:2], -1) for name, site in found.data_vars.items()}
+    flat = {name: site.values.reshape(*site.shape[:2], -1) for name, site in dataset.data_vars.items()}
     some = {name: value[..., spread(value.shape[-1], LARGE)] for name, value in flat.items()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)

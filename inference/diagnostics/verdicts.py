@@ -99,28 +99,28 @@ def anchor(diagnostic: str) -> str:
     return "warning-" + re.sub(r"[^a-z0-9]+", "-", diagnostic.lower()).strip("-")
 
 
-def largest_rhat(found: Finding) -> np.ndarray:
+def largest_rhat(finding: Finding) -> np.ndarray:
     """(Q,): the R-hat that agreeing chains exceed in any quantity with probability `BY_CHANCE`; at least `RHAT`."""
-    halves, forms = 2 * found.num_chains, 2
-    quantile = special.chdtri(halves - 1, BY_CHANCE / (forms * max(len(found.values), 1)))  # of χ²
-    by_chance = np.sqrt(1 + halves / np.maximum(found.size, ESS) * quantile / (halves - 1))
+    halves, forms = 2 * finding.num_chains, 2
+    quantile = special.chdtri(halves - 1, BY_CHANCE / (forms * max(len(finding.values), 1)))  # of χ²
+    by_chance = np.sqrt(1 + halves / np.maximum(finding.size, ESS) * quantile / (halves - 1))
     return np.maximum(RHAT, by_chance)
 
 
-def smallest_size(found: Finding) -> np.ndarray:
+def smallest_size(finding: Finding) -> np.ndarray:
     """The limit for the smallest of Q estimates with relative error `NOISE`, to tell whether all true sizes reach `ESS`."""
-    number = max(len(found.values), 1)
+    number = max(len(finding.values), 1)
     return np.asarray(ESS * (1 - NOISE * -special.ndtri(1 - 0.5 ** (1 / number))))
 
 
-def largest_k(found: Finding) -> np.ndarray:
+def largest_k(finding: Finding) -> np.ndarray:
     """The largest Pareto k-hat of ``size`` weights at which their averages are reliable."""
-    return np.asarray(min(PARETO_K, 1 - 1 / np.log10(max(found.size, 2))))
+    return np.asarray(min(PARETO_K, 1 - 1 / np.log10(max(finding.size, 2))))
 
 
-def largest_gap(found: Finding) -> np.ndarray:
+def largest_gap(finding: Finding) -> np.ndarray:
     """The tolerated error of a log joint of ``size`` nats in single precision, including that of rounding sums."""
-    return WITHIN + SUMMED * np.abs(np.asarray(found.size, dtype=float))
+    return WITHIN + SUMMED * np.abs(np.asarray(finding.size, dtype=float))
 
 
 EVERY = tuple(Kind)
@@ -273,31 +273,31 @@ VERDICTS = (
 )
 
 
-def judged(verdict: Verdict, found: Finding) -> Problem | None:
+def judged(verdict: Verdict, finding: Finding) -> Problem | None:
     """The problem that a verdict finds, or None if every value is on the good side of its threshold.
 
     NaN counts as good: it stands for a value that is not defined.
     """
-    limit = verdict.threshold(found) if callable(verdict.threshold) else verdict.threshold
-    limits = np.broadcast_to(np.asarray(limit, dtype=float), np.shape(found.values))
-    bad = found.values > limits if verdict.fails == ABOVE else found.values < limits
+    limit = verdict.threshold(finding) if callable(verdict.threshold) else verdict.threshold
+    limits = np.broadcast_to(np.asarray(limit, dtype=float), np.shape(finding.values))
+    bad = finding.values > limits if verdict.fails == ABOVE else finding.values < limits
     if not bad.any():
         return None
-    worst_first = -found.values[bad] if verdict.fails == ABOVE else found.values[bad]
+    worst_first = -finding.values[bad] if verdict.fails == ABOVE else finding.values[bad]
     order = np.flatnonzero(bad)[np.argsort(worst_first, kind="stable")]
     worst = order[0]
-    names = [str(found.names[place]) for place in (order if len(found.names) else [])]
+    names = [str(finding.names[place]) for place in (order if len(finding.names) else [])]
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    said = {"value": found.values[worst], "limit": limits[worst], "number": int(bad.sum())}
-    words = said | {"names": ", ".join(names[:NAMED]) + more} | dict(found.said)
+    details = {"value": finding.values[worst], "limit": limits[worst], "number": int(bad.sum())}
+    words = details | {"names": ", ".join(names[:NAMED]) + more} | dict(finding.said)
     return Problem(verdict.diagnostic, verdict.sentence.format(**words), verdict.exit)
 
 
 def judge(kind: Kind, findings: Mapping[str, Finding]) -> list[Problem]:
     """All problems of a result, in the order of the table, from what was measured."""
     lines = [each for each in VERDICTS if kind in each.applies and each.diagnostic in findings]
-    found = [judged(each, findings[each.diagnostic]) for each in lines]
-    return [problem for problem in found if problem is not None]
+    problems = [judged(each, findings[each.diagnostic]) for each in lines]
+    return [problem for problem in problems if problem is not None]
 
 
 def verdict_on(diagnostic: str) -> Verdict:

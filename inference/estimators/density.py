@@ -46,8 +46,8 @@ class Density(Estimator):
         data, draws, seed = data_of(self.result_), draws_of(self.model_, self.result_), self._seed()
         chosen = np.random.default_rng(seed).integers(number_of(draws), size=n_samples)
         each = {name: value[chosen] for name, value in draws.items()}
-        found = drawn_rows(self.model_, each, take(data, np.zeros(1, int)), seed)
-        return self._as_given(data, found["x"][:, 0]), found[self.LATENT][:, 0]
+        drawn = drawn_rows(self.model_, each, take(data, np.zeros(1, int)), seed)
+        return self._as_given(data, drawn["x"][:, 0]), drawn[self.LATENT][:, 0]
 
     def _cells(self, data: Data) -> Layout:
         """The columns of drawn rows: those that the model has of its own, or else numbers."""

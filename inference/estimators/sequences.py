@@ -83,8 +83,8 @@ class HiddenMarkov(Density):
 
     def score(self, X: Any, y: Any = None, lengths: Any = None) -> float:
         """Log p(x) of all sequences, with their ends, per step; y plays no part."""
-        found = self._of_sequences(X, lengths)
-        return float(found["log_density"].sum() / (found["assignment"] >= 0).sum())
+        predicted = self._of_sequences(X, lengths)
+        return float(predicted["log_density"].sum() / (predicted["assignment"] >= 0).sum())
 
     def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
         """One sequence of ``n_samples`` steps, and its states, at one draw of the parameters; seeded by ``random_state``."""
@@ -93,8 +93,8 @@ class HiddenMarkov(Density):
         data, draws, seed = data_of(self.result_), draws_of(self.model_, self.result_), self._seed()
         chosen = np.random.default_rng(seed).integers(number_of(draws), size=1)
         one = take(data._replace(starts=None), np.arange(n_samples) % data.num_rows)
-        found = drawn_rows(self.model_, {name: value[chosen] for name, value in draws.items()}, one, seed)
-        return self._as_given(data, found["x"][0]), found["path"].reshape(-1)[:n_samples]
+        drawn = drawn_rows(self.model_, {name: value[chosen] for name, value in draws.items()}, one, seed)
+        return self._as_given(data, drawn["x"][0]), drawn["path"].reshape(-1)[:n_samples]
 
     def _cells(self, data: Data) -> Layout:
         """The columns of drawn steps, with the levels that the emission codes."""
@@ -109,15 +109,15 @@ class HiddenMarkov(Density):
 
     def _by_step(self, X: Any, lengths: Any, name: str) -> np.ndarray:
         """A variable of the prediction at every step that there is, sequence after sequence."""
-        found = self._of_sequences(X, lengths)
-        return np.asarray(found[name].values[found["assignment"].values >= 0])
+        predicted = self._of_sequences(X, lengths)
+        return np.asarray(predicted[name].values[predicted["assignment"].values >= 0])
 
 
 def _in_sequences(data: Data, lengths: Any) -> Data:
     """The table as sequences of these lengths; raises `ZooError` unless they are whole, positive, and add up to the rows."""
     if lengths is None:
         return data
-    found = np.asarray(lengths)
-    if found.ndim != 1 or not np.issubdtype(found.dtype, np.integer) or (found < 1).any() or found.sum() != data.num_rows:
+    array = np.asarray(lengths)
+    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer) or (array < 1).any() or array.sum() != data.num_rows:
         raise ZooError(f"lengths must be whole numbers above 0 that add up to the {data.num_rows} rows of X, got {lengths!r}")
-    return data._replace(starts=np.append(0, np.cumsum(found)))
+    return data._replace(starts=np.append(0, np.cumsum(array)))

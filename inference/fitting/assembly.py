@@ -142,12 +142,12 @@ def relabel_and_evaluate(
     criterion: str = "varimax",
 ) -> tuple[Identification | None, Evaluation]:
     """(draws (S, …) that match one another, the largest component first, or None without a symmetry; the model at them)."""
-    found = identified_draws(task, flat, kind, criterion, log_prior, log_joint)
-    sites = flat if found is None else found.sites
+    identification = identified_draws(task, flat, kind, criterion, log_prior, log_joint)
+    sites = flat if identification is None else identification.sites
     at = evaluate(task.model, task.hyper, task.prior, task.rows, sites, chain_length, log_prior)
-    if found is not None and (order := largest_first(task, at)) is not None:
-        return draws_in(order, task.model, found), evaluation_in(order, at)
-    return found, at
+    if identification is not None and (order := largest_first(task, at)) is not None:
+        return draws_in(order, task.model, identification), evaluation_in(order, at)
+    return identification, at
 
 
 def derived(task: Task, flat: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> tuple[xr.Dataset, list[str]]:
@@ -165,9 +165,9 @@ def derived(task: Task, flat: Mapping[str, np.ndarray], shape: tuple[int, ...]) 
     ]
     if not small:
         return xr.Dataset(), notes
-    found = derived_values(model.spec, *arrays, flat, small)
+    values_of = derived_values(model.spec, *arrays, flat, small)
     lead = ("chain", "draw") if shape else ()
-    stacked = {name: value.reshape(*shape, *value.shape[1:]) if shape else value[0] for name, value in found.items()}
+    stacked = {name: value.reshape(*shape, *value.shape[1:]) if shape else value[0] for name, value in values_of.items()}
     group = dataset(stacked, model, lead)
     for name in small:
         group[name].attrs[DERIVED] = 1
@@ -236,10 +236,10 @@ def latent_group(model: Model, at: Evaluation, shape: tuple[int, ...] = ()) -> d
         return {"latent": _latents_of_steps(model, probs)}
     # By parts: NumPy copies a read-only array, which a device's is, before it looks for the largest entries.
     decode = np.concatenate([part.argmax(1) for part in np.array_split(probs, 1 + len(probs) // PART)])
-    found = {model.naming.reports: (("row", dim), probs), "decode": (("row",), decode)}
+    variables = {model.naming.reports: (("row", dim), probs), "decode": (("row",), decode)}
     if shape and at.share is not None:
-        found["share"] = (("chain", "draw", dim), at.share.reshape(*shape, -1))
-    return {"latent": xr.Dataset(found, coords=coords)}
+        variables["share"] = (("chain", "draw", dim), at.share.reshape(*shape, -1))
+    return {"latent": xr.Dataset(variables, coords=coords)}
 
 
 def _latents_of_steps(model: Model, probs: np.ndarray) -> xr.Dataset:

@@ -323,13 +323,13 @@ def identify(tree: xr.DataTree, model: Model, data: Any, criterion: str = "varim
         task = make_task(model, data, 0, None, Silent())
         log_joint = values(tree, "functionals", "log_joint").reshape(-1)
         log_prior = log_joint - values(tree, "functionals", "log_likelihood").reshape(-1)
-        found, at = relabel_and_evaluate(task, one_axis(raw), kind_of(tree), shape[1], log_prior, log_joint, criterion)
-        assert found is not None
-        computed, _ = derived(task, found.sites, shape)
-    chosen = {name: value.reshape(*shape, *value.shape[1:]) for name, value in found.sites.items()}
+        identification, at = relabel_and_evaluate(task, one_axis(raw), kind_of(tree), shape[1], log_prior, log_joint, criterion)
+        assert identification is not None
+        computed, _ = derived(task, identification.sites, shape)
+    chosen = {name: value.reshape(*shape, *value.shape[1:]) for name, value in identification.sites.items()}
     stats = {
-        found.name: found.moves.reshape(*shape, *found.moves.shape[1:]),
-        "relabel_confidence": found.confidence.reshape(shape),
+        identification.name: identification.moves.reshape(*shape, *identification.moves.shape[1:]),
+        "relabel_confidence": identification.confidence.reshape(shape),
     }
     lead = ("chain", "draw")
     relabelled = tree.copy()
@@ -340,5 +340,5 @@ def identify(tree: xr.DataTree, model: Model, data: Any, criterion: str = "varim
     for name, group in latent_group(model, at, shape).items():
         relabelled[name] = xr.DataTree(group)
     others = [line for line in str(tree.attrs.get("warnings", "")).split("\n") if line and not doubts_labels(line)]
-    relabelled.attrs = tree.attrs | {"warnings": "\n".join([*found.warnings, *others])}
+    relabelled.attrs = tree.attrs | {"warnings": "\n".join([*identification.warnings, *others])}
     return relabelled

@@ -85,11 +85,11 @@ def as_result(
     if kind not in KINDS:
         raise ZooError(f"kind={kind!r} is not one of {', '.join(KINDS)}")
     model, data = modelled(model, data, 64, symmetry, dims, coords)
-    found = _read(draws, model)
+    foreign = _read(draws, model)
     with x64(64):
         task = make_task(model, data, 0, None, Silent())
-        sites, others = _checked(task, found)
-        groups, attrs = evaluated(task, Draws(Kind(kind), sites, found.stats, UNKNOWN), data, 64, predictive=False)
+        sites, others = _checked(task, foreign)
+        groups, attrs = evaluated(task, Draws(Kind(kind), sites, foreign.stats, UNKNOWN), data, 64, predictive=False)
         attrs |= {"seed": 0, "precision": 64, "method": method} | described(model, task, {})
         if others:
             attrs["not_sites"] = ", ".join(others)
@@ -132,12 +132,12 @@ def _of_tree(tree: xr.DataTree, model: Model) -> Foreign:
     named = posterior.assign({str(name): _aligned(model, str(name), value) for name, value in posterior.data_vars.items()})
     ordered = xr.DataTree.from_dict({"/posterior": named.transpose(*DRAWS, ...) if named.data_vars else named})
     stats = tree["sample_stats"].to_dataset() if "sample_stats" in tree.children else xr.Dataset()
-    kept = {
+    diagnostics = {
         str(name): value.transpose(*DRAWS).values
         for name, value in stats.data_vars.items()
         if name not in COMPUTED and set(value.dims) == set(DRAWS) and value.dtype.kind in "biuf"
     }
-    return Foreign(sites_of(ordered, "posterior"), kept, True)
+    return Foreign(sites_of(ordered, "posterior"), diagnostics, True)
 
 
 def _aligned(model: Model, name: str, value: xr.DataArray) -> xr.DataArray:
@@ -158,23 +158,23 @@ def _aligned(model: Model, name: str, value: xr.DataArray) -> xr.DataArray:
     return value.drop_vars([dim for dim in dims if dim in value.coords])
 
 
-def _checked(task: Task, found: Foreign) -> tuple[dict[str, np.ndarray], list[str]]:
+def _checked(task: Task, foreign: Foreign) -> tuple[dict[str, np.ndarray], list[str]]:
     """(the sites of the model at all draws; names of other quantities, which the program does not compute)."""
-    model, given = task.model, {str(name): value for name, value in found.sites.items()}
+    model, given = task.model, {str(name): value for name, value in foreign.sites.items()}
     sites = sites_of_model(model, task.rows)
     expected = f"expected the sites {', '.join(sorted(sites))} of {model.name}, got {', '.join(sorted(given))}"
     others = [name for name in given if name not in sites]
     if missing := sorted(set(sites) - set(given)):
         rename = "name and scale the draws as this program has them, such as draws = {'" + missing[0] + "': array, …}"
         raise ZooError(f"draws: there is no site {missing[0]!r}: {expected}; {rename}")
-    if others and not found.may_hold_more:
+    if others and not foreign.may_hold_more:
         raise ZooError(f"draws: {others[0]!r} is no site{did_you_mean(others[0], sites)}: {expected}")
     values = checked_sites(model, {name: given[name] for name in sites}, task.rows, "draws", lead=DRAWS)
     values = {name: values[name] for name in sorted(values)}  # as in results of a fit
     shape = next(iter(values.values())).shape[: len(DRAWS)]
     if 0 in shape:
         raise ZooError("draws: there is not a single draw")
-    for name, value in found.stats.items():
+    for name, value in foreign.stats.items():
         if value.shape != shape:
             raise ZooError(f"draws: the statistic {name} has shape {value.shape}, and the draws have shape {shape}")
     computed = _computed(task) if others else set()
@@ -183,6 +183,6 @@ def _checked(task: Task, found: Foreign) -> tuple[dict[str, np.ndarray], list[st
 
 def _computed(task: Task) -> set[str]:
     """Names of all that the program samples and computes, by running it on shapes."""
-    found: set[str] = set()
-    jax.eval_shape(lambda hyper, rows: found.update(prior_trace(task.model.spec, hyper, rows)), task.hyper, task.rows)
-    return found
+    names: set[str] = set()
+    jax.eval_shape(lambda hyper, rows: names.update(prior_trace(task.model.spec, hyper, rows)), task.hyper, task.rows)
+    return names

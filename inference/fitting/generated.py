@@ -42,8 +42,8 @@ DEFAULT = "nuts"
 def generated_files() -> dict[Path, str]:
     """Path -> what the file should hold."""
     described = {name: method_named(name).described_options() for name in METHODS}
-    found = {CONF / "method" / f"{name}.yaml": configuration(name, options) for name, options in described.items()}
-    return found | {CONF / "ranges.yaml": ranges(described), OVERLOADS: overloads(described)}
+    files = {CONF / "method" / f"{name}.yaml": configuration(name, options) for name, options in described.items()}
+    return files | {CONF / "ranges.yaml": ranges(described), OVERLOADS: overloads(described)}
 
 
 def configuration(name: str, options: list[Option]) -> str:

@@ -105,11 +105,11 @@ def modes_of_points(
 
 def _climbed(task: Task, points: Mapping[str, np.ndarray], max_iter: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """(where EM ends from every point, the log joint there: −∞ where it has not converged)."""
-    found = climb_from(task, em.FIXED_POINT, as_arrays(dict(points)), max_iter, em.Options().tol, em.METHOD.support)
-    assert found.objective is not None
-    last = np.array([trace[np.isfinite(trace)][-1] if np.isfinite(trace).any() else -np.inf for trace in found.objective])
-    optima = {name: np.nan_to_num(np.asarray(value)) for name, value in found.sites.items()}
-    return optima, np.where(found.converged, last, -np.inf)
+    climbed = climb_from(task, em.FIXED_POINT, as_arrays(dict(points)), max_iter, em.Options().tol, em.METHOD.support)
+    assert climbed.objective is not None
+    last = np.array([trace[np.isfinite(trace)][-1] if np.isfinite(trace).any() else -np.inf for trace in climbed.objective])
+    optima = {name: np.nan_to_num(np.asarray(value)) for name, value in climbed.sites.items()}
+    return optima, np.where(climbed.converged, last, -np.inf)
 
 
 def _grouped(task: Task, optima: dict[str, np.ndarray], last: np.ndarray, draws: Mapping[str, np.ndarray]) -> Optima:
@@ -152,14 +152,14 @@ def look_for_modes(model: Model, tree: xr.DataTree, data: object) -> xr.DataTree
     try:
         with x64(64):
             task = make_task(model, data, int(tree.attrs["seed"]), None, Silent())
-            found = {"modes_remedy": remedy(model)} | _looked(task, one_axis(sites_of(tree, "posterior_raw")), tree)
+            outcome = {"modes_remedy": remedy(model)} | _looked(task, one_axis(sites_of(tree, "posterior_raw")), tree)
     except KeyboardInterrupt:  # the result is whole without it, and another look may end
-        found = {"modes_unknown": _not_looked("the look was interrupted")}
+        outcome = {"modes_unknown": _not_looked("the look was interrupted")}
     except ZooError as error:  # as where no start of its own is possible; the draws are there all the same
-        found = {"modes_unknown": _not_looked(f"EM cannot start ({error})"), "modes_remedy": remedy(model)}
+        outcome = {"modes_unknown": _not_looked(f"EM cannot start ({error})"), "modes_remedy": remedy(model)}
     looked_at = tree.copy()
-    kept = {name: value for name, value in tree.attrs.items() if name != "modes_unknown"}
-    looked_at.attrs = kept | found
+    attributes = {name: value for name, value in tree.attrs.items() if name != "modes_unknown"}
+    looked_at.attrs = attributes | outcome
     looked_at.attrs.update(as_attributes(problems_of(looked_at)))
     return looked_at
 
@@ -194,27 +194,27 @@ def _looked(task: Task, draws: dict[str, np.ndarray], tree: xr.DataTree) -> dict
     starts = _starts(task, half, tree["posterior"].sizes["chain"])
     first = {name: np.concatenate([starts[name], value[spread(number, half)]]) for name, value in draws.items()}
     sites, last = _climbed(task, first, SWEEPS)
-    found = _grouped(task, sites, last, draws)
+    optima = _grouped(task, sites, last, draws)
     if not np.isfinite(last[:half]).any() or not np.isfinite(last[half:]).any():
         return {"modes_unknown": _not_looked(f"EM comes to no mode in {SWEEPS} sweeps")}
-    if not _unvisited(found, half, size):
+    if not _unvisited(optima, half, size):
         return {"modes_looked": _trace(last, half, "none")}
     for batch in _batches(draws):
         more, ends = _climbed(task, batch, SWEEPS)
         sites = {name: np.concatenate([value, more[name]]) for name, value in sites.items()}
         last = np.concatenate([last, ends])
-    found = _grouped(task, sites, last, draws)
-    unvisited = _unvisited(found, half, size)
-    told = _weighed(task, found, half, unvisited) if unvisited else {}
-    outcome = "one" if told else "none that matters" if unvisited else "none"
-    return {"modes_looked": _trace(last, half, outcome)} | told
+    optima = _grouped(task, sites, last, draws)
+    unvisited = _unvisited(optima, half, size)
+    weighed = _weighed(task, optima, half, unvisited) if unvisited else {}
+    outcome = "one" if weighed else "none that matters" if unvisited else "none"
+    return {"modes_looked": _trace(last, half, outcome)} | weighed
 
 
-def _trace(last: np.ndarray, half: int, found: str) -> str:
+def _trace(last: np.ndarray, half: int, outcome: str) -> str:
     """What was looked at, in a sentence: ``last`` (point,) is the log joint where EM came to a mode."""
     counts = [f"{int(np.isfinite(part).sum())} of {len(part)}" for part in (last[:half], last[half:])]
     came = f"EM came to a mode from {counts[0]} starts of its own and from {counts[1]} draws"
-    return f"modes that no chain has visited were looked for: {came}, and found {found}"
+    return f"modes that no chain has visited were looked for: {came}, and found {outcome}"
 
 
 def _starts(task: Task, number: int, together: int) -> dict[str, np.ndarray]:
@@ -223,8 +223,8 @@ def _starts(task: Task, number: int, together: int) -> dict[str, np.ndarray]:
     Their keys are none that the run had.
     """
     keys = jax.random.split(jax.random.fold_in(task.key, 2), -(-number // together))
-    found = [start_sites(task._replace(key=key), together) for key in keys]
-    return {name: np.concatenate([np.asarray(one[name]) for one in found])[:number] for name in found[0]}
+    parts = [start_sites(task._replace(key=key), together) for key in keys]
+    return {name: np.concatenate([np.asarray(one[name]) for one in parts])[:number] for name in parts[0]}
 
 
 def _batches(draws: Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
@@ -235,12 +235,12 @@ def _batches(draws: Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
     return [{name: value[part] for name, value in draws.items()} for part in some[: whole * TOGETHER].reshape(whole, TOGETHER)]
 
 
-def _unvisited(found: Optima, half: int, size: int) -> list[int]:
+def _unvisited(optima: Optima, half: int, size: int) -> list[int]:
     """Modes to which some of the ``half`` starts lead and no draw does, unless they are far below those of draws."""
-    visited = set(found.mode[half:].tolist()) - {NOWHERE}
-    lowest = max((found.height[m] for m in visited), default=np.inf) - max(NEGLIGIBLE, float(size))
-    own = set(found.mode[:half].tolist()) - visited - {NOWHERE}
-    return sorted(m for m in own if found.height[m] >= lowest)
+    visited = set(optima.mode[half:].tolist()) - {NOWHERE}
+    lowest = max((optima.height[m] for m in visited), default=np.inf) - max(NEGLIGIBLE, float(size))
+    of_starts = set(optima.mode[:half].tolist()) - visited - {NOWHERE}
+    return sorted(m for m in of_starts if optima.height[m] >= lowest)
 
 
 class Mass(NamedTuple):
@@ -253,11 +253,11 @@ class Mass(NamedTuple):
     gaussian: float  # by Laplace's approximation; NaN where no isolated mode is
 
 
-def _weighed(task: Task, found: Optima, half: int, others: list[int]) -> dict[str, Any]:
+def _weighed(task: Task, optima: Optima, half: int, others: list[int]) -> dict[str, Any]:
     """Attributes: how much of the mass the modes ``others`` have, and which has most; or that it is known roughly, or not."""
-    led = found.mode[half:][found.mode[half:] != NOWHERE]
+    led = optima.mode[half:][optima.mode[half:] != NOWHERE]
     main = int(np.bincount(led).argmax())
-    masses = {m: _mass(task, {name: value[m] for name, value in found.sites.items()}) for m in (main, *others[:MOST_WEIGHED])}
+    masses = {m: _mass(task, {name: value[m] for name, value in optima.sites.items()}) for m in (main, *others[:MOST_WEIGHED])}
     above = {m: (mass.sampled - masses[main].sampled, mass.gaussian - masses[main].gaussian) for m, mass in masses.items()}
     del above[main]
     known = {m: sampled for m, (sampled, _) in above.items() if not np.isnan(sampled)}
@@ -265,36 +265,38 @@ def _weighed(task: Task, found: Optima, half: int, others: list[int]) -> dict[st
         other = max(known, key=known.__getitem__)
         together = float(np.sum(np.exp(list(known.values()))))  # beside the mass of the mode of the chains
         share = together / (together + 1 / float(np.mean(led == main)))
-        return {"unvisited_share": float(share), "unvisited_mode": _place(found, main, other)}
+        return {"unvisited_share": float(share), "unvisited_mode": _place(optima, main, other)}
     rough = {m: gaussian for m, (_, gaussian) in above.items() if not gaussian < -ROUGHLY}  # NaN stays
     if not rough:
         return {}
     other = next(iter(rough))
     mass = "unknown mass" if np.isnan(rough[other]) else f"roughly e^{rough[other]:.0f} times the mass of theirs"
-    where = f"finds a mode that no chain has visited ({_place(found, main, other)}), of {mass}"
+    where = f"finds a mode that no chain has visited ({_place(optima, main, other)}), of {mass}"
     return {"modes_unknown": f"EM from starts of its own {where}"}
 
 
-def _place(found: Optima, main: int, other: int) -> str:
-    below = float(found.height[main] - found.height[other])
+def _place(optima: Optima, main: int, other: int) -> str:
+    below = float(optima.height[main] - optima.height[other])
     side = "lower" if below > 0 else "higher"
-    return f"log joint {found.height[other]:.2f}, {abs(below):.2f} nats {side} than at the mode of the chains"
+    return f"log joint {optima.height[other]:.2f}, {abs(below):.2f} nats {side} than at the mode of the chains"
 
 
 def _mass(task: Task, sites: Mapping[str, np.ndarray]) -> Mass:
     """The mass of a mode, twice estimated."""
     start = {name: jax.device_put(value) for name, value in sites.items()}
     try:
-        found = laplace.run(task._replace(start=start), laplace.Options(num_starts=1, num_samples=WEIGHED, num_chains=1))
+        approximation = laplace.run(
+            task._replace(start=start), laplace.Options(num_starts=1, num_samples=WEIGHED, num_chains=1)
+        )
     except ZooError:  # no isolated mode is here
         return Mass(np.nan, np.nan)
-    log_mass, weights = float(found.attrs["log_evidence_importance"]), found.sample_stats["log_weight"].ravel()
+    log_mass, weights = float(approximation.attrs["log_evidence_importance"]), approximation.sample_stats["log_weight"].ravel()
     level = float(np.max(weights)) <= log_mass + LEVEL
     reliable = level or pareto_k(weights) <= largest_k(Finding(np.zeros(0), size=WEIGHED))
-    assert found.optimization is not None
-    assert found.optimization.modes is not None
-    gaussian = float(found.optimization.modes.log_mass[0])
-    images = gaussian - float(found.attrs["log_evidence_laplace"])  # of the mode, less log K!
+    assert approximation.optimization is not None
+    assert approximation.optimization.modes is not None
+    gaussian = float(approximation.optimization.modes.log_mass[0])
+    images = gaussian - float(approximation.attrs["log_evidence_laplace"])  # of the mode, less log K!
     return Mass(log_mass + images if reliable else np.nan, gaussian)
 
 

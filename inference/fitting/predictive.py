@@ -63,36 +63,36 @@ def predictive_groups(task: Task, data: Any, groups: Mapping[str, xr.Dataset]) -
     names = tuple(latent_sites(task.model.spec, task.hyper, task.rows))
     key_prior, key_posterior = jax.random.split(jax.random.fold_in(task.key, 2**31 - 1))
     number = int(np.clip(STORED // _size(task, data), 1, MOST_DRAWS))
-    found: dict[str, xr.Dataset] = {}
+    groups_drawn: dict[str, xr.Dataset] = {}
     notes: list[str] = []
     if improper := improper_sites(task):
         notes.append(IMPROPER.format(", ".join(improper)))
     else:
         drawn = prior_draws(task, key_prior, number)
         symmetric = symmetric_sites(task.model.spec, task.hyper, task.rows)
-        found["prior"] = dataset({name: drawn[name][None] for name in names}, task.model, DRAWS, symmetric)
-        found["prior_predictive"] = _in_form(task, data, drawn, 1)
+        groups_drawn["prior"] = dataset({name: drawn[name][None] for name in names}, task.model, DRAWS, symmetric)
+        groups_drawn["prior_predictive"] = _in_form(task, data, drawn, 1)
     tree = xr.DataTree.from_dict({f"/{name}": group for name, group in groups.items()})
     if "posterior" not in groups:
         sites = sites_of(tree, "point_estimate")
         log_priors, lost = _log_priors(task, {name: value[None] for name, value in sites.items()})
-        found["log_prior"] = xr.Dataset({name: value[0] for name, value in log_priors.items()})
+        groups_drawn["log_prior"] = xr.Dataset({name: value[0] for name, value in log_priors.items()})
         notes += lost
         repeated = {name: np.broadcast_to(value, (number, *value.shape)) for name, value in sites.items()}
-        found["posterior_predictive"] = _in_form(task, data, _drawn(task, key_posterior, repeated, number), 1)
-        found["posterior_predictive"].attrs["parameters"] = AT_A_POINT
-        return found, notes
+        groups_drawn["posterior_predictive"] = _in_form(task, data, _drawn(task, key_posterior, repeated, number), 1)
+        groups_drawn["posterior_predictive"].attrs["parameters"] = AT_A_POINT
+        return groups_drawn, notes
     sites = sites_of(tree, "posterior")
     chains, draws = next(iter(sites.values())).shape[:2]
     log_priors, lost = _log_priors(task, one_axis(sites))
     notes += lost
     by_draw = {name: value.reshape(chains, draws) for name, value in log_priors.items()}
-    found["log_prior"] = dataset(by_draw, task.model._replace(naming=task.model.naming._replace(dims={})), DRAWS)
+    groups_drawn["log_prior"] = dataset(by_draw, task.model._replace(naming=task.model.naming._replace(dims={})), DRAWS)
     thin = thinning(chains * draws * _size(task, data))
     some = one_axis({name: value[:, ::thin] for name, value in sites.items()})
     drawn = _drawn(task, key_posterior, some, number_of(some))
-    found["posterior_predictive"] = _in_form(task, data, drawn, chains, thin)
-    return found, notes
+    groups_drawn["posterior_predictive"] = _in_form(task, data, drawn, chains, thin)
+    return groups_drawn, notes
 
 
 def drawn_rows(model: Model, draws: Sites, data: Data, seed: int) -> dict[str, np.ndarray]:
@@ -123,14 +123,14 @@ def improper_sites(task: Task) -> list[str]:
             fn = fn.base_dist
         return isinstance(fn, dist.ImproperUniform)
 
-    found: list[str] = []
+    improper_names: list[str] = []
 
     def visit(hyper: Hyper, rows: Pytree) -> None:
         trace = prior_trace(task.model.spec, hyper, rows)
-        found.extend(name for name, site in trace.items() if site["type"] == "sample" and improper(site["fn"]))
+        improper_names.extend(name for name, site in trace.items() if site["type"] == "sample" and improper(site["fn"]))
 
     jax.eval_shape(visit, task.hyper, task.rows)
-    return found
+    return improper_names
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -155,8 +155,8 @@ def _each(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, keys: Array, dra
 
 def _drawn(task: Task, key: Array, draws: Mapping[str, np.ndarray], number: int) -> dict[str, np.ndarray]:
     """`_everything` for every one of ``number`` draws of the sites: (S, …)."""
-    found = _each(task.model.spec, task.hyper, task.rows, jax.random.split(key, number), jax.device_put(dict(draws)))
-    return {name: np.asarray(value) for name, value in found.items()}
+    values_of = _each(task.model.spec, task.hyper, task.rows, jax.random.split(key, number), jax.device_put(dict(draws)))
+    return {name: np.asarray(value) for name, value in values_of.items()}
 
 
 def _shapes(task: Task) -> dict[str, Any]:
@@ -193,11 +193,11 @@ def _log_priors(task: Task, draws: Mapping[str, np.ndarray]) -> tuple[dict[str, 
     exp(−1000) that is stored as 0: its density there is not that of the draw.
     """
     sites = {name: jnp.asarray(value) for name, value in draws.items()}
-    found = _log_prior_of(task.model.spec, task.model.algebra is None, task.hyper, task.rows, sites)
-    lost = [name for name in found if name in draws and underflowed({name: draws[name]}).any()]
-    lost = [name for name in lost if not np.isfinite(found[name]).all()]
+    densities = _log_prior_of(task.model.spec, task.model.algebra is None, task.hyper, task.rows, sites)
+    lost = [name for name in densities if name in draws and underflowed({name: draws[name]}).any()]
+    lost = [name for name in lost if not np.isfinite(densities[name]).all()]
     notes = [UNDERFLOWED.format(", ".join(lost))] if lost else []
-    return {name: np.asarray(value) for name, value in found.items() if name not in lost}, notes
+    return {name: np.asarray(value) for name, value in densities.items() if name not in lost}, notes
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -208,11 +208,11 @@ def _in_form(task: Task, data: Any, drawn: Mapping[str, np.ndarray], chains: int
     """Draws (S, …) as data: (chain, draw, …) with the names and dimensions of ``observed_data``."""
     model = task.model
     if isinstance(data, Data):
-        found, dims = _of_table(model, task.rows, data, drawn), DIMS
+        values_of, dims = _of_table(model, task.rows, data, drawn), DIMS
     else:
         observed = observed_values(model.spec, task.hyper, task.rows)
-        found, dims = {name: drawn[name] for name in observed}, site_dims(model, observed)
-    stacked = {name: value.reshape(chains, -1, *value.shape[1:]) for name, value in found.items()}
+        values_of, dims = {name: drawn[name] for name in observed}, site_dims(model, observed)
+    stacked = {name: value.reshape(chains, -1, *value.shape[1:]) for name, value in values_of.items()}
     labelled = (
         model._replace(naming=model.naming._replace(coords={"column": columns_of(model, data)}))
         if isinstance(data, Data)
@@ -222,17 +222,17 @@ def _in_form(task: Task, data: Any, drawn: Mapping[str, np.ndarray], chains: int
 
 
 def _of_table(model: Model, rows: Pytree, data: Data, drawn: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    found = {"x": drawn["x"]} if model.abilities.replicated is None else dict(model.abilities.replicated(rows, drawn))
-    if "label" in found:  # codes of the data, whose levels may be fewer or in another order
+    values_of = {"x": drawn["x"]} if model.abilities.replicated is None else dict(model.abilities.replicated(rows, drawn))
+    if "label" in values_of:  # codes of the data, whose levels may be fewer or in another order
         levels = [str(level) for level in data.levels]
         names = [str(name) for name in model.naming.coords[latent_dim(model)]]
         places = np.array([levels.index(name) if name in levels else -1 for name in names])
-        found["label"] = places[found["label"]]
-    if "x" in found and isinstance(data.x, Sequences) and found["x"].shape[1] == len(data.x.tokens):
-        found["token"] = found.pop("x")[..., 0]
-    elif "x" in found and not isinstance(data.x, Sequences):
-        found["x"] = _as_cells(model, data, found["x"])
-    return found
+        values_of["label"] = places[values_of["label"]]
+    if "x" in values_of and isinstance(data.x, Sequences) and values_of["x"].shape[1] == len(data.x.tokens):
+        values_of["token"] = values_of.pop("x")[..., 0]
+    elif "x" in values_of and not isinstance(data.x, Sequences):
+        values_of["x"] = _as_cells(model, data, values_of["x"])
+    return values_of
 
 
 def _as_cells(model: Model, data: Data, drawn: np.ndarray) -> np.ndarray:
@@ -242,16 +242,16 @@ def _as_cells(model: Model, data: Data, drawn: np.ndarray) -> np.ndarray:
     cells = np.array(drawn, dtype=np.float64)
     for place, column in enumerate(columns_of(model, data)):
         if levels := model.naming.levels.get(column):
-            own = categories_of(data)[data.columns.index(column)]
+            levels_of_column = categories_of(data)[data.columns.index(column)]
             codes = drawn[..., place].astype(int)
-            cells[..., place] = np.array([_cell(code, level, own) for code, level in enumerate(levels)])[codes]
+            cells[..., place] = np.array([_cell(code, level, levels_of_column) for code, level in enumerate(levels)])[codes]
     return cells
 
 
-def _cell(code: int, level: str, own: tuple[str, ...]) -> float:
+def _cell(code: int, level: str, levels_of_column: tuple[str, ...]) -> float:
     """What stands in a table for a level of the model; ``own`` are the levels of its column, () for numbers."""
-    if own:
-        return own.index(level) if level in own else math.nan
+    if levels_of_column:
+        return levels_of_column.index(level) if level in levels_of_column else math.nan
     try:
         return code if level in BOOLEAN else float(level)
     except ValueError:  # a column without any cell, of which nothing says what a level stands for

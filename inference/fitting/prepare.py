@@ -79,7 +79,7 @@ def require_model(model: Any) -> None:
     """A `ZooError` for anything but a `Model`; only `fit` takes a NumPyro function as it is."""
     if isinstance(model, Model):
         return
-    said = f"model: expected a Model, not {type(model).__name__}"
+    message = f"model: expected a Model, not {type(model).__name__}"
     if callable(model):
-        raise ZooError(f"{said}; inference.program_model(function, data, symmetry=…) makes one of a NumPyro function")
-    raise ZooError(f"{said}; the model comes first, then the result, then the data")
+        raise ZooError(f"{message}; inference.program_model(function, data, symmetry=…) makes one of a NumPyro function")
+    raise ZooError(f"{message}; the model comes first, then the result, then the data")

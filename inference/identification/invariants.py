@@ -39,23 +39,25 @@ def declared(symmetry: Symmetry) -> str:
 
 def symmetry_of(tree: xr.DataTree) -> Symmetry:
     """The symmetry that the model of a result declared."""
-    said = json.loads(tree.attrs.get("symmetry") or "{}")
-    kind = said.pop("kind", "")
+    attributes = json.loads(tree.attrs.get("symmetry") or "{}")
+    kind = attributes.pop("kind", "")
     if kind == "Permutation":
-        return Permutation(said["dim"], tuple(said["also"]))
+        return Permutation(attributes["dim"], tuple(attributes["also"]))
     known: Mapping[str, Any] = {"Rotation": Rotation, "Reflection": Reflection}
-    return known[kind](**said) if kind else None
+    return known[kind](**attributes) if kind else None
 
 
 def summaries_of(tree: xr.DataTree, most: int = MOST) -> Summaries:
     """Summaries of all sites of a result, at all draws: values (chain × draw, F)."""
-    found = tree["posterior"].to_dataset()
-    found = found.drop_vars([name for name, value in found.data_vars.items() if DERIVED in value.attrs])  # follow from sites
-    size = found.sizes["chain"] * found.sizes["draw"]
+    dataset = tree["posterior"].to_dataset()
+    dataset = dataset.drop_vars(
+        [name for name, value in dataset.data_vars.items() if DERIVED in value.attrs]
+    )  # follow from sites
+    size = dataset.sizes["chain"] * dataset.sizes["draw"]
     parts = []
-    for name, site in found.data_vars.items():
+    for name, site in dataset.data_vars.items():
         dims = tuple(map(str, site.dims[2:]))
-        labels = [[str(label) for label in found[dim].values] for dim in dims]
+        labels = [[str(label) for label in dataset[dim].values] for dim in dims]
         parts.append(invariant(str(name), site.values.reshape(size, *site.shape[2:]), dims, symmetry_of(tree), labels, most))
     return Summaries(np.concatenate([part.values for part in parts], axis=1), [name for part in parts for name in part.names])
 
@@ -84,8 +86,10 @@ def _sorted(name: str, value: np.ndarray, axes: list[int], labels: Sequence[Sequ
     picked = moved[places]  # before sorting copies all of it
     ordered = np.sort(picked.reshape(len(value), ranks, len(rest)), axis=1)
     of_ranks = spread(ranks, most)
-    beside = _named("", [label for axis, label in enumerate(labels) if axis not in axes], rest)
-    names = [f"sorted {name}[{', '.join(filter(None, [str(rank + 1), other[1:-1]]))}]" for rank in of_ranks for other in beside]
+    suffixes = _named("", [label for axis, label in enumerate(labels) if axis not in axes], rest)
+    names = [
+        f"sorted {name}[{', '.join(filter(None, [str(rank + 1), other[1:-1]]))}]" for rank in of_ranks for other in suffixes
+    ]
     return Summaries(ordered[:, of_ranks].reshape(len(value), -1), names)
 
 
@@ -159,17 +163,17 @@ def _labelled(
     }
     number = len(next(iter(sites.values())))
     size = min((sites[name].shape[1 + axis] for name, each in axes.items() for axis in each), default=0)
-    own, pairs = [np.zeros((number, size, 0))], [np.zeros((number, size, size, 0))]
+    singles, pairs = [np.zeros((number, size, 0))], [np.zeros((number, size, size, 0))]
     for name, labelled in axes.items():
         places = [1 + axis for axis in labelled], range(1, 1 + len(labelled))
         some = draws[name][spread(len(draws[name]), SCALED)]
         points, drawn = (np.moveaxis(np.asarray(value), *places) for value in (sites[name], some))
         if len(labelled) == 1:
-            own.append(_scaled(points[:, :size], drawn[:, :size], 1))
+            singles.append(_scaled(points[:, :size], drawn[:, :size], 1))
         elif len(labelled) == 2:
-            own.append(_scaled(points[:, :size, size:], drawn[:, :size, size:], 1))
+            singles.append(_scaled(points[:, :size, size:], drawn[:, :size, size:], 1))
             pairs.append(_scaled(points[:, :size, :size], drawn[:, :size, :size], 2))
-    return Labelled(np.concatenate(own, axis=2), np.concatenate(pairs, axis=3))
+    return Labelled(np.concatenate(singles, axis=2), np.concatenate(pairs, axis=3))
 
 
 def _scaled(points: np.ndarray, drawn: np.ndarray, number: int) -> np.ndarray:
@@ -180,42 +184,42 @@ def _scaled(points: np.ndarray, drawn: np.ndarray, number: int) -> np.ndarray:
     labelled = points.shape[1 : 1 + number]
     ranks = int(np.prod(labelled))
     flat, noise = (each.reshape(len(each), ranks, -1) for each in (points, drawn))
-    kept = spread(flat.shape[2], max(1, MOST // max(1, ranks)))
-    deviation = np.sqrt(np.sort(noise[:, :, kept], axis=1).var(0).mean(0))
-    scaled = flat[:, :, kept] / np.where(deviation > 0, deviation, np.inf)
-    return scaled.reshape(len(points), *labelled, len(kept))
+    chosen = spread(flat.shape[2], max(1, MOST // max(1, ranks)))
+    deviation = np.sqrt(np.sort(noise[:, :, chosen], axis=1).var(0).mean(0))
+    scaled = flat[:, :, chosen] / np.where(deviation > 0, deviation, np.inf)
+    return scaled.reshape(len(points), *labelled, len(chosen))
 
 
-def _apart_matched(found: Labelled, best: int) -> np.ndarray:
+def _apart_matched(labelled: Labelled, best: int) -> np.ndarray:
     """(S,): the largest difference of an entry from point ``best``, whose components are in the order that matches best.
 
     What belongs to single components is matched at once. Pairs join the components: few are tried in all orders. Of many, the
     first guess is by the sorted entries of the pairs of each, and exchanges of two improve it.
     """
-    number, size = found.own.shape[:2]
-    sound = np.isfinite(found.own).all((1, 2)) & np.isfinite(found.pairs).all((1, 2, 3))
+    number, size = labelled.own.shape[:2]
+    sound = np.isfinite(labelled.own).all((1, 2)) & np.isfinite(labelled.pairs).all((1, 2, 3))
     apart = np.where(sound & sound[best], 0.0, np.nan) if size else np.zeros(number)
-    every = np.array(list(permutations(range(size)))) if found.pairs.size and size <= ENUMERATED else None
-    images = None if every is None else found.ordered(best, every)
+    every = np.array(list(permutations(range(size)))) if labelled.pairs.size and size <= ENUMERATED else None
+    images = None if every is None else labelled.ordered(best, every)
     for s in np.flatnonzero(apart == 0).tolist() if size else ():
-        others = found.ordered(best, _order(found, s, best)[None]) if images is None else images
-        apart[s] = np.abs(found.ordered(s, np.arange(size)[None]) - others).max(1, initial=0.0).min()
+        others = labelled.ordered(best, _order(labelled, s, best)[None]) if images is None else images
+        apart[s] = np.abs(labelled.ordered(s, np.arange(size)[None]) - others).max(1, initial=0.0).min()
     return apart
 
 
-def _order(found: Labelled, point: int, best: int) -> np.ndarray:
+def _order(labelled: Labelled, point: int, best: int) -> np.ndarray:
     """The order of the components of ``best`` in which they match those of a point."""
-    one, other = np.concatenate([found.own[[point, best]], _profiles(found.pairs[[point, best]])], axis=2)
+    one, other = np.concatenate([labelled.own[[point, best]], _profiles(labelled.pairs[[point, best]])], axis=2)
     order = linear_sum_assignment(((one[:, None] - other[None]) ** 2).sum(-1))[1]
-    if not found.pairs.size:
+    if not labelled.pairs.size:
         return np.asarray(order)
-    target, nearest, improves = found.ordered(point, np.arange(len(order))[None]), np.inf, True
+    target, nearest, improves = labelled.ordered(point, np.arange(len(order))[None]), np.inf, True
     exchanges = np.array(list(combinations(range(len(order)), 2)))
     while improves:
         orders = np.repeat(order[None], 1 + len(exchanges), axis=0)
         rows = np.arange(len(exchanges))[:, None] + 1
         orders[rows, exchanges] = order[exchanges[:, ::-1]]
-        distances = ((found.ordered(best, orders) - target) ** 2).sum(1)
+        distances = ((labelled.ordered(best, orders) - target) ** 2).sum(1)
         improves = bool(distances.min() < nearest)
         order, nearest = orders[distances.argmin()], distances.min()
     return np.asarray(order)

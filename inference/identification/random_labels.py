@@ -59,10 +59,10 @@ def in_random_labellings(
     size = _size(values, symmetry.dim, dims)
     chains = []
     for chain in range(len(next(iter(values.values())))):
-        own = {name: value[chain] for name, value in values.items()}
-        number = len(next(iter(own.values())))
+        sites_of_chain = {name: value[chain] for name, value in values.items()}
+        number = len(next(iter(sites_of_chain.values())))
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(chain,)))
-        chains.append(symmetry.moved(own, dims, symmetry.random(rng, number, size)))
+        chains.append(symmetry.moved(sites_of_chain, dims, symmetry.random(rng, number, size)))
     return {name: np.stack([chain[name] for chain in chains]) for name in values}
 
 

@@ -52,7 +52,7 @@ def identify_draws(
     num_rows: int,
     units: np.ndarray | None = None,
     unit: str = "row",
-    kept: bool = False,
+    keep_labels: bool = False,
 ) -> Identification:
     """Relabel S draws of all sites; with ``kept``, leave the labels and only compute how well they are told apart.
 
@@ -61,29 +61,29 @@ def identify_draws(
     in rows, or in ``units`` (n,) per row, such as tokens.
     """
     if latents is not None:
-        permutation, gap = _by_membership(latents, pivot, kept)
+        permutation, gap = _by_membership(latents, pivot, keep_labels)
     else:
-        permutation, gap = _by_distance(_labelled_vectors(sites, symmetry, dims), pivot, kept)
+        permutation, gap = _by_distance(_labelled_vectors(sites, symmetry, dims), pivot, keep_labels)
     confidence = 1 / (1 + np.exp(-np.clip(gap, -700.0, 700.0)))
     relabelled = symmetry.moved(sites, dims, permutation)
     held, fewest = None, 0.0
     if latents is not None:
         sums = latents.sum(1) if units is None else np.einsum("n,snk->sk", units.astype(np.float32), latents)
         held, fewest = np.take_along_axis(sums, permutation, 1) * (num_rows / latents.shape[1]), float(sums.min())
-    warnings = _doubts(symmetry.dim, confidence, held, unit, ALIKE if kept else TOLERATED)
+    warnings = _doubts(symmetry.dim, confidence, held, unit, ALIKE if keep_labels else TOLERATED)
     return Identification(relabelled, "permutation", permutation, confidence, warnings, fewest)
 
 
-def _by_membership(latents: np.ndarray, pivot: int, kept: bool = False) -> tuple[np.ndarray, np.ndarray]:
+def _by_membership(latents: np.ndarray, pivot: int, keep_labels: bool = False) -> tuple[np.ndarray, np.ndarray]:
     size, _, num_components = latents.shape
-    reference = latents.mean(0, dtype=np.float64) if kept else latents[pivot].astype(np.float64)
+    reference = latents.mean(0, dtype=np.float64) if keep_labels else latents[pivot].astype(np.float64)
     permutation = np.tile(np.arange(num_components), (size, 1))
     costs = np.zeros((size, num_components, num_components))
     for _ in range(MAX_ROUNDS):
         # Pseudo-counts of one row: otherwise a reference made of a single draw could forbid an assignment.
         smooth = (size * reference + 1 / num_components) / (size + 1)
         costs = -np.einsum("nk,snj->skj", np.log(smooth).astype(np.float32), latents, optimize=True).astype(np.float64)
-        if kept:
+        if keep_labels:
             return permutation, _gap_of_kept(costs)
         following = assign(costs, gaps=False)[0]
         settled = np.array_equal(following, permutation)
@@ -94,16 +94,16 @@ def _by_membership(latents: np.ndarray, pivot: int, kept: bool = False) -> tuple
     return permutation, assign(costs)[1]
 
 
-def _by_distance(vectors: np.ndarray, pivot: int, kept: bool = False) -> tuple[np.ndarray, np.ndarray]:
+def _by_distance(vectors: np.ndarray, pivot: int, keep_labels: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """As `_by_membership`, from vectors (S, K, F) of the sites: the cost is half the squared distance to the running mean."""
     size, num_components, _ = vectors.shape
-    reference, spread = (vectors.mean(0), vectors.std(0).mean(0)) if kept else (vectors[pivot], vectors.std((0, 1)))
+    reference, spread = (vectors.mean(0), vectors.std(0).mean(0)) if keep_labels else (vectors[pivot], vectors.std((0, 1)))
     permutation = np.tile(np.arange(num_components), (size, 1))
     costs = np.zeros((size, num_components, num_components))
     for _ in range(MAX_ROUNDS):
         scale = np.where(spread > 0, spread, 1.0)
         costs = 0.5 * (((reference[None, :, None] - vectors[:, None]) / scale) ** 2).sum(-1)
-        if kept:
+        if keep_labels:
             return permutation, _gap_of_kept(costs)
         following = assign(costs, gaps=False)[0]
         settled = np.array_equal(following, permutation)

@@ -145,16 +145,16 @@ def identify_rotations(
     """
     standard = sites[vectors(symmetry, dims, sites)] / np.reshape(scale, (-1, 1))
     if not symmetry.is_continuous:
-        found = _matched(standard, _as_they_are(standard), pivot)
-        moves = found.moves
+        matched = _matched(standard, _as_they_are(standard), pivot)
+        moves = matched.moves
     elif criterion == "procrustes":
         # Confidences always refer to order and signs in a simple form, also if the draws are aligned otherwise.
-        found, moves = _matched(standard, simple(standard), pivot), _onto_the_mean(standard, pivot)
+        matched, moves = _matched(standard, simple(standard), pivot), _onto_the_mean(standard, pivot)
     else:
-        found = _matched(standard, simple(standard, criterion), pivot)
-        moves = found.moves
+        matched = _matched(standard, simple(standard, criterion), pivot)
+        moves = matched.moves
     sites = symmetry.moved(sites, dims, moves)
-    return Identification(sites, "rotation", moves, found.confidence, _doubts(found), 0.0)
+    return Identification(sites, "rotation", moves, matched.confidence, _doubts(matched), 0.0)
 
 
 def oriented(
@@ -224,12 +224,12 @@ def _probability(gap: np.ndarray) -> np.ndarray:
     return np.asarray(1 / (1 + np.exp(-np.minimum(gap, 700.0))))
 
 
-def _doubts(found: Matched) -> list[str]:
-    unsure = float((found.confidence < SURE).mean())
+def _doubts(matched: Matched) -> list[str]:
+    unsure = float((matched.confidence < SURE).mean())
     if unsure <= TOLERATED:
         return []
-    weak = 1 + np.flatnonzero((found.of_signs < SURE).mean(0) > TOLERATED)
-    which = f" (the loadings of {', '.join(map(str, weak))} are near 0)" if 0 < len(weak) < found.of_signs.shape[1] else ""
+    weak = 1 + np.flatnonzero((matched.of_signs < SURE).mean(0) > TOLERATED)
+    which = f" (the loadings of {', '.join(map(str, weak))} are near 0)" if 0 < len(weak) < matched.of_signs.shape[1] else ""
     return [
         f"{UNTOLD}: in {unsure:.0%} of the draws another order or sign fits nearly as well{which}. Read communalities, noise "
         "and correlations, not the loadings on single factors; fewer factors may be enough"

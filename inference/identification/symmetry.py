@@ -29,18 +29,18 @@ def identified_draws(
     model, arrays = task.model, (task.hyper, task.prior, task.rows)
     if model.symmetry is None:
         return None
-    kept = kind is Kind.APPROXIMATION and model.symmetry.exchanges_labels
-    pivot = 0 if kept else _pivot(task, flat, log_prior, log_joint)  # draws that keep their labels need none
+    keep_labels = kind is Kind.APPROXIMATION and model.symmetry.exchanges_labels
+    pivot = 0 if keep_labels else _pivot(task, flat, log_prior, log_joint)  # draws that keep their labels need none
     if isinstance(model.symmetry, Rotation | Reflection):
         return identify_rotations(
             flat, model.symmetry, model.naming.dims, column_scale(model, model.symmetry), pivot, criterion
         )
     latents, total = latents_of_draws(model, *arrays, flat), num_latents(model, *arrays, flat)
     if latents is None or model.abilities.held_out is None:
-        return identify_draws(flat, model.symmetry, model.naming.dims, latents, pivot, total, kept=kept)
+        return identify_draws(flat, model.symmetry, model.naming.dims, latents, pivot, total, keep_labels=keep_labels)
     units = np.asarray(model.abilities.held_out.number(task.rows))[spread(total, latents.shape[1])]
     return identify_draws(
-        flat, model.symmetry, model.naming.dims, latents, pivot, total, units, model.abilities.held_out.unit, kept
+        flat, model.symmetry, model.naming.dims, latents, pivot, total, units, model.abilities.held_out.unit, keep_labels
     )
 
 

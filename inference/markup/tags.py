@@ -103,9 +103,9 @@ def table(frame: pd.DataFrame, label: str, words: Sequence[str] = (), groups: Ma
     )
 
 
-def cards(found: Sequence[Card]) -> str:
+def cards(groups: Sequence[Card]) -> str:
     """A card for each group, with a bar as long as its share."""
-    return "".join(["<div class='cards'>", *map(_card, found), "</div>"]) if found else ""
+    return "".join(["<div class='cards'>", *map(_card, groups), "</div>"]) if groups else ""
 
 
 def _card(card: Card) -> str:
@@ -119,8 +119,8 @@ def _card(card: Card) -> str:
 
 def definitions(pairs: Mapping[str, str]) -> str:
     """Words with what they mean; "" of none."""
-    found = "".join(f"<dt>{escaped(word)}</dt><dd>{escaped(meaning)}</dd>" for word, meaning in pairs.items())
-    return f"<dl>{found}</dl>" if found else ""
+    entries = "".join(f"<dt>{escaped(word)}</dt><dd>{escaped(meaning)}</dd>" for word, meaning in pairs.items())
+    return f"<dl>{entries}</dl>" if entries else ""
 
 
 def preformatted(text: str) -> str:

@@ -30,16 +30,16 @@ class Panel(NamedTuple):
     script: str = ""  # for the end: data and script with their tags
 
 
-def topic_panel(found: TopicMap | None) -> Panel:
+def topic_panel(topics: TopicMap | None) -> Panel:
     """The panel of a map of topics.
 
     >>> topic_panel(None).body
     ''
     """
-    if found is None:
+    if topics is None:
         return Panel()
-    data = f"<script type='application/json' id='tm-data'>{in_script(_data(found))}</script>"
-    body = f"<div class='tm'>{_map(found)}{_words()}</div>{_tables(found)}"
+    data = f"<script type='application/json' id='tm-data'>{in_script(_data(topics))}</script>"
+    body = f"<div class='tm'>{_map(topics)}{_words()}</div>{_tables(topics)}"
     return Panel(body, TOPIC_STYLE, f"{data}<script>{TOPIC_SCRIPT}</script>")
 
 
@@ -75,17 +75,17 @@ def placed(points: np.ndarray, edge: float) -> np.ndarray:
 
 def apart(points: np.ndarray, wide: np.ndarray, rounds: int = 200) -> np.ndarray:
     """Places (K, 2) of labels of the widths (K,) near points (K, 2): moved up and down until none covers another, or nearly."""
-    found = points.astype(float).copy()
+    moved = points.astype(float).copy()
     for _ in range(rounds):
-        beside = np.abs(found[:, None, 0] - found[None, :, 0]) < (wide[:, None] + wide) / 2
-        gap = found[:, None, 1] - found[None, :, 1]
-        above = np.where(gap != 0, np.sign(gap), np.sign(np.arange(len(found))[:, None] - np.arange(len(found))))
-        push = np.where(beside, np.maximum(HIGH - np.abs(gap), 0.0) * above, 0.0)
+        overlap = np.abs(moved[:, None, 0] - moved[None, :, 0]) < (wide[:, None] + wide) / 2
+        gap = moved[:, None, 1] - moved[None, :, 1]
+        above = np.where(gap != 0, np.sign(gap), np.sign(np.arange(len(moved))[:, None] - np.arange(len(moved))))
+        push = np.where(overlap, np.maximum(HIGH - np.abs(gap), 0.0) * above, 0.0)
         np.fill_diagonal(push, 0.0)
         if not push.any():
             break
-        found[:, 1] = np.clip(found[:, 1] + push.sum(1) / 3, HIGH, SIZE - HIGH)
-    return found
+        moved[:, 1] = np.clip(moved[:, 1] + push.sum(1) / 3, HIGH, SIZE - HIGH)
+    return moved
 
 
 def short(name: str) -> str:
@@ -102,27 +102,27 @@ def seen(word: str) -> str:
     return word if word.strip() else f"“{word}”"
 
 
-def _map(found: TopicMap) -> str:
-    largest = radius(float(found.share.max()))
-    points = placed(found.points, max(largest, OF_WORD) + 4)
-    labels = [short(name) for name in found.names]
+def _map(topics: TopicMap) -> str:
+    largest = radius(float(topics.share.max()))
+    points = placed(topics.points, max(largest, OF_WORD) + 4)
+    labels = [short(name) for name in topics.names]
     texts = apart(points, np.array([WIDE * len(label) + 4 for label in labels]))
     parts = []
     for k, (x, y) in enumerate(points):
-        words = ", ".join(seen(found.words[v]) for v in found.top(k)[:5])
-        said = f"topic {found.names[k]}, {found.share[k]:.1%} of the corpus: {words}"
+        words = ", ".join(seen(topics.words[v]) for v in topics.top(k)[:5])
+        description = f"topic {topics.names[k]}, {topics.share[k]:.1%} of the corpus: {words}"
         parts.append(
-            f"<g class='tm-topic' data-topic='{k}' aria-label='{escaped(said)}'><title>{escaped(said)}</title>"
-            f"<circle cx='{x:.1f}' cy='{y:.1f}' r='{radius(float(found.share[k])):.1f}'/></g>"
+            f"<g class='tm-topic' data-topic='{k}' aria-label='{escaped(description)}'><title>{escaped(description)}</title>"
+            f"<circle cx='{x:.1f}' cy='{y:.1f}' r='{radius(float(topics.share[k])):.1f}'/></g>"
         )
     parts.append("<circle class='tm-ring' r='0'/>")  # around the chosen topic, which others may cover
     parts += [f"<text x='{x:.1f}' y='{y:.1f}'>{escaped(label)}</text>" for label, (x, y) in zip(labels, texts, strict=True)]
-    few = f"The {len(found.names)} largest of {found.topics} topics. " if len(found.names) < found.topics else ""
+    few = f"The {len(topics.names)} largest of {topics.topics} topics. " if len(topics.names) < topics.topics else ""
     caption = (
         f"{few}A circle is a topic, its area the topic's share of the corpus. Topics with like words are close "
-        f"(Jensen-Shannon distances, classical scaling; the plane keeps {found.kept:.0%} of their squares)."
+        f"(Jensen-Shannon distances, classical scaling; the plane keeps {topics.kept:.0%} of their squares)."
     )
-    alt = f"Map of {len(found.names)} topics by the likeness of their words"
+    alt = f"Map of {len(topics.names)} topics by the likeness of their words"
     half = SIZE / 2
     return (
         f"<figure class='tm-map'><svg viewBox='0 0 {SIZE} {SIZE}' role='img' aria-label='{alt}'>"
@@ -145,49 +145,49 @@ def _words() -> str:
     )
 
 
-def _tables(found: TopicMap) -> str:
+def _tables(topics: TopicMap) -> str:
     parts = []
-    for k, name in enumerate(found.names):
-        top = found.top(k)
-        values = relevance(found.probs[k : k + 1, top], found.counts[top] / found.tokens)[0]
+    for k, name in enumerate(topics.names):
+        top = topics.top(k)
+        values = relevance(topics.probs[k : k + 1, top], topics.counts[top] / topics.tokens)[0]
         frame = pd.DataFrame(
             {
-                "in topic": [f"{number:.1f}" for number in found.counts[top] * found.given[k, top]],
-                "in corpus": [f"{number:.12g}" for number in found.counts[top]],
+                "in topic": [f"{number:.1f}" for number in topics.counts[top] * topics.given[k, top]],
+                "in corpus": [f"{number:.12g}" for number in topics.counts[top]],
                 "relevance": [f"{value:.2f}".replace("-", "−") for value in values],
             },
-            index=pd.Index([seen(found.words[v]) for v in top], name="word"),
+            index=pd.Index([seen(topics.words[v]) for v in top], name="word"),
         )
-        heading = f"topic {name} ({found.share[k]:.1%})"
+        heading = f"topic {name} ({topics.share[k]:.1%})"
         parts.append(f"<div><h3>{escaped(heading)}</h3>{table(frame, f'most relevant words of topic {name}')}</div>")
-    said = (
+    introduction = (
         f"The most relevant words of each topic at λ = {USUAL}: λ log p(word | topic) + (1 − λ) log p(word | topic) / p(word), "
         "after Sievert and Shirley (2014). How often they are in the corpus, and how often, as expected, from the topic."
     )
     return (
-        f"<details class='tm-tables' open><summary>Most relevant words, as tables</summary>{paragraph(said)}"
+        f"<details class='tm-tables' open><summary>Most relevant words, as tables</summary>{paragraph(introduction)}"
         f"<div class='tm-grid'>{''.join(parts)}</div></details>"
     )
 
 
-def _data(found: TopicMap) -> dict[str, Any]:
+def _data(topics: TopicMap) -> dict[str, Any]:
     """What the script reads. Numbers have as many digits as keep the order of the words."""
-    count = np.where(found.counts % 1 == 0, found.counts, np.round(found.counts, 3))
+    count = np.where(topics.counts % 1 == 0, topics.counts, np.round(topics.counts, 3))
     return {
-        "tokens": _short(found.tokens),
+        "tokens": _short(topics.tokens),
         "whole": OF_WORD,
-        "words": [seen(word) for word in found.words],
+        "words": [seen(word) for word in topics.words],
         "count": [_short(number) for number in count],
-        "given": [_given(column) for column in found.given.T],
+        "given": [_given(column) for column in topics.given.T],
         "topics": [
             {
                 "name": name,
-                "share": round(float(found.share[k]), 4),
-                "words": found.ever[k].tolist(),
-                "probs": [_short(number) for number in found.probs[k, found.ever[k]]],
-                "own": [_short(number) for number in found.given[k, found.ever[k]]],
+                "share": round(float(topics.share[k]), 4),
+                "words": topics.ever[k].tolist(),
+                "probs": [_short(number) for number in topics.probs[k, topics.ever[k]]],
+                "own": [_short(number) for number in topics.given[k, topics.ever[k]]],
             }
-            for k, name in enumerate(found.names)
+            for k, name in enumerate(topics.names)
         ],
     }
 

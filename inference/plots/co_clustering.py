@@ -40,8 +40,8 @@ def plot_co_clustering(
     from scipy.cluster.hierarchy import leaves_list, linkage
     from scipy.spatial.distance import squareform
 
-    found = co_clustering(model, source, data, **options)
-    probs, rows = found.values, found.coords["row"].values
+    matrix = co_clustering(model, source, data, **options)
+    probs, rows = matrix.values, matrix.coords["row"].values
     apart = squareform(np.clip(1 - probs, 0, 1), checks=False)
     leaves = leaves_list(linkage(apart, "average")) if len(probs) > 1 else np.zeros(1, int)
     group = _groups(source, rows)
@@ -59,7 +59,7 @@ def plot_co_clustering(
     _map(figure, axes[-1], probs[np.ix_(order, order)], None if group is None else group[order])
     if group is not None:
         _name_groups(axes[-1], group[order], names)
-    total = found.attrs["num_rows"]
+    total = matrix.attrs["num_rows"]
     some = f"{len(probs)} rows" + ("" if len(probs) == total else f", evenly spread over all {total}")
     axes[-1].set_xlabel(f"{some}; those that belong together are neighbours", fontsize=9)
     figure.suptitle("probability that two rows share a component", fontsize=11)
@@ -118,8 +118,8 @@ def _label_strip(axis: "Axes", label: np.ndarray, levels: list[str]) -> None:
     from matplotlib.colors import to_hex
     from matplotlib.patches import Patch
 
-    kept = min(len(levels), MOST_LABELS)
+    shown = min(len(levels), MOST_LABELS)
     shades = [to_hex(colormaps["Set3"](place % MOST_LABELS)) for place in range(len(levels))]
     _strip(axis, label, shades, levels, "label")
-    patches = [Patch(color=shade, label=level) for shade, level in zip(shades[:kept], levels[:kept], strict=True)]
+    patches = [Patch(color=shade, label=level) for shade, level in zip(shades[:shown], levels[:shown], strict=True)]
     axis.figure.legend(handles=patches, title="label", fontsize=8, ncols=6, frameon=False, loc="outside lower center")

@@ -65,12 +65,14 @@ def profile(model: Model, source: xr.DataTree | Sites) -> list[Described]:
     draws = draws_of(model, source)
     chosen = spread(len(next(iter(draws.values()))), AVERAGED)
     with x64(64):
-        found = jax.tree.map(
+        averages = jax.tree.map(
             np.asarray, jax.jit(jax.vmap(model.abilities.profile))({name: leaf[chosen] for name, leaf in draws.items()})
         )
     names = [str(name) for name in model.naming.coords["feature"]] if cells is None else list(cells.columns)
     levels = ((),) * len(names) if cells is None else cells.categories
-    described = [_described(name, own, each) for name, own, each in zip(names, levels, found, strict=True)]
+    described = [
+        _described(name, levels_of_column, each) for name, levels_of_column, each in zip(names, levels, averages, strict=True)
+    ]
     notes = data_of(source).notes if isinstance(source, xr.DataTree) else ()
     named, dates = titles(notes), date_columns(notes)
     return [
@@ -91,8 +93,8 @@ def _described(name: str, levels: tuple[str, ...], draws: Expected) -> Described
         sd = np.zeros_like(sd)
     least = 0.0 if np.array_equal(variance, draws.mean) else None  # Poisson: counts
     covariance = None if draws.covariance is None else np.asarray(draws.covariance).mean(0)
-    told = _share(between, between + np.asarray(variance).mean())
-    return Described(name, (), mean, interval, sd, told, least, np.asarray(variance).mean(0), covariance)
+    separation = _share(between, between + np.asarray(variance).mean())
+    return Described(name, (), mean, interval, sd, separation, least, np.asarray(variance).mean(0), covariance)
 
 
 def _share(part: float, whole: float) -> float:
@@ -233,12 +235,12 @@ def _loadings(axis: "Axes", draws: np.ndarray, factor: int) -> None:
 def _dots(axis: "Axes", column: Described) -> None:
     for k, centre in enumerate(column.expected):
         assert column.sd is not None
-        own: dict[str, Any] = {"color": colour(k)}
+        style: dict[str, Any] = {"color": colour(k)}
         low = centre - column.sd[k]
-        axis.plot([low if column.least is None else max(low, column.least), centre + column.sd[k]], [k, k], lw=1, **own)
+        axis.plot([low if column.least is None else max(low, column.least), centre + column.sd[k]], [k, k], lw=1, **style)
         if column.interval is not None:
-            axis.plot(column.interval[:, k], [k, k], lw=5, alpha=0.5, solid_capstyle="butt", **own)
-        axis.plot(centre, k, "o", ms=5, **own)
+            axis.plot(column.interval[:, k], [k, k], lw=5, alpha=0.5, solid_capstyle="butt", **style)
+        axis.plot(centre, k, "o", ms=5, **style)
     if column.sd is not None and not column.sd.any():
         axis.set_xlim(-0.03, 1.03)
 

@@ -60,15 +60,15 @@ def forest(trees: Mapping[str, xr.DataTree], reference: str | None = None) -> Fo
     centre, low, high = (part.where(np.isfinite(part)) for part in parts)
     shared = centre.notna().sum(axis=1) >= min(2, len(trees))
     moving = (centre.max(axis=1) - centre.min(axis=1)).fillna(0) + (high - low).max(axis=1).fillna(0)
-    kept = shared & (moving > ALIKE * (centre.abs().max(axis=1) if reference is None else 1))
-    return Forest(centre[kept], low[kept], high[kept], reference)
+    varying = shared & (moving > ALIKE * (centre.abs().max(axis=1) if reference is None else 1))
+    return Forest(centre[varying], low[varying], high[varying], reference)
 
 
-def draw_forest(found: Forest) -> "Figure":
+def draw_forest(summaries: Forest) -> "Figure":
     """The picture of at least one entry, at most a page: of more entries, those on which the results differ most."""
     from matplotlib.figure import Figure
 
-    results, entries = list(found.centre.columns), _chosen(found)
+    results, entries = list(summaries.centre.columns), _chosen(summaries)
     wide = min(3, len(entries)) if len(entries) != 4 else 2
     high = -(-len(entries) // wide)
     height = min(HIGH, ABOVE + high * _panel(len(results)))
@@ -77,16 +77,20 @@ def draw_forest(found: Forest) -> "Figure":
     axes = figure.subplots(high, wide, squeeze=False, sharey=True)
     for axis in axes.ravel()[len(entries) :]:
         figure.delaxes(axis)
-    stretched = [_rows(axis, found, entry) for axis, entry in zip(axes.ravel(), entries, strict=False)]
+    stretched = [_rows(axis, summaries, entry) for axis, entry in zip(axes.ravel(), entries, strict=False)]
     size = min(8.5, 60 * (height - ABOVE) / high / (len(results) + 2))
     for axis in axes[:, 0]:
         axis.set_yticks(range(len(results)), [_in_lines(name) for name in results], fontsize=size)
         for label in axis.get_yticklabels():
             label.set_parse_math(False)
     axes[0, 0].set_ylim(len(results) - 0.4, -0.6)
-    few = "" if len(entries) == len(found.centre) else f", {len(entries)} of {len(found.centre)}: where results differ most"
+    few = (
+        ""
+        if len(entries) == len(summaries.centre)
+        else f", {len(entries)} of {len(summaries.centre)}: where results differ most"
+    )
     figure.suptitle(f"Functionals of {len(results)} result{'s' if len(results) > 1 else ''}{few}", fontsize=11)
-    figure.supxlabel(_unit(found, any(stretched)), fontsize=9, parse_math=False)
+    figure.supxlabel(_unit(summaries, any(stretched)), fontsize=9, parse_math=False)
     return figure
 
 
@@ -103,10 +107,10 @@ def plot_forest(trees: Mapping[str, xr.DataTree], path: str | Path, reference: s
     >>> plot_forest(trees, "comparison.png")
     True
     """
-    found = forest(trees, reference)
-    if found.centre.empty:  # such as for a single point
+    summaries = forest(trees, reference)
+    if summaries.centre.empty:  # such as for a single point
         return False
-    write_figure(path, draw_forest(found), dpi=130)
+    write_figure(path, draw_forest(summaries), dpi=130)
     return True
 
 
@@ -115,34 +119,34 @@ def _panel(results: int) -> float:
     return AROUND + ROW * results
 
 
-def _chosen(found: Forest) -> Sequence[str]:
+def _chosen(summaries: Forest) -> Sequence[str]:
     """The entries that a page has room for, in their order: those with the largest differences."""
-    room = 3 * max(1, int((HIGH - ABOVE) / _panel(found.centre.shape[1])))
-    if len(found.centre) <= room:
-        return list(found.centre.index)
-    range_of = found.centre.max(axis=1) - found.centre.min(axis=1)
-    if found.reference is None:  # units differ
-        range_of /= (found.high.max(axis=1) - found.low.min(axis=1)).fillna(found.centre.abs().max(axis=1))
+    room = 3 * max(1, int((HIGH - ABOVE) / _panel(summaries.centre.shape[1])))
+    if len(summaries.centre) <= room:
+        return list(summaries.centre.index)
+    range_of = summaries.centre.max(axis=1) - summaries.centre.min(axis=1)
+    if summaries.reference is None:  # units differ
+        range_of /= (summaries.high.max(axis=1) - summaries.low.min(axis=1)).fillna(summaries.centre.abs().max(axis=1))
     largest = set(range_of.sort_values(ascending=False, kind="stable").index[:room])
-    return [entry for entry in found.centre.index if entry in largest]
+    return [entry for entry in summaries.centre.index if entry in largest]
 
 
-def _rows(axis: "Axes", found: Forest, entry: str) -> bool:
+def _rows(axis: "Axes", summaries: Forest, entry: str) -> bool:
     """Draw one panel; returns whether its scale is logarithmic far from 0."""
     from matplotlib.ticker import MaxNLocator
 
-    centre, low, high = (part.loc[entry].to_numpy() for part in (found.centre, found.low, found.high))
-    if found.reference is not None:
+    centre, low, high = (part.loc[entry].to_numpy() for part in (summaries.centre, summaries.low, summaries.high))
+    if summaries.reference is not None:
         axis.axvspan(-1, 1, color=BAND, lw=0, zorder=0)
         axis.axvline(0, color="black", lw=0.8, zorder=1)
-    for place, (name, x, left, right) in enumerate(zip(found.centre.columns, centre, low, high, strict=True)):
+    for place, (name, x, left, right) in enumerate(zip(summaries.centre.columns, centre, low, high, strict=True)):
         if np.isnan(x):
             continue
-        own, drawn = colour(place), not np.isnan(left)
+        shade, drawn = colour(place), not np.isnan(left)
         if drawn:
-            axis.hlines(place, left, right, color=own, lw=2, zorder=2)
-        shape = "D" if name == found.reference else "o"
-        axis.plot(x, place, shape, ms=5, mec=own, mew=1.4, mfc=own if drawn else "white", zorder=3)
+            axis.hlines(place, left, right, color=shade, lw=2, zorder=2)
+        shape = "D" if name == summaries.reference else "o"
+        axis.plot(x, place, shape, ms=5, mec=shade, mew=1.4, mfc=shade if drawn else "white", zorder=3)
     axis.set_title(textwrap.shorten(entry, 44, placeholder="…"), fontsize=9, parse_math=False)
     axis.spines[["top", "right", "left"]].set_visible(False)
     axis.tick_params(axis="y", length=0)
@@ -151,7 +155,7 @@ def _rows(axis: "Axes", found: Forest, entry: str) -> bool:
     axis.set_axisbelow(True)
     ends = np.concatenate([centre, low, high])
     ends = ends[~np.isnan(ends)]
-    if found.reference is None:
+    if summaries.reference is None:
         axis.margins(x=0.08)
         axis.xaxis.set_major_locator(MaxNLocator(4))
         axis.xaxis.get_offset_text().set_fontsize(8)
@@ -181,13 +185,13 @@ def _far(end: float) -> list[float]:
     return powers[:: 1 + len(powers) // 3].tolist() or [NEAR]
 
 
-def _unit(found: Forest, stretched: bool) -> str:
-    drawn = bool(found.low.notna().any(axis=None))
-    points = bool((found.low.isna() & found.centre.notna()).any(axis=None))
+def _unit(summaries: Forest, stretched: bool) -> str:
+    drawn = bool(summaries.low.notna().any(axis=None))
+    points = bool((summaries.low.isna() & summaries.centre.notna()).any(axis=None))
     marks = ["filled: mean, with its 89 % interval"] * drawn + ["hollow: point estimate"] * points
-    if found.reference is None:
+    if summaries.reference is None:
         return "value of the functional in its own unit\n" + "; ".join(marks)
-    unit = f"distance from the mean of {found.reference}, in its posterior sd; grey: ±1 sd"
+    unit = f"distance from the mean of {summaries.reference}, in its posterior sd; grey: ±1 sd"
     return f"{unit}{f'; logarithmic beyond ±{NEAR:g}' if stretched else ''}\n" + "; ".join(marks)
 
 

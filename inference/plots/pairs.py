@@ -169,9 +169,16 @@ def _limits(shown: Shown, place: int) -> tuple[float, float]:
 def _groups(axis: "Axes", shown: Shown, across: int, upwards: int) -> None:
     x, y = _apart(shown, across), _apart(shown, upwards)
     for k in range(shown.probs.shape[1]):
-        own = shown.group == k
+        members = shown.group == k
         axis.scatter(
-            x[own], y[own], s=9, marker=MARKERS[k % len(MARKERS)], color=colour(k), alpha=0.55, lw=0, rasterized=shown.many
+            x[members],
+            y[members],
+            s=9,
+            marker=MARKERS[k % len(MARKERS)],
+            color=colour(k),
+            alpha=0.55,
+            lw=0,
+            rasterized=shown.many,
         )
     for k in range(shown.probs.shape[1]):
         for radius in RADII:
@@ -199,13 +206,20 @@ def covariance_of(across: Described, upwards: Described, group: int) -> np.ndarr
 
 
 def _doubts(axis: "Axes", shown: Shown, across: int, upwards: int) -> None:
-    x, y, doubt = _apart(shown, across), _apart(shown, upwards), shown.uncertainty
-    certain = doubt < NEVER
+    x, y, uncertainty = _apart(shown, across), _apart(shown, upwards), shown.uncertainty
+    certain = uncertainty < NEVER
     axis.scatter(x[certain], y[certain], s=5, color="0.8", lw=0, rasterized=shown.many)
-    order = np.flatnonzero(~certain)[np.argsort(doubt[~certain])]
+    order = np.flatnonzero(~certain)[np.argsort(uncertainty[~certain])]
     colours = [colour(k) for k in shown.group[order]]
     axis.scatter(
-        x[order], y[order], s=8 + 90 * doubt[order], c=colours, alpha=0.75, edgecolors="black", lw=0.6, rasterized=shown.many
+        x[order],
+        y[order],
+        s=8 + 90 * uncertainty[order],
+        c=colours,
+        alpha=0.75,
+        edgecolors="black",
+        lw=0.6,
+        rasterized=shown.many,
     )
 
 
@@ -228,10 +242,10 @@ def _alone(figure: "Figure", shown: Shown) -> None:
     _histograms(above, shown, 0)
     x = _apart(shown, 0)
     for k in range(shown.probs.shape[1]):
-        own = shown.group == k
+        members = shown.group == k
         below.scatter(
-            x[own],
-            shown.uncertainty[own],
+            x[members],
+            shown.uncertainty[members],
             s=10,
             marker=MARKERS[k % len(MARKERS)],
             color=colour(k),

@@ -91,8 +91,8 @@ def show(model: Model | Callable[..., Any], data: Any = None) -> Diagram:
     elif data is not None:
         rows = data
     local = () if model.algebra is None else model.algebra.structure.local
-    found = _relations(model.name, model.spec, dict(model.hyper), rows)
-    return _diagram(model.name, found, model.naming.dims, local, sized=data is not None)
+    relations = _relations(model.name, model.spec, dict(model.hyper), rows)
+    return _diagram(model.name, relations, model.naming.dims, local, sized=data is not None)
 
 
 def _nothing(shape: jax.ShapeDtypeStruct) -> np.ndarray:
@@ -126,7 +126,7 @@ def _relations(title: str, spec: Callable[..., Any], hyper: Any, rows: Pytree) -
     A site depends on the sites that its log density reads, as in NumPyro's ``get_model_relations``, which compares the values
     of two traces and therefore fails on the second of two programs that are traced on shapes.
     """
-    found: dict[str, _Site] = {}
+    relations: dict[str, _Site] = {}
 
     def visit(hyper: Any, rows: Pytree) -> None:
         seeded = handlers.seed(spec, jax.random.PRNGKey(0))
@@ -136,8 +136,8 @@ def _relations(title: str, spec: Callable[..., Any], hyper: Any, rows: Pytree) -
             return {name: site for name, site in trace.items() if site["type"] == "sample"}
 
         def densities(**values: Any) -> dict[str, Any]:
-            found = sites(handlers.substitute(seeded, data=values))
-            return {name: site["fn"].log_prob(site["value"]) for name, site in found.items()}
+            relations = sites(handlers.substitute(seeded, data=values))
+            return {name: site["fn"].log_prob(site["value"]) for name, site in relations.items()}
 
         drawn = sites(handlers.substitute(seeded, substitute_fn=init_to_sample))  # improper sites cannot be drawn
         needs = eval_provenance(densities, **{name: site["value"] for name, site in drawn.items()})
@@ -145,7 +145,7 @@ def _relations(title: str, spec: Callable[..., Any], hyper: Any, rows: Pytree) -
             parents = tuple(one for one in drawn if one in needs[name] and one != name)
             event = 0 if site["is_observed"] else innermost(site["fn"].support).event_dim
             plates = tuple((frame.name, int(frame.size)) for frame in site["cond_indep_stack"])
-            found[name] = _Site(_family(site["fn"]), parents, np.shape(site["value"]), event, plates, site["is_observed"])
+            relations[name] = _Site(_family(site["fn"]), parents, np.shape(site["value"]), event, plates, site["is_observed"])
 
     try:
         with jax.enable_x64(True):
@@ -153,7 +153,7 @@ def _relations(title: str, spec: Callable[..., Any], hyper: Any, rows: Pytree) -
     except Exception as error:  # the program is the user's: whatever it raises is named, and is the cause
         first = next(iter(str(error).splitlines()), "")
         raise ZooError(f"{title} does not run on this data: {type(error).__name__}: {first}") from error
-    return found
+    return relations
 
 
 def _family(distribution: Any) -> str:
@@ -184,10 +184,10 @@ def _diagram(
 
 
 def _line(name: str, node: Node) -> str:
-    own = f" ({', '.join(node.dims)})" if node.dims else ""
+    dims = f" ({', '.join(node.dims)})" if node.dims else ""
     given = f" given {', '.join(node.parents)}" if node.parents else ""
     each = f", for each {' and '.join(node.plates)}" if node.plates else ""
-    return f"{name}{own} ~ {node.family}{given}{each}{' (observed)' if node.observed else ''}"
+    return f"{name}{dims} ~ {node.family}{given}{each}{' (observed)' if node.observed else ''}"
 
 
 def places_of(diagram: Diagram) -> dict[str, tuple[float, float]]:
@@ -247,11 +247,11 @@ def draw(diagram: Diagram) -> "Figure":
     for name, node in diagram.nodes.items():
         face = SHADE if node.observed else "white"
         axis.add_patch(Circle(places[name], RADIUS, facecolor=face, edgecolor="black", zorder=3))
-        own = f"\n({', '.join(node.dims)})" if node.dims else ""
+        dims = f"\n({', '.join(node.dims)})" if node.dims else ""
         axis.text(
             places[name][0],
             places[name][1] - RADIUS - 0.05,
-            f"{name}{own}",
+            f"{name}{dims}",
             ha="center",
             va="top",
             fontsize=8,
@@ -279,6 +279,6 @@ def draw(diagram: Diagram) -> "Figure":
         left, right = left - WIDE / 2 + 0.1, right + WIDE / 2 - 0.1
         bottom, top = bottom - RADIUS - 2.2 * ROOM, top + RADIUS + ROOM / 2
         axis.add_patch(Rectangle((left, bottom), right - left, top - bottom, fill=False, edgecolor="0.5", zorder=1))
-        said = [plate if diagram.plates[plate] is None else f"{plate} = 1…{diagram.plates[plate]}" for plate in plates]
-        axis.text(right - 0.06, bottom + 0.05, ", ".join(said), ha="right", va="bottom", fontsize=8, color="0.35", zorder=4)
+        labels = [plate if diagram.plates[plate] is None else f"{plate} = 1…{diagram.plates[plate]}" for plate in plates]
+        axis.text(right - 0.06, bottom + 0.05, ", ".join(labels), ha="right", va="bottom", fontsize=8, color="0.35", zorder=4)
     return figure

@@ -39,8 +39,8 @@ def draw_diagram(axis: "Axes", probs: np.ndarray, names: list[str], origin: str)
     nodes = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     colours = ["0.4", *(colour(state) for state in range(size))]
     circles = [
-        axis.add_patch(Circle((x, y), RADIUS, facecolor="white", edgecolor=own, lw=2, zorder=3))
-        for (x, y), own in zip(nodes, colours, strict=True)
+        axis.add_patch(Circle((x, y), RADIUS, facecolor="white", edgecolor=shade, lw=2, zorder=3))
+        for (x, y), shade in zip(nodes, colours, strict=True)
     ]
     order = [*range(1, size + 1), *([0] if probs.shape[1] > size else [])]  # nodes that the columns stand for
     arrows = [
@@ -73,7 +73,7 @@ def _free(curve: np.ndarray, placed: list[np.ndarray], nodes: np.ndarray) -> np.
         return min([*to_numbers, *to_nodes])
 
     rooms = [room(place) for place in curve]
-    chosen = next((place for place, own in zip(curve, rooms, strict=True) if own >= 1), curve[int(np.argmax(rooms))])
+    chosen = next((place for place, space in zip(curve, rooms, strict=True) if space >= 1), curve[int(np.argmax(rooms))])
     return np.asarray(chosen)
 
 

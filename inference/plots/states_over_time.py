@@ -105,11 +105,11 @@ def plot_states(
         title += f", {len(windows)} of {total} sequences" if len(windows) < total else f", {total} sequences"
         ratios = [heights.rest + sum(each) for each in sizes]
         parts = list(figure.subfigures(len(windows), 1, squeeze=False, height_ratios=ratios)[:, 0])
-        for own, window in zip(parts, windows, strict=True):
-            own.suptitle(window.note, fontsize=10)
-    for place, (own, window, size) in enumerate(zip(parts, windows, sizes, strict=True)):
+        for strip, window in zip(parts, windows, strict=True):
+            strip.suptitle(window.note, fontsize=10)
+    for place, (strip, window, size) in enumerate(zip(parts, windows, sizes, strict=True)):
         steps = slice(window.first, window.last)
-        _draw_sequence(own, window, probs[:, place, steps], best[place, steps], names, size)
+        _draw_sequence(strip, window, probs[:, place, steps], best[place, steps], names, size)
     figure.suptitle(warned(title, source, "states"), fontsize=11)
     if path is not None:
         write_figure(path, figure, dpi=110)
@@ -247,20 +247,20 @@ class Strip(NamedTuple):
 def _labels(window: Window) -> np.ndarray | None:
     """The labels of the steps; None where none of them has one."""
     labels = window.table.labels
-    own = None if labels is None else labels[window.first : window.last]
-    return own if own is not None and own.max() >= 0 else None
+    in_window = None if labels is None else labels[window.first : window.last]
+    return in_window if in_window is not None and in_window.max() >= 0 else None
 
 
 def _strips(window: Window, each: np.ndarray, best: np.ndarray, names: list[str]) -> list[Strip]:
-    found = [Strip("most probable state", each), Strip("most probable path", best)]
+    strips = [Strip("most probable state", each), Strip("most probable path", best)]
     table, labels = window.table, _labels(window)
     if labels is not None:
         if set(table.levels) <= set(names):
             place = np.array([*(names.index(level) for level in table.levels), -1])
-            found.append(Strip(f"{table.label} (label)", place[labels]))
+            strips.append(Strip(f"{table.label} (label)", place[labels]))
         else:
-            found.append(Strip(f"{table.label} (label)", labels, table.levels))
-    return found
+            strips.append(Strip(f"{table.label} (label)", labels, table.levels))
+    return strips
 
 
 def _strip_panel(axis: "Axes", time: np.ndarray, strips: list[Strip], size: int) -> None:

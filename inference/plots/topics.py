@@ -38,11 +38,11 @@ def grid_of(words: list[str]) -> Grid | None:
 
     None unless every pixel of a rectangle of two rows and columns or more is there once.
     """
-    found = [PIXEL.fullmatch(word) for word in words]
-    texts = {match.group(1, 3, 5) if match else None for match in found}
+    matches = [PIXEL.fullmatch(word) for word in words]
+    texts = {match.group(1, 3, 5) if match else None for match in matches}
     if len(texts) != 1 or None in texts:
         return None
-    pixels = np.array([match.group(2, 4) for match in found if match], dtype=float)
+    pixels = np.array([match.group(2, 4) for match in matches if match], dtype=float)
     row, column = (np.unique(numbers, return_inverse=True) for numbers in pixels.T)
     if not all(len(numbers) > 1 and np.ptp(numbers) == len(numbers) - 1 for numbers, _ in (row, column)):
         return None
@@ -160,22 +160,22 @@ def plot_topic_map(model: Model, source: xr.DataTree | Sites, path: str | Path |
         raise ZooError("a map needs three topics or more")
     order, share = by_share(topics)
     mean = topics.word_probs.mean(0)
-    found = scaled(jensen_shannon(mean))
+    scaling = scaled(jensen_shannon(mean))
     share = np.full(len(mean), 1 / len(mean)) if share is None else share
     figure = Figure(figsize=(7, 6), layout="constrained")
     axis = figure.add_subplot()
     axis.scatter(
-        found.points[order, 0], found.points[order, 1], s=9000 * share[order], color=BAR, alpha=0.35, edgecolor="white"
+        scaling.points[order, 0], scaling.points[order, 1], s=9000 * share[order], color=BAR, alpha=0.35, edgecolor="white"
     )
     for k in order:
         words = [topics.words[v] for v in most_probable(mean[k : k + 1], 2)[0]]
         axis.annotate(
-            f"{topics.names[k]}\n{', '.join(map(_short, words))}", found.points[k], ha="center", va="center", fontsize=7
+            f"{topics.names[k]}\n{', '.join(map(_short, words))}", scaling.points[k], ha="center", va="center", fontsize=7
         )
     axis.margins(0.15)
     axis.set(aspect="equal", xticks=[], yticks=[])
     axis.spines[:].set_visible(False)
-    title = f"{model.name}: distances of topics; the plane keeps {found.kept:.0%} of their squares"
+    title = f"{model.name}: distances of topics; the plane keeps {scaling.kept:.0%} of their squares"
     figure.suptitle(_doubted(title, source), fontsize=11)
     figure.supxlabel("Jensen-Shannon distances, classical scaling; area: mean share of a document", fontsize=9)
     if path is not None:

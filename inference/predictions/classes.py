@@ -21,9 +21,9 @@ from models.base import Hyper, Model, Pytree, Sites, Stats, ZooError
 from models.data.table import Data
 
 
-def predict(asked: Question) -> xr.Dataset:
+def predict(question: Question) -> xr.Dataset:
     """`inference.predictions.predict.predict` of rows whose latents are classes; nothing is drawn."""
-    return probabilities(asked.model, asked.source, asked.data, asked.fitted)
+    return probabilities(question.model, question.source, question.data, question.fitted)
 
 
 def probabilities(
@@ -43,8 +43,8 @@ def probabilities(
     draws, given = draws_of(model, source, on_host), fitted_rows(model, source, data, fitted, on_host)
     with x64(64):
         hyper, prior, rows, stacked = as_arrays((dict(model.hyper), dict(model.prior), on_host, draws))
-        found = _average(static_of(model), hyper, prior, rows, stacked, given)
-        log_density, probs = (np.asarray(leaf, dtype=np.float64) for leaf in found)
+        averages = _average(static_of(model), hyper, prior, rows, stacked, given)
+        log_density, probs = (np.asarray(leaf, dtype=np.float64) for leaf in averages)
     return as_predictions(model, log_density, probs)
 
 
@@ -55,19 +55,19 @@ def labelled(
     return Labelled(probabilities(model, source, table)["probs"].values[rows], {}, None)
 
 
-def lines(found: xr.Dataset, first: int) -> pd.DataFrame:
+def lines(predictions: xr.Dataset, first: int) -> pd.DataFrame:
     """One line for each row: its class, the probability of this class, all probabilities, and the log density.
 
     Rows are numbered from 1, after the ``first`` ones.
     """
-    probs = found["probs"]
+    probs = predictions["probs"]
     return pd.DataFrame(
         {
             "row": first + 1 + np.arange(len(probs)),
-            "assignment": np.asarray(probs.coords[probs.dims[-1]].values)[found["assignment"].values],
+            "assignment": np.asarray(probs.coords[probs.dims[-1]].values)[predictions["assignment"].values],
             "probability": probs.values.max(1),
             **entries(probs, "probs"),
-            "log_density": found["log_density"].values,
+            "log_density": predictions["log_density"].values,
         }
     )
 
@@ -109,14 +109,14 @@ def _average(
     group = together(static, draws, rows)
 
     def at(sites: Sites) -> AtDraw:
-        found = point(static, hyper, prior, rows, sites, size=block_size() // group)
-        if found["latents"] is None:
+        result = point(static, hyper, prior, rows, sites, size=block_size() // group)
+        if result["latents"] is None:
             raise ZooError(
                 "predict: this program has no component probabilities, as it observes no mixture. fit(…, predictive=True) "
                 "draws what it observes, and at new data numpyro.infer.Predictive(program, draws, batch_ndims=2) does, "
                 "with draws = {name: value.values for name, value in tree['posterior'].items()}; log_likelihood has densities"
             )
-        return AtDraw(found["log_likelihood"], values=(found["latents"],))
+        return AtDraw(result["log_likelihood"], values=(result["latents"],))
 
-    found = averaged(at, draws, fitted, group)
-    return found.log_density, found.values[0]
+    result = averaged(at, draws, fitted, group)
+    return result.log_density, result.values[0]

@@ -86,8 +86,8 @@ def impute(
             here = np.isin(row, some)
             parts.append(_cells_of(block, np.searchsorted(some, row[here]), column[here]))
     drawn, *averages = zip(*parts, strict=True)
-    found = ImputedCells(np.concatenate(drawn, axis=1), *map(np.concatenate, averages))
-    described = _described(like, found, row, column)
+    imputed = ImputedCells(np.concatenate(drawn, axis=1), *map(np.concatenate, averages))
+    described = _described(like, imputed, row, column)
     return described.assign_attrs(warning=AT_A_POINT) if number_of(draws) == 1 else described
 
 
@@ -148,8 +148,8 @@ def _block(
         now, variance, shares = _moments(completion.expected(hyper, sites, rows), sizes)
         return AtDraw(log_density, values=(shares,), uncertain=((now, variance),), kept=log_density)
 
-    found = averaged(at, draws, given)
-    ((mean, sd),), (probs,), log_density = found.uncertain, found.values, found.kept
+    result = averaged(at, draws, given)
+    ((mean, sd),), (probs,), log_density = result.uncertain, result.values, result.kept
     key_offset, key_cells = jax.random.split(key)
     offset = jax.random.uniform(key_offset, (), mean.dtype)
     places = chosen_draws(log_weight(given, log_density), num_draws, offset)
@@ -166,7 +166,7 @@ def _block(
         return jax.vmap(cells)(keys, chosen, rows)
 
     drawn = jax.lax.map(again, (jnp.arange(num_draws), places))
-    return found.log_density, ImputedCells(drawn, mean, sd, probs)
+    return result.log_density, ImputedCells(drawn, mean, sd, probs)
 
 
 def _moments(columns: tuple[Expected, ...], sizes: tuple[int, ...]) -> tuple[Array, Array, Array]:
@@ -250,7 +250,7 @@ def cell_lines(model: Model, imputed: xr.Dataset, first_row: int = 0) -> "pd.Dat
 def _of_kind(model: Model, kind: str) -> list[str]:
     assert model.abilities.table is not None
     like = model.abilities.table.cells
-    return [column for column, own in zip(like.columns, like.kinds, strict=True) if own == kind]
+    return [column for column, kind_of_column in zip(like.columns, like.kinds, strict=True) if kind_of_column == kind]
 
 
 def completed_table(model: Model, imputed: xr.Dataset, data: Any, draw: int | None = None) -> "pd.DataFrame":
@@ -323,16 +323,16 @@ def pooled(estimates: ArrayLike, variances: ArrayLike) -> Pooled:
     >>> float(pooled([1.0, 3.0], [0.5, 0.5]).standard_error.round(2))
     1.87
     """
-    found, within = np.asarray(estimates, dtype=np.float64), np.asarray(variances, dtype=np.float64)
-    if found.shape != within.shape or len(found) < 2:
+    points, within = np.asarray(estimates, dtype=np.float64), np.asarray(variances, dtype=np.float64)
+    if points.shape != within.shape or len(points) < 2:
         raise ZooError(
-            f"pooled needs estimates and variances of one shape from 2 tables or more, got {found.shape}, {within.shape}"
+            f"pooled needs estimates and variances of one shape from 2 tables or more, got {points.shape}, {within.shape}"
         )
-    if not (np.isfinite(found).all() and np.isfinite(within).all() and (within >= 0).all()):
+    if not (np.isfinite(points).all() and np.isfinite(within).all() and (within >= 0).all()):
         raise ZooError("pooled needs finite estimates, and variances that are finite and not below 0")
-    inside, between = within.mean(0), (1 + 1 / len(found)) * found.var(0, ddof=1)
+    inside, between = within.mean(0), (1 + 1 / len(points)) * points.var(0, ddof=1)
     total = inside + between
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(total > 0, between / total, 0.0)
-        dof = (len(found) - 1) / share**2
-    return Pooled(found.mean(0), np.sqrt(total), dof, share)
+        dof = (len(points) - 1) / share**2
+    return Pooled(points.mean(0), np.sqrt(total), dof, share)

@@ -70,8 +70,8 @@ def learning_curve(
                 if is_sequential(model):
                     raise ZooError(f"learning_curve draws rows one by one, and those of {model.name} follow each other")
                 by = method if isinstance(method, str) else method[name]
-                found = score(model, fit(model, train, by, seed=seed, **options), test)
-                scores[:, index, place, column] = [float(found[measure]) for measure in MEASURES]
+                scored = score(model, fit(model, train, by, seed=seed, **options), test)
+                scores[:, index, place, column] = [float(scored[measure]) for measure in MEASURES]
     dims = ("model", "size", "seed")
     return xr.Dataset(
         {measure: (dims, values) for measure, values in zip(MEASURES, scores, strict=True)},
@@ -87,9 +87,9 @@ def _training_set(table: Data, order: np.ndarray, size: int) -> Data:
     """
     if isinstance(table.x, Sequences):
         return take(table, order[:size])
-    kept = take(table, order)
-    weight = np.ones(len(order)) if kept.weight is None else kept.weight
-    return kept._replace(weight=np.where(np.arange(len(order)) < size, weight, 0.0))
+    rows = take(table, order)
+    weight = np.ones(len(order)) if rows.weight is None else rows.weight
+    return rows._replace(weight=np.where(np.arange(len(order)) < size, weight, 0.0))
 
 
 def _order(labels: np.ndarray, labelled: np.ndarray, smallest: int, held_out: int, seed: int) -> np.ndarray:

@@ -48,7 +48,7 @@ def _own_draws(
 ) -> dict[str, Array]:
     """Local sites (S, N, …) of the rows, one draw for every draw of the shared sites."""
     sample = Updates(at_sample, "sample")
-    own = local_prior(algebra, prior, num_rows(rows))
+    nu_of_rows = local_prior(algebra, prior, num_rows(rows))
 
     def given(sites: Sites, local_nu: Mapping[str, Stats]) -> dict[str, Stats]:
         return {**algebra.natural(hyper, sites), **local_nu}
@@ -60,14 +60,16 @@ def _own_draws(
         index, at = sites
 
         def again(sweep: Array, T: dict[str, Stats]) -> dict[str, Stats]:
-            return own_sweep(algebra, sample, hyper, own, jax.random.fold_in(jax.random.fold_in(key, index), sweep), T, rows)
+            return own_sweep(
+                algebra, sample, hyper, nu_of_rows, jax.random.fold_in(jax.random.fold_in(key, index), sweep), T, rows
+            )
 
         T = jax.lax.fori_loop(0, SWEEPS, again, given(at, local_nu))
-        found = algebra.sites(hyper, T)
-        return part(T), {name: found[name] for name in algebra.structure.local}
+        sites_drawn = algebra.sites(hyper, T)
+        return part(T), {name: sites_drawn[name] for name in algebra.structure.local}
 
     first = jax.tree.map(lambda leaf: leaf[0], draws)
-    begun, _ = local_ascent(algebra, hyper, own, algebra.natural(hyper, first), rows)
+    begun, _ = local_ascent(algebra, hyper, nu_of_rows, algebra.natural(hyper, first), rows)
     numbers = jnp.arange(jax.tree.leaves(draws)[0].shape[0])
     return jax.lax.scan(one, part(begun), (numbers, draws))[1]
 
@@ -87,14 +89,14 @@ def known_rows(model: Model, source: xr.DataTree | Sites, data: Data, fitted: bo
         known = known & (row_info(model.rows(data_of(source))).allowed_states is None)
     if fitted is None:
         return known
-    said = fitted_rows(model, source, data, fitted)
-    if (said & ~known).any():
+    known_fitted = fitted_rows(model, source, data, fitted)
+    if (known_fitted & ~known).any():
         assert model.algebra is not None
         raise ZooError(
             f"fitted: the result holds no draws of {', '.join(model.algebra.structure.local)} of {row_name(model)} "
-            f"{int(np.argmax(said & ~known)) + 1} of these data: leave fitted out"
+            f"{int(np.argmax(known_fitted & ~known)) + 1} of these data: leave fitted out"
         )
-    return said
+    return known_fitted
 
 
 def evenly(size: int, number: int) -> np.ndarray:
@@ -116,8 +118,8 @@ def completed_draws(
     chosen = {name: value[evenly(number_of(draws), num_draws)] for name, value in draws.items()}
     hyper, prior, on_device, stacked = as_arrays((dict(model.hyper), dict(model.prior), rows, chosen))
     assert model.algebra is not None
-    found = _own_draws(model.algebra, hyper, prior, on_device, stacked, jax.random.PRNGKey(seed))
-    new = {name: np.array(value) for name, value in found.items()}
+    drawn = _own_draws(model.algebra, hyper, prior, on_device, stacked, jax.random.PRNGKey(seed))
+    new = {name: np.array(value) for name, value in drawn.items()}
     for name, value in new.items() if known is not None and known.any() else ():
         value[:, known] = chosen[name][:, known]
     return chosen | new

@@ -48,10 +48,12 @@ def discriminant(model: Model, source: xr.DataTree | Sites, reference: str | Non
     base = classes.index(reference) if reference is not None else 0
     with x64(64):
         draws = {name: jnp.asarray(value, float) for name, value in draws_of(model, source).items()}
-        found = jax.tree.map(np.asarray, _contrasts(model.abilities.discriminant, dict(model.hyper), draws, jnp.asarray(base)))
+        contrasts = jax.tree.map(
+            np.asarray, _contrasts(model.abilities.discriminant, dict(model.hyper), draws, jnp.asarray(base))
+        )
     lead = _leading(source)
     dims = {"bias": ()} | {f"weight_{name}": dims for name, dims in model.abilities.discriminant.dims}
-    values = {"bias": found.bias} | {f"weight_{name}": value for name, value in found.weights.items()}
+    values = {"bias": contrasts.bias} | {f"weight_{name}": value for name, value in contrasts.weights.items()}
     sizes = tuple(lead.values())
     variables = {
         name: ((*lead, latent_dim(model), *dims[name]), value.reshape(*sizes, *value.shape[1:]))
@@ -72,12 +74,12 @@ def discriminant(model: Model, source: xr.DataTree | Sites, reference: str | Non
 
 
 @partial(jax.jit, static_argnames=("found",))
-def _contrasts(found: Discriminant, hyper: Hyper, draws: Sites, base: Array) -> Linear:
-    linear = jax.vmap(partial(found.linear, hyper))(draws)
+def _contrasts(declared: Discriminant, hyper: Hyper, draws: Sites, base: Array) -> Linear:
+    linear = jax.vmap(partial(declared.linear, hyper))(draws)
 
     def against(leaf: Array) -> Array:
-        own = (jnp.arange(leaf.shape[1]) == base).reshape(1, -1, *[1] * (leaf.ndim - 2))
-        return jnp.where(own, 0.0, leaf - jnp.take(leaf, base, axis=1)[:, None])  # 0 there, also where it is infinite
+        is_base = (jnp.arange(leaf.shape[1]) == base).reshape(1, -1, *[1] * (leaf.ndim - 2))
+        return jnp.where(is_base, 0.0, leaf - jnp.take(leaf, base, axis=1)[:, None])  # 0 there, also where it is infinite
 
     return jax.tree.map(against, linear)
 

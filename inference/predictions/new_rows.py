@@ -23,25 +23,25 @@ def as_learnt(model: Model, source: xr.DataTree | Sites) -> Model:
     """The model under the hyperparameters that the fit learnt, if it did; else the model itself."""
     if not isinstance(source, xr.DataTree) or not source.attrs.get("learnt", 0):
         return model
-    found = {str(name): value.values for name, value in source["constant_data"].data_vars.items()}
-    return with_hyper(model, {name: found[name] for name in model.hyper}, False)
+    stored = {str(name): value.values for name, value in source["constant_data"].data_vars.items()}
+    return with_hyper(model, {name: stored[name] for name in model.hyper}, False)
 
 
-def rows_of_their_own(asked: Question) -> xr.Dataset:
+def rows_of_their_own(question: Question) -> xr.Dataset:
     """Posterior of the parameters of every row, and its log density (`inference.predictions.predict.predict`)."""
-    source, seed, num_draws = asked.source, asked.seed, asked.num_draws
+    source, seed, num_draws = question.source, question.seed, question.num_draws
     require_whole("num_draws", num_draws)
     check_seed(seed)
-    model = as_learnt(asked.model, source)
-    data = forget_labels(model, asked.data)
+    model = as_learnt(question.model, source)
+    data = forget_labels(model, question.data)
     with x64(64):
         rows = model.rows(data)
-        draws = completed_draws(model, source, rows, num_draws, seed, known_rows(model, source, data, asked.fitted))
-        found = own_parameters(model, draws)
+        draws = completed_draws(model, source, rows, num_draws, seed, known_rows(model, source, data, question.fitted))
+        result = own_parameters(model, draws)
         if model.abilities.held_out is None:
-            return found
+            return result
         density = _log_probability(model, model.abilities.held_out, source, rows, seed) + model.abilities.held_out.orders(rows)
-        return found.assign(log_density=("row", density))
+        return result.assign(log_density=("row", density))
 
 
 def _log_probability(
@@ -105,18 +105,18 @@ def perplexity(
         left_out = held_out.total(table) - float(held_out.number(rows).sum())
         if how == "completion":
             given, rows = held_out.halves(seed, rows)
-            found = held_out.completion(completed_draws(model, source, given, num_draws or 200, seed), rows)
+            result = held_out.completion(completed_draws(model, source, given, num_draws or 200, seed), rows)
         else:
-            found = _log_probability(model, held_out, source, rows, seed, num_draws or DENSITY_DRAWS, particles)
+            result = _log_probability(model, held_out, source, rows, seed, num_draws or DENSITY_DRAWS, particles)
     units = held_out.number(rows)
     if not units.sum():
         raise ZooError(f"there is no {held_out.unit} to foretell")
-    per_unit, error = _per_unit(found, units)
+    per_unit, error = _per_unit(result, units)
     return xr.Dataset(
         {
             "perplexity": per_unit,
             "perplexity_se": error,
-            "log_probability": ("row", found),
+            "log_probability": ("row", result),
             "units": ("row", units),
         },
         coords={"row": np.arange(len(units))},

@@ -80,10 +80,10 @@ def predict(
     array([[0., 1.],
            [1., 0.]])
     """
-    found = without_cells(model, source, data, seed, num_draws, fitted)
+    predicted = without_cells(model, source, data, seed, num_draws, fitted)
     if num_draws == 0 or model.abilities.table is None or not has_missing_cell(model.read(data)):
-        return found
-    return found.merge(impute(model, source, forget_labels(model, data), num_draws, seed, fitted))
+        return predicted
+    return predicted.merge(impute(model, source, forget_labels(model, data), num_draws, seed, fitted))
 
 
 def without_cells(
@@ -97,10 +97,10 @@ def without_cells(
     """`predict` without missing cells. The view of the model's kind of latents answers."""
     require_model(model)
     view = view_of(model)
-    found = view.predict(Question(model, source, data, seed, num_draws, fitted))
+    predicted = view.predict(Question(model, source, data, seed, num_draws, fitted))
     if isinstance(data, Data):
-        found = named_rows({"": found}, data)[""]
-    said = str(source.attrs.get("warnings", "")).split("\n") if isinstance(source, xr.DataTree) else []
-    doubts = [line for line in said if doubts_labels(line)]  # labels do not tell components apart
-    doubts += view.doubts(source)
-    return found.assign_attrs(warnings="\n".join(doubts)) if doubts else found
+        predicted = named_rows({"": predicted}, data)[""]
+    stored = str(source.attrs.get("warnings", "")).split("\n") if isinstance(source, xr.DataTree) else []
+    warnings = [line for line in stored if doubts_labels(line)]  # labels do not tell components apart
+    warnings += view.doubts(source)
+    return predicted.assign_attrs(warnings="\n".join(warnings)) if warnings else predicted

@@ -19,23 +19,23 @@ from models.base import Algebra, Expected, Hyper, Pytree, Sites
 from models.data.table import ROWLESS, require_rows
 
 
-def predict(asked: Question) -> xr.Dataset:
+def predict(question: Question) -> xr.Dataset:
     """Mean and standard deviation of the scores of every row, its log density, and the reconstruction of its columns.
 
     Nothing is drawn. See `inference.predictions.predict.predict`.
     """
-    model, source, data = asked.model, asked.source, asked.data
+    model, source, data = question.model, question.source, question.data
     require_model(model)
     assert model.algebra is not None
     assert model.abilities.table is not None
     require_rows(data, ROWLESS)
     data = forget_labels(model, data)
-    given = fitted_rows(model, source, data, asked.fitted)
+    given = fitted_rows(model, source, data, question.fitted)
     with x64(64):
         on_host = model.rows(data)
         hyper, rows, draws = as_arrays((dict(model.hyper), on_host, draws_of(model, source, on_host)))
-        found = _score_average(model.algebra, model.abilities.table.expected, hyper, rows, draws, given)
-    log_density, mean, sd, reconstruction = (np.asarray(leaf, dtype=np.float64) for leaf in found)
+        averages = _score_average(model.algebra, model.abilities.table.expected, hyper, rows, draws, given)
+    log_density, mean, sd, reconstruction = (np.asarray(leaf, dtype=np.float64) for leaf in averages)
     dim = latent_dim(model)
     variables = {
         model.naming.reports: (("row", dim), mean),
@@ -69,11 +69,11 @@ def _score_average(
             scores = algebra.latent.reported.part(z), algebra.latent.reported.spread(z)
             return AtDraw(algebra.latent.log_partition(local), values=(columns,), uncertain=(scores,))
 
-        found: AtDraw = block_map(block, rows)
-        return found
+        result: AtDraw = block_map(block, rows)
+        return result
 
-    found = averaged(at, draws, fitted)
-    return found.log_density, *found.uncertain[0], found.values[0]
+    result = averaged(at, draws, fitted)
+    return result.log_density, *result.uncertain[0], result.values[0]
 
 
 VIEW = View(predict, row_lines)

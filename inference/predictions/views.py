@@ -67,16 +67,16 @@ class View(NamedTuple):
     doubts: Callable[[Any], list[str]] = no_doubts  # warnings about single components, beside those of the fit
 
 
-def entries(found: xr.DataArray, name: str) -> dict[str, np.ndarray]:
+def entries(variable: xr.DataArray, name: str) -> dict[str, np.ndarray]:
     """A variable (row, dim) as columns "name[label]", one for each label of its last dimension."""
-    labels = found.coords[found.dims[-1]].values
-    return {f"{name}[{label}]": found.values[..., place] for place, label in enumerate(labels)}
+    labels = variable.coords[variable.dims[-1]].values
+    return {f"{name}[{label}]": variable.values[..., place] for place, label in enumerate(labels)}
 
 
-def row_lines(found: xr.Dataset, first: int) -> pd.DataFrame:
+def row_lines(predictions: xr.Dataset, first: int) -> pd.DataFrame:
     """One line for each row, numbered from 1 after the ``first`` ones, with all that is said of it."""
-    columns: dict[str, np.ndarray] = {"row": first + 1 + np.arange(found.sizes["row"])}
-    for name, variable in found.data_vars.items():
+    columns: dict[str, np.ndarray] = {"row": first + 1 + np.arange(predictions.sizes["row"])}
+    for name, variable in predictions.data_vars.items():
         columns |= entries(variable, str(name)) if variable.ndim == 2 else {str(name): variable.values}
     return pd.DataFrame(columns)
 

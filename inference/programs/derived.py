@@ -21,22 +21,22 @@ def derived_shapes(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> dict
 
     Discrete sites that are summed out leave none of theirs behind: a quantity that depends on them has no single value.
     """
-    found: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
 
     def visit(hyper: Hyper, rows: Pytree) -> None:
         trace = prior_trace(spec, hyper, rows)
-        found.update({name: np.shape(site["value"]) for name, site in trace.items() if site["type"] == "deterministic"})
+        shapes.update({name: np.shape(site["value"]) for name, site in trace.items() if site["type"] == "deterministic"})
 
     jax.eval_shape(visit, dict(hyper), rows)
-    return found
+    return shapes
 
 
 def derived_values(
     spec: Callable[..., Any], hyper: Hyper, rows: Pytree, draws: Mapping[str, np.ndarray], names: tuple[str, ...]
 ) -> dict[str, np.ndarray]:
     """Name -> its values (S, …) at S draws (S, …) of the sites."""
-    found = _values(spec, names, hyper, rows, jax.device_put(dict(draws)))
-    return {name: np.asarray(value) for name, value in found.items()}
+    values_of = _values(spec, names, hyper, rows, jax.device_put(dict(draws)))
+    return {name: np.asarray(value) for name, value in values_of.items()}
 
 
 @partial(jax.jit, static_argnames=("spec", "names"))

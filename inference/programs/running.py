@@ -82,8 +82,8 @@ def _is_plain_list(value: Any) -> bool:
 
 def _require_numbers(function: Callable[..., Any], leaves: Mapping[str, Any]) -> None:
     for name, leaf in leaves.items():
-        if not isinstance(leaf, jax.Array) and (found := np.asarray(leaf)).dtype.kind not in "biufc":
-            kind = "text" if found.dtype.kind in "US" or any(isinstance(each, str) for each in found.flat) else found.dtype
+        if not isinstance(leaf, jax.Array) and (array := np.asarray(leaf)).dtype.kind not in "biufc":
+            kind = "text" if array.dtype.kind in "US" or any(isinstance(each, str) for each in array.flat) else array.dtype
             raise ZooError(
                 f"the program {name_of(function)}: the argument {name} holds {kind} and no numbers; give arrays of numbers, "
                 "and categories as codes from 0 on (pandas.factorize makes them)"
@@ -121,8 +121,8 @@ def _worst(density: np.ndarray) -> float:
 
 
 def _does_not_run(function: Callable[..., Any], where: str, error: BaseException, leaves: Mapping[str, Any]) -> ZooError:
-    said = f"{where}{type(error).__name__}: {error}"
-    return ZooError(f"the program {name_of(function)} does not run on this data: {said} (the data: {_described(leaves)})")
+    message = f"{where}{type(error).__name__}: {error}"
+    return ZooError(f"the program {name_of(function)} does not run on this data: {message} (the data: {_described(leaves)})")
 
 
 def _described(leaves: Mapping[str, Any], only_nan: bool = False) -> str:

@@ -135,18 +135,18 @@ def _dependent(run: _Run, free_dim: int) -> set[str]:
         for name, site in run.plain.items()
         if site["type"] in ("sample", "param") and name not in run.discrete and not _is_observed(site)
     }
-    found: set[str] = set()
+    dependent: set[str] = set()
 
     def visit(values: dict[str, Any]) -> None:
         factors = _factors(run.spec, run.hyper, run.rows, values, free_dim)
-        found.update(
+        dependent.update(
             factor.site["name"]
             for factor in factors
             if not factor.site["is_observed"] and factor.site["name"] not in run.discrete and _sums(factor, run.discrete)
         )
 
     jax.eval_shape(visit, values)
-    return found
+    return dependent
 
 
 def _factors(spec: Callable[..., Any], hyper: Any, rows: Any, given: Mapping[str, Any], free_dim: int) -> list[Factor]:
@@ -158,7 +158,7 @@ def _factors(spec: Callable[..., Any], hyper: Any, rows: Any, given: Mapping[str
     program = contrib.enum(contrib.config_enumerate(program), first_available_dim=free_dim)
     with handlers.block(), contrib.infer_util.plate_to_enum_plate():
         trace = contrib.trace(program).get_trace(hyper, rows, marginal=True)
-    found = []
+    factors = []
     for name, site in trace.items():
         if site["type"] != "sample":
             continue
@@ -180,8 +180,8 @@ def _factors(spec: Callable[..., Any], hyper: Any, rows: Any, given: Mapping[str
             )
         if not names:
             log_prob = log_prob.reshape(())
-        found.append(Factor(site, funsor.to_funsor(log_prob, funsor.Real, dim_to_name=names), plates))
-    return found
+        factors.append(Factor(site, funsor.to_funsor(log_prob, funsor.Real, dim_to_name=names), plates))
+    return factors
 
 
 def _sums(factor: Factor, discrete: Mapping[str, Any]) -> set[str]:
@@ -229,11 +229,11 @@ def _shared_plates(factors: list[Factor], data: list[Factor], discrete: Mapping[
     return {name: factors[0].plates[name] for name in shared}
 
 
-def _log_sum(factors: list[Factor], discrete: Mapping[str, Any], kept: Mapping[str, int]) -> Array:
+def _log_sum(factors: list[Factor], discrete: Mapping[str, Any], open_plates: Mapping[str, int]) -> Array:
     """Log of the sum over the discrete sites of the product of all factors, by the plates that are kept."""
     import funsor
 
-    plates = frozenset(name for factor in factors for name in factor.plates) - set(kept)
+    plates = frozenset(name for factor in factors for name in factor.plates) - set(open_plates)
     names = frozenset(name for factor in factors for name in _sums(factor, discrete))
     parts = funsor.sum_product.partial_sum_product(
         funsor.ops.logaddexp,
@@ -242,6 +242,6 @@ def _log_sum(factors: list[Factor], discrete: Mapping[str, Any], kept: Mapping[s
         eliminate=names | plates,
         plates=plates,
     )
-    order = sorted(kept, key=kept.__getitem__)
+    order = sorted(open_plates, key=open_plates.__getitem__)
     total = reduce(funsor.ops.add, parts)
     return jnp.asarray(funsor.to_data(total, name_to_dim={name: place - len(order) for place, name in enumerate(order)}))

@@ -67,22 +67,22 @@ def print_columns(data: Data, console: Console) -> None:
         total = f"{data.num_rows} documents, {len(data.columns)} words, {data.x.sum():.0f} tokens"
         console.print(Text(f"{data.name}: {total}", style="bold"))
         return
-    found = lines(data)
-    first = [line for line in found if not line.kind.startswith("left out")][:SHOWN]
-    shown = [line for line in found if line in first or line.kind.startswith("left out")]
+    all_lines = lines(data)
+    first = [line for line in all_lines if not line.kind.startswith("left out")][:SHOWN]
+    shown = [line for line in all_lines if line in first or line.kind.startswith("left out")]
     widths = {"column": 18, "kind": 10, "why": 20, "missing": 12, "holds": 20}
     table = Table(*(Column(name, overflow="fold", max_width=width) for name, width in widths.items()), box=None, pad_edge=False)
     for line in shown:
         table.add_row(*map(Text, line), style="dim" if line.kind.startswith("left out") else "")
     console.print(Text(f"{data.name}: {data.num_rows} rows", style="bold"))
     console.print(table)
-    if len(shown) < len(found):
-        console.print(f"and {len(found) - len(shown)} more columns", highlight=False)
+    if len(shown) < len(all_lines):
+        console.print(f"and {len(all_lines) - len(shown)} more columns", highlight=False)
     if data.weights:
         console.print(WEIGHTS[data.weights], highlight=False, markup=False)
     for note in (note for note in notes_of(data) if note.why == SINCE):
-        said = DATES.format(note.column, proposed("types", "ignore", note.column))
-        console.print("\n".join(folded(said, console.width)), highlight=False, markup=False, soft_wrap=True)
+        dates_remark = DATES.format(note.column, proposed("types", "ignore", note.column))
+        console.print("\n".join(folded(dates_remark, console.width)), highlight=False, markup=False, soft_wrap=True)
     console.print(REMEDIES, style="dim", highlight=False, markup=False)
 
 
@@ -113,8 +113,8 @@ def _doubt(data: Data, place: int) -> str:
     if data.kinds and data.kinds[place]:
         return ""
     levels = categories_of(data)[place]
-    found = verdict(data.columns[place], data.x[:, place], () if levels == BOOLEAN else levels)
-    return f"{found.kind}? {found.why}" if found.kind in LEFT_OUT else ""
+    judgement = verdict(data.columns[place], data.x[:, place], () if levels == BOOLEAN else levels)
+    return f"{judgement.kind}? {judgement.why}" if judgement.kind in LEFT_OUT else ""
 
 
 def _missing(note: Note, number: int) -> str:
@@ -138,13 +138,13 @@ def _range(values: np.ndarray, dates: bool = False) -> str:
 
 def _different(cells: np.ndarray) -> tuple[str, ...]:
     """The first distinct cells, as text."""
-    found: dict[str, None] = {}
+    distinct: dict[str, None] = {}
     for cell in cells:
         if cell is not None:
-            found[f"{cell:.4g}" if isinstance(cell, float) else str(cell)] = None
-        if len(found) > 6:
+            distinct[f"{cell:.4g}" if isinstance(cell, float) else str(cell)] = None
+        if len(distinct) > 6:
             break
-    return tuple(found)
+    return tuple(distinct)
 
 
 def _levels(levels: tuple[str, ...], codes: np.ndarray) -> str:

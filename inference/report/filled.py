@@ -44,15 +44,15 @@ class Written(NamedTuple):
 
 def as_written(config: Mapping[str, Any], data: Data) -> Written:
     """The cells of the table of a run: those of its text file, letter by letter, or as `pandas` writes them."""
-    said = config["data"]
-    if said["name"] != "file" or said["format"] is not None or not is_text(Path(said["path"])):
+    section = config["data"]
+    if section["name"] != "file" or section["format"] is not None or not is_text(Path(section["path"])):
         return Written(_texts(to_frame(data)))
-    path = Path(said["path"])
-    style = style_of({name: said[name] for name in STYLE if said.get(name) is not None}, plain=True)
+    path = Path(section["path"])
+    style = style_of({name: section[name] for name in STYLE if section.get(name) is not None}, plain=True)
     options = text_options(path, style, {}) | {"dtype": str, "na_filter": False, "thousands": None}
     with opened(path, style) as file:
         cells = pd.read_csv(file, **options)
-    return Written(cells, str(options["sep"]), style, said["units"] or {}, said["dates"] or {})
+    return Written(cells, str(options["sep"]), style, section["units"] or {}, section["dates"] or {})
 
 
 def _texts(frame: pd.DataFrame) -> pd.DataFrame:

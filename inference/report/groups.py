@@ -54,13 +54,17 @@ def groups_of(tree: xr.DataTree, numbers: np.ndarray | None = None) -> Groups | 
         return None
     latent = tree["latent"].to_dataset()
     decode = latent["decode"]
-    found = next(value for value in latent.data_vars.values() if value.dims[:-1] == decode.dims and value.ndim > decode.ndim)
+    responsibilities = next(
+        value for value in latent.data_vars.values() if value.dims[:-1] == decode.dims and value.ndim > decode.ndim
+    )
     there = np.nonzero(decode.values >= 0)
     first = (np.arange(len(decode)) + 1 if numbers is None else numbers)[there[0]]
     places = {"sequence": first, "step": there[1] + 1} if len(there) > 1 else {"row": first}
     places |= kept_columns(table_of(tree) if len(there) > 1 else decode)  # the rows of a table of sequences are their steps
-    dim, probs = str(found.dims[-1]), found.values[there].astype(float)
-    return Groups(dim, found.coords[dim].values, probs, decode.values[there], pd.DataFrame(places), _weights(tree, there))
+    dim, probs = str(responsibilities.dims[-1]), responsibilities.values[there].astype(float)
+    return Groups(
+        dim, responsibilities.coords[dim].values, probs, decode.values[there], pd.DataFrame(places), _weights(tree, there)
+    )
 
 
 def _weights(tree: xr.DataTree, there: tuple[np.ndarray, ...]) -> np.ndarray:
@@ -102,10 +106,10 @@ def cross_table(tree: xr.DataTree) -> pd.DataFrame | None:
     Rows without a label do not count. None without groups, or without labels that the fit has not seen.
     """
     groups = groups_of(tree)
-    found = None if groups is None else labels_beside(tree, groups)
-    if groups is None or found is None:
+    labels = None if groups is None else labels_beside(tree, groups)
+    if groups is None or labels is None:
         return None
-    label, names = found
+    label, names = labels
     counts = np.zeros((len(groups.names), len(names)), int)
     np.add.at(counts, (groups.decode[label >= 0], label[label >= 0]), 1)
     table = pd.DataFrame(counts, index=pd.Index(groups.names.astype(str), name=groups.dim), columns=names)
@@ -115,11 +119,11 @@ def cross_table(tree: xr.DataTree) -> pd.DataFrame | None:
 def agreement(tree: xr.DataTree) -> str:
     """The adjusted Rand index of groups and labels, in words; "" where there are no labels to compare with."""
     groups = groups_of(tree)
-    found = None if groups is None else labels_beside(tree, groups)
-    if groups is None or found is None:
+    labels = None if groups is None else labels_beside(tree, groups)
+    if groups is None or labels is None:
         return ""
-    known = found[0] >= 0
-    score = adjusted_rand_index(found[0][known], groups.decode[known])
+    known = labels[0] >= 0
+    score = adjusted_rand_index(labels[0][known], groups.decode[known])
     what = "states" if is_stepwise(tree) else "components"
     return f"adjusted Rand index of the most probable {what} and the data's labels: {score:.3f}"
 
@@ -146,13 +150,13 @@ def largest_first(tree: xr.DataTree) -> xr.DataTree:
     name = "posterior" if "posterior" in tree else "point_estimate"
     if groups is None or not isinstance(symmetry, Permutation) or symmetry.dim != groups.dim:
         return tree
-    found = tree[name].to_dataset()
+    dataset = tree[name].to_dataset()
     size = len(groups.order)
     moved = {
-        dim: np.append(groups.order, np.arange(size, found.sizes[dim]))  # what comes after the labels stays
+        dim: np.append(groups.order, np.arange(size, dataset.sizes[dim]))  # what comes after the labels stays
         for dim in (symmetry.dim, *symmetry.also)
-        if dim in found.dims
+        if dim in dataset.dims
     }
     ordered = tree.copy()
-    ordered[name] = xr.DataTree(found.isel(moved))
+    ordered[name] = xr.DataTree(dataset.isel(moved))
     return ordered

@@ -17,24 +17,26 @@ INDENT = 5 * " "  # below the number of a problem
 Shown = Callable[[dict[str, Any]], list[str]]  # options of `load_data` -> how the user writes them
 
 
-def print_inspection(found: Inspection, command: str, overrides: Shown, console: Console) -> None:
+def print_inspection(inspection: Inspection, command: str, overrides: Shown, console: Console) -> None:
     """Print everything that was found; ``command`` has all remedies, and ``overrides`` writes options for the shell."""
-    if found.data is not None:
-        print_columns(found.data, console)
-        if found.problems:
+    if inspection.data is not None:
+        print_columns(inspection.data, console)
+        if inspection.problems:
             console.print("(as read with the options below)", style="dim")
         console.print()
-    print_problems(found, overrides, console)
-    if found.data is None:
+    print_problems(inspection, overrides, console)
+    if inspection.data is None:
         console.print(Text("the file must be corrected before it can be read", style="bold red"))
         return
-    for fit in models_for(found.data):
+    for fit in models_for(inspection.data):
         several = f". There are 2 groups unless you set {fit.number}; inference.compare takes several, as {fit.number}=1,2,3,4"
         _item(Text.assemble((" ".join(fit.options), "bold"), f": {fit.why}{several if fit.number else ''}"), console, "· ")
-    if (steps := sequences_in(found.data)) is not None:
-        said = f": {steps.counter} counts the rows of each {steps.sequence}, so that they may be steps of sequences (model=hmm)"
-        _lines(f"{proposed('sequence', steps.sequence)}{said}", console, "· ")
-    if candidates := label_candidates(found.data):
+    if (steps := sequences_in(inspection.data)) is not None:
+        remark = (
+            f": {steps.counter} counts the rows of each {steps.sequence}, so that they may be steps of sequences (model=hmm)"
+        )
+        _lines(f"{proposed('sequence', steps.sequence)}{remark}", console, "· ")
+    if candidates := label_candidates(inspection.data):
         some = ", ".join(candidates[:6])
         _item(Text(f"to predict a column ({some}), name it by data.label=<column>"), console, "· ")
     console.print()
@@ -42,9 +44,9 @@ def print_inspection(found: Inspection, command: str, overrides: Shown, console:
     console.out(command, highlight=False)
 
 
-def print_problems(found: Inspection, overrides: Shown, console: Console) -> None:
+def print_problems(inspection: Inspection, overrides: Shown, console: Console) -> None:
     """Every problem with its remedy and the options for it."""
-    problems = found.problems
+    problems = inspection.problems
     if not problems:
         console.print(Text("no problems", style="bold"))
         return
@@ -54,7 +56,7 @@ def print_problems(found: Inspection, overrides: Shown, console: Console) -> Non
         _item(Text.assemble((where, "bold"), problem.what), console, f"{number:2} ")
         if problem.advice:
             _lines(problem.advice, console, INDENT)
-        for override in options_of(problem, found.options, overrides):
+        for override in options_of(problem, inspection.options, overrides):
             console.print(Text(f"{INDENT}{in_shell(override)}", style="green"), soft_wrap=True)
 
 
@@ -64,13 +66,13 @@ def options_of(problem: Problem, together: Mapping[str, Any], overrides: Shown) 
     Spellings of a missing cell are one option: every problem that proposes some shows those of all, from the remedies of all
     problems ``together``. Of two such options on a command line the second would replace the first.
     """
-    found = []
+    proposed_options = []
     for option, value, column in problem.remedies:
         if option == "missing":
-            found += overrides({option: together[option]})
+            proposed_options += overrides({option: together[option]})
         else:
-            found += overrides({option: value if column is None else {column: value}})
-    return found
+            proposed_options += overrides({option: value if column is None else {column: value}})
+    return proposed_options
 
 
 def _lines(text: str, console: Console, mark: str) -> None:

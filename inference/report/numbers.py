@@ -49,12 +49,12 @@ def in_cells(frame: pd.DataFrame, decimal: str = ".") -> pd.DataFrame:
     >>> in_cells(pd.DataFrame({"probability": [2 / 3], "log_density": [-123456.789]}), ",").values.tolist()
     [['0,666667', '-123456,8']]
     """
-    found = frame.copy()
+    rounded = frame.copy()
     for name in frame:
         if pd.api.types.is_float_dtype(frame[name]) or pd.api.types.is_object_dtype(frame[name]):
             cells = frame[name].tolist()  # a column of objects has words beside its numbers
-            found[name] = [_cell(cell).replace(".", decimal) if isinstance(cell, float) else cell for cell in cells]
-    return found
+            rounded[name] = [_cell(cell).replace(".", decimal) if isinstance(cell, float) else cell for cell in cells]
+    return rounded
 
 
 def _cell(value: float) -> str:

@@ -129,7 +129,7 @@ def write_report(
     diagnosis = reading.diagnosis
     top = paragraph(reading.verdict, f"verdict {'doubt' if diagnosis.doubted else 'sound'}")
     top += bullets(diagnosis.problems, "problems") + (paragraph(diagnosis.explained) if diagnosis.explained else "")
-    own, functionals = in_print(reading.own), in_print(reading.diagnosis.functionals)
+    trusted_parameters, functionals = in_print(reading.own), in_print(reading.diagnosis.functionals)
     crossed, topics, panel = reading.crossed, topic_table(tree), topic_panel(topic_map(tree))
     checks = [file for file in pictures if file.stem in CRITICISM]
     typical = typical_documents(tree, numbers) if trusted(tree) else None
@@ -143,13 +143,18 @@ def write_report(
         Section("Pictures", "".join(_picture(file, reading.title) for file in pictures if file not in checks)),
         Section("Does the model fit?", _criticism(compared, checks, reading.title) or _unchecked(pictures, topics)),
         Section(*_uncertain(tree)),
-        Section("Parameters", table(own, "parameters", groups=_rows_of_groups(tree, own)) if len(own) else ""),
+        Section(
+            "Parameters",
+            table(trusted_parameters, "parameters", groups=_rows_of_groups(tree, trusted_parameters))
+            if len(trusted_parameters)
+            else "",
+        ),
         Section(functionals_title(tree).capitalize(), table(functionals, "functionals")),
         Section("Remarks", bullets(reading.remarks)),
         Section("Details", _details(tree, config)),
     ]
-    said = re.sub(r"<[^>]*>", " ", " ".join([top, *(section.title + section.body for section in sections)]))
-    glossary = Section("Glossary", folded("What the words mean", definitions(used(said))))
+    text_of_page = re.sub(r"<[^>]*>", " ", " ".join([top, *(section.title + section.body for section in sections)]))
+    glossary = Section("Glossary", folded("What the words mean", definitions(used(text_of_page))))
     style, script = f"<style>{STYLE}{panel.style}</style>", f"<script>{SCRIPT}</script>{panel.script}"
     text = page(reading.title, style, top, [*sections, glossary], script)
     write(path, text.encode())
@@ -160,13 +165,13 @@ def _groups(tree: xr.DataTree, reading: Reading) -> str:
     groups, places, unit = groups_of(tree), _places(tree), "steps" if is_stepwise(tree) else f"{tree.attrs['row']}s"
     if groups is None or len(reading.groups) < 2:
         return ""
-    found = []
+    cards_of_groups = []
     for group in reading.groups:
         sure = group.interval is not None and not reading.diagnosis.doubted
         between = " ({:.1%} to {:.1%})".format(*group.interval) if sure and group.interval is not None else ""
         share = f"{group.share:.1%}{between} of the {unit}"
-        found.append(Card(f"{groups.dim} {group.name}", places[group.name], share, group.share, group.traits))
-    return cards(found)
+        cards_of_groups.append(Card(f"{groups.dim} {group.name}", places[group.name], share, group.share, group.traits))
+    return cards(cards_of_groups)
 
 
 def _places(tree: xr.DataTree) -> dict[str, int]:
@@ -178,7 +183,7 @@ def _places(tree: xr.DataTree) -> dict[str, int]:
 def _rows_of_groups(tree: xr.DataTree, frame: pd.DataFrame) -> dict[str, int]:
     """The parameters of a single group, such as ``mean[0, size]``, with the place of the group."""
     groups, places = groups_of(tree), _places(tree)
-    found: dict[str, int] = {}
+    row_of_group: dict[str, int] = {}
     if groups is None:
         return {}
     sites = tree["posterior" if "posterior" in tree else "point_estimate"]
@@ -188,8 +193,8 @@ def _rows_of_groups(tree: xr.DataTree, frame: pd.DataFrame) -> dict[str, int]:
             entries = label.partition("[")[2].removesuffix("]").split(", ")
             name = entries[min(dims.index(groups.dim), len(entries) - 1)]
             if name in places:  # a column with ", " in its name may hide the group
-                found[label] = places[name]
-    return found
+                row_of_group[label] = places[name]
+    return row_of_group
 
 
 def _details(tree: xr.DataTree, config: str) -> str:
@@ -231,19 +236,17 @@ def _criticism(compared: Sequence[Compared], pictures: Sequence[Path], what: str
     """What the model draws unlike the data, in a sentence, as a picture, and as a table."""
     if not compared:
         return ""
-    found = as_table(list(compared))
-    unlike = found.index[found["p_value"] <= UNLIKE]
+    checks = as_table(list(compared))
+    unlike = checks.index[checks["p_value"] <= UNLIKE]
     if len(unlike):
         more = f" and {len(unlike) - NAMED} more" if len(unlike) > NAMED else ""
-        said = f"The model draws data unlike those observed in {', '.join(map(str, unlike[:NAMED]))}{more}"
-        said += (
-            f": {len(unlike)} of {len(found)} posterior predictive p-values are at most {UNLIKE:.0%}, where chance alone makes "
-        )
-        said += f"about {UNLIKE * len(found):.1g}."
+        sentence = f"The model draws data unlike those observed in {', '.join(map(str, unlike[:NAMED]))}{more}"
+        sentence += f": {len(unlike)} of {len(checks)} posterior predictive p-values are at most {UNLIKE:.0%}, "
+        sentence += f"where chance alone makes about {UNLIKE * len(checks):.1g}."
     else:
-        said = f"None of {len(found)} posterior predictive p-values is at most {UNLIKE:.0%}. This alone proves no model."
+        sentence = f"None of {len(checks)} posterior predictive p-values is at most {UNLIKE:.0%}. This alone proves no model."
     shown = "".join(_picture(file, what) for file in pictures)
-    return paragraph(said) + shown + folded("All p-values", _plain(found, "posterior predictive p-values", ("observed",)))
+    return paragraph(sentence) + shown + folded("All p-values", _plain(checks, "posterior predictive p-values", ("observed",)))
 
 
 def _unchecked(pictures: Sequence[Path], topics: pd.DataFrame | None) -> str:

@@ -33,16 +33,18 @@ def read(tree: xr.DataTree) -> Reading:
     attrs, diagnosis = tree.attrs, diagnose(tree)
     parameters = summarise(largest_first(tree), "posterior" if "posterior" in tree else "point_estimate")
     title = f"{attrs['model']} on {attrs['data']} by {attrs['method']}"
-    said = [*remarks(tree), *diagnosis.remarks]
+    remarks_of_result = [*remarks(tree), *diagnosis.remarks]
     crossed = cross_table(tree) if trusted(tree) else None
-    own = _own(tree, parameters) if trusted(tree) else parameters.iloc[:0]
-    return Reading(title, _verdict(tree, diagnosis), diagnosis, described(tree), crossed, parameters, own, said)
+    trusted_parameters = _own(tree, parameters) if trusted(tree) else parameters.iloc[:0]
+    return Reading(
+        title, _verdict(tree, diagnosis), diagnosis, described(tree), crossed, parameters, trusted_parameters, remarks_of_result
+    )
 
 
 def functionals_title(tree: xr.DataTree) -> str:
     """The title of the table of functionals."""
-    whatever = tree.attrs["whatever"]
-    return f"functionals: do not depend on {whatever}" if whatever else "functionals"
+    invariance = tree.attrs["whatever"]
+    return f"functionals: do not depend on {invariance}" if invariance else "functionals"
 
 
 def site_of(label: object) -> str:

@@ -38,13 +38,13 @@ def _rows(tree: xr.DataTree) -> str:
 
 def remarks(tree: xr.DataTree) -> list[str]:
     """What to know before reading the numbers: starts, relabelling, warnings, agreement with a label column."""
-    doubts = [line for line in str(tree.attrs.get("warnings", "")).split("\n") if line]
+    warnings = [line for line in str(tree.attrs.get("warnings", "")).split("\n") if line]
     relabelled = "sample_stats" in tree and "permutation" in tree["sample_stats"]
     one = " (one labelling of the components)" if relabelled else ""
     if not trusted(tree):
         what, of_topics = plural_dim(tree), bool(sites_of_topics(tree))
         shown = "are means over draws that may mix different ones" if of_topics else "are not printed"
-        doubts.append(
+        warnings.append(
             f"therefore the parameters of single {what} {shown}; summary.csv has them all the same, and there is no "
             f"{'topic_shares' if of_topics else 'assignments'}.csv"
         )
@@ -78,7 +78,7 @@ def remarks(tree: xr.DataTree) -> list[str]:
         else []
     )
     of_rows = (_weights(tree), *held_out, agreement(tree), *held, _empty(tree), _least_certain(tree), topics_agree(tree))
-    return [line for line in (*of_rows, describe_starts(tree), raw_rhat(tree), *bound, *evidence, *doubts) if line]
+    return [line for line in (*of_rows, describe_starts(tree), raw_rhat(tree), *bound, *evidence, *warnings) if line]
 
 
 def _weights(tree: xr.DataTree) -> str:
@@ -118,8 +118,8 @@ def _empty(tree: xr.DataTree) -> str:
     shares = tree["latent"]["responsibilities"]
     held = np.asarray(shares.sum([dim for dim in shares.dims if dim != tree.attrs["exchangeable"]]))
     empty, what = int((held < LEAST).sum()), plural_dim(tree)
-    said = f"{empty} of {held.size} {what} are nearly empty (fewer than {LEAST} expected rows each): try fewer {what}"
-    return said if empty else ""
+    sentence = f"{empty} of {held.size} {what} are nearly empty (fewer than {LEAST} expected rows each): try fewer {what}"
+    return sentence if empty else ""
 
 
 def _least_certain(tree: xr.DataTree) -> str:

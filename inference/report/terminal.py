@@ -73,22 +73,22 @@ def hanging(start: str, text: str) -> str:
 
 
 def _print_topics(console: Console, tree: xr.DataTree) -> None:
-    found = topic_lines(tree)
-    if found:
+    lines = topic_lines(tree)
+    if lines:
         console.print(f"{TITLE}; all: summary.csv", style="bold", highlight=False, markup=False)
-    for line in found:
+    for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def _print_cross_table(console: Console, found: pd.DataFrame | None) -> None:
-    if found is None or len(found.columns) > LABELS_SHOWN:
+def _print_cross_table(console: Console, table_of_counts: pd.DataFrame | None) -> None:
+    if table_of_counts is None or len(table_of_counts.columns) > LABELS_SHOWN:
         return
-    table = Table(Column(str(found.index.name)), box=None, pad_edge=False)
-    for label in found:
+    table = Table(Column(str(table_of_counts.index.name)), box=None, pad_edge=False)
+    for label in table_of_counts:
         table.add_column(Text(str(label)), justify="right", overflow="fold")
-    for name, *counts in found.itertuples():
+    for name, *counts in table_of_counts.itertuples():
         table.add_row(Text(str(name)), *map(str, counts))
-    console.print(f"rows by {found.index.name} and label", style="bold", highlight=False, markup=False)
+    console.print(f"rows by {table_of_counts.index.name} and label", style="bold", highlight=False, markup=False)
     console.print(table)
 
 

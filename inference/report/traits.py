@@ -38,16 +38,16 @@ def described(tree: xr.DataTree) -> list[Group]:
     A row counts for each group by its probability of belonging to it, times its weight. A trait is the mean of a number, or the
     share of a level, over the rows of the group and over all rows. It describes the rows; parameters are in other tables.
     """
-    found = groups_of(tree) if trusted(tree) else None
-    if found is None or "column" not in table_of(tree).coords:  # a program's data are arrays
+    groups = groups_of(tree) if trusted(tree) else None
+    if groups is None or "column" not in table_of(tree).coords:  # a program's data are arrays
         return []
     data = data_of(tree)
-    names, share = [str(name) for name in found.names], found.share
+    names, share = [str(name) for name in groups.names], groups.share
     no_traits: list[list[str]] = [[] for _ in names]
-    cells = isinstance(data.x, np.ndarray) and data.num_rows == len(found.probs)
-    traits = _traits(data, found.probs * found.weight[:, None]) if cells else no_traits
+    cells = isinstance(data.x, np.ndarray) and data.num_rows == len(groups.probs)
+    traits = _traits(data, groups.probs * groups.weight[:, None]) if cells else no_traits
     intervals = _intervals(tree, len(names))
-    return [Group(names[k], float(share[k]), traits[k], intervals[k]) for k in found.order]
+    return [Group(names[k], float(share[k]), traits[k], intervals[k]) for k in groups.order]
 
 
 def _intervals(tree: xr.DataTree, size: int) -> list[tuple[float, float] | None]:
@@ -60,15 +60,15 @@ def _intervals(tree: xr.DataTree, size: int) -> list[tuple[float, float] | None]
 
 def _traits(data: Data, counts: np.ndarray) -> list[list[str]]:
     """The most telling traits of every group, from counts (N, K)."""
-    found: list[list[_Trait]] = [[] for _ in counts.T]
+    traits_of_groups: list[list[_Trait]] = [[] for _ in counts.T]
     dates = date_columns(data.notes)
     for place, (column, levels) in enumerate(zip(data.columns, categories_of(data), strict=True)):
         cells = data.x[:, place]
         for k, trait in (
             _of_levels(column, levels, cells, counts) if levels else _of_numbers(column, cells, counts, column in dates)
         ):
-            found[k].append(trait)
-    return [[each.words for each in sorted(own, key=lambda trait: -trait.distance)[:FEW]] for own in found]
+            traits_of_groups[k].append(trait)
+    return [[each.words for each in sorted(traits, key=lambda trait: -trait.distance)[:FEW]] for traits in traits_of_groups]
 
 
 def _of_numbers(column: str, cells: np.ndarray, counts: np.ndarray, dates: bool) -> list[tuple[int, _Trait]]:
@@ -100,9 +100,9 @@ def _of_levels(column: str, levels: tuple[str, ...], cells: np.ndarray, counts: 
     share, overall = _means(is_level, counts[seen])
     spread = np.sqrt(overall * (1 - overall))
     distance = np.divide(share - overall, spread, out=np.zeros_like(share), where=spread > 0)
-    told, rows = distance.argmax(1), range(len(share))
-    words = [f"{column} {levels[d]} {share[k, d]:.0%} (all {overall[d]:.0%})" for k, d in zip(rows, told, strict=True)]
-    return [(k, _Trait(words[k], float(distance[k, told[k]]))) for k in rows if distance[k, told[k]] >= TELLING]
+    level, rows = distance.argmax(1), range(len(share))
+    words = [f"{column} {levels[d]} {share[k, d]:.0%} (all {overall[d]:.0%})" for k, d in zip(rows, level, strict=True)]
+    return [(k, _Trait(words[k], float(distance[k, level[k]]))) for k in rows if distance[k, level[k]] >= TELLING]
 
 
 def _means(values: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -56,8 +56,8 @@ def write_views(
 
 def marks_of_run(config: Mapping[str, Any]) -> Marks:
     """The marks of the table of a run, with which what is said of its rows is written, too."""
-    said = config["data"]
-    return marks_of(said["path"], said) if said["name"] == "file" else CSV
+    section = config["data"]
+    return marks_of(section["path"], section) if section["name"] == "file" else CSV
 
 
 def numbers_in_table(tree: xr.DataTree) -> np.ndarray | None:
@@ -119,8 +119,8 @@ def draw_pictures(model: Model, tree: xr.DataTree, data: Any, folder: Path) -> t
         for name, draw in drawings(model, tree, data).items():
             draw(folder / f"{name}.svg")
             drawn.append(folder / f"{name}.svg")
-        for found, name in ((compared, CHECKS), (words, WORD_CHECKS)):
-            if found:
-                draw_checks(model.name, found, folder / name)
+        for checks, name in ((compared, CHECKS), (words, WORD_CHECKS)):
+            if checks:
+                draw_checks(model.name, checks, folder / name)
                 drawn.append(folder / name)
     return drawn, [*compared, *words]

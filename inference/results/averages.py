@@ -64,9 +64,9 @@ def averaged(at: Callable[[Sites], AtDraw], draws: Sites, fitted: Array, group: 
     """
 
     def one(sums: _Sums, now: AtDraw) -> tuple[_Sums, Pytree]:
-        own = log_weight(fitted, now.log_density)
-        total = jnp.logaddexp(sums.weight, own)
-        share = jnp.where(total > -jnp.inf, jnp.exp(own - total), 0.0)
+        weight = log_weight(fitted, now.log_density)
+        total = jnp.logaddexp(sums.weight, weight)
+        share = jnp.where(total > -jnp.inf, jnp.exp(weight - total), 0.0)
         following = _Sums(
             density=jnp.logaddexp(sums.density, now.log_density),
             weight=total,
@@ -81,16 +81,16 @@ def averaged(at: Callable[[Sites], AtDraw], draws: Sites, fitted: Array, group: 
 
     start = _nothing(jax.eval_shape(lambda: at(jax.tree.map(lambda leaf: leaf[0], draws))))
     if group is None:
-        sums, kept = jax.lax.scan(lambda sums, sites: one(sums, at(sites)), start, draws)
+        sums, stored = jax.lax.scan(lambda sums, sites: one(sums, at(sites)), start, draws)
     else:
-        sums, kept = jax.lax.scan(some, start, in_groups(draws, group))
+        sums, stored = jax.lax.scan(some, start, in_groups(draws, group))
     log_number = jnp.log(jax.tree.leaves(draws)[0].shape[0])
     return Averages(
         sums.density - log_number,
         sums.values,
         tuple((value.mean, jnp.sqrt(value.between + value.within)) for value in sums.uncertain),
         tuple(total - log_number for total in sums.log_values),
-        kept,
+        stored,
     )
 
 

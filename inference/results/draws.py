@@ -109,10 +109,10 @@ def fitted_rows(
     rows = _unweighted_rows(model, data) if encoded is None or (drawn and fitted is None) else encoded
     number = num_rows(rows)
     if fitted is not None:
-        said = np.asarray(fitted)
-        if said.dtype != bool or said.shape not in ((), (number,)):
+        flags = np.asarray(fitted)
+        if flags.dtype != bool or flags.shape not in ((), (number,)):
             raise ZooError(f"fitted must be true or false, or {number} of these, one per row, got {fitted!r}")
-        return np.broadcast_to(said, number)
+        return np.broadcast_to(flags, number)
     if not drawn:
         return np.zeros(number, bool)
     assert isinstance(source, xr.DataTree)
@@ -122,11 +122,11 @@ def fitted_rows(
             np.array_equal(theirs[name], np.asarray(leaf), equal_nan=True) for name, leaf in given.items()
         )
         return np.full(number, same)
-    own = data_of(source)
+    source_table = data_of(source)
     labels = row_info(rows).allowed_states is not None
     try:
-        theirs = _unweighted_rows(model, own if labels else forget_labels(model, own))
-        weight = row_info(model.rows(own)).weight
+        theirs = _unweighted_rows(model, source_table if labels else forget_labels(model, source_table))
+        weight = row_info(model.rows(source_table)).weight
     except ZooError:  # a table that this model cannot read is another one
         return np.zeros(number, bool)
     if not _are_equal(theirs, rows):

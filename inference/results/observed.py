@@ -31,12 +31,12 @@ def observed_values(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> dic
 def site_dims(model: Model, values: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     """Names of the dimensions of observed sites: the user's, or ``row`` for the first, where all sites have as many rows."""
     first = {np.shape(value)[0] for value in values.values() if np.ndim(value)}
-    found = {}
+    dims_of = {}
     for name, value in values.items():
         row = "row" if len(first) == 1 else f"{name}_row"
         rest = [f"{name}_dim_{axis}" for axis in range(1, np.ndim(value))]
-        found[name] = tuple(model.naming.dims.get(name, ())) or (row, *rest)[: np.ndim(value)]
-    return found
+        dims_of[name] = tuple(model.naming.dims.get(name, ())) or (row, *rest)[: np.ndim(value)]
+    return dims_of
 
 
 def sites_as_observed(
@@ -65,34 +65,34 @@ def by_row(tree: xr.DataTree) -> xr.DataArray:
     """
     parts = []
     for each in tree["log_likelihood"].to_dataset().data_vars.values():
-        own = [dim for dim in each.dims if dim not in DRAWS]
-        one = each.sum(own[1:]) if own else each.expand_dims("row", -1)
-        parts.append(one.rename({own[0]: "row"}) if own and own[0] != "row" else one)
+        row_dims = [dim for dim in each.dims if dim not in DRAWS]
+        one = each.sum(row_dims[1:]) if row_dims else each.expand_dims("row", -1)
+        parts.append(one.rename({row_dims[0]: "row"}) if row_dims and row_dims[0] != "row" else one)
     if len(parts) == 1:
-        found = parts[0]
+        total = parts[0]
     elif len({part.sizes["row"] for part in parts}) == 1:
-        found = sum(parts[1:], parts[0])
+        total = sum(parts[1:], parts[0])
     else:
-        found = xr.concat([part.drop_vars("row", errors="ignore") for part in parts], dim="row")
-    order = [dim for dim in (*DRAWS, "row") if dim in found.dims]
-    return found.transpose(*order).rename("x")
+        total = xr.concat([part.drop_vars("row", errors="ignore") for part in parts], dim="row")
+    order = [dim for dim in (*DRAWS, "row") if dim in total.dims]
+    return total.transpose(*order).rename("x")
 
 
 def arguments_of(tree: xr.DataTree) -> dict[str, np.ndarray]:
     """The arrays that the program of a result was given, by name: those of `arguments`."""
     constant, observed = (tree[group].to_dataset() for group in ("constant_data", "observed_data"))
-    found = {str(name): np.asarray(value) for name, value in constant.data_vars.items()}
-    return found | {str(name): np.asarray(observed[name]) for name in np.atleast_1d(constant.attrs.get("observed", []))}
+    by_name = {str(name): np.asarray(value) for name, value in constant.data_vars.items()}
+    return by_name | {str(name): np.asarray(observed[name]) for name in np.atleast_1d(constant.attrs.get("observed", []))}
 
 
 def program_data(tree: xr.DataTree) -> Any:
     """The data of the program of a result, in the form in which `arguments` named them: one array, a tuple, or by name."""
-    found = arguments_of(tree)
-    if list(found) == ["data"]:
-        return found["data"]
-    if set(found) == {str(place) for place in range(len(found))}:
-        return tuple(found[str(place)] for place in range(len(found)))
-    return Arguments(found)
+    by_name = arguments_of(tree)
+    if list(by_name) == ["data"]:
+        return by_name["data"]
+    if set(by_name) == {str(place) for place in range(len(by_name))}:
+        return tuple(by_name[str(place)] for place in range(len(by_name)))
+    return Arguments(by_name)
 
 
 def arguments(data: Any) -> dict[str, Any]:

@@ -71,12 +71,16 @@ def named_rows(groups: dict[str, xr.Dataset], data: Data) -> dict[str, xr.Datase
     The rows of a table of sequences are steps; of such a table the names of the sequences stand beside what there is of each
     sequence. Parameters of single documents have no such coordinate: ArviZ cannot summarise them with one.
     """
-    kept = beside(data)
+    columns = beside(data)
     if data.starts is not None:
         first = data.starts[:-1]
-        kept = {name: (dims, cells[first], said) for name, (dims, cells, said) in kept.items() if name == SEQUENCE_NAME}
-    named = [name for name, group in groups.items() if kept and "row" in group.sizes and name not in TABLE]
-    return {name: group.assign_coords(kept) if name in named else group for name, group in groups.items()}
+        columns = {
+            name: (dims, cells[first], description)
+            for name, (dims, cells, description) in columns.items()
+            if name == SEQUENCE_NAME
+        }
+    named = [name for name, group in groups.items() if columns and "row" in group.sizes and name not in TABLE]
+    return {name: group.assign_coords(columns) if name in named else group for name, group in groups.items()}
 
 
 def in_two(model: Model, table: xr.Dataset, labels_observed: bool) -> tuple[xr.Dataset, xr.Dataset]:
@@ -88,15 +92,15 @@ def in_two(model: Model, table: xr.Dataset, labels_observed: bool) -> tuple[xr.D
 
 def data_of(tree: xr.DataTree) -> Data:
     """The table that a result was made from, as the model read it; raises `ZooError` where there was none."""
-    found = table_of(tree)
-    if "column" not in found.coords:
+    table = table_of(tree)
+    if "column" not in table.coords:
         raise ZooError("this result is of a program, whose data are arrays and no table")
-    value = {str(name): np.asarray(found[name]) for name in found.data_vars}
-    columns = tuple(map(str, found["column"].values))
+    value = {str(name): np.asarray(table[name]) for name in table.data_vars}
+    columns = tuple(map(str, table["column"].values))
     if "token" in value:
         x: Any = Sequences(value["token"], value["start"])
     elif "count" in value:
-        shape = (found.sizes["row"], len(columns))
+        shape = (table.sizes["row"], len(columns))
         x = sparse.csr_array((value["count"], (value["cell_row"], value["cell_column"])), shape=shape)
     else:
         x = value["x"]
@@ -107,22 +111,22 @@ def data_of(tree: xr.DataTree) -> Data:
         for column, kind, why, spelled in stored
     )
     data = Data(
-        name=str(found.attrs["name"]),
+        name=str(table.attrs["name"]),
         x=x,
         columns=columns,
         labels=value.get("label"),
-        label=found.attrs.get("label"),
-        levels=tuple(map(str, np.atleast_1d(found.attrs.get("levels", ())))),
+        label=table.attrs.get("label"),
+        levels=tuple(map(str, np.atleast_1d(table.attrs.get("levels", ())))),
         weight=value.get("weight"),
         candidates=value.get("candidate"),
         categories=categories if any(categories) else (),
         kinds=tuple(map(str, value.get("kind", ()))),
         notes=notes,
         starts=value.get("sequence_start"),
-        moments=bool(found.attrs.get("moments", 0)),
-        weights=str(found.attrs.get("weights", "")),
+        moments=bool(table.attrs.get("moments", 0)),
+        weights=str(table.attrs.get("weights", "")),
         beside=tuple(
-            (str(name), np.asarray(one)) for name, one in found.coords.items() if one.dims == ("row",) and name != "row"
+            (str(name), np.asarray(one)) for name, one in table.coords.items() if one.dims == ("row",) and name != "row"
         ),
     )
     if "read_column" not in value:

@@ -57,8 +57,8 @@ def values(tree: xr.DataTree, group: str, name: str) -> np.ndarray:
 
 def table_of(tree: xr.DataTree) -> xr.Dataset:
     """The table of a result: ``observed_data``, merged with the rest of the table in ``constant_data``."""
-    found = [tree[group].to_dataset() for group in TABLE if group in tree.children]
-    return xr.merge(found, combine_attrs="override", compat="override", join="outer") if found else xr.Dataset()
+    groups = [tree[group].to_dataset() for group in TABLE if group in tree.children]
+    return xr.merge(groups, combine_attrs="override", compat="override", join="outer") if groups else xr.Dataset()
 
 
 def kept_columns(source: xr.DataArray | xr.Dataset) -> dict[str, np.ndarray]:
@@ -82,13 +82,13 @@ def environment() -> dict[str, Any]:
 @cache
 def packages() -> dict[str, str]:
     """Package -> version, for the packages that a result depends on; read from disk once."""
-    found = {}
+    versions = {}
     for package in RECORDED:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
-            found[package] = "not installed"
-    return found
+            versions[package] = "not installed"
+    return versions
 
 
 def save(tree: xr.DataTree, path: str | Path) -> None:
@@ -99,9 +99,9 @@ def save(tree: xr.DataTree, path: str | Path) -> None:
 def _with_coordinates(tree: xr.DataTree) -> xr.DataTree:
     """Kept columns as coordinates of the rows again: netCDF makes variables of those whose names have a space."""
     for node in tree.subtree:
-        found = [name for name, value in node.data_vars.items() if KEPT in value.attrs]
-        if found:
-            node.dataset = node.to_dataset(inherit=False).set_coords(found)
+        labels = [name for name, value in node.data_vars.items() if KEPT in value.attrs]
+        if labels:
+            node.dataset = node.to_dataset(inherit=False).set_coords(labels)
     return tree
 
 

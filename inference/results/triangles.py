@@ -64,9 +64,11 @@ def whole_variable(variables: xr.Dataset, name: str) -> xr.DataArray:
     dims = tuple(map(str, np.atleast_1d(variable.attrs[MARK])))
     values = whole(np.asarray(variable.transpose(..., pair_dim(dims[0]))))
     lead = [dim for dim in variable.dims if dim != pair_dim(dims[0])]
-    own = {dim: variables[dim] for dim in (*lead, *dims) if dim in variables.coords}
+    coordinates = {dim: variables[dim] for dim in (*lead, *dims) if dim in variables.coords}
     attrs = {key: value for key, value in variable.attrs.items() if key != MARK}
-    return xr.DataArray(values, dims=(*lead, *dims), coords={dim: np.asarray(value) for dim, value in own.items()}, attrs=attrs)
+    return xr.DataArray(
+        values, dims=(*lead, *dims), coords={dim: np.asarray(value) for dim, value in coordinates.items()}, attrs=attrs
+    )
 
 
 def whole_group(tree: xr.DataTree, group: str) -> xr.Dataset:
@@ -77,8 +79,8 @@ def whole_group(tree: xr.DataTree, group: str) -> xr.Dataset:
 
 def sites_of(tree: xr.DataTree, group: str) -> dict[str, np.ndarray]:
     """Site -> array in the shape of the program, after the dimensions chain and draw if there are draws."""
-    found = whole_group(tree, group).data_vars
-    return {str(name): np.asarray(value) for name, value in found.items() if DERIVED not in value.attrs}
+    variables = whole_group(tree, group).data_vars
+    return {str(name): np.asarray(value) for name, value in variables.items() if DERIVED not in value.attrs}
 
 
 def full_matrices(tree: xr.DataTree, group: str = "posterior") -> xr.Dataset:

@@ -87,8 +87,8 @@ def restore(
     arrays = _arrays(path)
     states = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
     chains = states[0].shape[0]
-    found = [arrays.get(f"state_{i}") for i in range(len(states))]
-    if f"state_{len(states)}" in arrays or not all(_same(a, b.shape, b.dtype) for a, b in zip(found, states, strict=True)):
+    leaves = [arrays.get(f"state_{i}") for i in range(len(states))]
+    if f"state_{len(states)}" in arrays or not all(_same(a, b.shape, b.dtype) for a, b in zip(leaves, states, strict=True)):
         raise ZooError(f"{path} belongs to another model, data set or number of chains; start a new run")
     finished, seconds = _count(path, arrays), _seconds(path, arrays)
     steps = -(-finished // size)
@@ -103,18 +103,18 @@ def restore(
         for leaf, one in zip(records, like, strict=True)
     ):
         raise _impossible(path, f"{finished} steps, and other records")
-    kept = [leaf[:, : -(-total // size)] for leaf in records if leaf is not None]
-    parts = [jax.tree.unflatten(jax.tree.structure(record), kept)] if kept and steps else []
-    return finished, seconds, jax.tree.unflatten(jax.tree.structure(state), found), parts
+    records_left = [leaf[:, : -(-total // size)] for leaf in records if leaf is not None]
+    parts = [jax.tree.unflatten(jax.tree.structure(record), records_left)] if records_left and steps else []
+    return finished, seconds, jax.tree.unflatten(jax.tree.structure(state), leaves), parts
 
 
 def steps_finished(folder: Path) -> dict[str, int]:
     """Phase -> steps finished, by the checkpoints in a folder; without those that are damaged."""
-    found = {}
+    steps = {}
     for path in folder.glob(CHECKPOINTS):
         with suppress(ZooError):  # whoever goes on from it says what is wrong
-            found[path.stem.split("-")[1]] = _count(path, _arrays(path))
-    return found
+            steps[path.stem.split("-")[1]] = _count(path, _arrays(path))
+    return steps
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:

@@ -70,8 +70,8 @@ def ranges_of_method(name: str) -> dict[str, list[Any]]:
     >>> ranges_of_method("nuts")["target_accept"]
     [0.05, 0.999]
     """
-    found: dict[str, list[Any]] = _loaded(CONF / "ranges.yaml")[name]
-    return found
+    ranges: dict[str, list[Any]] = _loaded(CONF / "ranges.yaml")[name]
+    return ranges
 
 
 def default_data_of(model: str) -> str:
@@ -86,14 +86,14 @@ def default_data_of(model: str) -> str:
 
 def options_of() -> dict[str, list[str]]:
     """Section of the help page -> names of its options; options that all data sets share are listed once."""
-    found = {"every run": list(run_options())}
+    sections = {"every run": list(run_options())}
     for group in GROUPS:
         prefix = "" if group == "method" else f"{group}."
         options = {name: [prefix + key for key in entry_options(group, name)] for name in choices(group)}
-        shared = [key for key in options["file"] if all(key in own for own in options.values())] if group == "data" else []
-        found |= {"every data set": shared} if shared else {}
-        found |= {f"{group}={name}": [key for key in own if key not in shared] for name, own in options.items()}
-    return found
+        shared = [key for key in options["file"] if all(key in names for names in options.values())] if group == "data" else []
+        sections |= {"every data set": shared} if shared else {}
+        sections |= {f"{group}={name}": [key for key in names if key not in shared] for name, names in options.items()}
+    return sections
 
 
 def chosen_entries(pairs: Mapping[str, str]) -> dict[str, str]:
@@ -117,10 +117,10 @@ def defaults_with(chosen: Mapping[str, str]) -> dict[str, Any]:
     listed = {
         group: str(name) for one in _loaded(CONF / "run.yaml")["defaults"] if one != "_self_" for group, name in one.items()
     }
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for group, name in (listed | dict(chosen)).items():
-        found |= _entry(group, name) if group == "method" else {group: _entry(group, name)}
-    return found | run_options()
+        settings |= _entry(group, name) if group == "method" else {group: _entry(group, name)}
+    return settings | run_options()
 
 
 def require_key(config: Mapping[str, Any], key: str, chosen: Mapping[str, str]) -> None:
@@ -147,8 +147,8 @@ def require_key(config: Mapping[str, Any], key: str, chosen: Mapping[str, str]) 
 def _in_a_group(config: Mapping[str, Any], part: str, path: list[str]) -> str:
     """A hint for the option of a group without its name: ``num_components=3``, or ``k=3``, for ``model.num_components=3``."""
     groups = {group: [part] if part in config[group] else also_called(part, config[group]) for group in ("model", "data")}
-    found = [f"{group}.{names[0]}" for group, names in groups.items() if names]
-    return f" (did you mean {found[0]}?)" if found and not path and not also_called(part, config) else ""
+    candidates = [f"{group}.{names[0]}" for group, names in groups.items() if names]
+    return f" (did you mean {candidates[0]}?)" if candidates and not path and not also_called(part, config) else ""
 
 
 def _entry(group: str, name: str) -> dict[str, Any]:
@@ -156,8 +156,8 @@ def _entry(group: str, name: str) -> dict[str, Any]:
 
 
 def _loaded(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), LOADER)
-    return found
+    entry: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), LOADER)
+    return entry
 
 
 # As for OmegaConf, 1e-6 is a number, which YAML 1.1 takes for text.

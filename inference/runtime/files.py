@@ -317,15 +317,15 @@ def _manifest(folder: Path) -> dict[str, Any]:
         return {}
     content = _bytes(path)
     try:
-        found = json.loads(content)
-        own = found.pop("sha256")
-        if as_text(found) == content and found["format"] == FORMAT:
-            return dict(found["files"])
-        newer = found["format"] != FORMAT and own == _digest_of(found)
+        manifest = json.loads(content)
+        checksum = manifest.pop("sha256")
+        if as_text(manifest) == content and manifest["format"] == FORMAT:
+            return dict(manifest["files"])
+        newer = manifest["format"] != FORMAT and checksum == _digest_of(manifest)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         newer = False
     if newer:
-        raise ZooError(f"{path} is of another version of the zoo (format {found['format']!r}; this one knows {FORMAT})")
+        raise ZooError(f"{path} is of another version of the zoo (format {manifest['format']!r}; this one knows {FORMAT})")
     raise ZooError(f"{path} is damaged, or none of the zoo's; without it {RESULTS} is read by its own checksum")
 
 

@@ -78,8 +78,8 @@ def locked(folder: Path, make: Callable[[], None] | None = None) -> Iterator[Non
 
 
 def _number(folder: Path) -> tuple[int, int]:
-    found = folder.stat()
-    return found.st_dev, found.st_ino
+    status = folder.stat()
+    return status.st_dev, status.st_ino
 
 
 def _acquired(path: Path, make: Callable[[], None] | None) -> int:

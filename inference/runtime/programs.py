@@ -53,12 +53,12 @@ def keep_programs(folder: Path | None) -> None:
 
     >>> keep_programs(Path.home() / ".cache" / "bayes-model-zoo" / "programs")
     """
-    found = None if folder is None else private_folder(folder)
-    if found is None and folder is not None:
+    private = None if folder is None else private_folder(folder)
+    if private is None and folder is not None:
         warnings.warn(not_used(folder), RuntimeWarning, stacklevel=2)
-    _Store.folder = found
-    _Store.code = "" if found is None else _code_digest()
-    for file in () if found is None else found.glob("*"):
+    _Store.folder = private
+    _Store.code = "" if private is None else _code_digest()
+    for file in () if private is None else private.glob("*"):
         with suppress(OSError):  # another process may remove it too
             if time.time() - file.stat().st_mtime > UNUSED_SECONDS:
                 file.unlink()
@@ -100,15 +100,15 @@ class CachedJit:
         for find in (self._read, partial(self._made, static, structure, leaves)):
             try:
                 call = find(file)
-                found = call(leaves)
+                result = call(leaves)
                 break
             except Exception:  # not there, damaged, or of a machine that has changed: it is made again
                 continue
         else:  # what JAX cannot export, it can still run; an error of the function itself comes again
             call = partial(self._traced, static, structure)
-            found = call(leaves)
+            result = call(leaves)
         self._calls[key] = call
-        return found
+        return result
 
     def _traced(self, static: Mapping[str, Any], structure: Any, leaves: list[Any]) -> Any:
         return self.jitted(**static, **jax.tree.unflatten(structure, leaves))
@@ -128,9 +128,9 @@ class CachedJit:
         skeleton: list[Any] = []
 
         def flat(*leaves: Any) -> list[Any]:
-            found, result = jax.tree.flatten(self._function(**static, **jax.tree.unflatten(structure, leaves)))
-            skeleton[:] = [jax.tree.unflatten(result, range(len(found)))]
-            return found
+            outputs, result = jax.tree.flatten(self._function(**static, **jax.tree.unflatten(structure, leaves)))
+            skeleton[:] = [jax.tree.unflatten(result, range(len(outputs)))]
+            return outputs
 
         exported = export.export(jax.jit(flat))(*leaves)
         with suppress(NotKeptError):
@@ -157,12 +157,12 @@ def memoised[T](purpose: str, static: Hashable, shapes: Any, make: Callable[[], 
     except NotKeptError:
         return make()
     try:
-        found: T = _parts(file)[0]
+        value: T = _parts(file)[0]
     except (ZooError, ValueError, OSError):  # not there, or damaged
-        found = make()
+        value = make()
         with suppress(NotKeptError):  # what cannot be written is made in every process
-            _write(file, as_text(found))
-    return found
+            _write(file, as_text(value))
+    return value
 
 
 def _key_of(purpose: str, static: Hashable, shapes: Any) -> str:
@@ -210,9 +210,9 @@ def _code_digest() -> str:
     """
     from importlib.metadata import version
 
-    found = hashlib.sha256(repr((VERSION, [version(package) for package in PACKAGES])).encode())
+    hashed = hashlib.sha256(repr((VERSION, [version(package) for package in PACKAGES])).encode())
     root = Path(__file__).parents[2]
     for part in ("models", "inference"):
         for file in sorted((root / part).rglob("*.py")):
-            found.update(str(file.relative_to(root)).encode() + file.read_bytes())
-    return found.hexdigest()
+            hashed.update(str(file.relative_to(root)).encode() + file.read_bytes())
+    return hashed.hexdigest()

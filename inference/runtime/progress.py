@@ -160,9 +160,9 @@ class Counted:
         """Texts of every column, (chain,) each, after a chunk of ``records`` (chain, step, …) whose last one is ``newest``."""
         for name, count in self._watch.totals.items():
             self._totals[name] = self._totals.get(name, 0) + np.asarray(count(records)).sum(axis=1)
-        found = {name: [f"{total:.0f}" for total in totals] for name, totals in self._totals.items()}
+        columns_of = {name: [f"{total:.0f}" for total in totals] for name, totals in self._totals.items()}
         newest_values = {name: np.asarray(of(newest)).tolist() for name, of in self._watch.newest.items()}
-        return found | {name: [figure(value) for value in values] for name, values in newest_values.items()}
+        return columns_of | {name: [figure(value) for value in values] for name, values in newest_values.items()}
 
 
 def figure(value: float) -> str:

@@ -6,14 +6,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 
-def require_own(name: str, found: ModuleSpec | None, folder: Path) -> None:
+def require_own(name: str, spec: ModuleSpec | None, folder: Path) -> None:
     """An `ImportError` of one line where the package ``name`` that Python finds is not the one in ``folder``.
 
     Python looks in the folder of a notebook or script first. A file ``models.py`` there hides the zoo's package of this name.
     """
-    own = folder / name / "__init__.py"
-    if found is None or found.origin is None or Path(found.origin).resolve() != own.resolve():
-        place = "no file" if found is None or found.origin is None else found.origin
+    expected = folder / name / "__init__.py"
+    if spec is None or spec.origin is None or Path(spec.origin).resolve() != expected.resolve():
+        place = "no file" if spec is None or spec.origin is None else spec.origin
         raise ImportError(
             f"the zoo needs its own package {name!r}, and Python finds {place} in its place: rename that file, or start "
             "Python in another folder",
@@ -33,6 +33,6 @@ def complete_numpyro() -> None:
     ``numpyro.infer.hmc`` is an `AttributeError`.
     """
     for name, module in list(sys.modules.items()):
-        parent, _, own = name.rpartition(".")
-        if name.startswith("numpyro.") and own not in vars(sys.modules[parent]):
-            setattr(sys.modules[parent], own, module)
+        parent, _, attribute = name.rpartition(".")
+        if name.startswith("numpyro.") and attribute not in vars(sys.modules[parent]):
+            setattr(sys.modules[parent], attribute, module)

@@ -124,13 +124,13 @@ def certify(
                 f"require= is for kernels with start(key, data, sites); {called} has init, and its latents are not seen"
             )
         assert isinstance(sampler, MarkovKernel)
-        found = check_chains(sampler, target(model), LENGTHS[budget], seed, compiled, tell)
-        check = _chains_check(found)
+        report = check_chains(sampler, target(model), LENGTHS[budget], seed, compiled, tell)
+        check = _chains_check(report)
         settings = Settings(budget, seed, None, None)
-        return SamplerReport(model, called, (check,), found.hints, (NO_LATENTS, *found.notes), settings, found.verdict)
+        return SamplerReport(model, called, (check,), report.hints, (NO_LATENTS, *report.notes), settings, report.verdict)
     runner: Runner = sampler if isinstance(sampler, GradientKernel) else OwnKernel(sampler, compiled, name)
-    asked = (require,) if isinstance(require, str) else tuple(require)
-    trial = Trial(called, oracle_at_bench(model), runner, SIZES[budget], seed, steps, asked, tell)
+    properties = (require,) if isinstance(require, str) else tuple(require)
+    trial = Trial(called, oracle_at_bench(model), runner, SIZES[budget], seed, steps, properties, tell)
     with x64(64):
         checks, hints, notes = trial.checked()
     settings = Settings(budget, seed, trial.replicates, steps)
@@ -209,14 +209,14 @@ def _name(sampler: Any) -> str:
     return "kernel" if isinstance(sampler, GradientKernel) else type(sampler).__name__
 
 
-def _chains_check(found: DrawsReport) -> Check:
+def _chains_check(report: DrawsReport) -> Check:
     """The comparison of chains as a check."""
-    rows = found.table["deviation"]
+    rows = report.table["deviation"]
     figures = tuple(
-        Figure(f"{what} of {quantity}", float(value), found.limit, "deviation")
+        Figure(f"{what} of {quantity}", float(value), report.limit, "deviation")
         for (quantity, what), value in zip(rows.index, rows, strict=True)
     )
-    return Check("chains", found.says, found.passed, figures, None)
+    return Check("chains", report.says, report.passed, figures, None)
 
 
 def check_chains(

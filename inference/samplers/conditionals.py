@@ -35,8 +35,8 @@ def ratio_check(kernel: Conditionals, oracle: Oracle, seed: int, hint: Callable[
         with np.errstate(divide="ignore"):  # latents that a label excludes
             wanted = _log_joint(oracle, there) - _log_joint(oracle, here)
         possible = np.isfinite(wanted)
-        found = _values(log_conditional, oracle, there, possible) - _values(log_conditional, oracle, here, possible)
-        off = np.where(possible, found - np.where(possible, wanted, 0.0), 0.0)
+        computed = _values(log_conditional, oracle, there, possible) - _values(log_conditional, oracle, here, possible)
+        off = np.where(possible, computed - np.where(possible, wanted, 0.0), 0.0)
         largest = float(np.max(np.abs(off) / (1 + np.abs(np.where(possible, wanted, 0.0)))))
         figure = Figure(f"log ratios of the conditional of {name}", largest, ROUNDING, "relative")
         figures.append(figure)
@@ -61,8 +61,8 @@ def _changed(oracle: Oracle, name: str, here: Values, other: Sites, rng: np.rand
     if name != oracle.latent:
         known = [*here.sites, *([] if oracle.latent is None else [oracle.latent])]
         raise ZooError(f"log_conditionals: {name!r} is not one of {', '.join(known)}{did_you_mean(name, known)}")
-    own = here.tables[name]
-    mixed = np.where(rng.random(own.shape) < 0.5, np.roll(own, 1, 0), own)
+    others = here.tables[name]
+    mixed = np.where(rng.random(others.shape) < 0.5, np.roll(others, 1, 0), others)
     return here._replace(tables={**here.tables, name: mixed})
 
 

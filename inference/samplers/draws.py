@@ -98,9 +98,9 @@ class DrawsReport:
         >>> check_draws(posterior.model, posterior.table, tree).marked(tree).attrs["checked"]
         'draws agree'
         """
-        said = [line for line in str(tree.attrs.get("warnings", "")).split("\n") if line and not line.startswith(GIVEN)]
-        said += [f"{GIVEN}: {line}" for line in (*([] if self.passed else [self.verdict]), *self.notes)]
-        return _with_attrs(tree, {"warnings": "\n".join(said), "checked": self.verdict})
+        warnings = [line for line in str(tree.attrs.get("warnings", "")).split("\n") if line and not line.startswith(GIVEN)]
+        warnings += [f"{GIVEN}: {line}" for line in (*([] if self.passed else [self.verdict]), *self.notes)]
+        return _with_attrs(tree, {"warnings": "\n".join(warnings), "checked": self.verdict})
 
     def __repr__(self) -> str:
         rows = [] if self.failed.empty else self.failed.head(SHOWN).round(3).to_string().splitlines()
@@ -142,24 +142,24 @@ def check_draws(
     'draws agree'
     """
     naming = {"symmetry": symmetry, "dims": dims, "coords": coords}
-    own = as_result(model, data, draws, "draws", kind="chains", **naming)
+    result = as_result(model, data, draws, "draws", kind="chains", **naming)
     if reference is None:
         reference = _reference(model, data, seed, num_samples, naming)
     if kind_of(reference) not in (Kind.CHAINS, Kind.INDEPENDENT):
         raise ZooError(
             f"reference: a result of {reference.attrs['method']} is no draws of the posterior; use exact, gibbs or nuts"
         )
-    found = _compared(own, reference)
-    if np.array_equal(found.one, found.other):
+    compared = _compared(result, reference)
+    if np.array_equal(compared.one, compared.other):
         raise ZooError("draws: they are those of the reference, draw by draw; give another seed=")
-    words = f"{found.other.shape[0]} × {found.other.shape[1]} draws of {reference.attrs['method']}"
-    doubts = (*_doubts("your draws", found.one, found.names), *_doubts("the reference", found.other, found.names))
+    words = f"{compared.other.shape[0]} × {compared.other.shape[1]} draws of {reference.attrs['method']}"
+    doubtful = (*_doubts("your draws", compared.one, compared.names), *_doubts("the reference", compared.other, compared.names))
     hints: list[str] = []
-    if not found.agrees:
-        hints += _other_scales(model, data, own, reference, naming)
-        hints += [] if doubts or hints else _other_priors(model, data, reference, found)
-    sees = _sees(found) if found.agrees and not doubts else ""
-    return DrawsReport(found.table, found.limit, words, doubts, tuple(hints), tuple(_notes(found)), sees)
+    if not compared.agrees:
+        hints += _other_scales(model, data, result, reference, naming)
+        hints += [] if doubtful or hints else _other_priors(model, data, reference, compared)
+    sees = _sees(compared) if compared.agrees and not doubtful else ""
+    return DrawsReport(compared.table, compared.limit, words, doubtful, tuple(hints), tuple(_notes(compared)), sees)
 
 
 class Compared(NamedTuple):
@@ -177,8 +177,8 @@ class Compared(NamedTuple):
         return bool((self.table["deviation"].abs() <= self.limit).all())
 
 
-def _compared(own: xr.DataTree, reference: xr.DataTree) -> Compared:
-    (mine, names), (theirs, others) = quantities_of(own), quantities_of(reference)
+def _compared(result: xr.DataTree, reference: xr.DataTree) -> Compared:
+    (mine, names), (theirs, others) = quantities_of(result), quantities_of(reference)
     common = [name for name in others if name in set(names)]
     one, other = (drawn[..., [list(known).index(n) for n in common]] for drawn, known in ((mine, names), (theirs, others)))
     infinite = [name for name in others if name not in set(names)]  # at some draw
@@ -186,27 +186,27 @@ def _compared(own: xr.DataTree, reference: xr.DataTree) -> Compared:
     return Compared(common, one, other, table, float(stats.norm.isf(FALSE_ALARM / 2 / len(table))))
 
 
-def _sees(found: Compared) -> str:
+def _sees(compared: Compared) -> str:
     """The error of the quantity with the fewest effective draws that would be seen in nine of ten runs, in words."""
-    sizes = [_effective(drawn) for drawn in (found.one, found.other)]
+    sizes = [_effective(drawn) for drawn in (compared.one, compared.other)]
     worst = int(np.argmax(sum(1 / size for size in sizes)))
-    shift, narrow = of_one_look(found.limit, *(float(size[worst]) for size in sizes))
+    shift, narrow = of_one_look(compared.limit, *(float(size[worst]) for size in sizes))
     return (
-        f"a shift of {found.names[worst]} by {shift:.2f} standard deviations, or {narrow:.0%} less spread, would be seen in "
+        f"a shift of {compared.names[worst]} by {shift:.2f} standard deviations, or {narrow:.0%} less spread, would be seen in "
         "nine of ten runs"
     )
 
 
 def marked(tree: xr.DataTree) -> xr.DataTree:
     """The same result, which says among its warnings that nobody has checked its draws."""
-    said = [line for line in str(tree.attrs.get("warnings", "")).split("\n") if line]
-    return _with_attrs(tree, {"warnings": "\n".join([*said, UNCHECKED]), "checked": "not checked"})
+    warnings = [line for line in str(tree.attrs.get("warnings", "")).split("\n") if line]
+    return _with_attrs(tree, {"warnings": "\n".join([*warnings, UNCHECKED]), "checked": "not checked"})
 
 
 def _with_attrs(tree: xr.DataTree, attrs: Mapping[str, str]) -> xr.DataTree:
-    found = tree.copy()
-    found.attrs.update(attrs)
-    return found
+    marked_tree = tree.copy()
+    marked_tree.attrs.update(attrs)
+    return marked_tree
 
 
 def _reference(model: Any, data: Any, seed: int, num_samples: int, naming: Mapping[str, Any]) -> xr.DataTree:
@@ -215,8 +215,8 @@ def _reference(model: Any, data: Any, seed: int, num_samples: int, naming: Mappi
     Their seed is another one than that of `fit` with the same ``seed``: draws are not to be compared with themselves.
     """
     algebra = model.algebra if isinstance(model, Model) else None
-    own = int(np.random.SeedSequence([seed, num_samples]).generate_state(1)[0] // 2)
-    options: dict[str, Any] = {"seed": own, "num_samples": num_samples, "num_chains": 4}
+    seed_of_method = int(np.random.SeedSequence([seed, num_samples]).generate_state(1)[0] // 2)
+    options: dict[str, Any] = {"seed": seed_of_method, "num_samples": num_samples, "num_chains": 4}
     if algebra is not None and exact.METHOD.support.why_not(algebra) is None:
         with suppress(exact.NotSummableError):
             return fit(model, data, "exact", **options)
@@ -226,16 +226,16 @@ def _reference(model: Any, data: Any, seed: int, num_samples: int, naming: Mappi
 
 def _table(one: np.ndarray, other: np.ndarray, names: list[str], infinite: list[str]) -> pd.DataFrame:
     """Every summary of every quantity (chain, draw, Q); one that is infinite at some draw deviates by infinity."""
-    found = []
+    rows = []
     for place, name in enumerate(names):
         shares, pairs = _pairs(other[..., place], one[..., place])
         deviations = deviations_of(pairs, shares)
         for summary, ending in SUMMARIES.items():
             theirs, mine = pairs[ending]
-            found.append((name, summary, float(mine.mean()), float(shares @ theirs), deviations[ending]))
-    found += [(name, LOCATION, np.nan, np.nan, np.inf) for name in infinite]
+            rows.append((name, summary, float(mine.mean()), float(shares @ theirs), deviations[ending]))
+    rows += [(name, LOCATION, np.nan, np.nan, np.inf) for name in infinite]
     columns = ["quantity", "summary", "draws", "reference", "deviation"]
-    return pd.DataFrame(found, columns=columns).set_index(["quantity", "summary"])
+    return pd.DataFrame(rows, columns=columns).set_index(["quantity", "summary"])
 
 
 def _pairs(reference: np.ndarray, drawn: np.ndarray, weights: np.ndarray | None = None) -> tuple[np.ndarray, Bounded]:
@@ -266,7 +266,7 @@ def _doubts(whose: str, drawn: np.ndarray, names: list[str]) -> list[str]:
     """Why draws (chain, draw, Q) say too little: their chains disagree, or are too short."""
     from arviz_stats.base import array_stats
 
-    found = []
+    warnings = []
     same = [f"{a + 1} and {b + 1}" for a, b in combinations(range(len(drawn)), 2) if np.array_equal(drawn[a], drawn[b])]
     if same:
         return [f"chains {', '.join(same)} of {whose} are identical: each chain needs a seed or key of its own"]
@@ -274,38 +274,38 @@ def _doubts(whose: str, drawn: np.ndarray, names: list[str]) -> list[str]:
     if len(drawn) > 1 and moving.shape[-1]:
         rhat = float(np.nanmax(array_stats.rhat(moving, chain_axis=0, draw_axis=1)))
         if rhat > APART:
-            found.append(f"chains of {whose} disagree (R-hat {rhat:.2f}): they are at several modes, or too short")
+            warnings.append(f"chains of {whose} disagree (R-hat {rhat:.2f}): they are at several modes, or too short")
     sizes = _effective(drawn)
     worst = int(np.argmin(np.nan_to_num(sizes)))
     if not sizes[worst] >= ENOUGH:
-        found.append(f"{whose} are worth {sizes[worst]:.0f} independent ones for {names[worst]}, and {ENOUGH} are needed")
-    return found
+        warnings.append(f"{whose} are worth {sizes[worst]:.0f} independent ones for {names[worst]}, and {ENOUGH} are needed")
+    return warnings
 
 
-def _notes(found: Compared) -> list[str]:
+def _notes(compared: Compared) -> list[str]:
     """The quantity whose mean, or standard deviation, is furthest apart from that of the reference although its ranks agree."""
-    one, other = found.one, found.other
-    within = (found.table["deviation"].abs() <= found.limit).groupby(level="quantity").all()
+    one, other = compared.one, compared.other
+    within = (compared.table["deviation"].abs() <= compared.limit).groupby(level="quantity").all()
     deviations = [draws.std((0, 1), ddof=1) for draws in (one, other)]
     errors = deviations[1] * np.sqrt(1 / _effective(one) + 1 / _effective(other))
     with np.errstate(divide="ignore", invalid="ignore"):  # of a quantity that never moves
         apart = np.nan_to_num(np.abs(one.mean((0, 1)) - other.mean((0, 1))) / errors / FAR)
         wider = np.nan_to_num(np.exp(np.abs(np.log(deviations[0] / deviations[1]))) / WIDER)
-    size = np.where([within[name] for name in found.names], np.maximum(apart, wider), 0.0)
+    size = np.where([within[name] for name in compared.names], np.maximum(apart, wider), 0.0)
     if not (size > 1).any():
         return []
     worst, others = int(np.argmax(size)), int((size > 1).sum()) - 1
     moments = [f"{draws[..., worst].mean():.3g} ± {draws[..., worst].std(ddof=1):.3g}" for draws in (one, other)]
     more = f" (and {others} more)" if others else ""
     return [
-        f"mean ± standard deviation of {found.names[worst]}{more} is {moments[0]}, and {moments[1]} in the reference, although "
-        f"ranks agree: a few wild draws, or tails so heavy that means say little"
+        f"mean ± standard deviation of {compared.names[worst]}{more} is {moments[0]}, and {moments[1]} in the reference, "
+        f"although ranks agree: a few wild draws, or tails so heavy that means say little"
     ]
 
 
-def _other_scales(model: Any, data: Any, own: xr.DataTree, reference: xr.DataTree, naming: Mapping[str, Any]) -> list[str]:
+def _other_scales(model: Any, data: Any, result: xr.DataTree, reference: xr.DataTree, naming: Mapping[str, Any]) -> list[str]:
     """Whether the draws agree once a site is inverted: covariances in place of precisions, and the like."""
-    sites, found = sites_of(own, "posterior"), []
+    sites, hints = sites_of(result, "posterior"), []
     with x64(64):
         declared, table = modelled(model, data, 64, **naming)
         supports = {name: innermost(s.support) for name, s in sites_of_model(declared, as_arrays(declared.rows(table))).items()}
@@ -316,11 +316,11 @@ def _other_scales(model: Any, data: Any, own: xr.DataTree, reference: xr.DataTre
             with suppress(ZooError, np.linalg.LinAlgError), np.errstate(divide="ignore"):  # outside the support of the site
                 again = as_result(model, data, sites | {name: spelling.change(value)}, "draws", kind="chains", **naming)
                 if _compared(again, reference).agrees:
-                    found.append(f"the draws agree if {name} holds {spelling.what}")
-    return found
+                    hints.append(f"the draws agree if {name} holds {spelling.what}")
+    return hints
 
 
-def _other_priors(model: Any, data: Any, reference: xr.DataTree, found: Compared) -> list[str]:
+def _other_priors(model: Any, data: Any, reference: xr.DataTree, comparison: Compared) -> list[str]:
     """Priors with one number changed under which the reference, reweighted, has the draws' location, spread and tails."""
     if not isinstance(model, Model):
         return []
@@ -329,7 +329,7 @@ def _other_priors(model: Any, data: Any, reference: xr.DataTree, found: Compared
         sites = {name: np.asarray(value) for name, value in draws_of(model, reference, rows).items()}
         priors = Priors(model, rows)
         ratios = [(prior.what, priors.log_ratio(prior.hyper, sites)) for prior in other_priors(priors.own)]
-    one, other, number = found.one, found.other, len(found.names)
+    one, other, number = comparison.one, comparison.other, len(comparison.names)
     step = max(1, round(other[..., 0].size / _effective(other).min()))  # as many as are independent
     flat, fitting = other.reshape(-1, 1, number)[::step], []
     for what, log_ratio in ratios:
@@ -338,6 +338,6 @@ def _other_priors(model: Any, data: Any, reference: xr.DataTree, found: Compared
             continue
         compared = [_pairs(flat[..., q], one[..., q], weights) for q in range(number)]
         deviations = [value for shares, pairs in compared for value in deviations_of(pairs, shares).values()]
-        if np.all(np.abs(deviations) <= found.limit):
+        if np.all(np.abs(deviations) <= comparison.limit):
             fitting.append(what)
     return [f"the draws fit another prior: {' or '.join(fitting)}. Is that number wrong?"] if fitting else []

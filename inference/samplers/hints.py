@@ -39,12 +39,12 @@ def other_priors(hyper: Hyper) -> list[Prior]:
     >>> [prior.what for prior in other_priors({"scatter": np.array(4.0)})]
     ['scatter × 0.5', 'scatter × 2']
     """
-    found = []
+    priors = []
     for name, value in hyper.items():
         if name not in SEEN_FROM:
             others = [(what, other) for what, other in _others(name, value) if not np.array_equal(other, value)]
-            found += [Prior(f"{name} {what}", {**hyper, name: other}) for what, other in others]
-    return found
+            priors += [Prior(f"{name} {what}", {**hyper, name: other}) for what, other in others]
+    return priors
 
 
 def _others(name: str, value: Any) -> list[tuple[str, Any]]:
@@ -62,8 +62,8 @@ def number_notes(hyper: Hyper) -> list[str]:
     """Numbers of a prior that hide slips: 1 is its own inverse and square, and 0 may be left out."""
     ones = [name for name, value in hyper.items() if name not in SEEN_FROM and np.all(np.equal(value, 1))]
     zeros = [name for name, value in hyper.items() if name not in SEEN_FROM and not np.any(value)]
-    found = [f"{name} is 1: a kernel that leaves it out, or inverts or squares it, looks the same" for name in ones]
-    return found + [f"{name} is 0: a kernel that leaves it out looks the same" for name in zeros]
+    notes = [f"{name} is 1: a kernel that leaves it out, or inverts or squares it, looks the same" for name in ones]
+    return notes + [f"{name} is 0: a kernel that leaves it out looks the same" for name in zeros]
 
 
 class Priors:
@@ -88,13 +88,13 @@ class Priors:
 
     def draw(self, hyper: Hyper, seed: int, number: int) -> dict[str, np.ndarray]:
         """Parameters (R, …)."""
-        found = self._draw(jax.random.split(jax.random.PRNGKey(seed), number), dict(hyper))
-        return {name: np.asarray(value) for name, value in found.items()}
+        sites = self._draw(jax.random.split(jax.random.PRNGKey(seed), number), dict(hyper))
+        return {name: np.asarray(value) for name, value in sites.items()}
 
     def log_densities(self, hyper: Hyper, sites: Sites) -> dict[str, np.ndarray]:
         """Of every site given those that it depends on, and of the rows: (R,)."""
-        found = self._log_densities(dict(hyper), dict(sites))
-        return {name: np.asarray(value) for name, value in found.items()}
+        densities = self._log_densities(dict(hyper), dict(sites))
+        return {name: np.asarray(value) for name, value in densities.items()}
 
     def log_ratio(self, hyper: Hyper, sites: Sites) -> np.ndarray:
         """(R,): log p'(θ) − log p(θ), of another prior and the model's own."""
@@ -121,7 +121,7 @@ def law_under(priors: Priors, hyper: Hyper, oracle: Oracle, move: Move, replicat
 
 def prior_hints(oracle: Oracle, move: Move, replicates: int, seed: int, say: Callable[[str], None]) -> list[str]:
     """Other priors whose posterior the kernel leaves alone."""
-    priors, found = priors_of(oracle), []
+    priors, hints = priors_of(oracle), []
     sites = oracle.draw_parameters(np.random.default_rng(seed), 2)
     for prior in other_priors(priors.own):
         if not priors.log_ratio(prior.hyper, sites).any():
@@ -130,8 +130,8 @@ def prior_hints(oracle: Oracle, move: Move, replicates: int, seed: int, say: Cal
         sizes = ((max(2, replicates // FEW), 1), (replicates, 1), (replicates, TIMES))  # most are rejected by a few replicates
         laws = ((law_under(priors, prior.hyper, oracle, move, size), times) for size, times in sizes)
         if all(_holds(law, seed + place, times) for place, (law, times) in enumerate(laws)):
-            found.append(f"no fault was found under another prior: {prior.what}. Is that number wrong?")
-    return found
+            hints.append(f"no fault was found under another prior: {prior.what}. Is that number wrong?")
+    return hints
 
 
 def _holds(law: KernelLaw, seed: int, times: int) -> bool:
@@ -143,30 +143,30 @@ def block_hints(checks: Mapping[str, Check], idle: Sequence[str]) -> list[str]:
     wrong = [name for name, check in checks.items() if not check.passed and name not in idle]
     right = [name for name, check in checks.items() if check.passed]
     others = f"; no fault was found in that of {', '.join(right)}" if right else ""
-    found = [f"the update of {', '.join(wrong)} is wrong, given all others{others}"] if wrong else []
-    return found + [f"block {name} changes nothing: does it return the new state?" for name in idle]
+    hints = [f"the update of {', '.join(wrong)} is wrong, given all others{others}"] if wrong else []
+    return hints + [f"block {name} changes nothing: does it return the new state?" for name in idle]
 
 
 def sites_of_block(name: str, oracle: Oracle, law: KernelLaw, check: Check) -> list[str]:
     """Of a block that changes several sites: which of them have statistics of their own that deviate."""
     sites = oracle.draw_parameters(np.random.default_rng(0), 2)
     changed = [site for site in sites if law.still[site] < 1.0]
-    found = [f"block {name}: {site} {fault}" for site, fault in law.faults.items()]
-    if len(changed) < 2 or found:
-        return found
+    hints = [f"block {name}: {site} {fault}" for site, fault in law.faults.items()]
+    if len(changed) < 2 or hints:
+        return hints
     figures = {figure.name: figure for figure in check.figures}
     largest, failed = {}, []
     for site in changed:
         names = site_statistics(site, sites[site], site in oracle.simplices)
-        own = [figures[f"{each}{ending}"] for each in names for ending in ("", ", spread")]
-        largest[site] = max(abs(figure.value) for figure in own)
-        failed += [site] if not all(figure.passed for figure in own) else []
+        figures_of_site = [figures[f"{each}{ending}"] for each in names for ending in ("", ", spread")]
+        largest[site] = max(abs(figure.value) for figure in figures_of_site)
+        failed += [site] if not all(figure.passed for figure in figures_of_site) else []
     if not failed:
         return []
-    said = " and ".join(f"{site} (up to {largest[site]:.1f})" for site in failed)
+    listed = " and ".join(f"{site} (up to {largest[site]:.1f})" for site in failed)
     right = [f"{site} ({largest[site]:.1f})" for site in changed if site not in failed]
     others = f", and none of {', '.join(right)}: look at {failed[0]} first" if right else ""
-    return [f"block {name}: statistics of {said} deviate{others}"]
+    return [f"block {name}: statistics of {listed} deviate{others}"]
 
 
 def site_hints(pairs: Pairs, failed: Mapping[str, float]) -> list[str]:

@@ -71,11 +71,11 @@ class OwnKernel:
         """Start at ``sites`` and the latents of ``tables``; then ``steps`` steps."""
 
         def after(keys: Any, sites: Mapping[str, Any], data: Table) -> Mapping[str, Any]:
-            state, found = of_start(self.name, "start", self.sampler.start(keys[0], data, sites)), sites
+            state, returned = of_start(self.name, "start", self.sampler.start(keys[0], data, sites)), sites
             for key in keys[1:]:
-                state, found = of_step(self.name, self.sampler.step(key, state, data))
-            self.others |= set(found) - set(sites)
-            return _known(sites, found)
+                state, returned = of_step(self.name, self.sampler.step(key, state, data))
+            self.others |= set(returned) - set(sites)
+            return _known(sites, returned)
 
         return self._each("step", oracle, after, sites, tables, seed, steps)
 
@@ -106,9 +106,9 @@ class OwnKernel:
         data, given = data_of(oracle, tables), given_of(oracle, sites, tables)
         with explained(self.name, what, self.compiled):
             run = self._side_by_side if self.compiled else self._one_by_one
-            found = run(what, after, given, data, seed, steps)
-        require_like(self.name, oracle, given, found, self.others)
-        return found
+            returned = run(what, after, given, data, seed, steps)
+        require_like(self.name, oracle, given, returned, self.others)
+        return returned
 
     def _side_by_side(
         self, what: str, after: Callable[..., Any], given: Sites, data: Sites, seed: int, steps: int
@@ -120,11 +120,11 @@ class OwnKernel:
     def _one_by_one(
         self, what: str, after: Callable[..., Any], given: Sites, data: Sites, seed: int, steps: int
     ) -> dict[str, np.ndarray]:
-        found = []
+        returned = []
         for replicate, stream in enumerate(np.random.SeedSequence(seed).spawn(len(next(iter(given.values()))))):
-            own, table = entry_of(given, replicate), read_only(entry_of(data, replicate))
-            found.append(after([np.random.default_rng(stream)] * (steps + 1), own, table))
-        return {name: np.stack([np.asarray(each[name]) for each in found]) for name in found[0]}
+            sites, table = entry_of(given, replicate), read_only(entry_of(data, replicate))
+            returned.append(after([np.random.default_rng(stream)] * (steps + 1), sites, table))
+        return {name: np.stack([np.asarray(each[name]) for each in returned]) for name in returned[0]}
 
 
 def oracle_at_bench(model: str) -> Oracle:
@@ -151,9 +151,9 @@ def entry_of(arrays: Mapping[str, np.ndarray], replicate: int) -> dict[str, np.n
     return {name: np.array(value[replicate]) for name, value in arrays.items()}
 
 
-def _known(given: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+def _known(given: Mapping[str, Any], returned: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters and latents among what a kernel returns; it may return more."""
-    return {name: value for name, value in found.items() if name in given}
+    return {name: value for name, value in returned.items() if name in given}
 
 
 class GradientKernel:
@@ -229,5 +229,5 @@ def move_of(runner: Runner, oracle: Oracle, steps: int) -> Callable[[Sites, Tabl
 
 def moved(oracle: Oracle, sites: Sites, tables: Tables, after: Mapping[str, np.ndarray]) -> Ran:
     """What a kernel made of parameters and latents, and which of them stood still."""
-    found, latent = ran(sites, after), oracle.latent
-    return found if latent is None or latent not in after else with_latents(oracle, tables, found, after[latent])
+    result, latent = ran(sites, after), oracle.latent
+    return result if latent is None or latent not in after else with_latents(oracle, tables, result, after[latent])

@@ -59,13 +59,13 @@ class KernelLaw(Law):
 
     def _unmoved(self, pairs: Pairs) -> dict[str, float]:
         """The share of replicates in which no statistic of a site moved: of sites with several entries."""
-        found = {}
+        shares = {}
         for name, value in pairs.sites.items():
             if value[0].size > 1:
-                own = site_statistics(name, value, name in self.oracle.simplices)
-                still = [same(pairs.before[each], pairs.after[each]) for each in own]
-                found[name] = float(np.all(still, axis=0).mean())
-        return found
+                statistics = site_statistics(name, value, name in self.oracle.simplices)
+                still = [same(pairs.before[each], pairs.after[each]) for each in statistics]
+                shares[name] = float(np.all(still, axis=0).mean())
+        return shares
 
 
 def _with_entries(pairs: Pairs, before: Statistics, after: Statistics) -> Pairs:
@@ -78,12 +78,12 @@ def _with_entries(pairs: Pairs, before: Statistics, after: Statistics) -> Pairs:
 
 def entries(values: Mapping[str, np.ndarray]) -> Statistics:
     """Some entries (R,) of arrays (R, …), first and last among them, in all about `ENTRIES`: they depend on labels."""
-    found, most = {}, max(2, ENTRIES // len(values))
+    some, most = {}, max(2, ENTRIES // len(values))
     for name, value in values.items():
         flat = value.reshape(len(value), -1)
         for place in np.unique(np.linspace(0, flat.shape[1] - 1, most).round().astype(int)):
-            found[f"{ENTRY} {place} of {name}"] = 1.0 * flat[:, place]
-    return found
+            some[f"{ENTRY} {place} of {name}"] = 1.0 * flat[:, place]
+    return some
 
 
 def of_latents(oracle: Oracle, sites: Sites, tables: Tables) -> Statistics:
@@ -142,10 +142,10 @@ def latent_control(oracle: Oracle, move: Move, replicates: int, seed: int) -> Ch
 def _exchanged(oracle: Oracle, sites: Sites, tables: Tables, seed: int) -> np.ndarray:
     """Latents (R, …) with some entries of the next replicate's, where the density allows them."""
     assert oracle.latent is not None
-    own = sites[oracle.latent]
-    chosen = np.random.default_rng(seed).random(own.shape) < SHARE
-    other = np.where(chosen, np.roll(own, 1, 0), own)
+    latents = sites[oracle.latent]
+    chosen = np.random.default_rng(seed).random(latents.shape) < SHARE
+    other = np.where(chosen, np.roll(latents, 1, 0), latents)
     parameters = {name: value for name, value in sites.items() if name != oracle.latent}
     with np.errstate(all="ignore"):
         possible = np.isfinite(oracle.log_complete(parameters, {**tables, oracle.latent: other}))
-    return np.where(possible.reshape(-1, *[1] * (own.ndim - 1)), other, own)
+    return np.where(possible.reshape(-1, *[1] * (latents.ndim - 1)), other, latents)

@@ -22,22 +22,22 @@ def of_block(kernel: str, name: str, before: Any, after: Any) -> Any:
     return after
 
 
-def of_sites(kernel: str, found: Any) -> Mapping[str, Any]:
+def of_sites(kernel: str, sites: Any) -> Mapping[str, Any]:
     """The parameters of a state; raises `ZooError` for what is no dict."""
-    if not isinstance(found, Mapping):
-        raise ZooError(f"sites of {kernel} returns {kind_of(found)}; it returns a dict of parameters and latents by name")
-    return found
+    if not isinstance(sites, Mapping):
+        raise ZooError(f"sites of {kernel} returns {kind_of(sites)}; it returns a dict of parameters and latents by name")
+    return sites
 
 
-def require_like(kernel: str, oracle: Oracle, given: Sites, found: Sites, others: Iterable[str]) -> None:
+def require_like(kernel: str, oracle: Oracle, given: Sites, after: Sites, others: Iterable[str]) -> None:
     """Raise `ZooError` for parameters or latents (R, …) of other names, shapes or kinds than those given."""
     wanted = [name for name in given if name != oracle.latent]
-    if lacking := [name for name in wanted if name not in found]:
-        returned = ", ".join([*found, *sorted(others)]) or "none of them"
-        unknown = next(iter([*sorted(others), *(name for name in found if name not in given)]), "")
+    if lacking := [name for name in wanted if name not in after]:
+        returned = ", ".join([*after, *sorted(others)]) or "none of them"
+        unknown = next(iter([*sorted(others), *(name for name in after if name not in given)]), "")
         near = did_you_mean(unknown, lacking)
         raise ZooError(f"{kernel} returns {returned}, and the sites of {oracle.model} are {', '.join(wanted)}{near}")
-    for name, value in found.items():
+    for name, value in after.items():
         if value.shape != given[name].shape:
             raise ZooError(f"{kernel} returns {name} of shape {value.shape[1:]}, and it has {given[name].shape[1:]}")
         if given[name].dtype.kind == "i":

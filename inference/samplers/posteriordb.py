@@ -88,12 +88,12 @@ def export_posteriordb(
 def _by_chain(draws: dict[str, np.ndarray]) -> Iterator[dict[str, list[float]]]:
     """For every chain: the draws of every entry by its name."""
     for chain in range(len(next(iter(draws.values())))):
-        found: dict[str, list[float]] = {}
+        by_entry: dict[str, list[float]] = {}
         for site, value in draws.items():
             for place in np.ndindex(value.shape[2:]):
                 index = f"[{','.join(str(1 + at) for at in place)}]" if place else ""
-                found[f"{site}{index}"] = value[(chain, slice(None), *place)].astype(float).tolist()
-        yield found
+                by_entry[f"{site}{index}"] = value[(chain, slice(None), *place)].astype(float).tolist()
+        yield by_entry
 
 
 def _inference(tree: xr.DataTree) -> dict[str, Any]:

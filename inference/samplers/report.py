@@ -66,7 +66,7 @@ class SamplerReport:
 
         JSON has no NaN and no infinities: they are written as words.
         """
-        found = {
+        report = {
             "schema": SCHEMA,
             "model": self.model,
             "sampler": self.sampler,
@@ -79,7 +79,7 @@ class SamplerReport:
             "notes": list(self.notes),
             "checks": [_as_json(check) for check in self.checks],
         }
-        return json.dumps(found, indent=1, allow_nan=False) + "\n"
+        return json.dumps(report, indent=1, allow_nan=False) + "\n"
 
     def __repr__(self) -> str:
         right, rate = RIGHT.get(self.claim, "kernel"), ""
@@ -95,11 +95,11 @@ class SamplerReport:
 
 def _lines(check: Check) -> list[str]:
     """What a check says, and the figures that failed, those that deviate most."""
-    found = [_wrapped(f"  {'ok  ' if check.passed else 'FAIL'} {check.name}: {check.says}")]
+    position = [_wrapped(f"  {'ok  ' if check.passed else 'FAIL'} {check.name}: {check.says}")]
     if check.passed or check.kind == "control":
-        return found
+        return position
     failed = sorted((figure for figure in check.figures if not figure.passed), key=beside_limit, reverse=True)
-    return found + [f"       {figure.name}: {_figure_in_words(figure)}" for figure in failed[:SHOWN]]
+    return position + [f"       {figure.name}: {_figure_in_words(figure)}" for figure in failed[:SHOWN]]
 
 
 def _figure_in_words(figure: Figure) -> str:

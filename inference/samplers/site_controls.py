@@ -35,11 +35,11 @@ class Controls(NamedTuple):
 
     def of_sites(self, say: Callable[[str], None]) -> list[Check]:
         """For every site, whether the kernel is rejected where the prior of this site is wrong."""
-        found = []
+        checks = []
         for name in self.oracle.draw_parameters(np.random.default_rng(0), 1):
             say(f"control of the {name}")
-            found.append(timed(partial(self.of_site, name)))
-        return found
+            checks.append(timed(partial(self.of_site, name)))
+        return checks
 
     def of_site(self, name: str) -> Check:
         """Whether a number of the prior of this site that is wrong by one of `FACTORS` shows in statistics of the site."""
@@ -61,13 +61,13 @@ class Controls(NamedTuple):
     def other_priors(self, name: str, factor: float) -> list[Prior]:
         """Priors with one number ``factor`` times as large, on which the density of this site depends."""
         sites = self.oracle.draw_parameters(np.random.default_rng(0), 2)
-        here, found = self.priors.log_densities(self.priors.own, sites)[name], []
+        here, priors = self.priors.log_densities(self.priors.own, sites)[name], []
         for number, value in self.priors.own.items():
             if number not in SEEN_FROM and np.any(value):
                 other = Prior(f"{number} × {factor:g}", {**self.priors.own, number: factor * value})
                 there = self.priors.log_densities(other.hyper, sites)[name]
-                found += [] if np.array_equal(here, there) else [other]
-        return found
+                priors += [] if np.array_equal(here, there) else [other]
+        return priors
 
     def _largest(self, name: str, other: Prior) -> Figure:
         """The statistic of the site that deviates most under another prior."""
@@ -77,8 +77,8 @@ class Controls(NamedTuple):
             site_statistics(name, value, name in self.oracle.simplices) | entries({name: value})
             for value in (pairs.sites[name], pairs.moved[name])
         )
-        found = deviations(before, after)
-        finite = {each: size for each, size in found.items() if np.isfinite(size)}
+        sizes = deviations(before, after)
+        finite = {each: size for each, size in sizes.items() if np.isfinite(size)}
         most = max(finite, key=lambda each: abs(finite[each]), default="")
         return Figure(most, finite.get(most, 0.0), MOST, "deviation", finite.get(most, 0.0))
 

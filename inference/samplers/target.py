@@ -107,8 +107,8 @@ class Target:
         """A position at random: parameters drawn from the prior."""
         with x64(64):
             sites = Priors(self.model, self.rows).draw(self.model.hyper, seed, 1)
-            found = unconstrain(self._transforms, {name: value[0] for name, value in sites.items()})
-        return _as_set({name: np.asarray(value) for name, value in found.items()})
+            position = unconstrain(self._transforms, {name: value[0] for name, value in sites.items()})
+        return _as_set({name: np.asarray(value) for name, value in position.items()})
 
     def constrain(self, position: Position) -> dict[str, Array]:
         """Position -> parameters by site."""
@@ -125,13 +125,13 @@ class Target:
 
     def gradient(self, position: Position) -> dict[str, Array]:
         """The gradient of `log_density`."""
-        found: dict[str, Array] = jax.grad(self.log_density)(_as_set(dict(position)))
-        return found
+        slope: dict[str, Array] = jax.grad(self.log_density)(_as_set(dict(position)))
+        return slope
 
     def as_vector(self, position: Position) -> Array:
         """Position -> (d,)."""
-        own = _as_set(dict(position))
-        return jnp.concatenate([jnp.ravel(own[name]) for name in self._shapes])
+        position_set = _as_set(dict(position))
+        return jnp.concatenate([jnp.ravel(position_set[name]) for name in self._shapes])
 
     def as_position(self, vector: Any) -> dict[str, Array]:
         """(d,) -> position."""
@@ -164,8 +164,8 @@ class Target:
                 positions if isinstance(positions, Mapping) else jax.vmap(jax.vmap(self.as_position))(np.asarray(positions))
             )
             host = {name: np.asarray(value) for name, value in by_site.items()}
-            found = jax.jit(jax.vmap(jax.vmap(self.constrain)))(host)
-        return {name: np.asarray(value) for name, value in found.items()}
+            sites = jax.jit(jax.vmap(jax.vmap(self.constrain)))(host)
+        return {name: np.asarray(value) for name, value in sites.items()}
 
     def __repr__(self) -> str:
         lines = [f"posterior of {self.model.name}, {self.size} dimensions", "", *_program(self.model), ""]
@@ -175,20 +175,20 @@ class Target:
         if self.latents:
             lines += ["latents:"] + [f"  {name} {what}" for name, what in self.latents.items()]
         lines += ["data:"] + [f"  {name} {np.shape(value)}" for name, value in self.data.items()]
-        for heading, own in (("prior:", self._numbers(False)), ("not of the prior:", self._numbers(True))):
-            lines += [heading, *own] if own else []
+        for heading, numbers in (("prior:", self._numbers(False)), ("not of the prior:", self._numbers(True))):
+            lines += [heading, *numbers] if numbers else []
         return "\n".join(lines)
 
     def _numbers(self, seen: bool) -> list[str]:
         """A line for each number of the prior, or for what is none."""
         roles = ROLES | SEEN
-        found = []
+        lines = []
         for name, value in self.prior.items():
             if (name in SEEN_FROM) == seen:
                 numbers = np.array2string(np.asarray(value), precision=4, separator=", ").replace("\n", "")
                 line = f"  {name} {numbers}{f': {roles[name]}' if name in roles else ''}"
-                found.append(textwrap.fill(line, WIDTH, subsequent_indent="    "))
-        return found
+                lines.append(textwrap.fill(line, WIDTH, subsequent_indent="    "))
+        return lines
 
 
 def _as_set(tree: Pytree) -> Pytree:

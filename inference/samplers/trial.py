@@ -160,9 +160,9 @@ class Trial(NamedTuple):
         still = [f"{name.removesuffix(' before and after')}: {why}" for name in held]
         if not failed:
             return still
-        found = still + prior_hints(self.oracle, law.move, self.replicates, self.seed + 2, self.say)
+        hints = still + prior_hints(self.oracle, law.move, self.replicates, self.seed + 2, self.say)
         named = {name: value for name, value in failed.items() if not name.startswith(ENTRY)}
-        return found + site_hints(law.pairs(self.seed + 2, TIMES), named or failed)  # single entries say less
+        return hints + site_hints(law.pairs(self.seed + 2, TIMES), named or failed)  # single entries say less
 
     def _controls(self, returned: set[str]) -> Sequence[Check]:
         """Whether the same kernel is rejected for wrong priors, of every site, and with wrong latents; whether it gets on."""
@@ -179,16 +179,16 @@ class Trial(NamedTuple):
             )
         else:
             check = check._replace(says=f"{check.says}: give budget='full', or more steps=")
-        found, latent, own = [check], self.oracle.latent, isinstance(self.runner, OwnKernel)
+        checks, latent, is_kernel = [check], self.oracle.latent, isinstance(self.runner, OwnKernel)
         controls = Controls(self.oracle, priors, move, self.replicates, self.seed + 2)
-        found += controls.of_sites(self.say)
-        if own and latent is not None and latent not in returned:
-            return found
-        if own and latent is not None:
+        checks += controls.of_sites(self.say)
+        if is_kernel and latent is not None and latent not in returned:
+            return checks
+        if is_kernel and latent is not None:
             self.say(f"{CONTROL} of {latent}")
-            found.append(timed(lambda: latent_control(self.oracle, move, self.replicates, self.seed + 2)))
+            checks.append(timed(lambda: latent_control(self.oracle, move, self.replicates, self.seed + 2)))
         self.say("reach")
-        return [*found, timed(lambda: controls.of_reach(self._far_starts(), self.steps))]
+        return [*checks, timed(lambda: controls.of_reach(self._far_starts(), self.steps))]
 
     def _far_starts(self) -> int:
         """How many: as many as there are replicates where they run side by side."""

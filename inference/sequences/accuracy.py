@@ -24,10 +24,10 @@ def tagged(model: Model, source: xr.DataTree | Sites, data: Data) -> Tagged:
     """States of all steps, their labels ignored; raises `ZooError` for documents, which have one label each."""
     if isinstance(data.x, Sequences):
         raise ZooError(f"{data.name}: labels of whole documents are no states of their tokens; give a table of steps")
-    found = states(model, source, data)
-    there = found["assignment"].values >= 0
+    predicted = states(model, source, data)
+    there = predicted["assignment"].values >= 0
     sequence = np.repeat(np.arange(len(there)), np.diff(steps_of(data).starts))
-    return Tagged(found["probs"].values[there], found["viterbi"].values[there], sequence)
+    return Tagged(predicted["probs"].values[there], predicted["viterbi"].values[there], sequence)
 
 
 def of_wholes(hit: np.ndarray, path_hit: np.ndarray, sequence: np.ndarray, weight: np.ndarray) -> dict[str, Any]:

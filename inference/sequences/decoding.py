@@ -69,8 +69,8 @@ def states(
     given = fitted_rows(model, source, data, fitted)
     with x64(64):
         hyper, rows, draws = as_arrays((dict(model.hyper), _new_rows(model, data), draws_of(model, source)))
-        found = _average(algebra, hyper, rows, draws, given)
-        total, probs, steps = (np.asarray(leaf, dtype=np.float64) for leaf in found)
+        averages = _average(algebra, hyper, rows, draws, given)
+        total, probs, steps = (np.asarray(leaf, dtype=np.float64) for leaf in averages)
         _refuse_impossible(total)
         paths, log_prob = _best_paths(algebra, hyper, side_by_side(rows), draws, 1, given)
     there = _within(rows)
@@ -135,8 +135,8 @@ def decode(
             paths = _drawn_paths(algebra, hyper, rows, draws, num_paths, seed, given) if drawn else probs.argmax(-1)[None]
             log_prob = _log_probs(algebra, hyper, rows, thinned(draws, SCORED), paths, given)
     there = _within(rows)
-    kept = np.where(there[None], paths[:, :, : there.shape[1]], -1)
-    return _with_dims(model, {"states": kept, "log_prob": log_prob}, ("path",)).assign_coords(path=np.arange(len(paths)))
+    filled = np.where(there[None], paths[:, :, : there.shape[1]], -1)
+    return _with_dims(model, {"states": filled, "log_prob": log_prob}, ("path",)).assign_coords(path=np.arange(len(paths)))
 
 
 def stepwise(model: Model, tree: xr.DataTree, data: Any) -> xr.DataTree:
@@ -160,10 +160,10 @@ def stepwise(model: Model, tree: xr.DataTree, data: Any) -> xr.DataTree:
     shape = next(iter((posterior := sites_of(tree, "posterior")).values())).shape[:2]
     with x64(64):
         hyper, rows, draws = as_arrays((dict(model.hyper), model.rows(data), one_axis(posterior)))
-        found = np.asarray(_step_densities(algebra, hyper, rows, draws))  # (draws, N, L)
+        densities = np.asarray(_step_densities(algebra, hyper, rows, draws))  # (draws, N, L)
     length = np.asarray(rows.length)
-    sequence, time = np.nonzero(np.arange(found.shape[2])[None, :] < length[:, None])
-    values = found[:, sequence, time].reshape(*shape, -1)
+    sequence, time = np.nonzero(np.arange(densities.shape[2])[None, :] < length[:, None])
+    values = densities[:, sequence, time].reshape(*shape, -1)
     coords = {
         "chain": np.arange(shape[0]),
         "draw": np.arange(shape[1]),
@@ -216,8 +216,8 @@ def _refuse_impossible(log_density: np.ndarray) -> None:
 
 
 def _local(algebra: Algebra, hyper: Hyper, sites: Sites, rows: Pytree) -> Filtered:
-    found: Filtered = path_part(algebra.local_natural_parameters(algebra.natural(hyper, sites))(algebra.features(hyper, rows)))
-    return found
+    result: Filtered = path_part(algebra.local_natural_parameters(algebra.natural(hyper, sites))(algebra.features(hyper, rows)))
+    return result
 
 
 @partial(jax.jit, static_argnames=("algebra",))
@@ -234,11 +234,11 @@ def _average(algebra: Algebra, hyper: Hyper, rows: Pytree, draws: Sites, given: 
             probs = chain.reported.part(chain.mean(jax.random.PRNGKey(0), local))
             return AtDraw(chain.log_partition(local), values=(probs,), log_values=(until,))
 
-        found: AtDraw = block_map(block, rows)
-        return found
+        result: AtDraw = block_map(block, rows)
+        return result
 
-    found = averaged(at, draws, given)
-    return found.log_density, found.values[0], jnp.diff(found.log_values[0], axis=1, prepend=0.0)
+    result = averaged(at, draws, given)
+    return result.log_density, result.values[0], jnp.diff(result.log_values[0], axis=1, prepend=0.0)
 
 
 @partial(jax.jit, static_argnames=("algebra",))
@@ -262,15 +262,15 @@ def _best_paths(
     algebra: Algebra, hyper: Hyper, rows: Pytree, draws: Sites, number: int, given: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """(paths (number, N, L), log p(path | x) (number, N)): the best among the best of some draws, the best first."""
-    found = _candidates(algebra, number, hyper, rows, thinned(draws, CANDIDATES))  # (candidates, N, L)
-    worth = _log_probs(algebra, hyper, rows, thinned(draws, SCORED), found, given)
+    candidates = _candidates(algebra, number, hyper, rows, thinned(draws, CANDIDATES))  # (candidates, N, L)
+    worth = _log_probs(algebra, hyper, rows, thinned(draws, SCORED), candidates, given)
     paths, values = [], []
-    for n in range(found.shape[1]):
-        _, first = np.unique(found[:, n], axis=0, return_index=True)  # a path proposed by several draws counts once
+    for n in range(candidates.shape[1]):
+        _, first = np.unique(candidates[:, n], axis=0, return_index=True)  # a path proposed by several draws counts once
         # Equally probable paths come in the order of their states, so that rounding does not decide.
         order = first[np.argsort(-worth[first, n].round(TIED), kind="stable")][:number]
         order = np.append(order, np.repeat(order[:1], number - len(order)))  # fewer paths than asked for: repeat the best,
-        paths.append(found[order, n])
+        paths.append(candidates[order, n])
         values.append(np.where(np.arange(number) < len(first), worth[order, n], -np.inf))  # with probability 0
     return np.stack(paths, axis=1), np.stack(values, axis=1)
 
@@ -279,12 +279,12 @@ def _candidates(algebra: Algebra, number: int, hyper: Hyper, rows: Pytree, draws
     """The ``number`` best paths of each draw: (draws · number, N, L). The single best on a CPU by compiled loops."""
     if number > 1 or jax.default_backend() != "cpu":
         return np.asarray(_k_best_of_draws(algebra, number, hyper, rows, draws))
-    length, found = np.asarray(rows.length), []
+    length, paths = np.asarray(rows.length), []
     for place in range(len(next(iter(draws.values())))):
         sites = {name: leaf[place] for name, leaf in draws.items()}
         start, step, stop, emission = map(np.asarray, _chain_at(algebra, hyper, sites, rows)[:4])
-        found.append(best_paths(start, step, stop, emission, length, num_cores()).state.T)
-    return np.stack(found)
+        paths.append(best_paths(start, step, stop, emission, length, num_cores()).state.T)
+    return np.stack(paths)
 
 
 @partial(jax.jit, static_argnames=("algebra",))
@@ -299,8 +299,8 @@ def _k_best_of_draws(algebra: Algebra, number: int, hyper: Hyper, rows: Pytree, 
         paths = k_best(local, number)[0] if number > 1 else viterbi(local)[0][None]
         return jnp.where(within(local)[None], paths, 0)
 
-    found = jax.lax.map(one, draws)  # (draws, number, L, N)
-    return jnp.swapaxes(found.reshape(-1, *found.shape[2:]), 1, 2)
+    best = jax.lax.map(one, draws)  # (draws, number, L, N)
+    return jnp.swapaxes(best.reshape(-1, *best.shape[2:]), 1, 2)
 
 
 def _log_probs(algebra: Algebra, hyper: Hyper, rows: Pytree, draws: Sites, paths: np.ndarray, given: np.ndarray) -> np.ndarray:
@@ -333,9 +333,9 @@ def _drawn(algebra: Algebra, number: int, hyper: Hyper, rows: Pytree, draws: Sit
         chosen = jax.random.categorical(key_theta, log_weights, axis=0)  # (N,)
 
         def at(row: tuple[Array, Array, Pytree]) -> Array:
-            key, place, own = row
+            key, place, one_row = row
             sites = {name: leaf[place] for name, leaf in draws.items()}
-            return sample_states(key, _local(algebra, hyper, sites, jax.tree.map(lambda leaf: leaf[None], own)))[:, 0]
+            return sample_states(key, _local(algebra, hyper, sites, jax.tree.map(lambda leaf: leaf[None], one_row)))[:, 0]
 
         return jax.lax.map(at, (jax.random.split(key_z, len(chosen)), chosen, rows)).T
 

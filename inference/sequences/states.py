@@ -11,41 +11,41 @@ from models.base import Model, Sites
 from models.data.table import Data
 
 
-def predict(asked: Question) -> xr.Dataset:
+def predict(question: Question) -> xr.Dataset:
     """`inference.sequences.decoding.states`; nothing is drawn."""
-    return states(asked.model, asked.source, asked.data, asked.fitted)
+    return states(question.model, question.source, question.data, question.fitted)
 
 
 def labelled(
     model: Model, source: xr.DataTree | Sites, table: Data, rows: np.ndarray, truth: np.ndarray, weight: np.ndarray
 ) -> Labelled:
     """Predictions for the labelled steps and for whole sequences (`inference.sequences.accuracy.of_wholes`)."""
-    found = tagged(model, source, table)
-    probs, sequence = found.probs[rows], found.sequence[rows]
-    return Labelled(probs, of_wholes(probs.argmax(1) == truth, found.path[rows] == truth, sequence, weight), sequence)
+    steps = tagged(model, source, table)
+    probs, sequence = steps.probs[rows], steps.sequence[rows]
+    return Labelled(probs, of_wholes(probs.argmax(1) == truth, steps.path[rows] == truth, sequence, weight), sequence)
 
 
-def lines(found: xr.Dataset, first: int) -> pd.DataFrame:
+def lines(predictions: xr.Dataset, first: int) -> pd.DataFrame:
     """One line for each step: its state, its state on the most probable path, and the probabilities of all states.
 
     Sequences are numbered from 1, after the ``first`` ones. The log density of a sequence, and the log probability of its path,
     stand in each of its lines.
     """
-    sequence, time = np.nonzero(found["assignment"].values >= 0)
-    probs = found["probs"]
+    sequence, time = np.nonzero(predictions["assignment"].values >= 0)
+    probs = predictions["probs"]
     names = np.asarray(probs.coords[probs.dims[-1]].values)
     steps = xr.DataArray(probs.values[sequence, time], {probs.dims[-1]: names}, ("step", probs.dims[-1]))
     return pd.DataFrame(
         {
             "sequence": first + 1 + sequence,
             "step": time + 1,
-            "assignment": names[found["assignment"].values[sequence, time]],
+            "assignment": names[predictions["assignment"].values[sequence, time]],
             "probability": steps.values.max(1),
-            "viterbi": names[found["viterbi"].values[sequence, time]],
+            "viterbi": names[predictions["viterbi"].values[sequence, time]],
             **entries(steps, "probs"),
-            "step_log_density": found["step_log_density"].values[sequence, time],
-            "log_density": found["log_density"].values[sequence],
-            "viterbi_log_prob": found["viterbi_log_prob"].values[sequence],
+            "step_log_density": predictions["step_log_density"].values[sequence, time],
+            "log_density": predictions["log_density"].values[sequence],
+            "viterbi_log_prob": predictions["viterbi_log_prob"].values[sequence],
         }
     )
 

@@ -64,13 +64,13 @@ def topics_of(model: Model, source: xr.DataTree | Sites) -> Topics:
     word, topic = (site_of(model.naming.dims, wanted, draws) for wanted in (OF_WORDS, OF_DOCUMENTS))
     if word is None:
         raise ZooError("this result has no word probabilities of topics; is it a result of this model?")
-    found = draws[word]
-    if found.shape[1:] != (len(names), len(words)):
+    probs = draws[word]
+    if probs.shape[1:] != (len(names), len(words)):
         raise ZooError(
-            f"{word} has shape {found.shape[1:]}, but the model has {len(names)} topics and {len(words)} words: the result "
+            f"{word} has shape {probs.shape[1:]}, but the model has {len(names)} topics and {len(words)} words: the result "
             "belongs to another model"
         )
-    return Topics(names, words, found, None if topic is None else draws[topic])
+    return Topics(names, words, probs, None if topic is None else draws[topic])
 
 
 def proportions_of(topics: Topics) -> np.ndarray:
@@ -98,8 +98,8 @@ def new_proportions(
     check_seed(seed)
     with x64(64):
         draws = completed_draws(model, source, model.rows(forget_labels(model, data)), num_draws, seed)
-    own = proportions_of(topics)
-    return own[evenly(len(own), num_draws)], draws[str(name)]
+    stored = proportions_of(topics)
+    return stored[evenly(len(stored), num_draws)], draws[str(name)]
 
 
 def by_share(topics: Topics) -> tuple[np.ndarray, np.ndarray | None]:
@@ -131,10 +131,10 @@ def counts_elsewhere(data: Data, words: list[str]) -> sparse.csr_array:
     """(M, V): counts of these words in another corpus, which may lack some of them."""
     if not is_table(data):
         return _as_counts(bag_of_words(with_vocabulary(data, tuple(words))))
-    found, places = _as_counts(data).tocsc(), {column: place for place, column in enumerate(data.columns)}
+    counts, places = _as_counts(data).tocsc(), {column: place for place, column in enumerate(data.columns)}
     picked = [places.get(word, -1) for word in words]
     empty = sparse.csc_array((data.num_rows, 1))
-    return sparse.csr_array(sparse.hstack([found, empty], format="csc")[:, picked])
+    return sparse.csr_array(sparse.hstack([counts, empty], format="csc")[:, picked])
 
 
 def _as_counts(data: Data) -> sparse.csr_array:
@@ -165,8 +165,8 @@ def expected_tokens(model: Model, source: xr.DataTree | Sites, data: Any) -> Tok
     with x64(64):
         hyper, rows, some = as_arrays((dict(model.hyper), model.rows(model.read(data)), some))
         require_own(topics, num_rows(rows))
-        found = _expected(model.algebra, hyper, rows, some)
-    document, word = (np.asarray(found[str(place)], np.float64) for place in places)
+        expected = _expected(model.algebra, hyper, rows, some)
+    document, word = (np.asarray(expected[str(place)], np.float64) for place in places)
     return Tokens(document, word)
 
 

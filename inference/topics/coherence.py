@@ -38,10 +38,10 @@ SOME = 5  # words shown per document
 
 def with_doubts(frame: pd.DataFrame, source: xr.DataTree | Sites) -> pd.DataFrame:
     """The table, with ``attrs["warnings"]`` if labels differ between draws, or if chains found different topics."""
-    said = str(source.attrs.get("warnings", "")).split("\n") if isinstance(source, xr.DataTree) else []
-    doubts = [line for line in [*filter(doubts_labels, said), disagreement(source)] if line]
-    if doubts:
-        frame.attrs["warnings"] = "\n".join(doubts)
+    stored = str(source.attrs.get("warnings", "")).split("\n") if isinstance(source, xr.DataTree) else []
+    warnings = [line for line in [*filter(doubts_labels, stored), disagreement(source)] if line]
+    if warnings:
+        frame.attrs["warnings"] = "\n".join(warnings)
     return frame
 
 
@@ -62,15 +62,15 @@ def top_words(model: Model, source: xr.DataTree | Sites, num_words: int = 10) ->
     mean = topics.word_probs.mean(0)
     places = most_probable(mean, num_words)
     topic = np.repeat(np.arange(len(places)), places.shape[1])
-    found = {
+    columns = {
         "topic": [topics.names[k] for k in topic],
         "rank": np.tile(np.arange(1, places.shape[1] + 1), len(places)),
         "word": [topics.words[v] for v in places.ravel()],
         "probability": mean[topic, places.ravel()],
     }
     if len(topics.word_probs) > 1:
-        found["sd"] = topics.word_probs.std(0, ddof=1)[topic, places.ravel()]
-    return with_doubts(pd.DataFrame(found), source)
+        columns["sd"] = topics.word_probs.std(0, ddof=1)[topic, places.ravel()]
+    return with_doubts(pd.DataFrame(columns), source)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -150,8 +150,8 @@ def npmi(both: np.ndarray, first: np.ndarray, second: np.ndarray, total: int) ->
     """Normalised pointwise mutual information of two events, from how often each, and both, occur in ``total`` trials."""
     inside = (both > 0) & (both < total)
     p = np.where(inside, both, 1) / total
-    found = np.log(np.where(inside, p * total / first * total / second, 1)) / np.where(inside, -np.log(p), 1.0)
-    return np.where(both == 0, -1.0, np.where(inside, found, 0.0))
+    ratio = np.log(np.where(inside, p * total / first * total / second, 1)) / np.where(inside, -np.log(p), 1.0)
+    return np.where(both == 0, -1.0, np.where(inside, ratio, 0.0))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -271,14 +271,14 @@ def similar_documents(
     mean = each.mean(0)
     order = np.argsort(mean, kind="stable")
     order = order[(order != document) | (new is not None)][:num]
-    found = {"document": order, "distance": mean[order]}
+    columns = {"document": order, "distance": mean[order]}
     if len(each) > 1:
-        found["sd"] = each.std(0, ddof=1)[order]
-    found |= {
+        columns["sd"] = each.std(0, ddof=1)[order]
+    columns |= {
         "tokens": counts.sum(1)[order].astype(int),
         "words": np.array([_frequent(counts, int(d), topics) for d in order], dtype=object),
     }
-    return pd.DataFrame(found)
+    return pd.DataFrame(columns)
 
 
 def hellinger(probs: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -320,13 +320,13 @@ def word_topics(model: Model, source: xr.DataTree | Sites, data: Any, words: str
     (mean, sd), parts = _mean_and_sd(probs), []
     for place, word in enumerate(wanted):
         order = np.argsort(-mean[:, place], kind="stable")
-        found = {
+        columns = {
             "word": [word] * len(order),
             "rank": np.arange(1, len(order) + 1),
             "topic": [topics.names[k] for k in order],
             "probability": mean[order, place],
         }
         if len(probs) > 1:
-            found["sd"] = sd[order, place]
-        parts.append(pd.DataFrame(found))
+            columns["sd"] = sd[order, place]
+        parts.append(pd.DataFrame(columns))
     return with_doubts(pd.concat(parts, ignore_index=True), source)

@@ -39,9 +39,9 @@ class Information(NamedTuple):
     tokens: np.ndarray  # (K, V): N(v, k)
 
 
-def _of_words(found: Information, places: np.ndarray) -> Information:
+def _of_words(of_all: Information, places: np.ndarray) -> Information:
     """Only some words of every topic (K, n)."""
-    return found._replace(word=np.take_along_axis(found.word, places, 1), tokens=np.take_along_axis(found.tokens, places, 1))
+    return of_all._replace(word=np.take_along_axis(of_all.word, places, 1), tokens=np.take_along_axis(of_all.tokens, places, 1))
 
 
 def information(drawn: Drawn, num_topics: int, num_words: int) -> Information:
@@ -69,9 +69,9 @@ def replicated(drawn: Drawn, word_probs: np.ndarray, rng: np.random.Generator) -
     """Tokens with the same topics and documents, but words drawn from ``word_probs`` (K, V)."""
     word = np.empty_like(drawn.word)
     for k, probs in enumerate(word_probs):
-        own = np.flatnonzero(drawn.topic == k)
+        places = np.flatnonzero(drawn.topic == k)
         edges = np.cumsum(probs)
-        word[own] = np.searchsorted(edges, rng.random(len(own)) * edges[-1], side="right").clip(0, len(probs) - 1)
+        word[places] = np.searchsorted(edges, rng.random(len(places)) * edges[-1], side="right").clip(0, len(probs) - 1)
     return drawn._replace(word=word)
 
 
@@ -132,15 +132,15 @@ def information_of_draws(model: Model, source: xr.DataTree | Sites, data: Any, s
     size = len(topics.word_probs)
     chosen = spread(size, num_draws)
     K, V = topics.word_probs.shape[1:]
-    among, found = most_probable(topics.word_probs.mean(0), AMONG), []
+    among, pairs = most_probable(topics.word_probs.mean(0), AMONG), []
     for number in range(num_draws):
         place = chosen[number % len(chosen)]
         drawn = sample({name: leaf[place] for name, leaf in draws.items()}, int(rng.integers(2**31)))
         if not len(drawn.row):
             raise ZooError("these documents have no tokens")
         pair = drawn, replicated(drawn, topics.word_probs[place], rng)
-        found.append([_of_words(information(each, K, V), among) for each in pair])
-    seen, again = (Information(*map(np.stack, zip(*side, strict=True))) for side in zip(*found, strict=True))
+        pairs.append([_of_words(information(each, K, V), among) for each in pair])
+    seen, again = (Information(*map(np.stack, zip(*side, strict=True))) for side in zip(*pairs, strict=True))
     return Looked(topics, among, seen, again)
 
 

@@ -17,8 +17,8 @@ def why_no_labels(model: Model) -> str:
 
 def doubts(source: Any) -> list[str]:
     """A warning about the topics on which the chains disagree, if any."""
-    found = disagreement(source)
-    return [found] if found else []
+    warning = disagreement(source)
+    return [warning] if warning else []
 
 
 VIEW = View(rows_of_their_own, row_lines, why_no_labels=why_no_labels, doubts=doubts)

@@ -49,11 +49,11 @@ def most_relevant(relevances: np.ndarray, number: int = LISTED) -> np.ndarray:
     >>> most_relevant(np.array([1.0, 3.0, -np.inf, 3.0]), 3)
     array([1, 3, 0])
     """
-    found = np.flatnonzero(relevances > -np.inf)
-    if len(found) > number:  # whole sorts of a vocabulary, at every λ, take long
-        least = np.partition(relevances[found], -number)[-number]
-        found = found[relevances[found] >= least]
-    return found[np.argsort(-relevances[found], kind="stable")][:number]
+    places = np.flatnonzero(relevances > -np.inf)
+    if len(places) > number:  # whole sorts of a vocabulary, at every λ, take long
+        least = np.partition(relevances[places], -number)[-number]
+        places = places[relevances[places] >= least]
+    return places[np.argsort(-relevances[places], kind="stable")][:number]
 
 
 def ever_relevant(probs: np.ndarray, marginal: np.ndarray, number: int = LISTED, steps: int = STEPS) -> list[np.ndarray]:
@@ -64,11 +64,11 @@ def ever_relevant(probs: np.ndarray, marginal: np.ndarray, number: int = LISTED,
     >>> [places.tolist() for places in ever_relevant(np.array([[0.5, 0.1, 0.4]]), np.array([0.8, 0.1, 0.1]), number=1)]
     [[0, 2]]
     """
-    found: list[set[int]] = [set() for _ in probs]
+    places_of: list[set[int]] = [set() for _ in probs]
     for weight in np.arange(steps + 1) / steps:
-        for places, row in zip(found, relevance(probs, marginal, float(weight)), strict=True):
+        for places, row in zip(places_of, relevance(probs, marginal, float(weight)), strict=True):
             places.update(most_relevant(row, number).tolist())
-    return [np.array(sorted(places), dtype=int) for places in found]
+    return [np.array(sorted(places), dtype=int) for places in places_of]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -136,9 +136,9 @@ class TopicMap(NamedTuple):
 
     def top(self, topic: int, weight: float = USUAL) -> np.ndarray:
         """The places of the most relevant words of the topic at place ``topic``, the most relevant first."""
-        own = self.ever[topic]
-        found = relevance(self.probs[topic : topic + 1, own], self.counts[own] / self.tokens, weight)[0]
-        return own[most_relevant(found)]
+        ever = self.ever[topic]
+        relevances = relevance(self.probs[topic : topic + 1, ever], self.counts[ever] / self.tokens, weight)[0]
+        return ever[most_relevant(relevances)]
 
 
 def topic_map(tree: xr.DataTree) -> TopicMap | None:
@@ -150,19 +150,19 @@ def topic_map(tree: xr.DataTree) -> TopicMap | None:
     site = topic_site(tree)
     if site is None or "column" not in table_of(tree).coords:
         return None
-    found = tree["posterior" if "posterior" in tree else "point_estimate"].to_dataset()
-    mixed = next((each for each in found.data_vars.values() if each.dims[-2:] == OF_DOCUMENTS), None)
+    sites = tree["posterior" if "posterior" in tree else "point_estimate"].to_dataset()
+    mixed = next((each for each in sites.data_vars.values() if each.dims[-2:] == OF_DOCUMENTS), None)
     if mixed is None:
         return None
-    probs, proportions = (np.asarray(each.mean(each.dims[:-2]), np.float64) for each in (found[site], mixed))
-    words = [str(word) for word in found["word"].values]
+    probs, proportions = (np.asarray(each.mean(each.dims[:-2]), np.float64) for each in (sites[site], mixed))
+    words = [str(word) for word in sites["word"].values]
     data = data_of(tree)
     counts = counts_in(data, tuple(words))
     weight = np.ones(counts.shape[0]) if data.weight is None else np.asarray(data.weight, np.float64)
     length, count = weight * counts.sum(1), weight @ counts
     if not count.sum() > 0:
         return None
-    return mapped([str(name) for name in found["topic"].values], words, probs, length @ proportions / length.sum(), count)
+    return mapped([str(name) for name in sites["topic"].values], words, probs, length @ proportions / length.sum(), count)
 
 
 def mapped(names: list[str], words: list[str], probs: np.ndarray, share: np.ndarray, count: np.ndarray) -> TopicMap:
@@ -177,12 +177,12 @@ def mapped(names: list[str], words: list[str], probs: np.ndarray, share: np.ndar
     given = joint / np.where(joint.sum(0) > 0, joint.sum(0), 1.0)
     ever = ever_relevant(probs[order], count / count.sum())
     union = np.unique(np.concatenate(ever))
-    points, kept = scaled(jensen_shannon(probs))
+    points, shown = scaled(jensen_shannon(probs))
     return TopicMap(
         [names[k] for k in order],
         share[order],
         points[order],
-        kept,
+        shown,
         [words[v] for v in union],
         count[union],
         probs[np.ix_(order, union)],

@@ -19,12 +19,12 @@ def topic_shares(tree: xr.DataTree, numbers: np.ndarray | None = None) -> pd.Dat
     Shares are means over the draws. ``numbers`` (N,) are those of the documents in the table that they were taken from; 1, 2, …
     by default. None for a result without topics, or without proportions of documents.
     """
-    found = _proportions(tree)
-    if found is None:
+    proportions = _proportions(tree)
+    if proportions is None:
         return None
-    shares = np.asarray(found.mean([dim for dim in found.dims if dim not in OF_DOCUMENTS]).transpose(*OF_DOCUMENTS))
+    shares = np.asarray(proportions.mean([dim for dim in proportions.dims if dim not in OF_DOCUMENTS]).transpose(*OF_DOCUMENTS))
     named = {"row": np.arange(len(shares)) + 1 if numbers is None else numbers} | kept_columns(table_of(tree))
-    return pd.DataFrame(named | {f"topic {name}": shares[:, k] for k, name in enumerate(_names(found))})
+    return pd.DataFrame(named | {f"topic {name}": shares[:, k] for k, name in enumerate(_names(proportions))})
 
 
 def typical_documents(tree: xr.DataTree, numbers: np.ndarray | None = None) -> pd.DataFrame:
@@ -32,20 +32,20 @@ def typical_documents(tree: xr.DataTree, numbers: np.ndarray | None = None) -> p
 
     A document has the name in the first of its kept columns; without one its number.
     """
-    found, table = _proportions(tree), topic_shares(tree, numbers)
-    if found is None or table is None:
+    proportions, table = _proportions(tree), topic_shares(tree, numbers)
+    if proportions is None or table is None:
         return pd.DataFrame()
-    names = _names(found)
+    names = _names(proportions)
     shares = table[[f"topic {name}" for name in names]].to_numpy()
     first = table.columns[1] if len(table.columns) > 1 + len(names) else "row"
     called = [str(name) if first != "row" else f"document {name}" for name in table[first]]
-    said = []
-    for own in shares.T:
-        best = np.argsort(-own, kind="stable")[:TYPICAL]
-        said.append(", ".join(f"{called[n]} ({own[n]:.0%})" for n in best))
+    lines = []
+    for share in shares.T:
+        best = np.argsort(-share, kind="stable")[:TYPICAL]
+        lines.append(", ".join(f"{called[n]} ({share[n]:.0%})" for n in best))
     order = np.argsort(-shares.mean(0), kind="stable")
     index = pd.Index([names[k] for k in order], name="topic")
-    return pd.DataFrame({"documents": [said[k] for k in order]}, index=index)
+    return pd.DataFrame({"documents": [lines[k] for k in order]}, index=index)
 
 
 def _proportions(tree: xr.DataTree) -> xr.DataArray | None:
@@ -56,5 +56,5 @@ def _proportions(tree: xr.DataTree) -> xr.DataArray | None:
     return next((site for site in sites if site.dims[-2:] == OF_DOCUMENTS), None)
 
 
-def _names(found: xr.DataArray) -> list[str]:
-    return [str(name) for name in np.asarray(found.coords["topic"])]
+def _names(proportions: xr.DataArray) -> list[str]:
+    return [str(name) for name in np.asarray(proportions.coords["topic"])]

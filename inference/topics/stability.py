@@ -134,8 +134,8 @@ def _overlap_of_pairs(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 def topic_site(tree: xr.DataTree) -> str | None:
     """The site of a result with the dimensions (topic, word); None if there is none."""
     group = "posterior" if "posterior" in tree else "point_estimate"
-    found = tree[group].to_dataset().data_vars if group in tree else {}
-    return next((str(name) for name, variable in found.items() if variable.dims[-2:] == OF_WORDS), None)
+    variables = tree[group].to_dataset().data_vars if group in tree else {}
+    return next((str(name) for name, variable in variables.items() if variable.dims[-2:] == OF_WORDS), None)
 
 
 def _chains(tree: xr.DataTree, free: bool) -> list[Run]:
@@ -163,7 +163,7 @@ def _in_order(base: np.ndarray, run: Run, free: bool) -> Run:
 
 def _results(model: Model, trees: Mapping[str, xr.DataTree], free: bool) -> list[Run]:
     """One run per result: of several chains, the one with the highest log joint."""
-    found = []
+    runs = []
     shape = tuple(len(model.naming.coords[dim]) for dim in OF_WORDS)
     for name, tree in trees.items():
         if not isinstance(tree, xr.DataTree):
@@ -177,8 +177,8 @@ def _results(model: Model, trees: Mapping[str, xr.DataTree], free: bool) -> list
             raise ZooError(
                 f"{name} has topics of shape {run.word_probs.shape}, but the model {shape}: compare results of one model"
             )
-        found.append(run)
-    return found
+        runs.append(run)
+    return runs
 
 
 def _site(tree: xr.DataTree) -> str:
@@ -213,15 +213,17 @@ def in_one_order(reference: np.ndarray, draws: np.ndarray) -> np.ndarray:
     np.fill_diagonal(between, 0.0)
     half = (1 - between.max(1)) / 2
     settled = [bool((1 - _overlap_of_pairs(reference, draw) < half).all()) for draw in draws]
-    return np.stack([draw if kept else matched_to(reference, draw) for draw, kept in zip(draws, settled, strict=True)])
+    return np.stack(
+        [draw if is_settled else matched_to(reference, draw) for draw, is_settled in zip(draws, settled, strict=True)]
+    )
 
 
 def disagreement(source: Any) -> str:
     """A warning if the chains of a result found different topics, which means over all draws would mix; otherwise ""."""
-    found = agreement_of_chains(source) if isinstance(source, xr.DataTree) else None
-    if found is None or found["stable"].all():
+    agreement = agreement_of_chains(source) if isinstance(source, xr.DataTree) else None
+    if agreement is None or agreement["stable"].all():
         return ""
-    rest = found[~found["stable"]]["topic"].astype(str)
+    rest = agreement[~agreement["stable"]]["topic"].astype(str)
     few = f" and {len(rest) - 8} more" if len(rest) > 8 else ""
     return f"chains disagree on topic {', '.join(rest[:8])}{few}: figures on these are means over different topics"
 

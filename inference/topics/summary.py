@@ -27,8 +27,8 @@ def sites_of_topics(tree: xr.DataTree) -> list[str]:
     """The sites of a result that `topic_lines` replaces in print: words by topic and topics by document."""
     if topic_site(tree) is None:
         return []
-    found = _sites(tree).data_vars.items()
-    return [str(name) for name, variable in found if variable.dims[-2:] in (OF_WORDS, OF_DOCUMENTS)]
+    variables = _sites(tree).data_vars.items()
+    return [str(name) for name, variable in variables if variable.dims[-2:] in (OF_WORDS, OF_DOCUMENTS)]
 
 
 def _sites(tree: xr.DataTree) -> xr.Dataset:
@@ -40,16 +40,16 @@ def summary_of(tree: xr.DataTree, num_words: int = LISTED) -> Summary | None:
     site = topic_site(tree)
     if site is None:
         return None
-    found = _sites(tree)
-    word = found[site]
+    sites = _sites(tree)
+    word = sites[site]
     mean = np.asarray(word.mean(word.dims[:-2]))
     places = most_probable(mean, num_words)
-    words = np.asarray(found.coords["word"]).astype(str)
-    shares = [variable.mean(variable.dims[:-1]) for variable in found.data_vars.values() if variable.dims[-2:] == OF_DOCUMENTS]
+    words = np.asarray(sites.coords["word"]).astype(str)
+    shares = [variable.mean(variable.dims[:-1]) for variable in sites.data_vars.values() if variable.dims[-2:] == OF_DOCUMENTS]
     share = np.asarray(shares[0]) if shares else None
     order = np.arange(len(mean)) if share is None else np.argsort(-share, kind="stable")
     return Summary(
-        [str(name) for name in np.asarray(found.coords["topic"])[order]],
+        [str(name) for name in np.asarray(sites.coords["topic"])[order]],
         None if share is None else share[order],
         [[words[v] for v in row] for row in places[order]],
         np.take_along_axis(mean, places, 1)[order],
@@ -58,15 +58,15 @@ def summary_of(tree: xr.DataTree, num_words: int = LISTED) -> Summary | None:
 
 def topic_lines(tree: xr.DataTree, width: int = WIDTH) -> list[str]:
     """One line per topic, at most ``width`` columns: name, share, and as many words as fit; [] without topics."""
-    found = summary_of(tree)
-    if found is None:
+    summary = summary_of(tree)
+    if summary is None:
         return []
-    longest = min(max(map(len, found.names)), width // 4)
+    longest = min(max(map(len, summary.names)), width // 4)
     lines = []
-    for k, name in enumerate(found.names):
-        share = "" if found.share is None else f" {found.share[k]:4.0%}"
+    for k, name in enumerate(summary.names):
+        share = "" if summary.share is None else f" {summary.share[k]:4.0%}"
         line = f"{name[:longest]:>{longest}}{share}  "
-        for place, (word, probability) in enumerate(zip(found.words[k], found.probs[k], strict=True)):
+        for place, (word, probability) in enumerate(zip(summary.words[k], summary.probs[k], strict=True)):
             more = f"{', ' if place else ''}{word} {probability:.3f}".replace(" 0.", " .")
             if len(line) + len(more) > width:
                 break
@@ -77,16 +77,16 @@ def topic_lines(tree: xr.DataTree, width: int = WIDTH) -> list[str]:
 
 def topic_table(tree: xr.DataTree) -> pd.DataFrame:
     """``share`` of a document and ``words`` of each topic, the largest first; empty without topics."""
-    found = summary_of(tree)
-    if found is None:
+    summary = summary_of(tree)
+    if summary is None:
         return pd.DataFrame()
-    pairs = (zip(words, probs, strict=True) for words, probs in zip(found.words, found.probs, strict=True))
-    columns: dict[str, Any] = {} if found.share is None else {"share": found.share}
+    pairs = (zip(words, probs, strict=True) for words, probs in zip(summary.words, summary.probs, strict=True))
+    columns: dict[str, Any] = {} if summary.share is None else {"share": summary.share}
     columns["words"] = [", ".join(f"{word} {probability:.3f}" for word, probability in row) for row in pairs]
-    return pd.DataFrame(columns, index=pd.Index(found.names, name="topic"))
+    return pd.DataFrame(columns, index=pd.Index(summary.names, name="topic"))
 
 
 def topics_agree(tree: xr.DataTree) -> str:
     """One line on whether the chains of a result found the same topics; "" if it has no chains or topics to compare."""
-    found = agreement_of_chains(tree)
-    return "" if found is None else str(found.attrs["summary"])
+    agreement = agreement_of_chains(tree)
+    return "" if agreement is None else str(agreement.attrs["summary"])

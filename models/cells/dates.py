@@ -46,10 +46,10 @@ def days(cell: str, order: str) -> float | None:
     >>> days("1/2/1970 6:00 PM", "mdy"), days("1970-01-02T06:00:00+06:00", "ymd")
     (1.75, 1.0)
     """
-    found = CLOCK.fullmatch(cell.strip())
-    if found is None:
+    match = CLOCK.fullmatch(cell.strip())
+    if match is None:
         return None
-    parts, second = _parts(found["date"], order), _second(found)
+    parts, second = _parts(match["date"], order), _second(match)
     if parts is None or second is None:
         return None
     try:
@@ -69,31 +69,31 @@ def orders_of(cells: Iterable[str]) -> list[str]:
     return [order for order in ORDERS if all(days(cell, order) is not None for cell in texts)]
 
 
-def _second(found: re.Match[str]) -> float | None:
+def _second(match: re.Match[str]) -> float | None:
     """The second of the day in Greenwich, which may be on the day before or after; None where there is no such time."""
-    hour, minute, second = int(found["hour"] or 0), int(found["minute"] or 0), float((found["second"] or "0").replace(",", "."))
-    hours, minutes = int(found["hours"] or 0), int(found["minutes"] or 0)
+    hour, minute, second = int(match["hour"] or 0), int(match["minute"] or 0), float((match["second"] or "0").replace(",", "."))
+    hours, minutes = int(match["hours"] or 0), int(match["minutes"] or 0)
     if hour > 23 or minute > 59 or second >= 60 or hours > 23 or minutes > 59:
         return None
-    if found["half"] is not None:
+    if match["half"] is not None:
         if not 1 <= hour <= 12:
             return None
-        hour = hour % 12 + (12 if found["half"] in "Pp" else 0)
-    west = 1 if found["sign"] == "-" else -1
+        hour = hour % 12 + (12 if match["half"] in "Pp" else 0)
+    west = 1 if match["sign"] == "-" else -1
     return hour * 3600 + minute * 60 + second + west * (hours * 3600 + minutes * 60)
 
 
 def _parts(text: str, order: str) -> tuple[int, int, int] | None:
     """(year, month, day) as they are written; None for another notation."""
-    if (found := PARTS.fullmatch(text)) is not None:
-        first, _, second, third = found.groups()
+    if (match := PARTS.fullmatch(text)) is not None:
+        first, _, second, third = match.groups()
         if len(first) == 4:
             return (int(first), int(second), int(third)) if len(third) <= 2 else None
         place = dict(zip(order, (first, second, third), strict=True))
         return (_year(place["y"]), int(place["m"]), int(place["d"])) if len(place["y"]) in (2, 4) and len(first) <= 2 else None
     for form, year, month, day in ((DAY_MONTH, 3, 2, 1), (MONTH_DAY, 3, 1, 2)):
-        if (found := form.fullmatch(text)) is not None and (number := _month(found[month])) is not None:
-            return _year(found[year]), number, int(found[day])
+        if (match := form.fullmatch(text)) is not None and (number := _month(match[month])) is not None:
+            return _year(match[year]), number, int(match[day])
     return None
 
 
@@ -103,8 +103,8 @@ def _year(text: str) -> int:
 
 def _month(name: str) -> int | None:
     """The number of a month: its English name, its first three letters, or Sept."""
-    found = (number for number, month in enumerate(MONTHS, 1) if name.lower() in (month, month[:3], month[:4]))
-    return next(found, None)
+    numbers = (number for number, month in enumerate(MONTHS, 1) if name.lower() in (month, month[:3], month[:4]))
+    return next(numbers, None)
 
 
 def like(day: float, template: str, order: str, padded: bool) -> str:
@@ -119,17 +119,17 @@ def like(day: float, template: str, order: str, padded: bool) -> str:
     'February 3, 1970'
     """
     first = datetime.date.fromordinal(EPOCH + math.floor(day))
-    found = CLOCK.fullmatch(template)
-    assert found is not None
-    second = round((day - math.floor(day)) * 86400) if found[2] is not None else 0
+    match = CLOCK.fullmatch(template)
+    assert match is not None
+    second = round((day - math.floor(day)) * 86400) if match[2] is not None else 0
     if second == 86400:  # midnight by rounding
         first, second = first + datetime.timedelta(days=1), 0
-    written = _like(first, found[1], order, padded)
-    if found[2] is not None:
+    written = _like(first, match[1], order, padded)
+    if match[2] is not None:
         hour, rest = divmod(second, 3600)
-        seconds = f":{rest % 60:02d}" if found[4] is not None else ""
-        clock = f"{hour:0{len(found[2])}d}:{rest // 60:02d}{seconds}"
-        written += template[found.end(1) : found.start(2)] + clock + template[found.end(4 if found[4] is not None else 3) :]
+        seconds = f":{rest % 60:02d}" if match[4] is not None else ""
+        clock = f"{hour:0{len(match[2])}d}:{rest // 60:02d}{seconds}"
+        written += template[match.end(1) : match.start(2)] + clock + template[match.end(4 if match[4] is not None else 3) :]
     same = days(written, order)
     return written if same is not None and math.floor(same) == first.toordinal() - EPOCH else first.isoformat()
 
@@ -138,18 +138,18 @@ def _like(date: datetime.date, template: str, order: str, padded: bool) -> str:
     """A date in the notation of another one."""
     values = {"y": str(date.year), "m": f"{date.month:02d}" if padded else str(date.month)}
     values["d"] = f"{date.day:02d}" if padded else str(date.day)
-    if (found := PARTS.fullmatch(template)) is not None:
-        parts, mark = [found[1], found[3], found[4]], found[2]
-        places = "ymd" if len(found[1]) == 4 else order
+    if (match := PARTS.fullmatch(template)) is not None:
+        parts, mark = [match[1], match[3], match[4]], match[2]
+        places = "ymd" if len(match[1]) == 4 else order
         short = len(parts[places.index("y")]) == 2
         return mark.join(values[place][-2:] if place == "y" and short else values[place] for place in places)
     for form, year, month, day in ((DAY_MONTH, 3, 2, 1), (MONTH_DAY, 3, 1, 2)):
-        if (found := form.fullmatch(template)) is not None:
-            new = {year: values["y"][-2:] if len(found[year]) == 2 else values["y"], day: values["d"]}
-            new[month] = _month_like(date.month, found[month])
+        if (match := form.fullmatch(template)) is not None:
+            new = {year: values["y"][-2:] if len(match[year]) == 2 else values["y"], day: values["d"]}
+            new[month] = _month_like(date.month, match[month])
             pieces = list(template)
-            for group in sorted(new, key=found.start, reverse=True):
-                pieces[found.start(group) : found.end(group)] = new[group]
+            for group in sorted(new, key=match.start, reverse=True):
+                pieces[match.start(group) : match.end(group)] = new[group]
             return "".join(pieces)
     return date.isoformat()
 

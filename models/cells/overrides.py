@@ -85,15 +85,15 @@ def overrides_of(options: Mapping[str, Any]) -> list[str]:
     >>> overrides_of({"units": {"weight": "kg"}, "missing": ["unknown", -99], "merge": {"sex": {"F": "female"}}})
     ['data.units.weight=kg', 'data.missing=[unknown,-99]', 'data.merge.sex={F: female}']
     """
-    found = []
+    arguments = []
     for name, value in options.items():
         if value is None:
             continue
         if name in BY_COLUMN:
-            found += [override(name, one, column) for column, one in value.items()]
+            arguments += [override(name, one, column) for column, one in value.items()]
         else:
-            found.append(override(name, value))
-    return found
+            arguments.append(override(name, value))
+    return arguments
 
 
 def quoted(text: str, mark: str = '"') -> str:
@@ -102,7 +102,7 @@ def quoted(text: str, mark: str = '"') -> str:
     >>> print(quoted('a"b'), quoted("C:\\new"))
     "a\"b" "C:\new"
     """
-    escaped = re.sub(rf"(\\*)({mark}|\Z)", lambda found: found[1] * 2 + (f"\\{mark}" if found[2] else ""), text)
+    escaped = re.sub(rf"(\\*)({mark}|\Z)", lambda match: match[1] * 2 + (f"\\{mark}" if match[2] else ""), text)
     return f"{mark}{escaped}{mark}"
 
 
@@ -170,12 +170,12 @@ def alternatives(argument: str) -> list[str]:
 
 def _taken_apart(argument: str) -> tuple[str, str | None, str]:
     """(option, column, text of the value); raises `ZooError` for an option of one column without column or value."""
-    found = KEY.match(argument)
-    assert found is not None
-    rest = argument[found.end() :]
-    if found[1] is not None:
-        return found[1], None, rest
-    name = found[2]
+    key = KEY.match(argument)
+    assert key is not None
+    rest = argument[key.end() :]
+    if key[1] is not None:
+        return key[1], None, rest
+    name = key[2]
     known = next((match for form in QUOTED.values() if (match := form.match(rest)) and rest[match.end() :][:1] == "="), None)
     if known is not None:
         column, value = str(_unquoted(known[0])), rest[known.end() + 1 :]
@@ -201,8 +201,8 @@ def _unquoted(value: str) -> str | None:
     if value == "null":
         return None
     for mark, form in QUOTED.items():
-        if (found := form.fullmatch(value)) is not None:
-            return re.sub(rf"(\\+)({mark}|\Z)", lambda run: run[1][: len(run[1]) // 2] + run[2], found[1])
+        if (match := form.fullmatch(value)) is not None:
+            return re.sub(rf"(\\+)({mark}|\Z)", lambda run: run[1][: len(run[1]) // 2] + run[2], match[1])
     return value
 
 
@@ -223,8 +223,8 @@ def _list(argument: str, value: str) -> Any:
 def _one_of_list(entry: str) -> str | int:
     if WHOLE.fullmatch(entry):
         return int(entry)
-    found = _unquoted(entry)
-    return "null" if found is None else found
+    level = _unquoted(entry)
+    return "null" if level is None else level
 
 
 def _parts(text: str) -> list[str]:
@@ -254,11 +254,11 @@ def _levels(argument: str, value: str) -> dict[str, str]:
     import yaml
 
     try:
-        node, found = yaml.compose(value, yaml.BaseLoader), yaml.load(value, yaml.BaseLoader)
+        node, mapping = yaml.compose(value, yaml.BaseLoader), yaml.load(value, yaml.BaseLoader)
     except yaml.YAMLError:
-        node = found = None
+        node = mapping = None
     levels = [level for _, level in node.value] if isinstance(node, yaml.MappingNode) else []
     # A level in quotes may be empty: cells with this spelling are missing
     if not levels or not all(isinstance(level, yaml.ScalarNode) and (level.value or level.style) for level in levels):
         raise ZooError(f"{argument!r} does not have the form data.merge.<column>={{<spelling>: <level>, …}}")
-    return dict(found)
+    return dict(mapping)

@@ -75,13 +75,13 @@ def emission_of_steps(choice: Choice, table: Data) -> Emission:
 
 def warnings_of(table: Data, emission: str, names: list[Any], labelled: bool) -> list[str]:
     """Warnings about the data under these options."""
-    found = unseen_classes(table, tuple(names), "step", "state") if labelled else []
+    warnings = unseen_classes(table, tuple(names), "step", "state") if labelled else []
     counts = [name for name, kind in zip(table.columns, table.kinds or (), strict=False) if kind == "count"]
     if emission == "categorical" and counts:
-        found.append(
+        warnings.append(
             f"column {counts[0]!r} holds counts, and each value is treated as a category; use emission=poisson for counts"
         )
-    return found
+    return warnings
 
 
 def state_names(table: Data, num_states: int, labelled: bool) -> list[Any]:

@@ -35,11 +35,11 @@ class StatePath(dist.Distribution):  # type: ignore[misc]  # NumPyro has no type
         log_step = jnp.log(self.transition)
         follows = jnp.arange(1, self.num_steps)[None, :] < self.length[:, None]
         steps = jnp.where(follows, log_step[value[:, :-1], value[:, 1:]], 0.0).sum(1)
-        found = jnp.log(self.start)[value[:, 0]] + steps
+        log_probs = jnp.log(self.start)[value[:, 0]] + steps
         if self.transition.shape[1] == self.transition.shape[0]:
-            return found
+            return log_probs
         last = jnp.take_along_axis(value, self.length[:, None] - 1, axis=1)[:, 0]
-        return found + log_step[last, -1]
+        return log_probs + log_step[last, -1]
 
     def walk(self, key: Array) -> tuple[Array, Array]:
         """Draw (states (N, L), lengths (N,)) until the boundary, or for at most ``length`` steps."""
@@ -122,5 +122,5 @@ class HiddenMarkov(dist.Distribution):  # type: ignore[misc]  # NumPyro has no t
             there = jnp.arange(density.shape[1])[None, :] < self.packing.length[:, None]
             return jnp.where(there, jnp.take_along_axis(density, self.state[..., None], axis=2)[..., 0], 0.0).sum(1)
         local = path_weights(self.start, self.transition, laid_out(self.packing, density), self.packing)
-        found: Array = chain.log_partition(local)
-        return found
+        log_density: Array = chain.log_partition(local)
+        return log_density

@@ -37,9 +37,9 @@ def path_part(value: Any) -> Any:
     return value.path if isinstance(value, Emitting | Emitted) else value
 
 
-def emitting(hidden: Hidden, path: Filtered, own: Any) -> Filtered | Emitting:
+def emitting(hidden: Hidden, path: Filtered, of_block: Any) -> Filtered | Emitting:
     """Natural parameters, from those of the path and from what the block makes of the steps."""
-    return path if hidden is component_alone else Emitting(path, own)
+    return path if hidden is component_alone else Emitting(path, of_block)
 
 
 def moved(hidden: Hidden, z: Any, packing: Packing) -> tuple[Path, Any]:

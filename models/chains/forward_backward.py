@@ -116,8 +116,8 @@ def filter_states(weights: Weights, steps: Steps) -> States:
         expected = _beginnings(expected, transition, _ends(transition, cut), blocks)
         state, scale = (_joined(leaf, blocks, length) for leaf in _filter(expected, start, transition, cut))
     scale, largest = jnp.where(steps.there, scale, 1.0), jnp.where(steps.there, largest, 0.0)
-    found = States(state, weight, scale, largest, jnp.zeros((), bool))
-    return found._replace(lost=lazy_where(small, lambda: _lost(weights, possible, found, steps), found.lost))
+    states = States(state, weight, scale, largest, jnp.zeros((), bool))
+    return states._replace(lost=lazy_where(small, lambda: _lost(weights, possible, states, steps), states.lost))
 
 
 def finite(largest: Array) -> Array:
@@ -129,12 +129,12 @@ def lazy_where(wanted: Array, function: Callable[[], Pytree], otherwise: Pytree)
     """``function()`` if ``wanted``, otherwise ``otherwise``; under vmap, it is skipped if no chain wants it."""
     converted, inputs = jax.closure_convert(function)
 
-    def body(carried: tuple[Pytree, Array]) -> tuple[Pytree, Array]:
+    def body(state: tuple[Pytree, Array]) -> tuple[Pytree, Array]:
         # Without the barrier the compiler would hoist the computation out of the loop.
-        behind, _ = lax.optimization_barrier((tuple(inputs), carried[1]))
+        behind, _ = lax.optimization_barrier((tuple(inputs), state[1]))
         return converted(*behind), jnp.zeros((), bool)
 
-    return lax.while_loop(lambda carried: carried[1], body, (otherwise, wanted))[0]
+    return lax.while_loop(lambda state: state[1], body, (otherwise, wanted))[0]
 
 
 def _smallest(weights: Weights) -> Array:
@@ -159,38 +159,38 @@ def _reachable(weights: Weights, steps: Steps) -> Array:
     return lax.scan(advance, begin, (steps.emission, steps.first))[1]
 
 
-def _lost(weights: Weights, possible: Array, found: States, steps: Steps) -> Array:
+def _lost(weights: Weights, possible: Array, states: States, steps: Steps) -> Array:
     """Whether underflow may have removed a state that matters later.
 
     The probability of such a state may be anything up to `negligible` before it is multiplied by its weight (``unsure``), or up
     to the smallest number after (``hidden``). The same holds for the only way to stop, or for all ways to go on.
     """
-    size, least = weights.start.shape[0], negligible(found.state.dtype)
-    known = found.state.reshape(-1, size)
-    expected = (known @ jnp.exp(weights.step)).reshape(found.state.shape)
+    size, least = weights.start.shape[0], negligible(states.state.dtype)
+    known = states.state.reshape(-1, size)
+    expected = (known @ jnp.exp(weights.step)).reshape(states.state.shape)
     leads = (possible[..., None] & (weights.step > -jnp.inf)[None, None]).any(2)
-    stops = (known @ jnp.exp(weights.stop)).reshape(found.scale.shape)
+    stops = (known @ jnp.exp(weights.stop)).reshape(states.scale.shape)
     may_stop = (possible & (weights.stop > -jnp.inf)[None, None]).any(2)
     begins = jnp.zeros_like(steps.there).at[0].set(True) if steps.first is None else steps.first
     began = ((weights.start > -jnp.inf) & (jnp.exp(weights.start) < least))[None, None]
     unsure = jnp.roll(steps.continues[..., None] & leads & (expected < least), 1, axis=0) | (begins[..., None] & began)
     predicted = jnp.where(begins[..., None], jnp.exp(weights.start)[None, None], jnp.roll(expected, 1, axis=0))
-    hidden = steps.there[..., None] & possible & ~unsure & (predicted * found.weight < jnp.finfo(found.state.dtype).tiny)
+    hidden = steps.there[..., None] & possible & ~unsure & (predicted * states.weight < jnp.finfo(states.state.dtype).tiny)
     ends = steps.there & ~steps.continues
-    nowhere = (steps.there & (found.scale == 0) & possible.any(2)).any() | (ends & may_stop & (stops < least)).any()
+    nowhere = (steps.there & (states.scale == 0) & possible.any(2)).any() | (ends & may_stop & (stops < least)).any()
 
     def matters() -> Array:
-        most = _at_most(weights, unsure, hidden, found, begins)
+        most = _at_most(weights, unsure, hidden, states, begins)
         share = jnp.where(ends, (most @ jnp.exp(weights.stop)) / divisor(stops), 0.0)
-        bound = jnp.finfo(found.state.dtype).eps / least
+        bound = jnp.finfo(states.state.dtype).eps / least
         return (steps.there & ~((most.sum(-1) <= bound) & (share <= bound))).any()
 
     return nowhere | lazy_where((unsure | hidden).any() & ~nowhere, matters, nowhere)
 
 
-def _at_most(weights: Weights, unsure: Array, hidden: Array, found: States, begins: Array) -> Array:
+def _at_most(weights: Weights, unsure: Array, hidden: Array, states: States, begins: Array) -> Array:
     """(L, R, S): bound on the probability of states reached through ``unsure`` or ``hidden`` ones, relative to `negligible`."""
-    transition, least = jnp.exp(weights.step), jnp.finfo(found.state.dtype).eps ** 2  # the smallest number, in such units
+    transition, least = jnp.exp(weights.step), jnp.finfo(states.state.dtype).eps ** 2  # the smallest number, in such units
 
     def advance(before: Array, here: tuple[Array, ...]) -> tuple[Array, Array]:
         weight, inverse, unsure, hidden, begins = here
@@ -198,8 +198,8 @@ def _at_most(weights: Weights, unsure: Array, hidden: Array, found: States, begi
         most = (reached * weight + jnp.where(hidden, least, 0.0)) * inverse[:, None]
         return most, most
 
-    everything = (found.weight, 1 / divisor(found.scale), unsure.astype(transition.dtype), hidden, begins)
-    return lax.scan(advance, jnp.zeros_like(found.state[0]), everything, unroll=UNROLL)[1]
+    everything = (states.weight, 1 / divisor(states.scale), unsure.astype(transition.dtype), hidden, begins)
+    return lax.scan(advance, jnp.zeros_like(states.state[0]), everything, unroll=UNROLL)[1]
 
 
 def _filter(expected: Array, start: Array, transition: Array, steps: Steps) -> tuple[Array, Array]:
@@ -229,8 +229,8 @@ def _ends(transition: Array, steps: Steps) -> Ends:
     rows, size = steps.emission.shape[1:]
     each = jnp.broadcast_to(jnp.eye(size, dtype=steps.emission.dtype), (rows, size, size))
 
-    def advance(carried: tuple[Array, Array, Array], here: tuple[Array, Array]) -> tuple[tuple[Array, Array, Array], None]:
-        expected, before, log_scale = carried
+    def advance(carry: tuple[Array, Array, Array], here: tuple[Array, Array]) -> tuple[tuple[Array, Array, Array], None]:
+        expected, before, log_scale = carry
         weight, there = here
         joint = expected * weight[:, None, :]
         scale = joint.sum(-1)
@@ -263,7 +263,7 @@ def _beginnings(start: Array, transition: Array, ends: Ends, blocks: int) -> Arr
 # Backward
 
 
-def smooth(weights: Weights, share: Array, found: States, steps: Steps) -> Ways:
+def smooth(weights: Weights, share: Array, forward_states: States, steps: Steps) -> Ways:
     """β_t = transition · (weight_{t+1} ∘ β_{t+1}) / scale_{t+1}, from the stopping probabilities at the end of a sequence.
 
     ``share`` (L, R) is 1 / Σ_i p(z_T = i | x) stop_i of the sequence in each cell.
@@ -271,14 +271,14 @@ def smooth(weights: Weights, share: Array, found: States, steps: Steps) -> Ways:
     length, rows, size = steps.emission.shape
     transition, stop = jnp.exp(weights.step), jnp.exp(weights.stop)
     nothing = jnp.zeros((rows, size), stop.dtype)
-    inverse = 1 / divisor(found.scale)
-    weighed = steps._replace(emission=found.weight)
+    inverse = 1 / divisor(forward_states.scale)
+    weighed = steps._replace(emission=forward_states.weight)
     blocks = 1 if steps.first is not None else num_blocks(length, rows, size)
     if blocks == 1:
-        return _smooth(nothing, transition, stop, share, found.state, inverse, weighed)
+        return _smooth(nothing, transition, stop, share, forward_states.state, inverse, weighed)
     cut = _cut(weighed, blocks)
     share, states, inverse = (
-        _in_blocks(leaf, blocks, fill) for leaf, fill in ((share, 1.0), (found.state, 0.0), (inverse, 1.0))
+        _in_blocks(leaf, blocks, fill) for leaf, fill in ((share, 1.0), (forward_states.state, 0.0), (inverse, 1.0))
     )
     ahead = _aheads(transition, stop, _ends(transition, cut), inverse, cut, blocks)
     ways = _smooth(ahead, transition, stop, share, states, inverse, cut)
@@ -291,8 +291,8 @@ def _smooth(ahead: Array, transition: Array, stop: Array, share: Array, states: 
     rows, size = ahead.shape
     alone = steps.first is None
 
-    def back(carried: tuple[Array, Array], here: tuple[Array, ...]) -> tuple[tuple[Array, Array], tuple[Array, ...]]:
-        ahead, count = carried
+    def back(carry: tuple[Array, Array], here: tuple[Array, ...]) -> tuple[tuple[Array, Array], tuple[Array, ...]]:
+        ahead, count = carry
         state, weight, inverse, share, there, continues = here
         ahead = jnp.where(continues[:, None], ahead, 0.0)
         beta = jnp.where(continues[:, None], product(ahead, transition.T), stop[None, :])
@@ -306,8 +306,8 @@ def _smooth(ahead: Array, transition: Array, stop: Array, share: Array, states: 
 
     everything = (states, steps.emission, inverse, share, steps.there, steps.continues)
     count = jnp.zeros((rows, size, size) if alone else (), ahead.dtype)
-    (_, count), found = lax.scan(back, (ahead, count), everything, reverse=True, unroll=UNROLL)
-    return Ways(found[0], None, count * share[0][:, None, None]) if alone else Ways(found[0], found[1], None)
+    (_, count), ways_back = lax.scan(back, (ahead, count), everything, reverse=True, unroll=UNROLL)
+    return Ways(ways_back[0], None, count * share[0][:, None, None]) if alone else Ways(ways_back[0], ways_back[1], None)
 
 
 def _aheads(transition: Array, stop: Array, ends: Ends, inverse: Array, steps: Steps, blocks: int) -> Array:

@@ -58,8 +58,8 @@ def smooth_logs(weights: Weights, steps: Steps, end: Array) -> tuple[LogStates, 
         after = ahead - end[:, None]
         return emission + beta - scale[:, None], LogWays(jnp.exp(state + beta - end[:, None]), after)
 
-    found = filter_logs(weights, steps)
+    states = filter_logs(weights, steps)
     nothing = jnp.full(steps.emission.shape[1:], -jnp.inf, steps.emission.dtype)
-    everything = (found.state, steps.emission, finite(found.scale), finite(end), steps.continues)
+    everything = (states.state, steps.emission, finite(states.scale), finite(end), steps.continues)
     _, ways = lax.scan(back, nothing, everything, reverse=True)
-    return found, ways._replace(both=jnp.where(steps.there[..., None], ways.both, 0.0))
+    return states, ways._replace(both=jnp.where(steps.there[..., None], ways.both, 0.0))

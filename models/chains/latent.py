@@ -65,17 +65,17 @@ def forward(local: Chain) -> Filtered:
     weights, steps = _weights(local), _steps(local)
     # The barriers keep the compiler from recomputing a whole array for each of its uses: half the time of a sweep.
     steps = steps._replace(emission=lax.optimization_barrier(steps.emission))
-    found = lax.optimization_barrier(filter_states(weights, steps))
-    end = jnp.log((lasts(local.packing, found.state) * jnp.exp(local.stop)[None, :]).sum(-1))
+    states = lax.optimization_barrier(filter_states(weights, steps))
+    end = jnp.log((lasts(local.packing, states.state) * jnp.exp(local.stop)[None, :]).sum(-1))
 
-    density = jnp.log(found.scale) + found.largest
+    density = jnp.log(states.scale) + states.largest
 
     def in_logs() -> tuple[Array, Array]:
         logs = filter_logs(weights, steps)
         worth = logsumexp(lasts(local.packing, logs.state) + local.stop[None, :], axis=-1)
         return jnp.where(steps.there, logs.scale, 0.0), worth
 
-    return Filtered(local, found, *lazy_where(found.lost, in_logs, (density, end)))
+    return Filtered(local, states, *lazy_where(states.lost, in_logs, (density, end)))
 
 
 def prepared(local: Chain) -> Filtered:
@@ -118,15 +118,15 @@ def _worth(local: Chain, known: Filtered | None) -> Array:
 
 def _total_forward(local: Chain, known: Filtered | None) -> tuple[Array, tuple[Chain | Filtered, Filtered | None]]:
     """The backward recursion goes on from the forward one; ``known`` has no derivatives, so that it is not kept for that."""
-    found = forward(local) if known is None else local
-    return _worth(local, found if isinstance(found, Filtered) else known), (found, known)
+    forward_chain = forward(local) if known is None else local
+    return _worth(local, forward_chain if isinstance(forward_chain, Filtered) else known), (forward_chain, known)
 
 
 def _total_backward(saved: tuple[Chain | Filtered, Filtered | None], cotangent: Array) -> tuple[Chain, Any]:
     """Multiply by the expected counts."""
-    found, known = saved
-    local = natural(found)
-    z = _mean(jax.random.PRNGKey(0), found)
+    forward_chain, known = saved
+    local = natural(forward_chain)
+    z = _mean(jax.random.PRNGKey(0), forward_chain)
     gradient = Chain(
         cotangent @ firsts(local.packing, z.state),
         pair_counts(z, cotangent),
@@ -221,8 +221,8 @@ def k_best(local: Chain | Filtered, number: int) -> tuple[Array, Array]:
         best, pointer, continues = here  # (R, S, number): where the paths to a state at the next step come from
         before = jnp.take_along_axis(pointer.reshape(packing, -1), later, axis=1)
         final = lax.top_k((best + local.stop[None, :, None]).reshape(packing, -1), number)[1]  # state · number + rank
-        found = jnp.where(continues[:, None], before, final)
-        return found, found // number
+        places = jnp.where(continues[:, None], before, final)
+        return places, places // number
 
     none = jnp.zeros((packing, number), pointers.dtype)
     _, states = lax.scan(back, none, (best, pointers, place.continues), reverse=True)

@@ -34,9 +34,9 @@ def host_step(emission: Emission, shape: Shape) -> HostStep | None:
         weight = None if rows.weight is None else np.asarray(rows.weight)
         return expected_counts(code, np.asarray(rows.length), weight, num_threads, logs)
 
-    def statistics(found: Counts) -> tuple[dict[str, Stats], Array]:
-        last = [found.last[:, None]] if shape.boundary else []
-        transition = jnp.concatenate([found.pair, *last], axis=1)
-        return {START: found.first, TRANSITION: transition, STATE: found.symbol.T}, jnp.asarray(found.log_partition)
+    def statistics(counts: Counts) -> tuple[dict[str, Stats], Array]:
+        last = [counts.last[:, None]] if shape.boundary else []
+        transition = jnp.concatenate([counts.pair, *last], axis=1)
+        return {START: counts.first, TRANSITION: transition, STATE: counts.symbol.T}, jnp.asarray(counts.log_partition)
 
     return HostStep(serves, lambda rows: int(np.asarray(rows.length).sum()), coefficients, sums, statistics)

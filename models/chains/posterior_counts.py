@@ -103,21 +103,21 @@ def states_in_logs(logs: Logs) -> tuple[Array, Counts]:
     return ways.both, Counts(_scanned(logs, known, ways, add, jnp.zeros((rows, size, size)), logs.end)[0])
 
 
-def _step_by_step(logs: Logs, function: Callable[..., Any], carried: Array, value: Array) -> tuple[Array, Any]:
+def _step_by_step(logs: Logs, function: Callable[..., Any], state: Array, value: Array) -> tuple[Array, Any]:
     known, ways = smooth_logs(logs.weights, logs.steps, logs.end)
-    return _scanned(logs, known, ways, function, carried, value)
+    return _scanned(logs, known, ways, function, state, value)
 
 
 def _scanned(
-    logs: Logs, known: LogStates, ways: LogWays, function: Callable[..., Any], carried: Array, value: Array
+    logs: Logs, known: LogStates, ways: LogWays, function: Callable[..., Any], state: Array, value: Array
 ) -> tuple[Array, Any]:
     """Scan ``function(carried, transition probabilities (R, S, S), value[t])`` over all steps."""
 
-    def one(carried: Array, here: tuple[Array, Array, Array]) -> tuple[Array, Any]:
+    def one(state: Array, here: tuple[Array, Array, Array]) -> tuple[Array, Any]:
         before, after, value = here
-        return function(carried, jnp.exp(before[:, :, None] + logs.weights.step[None] + after[:, None, :]), value)
+        return function(state, jnp.exp(before[:, :, None] + logs.weights.step[None] + after[:, None, :]), value)
 
-    return lax.scan(one, carried, (known.state, ways.after, value))
+    return lax.scan(one, state, (known.state, ways.after, value))
 
 
 def in_packing(z: Path, packing: Packing) -> Path:

@@ -53,12 +53,12 @@ def hyperparameters(steps: Steps, emission: Emission, shape: Shape, prior: Any) 
 def _by_row(value: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Broadcast transition concentrations to (S, S + 1) from one number, a row, or a matrix; raises `ZooError`."""
     try:
-        found = np.array(np.broadcast_to(np.asarray(value, dtype=np.float64), shape))
+        concentrations = np.array(np.broadcast_to(np.asarray(value, dtype=np.float64), shape))
     except (TypeError, ValueError, OverflowError) as error:
         raise ZooError(f"prior transition_concentration: expected numbers of shape {shape}, got {value!r}") from error
-    if not (np.isfinite(found) & (found > 0)).all():
+    if not (np.isfinite(concentrations) & (concentrations > 0)).all():
         raise ZooError("prior transition_concentration must be finite and above 0")
-    return found
+    return concentrations
 
 
 def _of_one_step(emission: Emission, hyper: Hyper, x: Any, probs: Array) -> Stats:

@@ -47,13 +47,13 @@ def steps_of(data: Data) -> Steps:
     if isinstance(data.x, Sequences):
         codes = np.where(data.x.tokens == UNKNOWN, np.nan, data.x.tokens)[:, None]
         table = Data(data.name, codes, (SYMBOL,), categories=(data.columns,), kinds=("category",))
-        found = Steps(table, data.x.starts)
+        steps = Steps(table, data.x.starts)
     else:
-        found = Steps(data, np.array([0, data.num_rows]) if data.starts is None else data.starts)
-    lengths = np.diff(found.starts)
+        steps = Steps(data, np.array([0, data.num_rows]) if data.starts is None else data.starts)
+    lengths = np.diff(steps.starts)
     if not len(lengths) or lengths.min() < 1:
         raise ZooError(f"{data.name}: sequence {int(np.argmin(lengths)) + 1 if len(lengths) else 1} has no steps; leave it out")
-    return found
+    return steps
 
 
 def timed(data: Data, columns: tuple[str, ...], emission: Emission, states: tuple[str, ...] | None) -> Timed:
@@ -128,7 +128,7 @@ def one_by_one(x: Any) -> Any:
 
 def flattened(x: Any, packing: Packing) -> Any:
     """Leaves (N, L, …) -> (L R, …) on the grid, time first."""
-    return jax.tree.map(lambda leaf: (found := laid_out(packing, leaf)).reshape(-1, *found.shape[2:]), x)
+    return jax.tree.map(lambda leaf: (on_grid := laid_out(packing, leaf)).reshape(-1, *on_grid.shape[2:]), x)
 
 
 def rows_shape(rows: Timed) -> tuple[int, int]:

@@ -28,12 +28,12 @@ def _functionals(
     """
     transition = jnp.asarray(sites[TRANSITION])
     stay = jnp.diagonal(transition)
-    found = {"stay_probs": -jnp.sort(-stay) if exchangeable else stay}
+    summaries = {"stay_probs": -jnp.sort(-stay) if exchangeable else stay}
     if shape.boundary:
-        found["expected_length"] = _expected_length(jnp.asarray(sites[START]), transition)
+        summaries["expected_length"] = _expected_length(jnp.asarray(sites[START]), transition)
     # On data that are shorter than the model's a probe row may be absent.
     probs = jnp.stack([latents[place].at[time].get(mode="fill", fill_value=jnp.nan) for place, (_, time) in enumerate(places)])
-    return found | ({"co_occurrence": (probs[:-1] * probs[1:]).sum(-1)} if len(places) > 1 else {})
+    return summaries | ({"co_occurrence": (probs[:-1] * probs[1:]).sum(-1)} if len(places) > 1 else {})
 
 
 def _expected_length(start: Array, transition: Array) -> Array:

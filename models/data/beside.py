@@ -27,8 +27,8 @@ def weighted(data: Data, column: str) -> Data:
         raise ZooError(f"{data.name}: column {column!r}, row {row + 1}: the weight {what}; give a number of at least 0")
     if not values.any():
         raise ZooError(f"{data.name}: all weights in column {column!r} are 0")
-    kept = keep_columns(data, [d for d in range(len(data.columns)) if d != place])
-    return kept._replace(weight=values, notes=tuple(note for note in data.notes if note.column != column))
+    rest = keep_columns(data, [d for d in range(len(data.columns)) if d != place])
+    return rest._replace(weight=values, notes=tuple(note for note in data.notes if note.column != column))
 
 
 MEANINGS = ("counts", "relative")
@@ -57,8 +57,8 @@ def weighed(data: Data, meaning: str | None) -> Data:
     """
     assert data.weight is not None
     whole = bool((data.weight == np.floor(data.weight)).all())
-    found = meaning or ("counts" if whole else "relative")
-    return data._replace(weight=data.weight * scale_of(data.weight) if found == "relative" else data.weight, weights=found)
+    kind = meaning or ("counts" if whole else "relative")
+    return data._replace(weight=data.weight * scale_of(data.weight) if kind == "relative" else data.weight, weights=kind)
 
 
 def scale_of(weight: np.ndarray) -> float:
@@ -81,11 +81,11 @@ def with_kept(data: Data, columns: list[str], known: Mapping[str, Any]) -> Data:
             raise ZooError(f"keep: a result cannot hold a column named {column!r}; rename the column in the table")
     named = [SEQUENCE_NAME] if SEQUENCE_NAME in known else []
     known = dict(data.beside) | dict(known)
-    found = [(column, known[column] if column in known else cells_of(data, column)) for column in [*named, *columns]]
-    if absent := [column for column, cells in found if cells is None]:
+    kept = [(column, known[column] if column in known else cells_of(data, column)) for column in [*named, *columns]]
+    if absent := [column for column, cells in kept if cells is None]:
         raise ZooError(f"{data.name} has no column {absent[0]!r} to keep; its columns are {some_of(data.columns)}")
-    before = [(column, cells) for column, cells in data.beside if column not in dict(found)]
-    return data._replace(beside=(*before, *((column, _plain(cells)) for column, cells in found)))
+    before = [(column, cells) for column, cells in data.beside if column not in dict(kept)]
+    return data._replace(beside=(*before, *((column, _plain(cells)) for column, cells in kept)))
 
 
 def _plain(cells: Any) -> np.ndarray:

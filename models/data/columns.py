@@ -49,31 +49,31 @@ def checked_types(types: Any, label: str | None) -> tuple[dict[str, str], str | 
     """(column -> one of `TYPES`, the label); ``types={"kind": "label"}`` is ``label="kind"``. Raises `ZooError`."""
     if types is not None and not isinstance(types, Mapping):
         raise ZooError(f"types={types!r}: expected a kind per column, such as {{'year': 'category'}}")
-    said = {str(column): str(kind) for column, kind in (types or {}).items()}
-    for column, kind in said.items():
+    kinds = {str(column): str(kind) for column, kind in (types or {}).items()}
+    for column, kind in kinds.items():
         if kind not in TYPES:
             raise ZooError(f"types: {kind!r} for column {column!r} is not one of {', '.join(TYPES)}")
-    labels = {column for column, kind in said.items() if kind == "label"} | ({label} if label is not None else set())
+    labels = {column for column, kind in kinds.items() if kind == "label"} | ({label} if label is not None else set())
     if len(labels) > 1:
         raise ZooError(f"several columns are named as the label: {', '.join(sorted(labels))}")
-    if label is not None and said.get(label, "label") != "label":
-        raise ZooError(f"column {label!r} is the label, so it cannot have type {said[label]}")
-    return said, next(iter(labels), None)
+    if label is not None and kinds.get(label, "label") != "label":
+        raise ZooError(f"column {label!r} is the label, so it cannot have type {kinds[label]}")
+    return kinds, next(iter(labels), None)
 
 
 def with_types(data: Data, types: Mapping[str, str], why: Mapping[str, str] | None = None) -> Data:
     """Apply the user's kinds, with reasons for some; raises `ZooError` for an unknown column, or a cell not of its kind."""
-    said = {column: kind for column, kind in types.items() if kind != "label"}
-    if not said:
+    kinds = {column: kind for column, kind in types.items() if kind != "label"}
+    if not kinds:
         return data
     _refuse_no_table(data)
-    for column in said:
+    for column in kinds:
         if column not in data.columns:
             raise ZooError(f"{data.name} has no column {column!r}; its columns are {some_of(data.columns)}")
     out = {"identifier": Verdict("identifier", "by data.types"), "ignore": Verdict("ignored", "by data.types")}
-    places = {data.columns.index(column): kind for column, kind in said.items() if kind not in out}
+    places = {data.columns.index(column): kind for column, kind in kinds.items() if kind not in out}
     data = _with(data, {d: Reading(*_as_kind(data, d, kind), _said(data, d, kind, why)) for d, kind in places.items()})
-    return _without(data, {column: out[kind] for column, kind in said.items() if kind in out})
+    return _without(data, {column: out[kind] for column, kind in kinds.items() if kind in out})
 
 
 def _said(data: Data, place: int, kind: str, why: Mapping[str, str] | None) -> Verdict:
@@ -114,18 +114,18 @@ def typed(data: Data) -> Data:
     levels = categories_of(data)
     open_places = [d for d, kind in enumerate(kinds) if not kind]
     lost = {note.column for note in data.notes if note.why == LOST}
-    found = {d: verdict(data.columns[d], data.x[:, d], levels[d]) for d in open_places}
-    found |= {d: Verdict("identifier", LOST) for d in open_places if data.columns[d] in lost}
-    for d, one in found.items():
+    verdicts = {d: verdict(data.columns[d], data.x[:, d], levels[d]) for d in open_places}
+    verdicts |= {d: Verdict("identifier", LOST) for d in open_places if data.columns[d] in lost}
+    for d, one in verdicts.items():
         if one.kind in MOMENTS:
             column = data.columns[d]
             reads = [("dates", order) for order in orders_of(levels[d])] if one.kind == "date" else [("units", "h")]
             ways = [f"read them as numbers by {proposed(option, value, column)}" for option, value in reads]
             ways += [f"{word} {proposed('types', kind, column)}" for word, kind in LEAVE]
             raise ZooError(f"{data.name}: column {column!r} holds {MOMENTS[one.kind]} ({one.why}); {', or '.join(ways)}")
-    out = {data.columns[d]: one for d, one in found.items() if one.kind in LEFT_OUT}
-    kept = {d: one for d, one in found.items() if one.kind not in LEFT_OUT}
-    data = _without(_with(data, {d: Reading(*_as_kind(data, d, one.kind), one) for d, one in kept.items()}), out)
+    out = {data.columns[d]: one for d, one in verdicts.items() if one.kind in LEFT_OUT}
+    modelled = {d: one for d, one in verdicts.items() if one.kind not in LEFT_OUT}
+    data = _without(_with(data, {d: Reading(*_as_kind(data, d, one.kind), one) for d, one in modelled.items()}), out)
     if not data.columns:
         reasons = ", ".join(f"{column}: {one.kind}" for column, one in out.items())
         raise ZooError(f"{data.name} has no columns to model ({reasons}); set a kind with data.types.<column>=<kind>")
@@ -179,17 +179,17 @@ def recoded(data: Data, place: int, levels: tuple[str, ...], remedy: str, unseen
 
     An unknown level raises a `ZooError` whose message ends in ``remedy`` or, with ``unseen="missing"``, is a missing cell.
     """
-    codes, own = _as_kind(data, place, "category")
+    codes, levels_here = _as_kind(data, place, "category")
     known = {level: code for code, level in enumerate(levels)}
     known |= {"0": 0, "1": 1} if levels == BOOLEAN else {}
-    found = _at(np.array([known.get(level, -1) for level in own], dtype=np.float64), codes)
-    if (found < 0).any() and unseen == "error":
-        row = int(np.flatnonzero(found < 0)[0])
+    matched_codes = _at(np.array([known.get(level, -1) for level in levels_here], dtype=np.float64), codes)
+    if (matched_codes < 0).any() and unseen == "error":
+        row = int(np.flatnonzero(matched_codes < 0)[0])
         raise ZooError(
-            f"{data.name}: column {data.columns[place]!r}, row {row + 1}: {own[int(codes[row])]!r} is a level unknown to "
-            f"the model, which has {', '.join(levels)}{remedy}"
+            f"{data.name}: column {data.columns[place]!r}, row {row + 1}: {levels_here[int(codes[row])]!r} is a level unknown "
+            f"to the model, which has {', '.join(levels)}{remedy}"
         )
-    return np.where(found < 0, np.nan, found)
+    return np.where(matched_codes < 0, np.nan, matched_codes)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -233,16 +233,18 @@ def _at(table: np.ndarray, codes: np.ndarray, missing: Any = np.nan) -> np.ndarr
 
 def _as_kind(data: Data, place: int, kind: str) -> tuple[np.ndarray, tuple[str, ...]]:
     """(values, levels) of a column read as ``kind``; raises `ZooError` for the first cell that is not of this kind."""
-    values, own = data.x[:, place], categories_of(data)[place]
+    values, levels_here = data.x[:, place], categories_of(data)[place]
     filled = ~np.isnan(values)
     if kind == "category":
-        if own:
-            return values, own
+        if levels_here:
+            return values, levels_here
         different, codes = np.unique(values[filled], return_inverse=True)
         coded = np.full(len(values), np.nan)
         coded[filled] = codes
         return coded, tuple(f"{value:.15g}" for value in different)
-    numbers = _at(np.array([number_of(level) for level in own]), values) if own and own != BOOLEAN else values
+    numbers = (
+        _at(np.array([number_of(level) for level in levels_here]), values) if levels_here and levels_here != BOOLEAN else values
+    )
     _refuse_cells(data, place, np.isnan(numbers) & filled, "is not a number")
     if kind == "count":
         _refuse_cells(data, place, (numbers < 0) | (numbers != np.floor(numbers)) & filled, "is not a count")
@@ -252,8 +254,8 @@ def _as_kind(data: Data, place: int, kind: str) -> tuple[np.ndarray, tuple[str, 
 def _refuse_cells(data: Data, place: int, wrong: np.ndarray, what: str) -> None:
     if wrong.any():
         row, column = int(np.flatnonzero(wrong)[0]), data.columns[place]
-        own = categories_of(data)[place]
-        cell = repr(own[int(data.x[row, place])]) if own else f"{data.x[row, place]:.15g}"
+        levels_here = categories_of(data)[place]
+        cell = repr(levels_here[int(data.x[row, place])]) if levels_here else f"{data.x[row, place]:.15g}"
         raise ZooError(f"{data.name}: column {column!r}, row {row + 1}: {cell} {what}; correct the cell, or give another type")
 
 
@@ -264,8 +266,11 @@ def _with(data: Data, readings: Mapping[int, Reading]) -> Data:
     x, categories, kinds = data.x.copy(), list(categories_of(data)), list(data.kinds or ("",) * len(data.columns))
     for place, reading in readings.items():
         x[:, place], categories[place], kinds[place] = reading.values, reading.levels, reading.verdict.kind
-    said = {data.columns[place]: reading.verdict for place, reading in readings.items()}
-    notes = (n._replace(kind=said[n.column].kind, why=said[n.column].why) if n.column in said else n for n in notes_of(data))
+    verdicts = {data.columns[place]: reading.verdict for place, reading in readings.items()}
+    notes = (
+        n._replace(kind=verdicts[n.column].kind, why=verdicts[n.column].why) if n.column in verdicts else n
+        for n in notes_of(data)
+    )
     named = tuple(categories) if any(categories) else ()
     return data._replace(x=x, categories=named, kinds=tuple(kinds), notes=tuple(notes))
 

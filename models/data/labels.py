@@ -77,11 +77,11 @@ def _codes(column: pd.Series[Any], name: str, title: str) -> tuple[np.ndarray, t
     if isinstance(column.dtype, pd.CategoricalDtype):
         declared = [level for level in column.dtype.categories if not (isinstance(level, str) and "|" in level)]
         single = column.cat.set_categories(declared).cat  # a set of candidates is no level
-        codes, found = np.asarray(single.codes, dtype=np.int64), single.categories
+        codes, categories = np.asarray(single.codes, dtype=np.int64), single.categories
     else:
         cells = (None if row in sets or pd.isna(cell) else _level(cell) for row, cell in enumerate(column))
-        codes, found = pd.factorize(pd.Series(list(cells), dtype=object), sort=True)
-    codes, levels = _by_name(np.asarray(codes), [str(level) for level in found])
+        codes, categories = pd.factorize(pd.Series(list(cells), dtype=object), sort=True)
+    codes, levels = _by_name(np.asarray(codes), [str(level) for level in categories])
     if not sets:
         return codes, levels, None
     candidates = codes[:, None] == np.arange(len(levels))  # a missing label has no candidate

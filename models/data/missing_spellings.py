@@ -100,20 +100,20 @@ def label_cells(column: pd.Series[Any], style: Style, words: bool = False) -> pd
 
     if isinstance(column.dtype, pd.CategoricalDtype) or pd.api.types.is_numeric_dtype(column):
         return column
-    found = _words_of(column, style)
-    gone = found.cells(np.isin(found.names, ("", *style.words)))
-    kept = column.astype(object).reset_index(drop=True).mask(gone, None)
+    spelled_words = _words_of(column, style)
+    gone = spelled_words.cells(np.isin(spelled_words.names, ("", *style.words)))
+    cells_left = column.astype(object).reset_index(drop=True).mask(gone, None)
     if words:
-        return kept
-    numbers = pd.to_numeric(kept, errors="coerce")
-    return numbers if gone.any() and numbers.notna().equals(kept.notna()) else kept
+        return cells_left
+    numbers = pd.to_numeric(cells_left, errors="coerce")
+    return numbers if gone.any() and numbers.notna().equals(cells_left.notna()) else cells_left
 
 
 def _words_of(column: pd.Series[Any], style: Style) -> Words:
     import pandas as pd
 
-    places, found = pd.factorize(column.astype(object) if column.dtype == object else column)
-    return Words(np.asarray(places), np.array([cell_name(word, style.thousands) for word in found], dtype=object))
+    places, distinct = pd.factorize(column.astype(object) if column.dtype == object else column)
+    return Words(np.asarray(places), np.array([cell_name(word, style.thousands) for word in distinct], dtype=object))
 
 
 def _counted(spelled: Mapping[str, int], empty: np.ndarray) -> tuple[tuple[str, int], ...]:
@@ -125,20 +125,20 @@ def _counted(spelled: Mapping[str, int], empty: np.ndarray) -> tuple[tuple[str, 
 def _spelled(words: Words, gone: np.ndarray) -> Counter[str]:
     """How often each word of the mask ``gone`` occurs in the column."""
     counts = np.bincount(words.places[words.places >= 0], minlength=len(words.names))
-    found: Counter[str] = Counter()
+    counter: Counter[str] = Counter()
     for word, count in zip(words.names[gone], counts[gone], strict=True):
-        found[word] += int(count)
-    return found
+        counter[word] += int(count)
+    return counter
 
 
 def _numbers(values: np.ndarray, style: Style, spelled: Mapping[str, int], empty: np.ndarray) -> ParsedColumn:
     """Numbers, with NaN for numbers that spell a missing cell."""
-    found = dict(spelled)
+    counts = dict(spelled)
     for word in style.words:
         gone = values == number_of(word)
         if gone.any():
-            values, found[word] = np.where(gone, np.nan, values), int(gone.sum())
-    return ParsedColumn(values, (), _counted(found, empty))
+            values, counts[word] = np.where(gone, np.nan, values), int(gone.sum())
+    return ParsedColumn(values, (), _counted(counts, empty))
 
 
 def number_of(word: str) -> float:
@@ -192,8 +192,8 @@ def _codes(words: Words, style: Style) -> ParsedColumn:
     numbers, gone, soft = _as_numbers(words, style)
     names = [word if np.isnan(value) else f"{value:.15g}" for word, value in zip(words.names, numbers, strict=True)]
     names = ["" if missing else name for name, missing in zip(names, gone | soft, strict=True)]
-    found = _levels(Words(words.places, np.array(names, dtype=object)), style)
-    return found._replace(spelled=_counted(_spelled(words, gone | soft), words.places < 0))
+    parsed_levels = _levels(Words(words.places, np.array(names, dtype=object)), style)
+    return parsed_levels._replace(spelled=_counted(_spelled(words, gone | soft), words.places < 0))
 
 
 def _refuse_misplaced(words: Words, slips: np.ndarray, style: Style, title: str, name: str) -> None:

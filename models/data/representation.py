@@ -77,13 +77,13 @@ def columns_of(data: Tabular) -> list[tuple[str, str, str, str]]:
     if not isinstance(data.x, np.ndarray) or data.moments:
         return []
     kinds, categories = data.kinds or ("",) * len(data.columns), data.categories or ((),) * len(data.columns)
-    found = []
+    described = []
     for column, kind, levels, cells in zip(data.columns, kinds, categories, data.x.T[:SHOWN], strict=False):
         seen = cells[~np.isnan(cells)]
         missing = f"{len(cells) - len(seen)} missing" if len(seen) < len(cells) else ""
         holds = _some(levels) if levels else f"{seen.min():.4g} to {seen.max():.4g}" if len(seen) else ""
-        found.append((column, kind or ("category" if levels else "number"), missing, holds))
-    return found
+        described.append((column, kind or ("category" if levels else "number"), missing, holds))
+    return described
 
 
 def _rest(data: Tabular, shown: int) -> list[str]:

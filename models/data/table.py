@@ -75,9 +75,9 @@ def take(data: Data, rows: np.ndarray) -> Data:
     )
     notes = tuple(note if note.cells is None else note._replace(cells=note.cells[rows]) for note in data.notes)
     starts = None if data.starts is None else _starts_of(data.starts, rows)
-    beside = tuple((name, cells[rows]) for name, cells in data.beside)
+    cells_aside = tuple((name, cells[rows]) for name, cells in data.beside)
     data = data._replace(x=data.x[rows], weight=weight, labels=labels, candidates=candidates)
-    return data._replace(notes=notes, starts=starts, beside=beside)
+    return data._replace(notes=notes, starts=starts, beside=cells_aside)
 
 
 def _starts_of(starts: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -123,7 +123,11 @@ def refuse_categories(data: Data, remedy: str) -> None:
     for column, levels in zip(data.columns, data.categories, strict=False):
         if not are_numbers(levels):
             some = ", ".join(levels[:3]) + (", …" if len(levels) > 3 else "")
-            others = [c for c, own in zip(data.columns, data.categories, strict=True) if c != column and not are_numbers(own)]
+            others = [
+                c
+                for c, levels_of_column in zip(data.columns, data.categories, strict=True)
+                if c != column and not are_numbers(levels_of_column)
+            ]
             more = f" (and {', '.join(others)})" if others else ""
             raise ZooError(f"{data.name}: column {column!r}{more} holds categories ({some}); {remedy}")
 
@@ -161,18 +165,18 @@ def first_cell(data: Data, wanted: Callable[[np.ndarray], np.ndarray]) -> Cell |
         return None
     if is_sparse(data.x):
         cells = data.x.tocoo()
-        found = np.flatnonzero(wanted(cells.data))
-        if not len(found):
+        places = np.flatnonzero(wanted(cells.data))
+        if not len(places):
             return None
-        first = found[np.argmin(cells.row[found])]
+        first = places[np.argmin(cells.row[places])]
         row, column, value = int(cells.row[first]), int(cells.col[first]), float(cells.data[first])
     else:
-        found = np.flatnonzero(wanted(data.x))
-        if not len(found):
+        places = np.flatnonzero(wanted(data.x))
+        if not len(places):
             return None
-        row, column = divmod(int(found[0]), data.x.shape[1])
+        row, column = divmod(int(places[0]), data.x.shape[1])
         value = float(data.x[row, column])
-    return Cell(row, data.columns[column], value, len(found))
+    return Cell(row, data.columns[column], value, len(places))
 
 
 def is_complete(x: Any) -> bool:

@@ -103,12 +103,12 @@ def martians_survey(
     measured = martians(num_rows, seed)
     kind = measured.labels
     rng = np.random.default_rng([seed, 1])
-    asked = [_drawn(rng, probs[kind]) for probs in SURVEY_PROBS.values()]
+    answers = [_drawn(rng, probs[kind]) for probs in SURVEY_PROBS.values()]
     size = measured.x
     if not correlated:
         spread = np.sqrt(np.diagonal(MARTIAN_COVARIANCES, axis1=1, axis2=2))
         size = MARTIAN_MEANS[kind] + spread[kind] * rng.normal(size=size.shape)
-    x = np.column_stack([size, *asked, rng.poisson(SURVEY_MOONS[kind])]).astype(np.float64)
+    x = np.column_stack([size, *answers, rng.poisson(SURVEY_MOONS[kind])]).astype(np.float64)
     columns = (*measured.columns, *SURVEY_LEVELS, "moons")
     holes = np.full(x.shape, missing)
     if mechanism == "mar":
@@ -138,8 +138,8 @@ def blobs(num_rows: int = 500, num_features: int = 2, num_groups: int = 3, separ
 
 def factor_loadings(num_columns: int = 12, num_factors: int = 3) -> np.ndarray:
     """(D, L): the loadings of `factors`. Column d loads on factor d mod L, from 0.9 in the first to 0.5 in the last column."""
-    own = np.arange(num_columns)[:, None] % num_factors == np.arange(num_factors)
-    return np.where(own, np.linspace(0.9, 0.5, num_columns)[:, None], 0.0)
+    is_of_factor = np.arange(num_columns)[:, None] % num_factors == np.arange(num_factors)
+    return np.where(is_of_factor, np.linspace(0.9, 0.5, num_columns)[:, None], 0.0)
 
 
 def factors(num_rows: int = 300, num_columns: int = 12, num_factors: int = 3, seed: int = 0) -> Data:

@@ -284,8 +284,8 @@ class SideBySide(dist.Distribution):  # type: ignore[misc]  # NumPyro has no typ
 
     def log_prob(self, value: Any) -> Array:
         """Σ_parts log p(value[places])."""
-        found = (part.log_prob(value[..., np.array(own)]) for own, part in zip(self.places, self.parts, strict=True))
-        return sum(found, jnp.zeros(()))
+        densities = (part.log_prob(value[..., np.array(place)]) for place, part in zip(self.places, self.parts, strict=True))
+        return sum(densities, jnp.zeros(()))
 
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         """(…, D)."""

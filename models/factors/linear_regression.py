@@ -79,9 +79,9 @@ def _mean(nu: RegressionStats) -> RegressionStats:
 
 
 def _mode(nu: RegressionStats) -> RegressionStats:
-    found = moments(nu)
-    precision = nu.exponent / (2 * found.rate)
-    return point(found.mean, precision, jnp.log(precision))
+    moments_of = moments(nu)
+    precision = nu.exponent / (2 * moments_of.rate)
+    return point(moments_of.mean, precision, jnp.log(precision))
 
 
 def _sample(key: Array, nu: RegressionStats) -> RegressionStats:

@@ -68,8 +68,8 @@ def coupling(prior: Mapping[str, Stats], T: Mapping[str, Stats]) -> Array:
     relevance = -T[RELEVANCE].exposure
     size = len(relevance)
     at_one = jnp.asarray(_diagonal(prior[BLOCK].strength, size)) * _diagonal(T[BLOCK].strength, size)  # (D, L)
-    found: Array = 0.5 * len(at_one) * T[RELEVANCE].events.sum() + ((relevance - 1)[None, :] * at_one).sum()
-    return found
+    log_density: Array = 0.5 * len(at_one) * T[RELEVANCE].events.sum() + ((relevance - 1)[None, :] * at_one).sum()
+    return log_density
 
 
 def _diagonal(matrices: Array, size: int) -> Array:
@@ -121,12 +121,12 @@ def start(num_factors: int, shared: bool, relevance: bool, hyper: Hyper, key: Ar
     nu = RegressionStats(exponent, strength[:, None], number * coefficients[:, None], square)
     if shared:
         nu = RegressionStats(exponent.sum(), strength, number * coefficients, square.sum())
-    found: dict[str, Stats] = {BLOCK: nu}
+    statistics: dict[str, Stats] = {BLOCK: nu}
     if relevance:
         pseudo = jnp.full(num_factors, 10.0)
         powers = jax.random.uniform(jax.random.fold_in(key, 1), (num_factors,), minval=0.0, maxval=3.0)
-        found[RELEVANCE] = GammaStats(pseudo, pseudo / 10**powers)
-    return found
+        statistics[RELEVANCE] = GammaStats(pseudo, pseudo / 10**powers)
+    return statistics
 
 
 def _with_zero(z: Array) -> Array:

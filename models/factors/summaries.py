@@ -80,13 +80,13 @@ def doubts(
     columns: tuple[str, ...], shared: bool, relevance: bool, hyper: Hyper, sites: Sites, last: Iteration | None
 ) -> list[str]:
     """Warnings about an optimum: Heywood cases, and that a mode with relevances does not count factors."""
-    found = [] if shared else heywood(columns, sites, last)
+    warnings = [] if shared else heywood(columns, sites, last)
     if relevance:
-        found.append(
+        warnings.append(
             "the joint mode of loadings and relevances depends on the prior of the relevances and does not count factors: "
             "read axis_share from gibbs, nuts or cavi, which average over the relevances"
         )
-    return found
+    return warnings
 
 
 def heywood(columns: tuple[str, ...], sites: Sites, last: Iteration | None = None) -> list[str]:
@@ -162,14 +162,14 @@ def minka(num_factors: int, rows: Rows) -> float:
     sizes = dimension - np.arange(num_factors)  # dimensions of the spheres of directions
     directions = (gammaln(sizes / 2) - sizes / 2 * np.log(np.pi)).sum() - num_factors * np.log(2)
     likelihood = -number / 2 * (np.log(top).sum() + (dimension - num_factors) * np.log(noise) + dimension * (1 + LOG_2PI))
-    kept = np.concatenate([top, np.full(dimension - num_factors, noise)])
+    eigenvalues = np.concatenate([top, np.full(dimension - num_factors, noise)])
     i, j = np.triu_indices(dimension, 1)
     i, j = i[i < num_factors], j[i < num_factors]
     with np.errstate(divide="ignore"):
-        curvature = (np.log(1 / kept[j] - 1 / kept[i]) + np.log(values[i] - values[j]) + np.log(number)).sum()
+        curvature = (np.log(1 / eigenvalues[j] - 1 / eigenvalues[i]) + np.log(values[i] - values[j]) + np.log(number)).sum()
     rest = (len(i) + num_factors) / 2 * LOG_2PI - num_factors / 2 * np.log(number)
-    found = directions + likelihood + rest - curvature / 2
-    return float(found) if np.isfinite(found) else np.nan
+    log_evidence_of = directions + likelihood + rest - curvature / 2
+    return float(log_evidence_of) if np.isfinite(log_evidence_of) else np.nan
 
 
 def shown(dimension: int) -> np.ndarray:

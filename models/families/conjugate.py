@@ -66,8 +66,8 @@ dirichlet = Family(_dirichlet_log_partition, _dirichlet_mean, _dirichlet_mode, _
 def joint(families: Mapping[str, Family]) -> Family:
     """Independent families, combined by name into one family on a dict of statistics."""
 
-    def each(verb: str) -> Callable[[Stats], Stats]:
-        return lambda nu: {name: getattr(family, verb)(nu[name]) for name, family in families.items()}
+    def each(function: str) -> Callable[[Stats], Stats]:
+        return lambda nu: {name: getattr(family, function)(nu[name]) for name, family in families.items()}
 
     def sample(key: Array, nu: Stats) -> Stats:
         keys = jax.random.split(key, len(families))

@@ -103,8 +103,8 @@ def _nodes(nu: TailStats) -> tuple[Array, Array]:
 
 def _log_partitions(nu: TailStats) -> Array:
     """(K,): log ∫ exp <T(ν), nu> dν."""
-    found: Array = jnp.log(2.0) + jax.nn.logsumexp(_nodes(nu)[1], axis=0)  # dν = 2 dh
-    return found
+    log_partitions: Array = jnp.log(2.0) + jax.nn.logsumexp(_nodes(nu)[1], axis=0)  # dν = 2 dh
+    return log_partitions
 
 
 def _mean(nu: TailStats) -> TailStats:

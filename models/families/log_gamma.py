@@ -37,9 +37,9 @@ def _all_again(key: Array, shape: Array) -> Array:
     """Log draws of shapes (N,) ≥ 1: all are proposed until all are accepted, and each keeps the first that was."""
 
     def turn(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        count, draws, refused = state
+        count, draws, open_draws = state
         some, again = _proposed(jax.random.fold_in(key, count), shape)
-        return count + 1, jnp.where(refused, some, draws), refused & again
+        return count + 1, jnp.where(open_draws, some, draws), open_draws & again
 
     start = (jnp.zeros((), jnp.int32), jnp.zeros_like(shape), jnp.ones(shape.shape, bool))
     return lax.while_loop(lambda state: state[2].any(), turn, start)[1]
@@ -52,10 +52,10 @@ def _some_again(key: Array, shape: Array) -> Array:
     key_first, key_again = jax.random.split(key)
 
     def turn(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        count, draws, refused = state
-        place = jnp.nonzero(refused, size=block, fill_value=number)[0]
+        count, draws, open_draws = state
+        place = jnp.nonzero(open_draws, size=block, fill_value=number)[0]
         some, again = _proposed(jax.random.fold_in(key_again, count), shape.at[place].get(mode="fill", fill_value=1.0))
-        return count + 1, draws.at[place].set(some, mode="drop"), refused.at[place].set(again, mode="drop")
+        return count + 1, draws.at[place].set(some, mode="drop"), open_draws.at[place].set(again, mode="drop")
 
     start = (jnp.zeros((), jnp.int32), *_proposed(key_first, shape))
     return lax.while_loop(lambda state: state[2].any(), turn, start)[1]

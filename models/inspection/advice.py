@@ -40,11 +40,11 @@ def models_for(data: Data) -> list[Fit]:
     numbers = all(kind == "number" for kind in data.kinds)
     missing = has_missing_cell(data)
     if labelled and numbers:
-        found = [Fit(("model=linear_discriminant",), f"predicts {data.label} from numbers")]
+        fits = [Fit(("model=linear_discriminant",), f"predicts {data.label} from numbers")]
         return (
-            found
+            fits
             if missing
-            else [*found, Fit(("model=logistic_regression",), f"predicts {data.label}, without assumptions on the numbers")]
+            else [*fits, Fit(("model=logistic_regression",), f"predicts {data.label}, without assumptions on the numbers")]
         )
     mixed = ("model=mixed_mixture", "model.labelled=true") if labelled else ("model=mixed_mixture",)
     why = (
@@ -52,10 +52,10 @@ def models_for(data: Data) -> list[Fit]:
     )
     if not numbers:
         return [Fit(mixed, why, "" if labelled else GROUPS)]
-    found = [Fit(("model=gmm",), "groups of rows, with columns of numbers", GROUPS)]
+    fits = [Fit(("model=gmm",), "groups of rows, with columns of numbers", GROUPS)]
     if len(data.columns) >= MANY:
-        found.append(Fit(("model=factor_analysis",), "numbers that move together"))
-    return found
+        fits.append(Fit(("model=factor_analysis",), "numbers that move together"))
+    return fits
 
 
 def _for_sequences(data: Data) -> Fit:

@@ -48,12 +48,12 @@ def code_problems(columns: Mapping[str, np.ndarray], spared: Collection[str] = (
     ['99 may stand for a missing cell: 1 cell, the first in row 6', '98 may stand for a missing cell: second 1, third 2 cells']
     """
     looked_at = {name: values for name, values in columns.items() if name not in spared}
-    found: dict[int, list[str]] = {}
+    columns_with: dict[int, list[str]] = {}
     for name, codes in _codes_of(looked_at).items():
         for code in codes:
-            found.setdefault(code, []).append(name)
-    ordered = sorted(found, key=lambda code: (-abs(code), code))
-    return [_problem(code, found[code], columns) for code in ordered]
+            columns_with.setdefault(code, []).append(name)
+    ordered = sorted(columns_with, key=lambda code: (-abs(code), code))
+    return [_problem(code, columns_with[code], columns) for code in ordered]
 
 
 def _problem(code: int, names: list[str], columns: Mapping[str, np.ndarray]) -> Problem:
@@ -74,19 +74,19 @@ def _codes_of(columns: Mapping[str, np.ndarray]) -> dict[str, set[int]]:
     """Column -> its codes."""
     alone = {name: _far(values) for name, values in columns.items()}
     scales = {name: scale for name, values in columns.items() if (scale := _scale(values)) is not None}
-    found = {}
+    codes = {}
     for name, values in columns.items():
         others = [far for other, far in alone.items() if other != name]
         sure = {code for code in alone[name] if _is_supported(code, values, alone[name], others)}
         if name in scales:
-            beside = [scale for other, scale in scales.items() if other != name]
-            sure |= {code for code in scales[name].codes if _is_beside(code, scales[name], values, beside)}
+            other_scales = [scale for other, scale in scales.items() if other != name]
+            sure |= {code for code in scales[name].codes if _is_beside(code, scales[name], values, other_scales)}
         if min(sure, default=0) < -1 and (values == -1).any() and not ((values < 0) & ~np.isin(values, [-1, *sure])).any():
             sure.add(-1)
-        found[name] = sure
+        codes[name] = sure
     for name, code in _at_ends(columns, scales):
-        found[name].add(code)
-    return found
+        codes[name].add(code)
+    return codes
 
 
 def _far(values: np.ndarray) -> set[int]:
@@ -142,7 +142,7 @@ def _is_beside(code: int, scale: Scale, values: np.ndarray, others: list[Scale])
 
 def _at_ends(columns: Mapping[str, np.ndarray], scales: Mapping[str, Scale]) -> list[tuple[str, int]]:
     """Columns with a code right before a scale: 0 before 1 to 5, or −1 before 0 to 4."""
-    found = []
+    ends = []
     for code in (0, -1):
         blocks: dict[int, list[str]] = {}
         for name, scale in scales.items():
@@ -154,8 +154,8 @@ def _at_ends(columns: Mapping[str, np.ndarray], scales: Mapping[str, Scale]) -> 
                 table = np.where(table < -1, np.nan, table)
             table = np.where(table > scales[names[0]].last, np.nan, table)
             if len(names) > 2 and (table == code).any() and _answers_as_others(table, code):
-                found += [(name, code) for place, name in enumerate(names) if (table[:, place] == code).any()]
-    return found
+                ends += [(name, code) for place, name in enumerate(names) if (table[:, place] == code).any()]
+    return ends
 
 
 def _answers_as_others(table: np.ndarray, code: int) -> bool:
@@ -169,23 +169,23 @@ def _answers_as_others(table: np.ndarray, code: int) -> bool:
     scores = np.nan_to_num(answers - np.nanmean(answers, axis=0))
     above = between = error = 0.0
     for place in range(table.shape[1]):
-        own, others = table[:, place], np.delete(scores, place, axis=1)
-        coded, low, higher = own == code, (own == code + 1) | (own == code + 2), own > code
+        column, others = table[:, place], np.delete(scores, place, axis=1)
+        coded, low, higher = column == code, (column == code + 1) | (column == code + 2), column > code
         if not coded.any() or low.sum() < 2 or higher.sum() < ROWS_EACH * others.shape[1]:
             continue
-        said = _predicted(others, own, higher)
-        number, at_end = coded.sum(), said[low].mean()
-        above += float(number * (said[coded].mean() - at_end))
-        between += float(number * (said[higher].mean() - at_end))
-        error += float(number * said[higher].var() + number**2 * said[low].var() / low.sum())
+        predicted_answers = _predicted(others, column, higher)
+        number, at_end = coded.sum(), predicted_answers[low].mean()
+        above += float(number * (predicted_answers[coded].mean() - at_end))
+        between += float(number * (predicted_answers[higher].mean() - at_end))
+        error += float(number * predicted_answers[higher].var() + number**2 * predicted_answers[low].var() / low.sum())
     return bool(above > max(SURE * np.sqrt(error), SIDE * between) and between > 2 * np.sqrt(error))
 
 
-def _predicted(others: np.ndarray, own: np.ndarray, fitted: np.ndarray) -> np.ndarray:
+def _predicted(others: np.ndarray, answers: np.ndarray, fitted: np.ndarray) -> np.ndarray:
     """(N,): a column by a linear regression on others (N, D); of the rows ``fitted`` (N,) each by a regression without it."""
-    design = np.column_stack([np.ones(len(own)), others])
+    design = np.column_stack([np.ones(len(answers)), others])
     inverse = np.linalg.pinv(design[fitted])
-    predicted = design @ (inverse @ own[fitted])
+    predicted = design @ (inverse @ answers[fitted])
     lever = np.einsum("nd,dn->n", design[fitted], inverse)
-    predicted[fitted] = own[fitted] - (own[fitted] - predicted[fitted]) / np.maximum(1 - lever, 1e-6)
+    predicted[fitted] = answers[fitted] - (answers[fitted] - predicted[fitted]) / np.maximum(1 - lever, 1e-6)
     return np.asarray(predicted)

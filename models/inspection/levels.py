@@ -28,20 +28,20 @@ ROMAN = re.compile(r"[ivxlc]+")
 def level_problems(column: Written) -> list[Problem]:
     """Levels that may be missing cells, and several spellings of one level."""
     doubtful = np.array([may_be_missing(word, column.words) for word in column.words], dtype=bool)
-    found = []
+    problems = []
     gone = column.of(doubtful)
     if gone.total and gone.total < column.total:
         listed = ", ".join(f"'{word}'" for word in gone.words)
         what = f"{listed} may be a missing cell: {in_words(gone.total)}, the first in row {gone.rows.min() + 1}"
         advice = "count it as missing in all columns; leave this out if it is an answer"
-        found.append(Problem(what, (Remedy("missing", list(gone.words)),), advice, column.column))
+        problems.append(Problem(what, (Remedy("missing", list(gone.words)),), advice, column.column))
     merged = variants(column.of(~doubtful))
     if merged:
         listed = "; ".join(f"{', '.join(_of(merged, level))} → {level}" for level in dict.fromkeys(merged.values()))
         what = f"levels that may be the same: {listed}"
         advice = "merge them; leave this out if they differ"
-        found.append(Problem(what, (Remedy("merge", merged, column.column),), advice, column.column))
-    return found
+        problems.append(Problem(what, (Remedy("merge", merged, column.column),), advice, column.column))
+    return problems
 
 
 def _of(merged: dict[str, str], level: str) -> list[str]:

@@ -28,7 +28,7 @@ def mark_problems(columns: Sequence[Written], options: Mapping[str, Any]) -> lis
     if options.get("decimal") is not None or options.get("thousands") is not None:
         return []
     numbers = [(column, _numbers(column)) for column in columns]
-    numbers = [(column, found) for column, found in numbers if found]
+    numbers = [(column, examples) for column, examples in numbers if examples]
     grouped = {mark: _with(numbers, form) for mark, form in GROUPS.items()}
     inner = {"point": r"\.", "comma": ",", "space": f"[{SPACES}]", "apostrophe": "'"}
     commas = _with(numbers, COMMA, but=EITHER, groups=GROUPS["comma"])
@@ -65,10 +65,10 @@ def _are_among_hundreds(numbers: list[tuple[Written, list[str]]]) -> bool:
 
 def _points_in_thousands(commas: dict[str, str], points: dict[str, str]) -> list[Problem]:
     """Numbers such as 1.200, where other numbers have decimal commas, or columns are separated by semicolons."""
-    doubt = "" if commas else f"{next(iter(points.values()))} may also mean a decimal point"
-    found = [Problem(f"decimal commas in {_listed(commas)}", (Remedy("decimal", "comma"),))] if commas else []
-    said = f"numbers that may have a point between thousands in {_listed(points)}"
-    return [*found, Problem(said, (Remedy("thousands", "point"),), doubt)]
+    otherwise = "" if commas else f"{next(iter(points.values()))} may also mean a decimal point"
+    problems = [Problem(f"decimal commas in {_listed(commas)}", (Remedy("decimal", "comma"),))] if commas else []
+    what = f"numbers that may have a point between thousands in {_listed(points)}"
+    return [*problems, Problem(what, (Remedy("thousands", "point"),), otherwise)]
 
 
 def _decided(
@@ -79,14 +79,14 @@ def _decided(
     options: Mapping[str, Any],
 ) -> list[Problem]:
     """The mark of thousands and the decimal mark that read most; every column maps to an example."""
-    found: list[Problem] = []
+    problems: list[Problem] = []
     thousands = max(grouped, key=lambda mark: len(grouped[mark]))
-    doubt = ""
+    otherwise = ""
     if not any(grouped.values()):
         thousands = ""
     if either and not commas and thousands in ("", "comma"):
         as_decimal = options.get("separator") in SEMICOLONS and not points and not thousands
-        doubt = f"{next(iter(either.values()))} may also mean {'thousands' if as_decimal else 'a decimal comma'}"
+        otherwise = f"{next(iter(either.values()))} may also mean {'thousands' if as_decimal else 'a decimal comma'}"
         if as_decimal:
             commas = either
         else:
@@ -100,15 +100,17 @@ def _decided(
         both = ", ".join([next(iter(mixed.values())), next(iter(grouped["point"].values()))])
         return [Problem(f"points are decimal in some numbers and mark thousands in others: {both}", (), MIXED)]
     if commas:
-        found.append(Problem(f"decimal commas in {_listed(commas)}", (Remedy("decimal", "comma"),), "" if thousands else doubt))
+        problems.append(
+            Problem(f"decimal commas in {_listed(commas)}", (Remedy("decimal", "comma"),), "" if thousands else otherwise)
+        )
     if thousands:
-        said = f"numbers with {_a(thousands)} between thousands in {_listed(grouped[thousands])}"
-        found.append(Problem(said, (Remedy("thousands", thousands),), doubt))
+        what = f"numbers with {_a(thousands)} between thousands in {_listed(grouped[thousands])}"
+        problems.append(Problem(what, (Remedy("thousands", thousands),), otherwise))
     others = [mark for mark in grouped if grouped[mark] and mark != thousands]
-    found += [
+    problems += [
         Problem(f"numbers with {_a(mark)} between thousands, too, in {_listed(grouped[mark])}", (), MIXED) for mark in others
     ]
-    return found
+    return problems
 
 
 def _a(mark: str) -> str:
@@ -125,8 +127,8 @@ def _listed(columns: dict[str, str]) -> str:
 def _numbers(column: Written) -> list[str]:
     """The numbers among the words, if most words are numbers, perhaps with units; dates are not."""
     split = [quantity(word) for word in column.words]
-    found = [one.number for word, one in zip(column.words, split, strict=True) if one is not None and not is_date(word)]
-    return found if 2 * len(found) > len(column.words) else []
+    numbers = [one.number for word, one in zip(column.words, split, strict=True) if one is not None and not is_date(word)]
+    return numbers if 2 * len(numbers) > len(column.words) else []
 
 
 def is_date(word: str) -> bool:
@@ -141,9 +143,9 @@ def _with(
     groups: re.Pattern[str] | None = None,
 ) -> dict[str, str]:
     """Column -> its first number of this form, and not of the other forms."""
-    found = {}
+    examples = {}
     for column, words in numbers:
         fits = (w for w in words if form.fullmatch(w) and not any(f is not None and f.fullmatch(w) for f in (but, groups)))
         if (first := next(fits, None)) is not None:
-            found[column.column] = first
-    return found
+            examples[column.column] = first
+    return examples

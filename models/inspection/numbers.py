@@ -26,8 +26,8 @@ def number_problems(column: Written, style: Style) -> list[Problem] | None:
     filled = column.of(np.array([not is_missing(word, style) for word in column.words], dtype=bool))
     if not filled.total:
         return []
-    if (found := _dates(filled) or _times(filled)) is not None:
-        return found
+    if (problems := _dates(filled) or _times(filled)) is not None:
+        return problems
     split = [quantity(word) for word in filled.words]
     values = np.array([np.nan if one is None else parsed(one.number, style) for one in split])
     units = np.array(
@@ -63,17 +63,17 @@ def _dates(column: Written) -> list[Problem] | None:
     if equal and not same:
         how += f"; {', '.join(f'{order} ({ORDERS[order]})' for order in equal)} fits as well: which one is right?"
     how += f"; if they only say when a row was measured, leave them out instead ({proposed('types', 'ignore', name)})"
-    found = [Problem(f"dates: {column.examples}", (Remedy("dates", best, name),), how, name)]
+    problems = [Problem(f"dates: {column.examples}", (Remedy("dates", best, name),), how, name)]
     other = column.of(any_order & ~fits[best])
     if other.total:
         what = f"{in_words(other.total, verb='is')} no date with the {ORDERS[best]}, but in another order: {other.examples}"
         advice = f"count them as missing, {CORRECT}; others may be read in the wrong order, too"
-        found.append(Problem(what, (Remedy("missing", list(other.words)),), advice, name))
+        problems.append(Problem(what, (Remedy("missing", list(other.words)),), advice, name))
     none = column.of(~any_order)
     if none.total:
         what = f"{in_words(none.total, verb='is')} no date: {none.examples}"
-        found.append(Problem(what, (Remedy("missing", list(none.words)),), f"count them as missing, {CORRECT}", name))
-    return found
+        problems.append(Problem(what, (Remedy("missing", list(none.words)),), f"count them as missing, {CORRECT}", name))
+    return problems
 
 
 def _times(column: Written) -> list[Problem] | None:
@@ -88,11 +88,11 @@ def _times(column: Written) -> list[Problem] | None:
         return [Problem(f"times with and without seconds: {times.examples}", (Remedy("types", "ignore", name),), advice, name)]
     parts = "hours, minutes and seconds" if has_seconds(times.words[0]) else "hours and minutes"
     advice = f"read them as hours, written as {parts}; or leave them out ({leave}), or take them as levels ({as_levels})"
-    found = [Problem(f"times: {times.examples}", (Remedy("units", "h", name),), advice, name)]
+    problems = [Problem(f"times: {times.examples}", (Remedy("units", "h", name),), advice, name)]
     if none.total:
         what = f"{in_words(none.total, verb='is')} no time: {none.examples}"
-        found.append(Problem(what, (Remedy("missing", list(none.words)),), f"count them as missing, {CORRECT}", name))
-    return found
+        problems.append(Problem(what, (Remedy("missing", list(none.words)),), f"count them as missing, {CORRECT}", name))
+    return problems
 
 
 def _main_unit(column: Written, units: np.ndarray, values: np.ndarray) -> str | None:
@@ -145,8 +145,8 @@ def _units(column: Written, units: np.ndarray, number: np.ndarray, main: str, st
         value = converted(parsed(cell.number, style), known(cell.unit), PLAIN)
         what, advice = "numbers with marks of their size", f"read them as plain numbers: {example} is {value:.15g}"
         advice += f"; if K is Kelvin, {proposed('units', 'K', name)}" if "K" in counts else ""
-    found = [Problem(f"{what} ({listed}): {column.of(units != '').examples}", (Remedy("units", main, name),), advice, name)]
-    return found + _slips(column, ~number | ~fits, f"a number in {main}")
+    problems = [Problem(f"{what} ({listed}): {column.of(units != '').examples}", (Remedy("units", main, name),), advice, name)]
+    return problems + _slips(column, ~number | ~fits, f"a number in {main}")
 
 
 def _slips(column: Written, wrong: np.ndarray, what: str = "a number") -> list[Problem]:
@@ -156,9 +156,9 @@ def _slips(column: Written, wrong: np.ndarray, what: str = "a number") -> list[P
         return []
     name = column.column
     if len(numbers := column.of(~wrong).words) <= FEW and all(map(str.isdigit, numbers)) and all(map(LEVEL.match, slips.words)):
-        said = f"levels with a number in front, beside bare numbers: {slips.examples}"
+        problem = f"levels with a number in front, beside bare numbers: {slips.examples}"
         advice = "take the column as category, or write its levels alike"
-        return [Problem(said, (Remedy("types", "category", name),), advice, name)]
+        return [Problem(problem, (Remedy("types", "category", name),), advice, name)]
     limits = [word for word in slips.words if word[0] in "<>≤≥"]
     as_levels = proposed("types", "category", name)
     advice = f"count {'it' if slips.total == 1 else 'them'} as missing, {CORRECT}, or take the column as {as_levels}"
@@ -166,8 +166,8 @@ def _slips(column: Written, wrong: np.ndarray, what: str = "a number") -> list[P
         advice += "; limits of detection are not missing at random, so the estimates will be biased"
     if any(map(BOOKED.fullmatch, slips.words)):
         advice += "; if (5) or 5- stands for −5, correct the cells: without them the estimates will be biased"
-    said = f"{in_words(slips.total, verb='is')} not {what}: {slips.examples}"
-    return [Problem(said, (Remedy("missing", list(slips.words)),), advice, name)]
+    problem = f"{in_words(slips.total, verb='is')} not {what}: {slips.examples}"
+    return [Problem(problem, (Remedy("missing", list(slips.words)),), advice, name)]
 
 
 def _zeros(column: Written) -> list[Problem]:

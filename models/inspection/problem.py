@@ -73,18 +73,18 @@ def with_remedies(options: Mapping[str, Any], problems: Iterable[Problem]) -> di
     >>> with_remedies({"missing": ["-"]}, [Problem("", (Remedy("missing", ["unknown"]), Remedy("units", "kg", "weight")))])
     {'missing': ['-', 'unknown'], 'units': {'weight': 'kg'}}
     """
-    found: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    combined: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     for remedy in (remedy for problem in problems for remedy in problem.remedies):
         if remedy.option == "missing":
-            given = found.get("missing", [])
+            given = combined.get("missing", [])
             given = list(given) if isinstance(given, list | tuple | set) else [given]
-            found["missing"] = list(dict.fromkeys([*given, *remedy.value]))
+            combined["missing"] = list(dict.fromkeys([*given, *remedy.value]))
         elif remedy.column is not None:
-            given = dict(found.get(remedy.option, {}))
+            given = dict(combined.get(remedy.option, {}))
             if remedy.option == "merge":  # levels that several problems are about
                 given[remedy.column] = remedy.value | dict(given.get(remedy.column, {}))
             given.setdefault(remedy.column, remedy.value)
-            found[remedy.option] = given
+            combined[remedy.option] = given
         else:
-            found.setdefault(remedy.option, remedy.value)
-    return found
+            combined.setdefault(remedy.option, remedy.value)
+    return combined

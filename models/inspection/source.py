@@ -73,8 +73,8 @@ def raw_table(source: Any, options: Mapping[str, Any]) -> Raw:
     frame = _as_text(path, options)
     if frame.empty:
         raise ZooError(f"{path} has no rows")
-    if doubt := doubt_below(frame, _style(options)):
-        problems.append(_of_doubt(doubt))
+    if doubtful := doubt_below(frame, _style(options)):
+        problems.append(_of_doubt(doubtful))
         options = with_remedies(options, problems)
         frame = _as_text(path, options)
     return Raw(frame, str(source), options, problems, not twice, True)
@@ -102,12 +102,12 @@ def _style(options: Mapping[str, Any]) -> Style:
 def _first_lines(path: Path, options: Mapping[str, Any]) -> list[Problem]:
     """Titles above the table, and lines of names that are none, or more than one."""
     with _refused(path):
-        return [_of_doubt(doubt) for doubt in doubts_of(path, _style(options))]
+        return [_of_doubt(doubtful) for doubtful in doubts_of(path, _style(options))]
 
 
-def _of_doubt(doubt: Doubt) -> Problem:
-    remedies = tuple(Remedy(option, value) for option, value in doubt.options.items())
-    return Problem(doubt.what, remedies, f"read it so, or {doubt.otherwise}")
+def _of_doubt(doubtful: Doubt) -> Problem:
+    remedies = tuple(Remedy(option, value) for option, value in doubtful.options.items())
+    return Problem(doubtful.what, remedies, f"read it so, or {doubtful.otherwise}")
 
 
 def _separator(path: Path, options: Mapping[str, Any]) -> list[Problem]:
@@ -153,8 +153,8 @@ def written(column: pd.Series[Any], style: Style) -> Written | None:
         return None
     if pd.api.types.infer_dtype(column, skipna=True) != "string":
         return None
-    places, found = pd.factorize(column.astype(object))
-    same, words = pd.factorize(np.array([cell_name(word, style.thousands) for word in found], dtype=object))
+    places, distinct = pd.factorize(column.astype(object))
+    same, words = pd.factorize(np.array([cell_name(word, style.thousands) for word in distinct], dtype=object))
     places = np.append(same, -1)[places]  # " yes" and "yes " are one word
     counts = np.bincount(places[places >= 0], minlength=len(words)) if len(words) else np.zeros(0, int)
     filled = np.flatnonzero(places >= 0)

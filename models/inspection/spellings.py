@@ -27,7 +27,7 @@ def shared_spellings(columns: Sequence[Written], style: Style) -> list[Problem]:
         measured += wrong is not None
         for word in wrong or ():
             slips.setdefault(word, []).append(column.column)
-    found = []
+    problems = []
     for word, among in slips.items():
         counts = {one.column: int(one.counts[one.words.index(word)]) for one in columns if word in one.words}
         words_too = len(counts) > len(among)
@@ -35,8 +35,8 @@ def shared_spellings(columns: Sequence[Written], style: Style) -> list[Problem]:
         if len(counts) > 1 and spelled:
             listed = ", ".join(f"{name} {count}" for name, count in counts.items())
             advice = "count it as missing in all columns; leave this out if it is an answer"
-            found.append(Problem(f"'{word}' may be a missing cell: {listed} cells", (Remedy("missing", [word]),), advice))
-    return found
+            problems.append(Problem(f"'{word}' may be a missing cell: {listed} cells", (Remedy("missing", [word]),), advice))
+    return problems
 
 
 def _slips(column: Written, style: Style) -> list[str] | None:

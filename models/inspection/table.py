@@ -101,18 +101,18 @@ def inspect_table(source: Any, **options: Any) -> Inspection:
     for name, text in columns.items():
         problems += [] if text is None else _of_words(text, style, name, raw.options)
     problems = [_without_values(problem, problems, texts) for problem in problems]
-    found = with_remedies(raw.options, problems)
-    cells, failed = _parsed(raw, found)
+    proposal = with_remedies(raw.options, problems)
+    cells, failed = _parsed(raw, proposal)
     problems += failed
     numbers = {name: one.values for name, one in cells.items() if not one.levels}
-    problems += code_problems(numbers, found.get("types", {}))
+    problems += code_problems(numbers, proposal.get("types", {}))
     problems += tick_problems(
-        cells, [*found.get("types", {}), *found.get("merge", {}), found.get("label"), found.get("weight")]
+        cells, [*proposal.get("types", {}), *proposal.get("merge", {}), proposal.get("label"), proposal.get("weight")]
     )
-    problems += _lost_digits(columns, cells, found)
-    found = with_remedies(found, problems)
-    problems += _left_out(raw, cells, found)
-    problems += _group_names(columns, cells, with_remedies(found, problems))
+    problems += _lost_digits(columns, cells, proposal)
+    proposal = with_remedies(proposal, problems)
+    problems += _left_out(raw, cells, proposal)
+    problems += _group_names(columns, cells, with_remedies(proposal, problems))
     return _tried(raw, source, problems)
 
 
@@ -183,22 +183,22 @@ def _columns(raw: Raw) -> tuple[dict[str, Written | None], list[Problem]]:
     skipped, wanted = _skipped(raw.options), column_names(raw.options.get("columns"))
     chosen = set(raw.frame.columns) if wanted is None else {*wanted, raw.options.get("label")}
     style, repairs = _style(raw.options, raw), _repairs(raw.options)
-    found: dict[str, Written | None] = {}
+    columns: dict[str, Written | None] = {}
     problems = []
     for name in raw.frame.columns:
         if name in skipped or name not in chosen:
             continue
-        found[name] = written(raw.frame[name], style)
+        columns[name] = written(raw.frame[name], style)
         if name in repairs.columns:
             try:
                 fixed = _repaired_column(raw, name, repairs, style)
-                found[name] = written(fixed, style)
+                columns[name] = written(fixed, style)
             except ZooError as error:
-                found[name] = None
+                columns[name] = None
                 problems.append(
                     Problem(str(error).removeprefix(f"{raw.title}: "), (Remedy("types", "ignore", name),), LEAVE, name)
                 )
-    return found, problems
+    return columns, problems
 
 
 LEAVE = "leave the column out until it is corrected"
@@ -213,17 +213,17 @@ def _of_words(text: Written, style: Style, name: str, options: Mapping[str, Any]
     """Problems of one column of text."""
     kind = (options.get("types") or {}).get(name, "label" if name == options.get("label") else "")
     if kind not in ("category", "label"):
-        found = number_problems(text, style)
-        if found is not None:
-            return found
+        problems = number_problems(text, style)
+        if problems is not None:
+            return problems
     if kind == "" and _are_texts(text):
         what = f"texts: {text.examples}"
         advice = f"leave it out; or model its words alone by {proposed('text', name)}"
         return [Problem(what, (Remedy("types", "ignore", name),), advice, name)]
-    found = level_problems(text)
+    problems = level_problems(text)
     if options.get("missing") == []:  # the user says that all words are levels
-        return [problem for problem in found if not any(remedy.option == "missing" for remedy in problem.remedies)]
-    return found
+        return [problem for problem in problems if not any(remedy.option == "missing" for remedy in problem.remedies)]
+    return problems
 
 
 def _are_texts(text: Written) -> bool:
@@ -243,36 +243,36 @@ def _parsed(raw: Raw, options: Mapping[str, Any]) -> tuple[dict[str, ParsedColum
             column = _repaired_column(raw, name, repairs, style) if name in repairs.columns else raw.frame[name]
             cells[name] = read_cells(column, raw.title, style, types.get(name, "category" if name == label else ""))
         except ZooError as error:
-            said = str(error).removeprefix(f"{raw.title}: ")
-            problems.append(Problem(said, (Remedy("types", "ignore", name),), LEAVE, name))
+            what = str(error).removeprefix(f"{raw.title}: ")
+            problems.append(Problem(what, (Remedy("types", "ignore", name),), LEAVE, name))
     return cells, problems
 
 
 def _left_out(raw: Raw, cells: Mapping[str, ParsedColumn], options: Mapping[str, Any]) -> list[Problem]:
     """Columns that carry no information, name the rows, or hold infinite numbers."""
     spared = {*(options.get("types") or {}), *_repairs(options).columns, options.get("label"), options.get("weight")}
-    found = []
+    problems = []
     for name, one in cells.items():
         if np.isinf(one.values).any():
             row = int(np.argmax(np.isinf(one.values)))
             code = "inf" if one.values[row] > 0 else "-inf"
             words = sorted({"inf" if value > 0 else "-inf" for value in one.values[np.isinf(one.values)]})
             what = f"{code} is no number to model (row {row + 1})"
-            found.append(Problem(what, (Remedy("missing", words),), "count it as missing", name))
+            problems.append(Problem(what, (Remedy("missing", words),), "count it as missing", name))
         if name in spared:
             continue
         judged = verdict(name, np.where(np.isinf(one.values), np.nan, one.values), () if one.levels == BOOLEAN else one.levels)
         if judged.kind in MOMENTS:
             what = f"{MOMENTS[judged.kind]} that cannot be read as they are written ({judged.why})"
-            found.append(Problem(what, (Remedy("types", "ignore", name),), LEAVE, name))
+            problems.append(Problem(what, (Remedy("types", "ignore", name),), LEAVE, name))
         if judged.kind in LEFT_OUT:
             kind = "identifier" if judged.kind == "identifier" else "ignore"
             advice = "leave it out"
             if kind == "identifier":
                 advice += f"; {proposed('keep', [name])} also puts it beside each row's result"
             what = f"{WHY[judged.kind]} ({judged.why})"
-            found.append(Problem(what, (Remedy("types", kind, name),), advice, name))
-    return found
+            problems.append(Problem(what, (Remedy("types", kind, name),), advice, name))
+    return problems
 
 
 def _group_names(
@@ -280,7 +280,7 @@ def _group_names(
 ) -> list[Problem]:
     """Columns of words that name groups of a few rows each, such as replicates of a sample."""
     spared = {*(options.get("types") or {}), *_repairs(options).columns, options.get("label")}
-    found = []
+    problems = []
     for name, one in cells.items():
         text = columns.get(name)
         if name in spared or text is None or not one.levels or len(one.levels) < SEVERAL:
@@ -291,8 +291,8 @@ def _group_names(
         if each <= FEW_EACH and (numbered or TELLING.fullmatch(name.strip()) or CAMEL.fullmatch(name.strip())):
             what = f"it may name groups of rows: {len(one.levels)} names, each in {each:.2g} rows, such as {one.levels[0]}"
             advice = f"leave it out; where its rows are steps in time, {proposed('sequence', name)}"
-            found.append(Problem(what, (Remedy("types", "identifier", name),), advice, name))
-    return found
+            problems.append(Problem(what, (Remedy("types", "identifier", name),), advice, name))
+    return problems
 
 
 def _lost_digits(
@@ -300,36 +300,36 @@ def _lost_digits(
 ) -> list[Problem]:
     """Columns of whole numbers that a float cannot tell apart, such as long identifiers."""
     spared = {*(options.get("types") or {}), *_repairs(options).columns, options.get("label"), options.get("weight")}
-    found = []
+    problems = []
     for name, text in columns.items():
         if name in spared or text is None or name not in cells or cells[name].levels:
             continue
         long = text.of(np.array([word.lstrip("+-").isdecimal() and abs(int(word)) > EXACT for word in text.words], dtype=bool))
         if long.total:
             what, advice = f"{LOST}: {long.examples}", f"leave it out; {proposed('keep', [name])} keeps it as it is"
-            found.append(Problem(what, (Remedy("types", "identifier", name),), advice, name))
-    return found
+            problems.append(Problem(what, (Remedy("types", "identifier", name),), advice, name))
+    return problems
 
 
 def _tried(raw: Raw, source: Any, problems: Sequence[Problem]) -> Inspection:
     """The table as the proposed options read it; what still fails is a problem, too."""
-    found = list(problems)
-    options = with_remedies(raw.options, found)
+    all_problems = list(problems)
+    options = with_remedies(raw.options, all_problems)
     if not raw.ready:
-        return Inspection(raw.title, tuple(found), options, None)
+        return Inspection(raw.title, tuple(all_problems), options, None)
     try:
         data = load_data(source, **options)
     except ZooError as error:
-        found.append(Problem(str(error).removeprefix(f"{raw.title}: "), (), "correct the table"))
-        return Inspection(raw.title, tuple(found), options, None)
-    told = _of_long_format(data)
-    if 0 < len({problem.column for problem in told}) < len(data.columns):
-        return _tried(raw, source, [*problems, *told])
+        all_problems.append(Problem(str(error).removeprefix(f"{raw.title}: "), (), "correct the table"))
+        return Inspection(raw.title, tuple(all_problems), options, None)
+    of_groups = _of_long_format(data)
+    if 0 < len({problem.column for problem in of_groups}) < len(data.columns):
+        return _tried(raw, source, [*problems, *of_groups])
     try:
-        return Inspection(raw.title, tuple(found), options, typed(data))
+        return Inspection(raw.title, tuple(all_problems), options, typed(data))
     except ZooError as error:
-        found.append(Problem(str(error).removeprefix(f"{raw.title}: ")))
-        return Inspection(raw.title, tuple(found), options, data)
+        all_problems.append(Problem(str(error).removeprefix(f"{raw.title}: ")))
+        return Inspection(raw.title, tuple(all_problems), options, data)
 
 
 def _of_long_format(data: Data) -> list[Problem]:
@@ -339,12 +339,12 @@ def _of_long_format(data: Data) -> list[Problem]:
         counters = [(column, f"it may number the steps ({COUNTS})") for column in step_counters(data)]
         times = [(one.column, f"it may be the time of the steps: it rises {one.steps}") for one in uneven_times(data)]
         return [Problem(what, (Remedy("types", "ignore", name),), unless, name) for name, what in (*counters, *times)]
-    found: dict[str, Problem] = {}
+    problems: dict[str, Problem] = {}
     for one in blocks_in(data):
         name = one.column
         advice = f"leave it out; where its rows are steps in time, {proposed('sequence', name)}"
-        found[name] = Problem(f"it may name groups of rows: {one.why}", (Remedy("types", "identifier", name),), advice, name)
+        problems[name] = Problem(f"it may name groups of rows: {one.why}", (Remedy("types", "identifier", name),), advice, name)
         for time in one.times:
             what = f"it may be the time of the rows of each {name}: it rises {time.steps}"
-            found.setdefault(time.column, Problem(what, (Remedy("types", "ignore", time.column),), unless, time.column))
-    return list(found.values())
+            problems.setdefault(time.column, Problem(what, (Remedy("types", "ignore", time.column),), unless, time.column))
+    return list(problems.values())

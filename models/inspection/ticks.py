@@ -29,18 +29,18 @@ class Ticked(NamedTuple):
 
 def tick_problems(cells: Mapping[str, ParsedColumn], spared: Collection[str | None]) -> list[Problem]:
     """Columns of ticks, with the levels that their blanks are read as; columns that are ``spared`` stay as they are."""
-    found = [
+    all_ticked = [
         ticked for place, (name, one) in enumerate(cells.items()) if name not in spared if (ticked := _of(name, place, one))
     ]
-    found = [one for one in found if _is_tick(one, found)]
-    if not found:
+    all_ticked = [one for one in all_ticked if _is_tick(one, all_ticked)]
+    if not all_ticked:
         return []
-    none = int((~np.any([one.marks for one in found], axis=0)).sum())
-    listed = ", ".join(f"{one.column} ('{one.word}' {one.marks.sum()} times)" for one in found)
+    none = int((~np.any([one.marks for one in all_ticked], axis=0)).sum())
+    listed = ", ".join(f"{one.column} ('{one.word}' {one.marks.sum()} times)" for one in all_ticked)
     advice = "read a blank as no"
     advice += f"; {in_words(none, 'row', 'has')} no tick: leave this out if they did not answer" if none else ""
-    remedies = tuple(Remedy("merge", _levels(one.word), one.column) for one in found)
-    column = found[0].column if len(found) == 1 else None
+    remedies = tuple(Remedy("merge", _levels(one.word), one.column) for one in all_ticked)
+    column = all_ticked[0].column if len(all_ticked) == 1 else None
     what = f"ticked or blank: {listed}"
     return [Problem(what, remedies, advice, column)]
 
@@ -54,10 +54,10 @@ def _of(name: str, place: int, one: ParsedColumn) -> Ticked | None:
     return Ticked(name, place, one.levels[int(seen[0])] if one.levels else cell_name(float(seen[0])), ~np.isnan(one.values))
 
 
-def _is_tick(one: Ticked, found: list[Ticked]) -> bool:
+def _is_tick(one: Ticked, ticked: list[Ticked]) -> bool:
     """Whether a word means yes: by itself, or as other columns with one word are there."""
     word = one.word.lower()
-    others = [other for other in found if other is not one]
+    others = [other for other in ticked if other is not one]
     if word in MARKS:
         return True
     if word in YES:
@@ -65,9 +65,9 @@ def _is_tick(one: Ticked, found: list[Ticked]) -> bool:
     if word.replace(".", "").replace("-", "").isdigit():
         return False
     near = {other.place - one.place for other in others}
-    beside = any(set(range(start, start + BLOCK)) - {0} <= near for start in range(1 - BLOCK, 1))
+    in_block = any(set(range(start, start + BLOCK)) - {0} <= near for start in range(1 - BLOCK, 1))
     named = word in one.column.lower() and any(other.word.lower() in other.column.lower() for other in others)
-    return beside or named
+    return in_block or named
 
 
 def _levels(word: str) -> dict[str, str]:

@@ -54,8 +54,8 @@ def _energy(z: Values, local: Scores) -> Array:
 
 
 def _log_partition(local: Scores) -> Array:
-    found: Array = local.peak - half_log_determinant(local.root)
-    return found
+    log_partition: Array = local.peak - half_log_determinant(local.root)
+    return log_partition
 
 
 scores = Latent(

@@ -48,8 +48,8 @@ def is_separable(x: np.ndarray, allowed_classes: np.ndarray) -> bool:
                 direction[:, better], direction[:, worse] = rows, -rows
                 gains.append(direction[:, 1:].reshape(len(rows), -1))
     gain = np.concatenate(gains)
-    found: Any = linprog(-gain.sum(0), A_ub=-gain, b_ub=np.zeros(len(gain)), bounds=(-1, 1), method="highs")
-    return bool(found.status == 0 and -found.fun > TOLERANCE * len(gain))
+    solution: Any = linprog(-gain.sum(0), A_ub=-gain, b_ub=np.zeros(len(gain)), bounds=(-1, 1), method="highs")
+    return bool(solution.status == 0 and -solution.fun > TOLERANCE * len(gain))
 
 
 def unused(constant: list[str]) -> tuple[str, ...]:

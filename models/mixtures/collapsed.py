@@ -76,7 +76,7 @@ def less(left: Stats, right: Stats) -> Stats:
 def given_others(algebra: Algebra, nu: Stats, stats: Stats, allowed: Array) -> Array:
     """(K,): log p(x_n, z_n = k | the rows in ``nu``), up to a number that all components share."""
     without = log_partition(algebra, nu)
-    return allowed + jax.vmap(lambda own: log_partition(algebra, add(nu, own)) - without)(stats)
+    return allowed + jax.vmap(lambda nu_of_row: log_partition(algebra, add(nu, nu_of_row)) - without)(stats)
 
 
 def total(algebra: Algebra, size: int, table: Table, component: Array, counted: Array) -> Stats:
@@ -220,13 +220,13 @@ def sampler(algebra: Algebra, size: int, prior_of: Any, hyper: Hyper, rows: Pytr
             key = np.random.SeedSequence(seed, spawn_key=(number,)).generate_state(2, np.uint32)
             first = jax.random.fold_in(key, 2**31 - 1)
             given = None if sites is None else {name: _double(value) for name, value in sites.items()}
-            found = begun(algebra, size, table, first) if given is None else begun_at(algebra, table, first, given)
-            return Chain(np.asarray(found, np.int64), np.zeros((), np.int64), key)
+            result = begun(algebra, size, table, first) if given is None else begun_at(algebra, table, first, given)
+            return Chain(np.asarray(result, np.int64), np.zeros((), np.int64), key)
 
     def advance(chain: Chain, sweeps: int) -> Chain:
         with jax.enable_x64(True):
-            found = advanced(algebra, size, table, Chain(*map(np.asarray, chain)), np.int64(sweeps))
-            return Chain(*map(np.asarray, found))
+            result = advanced(algebra, size, table, Chain(*map(np.asarray, chain)), np.int64(sweeps))
+            return Chain(*map(np.asarray, result))
 
     def density(chain: Chain) -> float:
         with jax.enable_x64(True):
@@ -235,8 +235,8 @@ def sampler(algebra: Algebra, size: int, prior_of: Any, hyper: Hyper, rows: Pytr
     def sites(rng: np.random.Generator, chain: Chain) -> tuple[dict[str, np.ndarray], float]:
         with jax.enable_x64(True):
             seed = rng.integers(2**31)
-            found, at_draw = drawn_sites(algebra, size, table, seed, np.asarray(chain.component))
-            return {name: np.asarray(value) for name, value in found.items()}, float(at_draw)
+            result, at_draw = drawn_sites(algebra, size, table, seed, np.asarray(chain.component))
+            return {name: np.asarray(value) for name, value in result.items()}, float(at_draw)
 
     return Sampler(start, advance, density, latents=lambda chain: np.asarray(chain.component), sites=sites)
 
@@ -256,5 +256,5 @@ def with_collapsed(algebra: Algebra, size: int, prior_of: Any) -> Algebra:
     structure = algebra.structure
     if not algebra.proper or not algebra.latent.enumerable or structure.coupling is not None or structure.cycle:
         return algebra
-    found = Collapsed(sampler=partial(sampler, algebra, size, prior_of), prior=lambda hyper, like: dict(prior_of(hyper)))
-    return algebra._replace(structure=structure._replace(collapsed=found))
+    collapsed = Collapsed(sampler=partial(sampler, algebra, size, prior_of), prior=lambda hyper, like: dict(prior_of(hyper)))
+    return algebra._replace(structure=structure._replace(collapsed=collapsed))

@@ -120,8 +120,8 @@ fixed = Weights(
 def coupling(prior: Mapping[str, Stats], T: Mapping[str, Stats]) -> Array:
     """Σ_k log Beta(sticks_k | 1, α) = (K − 1) log α + (α − 1) Σ_k log(1 − sticks_k): a scalar."""
     passed = T[STICKS][:, 1]
-    found: Array = len(passed) * T[CONCENTRATION].events - (T[CONCENTRATION].exposure + 1) * passed.sum()
-    return found
+    log_density: Array = len(passed) * T[CONCENTRATION].events - (T[CONCENTRATION].exposure + 1) * passed.sum()
+    return log_density
 
 
 def learned_program(hyper: Hyper, size: int, proper: bool) -> Array:

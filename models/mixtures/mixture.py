@@ -143,8 +143,8 @@ def model(
         raise ZooError(f"weights={shape.weights.name}: {why}")
     static = structure(emission, shape)
     columns = data.columns
-    doubts = scale_doubts(data, emission.encoding.unscaled(data), prior, NO_DENSITY)
-    warnings = (*warnings, *empty_groups(data, shape.size), *doubts)
+    prior_warnings = scale_doubts(data, emission.encoding.unscaled(data), prior, NO_DENSITY)
+    warnings = (*warnings, *empty_groups(data, shape.size), *prior_warnings)
     cells = layout or Layout(columns, (emission.naming.kind,) * len(columns), emission.naming.levels or ((),) * len(columns))
     hyper = hyperparameters(data, emission, shape, prior)
     of_blocks = (*emission.naming.dims, *shape.weights.naming.dims)
@@ -178,7 +178,11 @@ def model(
             }
             | shape.weights.naming.coords(list(labels))
             | emission.naming.coords(data),
-            levels={column: own for column, own in zip(cells.columns, cells.categories, strict=True) if own},
+            levels={
+                column: levels_of_column
+                for column, levels_of_column in zip(cells.columns, cells.categories, strict=True)
+                if levels_of_column
+            },
             density_of=explained(
                 emission.naming.density_of, cells, None if shape.exchangeable or unlabelled(data) else shape.block
             ),
@@ -332,8 +336,8 @@ def discriminant(emission: Emission, shape: Shape) -> Discriminant | None:
         return None
 
     def linear(hyper: Hyper, sites: Sites) -> Linear:
-        found = block.linear(hyper, sites)
-        return found._replace(bias=found.bias + shape.weights.bias(sites))
+        bias_and_weights = block.linear(hyper, sites)
+        return bias_and_weights._replace(bias=bias_and_weights.bias + shape.weights.bias(sites))
 
     return Discriminant(linear, lambda rows: block.features(rows.x), block.dims)
 

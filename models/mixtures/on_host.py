@@ -29,8 +29,8 @@ def host_step(emission: Emission, weights: Weights, block: str, size: int) -> Ho
     def sums(hyper: Hyper, rows: Rows, num_threads: int, given: Any) -> Any:
         return loops.sums(hyper, rows.x, rows.weight, num_threads, given)
 
-    def statistics(found: Any) -> tuple[dict[str, Stats], Array]:
-        counts, stats, log_partition = loops.statistics(found)
+    def statistics(host_sums: Any) -> tuple[dict[str, Stats], Array]:
+        counts, stats, log_partition = loops.statistics(host_sums)
         return {block: stats} | weights.statistics(counts), log_partition
 
     return HostStep(serves, num_rows, coefficients, sums, statistics)

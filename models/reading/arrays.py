@@ -72,9 +72,9 @@ def starts_of(lengths: Any, total: int) -> np.ndarray:
 
 def symbols(tokens: np.ndarray, starts: np.ndarray, name: str) -> Data:
     """Documents of integers (ΣT,): the vocabulary are the integers that occur, in order of size."""
-    found, codes = np.unique(tokens, return_inverse=True)
+    distinct, codes = np.unique(tokens, return_inverse=True)
     rows = [codes[first:last] for first, last in pairwise(starts)]
-    return Data(name, joined(rows), tuple(map(str, found)))
+    return Data(name, joined(rows), tuple(map(str, distinct)))
 
 
 def with_starts(data: Data, starts: np.ndarray) -> Data:

@@ -99,10 +99,10 @@ def read_blocks(
         with counted_from(first):
             data = _of_frame(frame.reset_index(drop=True), source, style, like, wanted, given)
             data = data if like is None else _like(data, fitted, layout, unseen)
-        beside = _beside(frame, [*keep, *(name for name in keep_if_there if name in frame)], source)
+        columns_aside = _beside(frame, [*keep, *(name for name in keep_if_there if name in frame)], source)
         if given.get("sequence") in {*keep, *keep_if_there}:
-            beside = {SEQUENCE_NAME: _beside(frame, [given["sequence"]], source)[given["sequence"]]} | beside
-        yield Block(data, first, beside)
+            columns_aside = {SEQUENCE_NAME: _beside(frame, [given["sequence"]], source)[given["sequence"]]} | columns_aside
+        yield Block(data, first, columns_aside)
         first += len(frame)
     if not first:
         raise ZooError(f"{source} has no rows")
@@ -132,7 +132,7 @@ def layout_of(fitted: Data, layout: Layout | None) -> Layout:
     if layout is not None:
         return layout
     levels = categories_of(fitted)
-    return Layout(fitted.columns, tuple("category" if own else "number" for own in levels), levels)
+    return Layout(fitted.columns, tuple("category" if level_names else "number" for level_names in levels), levels)
 
 
 def require_texts(source: str, fitted: Data, given: Mapping[str, Any]) -> None:
@@ -144,15 +144,17 @@ def require_texts(source: str, fitted: Data, given: Mapping[str, Any]) -> None:
 def _types(like: Layout, sequence: str | None, binarised: bool) -> dict[str, str]:
     """How the cells of each column are read: as numbers, too, where these become levels by the threshold."""
     levels = dict(zip(like.columns, like.categories, strict=True))
-    types = {name: "category" if own and not binarised else "number" for name, own in levels.items()}
+    types = {name: "category" if level_names and not binarised else "number" for name, level_names in levels.items()}
     return types | ({} if sequence is None else {sequence: "category"})
 
 
 def _hints_of(like: Layout, declared: Mapping[str, str]) -> dict[str, str]:
     """How the columns of levels are read: those that are numbers by their values, unless the user has declared the column."""
-    found = {name: levels for name, levels in zip(like.columns, like.categories, strict=True) if levels and levels != BOOLEAN}
-    codes = {name for name, levels in found.items() if name not in declared and all(map(_is_value, levels))}
-    return {name: "code" if name in codes else "word" for name in found}
+    with_levels = {
+        name: levels for name, levels in zip(like.columns, like.categories, strict=True) if levels and levels != BOOLEAN
+    }
+    codes = {name for name, levels in with_levels.items() if name not in declared and all(map(_is_value, levels))}
+    return {name: "code" if name in codes else "word" for name in with_levels}
 
 
 def _is_value(level: str) -> bool:

@@ -126,14 +126,14 @@ def _lda_c(path: Path) -> WordCounts:
         if LDA_C.fullmatch(text) is None:
             _refuse(path, line, "expected N term:count term:count …, whole numbers", text)
         try:
-            found = np.array(text.replace(":", " ").split(), dtype=np.int64)
+            numbers_in_line = np.array(text.replace(":", " ").split(), dtype=np.int64)
         except (ValueError, OverflowError):
             _refuse(path, line, "a number in it is too large", text)
-        own = found[1:].reshape(-1, 2)
-        if found[0] != len(own):
-            _refuse(path, line, f"it announces {found[0]} words, but has {len(own)}", text)
-        rows.append(len(own))
-        numbers.append(own)
+        pairs = numbers_in_line[1:].reshape(-1, 2)
+        if numbers_in_line[0] != len(pairs):
+            _refuse(path, line, f"it announces {numbers_in_line[0]} words, but has {len(pairs)}", text)
+        rows.append(len(pairs))
+        numbers.append(pairs)
     if not rows:
         raise ZooError(f"{path} is empty")
     cells = np.concatenate(numbers)
@@ -209,10 +209,10 @@ def _beside(path: Path) -> Path:
     stem = Path(name).stem
     candidates = [stem.replace("docword", "vocab", 1) + ".txt"] if "docword" in stem else []
     candidates += [f"{stem}.vocab", "vocab.txt", "vocabulary.txt"]
-    found = next((path.with_name(each) for each in candidates if path.with_name(each).is_file()), None)
-    if found is None:
+    vocabulary = next((path.with_name(each) for each in candidates if path.with_name(each).is_file()), None)
+    if vocabulary is None:
         raise ZooError(f"there is no vocabulary file next to {path} ({', '.join(candidates)}): name it with vocabulary=")
-    return found
+    return vocabulary
 
 
 # ---------------------------------------------------------------------------------------------------------------------

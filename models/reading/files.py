@@ -66,8 +66,8 @@ def read_file(path: Path, style: Style, as_text: Collection[str]) -> pd.DataFram
     import pandas as pd
 
     require_file(path)
-    if not is_text(path) and (said := [name for name in LINES if style._asdict()[name] is not None]):
-        raise ZooError(f"{said[0]} is for text files; {path} has columns with names already")
+    if not is_text(path) and (given := [name for name in LINES if style._asdict()[name] is not None]):
+        raise ZooError(f"{given[0]} is for text files; {path} has columns with names already")
     with refused_tables(path, style):
         if ending(path) in PARQUET:
             return pd.read_parquet(path)
@@ -131,13 +131,13 @@ def unpacked(path: Path) -> bytes:
 
 def no_table(path: Path, error: Exception) -> str:
     """Why pandas or Arrow cannot read a file as a table, in words."""
-    said = str(error).strip()
-    widths = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", said)
+    message = str(error).strip()
+    widths = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", message)
     if widths is not None:
         expected, line, seen = widths.groups()
         quotes = "a cell that holds the separator needs quotes"
         return f"{path}: line {line} has {seen} cells, and the lines before have {expected}; {quotes}"
-    return f"{path} is empty" if said == "No columns to parse from file" else f"{path} cannot be read as a table: {said}"
+    return f"{path} is empty" if message == "No columns to parse from file" else f"{path} cannot be read as a table: {message}"
 
 
 def _read_text(path: Path, style: Style, as_text: Collection[str]) -> pd.DataFrame:
@@ -147,8 +147,8 @@ def _read_text(path: Path, style: Style, as_text: Collection[str]) -> pd.DataFra
     options = text_options(path, style, as_text)
     with refused_widths(path), opened(path, style) as file:
         frame = pd.read_csv(file, **options)
-    if doubt := doubt_below(frame, style):
-        raise ZooError(f"{path}: {doubt.message}")
+    if doubtful := doubt_below(frame, style):
+        raise ZooError(f"{path}: {doubtful.message}")
     return frame
 
 
@@ -212,16 +212,16 @@ class Marks(NamedTuple):
 CSV = Marks()
 
 
-def marks_of(source: Any, said: Mapping[str, Any]) -> Marks:
+def marks_of(source: Any, options: Mapping[str, Any]) -> Marks:
     """The marks of the table that ``source`` names, read with the options ``said``; those of CSV where it is no text file.
 
     >>> marks_of("table.csv", {"separator": "semicolon", "decimal": "comma"})
     Marks(separator=';', decimal=',')
     """
     path = Path(str(source))
-    if not is_text(path) or said.get("format") is not None:
+    if not is_text(path) or options.get("format") is not None:
         return CSV
-    style = style_of({name: said[name] for name in ("separator", "decimal") if said.get(name) is not None}, plain=True)
+    style = style_of({name: options[name] for name in ("separator", "decimal") if options.get(name) is not None}, plain=True)
     return Marks(separator_of(path, style), style.decimal)
 
 
@@ -258,8 +258,8 @@ def _head_options(path: Path, style: Style, names: list[str]) -> dict[str, Any]:
 
 def text_options(path: Path, style: Style, as_text: Collection[str]) -> dict[str, Any]:
     """How pandas reads a text file: options of `pandas.read_csv`. Raises `ZooError` for a header that cannot be meant."""
-    if doubts := doubts_of(path, style):
-        raise ZooError(f"{path}: {doubts[0].message}")
+    if doubtful := doubts_of(path, style):
+        raise ZooError(f"{path}: {doubtful[0].message}")
     names = names_in(path, style)
     twice = [name for index, name in enumerate(names) if name in names[:index]]
     if twice:
@@ -298,7 +298,9 @@ def refused_widths(path: Path) -> Iterator[None]:
             raise ZooError(f"{path}: rows have more cells than the header has names; name every column") from warning
 
 
-def frames(path: Path, style: Style, as_text: Collection[str], size: int, kept: Collection[str] = ()) -> Iterator[pd.DataFrame]:
+def frames(
+    path: Path, style: Style, as_text: Collection[str], size: int, kept_columns: Collection[str] = ()
+) -> Iterator[pd.DataFrame]:
     """The rows of `read_file` in frames of ``size`` rows; an Arrow file is read by its own record batches.
 
     Rows are numbered through the whole file. Kinds of cells are found frame by frame: name the columns of words in ``as_text``.
@@ -307,12 +309,12 @@ def frames(path: Path, style: Style, as_text: Collection[str], size: int, kept: 
     require_file(path)
     with refused_tables(path, style):
         if is_text(path):
-            yield from _text_frames(path, style, {*as_text, *kept}, size)
+            yield from _text_frames(path, style, {*as_text, *kept_columns}, size)
             return
         first = 0
         for batch in parquet_batches(path, size) if ending(path) in PARQUET else arrow_batches(path):
             frame = batch.to_pandas()
-            for name in kept:
+            for name in kept_columns:
                 if name in frame:
                     frame[name] = spelt(batch.column(name))
             frame.index = range(first, first + len(frame))
@@ -332,5 +334,5 @@ def _text_frames(path: Path, style: Style, as_text: Collection[str], size: int) 
                 break
             last = frame.iloc[-TAIL:] if last is None else pd.concat([last, frame.iloc[-TAIL:]]).iloc[-TAIL:]
             yield frame
-    if last is not None and (doubt := doubt_below(last, style, whole=False)):
-        raise ZooError(f"{path}: {doubt.message}")
+    if last is not None and (doubtful := doubt_below(last, style, whole=False)):
+        raise ZooError(f"{path}: {doubtful.message}")

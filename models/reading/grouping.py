@@ -29,10 +29,10 @@ def in_sequences(data: Data, column: str | None) -> Data:
             f"{data.name}: column {column!r}, row {second + 1}: sequence {_level_name(data, place, int(again[0]))!r} "
             "continues after another one; sort the rows so that those of a sequence are consecutive and in order"
         )
-    kept = keep_columns(data, [d for d in range(len(data.columns)) if d != place])
-    if not kept.columns:
+    rest = keep_columns(data, [d for d in range(len(data.columns)) if d != place])
+    if not rest.columns:
         raise ZooError(f"{data.name} has no other column than {column!r}, which names the sequences")
-    return kept._replace(starts=np.append(edges, data.num_rows), notes=tuple(n for n in data.notes if n.column != column))
+    return rest._replace(starts=np.append(edges, data.num_rows), notes=tuple(n for n in data.notes if n.column != column))
 
 
 def names_of_sequences(data: Data, column: str) -> np.ndarray | None:

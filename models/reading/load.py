@@ -102,13 +102,13 @@ def load_data(
     (('height', 'sex'), ((), ('f', 'm')), ('a', 'b'))
     """
     label, text, sequence = column_name("label", label), column_name("text", text), column_name("sequence", sequence)
-    columns, beside = column_names(columns), column_names(keep, "keep") or []
+    columns, kept_columns = column_names(columns), column_names(keep, "keep") or []
     require_flag("drop_constant", drop_constant)
     require_texts(unit=unit, empty=empty, weights=weights, name=name, kind=options.get("kind"), format=options.get("format"))
     require_meaning(weights, weight is not None)
     _require_empty(empty, text)
     repairs = checked_repairs(units, dates, merge)
-    types, label = checked_types(_kinds(types, repairs, [column for column in beside if column != sequence]), label)
+    types, label = checked_types(_kinds(types, repairs, [column for column in kept_columns if column != sequence]), label)
     weighing = weight if isinstance(weight, str) else None
     aside = [column for column in (sequence, weighing) if column is not None]  # always read, but not kept as columns
     if sequence is not None:
@@ -128,12 +128,23 @@ def load_data(
         starts = starts_of(lengths, len(source)) if starts is None else starts
         data, starts, lengths = symbols(source, starts, name or "sequences"), None, None
     else:
-        asked = None if columns is None else [*columns, *aside, *(column for column in beside if column not in columns)]
+        wanted_columns = (
+            None if columns is None else [*columns, *aside, *(column for column in kept_columns if column not in columns)]
+        )
         wanted = Wanted(
-            label, asked, text, unit, name, types, repairs=repairs, sequence=sequence, keep=tuple(beside), empty=empty
+            label,
+            wanted_columns,
+            text,
+            unit,
+            name,
+            types,
+            repairs=repairs,
+            sequence=sequence,
+            keep=tuple(kept_columns),
+            empty=empty,
         )
         data = _read(source, wanted, options)
-        data = data._replace(beside=tuple((column, cells) for column, cells in data.beside if column in beside))
+        data = data._replace(beside=tuple((column, cells) for column, cells in data.beside if column in kept_columns))
         if is_table(data):  # the label and dropped columns have been handled
             columns, types = None, {column: kind for column, kind in types.items() if column in data.columns}
         label = None
@@ -141,12 +152,12 @@ def load_data(
         types = {column: kind for column, kind in types.items() if column not in dict(data.beside)}
     data = with_types(data, types, repairs.reasons)
     known = {} if sequence is None else {sequence: names_of_sequences(data, sequence)}
-    if sequence in beside:  # names may be those of patients: results hold none unless asked
+    if sequence in kept_columns:  # names may be those of patients: results hold none unless asked
         known[SEQUENCE_NAME] = known[sequence]
     data = in_sequences(data, sequence)
     if starts is not None or lengths is not None:
         data = with_starts(data, starts_of(lengths, data.num_rows) if starts is None else starts)
-    data = with_kept(data if weighing is None else weighted(data, weighing), beside, known)
+    data = with_kept(data if weighing is None else weighted(data, weighing), kept_columns, known)
     data = _select(data, label, columns, drop_constant)
     if data.x.shape[0] == 0:
         raise ZooError(f"{data.name} has no rows")
@@ -167,11 +178,11 @@ def _require_empty(empty: str | None, text: str | None) -> None:
         raise ZooError(f"empty={empty} is for a column of texts: name it by data.text=<column>")
 
 
-def _kinds(types: Any, repairs: Repairs, beside: list[str]) -> Any:
+def _kinds(types: Any, repairs: Repairs, kept_columns: list[str]) -> Any:
     """The user's types: numbers with units and dates are numbers, and kept columns are left out, unless the user says else."""
     if types is not None and not isinstance(types, Mapping):
         return types  # refused by `checked_types`
-    implied = dict.fromkeys(repairs.reasons, "number") | dict.fromkeys(beside, "identifier")
+    implied = dict.fromkeys(repairs.reasons, "number") | dict.fromkeys(kept_columns, "identifier")
     return implied | {str(column): kind for column, kind in (types or {}).items()} or None
 
 
@@ -251,5 +262,5 @@ def _read_for(source: Any, like: Layout) -> Data:
         return source
     if isinstance(source, str) and is_named(source):
         return load_data(source)
-    said = {column: "category" for column, levels in zip(like.columns, like.categories, strict=True) if levels}
-    return load_data(source, columns=list(like.columns), types=said)
+    types = {column: "category" for column, levels in zip(like.columns, like.categories, strict=True) if levels}
+    return load_data(source, columns=list(like.columns), types=types)

@@ -73,7 +73,7 @@ def blocks_in(data: Data) -> list[Blocks]:
     """
     if not is_table(data) or is_sparse(data.x) or data.moments or data.starts is not None:
         return []
-    found = []
+    blocks = []
     for place in _undecided(data):
         starts = _starts(data, place)
         if starts is None:
@@ -83,8 +83,8 @@ def blocks_in(data: Data) -> list[Blocks]:
         counted = not levels and number > SCALE and _counts_blocks(data.x[:, place], starts)
         times = times_in(data, starts, sure=named or counted, but=place)
         if times or named or counted:
-            found.append(Blocks(name, number, tuple(times)))
-    return found
+            blocks.append(Blocks(name, number, tuple(times)))
+    return blocks
 
 
 def _undecided(data: Data) -> list[int]:
@@ -121,7 +121,7 @@ def times_in(data: Data, starts: np.ndarray, sure: bool, but: int = -1) -> list[
     within[np.asarray(starts[1:-1]) - 1] = False
     if within.sum() < FEWEST_PAIRS:
         return []
-    found = []
+    times = []
     for place in _undecided(data):
         values, levels = data.x[:, place], categories_of(data)[place]
         steps = np.diff(values)
@@ -131,13 +131,13 @@ def times_in(data: Data, starts: np.ndarray, sure: bool, but: int = -1) -> list[
         if NAMES_TIMES.fullmatch(data.columns[place].strip()) or (sure and recurs and (steps[~within] <= 0).any()):
             least, most = float(steps[within].min()), float(steps[within].max())
             alike = most - least <= 1e-6 * abs(least) + 8 * np.spacing(np.abs(values).max())
-            found.append(Times(data.columns[place], least, least if alike else most))
-    return found
+            times.append(Times(data.columns[place], least, least if alike else most))
+    return times
 
 
 def doubted_groups(data: Data, columns: tuple[str, ...] | None = None) -> list[str]:
     """A warning for every column that may name subjects or be a time, but is modelled; ``columns``: those of the model."""
-    doubts = []
+    warnings = []
     for one in blocks_in(data):
         named = [(one.column, f"name groups of rows ({one.why})", "identifier")]
         named += [
@@ -148,8 +148,8 @@ def doubted_groups(data: Data, columns: tuple[str, ...] | None = None) -> list[s
             if columns is None or column in columns:
                 leave = proposed("types", kind, column)
                 steps = f"; where its rows are steps, {proposed('sequence', column)}" if kind == "identifier" else ""
-                doubts.append(f"column {column!r} may only {what}, but it is modelled: leave it out by {leave}{steps}")
-    return list(dict.fromkeys(doubts))
+                warnings.append(f"column {column!r} may only {what}, but it is modelled: leave it out by {leave}{steps}")
+    return list(dict.fromkeys(warnings))
 
 
 def doubted_identifiers(data: Data) -> list[str]:
@@ -170,18 +170,18 @@ def doubted_identifiers(data: Data) -> list[str]:
         ] + uneven
     kinds = data.kinds or ("",) * len(data.columns)
     lost = {note.column for note in data.notes if note.why == LOST}
-    doubts = []
+    warnings = []
     for place, (column, kind, levels) in enumerate(zip(data.columns, kinds, categories_of(data), strict=True)):
         if kind or levels or not (column in lost or _may_name_rows(data.x[:SHOWN, place])):
             continue
-        found = Verdict("identifier", LOST) if column in lost else verdict(column, data.x[:, place], ())
-        if found.kind == "identifier":
+        judgement = Verdict("identifier", LOST) if column in lost else verdict(column, data.x[:, place], ())
+        if judgement.kind == "identifier":
             leave, take = (proposed("types", kind, column) for kind in ("identifier", "number"))
             remedy = f"leave it out by {leave}, or say {take}"
-            doubts.append(
-                f"column {column!r} may only name the rows ({found.why}), but the model takes it as a number: {remedy}"
+            warnings.append(
+                f"column {column!r} may only name the rows ({judgement.why}), but the model takes it as a number: {remedy}"
             )
-    return [*doubts, *doubted_groups(data)]
+    return [*warnings, *doubted_groups(data)]
 
 
 def _may_name_rows(first: np.ndarray) -> bool:

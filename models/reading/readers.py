@@ -85,8 +85,8 @@ def _corpus(source: Any, wanted: Wanted, options: Mapping[str, Any]) -> Data:
         words = "words are what the tokeniser of texts finds" if wanted.format == "texts" else "its words are those of the file"
         raise ZooError(f"unit={wanted.unit} does not go with format={wanted.format}: {words}")
     types = {column: kind for column, kind in (wanted.types or {}).items() if column not in wanted.keep}
-    asked = {"label": wanted.label, "columns": wanted.columns, "text": wanted.text, "types": types or None, **options}
-    if given := [name for name, value in asked.items() if value is not None]:
+    options_given = {"label": wanted.label, "columns": wanted.columns, "text": wanted.text, "types": types or None, **options}
+    if given := [name for name, value in options_given.items() if value is not None]:
         raise ZooError(
             f"{given[0]} does not go with format={wanted.format}, which has no such columns; labels= takes one per document"
         )
@@ -122,13 +122,13 @@ def read_table(source: Any, wanted: Wanted, options: Mapping[str, Any]) -> Data:
     return of_frame(*source_frame(source, wanted, options), wanted)
 
 
-def _columns_there(names: list[str], asked: Sequence[str], title: str, style: Style) -> str:
+def _columns_there(names: list[str], named: Sequence[str], title: str, style: Style) -> str:
     """Which columns a table has instead of one that is absent; of a single one, that another separator may divide it.
 
     The separator is right where the single column is one of those asked for, and where the mark in its name is the separator.
     """
     path = Path(title)
-    if is_text(path) and path.suffix and not set(names) & set(asked):
+    if is_text(path) and path.suffix and not set(names) & set(named):
         marks = [word for word in (*RARE_IN_NAMES, "comma") if MARKS[word] != separator_of(path, style)]
         if other := other_separator(names, marks):
             return f"it has {if_several(names[0], other)}"
@@ -143,9 +143,9 @@ def of_frame(frame: pd.DataFrame, title: str, style: Style, wanted: Wanted) -> D
         raise ZooError(f"{title} has several columns named {twice[0]!r}: rename them")
     label, text, types = wanted.label, wanted.text, wanted.types
     chosen = wanted.columns
-    asked = [name for name in (label, text, *(chosen or []), *types, *wanted.repairs.columns) if name is not None]
-    if absent := [name for name in asked if name not in frame.columns]:
-        there = _columns_there(list(frame.columns), asked, title, style)
+    named = [name for name in (label, text, *(chosen or []), *types, *wanted.repairs.columns) if name is not None]
+    if absent := [name for name in named if name not in frame.columns]:
+        there = _columns_there(list(frame.columns), named, title, style)
         raise ZooError(f"{title} has no column {absent[0]!r}{did_you_mean(absent[0], frame.columns)}; {there}")
     left_out = [c for c in wanted.repairs.columns if types.get(c) in ("identifier", "ignore")]
     frame = repaired(frame, wanted.repairs.without(left_out), style, title)
@@ -170,11 +170,13 @@ def _of_texts(frame: pd.DataFrame, text: str, title: str, style: Style, wanted: 
     tokens = _tokens(frame[text], title, wanted.unit or "word", wanted.empty)
     data = _documents(tokens, title)
     if wanted.empty == "drop" and not all(tokens):
-        kept = np.array([len(row) > 0 for row in tokens])
-        if not kept.any():
+        has_words = np.array([len(row) > 0 for row in tokens])
+        if not has_words.any():
             raise ZooError(f"{title}: column {text!r}: every text is empty")
-        frame, data = frame[kept].reset_index(drop=True), take(data, kept)
-        data = data._replace(remarks=(f"{(~kept).sum()} of {len(kept)} rows have no text, and are left out: {NUMBERED}",))
+        frame, data = frame[has_words].reset_index(drop=True), take(data, has_words)
+        data = data._replace(
+            remarks=(f"{(~has_words).sum()} of {len(has_words)} rows have no text, and are left out: {NUMBERED}",)
+        )
     data = data._replace(beside=tuple((c, _filled(frame[c])) for c in wanted.keep if c in frame))
     words = wanted.hints.get(wanted.label or "") == "category"
     return data if wanted.label is None else labelled(data, frame[wanted.label], style, words)
@@ -236,22 +238,22 @@ def to_frame(data: Data) -> pd.DataFrame:
 
     if isinstance(data.x, Sequences) or is_sparse(data.x):
         raise ZooError(f"{data.name} holds documents or sparse counts, which cannot be a DataFrame")
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for note in notes_of(data):
         if note.column in data.columns:
             place = data.columns.index(note.column)
             values, levels = data.x[:, place], categories_of(data)[place]
             if levels:
                 codes = np.where(np.isnan(values), -1, values).astype(int)
-                found[note.column] = pd.Categorical.from_codes(codes, categories=pd.Index(levels))
+                columns[note.column] = pd.Categorical.from_codes(codes, categories=pd.Index(levels))
             else:
-                found[note.column] = pd.array(values, dtype="Int64") if note.kind == "count" else _whole(values)
+                columns[note.column] = pd.array(values, dtype="Int64") if note.kind == "count" else _whole(values)
         elif note.kind in LEFT_OUT:
             if (cells := cells_of(data, note.column)) is not None:
-                found[note.column] = _whole(cells)
+                columns[note.column] = _whole(cells)
         else:
-            found[note.column] = label_column(data)
-    return pd.DataFrame(found)
+            columns[note.column] = label_column(data)
+    return pd.DataFrame(columns)
 
 
 def _whole(cells: np.ndarray) -> Any:
@@ -283,8 +285,8 @@ def source_frame(source: Any, wanted: Wanted, options: Mapping[str, Any]) -> tup
         style = style_of(options, plain=is_text(path))
         return read_file(path, style, wanted.as_text), str(source), style
     style = style_of(options, plain=False)
-    if said := [name for name in ("separator", *LINES) if style._asdict()[name] is not None]:
-        raise ZooError(f"{said[0]} is for text files; this table already has columns")
+    if given := [name for name in ("separator", *LINES) if style._asdict()[name] is not None]:
+        raise ZooError(f"{given[0]} is for text files; this table already has columns")
     if isinstance(source, pd.Series):
         source = source.to_frame("x0" if source.name is None else source.name)
     if isinstance(source, pd.DataFrame):

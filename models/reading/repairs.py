@@ -148,14 +148,14 @@ def _mapped(
 
     cells = column.astype(object)
     places, words = pd.factorize(cells)
-    found: list[Any] = []
+    texts: list[Any] = []
     for index, word in enumerate(words):
         try:
             text = cell_name(word, style.thousands) if isinstance(word, str) else cell_name(word).replace(".", style.decimal)
-            found.append(change(text))
+            texts.append(change(text))
         except ZooError as error:
             raise ZooError(f"{where} {int(np.argmax(places == index)) + 1}: {error}") from None
-    table = np.array([*found, blank], dtype=object)  # the last is for an empty cell, whose place is −1
+    table = np.array([*texts, blank], dtype=object)  # the last is for an empty cell, whose place is −1
     return pd.Series(table[np.asarray(places)].tolist(), index=column.index, name=column.name, dtype="object")
 
 
@@ -175,15 +175,15 @@ def _to_unit(unit: str, style: Style) -> Callable[[str], str]:
     def change(cell: str) -> str:
         if measures_time(unit) and not is_missing(cell, style) and (time := hours(cell)) is not None:
             return repr(converted(time, "h", known(unit))).replace(".", style.decimal)
-        found = quantity(cell)
-        if found is None or not found.unit or is_missing(cell, style):
+        split = quantity(cell)
+        if split is None or not split.unit or is_missing(cell, style):
             return cell
-        value = parsed(found.number, style)
+        value = parsed(split.number, style)
         if np.isnan(value):
             raise ZooError(f"{cell!r} has no number that can be read; correct the cell, or declare it missing (data.missing)")
-        if not convertible(found.unit, unit):
+        if not convertible(split.unit, unit):
             raise ZooError(f"{cell!r} cannot be converted to {unit}; correct the cell, or declare it missing (data.missing)")
-        return repr(converted(value, found.unit, known(unit))).replace(".", style.decimal)
+        return repr(converted(value, split.unit, known(unit))).replace(".", style.decimal)
 
     return change
 
@@ -200,9 +200,9 @@ def _days_of(column: pd.Series[Any], order: str, style: Style, where: str) -> An
         return (times - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
 
     def change(cell: str) -> Any:
-        found = None if is_missing(cell, style) else days(cell, order)
-        if found is None and not is_missing(cell, style):
+        day_number = None if is_missing(cell, style) else days(cell, order)
+        if day_number is None and not is_missing(cell, style):
             raise ZooError(f"{cell!r} is not a date with the {ORDERS[order]}; correct the cell, or declare it missing")
-        return cell if found is None else repr(found).replace(".", style.decimal)
+        return cell if day_number is None else repr(day_number).replace(".", style.decimal)
 
     return _mapped(column, change, style, where)

@@ -82,15 +82,15 @@ def quantity(cell: str) -> Quantity | None:
     (Quantity(number='4.4', unit='$M'), Quantity(number='4.4', unit='€million'))
     """
     cell = plain_sign(cell)
-    if (found := BEFORE.fullmatch(cell)) is not None:
-        return Quantity(found[1] + found[3].strip(), found[2] + (found[4] or ""))
-    found = AFTER.fullmatch(cell)
-    if found is None or not found[1] or len(found[2] or "") > LONGEST:
+    if (match := BEFORE.fullmatch(cell)) is not None:
+        return Quantity(match[1] + match[3].strip(), match[2] + (match[4] or ""))
+    match = AFTER.fullmatch(cell)
+    if match is None or not match[1] or len(match[2] or "") > LONGEST:
         return None
-    unit = (found[2] or "").rstrip(".")
+    unit = (match[2] or "").rstrip(".")
     if (amount := AMOUNT.fullmatch(unit)) is not None:
         unit = amount[2] + (amount[1] or "")
-    return Quantity(found[1].strip(), unit)
+    return Quantity(match[1].strip(), unit)
 
 
 def known(unit: str) -> str:
@@ -126,11 +126,11 @@ def hours(cell: str) -> float | None:
     >>> hours("8:30"), hours("12:15 am"), hours("8:75")
     (8.5, 0.25, None)
     """
-    found = TIME.fullmatch(cell.strip())
-    if found is None or (found[4] and not 1 <= int(found[1]) <= 12):
+    match = TIME.fullmatch(cell.strip())
+    if match is None or (match[4] and not 1 <= int(match[1]) <= 12):
         return None
-    hour = int(found[1]) if not found[4] else int(found[1]) % 12 + (12 if found[4].lower() == "p" else 0)
-    return hour + int(found[2]) / 60 + float((found[3] or "0").replace(",", ".")) / 3600
+    hour = int(match[1]) if not match[4] else int(match[1]) % 12 + (12 if match[4].lower() == "p" else 0)
+    return hour + int(match[2]) / 60 + float((match[3] or "0").replace(",", ".")) / 3600
 
 
 def has_seconds(cell: str) -> bool:

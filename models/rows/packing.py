@@ -110,10 +110,10 @@ def grid(packing: Packing) -> Grid:
 
 def by_row(packing: Packing, value: Array) -> Array:
     """Sum values (L, R) over the cells of each row: (N,)."""
-    found = grid(packing)
+    cells = grid(packing)
     if packing.extent.side_by_side:
-        return jnp.where(found.there, value, 0.0).sum(0)
-    return jnp.zeros(packing.extent.rows, value.dtype).at[found.row].add(value, mode="drop")
+        return jnp.where(cells.there, value, 0.0).sum(0)
+    return jnp.zeros(packing.extent.rows, value.dtype).at[cells.row].add(value, mode="drop")
 
 
 def of_row(packing: Packing, value: Array) -> Array:
@@ -136,8 +136,8 @@ def laid_out(packing: Packing, value: Array) -> Array:
     """Padded rows (N, longest, …) -> grid (L, R, …), arbitrary in empty cells."""
     if packing.extent.side_by_side:
         return jnp.swapaxes(value, 0, 1)
-    found = grid(packing)
-    return jnp.asarray(value)[found.row.clip(max=packing.extent.rows - 1), found.time.clip(0, packing.extent.longest - 1)]
+    cells = grid(packing)
+    return jnp.asarray(value)[cells.row.clip(max=packing.extent.rows - 1), cells.time.clip(0, packing.extent.longest - 1)]
 
 
 def row_by_row(packing: Packing, value: Array) -> Array:

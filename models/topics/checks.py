@@ -38,9 +38,9 @@ def topic_names(data: Data, number: int, seeds: Mapping[str, Any] | None, labell
 
 def positive(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
     try:
-        found = np.array(np.broadcast_to(np.asarray(value, dtype=np.float64), shape))
+        array = np.array(np.broadcast_to(np.asarray(value, dtype=np.float64), shape))
     except (TypeError, ValueError, OverflowError) as error:
         raise ZooError(f"{name}: expected a number or numbers of shape {shape}, got {value!r}") from error
-    if not (np.isfinite(found) & (found > 0)).all():
+    if not (np.isfinite(array) & (array > 0)).all():
         raise ZooError(f"{name} must be finite and above 0")
-    return found
+    return array

@@ -85,12 +85,12 @@ def _start(
         return begun
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(chain, 3)))
     topic = np.empty_like(begun.topic)
-    own, words = np.asarray(sites[TOPIC], float), np.asarray(sites[WORD], float)
-    own = own if prior.allowed_topics is None else np.where(prior.allowed_topics, own, 0.0)
+    proportions, words = np.asarray(sites[TOPIC], float), np.asarray(sites[WORD], float)
+    proportions = proportions if prior.allowed_topics is None else np.where(prior.allowed_topics, proportions, 0.0)
     for d, (first, last) in enumerate(zip(corpus.starts[:-1], corpus.starts[1:], strict=True)):
-        sums = (own[d][:, None] * words[:, corpus.word[first:last]]).cumsum(0)
+        sums = (proportions[d][:, None] * words[:, corpus.word[first:last]]).cumsum(0)
         drawn = (sums <= rng.random(last - first) * sums[-1]).sum(0)
-        topic[first:last] = np.where(sums[-1] > 0, np.minimum(drawn, len(own[d]) - 1), begun.topic[first:last])
+        topic[first:last] = np.where(sums[-1] > 0, np.minimum(drawn, len(proportions[d]) - 1), begun.topic[first:last])
     return begun._replace(topic=topic)
 
 
@@ -135,13 +135,13 @@ def _aligned(corpus: Corpus, num_topics: int, chains: Sequence[TopicChain]) -> l
     """Reorder the topics of each chain to match the first chain, by the tokens that they share."""
     from scipy.optimize import linear_sum_assignment  # slow to import, and few runs match topics
 
-    found = [chains[0]]
+    chains_aligned = [chains[0]]
     for chain in chains[1:]:
         shared = np.zeros((num_topics, num_topics))
         np.add.at(shared, (chains[0].topic, chain.topic), 1)
-        theirs, own = linear_sum_assignment(-shared.T)
-        found.append(chain._replace(topic=own[np.argsort(theirs)][chain.topic].astype(np.int32)))
-    return found
+        theirs, order = linear_sum_assignment(-shared.T)
+        chains_aligned.append(chain._replace(topic=order[np.argsort(theirs)][chain.topic].astype(np.int32)))
+    return chains_aligned
 
 
 def prior_statistics(hyper: Hyper, like: Mapping[str, Stats]) -> dict[str, Stats]:

@@ -57,19 +57,19 @@ def encoded(data: Data, columns: tuple[str, ...], topics: tuple[str, ...] | None
     """
     bags = bag_of_words(matched(data, columns))
     check(bags)
-    found = sparse.csr_array(bags.x if is_sparse(bags.x) else np.asarray(bags.x, np.float64)).copy()
-    found.sum_duplicates()
-    found.eliminate_zeros()
-    count = found.data.astype(np.int64)
-    distinct = np.diff(found.indptr)
-    each = np.add.reduceat(np.append(count, 0), found.indptr[:-1]) * (distinct > 0) if len(distinct) else distinct
+    counts = sparse.csr_array(bags.x if is_sparse(bags.x) else np.asarray(bags.x, np.float64)).copy()
+    counts.sum_duplicates()
+    counts.eliminate_zeros()
+    count = counts.data.astype(np.int64)
+    distinct = np.diff(counts.indptr)
+    each = np.add.reduceat(np.append(count, 0), counts.indptr[:-1]) * (distinct > 0) if len(distinct) else distinct
     _require_room(data.name, each, count)
     arranged = special.gammaln(each + 1.0)
     np.subtract.at(arranged, np.repeat(np.arange(len(distinct)), distinct), special.gammaln(count + 1.0))
     allowed_topics = None if topics is None else allowed_classes(data, topics)
     return Documents(
-        _padded(found.indices, count, distinct),
-        _padded(np.repeat(found.indices, count), np.ones(count.sum(), np.int64), each),
+        _padded(counts.indices, count, distinct),
+        _padded(np.repeat(counts.indices, count), np.ones(count.sum(), np.int64), each),
         on_host(np.arange(len(distinct), dtype=np.int32)),
         on_host(arranged),
         None if data.weight is None else on_host(data.weight),

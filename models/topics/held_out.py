@@ -37,8 +37,8 @@ def log_probability(
         left_to_right(corpus, beta, alpha, particles, int(one), num_threads=num_threads)
         for beta, one in zip(words, seeds, strict=True)
     ]
-    found: np.ndarray = logsumexp(each, axis=0) - np.log(len(words))
-    return found
+    log_mean: np.ndarray = logsumexp(each, axis=0) - np.log(len(words))
+    return log_mean
 
 
 def orders(rows: Documents) -> np.ndarray:

@@ -92,8 +92,8 @@ def _blocks(cells: TokenCells, shape: tuple[int, ...]) -> TokenCells:
 def _each(function: Callable[[Array, TokenCells], Array], cells: TokenCells, shape: tuple[int, ...]) -> Array:
     """Map ``function(index of the block, its cells)`` over blocks: (C,)."""
     blocks = _blocks(cells, shape)
-    found: Array = lax.map(lambda block: function(*block), (jnp.arange(blocks.row.shape[0]), blocks))
-    return found.reshape(-1)[: cells.row.shape[0]]
+    values_of: Array = lax.map(lambda block: function(*block), (jnp.arange(blocks.row.shape[0]), blocks))
+    return values_of.reshape(-1)[: cells.row.shape[0]]
 
 
 def _summed(function: Callable[[Array, TokenCells], Array], start: Array, cells: TokenCells, shape: tuple[int, ...]) -> Array:
@@ -174,15 +174,15 @@ def _norms(topic: Scaled, word: Scaled, cells: TokenCells) -> Array:
 
 @_one_by_one
 def _log_partition(local: Mixed) -> Array:
-    words, kept = local.bags.words, digits_kept(local.norm)
+    words, precise = local.bags.words, digits_kept(local.norm)
     shift = _of_document(local.topic.shift, words) + local.word.shift[words.word]
-    value = jnp.log(jnp.where(kept, local.norm, 1.0)) + shift
+    value = jnp.log(jnp.where(precise, local.norm, 1.0)) + shift
 
     def by_logs(index: Array, cells: TokenCells) -> Array:
         return jax.nn.logsumexp(_logs(local.topic, local.word, cells), axis=1)
 
     def mended(value: Array) -> Array:
-        return jnp.where(kept, value, _each(by_logs, words, local.topic.logs.shape))
+        return jnp.where(precise, value, _each(by_logs, words, local.topic.logs.shape))
 
     value = lax.cond(_lost(local)[0], mended, lambda value: value, value)
     return local.bags.carrier.at[words.row].add(_weighed(words.times, value), mode="drop")
@@ -206,8 +206,10 @@ def by_word(z: Soft | Hard, weight: Array) -> Array:
 
 def _ratios(local: Mixed) -> TokenCells:
     """The distinct words with counts / norm, the factors in sums of weights."""
-    kept = digits_kept(local.norm)
-    return local.bags.words._replace(times=jnp.where(kept, local.bags.words.times / jnp.where(kept, local.norm, 1.0), 0.0))
+    precise = digits_kept(local.norm)
+    return local.bags.words._replace(
+        times=jnp.where(precise, local.bags.words.times / jnp.where(precise, local.norm, 1.0), 0.0)
+    )
 
 
 @_one_by_one
@@ -243,9 +245,9 @@ def _expected(
     The two sides are separate functions, so that a caller pays only for what it needs.
     """
     shape = local.topic.logs.shape
-    found = _weighed(_summed(add, jnp.zeros_like(side.logs), _ratios(local), shape), side.weight)
+    expected = _weighed(_summed(add, jnp.zeros_like(side.logs), _ratios(local), shape), side.weight)
     any_lost, lost = _lost(local)
-    return lax.cond(any_lost, lambda found: _summed(add_by_logs, found, lost, shape), lambda found: found, found)
+    return lax.cond(any_lost, lambda expected: _summed(add_by_logs, expected, lost, shape), lambda expected: expected, expected)
 
 
 def _energy(z: Soft | Hard, local: Mixed) -> Array:
@@ -278,12 +280,12 @@ def _likeliest(local: Mixed) -> Array:
 def _drawn(key: Array, local: Mixed) -> Array:
     def one(index: Array, cells: TokenCells) -> Array:
         weights = _weights(local.topic, local.word, cells)
-        kept = digits_kept(weights.sum(axis=1))
+        precise = digits_kept(weights.sum(axis=1))
 
         def mended(weights: Array) -> Array:
-            return jnp.where(kept[:, None], weights, shares(_logs(local.topic, local.word, cells)))
+            return jnp.where(precise[:, None], weights, shares(_logs(local.topic, local.word, cells)))
 
-        weights = lax.cond((~kept & (cells.times > 0)).any(), mended, lambda weights: weights, weights)
+        weights = lax.cond((~precise & (cells.times > 0)).any(), mended, lambda weights: weights, weights)
         cumulative = jnp.cumsum(weights, axis=1)
         uniform = jax.random.uniform(jax.random.fold_in(key, index), (weights.shape[0], 1), weights.dtype)
         return (cumulative <= uniform * cumulative[:, -1:]).sum(axis=1).clip(0, weights.shape[1] - 1)
@@ -293,9 +295,9 @@ def _drawn(key: Array, local: Mixed) -> Array:
 
 def _report(z: Soft | Hard) -> Array:
     """(N, K): shares of topics among the tokens of a document; without tokens uniform, or 0 for `Hard` topics."""
-    found = by_document(z)
-    total = found.sum(axis=1, keepdims=True)
-    return jnp.where(total > 0, found / jnp.where(total > 0, total, 1.0), 1 / found.shape[1] if isinstance(z, Soft) else 0.0)
+    counts = by_document(z)
+    total = counts.sum(axis=1, keepdims=True)
+    return jnp.where(total > 0, counts / jnp.where(total > 0, total, 1.0), 1 / counts.shape[1] if isinstance(z, Soft) else 0.0)
 
 
 topics = Latent(

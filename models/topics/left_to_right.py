@@ -58,11 +58,11 @@ def left_to_right(
         raise ZooError(f"particles={particles}, num_threads={num_threads}: both must be at least 1")
     table, width = rows_of(np.ascontiguousarray(beta.T))
     key = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
-    found = np.zeros(corpus.num_documents)
+    estimates = np.zeros(corpus.num_documents)
 
     def run(begin: int) -> None:
         end = min(begin + BATCH, corpus.num_documents)
-        left_to_right_documents(corpus.word, corpus.starts, concentration, table, width, particles, key, begin, end, found)
+        left_to_right_documents(corpus.word, corpus.starts, concentration, table, width, particles, key, begin, end, estimates)
 
     batches = range(0, corpus.num_documents, BATCH)
     if num_threads == 1:
@@ -71,7 +71,7 @@ def left_to_right(
     else:
         with ThreadPoolExecutor(num_threads) as pool:
             list(pool.map(run, batches))
-    return found
+    return estimates
 
 
 def _checked(corpus: Corpus, beta: np.ndarray, alpha: Any) -> np.ndarray:

@@ -52,8 +52,8 @@ def ascend_documents(word: Scaled, prior: Array, begun: Array, rows: Documents, 
         places, length = block
         return lax.switch(jnp.searchsorted(jnp.asarray(widths), length), branches, places)
 
-    found = lax.map(one, (order, last))
-    return jnp.zeros_like(begun).at[order.reshape(-1)].set(found.reshape(-1, begun.shape[1]), mode="drop")
+    nu = lax.map(one, (order, last))
+    return jnp.zeros_like(begun).at[order.reshape(-1)].set(nu.reshape(-1, begun.shape[1]), mode="drop")
 
 
 def _of_width(
@@ -93,16 +93,18 @@ def _turn(
         logs = dirichlet.mean(nu)
         topic = scaled(logs if allowed_topics is None else jnp.where(allowed_topics, logs, -jnp.inf))
         norm = product("blk,bk->bl", looked_up, topic.weight)
-        kept = digits_kept(norm)
+        precise = digits_kept(norm)
 
         def by_products() -> Array:
-            return topic.weight * product("bl,blk->bk", jnp.where(kept, times / jnp.where(kept, norm, 1.0), 0.0), looked_up)
+            return topic.weight * product(
+                "bl,blk->bk", jnp.where(precise, times / jnp.where(precise, norm, 1.0), 0.0), looked_up
+            )
 
         def by_logs() -> Array:
             each = jax.vmap(shares)(topic.logs[:, None, :] + word.logs[words])
             return product("bl,blk->bk", times, each)
 
-        counts = lax.cond((~kept & (times > 0)).any(), by_logs, by_products)
+        counts = lax.cond((~precise & (times > 0)).any(), by_logs, by_products)
         return prior + (counts if weight is None else weight * counts)
 
     return turn

@@ -145,15 +145,15 @@ def ascended(
     from models.topics.ragged import ascend_documents, bounds_of_documents
 
     (number, K), given = batch.allowed.shape, (*batch[:-1], corpus.topic_prior)
-    found = Proportions(np.empty((number, K)), np.empty((number, K)), np.zeros((number, _width(K))), np.empty(number))
+    proportions = Proportions(np.empty((number, K)), np.empty((number, K)), np.zeros((number, _width(K))), np.empty(number))
     ratio, bounds = np.empty(len(batch.cells)), np.empty(number)
 
     def some(first: int, end: int) -> None:
-        ascend_documents(*given, *words[:2], most, close, *found, first, end)
-        bounds_of_documents(*given, *words, *found, ratio, bounds, first, end)
+        ascend_documents(*given, *words[:2], most, close, *proportions, first, end)
+        bounds_of_documents(*given, *words, *proportions, ratio, bounds, first, end)
 
     share(some, number)
-    return found, ratio, bounds
+    return proportions, ratio, bounds
 
 
 def counted(stats: np.ndarray, share: Share, batch: Batch, words: Words, proportions: Proportions, ratio: np.ndarray) -> None:

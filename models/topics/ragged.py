@@ -35,10 +35,10 @@ def expected_entries(nu: Any, prior: Any, psi: Any, ends: Any, parts: Any, first
     """
     for shard in range(first, end):
         begin, after, total = ends[shard], ends[shard + 1], 0.0
-        own, own_prior, own_psi = nu[begin:after], prior[begin:after], psi[begin:after]
-        for i in range(len(own)):  # from 0, so that a compiler sees that no index is negative
-            own_psi[i], log_gamma = digamma_and_log_gamma(own[i] + 1.0)
-            total += own_psi[i] * (own_prior[i] - own[i]) + log_gamma
+        own_nu, own_prior, own_psi = nu[begin:after], prior[begin:after], psi[begin:after]
+        for i in range(len(own_nu)):  # from 0, so that a compiler sees that no index is negative
+            own_psi[i], log_gamma = digamma_and_log_gamma(own_nu[i] + 1.0)
+            total += own_psi[i] * (own_prior[i] - own_nu[i]) + log_gamma
         parts[shard] = total
 
 
@@ -49,15 +49,15 @@ def weights_of_words(used: Any, psi: Any, psi_of_sums: Any, logs: Any, weight: A
     ``weight`` is zero from column K on, and stays so.
     """
     for j in range(first, end):
-        own, found, largest = psi[used[j]], logs[j], -np.inf
+        psi_of_word, log_probs, largest = psi[used[j]], logs[j], -np.inf
         for k in range(len(psi_of_sums)):
-            found[k] = own[k] - psi_of_sums[k]
+            log_probs[k] = psi_of_word[k] - psi_of_sums[k]
         for k in range(len(psi_of_sums)):
-            largest = found[k] if found[k] > largest else largest
+            largest = log_probs[k] if log_probs[k] > largest else largest
         shift[j] = largest
         row = weight[j]
         for k in range(len(psi_of_sums)):
-            row[k] = exp_of(found[k] - largest)
+            row[k] = exp_of(log_probs[k] - largest)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -70,18 +70,18 @@ def words_of_batch(word: Any, times: Any, starts: Any, picked: Any, place: Any, 
 
     ``place`` (V,) is −1 for every word, and is so again afterwards.
     """
-    at, found = 0, 0
+    at, number = 0, 0
     for d in picked:
         for i in range(starts[d], starts[d + 1]):
             v = word[i]
             if place[v] < 0:
-                place[v], used[found] = found, v
-                found += 1
+                place[v], used[number] = number, v
+                number += 1
             cells[at], counts[at] = place[v], times[i]
             at += 1
-    for j in range(found):
+    for j in range(number):
         place[used[j]] = -1
-    return found
+    return number
 
 
 @compiled
@@ -115,8 +115,8 @@ def expected_proportions(nu: Any, allowed: Any, logs: Any, weight: Any) -> float
         largest = logs[k] if allowed[k] and logs[k] > largest else largest
     shift = largest if largest > -np.inf else 0.0
     for k in range(K):
-        found = exp_of(min(logs[k] - shift, 0.0))  # above 0 only where it is not allowed
-        weight[k] = found if allowed[k] else 0.0
+        weight_of_topic = exp_of(min(logs[k] - shift, 0.0))  # above 0 only where it is not allowed
+        weight[k] = weight_of_topic if allowed[k] else 0.0
     return shift
 
 
@@ -235,7 +235,7 @@ def ascend_documents(
     K, flat = nu.shape[1], word.reshape(-1)
     total, rest = np.zeros(topic.shape[1]), np.zeros(K)
     for d in range(first, end):
-        own, mine = cells[begins[d] : begins[d + 1]], counts[begins[d] : begins[d + 1]]
+        words_of_document, mine = cells[begins[d] : begins[d + 1]], counts[begins[d] : begins[d + 1]]
         now, theirs = nu[d], topic[d]
         for k in range(K):
             now[k] = prior[k] + 1.0
@@ -243,7 +243,7 @@ def ascend_documents(
             expected_proportions(now, allowed[d], logs[d], theirs)
             clear(total)
             clear(rest)
-            add_expected_counts(own, mine, logs[d], allowed[d], theirs, word_logs, flat, total, rest)
+            add_expected_counts(words_of_document, mine, logs[d], allowed[d], theirs, word_logs, flat, total, rest)
             moved = 0.0
             for k in range(len(now)):
                 following = prior[k] + weights[d] * (theirs[k] * total[k] + rest[k])

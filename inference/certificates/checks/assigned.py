@@ -113,11 +113,11 @@ class Steps:
         mean = probs @ values
         spread = np.sqrt(probs @ (values - mean) ** 2)
         rates = failing(probs, values, self.steps, np.random.default_rng(seed))
-        kept = [place for place, rate in enumerate(rates) if rate <= OFTEN]
+        places = [place for place, rate in enumerate(rates) if rate <= OFTEN]
         names = list(statistics)
-        found = {names[place]: (float(mean[place]), float(spread[place])) for place in kept}
-        random = any(sd > SAME * (1 + abs(middle)) for middle, sd in found.values())
-        return found if random else {}, float(rates[kept].sum()), len(names)
+        moments = {names[place]: (float(mean[place]), float(spread[place])) for place in places}
+        random = any(sd > SAME * (1 + abs(middle)) for middle, sd in moments.values())
+        return moments if random else {}, float(rates[places].sum()), len(names)
 
     def _statistics(self, sites: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         return self.oracle.statistics(sites, repeated(self.table, len(next(iter(sites.values())))))
@@ -125,10 +125,10 @@ class Steps:
     def __call__(self, seed: int, times: int) -> Deviations:
         """Deviations of the mean of every statistic over ``times`` the steps."""
         keys = jax.random.split(jax.random.PRNGKey(seed), self.steps * times)
-        found = self._statistics(after_steps(self.oracle, self.model, self.updates, self.table, self.start, keys))
+        statistics = self._statistics(after_steps(self.oracle, self.model, self.updates, self.table, self.start, keys))
         deviations = {}
         for name, (mean, spread) in self.wanted.items():
-            off = float(found[name].mean() - mean)
+            off = float(statistics[name].mean() - mean)
             error = spread / np.sqrt(len(keys))
             same = abs(off) <= SAME * (1 + abs(mean))
             deviations[name] = 0.0 if same else off / error if error > 0 else float(np.copysign(np.inf, off))
@@ -154,11 +154,11 @@ def failing(probs: np.ndarray, values: np.ndarray, steps: int, rng: np.random.Ge
     """
     mean = probs @ values
     spread = np.sqrt(probs @ (values - mean) ** 2)
-    found: np.ndarray = np.zeros(len(mean))
+    rates: np.ndarray = np.zeros(len(mean))
     stages = [_beyond(probs, values - mean, spread, number, rng) for number in (steps, steps * TIMES)]
     for first, again in zip(*stages, strict=True):
-        found += first * again
-    return np.where(spread > SAME * (1 + np.abs(mean)), found, 0.0)
+        rates += first * again
+    return np.where(spread > SAME * (1 + np.abs(mean)), rates, 0.0)
 
 
 def _beyond(
@@ -198,8 +198,8 @@ def step_check(oracle: Oracle, seed: int, steps: int) -> Check:
     right = Steps(stochastic_em.FIXED_POINT.updates, oracle, seed, steps)
     figures = two_stages(right, seed)
     says = f"{summary(figures)} of {steps:,} steps; of {right.possible} statistics, those of which means are normal"
-    found = (*figures, density("stochastic_em", oracle, seed))
-    return answer("random step", says, found, right.false_alarm)
+    figures_of_all = (*figures, density("stochastic_em", oracle, seed))
+    return answer("random step", says, figures_of_all, right.false_alarm)
 
 
 def step_control(oracle: Oracle, seed: int, steps: int) -> Check:

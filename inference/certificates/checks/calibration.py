@@ -76,11 +76,11 @@ def tasks(model: Model, tables: Sequence[Data], seed: int) -> Iterator[Task]:
     """What a method works on, for every table; rows have equal shapes, so that it is compiled once."""
     hyper, prior, rows = as_arrays((dict(model.hyper), dict(model.prior), stacked_rows(model, tables)))
     for replicate in range(len(tables)):
-        own = jax.tree.map(lambda leaf, replicate=replicate: leaf[replicate], rows)
+        of_table = jax.tree.map(lambda leaf, replicate=replicate: leaf[replicate], rows)
         reduced = model.reading.sufficient_rows
-        sufficient_rows = own if reduced is None else as_arrays(reduced(jax.tree.map(np.asarray, own)))
+        sufficient_rows = of_table if reduced is None else as_arrays(reduced(jax.tree.map(np.asarray, of_table)))
         key = jax.random.fold_in(jax.random.PRNGKey(seed), replicate)
-        yield Task(model, hyper, prior, own, sufficient_rows, key, None, Silent())
+        yield Task(model, hyper, prior, of_table, sufficient_rows, key, None, Silent())
 
 
 def calibrated(oracle: Oracle, model: Model, method: DrawsOf, seed: int, replicates: int) -> dict[str, Found]:
@@ -89,14 +89,14 @@ def calibrated(oracle: Oracle, model: Model, method: DrawsOf, seed: int, replica
     sites = oracle.draw_parameters(rng, replicates)
     tables = oracle.draw_tables(rng, sites)
     true = oracle.statistics(sites, tables)
-    found: dict[str, list[np.ndarray]] = {name: [] for name in true}
+    values_of: dict[str, list[np.ndarray]] = {name: [] for name in true}
     readable = [oracle.table(tables, replicate) for replicate in range(replicates)]
     for replicate, task in enumerate(tasks(model, readable, seed)):
         draws = {name: value[0] for name, value in method.run(task).sites.items()}
         given = {name: np.broadcast_to(v[replicate], (DRAWS, *v.shape[1:])) for name, v in tables.items()}
         for name, values in oracle.statistics(draws, given).items():
-            found[name].append(values)
-    return {name: found_of(true[name], np.array(values), rng) for name, values in found.items()}
+            values_of[name].append(values)
+    return {name: found_of(true[name], np.array(values), rng) for name, values in values_of.items()}
 
 
 def found_of(true: np.ndarray, drawn: np.ndarray, rng: np.random.Generator) -> Found:
@@ -113,10 +113,10 @@ def _ranks(true: np.ndarray, drawn: np.ndarray, rng: np.random.Generator) -> np.
     return np.asarray((below + 0.5) / (drawn.shape[1] + 1) + sound)
 
 
-def rank_deviations(found: Mapping[str, Found]) -> Deviations:
+def rank_deviations(statistics: Mapping[str, Found]) -> Deviations:
     """Of every statistic: of the mean rank from ½, and of the mean distance from ½ from ¼, as uniform ranks have them."""
     deviations = {}
-    for name, each in found.items():
+    for name, each in statistics.items():
         number = len(each.rank)
         deviations[name] = float((each.rank.mean() - 0.5) * np.sqrt(12 * number))
         deviations[f"{name}, spread"] = float((np.abs(each.rank - 0.5).mean() - 0.25) * np.sqrt(48 * number))
@@ -149,14 +149,14 @@ def bias_check(method: DrawsOf, oracle: Oracle, seed: int, replicates: int) -> C
     The least of many noisy shares is too low. So one half of the replicates says which statistic is the worst, the other half
     how far off it is.
     """
-    found = calibrated(oracle, built(oracle), method, seed, replicates)
-    shares = {name: _share(each.rank) for name, each in found.items()}
-    shifts = {name: _shift(each) for name, each in found.items()}
-    sizes = {name: _size(each) for name, each in found.items()}
-    halved = min(_share(each.narrow_rank) / max(shares[name], 1 / replicates) for name, each in found.items())
-    narrow, covered = _worst(found, lambda each: -_share(each.rank))
-    aside, shift = _worst(found, lambda each: abs(_shift(each)))
-    tight, size = _worst(found, _size)
+    statistics = calibrated(oracle, built(oracle), method, seed, replicates)
+    shares = {name: _share(each.rank) for name, each in statistics.items()}
+    shifts = {name: _shift(each) for name, each in statistics.items()}
+    sizes = {name: _size(each) for name, each in statistics.items()}
+    halved = min(_share(each.narrow_rank) / max(shares[name], 1 / replicates) for name, each in statistics.items())
+    narrow, covered = _worst(statistics, lambda each: -_share(each.rank))
+    aside, shift = _worst(statistics, lambda each: abs(_shift(each)))
+    tight, size = _worst(statistics, _size)
     figures = (
         Figure(f"share of {narrow} in its {INTERVAL:.0%} interval, in the other half", -covered, 1.0, COVERAGE),
         *(Figure(f"share of {name} in its {INTERVAL:.0%} interval", value, 1.0, "share") for name, value in shares.items()),
@@ -177,28 +177,28 @@ def bias_check(method: DrawsOf, oracle: Oracle, seed: int, replicates: int) -> C
     return answer("bias", says, figures, None, "bias")  # nothing is claimed of which the rate could be computed
 
 
-def _worst(found: Mapping[str, Found], measure: Callable[[Found], float]) -> tuple[str, float]:
+def _worst(statistics: Mapping[str, Found], measure: Callable[[Found], float]) -> tuple[str, float]:
     """The statistic of the largest measure in the first half of the replicates, and its measure in the second half."""
-    half = len(next(iter(found.values())).rank) // 2
-    name = max(found, key=lambda name: measure(Found(*(field[:half] for field in found[name]))))
-    return name, measure(Found(*(field[half:] for field in found[name])))
+    half = len(next(iter(statistics.values())).rank) // 2
+    name = max(statistics, key=lambda name: measure(Found(*(field[:half] for field in statistics[name]))))
+    return name, measure(Found(*(field[half:] for field in statistics[name])))
 
 
-def _shift(found: Found) -> float:
+def _shift(statistic: Found) -> float:
     """How far means are off, in standard deviations of the draws; 0 where all draws are the true value."""
-    off = found.mean - found.true
+    off = statistic.mean - statistic.true
     with np.errstate(divide="ignore", invalid="ignore"):
-        return float(np.where(off == 0, 0.0, off / found.spread).mean())
+        return float(np.where(off == 0, 0.0, off / statistic.spread).mean())
 
 
-def _size(found: Found) -> float:
+def _size(statistic: Found) -> float:
     """How many standard deviations of the draws hold 68 % of the parameters, about their own middle: 1 where both are Gaussian.
 
     It is 0 where all draws are the true value.
     """
-    off = found.mean - found.true
+    off = statistic.mean - statistic.true
     with np.errstate(divide="ignore", invalid="ignore"):
-        deviations = np.where(off == 0, 0.0, off / found.spread)
+        deviations = np.where(off == 0, 0.0, off / statistic.spread)
     finite = np.isfinite(deviations)
     middle = np.median(deviations[finite]) if finite.any() else 0.0
     away = np.full(len(deviations), np.inf)

@@ -44,15 +44,15 @@ def pairs_in_strata(
         sites = oracle.draw_parameters(rng, number)
         return sites, oracle.draw_tables(rng, sites)
     places, each = len(oracle.strata), -(-number // len(oracle.strata))
-    kept, stratum = [], np.zeros(0, int)
+    batches, stratum = [], np.zeros(0, int)
     while np.bincount(stratum, minlength=places).min() < each:
         sites = oracle.draw_parameters(rng, BATCH)
         tables = oracle.draw_tables(rng, sites)
-        found = stratum_of(oracle, tables)
-        kept.append(_chosen((sites, tables), np.flatnonzero(found >= 0)))
-        stratum = np.concatenate([stratum, found[found >= 0]])
+        strata = stratum_of(oracle, tables)
+        batches.append(_chosen((sites, tables), np.flatnonzero(strata >= 0)))
+        stratum = np.concatenate([stratum, strata[strata >= 0]])
     in_turn = np.stack([np.flatnonzero(stratum == place)[:each] for place in range(places)], axis=1)
-    both: tuple[dict[str, np.ndarray], dict[str, np.ndarray]] = jax.tree.map(_one_after_the_other, *kept)
+    both: tuple[dict[str, np.ndarray], dict[str, np.ndarray]] = jax.tree.map(_one_after_the_other, *batches)
     return _chosen(both, in_turn.ravel()[:number])
 
 
@@ -72,7 +72,7 @@ def _one_after_the_other(*batches: np.ndarray) -> np.ndarray:
     shape = np.max([batch.shape[1:] for batch in batches], axis=0).astype(int)
     missing = [np.array([0, *(shape - batch.shape[1:])]) for batch in batches]
     return np.concatenate(
-        [np.pad(batch, [(0, int(more)) for more in own]) for batch, own in zip(batches, missing, strict=True)]
+        [np.pad(batch, [(0, int(more)) for more in more_of]) for batch, more_of in zip(batches, missing, strict=True)]
     )
 
 
@@ -98,7 +98,7 @@ def _padded(*leaves: Any) -> np.ndarray:
     """Arrays of all tables as one, each filled up with zeros to the largest; a length or a count says what is there."""
     arrays = [np.asarray(leaf) for leaf in leaves]
     shape = np.max([array.shape for array in arrays], axis=0).astype(int)
-    found = np.zeros((len(arrays), *shape), arrays[0].dtype)
-    for into, array in zip(found, arrays, strict=True):
+    padded = np.zeros((len(arrays), *shape), arrays[0].dtype)
+    for into, array in zip(padded, arrays, strict=True):
         into[tuple(slice(size) for size in array.shape)] = array
-    return found
+    return padded

@@ -100,15 +100,17 @@ class Contracted:
         """Cases that are not equal, one of every kind: each has what a model would say that breaks the contract."""
         prior = self.beside(self.oracle.mutant.what, lambda case: case._replace(options=self.oracle.mutant.options), SAME)
         backwards = off(found_of(self.oracle, self._turned(self.case)), self.found, self.found.after)
-        found = [prior, Figure("rows in reverse order, compared in the old order", backwards, SAME, "relative")]
+        wrong_figures = [prior, Figure("rows in reverse order, compared in the old order", backwards, SAME, "relative")]
         if self.contracts.offset is not None:
-            found.append(self._nearly_moved(OFFSETS[-1]))
+            wrong_figures.append(self._nearly_moved(OFFSETS[-1]))
         if not self.contracts.named:
-            found.append(self.beside("columns in another order, parameters and prior in the old one", self._table_alone, SAME))
+            wrong_figures.append(
+                self.beside("columns in another order, parameters and prior in the old one", self._table_alone, SAME)
+            )
         if self.contracts.weighted:
             ignored = off(self.weighted(), self.found, self.found.after)
-            found.append(Figure("weights ignored", ignored, SAME, "relative"))
-        return (*found, *(self._cell(cell, " read as 0", 0.0) for cell in self.contracts.missing))
+            wrong_figures.append(Figure("weights ignored", ignored, SAME, "relative"))
+        return (*wrong_figures, *(self._cell(cell, " read as 0", 0.0) for cell in self.contracts.missing))
 
     def _nearly_moved(self, size: float) -> Figure:
         """One row is `ASIDE` from where the offset takes it: that must show beside the rounding of the offset."""
@@ -136,9 +138,9 @@ class Contracted:
     def _moved_back(self, name: str, moved: Case, size: float) -> Figure:
         """How far a case that was moved is from this one, its sites after a step moved back."""
         assert self.contracts.offset is not None
-        found = found_of(self.oracle, moved)
-        back = self.contracts.offset(moved._replace(sites=found.after), -size).sites
-        value = off(found._replace(after=back), self.found, self.found.after)
+        moved_values = found_of(self.oracle, moved)
+        back = self.contracts.offset(moved._replace(sites=moved_values.after), -size).sites
+        value = off(moved_values._replace(after=back), self.found, self.found.after)
         return Figure(name, value, SAME + ROUNDING * size, "relative")
 
     def columns(self) -> Figure:
@@ -194,15 +196,19 @@ class Contracted:
 
     def beside(self, name: str, change: Any, limit: float, order: np.ndarray | None = None) -> Figure:
         """How far a changed case is from this one; sites after a step change as the sites do."""
-        found = found_of(self.oracle, change(self.case))
+        changed = found_of(self.oracle, change(self.case))
         rows = self.found.rows if order is None else self.found.rows[order]
         after = change(self.case._replace(sites=self.found.after)).sites
-        return Figure(name, off(found, self.found._replace(rows=rows), after), limit, "relative")
+        return Figure(name, off(changed, self.found._replace(rows=rows), after), limit, "relative")
 
 
-def off(found: Found, wanted: Found, after: Mapping[str, np.ndarray]) -> float:
+def off(computed: Found, wanted: Found, after: Mapping[str, np.ndarray]) -> float:
     """The largest distance between two cases, infinite if one has a number that is none; ``after`` are the wanted sites."""
-    pairs = [(found.joint, wanted.joint), (found.rows, wanted.rows), *((found.after[name], after[name]) for name in after)]
+    pairs = [
+        (computed.joint, wanted.joint),
+        (computed.rows, wanted.rows),
+        *((computed.after[name], after[name]) for name in after),
+    ]
     return max(distance(one, other) if np.isfinite(other).all() else np.inf for one, other in pairs)
 
 

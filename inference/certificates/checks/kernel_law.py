@@ -143,10 +143,10 @@ def law_of(oracle: Oracle, model: Model, kernel: KernelOf, replicates: int, unse
     def move(sites: Sites, tables: Tables, seed: int) -> Ran:
         seen = without_last_rows(tables, unseen)
         readable = [oracle.table(seen, replicate) for replicate in range(len(next(iter(sites.values()))))]
-        found = kernel.kernel(model, sites, readable, seed, STEPS)
-        if oracle.latent is None or found.latents is None or unseen:
-            return found
-        return with_latents(oracle, tables, found, as_the_oracle(oracle, tables, found.latents))
+        result = kernel.kernel(model, sites, readable, seed, STEPS)
+        if oracle.latent is None or result.latents is None or unseen:
+            return result
+        return with_latents(oracle, tables, result, as_the_oracle(oracle, tables, result.latents))
 
     return Law(oracle, move, replicates, kernel.last_rows)
 
@@ -183,20 +183,20 @@ def law_control(kernel: KernelOf, oracle: Oracle, seed: int, replicates: int) ->
     Of a kernel that draws latents: two rows by the same random numbers, and a row whose latents stay (`of_latents`).
     """
     figures = large_stage(law_of(oracle, built(oracle, mutated=True), kernel, replicates), seed)
-    found = [rejection("kernel law", oracle.mutant.what, figures, POWER)]
+    controls = [rejection("kernel law", oracle.mutant.what, figures, POWER)]
     if not oracle.contracts.by_row:
         unseen = law_of(oracle, built(oracle), kernel, replicates, UNSEEN)(seed, 1)
-        found.append(further("a kernel that does not see the last row", "without the last row", unseen))
+        controls.append(further("a kernel that does not see the last row", "without the last row", unseen))
     if oracle.latent is not None and kernel.draws_latents:
-        found += of_latents(kernel, oracle, seed)
-    says = "; ".join(each.says for each in found)
-    kept = tuple(figure for each in found for figure in each.figures)
-    return found[0]._replace(says=says, passed=all(each.passed for each in found), figures=kept)
+        controls += of_latents(kernel, oracle, seed)
+    says = "; ".join(each.says for each in controls)
+    figures_kept = tuple(figure for each in controls for figure in each.figures)
+    return controls[0]._replace(says=says, passed=all(each.passed for each in controls), figures=figures_kept)
 
 
-def further(what: str, name: str, found: Deviations) -> Check:
+def further(what: str, name: str, deviations_of_mutant: Deviations) -> Check:
     """Whether a mutant is rejected at one look, and the figure that deviates most, by a name of the mutant."""
-    deviating = [Figure(name, value, MOST, "deviation", value) for name, value in found.items()]
+    deviating = [Figure(name, value, MOST, "deviation", value) for name, value in deviations_of_mutant.items()]
     check = rejection("kernel law", what, deviating, MOST + 1)
     return check._replace(figures=(worst(deviating)._replace(name=name, unit=MUTANT),))
 
@@ -266,8 +266,8 @@ def least_changed(before: np.ndarray, after: np.ndarray) -> float:
         return 0.0
     centred = (one - one.mean(0))[:, varied] / spread[varied]
     sizes, vectors = np.linalg.eigh(centred.T @ centred / len(one))
-    kept = sizes > FLAT * sizes[-1]
-    change = (other - one)[:, varied] / spread[varied] @ (vectors[:, kept] / np.sqrt(sizes[kept]))
+    varying = sizes > FLAT * sizes[-1]
+    change = (other - one)[:, varied] / spread[varied] @ (vectors[:, varying] / np.sqrt(sizes[varying]))
     change -= change.mean(0)
     return 1 - float(np.linalg.eigvalsh(change.T @ change / len(change))[0]) / 2
 
@@ -283,13 +283,13 @@ def deviations(before: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray]
 
     A truth value has no spread beside its location.
     """
-    found = {}
+    deviations_of = {}
     for name, values in before.items():
         ranks = pooled_ranks(values, after[name])
-        found[name] = paired(*ranks)
+        deviations_of[name] = paired(*ranks)
         if values.dtype != bool:
-            found[f"{name}, spread"] = paired(*(np.abs(rank - 0.5) for rank in ranks))
-    return found
+            deviations_of[f"{name}, spread"] = paired(*(np.abs(rank - 0.5) for rank in ranks))
+    return deviations_of
 
 
 def pooled_ranks(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

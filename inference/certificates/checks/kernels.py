@@ -56,24 +56,24 @@ def same(before: np.ndarray, after: np.ndarray) -> np.ndarray:
 
 def ran(before: Sites, after: Sites, rare: frozenset[str] = frozenset(), **still: float) -> Ran:
     """The outcome of a kernel; of every site, the share of replicates in which its laziest entry stood still."""
-    found = dict(still)
+    shares = dict(still)
     for name, value in before.items():
-        found[name] = float(np.reshape(same(value, np.asarray(after[name])), (len(value), -1)).mean(0).max())
-    return Ran({name: np.asarray(value) for name, value in after.items()}, found, rare)
+        shares[name] = float(np.reshape(same(value, np.asarray(after[name])), (len(value), -1)).mean(0).max())
+    return Ran({name: np.asarray(value) for name, value in after.items()}, shares, rare)
 
 
-def with_latents(oracle: Oracle, tables: Tables, found: Ran, latents: np.ndarray) -> Ran:
+def with_latents(oracle: Oracle, tables: Tables, result: Ran, latents: np.ndarray) -> Ran:
     """What a kernel made of the parameters, and of latents in the order of the oracle; and which of them stood still."""
     name = oracle.latent
     assert name is not None
     rows, before = drawn_rows(tables), tables[name]
     unmoved = same(before, latents)[:, rows].reshape(len(before), -1)
-    sites, still = found.sites | {name: latents}, found.still | {name: float(unmoved.all(1).mean())}
+    sites, still = result.sites | {name: latents}, result.still | {name: float(unmoved.all(1).mean())}
     if not (varied := varying(before[:, rows].reshape(unmoved.shape))).any():
-        return found._replace(sites=sites, still=still)
+        return result._replace(sites=sites, still=still)
     least = still_place(name)
-    return found._replace(
-        sites=sites, still=still | {least: float(unmoved[:, varied].mean(0).max())}, rare=found.rare | {least}
+    return result._replace(
+        sites=sites, still=still | {least: float(unmoved[:, varied].mean(0).max())}, rare=result.rare | {least}
     )
 
 
@@ -92,10 +92,10 @@ def as_the_oracle(oracle: Oracle, tables: Tables, latents: np.ndarray) -> np.nda
     """Latents of the zoo's model as those of the oracle's tables: in their order, and as long as the longest row."""
     assert oracle.latent is not None
     wanted = tables[oracle.latent]
-    found = latents.reshape(*wanted.shape[:2], -1)
+    latents_of = latents.reshape(*wanted.shape[:2], -1)
     if oracle.sorted_places is not None:
-        found = np.take_along_axis(found, oracle.sorted_places(tables), axis=-1)
-    return found.reshape(*wanted.shape[:2], -1)[..., : wanted[0, 0].size].reshape(wanted.shape).astype(wanted.dtype)
+        latents_of = np.take_along_axis(latents_of, oracle.sorted_places(tables), axis=-1)
+    return latents_of.reshape(*wanted.shape[:2], -1)[..., : wanted[0, 0].size].reshape(wanted.shape).astype(wanted.dtype)
 
 
 def drawn_values(latent: Latent, z: Pytree, rows: int) -> Array:
@@ -150,8 +150,8 @@ def begun(algebra: Algebra, hyper: Mapping[str, Any], rows: Pytree, sites: Sites
 
 def drawn_given(algebra: Algebra, hyper: Mapping[str, Any], key: Array, T: Stats, rows: Pytree) -> Array:
     """(N, …): latents of an algebra that keeps them, drawn given T as every sweep draws them."""
-    found: Array = local_step(algebra, "sample", hyper, key, T, rows).stats[LATENTS]
-    return found
+    drawn: Array = local_step(algebra, "sample", hyper, key, T, rows).stats[LATENTS]
+    return drawn
 
 
 def _side_by_side(run: Callable[..., Any], sites: Sites, rows: Pytree, seed: int) -> Any:
@@ -178,8 +178,8 @@ def twin_latents(
         in_its_place = drawn_given(algebra, hyper, key, T, jax.tree.map(lambda leaf: leaf[order], rows))[one]
         return right, right.at[other].set(in_its_place)
 
-    found: tuple[np.ndarray, np.ndarray] = _side_by_side(run, sites, stacked_rows(model, tables), seed)
-    return found
+    twins_of: tuple[np.ndarray, np.ndarray] = _side_by_side(run, sites, stacked_rows(model, tables), seed)
+    return twins_of
 
 
 def gibbs_kernel(model: Model, sites: Sites, tables: Sequence[Data], seed: int, steps: int) -> Ran:
@@ -224,8 +224,8 @@ def tempered_kernel(model: Model, sites: Sites, tables: Sequence[Data], seed: in
         return algebra.sites(hyper, cold), cold[LATENTS], jnp.nanmean(acceptance), share
 
     after, latents, accepted, arrived = _side_by_side(run, others, stacked_rows(model, tables), seed)
-    found = ran(sites, after, EXCHANGES, exchanges=1 - float(accepted.mean()), states=1 - float(arrived.mean()))
-    return found._replace(latents=latents)
+    result = ran(sites, after, EXCHANGES, exchanges=1 - float(accepted.mean()), states=1 - float(arrived.mean()))
+    return result._replace(latents=latents)
 
 
 def nuts_kernel(model: Model, sites: Sites, tables: Sequence[Data], seed: int, steps: int) -> Ran:
@@ -258,7 +258,7 @@ def collapsed_kernel(model: Model, sites: Sites, tables: Sequence[Data], seed: i
     assert model.algebra is not None
     assert model.algebra.structure.collapsed is not None
     hyper = {name: np.asarray(value, float) for name, value in model.hyper.items()}
-    found, latents, still = [], [], []
+    parameters, latents, still = [], [], []
     for replicate, table in enumerate(tables):
         sampler = model.algebra.structure.collapsed.sampler(hyper, model.rows(table))
         begun = sampler.start(seed, replicate, {name: value[replicate] for name, value in sites.items()})
@@ -266,9 +266,9 @@ def collapsed_kernel(model: Model, sites: Sites, tables: Sequence[Data], seed: i
         state = sampler.advance(begun, steps)
         still.append(np.isclose(sampler.log_joint(state), log_joint, rtol=SAME, atol=0.0))
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(replicate, 4)))
-        found.append(sampler.sites(rng, state)[0])
+        parameters.append(sampler.sites(rng, state)[0])
         latents.append(sampler.latents(state))
-    after = {name: np.stack([each[name] for each in found]) for name in sites}
+    after = {name: np.stack([each[name] for each in parameters]) for name in sites}
     return ran(sites, after, latents=float(np.mean(still)))._replace(latents=np.stack(latents))
 
 
@@ -276,10 +276,10 @@ def permuted(kernel: Kernel) -> Kernel:
     """The kernel, and then a random element of the model's symmetry, as with ``permute_components``."""
 
     def run(model: Model, sites: Sites, tables: Sequence[Data], seed: int, steps: int) -> Ran:
-        found = kernel(model, sites, tables, seed, steps)
-        single = {name: value[None] for name, value in found.sites.items()}  # replicates are the draws of one chain
+        result = kernel(model, sites, tables, seed, steps)
+        single = {name: value[None] for name, value in result.sites.items()}  # replicates are the draws of one chain
         moved = in_random_labellings(single, model.symmetry, model.naming.dims, seed)
-        return found._replace(sites={name: value[0] for name, value in moved.items()}, latents=None)
+        return result._replace(sites={name: value[0] for name, value in moved.items()}, latents=None)
 
     return run
 

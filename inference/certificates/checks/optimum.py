@@ -72,39 +72,39 @@ class Point:
 
 def tangents(oracle: Oracle, sites: Sites) -> dict[str, np.ndarray]:
     """All directions in which sites (1, …) can move within their support, as large as their entries: site -> (P, …)."""
-    own = {name: _of_site(oracle, name, value[0]) for name, value in sites.items()}
-    size = sum(map(len, own.values()))
-    found, first = {}, 0
-    for name, directions in own.items():
-        found[name] = np.zeros((size, *directions.shape[1:]))
-        found[name][first : first + len(directions)] = directions
+    of_sites = {name: _of_site(oracle, name, value[0]) for name, value in sites.items()}
+    size = sum(map(len, of_sites.values()))
+    tangents_of, first = {}, 0
+    for name, directions in of_sites.items():
+        tangents_of[name] = np.zeros((size, *directions.shape[1:]))
+        tangents_of[name][first : first + len(directions)] = directions
         first += len(directions)
-    return found
+    return tangents_of
 
 
 def _of_site(oracle: Oracle, name: str, value: np.ndarray) -> np.ndarray:
     """Probabilities change one at a time against the others; a symmetric matrix by pairs of entries."""
     places = list(np.ndindex(value.shape))
     if name in oracle.simplices:
-        found = []
+        directions_of = []
         for place in places:
             if place[-1] < value.shape[-1] - 1:
                 direction = np.zeros_like(value)
                 direction[place[:-1]] = -value[place] * value[place[:-1]]
                 direction[place] += value[place]
-                found.append(direction)
-        return np.array(found)
+                directions_of.append(direction)
+        return np.array(directions_of)
     if name in oracle.symmetric:
         places = [place for place in places if place[-2] >= place[-1]]
     scale = float(np.abs(value).mean())
-    found = []
+    directions_of = []
     for place in places:
         direction = np.zeros_like(value)
         direction[place] = scale
         if name in oracle.symmetric:
             direction[(*place[:-2], place[-1], place[-2])] = scale
-        found.append(direction)
-    return np.array(found)
+        directions_of.append(direction)
+    return np.array(directions_of)
 
 
 def optimum_check(method: str, oracle: Oracle, seed: int, tables: int) -> Check:
@@ -112,20 +112,20 @@ def optimum_check(method: str, oracle: Oracle, seed: int, tables: int) -> Check:
     algebra = built(oracle).algebra
     assert algebra is not None
     others = [name for name, support in OPTIMISERS.items() if support.why_not(algebra) is None]
-    found = []
+    figures_of_tables = []
     for table in range(tables):
         points = {name: Point(oracle, name, seed + 1_000 * table) for name in others}
         heights = {name: float(point.density(point.sites)[0]) for name, point in points.items()}
-        own, height = points[method], heights[method]
-        difference = abs(own.reported - height) / (1 + abs(height))
-        found.append(
+        optimum, height = points[method], heights[method]
+        difference = abs(optimum.reported - height) / (1 + abs(height))
+        figures_of_tables.append(
             (
                 Figure("reported density, difference from the oracle's", difference, ROUNDING, "relative"),
-                *own.figures(),
+                *optimum.figures(),
                 Figure(f"below the best of {', '.join(others)}", max(heights.values()) - height, GAIN, "nats"),
             )
         )
-    figures = tuple(worst(column) for column in zip(*found, strict=True))
+    figures = tuple(worst(column) for column in zip(*figures_of_tables, strict=True))
     says = (
         f"of {tables} tables, a Newton step would gain {figures[1].value:.0e} nats at most, and the best optimiser is "
         f"{figures[3].value:.0e} higher; {GAIN:.0e} are allowed"

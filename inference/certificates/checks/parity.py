@@ -26,17 +26,17 @@ def compared(oracle: Oracle, seed: int, replicates: int) -> tuple[np.ndarray, di
     model = built(oracle)
     readable = [oracle.table(tables, replicate) for replicate in range(replicates)]
     both = [stacked_rows(model, readable), stacked_rows(model, readable, sufficient_rows=True)]
-    found = jax.jit(jax.vmap(partial(_densities, model)))(sites, *both)
+    densities = jax.jit(jax.vmap(partial(_densities, model)))(sites, *both)
     wanted = oracle.log_prior(sites) + oracle.log_likelihood(sites, tables)
-    return wanted, {name: np.asarray(value) for name, value in found.items()}
+    return wanted, {name: np.asarray(value) for name, value in densities.items()}
 
 
 def parity_check(oracle: Oracle, seed: int) -> Check:
     """Whether log p(x, θ) of program and algebra is the oracle's: the largest difference beside the size of the density."""
-    wanted, found = compared(oracle, seed, REPLICATES)
+    wanted, densities = compared(oracle, seed, REPLICATES)
     figures = tuple(
         Figure(name, float(np.max(np.abs(value - wanted) / (1 + np.abs(wanted)))), ROUNDING, "relative")
-        for name, value in found.items()
+        for name, value in densities.items()
     )
     says = (
         f"program and algebra have the oracle's density, up to {worst(figures).value:.0e} of itself; {ROUNDING:.0e} is allowed"

@@ -55,11 +55,11 @@ class Ranked(ABC):
         """Deviations of every statistic over ``times`` the tables."""
         rng = self.generator(seed)
         true, of = self.replicates(rng, times * self.tables)
-        found = {name: found_of(true[name], value, rng) for name, value in of.items()}
+        statistics = {name: found_of(true[name], value, rng) for name, value in of.items()}
         if not self.of_half_spread:
-            narrow = {name: each._replace(rank=each.narrow_rank) for name, each in found.items()}
+            narrow = {name: each._replace(rank=each.narrow_rank) for name, each in statistics.items()}
             self.of_half_spread = rank_deviations(narrow)
-        return rank_deviations(found)
+        return rank_deviations(statistics)
 
     @property
     def size(self) -> str:
@@ -92,16 +92,16 @@ class Fits(Ranked):
         sites, drawn = pairs_in_strata(self.oracle, rng, number)
         true = self.oracle.invariants(sites, drawn)
         each = [self._draws(model, drawn, place, int(rng.integers(2**31))) for place in range(number)]
-        return true, {name: np.stack([found[name] for found in each]) for name in true}
+        return true, {name: np.stack([of_table[name] for of_table in each]) for name in true}
 
     def _draws(self, model: Model, tables: Tables, place: int, seed: int) -> dict[str, np.ndarray]:
         """Statistics (chain,) of the draws that are ranked, of `fit` given one table."""
         options: dict[str, Any] = {"num_samples": DRAWS, "num_chains": CHAINS, "seed": seed}
         tree = fit(model, self.oracle.table(tables, place), self.method, **options)
         sites = one_axis(sites_of(tree, "posterior"))
-        own = {name: value[place : place + 1] for name, value in tables.items()}
-        found = self.oracle.invariants(sites, repeated(own, CHAINS * DRAWS))
-        return {name: value.reshape(CHAINS, DRAWS)[:, place % DRAWS] for name, value in found.items()}
+        table = {name: value[place : place + 1] for name, value in tables.items()}
+        statistics = self.oracle.invariants(sites, repeated(table, CHAINS * DRAWS))
+        return {name: value.reshape(CHAINS, DRAWS)[:, place % DRAWS] for name, value in statistics.items()}
 
 
 def found_of(true: np.ndarray, drawn: np.ndarray, rng: np.random.Generator) -> Found:

@@ -93,15 +93,15 @@ class Pipeline:
         wanted = self.oracle.posterior(np.random.default_rng(seed), self.table, REFERENCE)
         drawn = one_axis(sites_of(tree, "posterior"))
         both = (self._statistics(wanted.sites), self._statistics({name: drawn[name] for name in wanted.sites}))
-        found: Deviations = {}
+        deviations: Deviations = {}
         for name, reference in both[0].items():
             pairs = bounded(name, reference, wanted.weights, both[1][name].reshape(CHAINS, -1))
-            found |= deviations_of(pairs, wanted.weights)
+            deviations |= deviations_of(pairs, wanted.weights)
             self.keep_sizes(pairs, wanted)
         reported = {name: values(tree, "functionals", name).reshape(-1) for name in ("log_joint", "log_likelihood")}
         self.compare_densities(drawn, reported)
         self.compare_evidence(wanted, tree.attrs)
-        return found | self._integrated(wanted, seed, times)
+        return deviations | self._integrated(wanted, seed, times)
 
     def _keep(self, name: str, value: float, limit: float, unit: str) -> None:
         """The worst that was seen of a figure, whichever look it was."""
@@ -132,8 +132,8 @@ class Pipeline:
     def compare_evidence(self, wanted: Posterior, attrs: Mapping[Any, Any]) -> None:
         """Infinitely far off where the result lacks it; not compared where the oracle samples its own."""
         if self.sampler.sums and not wanted.error:
-            found = float(attrs.get("log_evidence", np.inf))
-            off = abs(found - wanted.log_evidence) / (1 + abs(wanted.log_evidence))
+            log_evidence_of = float(attrs.get("log_evidence", np.inf))
+            off = abs(log_evidence_of - wanted.log_evidence) / (1 + abs(wanted.log_evidence))
             self._keep("log evidence, difference from the oracle's", off, ROUNDING, "relative")
 
     def _integrated(self, wanted: Posterior, seed: int, times: int) -> Deviations:
@@ -142,8 +142,8 @@ class Pipeline:
         if not self.sampler.integrates or not has_temperatures(self.model.algebra):
             return {}
         number = LADDERS * times
-        found = log_evidence(self.model, self.oracle.table(self.table, 0), num_chains=number, seed=seed)
-        off = (found.log_evidence - wanted.log_evidence) / np.hypot(found.standard_error, wanted.error)
+        estimate = log_evidence(self.model, self.oracle.table(self.table, 0), num_chains=number, seed=seed)
+        off = (estimate.log_evidence - wanted.log_evidence) / np.hypot(estimate.standard_error, wanted.error)
         return {INTEGRATED: as_normal(float(off), number - 1)}
 
 
@@ -196,9 +196,9 @@ def deviation(reference: np.ndarray, weights: np.ndarray, drawn: np.ndarray) -> 
     The larger of both variances: few draws in a tail have a small one of their own, and would seem to be far too few.
     """
     wanted = float(weights @ reference)
-    own = float((weights**2) @ (reference - wanted) ** 2)
+    of_reference = float((weights**2) @ (reference - wanted) ** 2)
     variance = max(float(drawn.var()), float(weights @ (reference - wanted) ** 2))
-    error = float(np.sqrt(own + variance / effective_size(drawn)))
+    error = float(np.sqrt(of_reference + variance / effective_size(drawn)))
     difference = float(drawn.mean()) - wanted
     if abs(difference) <= SAME:
         return 0.0

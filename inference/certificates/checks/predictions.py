@@ -70,11 +70,11 @@ class Result:
         """How far the result is from averages of ``answer``."""
         figures = [self._latent(answer)]
         sites = draws_of(self.model, self.few)
-        for name, found in self.answered.items():
+        for name, prediction in self.answered.items():
             table = self.rows_of(name)
             answers = answer(sites, table, False)
             fitted = name == "fitted" and "posterior" in self.few
-            off = compared(found, answers, fitted, self.oracle.table(table, 0))
+            off = compared(prediction, answers, fitted, self.oracle.table(table, 0))
             figures += [Figure(f"{what} of {name} rows", value, SAME, "relative") for what, value in off.items()]
         return tuple(figures)
 
@@ -89,34 +89,34 @@ class Result:
             size = len(next(iter(some.values())))
             undefined = answers.reported in answers.undefined
             total = total + size / number * averages(answers, True)[answers.reported]
-        found = self.tree["latent"].to_dataset()[self.model.naming.reports].values
-        return Figure("group latent", distance(found, total, undefined), STORED, "relative")
+        reported = self.tree["latent"].to_dataset()[self.model.naming.reports].values
+        return Figure("group latent", distance(reported, total, undefined), STORED, "relative")
 
 
 def cut(tree: xr.DataTree, step: int) -> xr.DataTree:
     """A result with every ``step``-th draw alone."""
-    found = tree.copy()
-    found["posterior"] = xr.DataTree(tree["posterior"].to_dataset().isel(draw=slice(None, None, step)))
-    return found
+    result = tree.copy()
+    result["posterior"] = xr.DataTree(tree["posterior"].to_dataset().isel(draw=slice(None, None, step)))
+    return result
 
 
-def compared(found: xr.Dataset, answers: Answers, fitted: bool, data: Data) -> dict[str, float]:
+def compared(prediction: xr.Dataset, answers: Answers, fitted: bool, data: Data) -> dict[str, float]:
     """The distance of every variable of a prediction from the averages of what the draws say; infinite where one is absent."""
     wanted = {name: value for name, value in averages(answers, fitted).items() if name not in answers.stored}
-    absent = [name for name in (*wanted, *_named(answers)) if name not in found]
+    absent = [name for name in (*wanted, *_named(answers)) if name not in prediction]
     if absent:
         return dict.fromkeys(absent, np.inf)
     off = {}
     for name, value in wanted.items():
         of_cells = name in answers.cells or name.removesuffix("_mean").removesuffix("_sd") in answers.uncertain_cells
-        here = at_cells(found, value, data) if of_cells else value
-        off[name] = distance(found[name].values, here, name in answers.undefined)
+        here = at_cells(prediction, value, data) if of_cells else value
+        off[name] = distance(prediction[name].values, here, name in answers.undefined)
     if "probs" in wanted:
-        off["assignment"] = shortfall(wanted["probs"], found["assignment"].values)
+        off["assignment"] = shortfall(wanted["probs"], prediction["assignment"].values)
     if answers.paths is not None:
-        best, shown = best_paths(answers, fitted, found["viterbi"].values)
+        best, shown = best_paths(answers, fitted, prediction["viterbi"].values)
         off["most probable path"] = distance(shown, best)
-        off["probability of the most probable path"] = distance(found["viterbi_log_prob"].values, best)
+        off["probability of the most probable path"] = distance(prediction["viterbi_log_prob"].values, best)
     return off
 
 
@@ -127,10 +127,10 @@ def _named(answers: Answers) -> tuple[str, ...]:
     return (*chosen, *cells, *(("viterbi", "viterbi_log_prob") if answers.paths is not None else ()))
 
 
-def at_cells(found: xr.Dataset, wanted: np.ndarray, data: Data) -> np.ndarray:
+def at_cells(prediction: xr.Dataset, wanted: np.ndarray, data: Data) -> np.ndarray:
     """Entries of (N, D, …) at the missing cells that a prediction lists."""
-    columns = [data.columns.index(str(name)) for name in found["cell_column"].values]
-    return wanted[found["cell_row"].values, columns]
+    columns = [data.columns.index(str(name)) for name in prediction["cell_column"].values]
+    return wanted[prediction["cell_row"].values, columns]
 
 
 def shortfall(probs: np.ndarray, chosen: np.ndarray) -> float:
@@ -141,22 +141,22 @@ def shortfall(probs: np.ndarray, chosen: np.ndarray) -> float:
     there = chosen >= 0
     if chosen.shape != probs.shape[:-1] or (there == np.isnan(probs).any(-1)).any() or (chosen >= probs.shape[-1]).any():
         return np.inf
-    own = np.take_along_axis(probs, np.maximum(chosen, 0)[..., None], axis=-1)[..., 0]
-    return float(np.max((probs.max(-1) - own)[there], initial=0.0))
+    of_chosen = np.take_along_axis(probs, np.maximum(chosen, 0)[..., None], axis=-1)[..., 0]
+    return float(np.max((probs.max(-1) - of_chosen)[there], initial=0.0))
 
 
-def distance(found: np.ndarray, wanted: np.ndarray, undefined: bool = False) -> float:
+def distance(computed: np.ndarray, wanted: np.ndarray, undefined: bool = False) -> float:
     """The largest difference beside 1 plus the size; infinite where one is infinite or NaN and the other is not the same.
 
     NaN equals NaN only if ``undefined``, which says that some entries do not exist; then there must be others.
     """
-    if found.shape != wanted.shape:
+    if computed.shape != wanted.shape:
         return np.inf
     finite = np.isfinite(wanted)
-    same = (found == wanted) | (undefined & np.isnan(found) & np.isnan(wanted))
-    if not (same | finite).all() or not np.isfinite(found[finite]).all() or (undefined and wanted.size and not finite.any()):
+    same = (computed == wanted) | (undefined & np.isnan(computed) & np.isnan(wanted))
+    if not (same | finite).all() or not np.isfinite(computed[finite]).all() or (undefined and wanted.size and not finite.any()):
         return np.inf
-    return float(np.max(np.abs(found[finite] - wanted[finite]) / (1 + np.abs(wanted[finite])), initial=0.0))
+    return float(np.max(np.abs(computed[finite] - wanted[finite]) / (1 + np.abs(wanted[finite])), initial=0.0))
 
 
 def predictions_check(asking: Asking, oracle: Oracle, seed: int, draws: int) -> Check:
@@ -174,10 +174,10 @@ def predictions_control(asking: Asking, oracle: Oracle, seed: int, draws: int) -
     What is not finite rejects nothing, because it may be of another mistake.
     """
     result = Result(asking, oracle, seed, draws)
-    found, figures = [], []
+    outcomes, figures = [], []
     for slip in oracle.slips:
         finite = [figure for figure in result.figures(slip.answers) if np.isfinite(figure.value)]
         most = worst(finite) if finite else Figure("nothing finite", np.nan, 0.0, "relative")
         figures.append(most._replace(name=f"{slip.what}: {most.name}"))
-        found.append(f"{slip.what} is {'rejected' if most.rejects else 'NOT rejected'} ({most.name}: {most.value:.1g} off)")
-    return control("predictions", "; ".join(found), bool(figures) and all(figure.rejects for figure in figures), figures)
+        outcomes.append(f"{slip.what} is {'rejected' if most.rejects else 'NOT rejected'} ({most.name}: {most.value:.1g} off)")
+    return control("predictions", "; ".join(outcomes), bool(figures) and all(figure.rejects for figure in figures), figures)

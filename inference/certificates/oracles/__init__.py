@@ -27,5 +27,5 @@ ORACLES: dict[str, str] = {
 
 def oracle_of(model: str) -> Oracle:
     """The naive implementation of a model of the zoo."""
-    found: Oracle = getattr(import_module(ORACLES[model]), model)()
-    return found
+    oracle: Oracle = getattr(import_module(ORACLES[model]), model)()
+    return oracle

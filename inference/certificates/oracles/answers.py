@@ -58,16 +58,16 @@ def spread(share: np.ndarray, centre: np.ndarray, variance: np.ndarray) -> np.nd
 def averages(answers: Answers, fitted: bool) -> dict[str, np.ndarray]:
     """All averages over the draws, by the name of the variable in a prediction, (N, …)."""
     share = shares(answers, fitted)
-    found = {name: mean(share, value) for name, value in {**answers.values, **answers.cells}.items()}
+    averages_of = {name: mean(share, value) for name, value in {**answers.values, **answers.cells}.items()}
     for name, (centre, variance) in answers.uncertain.items():
-        found |= {name: mean(share, centre), f"{name}_sd": spread(share, centre, variance)}
+        averages_of |= {name: mean(share, centre), f"{name}_sd": spread(share, centre, variance)}
     for name, (centre, variance) in answers.uncertain_cells.items():
-        found |= {f"{name}_mean": mean(share, centre), f"{name}_sd": spread(share, centre, variance)}
+        averages_of |= {f"{name}_mean": mean(share, centre), f"{name}_sd": spread(share, centre, variance)}
     if answers.log_density is not None:
-        found["log_density"] = log_mean(answers.log_density)
+        averages_of["log_density"] = log_mean(answers.log_density)
     if answers.log_until is not None:
-        found["step_log_density"] = np.diff(log_mean(answers.log_until), axis=1, prepend=0.0)
-    return found
+        averages_of["step_log_density"] = np.diff(log_mean(answers.log_until), axis=1, prepend=0.0)
+    return averages_of
 
 
 def log_mean(logs: np.ndarray) -> np.ndarray:
@@ -81,12 +81,12 @@ def best_paths(answers: Answers, fitted: bool, shown: np.ndarray) -> tuple[np.nd
     ``shown`` (N, L) are states. Both are (N,).
     """
     assert answers.paths is not None
-    best, found = [], []
+    best, of_best = [], []
     for row, (states, logs) in enumerate(zip(*answers.paths, strict=True)):
         share = shares(answers, fitted)[:, row, None]
         assert answers.log_density is not None
         probs = (share * np.exp(logs - answers.log_density[:, row, None])).sum(0)  # (P,)
         best.append(np.log(probs[np.unique(logs.argmax(1))].max()))
         here = (states == shown[row, : states.shape[1]]).all(1)
-        found.append(np.log(probs[here].sum()))
-    return np.array(best), np.array(found)
+        of_best.append(np.log(probs[here].sum()))
+    return np.array(best), np.array(of_best)

@@ -48,10 +48,10 @@ def _draw_documents(rng: np.random.Generator, sites: Sites, z: np.ndarray) -> np
 
 def _document_densities(sites: Sites, x: np.ndarray) -> np.ndarray:
     replicate = np.arange(len(x))[:, None]
-    found = np.log(sites["initial_probs"])[replicate, :, x[..., 0]]  # (R, N, C)
+    log_probs = np.log(sites["initial_probs"])[replicate, :, x[..., 0]]  # (R, N, C)
     for t in range(1, LENGTH):
-        found = found + np.log(sites["transition_probs"])[replicate, :, x[..., t - 1], x[..., t]]
-    return found
+        log_probs = log_probs + np.log(sites["transition_probs"])[replicate, :, x[..., t - 1], x[..., t]]
+    return log_probs
 
 
 def _all_first(log_probs: np.ndarray, sites: Sites, x: np.ndarray) -> np.ndarray:
@@ -253,12 +253,12 @@ def _chain_answers(sites: Sites, table: Tables, with_label: bool) -> Answers:
 def _log_paths(sites: Sites, symbols: np.ndarray, states: np.ndarray, ends: bool) -> np.ndarray:
     """(S, P): log p(symbols, path) of every path (P, T), step by step; with the stop after it, where it ``ends``."""
     start, moves, emits = (np.log(sites[name]) for name in ("start_probs", "transition_probs", "emission_probs"))
-    found = start[:, states[:, 0]]
+    log_probs = start[:, states[:, 0]]
     for t, symbol in enumerate(symbols):
-        found = found + emits[:, states[:, t], symbol]
+        log_probs = log_probs + emits[:, states[:, t], symbol]
         if t > 0:
-            found = found + moves[:, states[:, t - 1], states[:, t]]
-    return found + moves[:, states[:, -1], STATES] if ends else found
+            log_probs = log_probs + moves[:, states[:, t - 1], states[:, t]]
+    return log_probs + moves[:, states[:, -1], STATES] if ends else log_probs
 
 
 def _emitting_before(sites: Sites, table: Tables, with_label: bool) -> Answers:
@@ -267,14 +267,14 @@ def _emitting_before(sites: Sites, table: Tables, with_label: bool) -> Answers:
 
 
 def _without_ends(sites: Sites, table: Tables, with_label: bool) -> Answers:
-    found = _chain_answers(sites, table, with_label)
-    assert found.paths is not None
+    answers = _chain_answers(sites, table, with_label)
+    assert answers.paths is not None
     first, stop = np.log(sites["emission_probs"]), np.log(sites["transition_probs"][..., STATES])
     logs = [
-        own - first[:, states[:, 0], x[0]] - stop[:, states[:, -1]]
-        for states, own, x in zip(*found.paths, table["x"][0], strict=True)
+        log_joint - first[:, states[:, 0], x[0]] - stop[:, states[:, -1]]
+        for states, log_joint, x in zip(*answers.paths, table["x"][0], strict=True)
     ]
-    return found._replace(paths=found.paths._replace(log_joint=tuple(logs)))
+    return answers._replace(paths=answers.paths._replace(log_joint=tuple(logs)))
 
 
 def _chain_functions(sites: Sites, tables: Tables) -> Statistics:

@@ -71,8 +71,8 @@ class Conjugate(NamedTuple):
 def together(blocks: Sequence[Conjugate]) -> Conjugate:
     """Blocks that are independent given the latents."""
 
-    def all_sites(found: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-        return {name: value for sites in found for name, value in sites.items()}
+    def all_sites(sites_of_blocks: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+        return {name: value for sites in sites_of_blocks for name, value in sites.items()}
 
     return Conjugate(
         lambda x, weights: np.sum([block.log_marginal(x, weights) for block in blocks], axis=0),
@@ -112,8 +112,8 @@ def counted(prior: Mapping[str, np.ndarray], counts: Callable[[Any, np.ndarray],
 
 def log_counts(sites: Sites, counts: Mapping[str, np.ndarray]) -> np.ndarray:
     """(R,): log probability of what was drawn, in its order, of which ``counts`` says how often each level was."""
-    found: np.ndarray = np.sum([total(count * np.log(sites[name])) for name, count in counts.items()], axis=0)
-    return found
+    log_probs: np.ndarray = np.sum([total(count * np.log(sites[name])) for name, count in counts.items()], axis=0)
+    return log_probs
 
 
 def beta_block(site: str, a: float, b: float) -> Conjugate:
@@ -181,10 +181,10 @@ def gaussian_block(prior: Wishart) -> Conjugate:
 
     def log_marginal(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
         strength, _, dof, scatter = posterior(x, weights)
-        found = 0.5 * size * (np.log(prior.strength) - np.log(strength)).sum(1) - 0.5 * size * len(x) * np.log(np.pi)
+        log_ratio = 0.5 * size * (np.log(prior.strength) - np.log(strength)).sum(1) - 0.5 * size * len(x) * np.log(np.pi)
         before = 0.5 * prior.dof * np.linalg.slogdet(prior.scatter)[1] - multigammaln(prior.dof / 2, size)
         after = 0.5 * dof * np.linalg.slogdet(scatter)[1] - multigammaln(dof / 2, size)
-        return found + (before - after).sum(1)
+        return log_ratio + (before - after).sum(1)
 
     def draw(rng: np.random.Generator, x: np.ndarray, weights: np.ndarray) -> dict[str, np.ndarray]:
         strength, location, dof, scatter = posterior(x, weights)

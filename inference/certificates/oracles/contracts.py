@@ -76,10 +76,10 @@ def reordered(
     order = np.array(places)
 
     def taken(value: Any, along: tuple[int, ...]) -> np.ndarray:
-        found = np.asarray(value)
+        array = np.asarray(value)
         for axis in along:
-            found = np.take(found, order, axis=axis)
-        return found
+            array = np.take(array, order, axis=axis)
+        return array
 
     def ordered(case: Case) -> Case:
         options = dict(case.options)

@@ -86,10 +86,10 @@ def _answers(sites: Sites, table: Tables, with_label: bool) -> Answers:
 
 
 def _projected(sites: Sites, table: Tables, with_label: bool) -> Answers:
-    found, loading = _answers(sites, table, with_label), sites["loading"]
+    answers, loading = _answers(sites, table, with_label), sites["loading"]
     onto = np.einsum("rdl,rle->rde", loading, np.linalg.pinv(loading))
     middle = sites["mean"][:, None] + np.einsum("rde,rne->rnd", onto, table["x"] - sites["mean"][:, None])
-    return found._replace(values={"reconstruction": middle})
+    return answers._replace(values={"reconstruction": middle})
 
 
 def _log_prior(sites: Sites) -> np.ndarray:
@@ -154,11 +154,11 @@ def _given_scores(
     precision = rng.gamma(dof / 2, 2 / (PRIOR["scatter"] + added))
     spread = np.linalg.cholesky(inverse)[:, None] * precision[..., None, None] ** -0.5
     noise = rng.normal(size=location.shape)
-    found = location + np.einsum("rdij,rdj->rdi", np.broadcast_to(spread, (*location.shape, FACTORS + 1)), noise)
+    drawn = location + np.einsum("rdij,rdj->rdi", np.broadcast_to(spread, (*location.shape, FACTORS + 1)), noise)
     return {
         "precision": precision[:, 0] if shared else precision,
-        "loading": found[..., :FACTORS],
-        "mean": found[..., FACTORS],
+        "loading": drawn[..., :FACTORS],
+        "mean": drawn[..., FACTORS],
     }
 
 

@@ -70,26 +70,26 @@ def _draw_rows(tied: bool, rng: np.random.Generator, sites: Sites, component: np
 def _log_prior(tied: bool, sites: Sites) -> np.ndarray:
     """Site by site with SciPy's densities."""
     wishart = stats.wishart(DOF, np.linalg.inv(SCATTER))
-    found = []
+    densities = []
     for means, matrices in zip(sites["mean"], _precisions(tied, sites), strict=True):
         spreads = np.linalg.inv(STRENGTH * matrices)
-        own = sum(stats.multivariate_normal(LOCATION, s).logpdf(m) for m, s in zip(means, spreads, strict=True))
-        found.append(own + sum(wishart.logpdf(matrix) for matrix in (matrices[:1] if tied else matrices)))
-    return np.array(found)
+        of_means = sum(stats.multivariate_normal(LOCATION, s).logpdf(m) for m, s in zip(means, spreads, strict=True))
+        densities.append(of_means + sum(wishart.logpdf(matrix) for matrix in (matrices[:1] if tied else matrices)))
+    return np.array(densities)
 
 
 def _functions(tied: bool, sites: Sites, x: np.ndarray) -> Statistics:
     middle = sites["mean"].mean(1)
     first, second = np.triu_indices(sites["mean"].shape[1], 1)  # all pairs: a result may have its components in any order
     precision = _precisions(tied, sites)
-    found = {
+    statistics = {
         "product of row mean and mean of means": (x.mean(1) * middle).sum(-1),
         "distance of the means": np.linalg.norm(sites["mean"][:, first] - sites["mean"][:, second], axis=-1).mean(1),
     }
     if "precision" not in sites:
-        return found
+        return statistics
     pooled = np.einsum("rni,rij,rnj->r", x - x.mean(1, keepdims=True), precision.mean(1), x - x.mean(1, keepdims=True))
-    return found | {
+    return statistics | {
         "log determinant": np.linalg.slogdet(precision)[1].mean(1),
         "precision, off the diagonal": precision[..., 0, 1].mean(1),
         "scatter of rows times precision": pooled,
@@ -147,10 +147,10 @@ def linear_discriminant() -> Oracle:
 def gmm_simple() -> Oracle:
     """Two components of unit covariance with equal weights, whose means are standard normal."""
     weights = Weights(2, None, 1.0, np.zeros(6, bool))
-    own = _components(2, False, "component", free=2 * 2)
+    oracle = _components(2, False, "component", free=2 * 2)
     location = ("prior", "component", "location")
-    parts = own._replace(
-        contracts=own.contracts._replace(
+    parts = oracle._replace(
+        contracts=oracle.contracts._replace(
             order=reordered((1, 0), {"mean": (-1,)}), offset=moved("mean", location, (0, 1), np.zeros(2))
         ),
         draw=lambda rng, replicates: {"mean": rng.normal(size=(replicates, 2, 2))},

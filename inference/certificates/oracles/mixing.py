@@ -99,13 +99,13 @@ def mixture_oracle(model: str, weights: Weights, parts: Components, options: Map
 
     def log_prior(sites: Sites) -> np.ndarray:
         concentration = np.full(weights.size, weights.concentration)
-        own = 0.0 if weights.site is None else log_dirichlet(concentration, sites[weights.site])
-        return own + parts.log_prior(sites)
+        log_weight = 0.0 if weights.site is None else log_dirichlet(concentration, sites[weights.site])
+        return log_weight + parts.log_prior(sites)
 
     def joint(sites: Sites, tables: Tables) -> np.ndarray:
         """(R, N, K): log p(x_n, z_n = k), −∞ where the label of the row is another."""
-        found = parts.densities(sites, tables["x"]) + np.log(probs_of(weights, sites))[:, None, :]
-        return of_labels(found, tables["label"])
+        computed = parts.densities(sites, tables["x"]) + np.log(probs_of(weights, sites))[:, None, :]
+        return of_labels(computed, tables["label"])
 
     def log_likelihood(sites: Sites, tables: Tables) -> np.ndarray:
         return logsumexp(joint(sites, tables), axis=-1).sum(-1)
@@ -113,10 +113,10 @@ def mixture_oracle(model: str, weights: Weights, parts: Components, options: Map
     def complete(sites: Sites, tables: Tables) -> Statistics:
         """Σ_n log p(z_n), −∞ where a label says otherwise, and Σ_n log p(x_n | z_n)."""
         component, label = tables["component"], tables["label"]
-        own = np.take_along_axis(np.log(probs_of(weights, sites)), component, axis=-1)
+        log_weight = np.take_along_axis(np.log(probs_of(weights, sites)), component, axis=-1)
         rows = np.take_along_axis(parts.densities(sites, tables["x"]), component[..., None], axis=-1)
         return {
-            "log probability of components": np.where((label == HIDDEN) | (label == component), own, -np.inf).sum(1),
+            "log probability of components": np.where((label == HIDDEN) | (label == component), log_weight, -np.inf).sum(1),
             "log density of rows given components": rows.sum((1, 2)),
         }
 
@@ -126,15 +126,15 @@ def mixture_oracle(model: str, weights: Weights, parts: Components, options: Map
         probs = np.exp(last - logsumexp(last, axis=-1, keepdims=True))
         entropy = -(probs * np.log(np.maximum(probs, 1e-300))).sum((1, 2))
         pair = {"last two rows together": (probs[:, 0] * probs[:, 1]).sum(-1), "entropy of the last two rows": entropy}
-        found = pair | parts.functions(sites, tables["x"])
+        computed = pair | parts.functions(sites, tables["x"])
         if not with_labels or weights.site is None:
-            return found
+            return computed
         first = sites[weights.site][:, 0]  # with labels, components have names
-        told = tables["label"] != HIDDEN  # nowhere, where a kernel runs on the last rows alone
-        if not told.any():
-            return found | {"first class": first}
-        share = (tables["label"] == 0).sum(1) / told.sum(1)
-        return found | {"first class": first, "first class times its share of labels": first * share}
+        labelled = tables["label"] != HIDDEN  # nowhere, where a kernel runs on the last rows alone
+        if not labelled.any():
+            return computed | {"first class": first}
+        share = (tables["label"] == 0).sum(1) / labelled.sum(1)
+        return computed | {"first class": first, "first class times its share of labels": first * share}
 
     def shown(sites: Sites, table: Tables, with_label: bool) -> dict[str, np.ndarray]:
         """The table of every draw, with its labels or with all of them hidden."""
@@ -144,14 +144,14 @@ def mixture_oracle(model: str, weights: Weights, parts: Components, options: Map
         return tables
 
     def answers(sites: Sites, table: Tables, with_label: bool) -> Answers:
-        found = joint(sites, shown(sites, table, with_label))
-        return component_answers(found, None if parts.cells is None else parts.cells(sites))
+        computed = joint(sites, shown(sites, table, with_label))
+        return component_answers(computed, None if parts.cells is None else parts.cells(sites))
 
     def wrong(sites: Sites, table: Tables, with_label: bool) -> Answers:
         tables = shown(sites, table, with_label)
-        found = parts.slip.joint(np.log(probs_of(weights, sites))[:, None], sites, tables["x"])
-        found = of_labels(found, tables["label"])
-        return component_answers(found, None if parts.cells is None else parts.cells(sites))
+        computed = parts.slip.joint(np.log(probs_of(weights, sites))[:, None], sites, tables["x"])
+        computed = of_labels(computed, tables["label"])
+        return component_answers(computed, None if parts.cells is None else parts.cells(sites))
 
     latents = enumeration_of(weights, parts.conjugate, joint)
     axes = dict(parts.axes) if weights.site is None else {weights.site: 1, **parts.axes}
@@ -241,8 +241,8 @@ def far_row(table: Tables) -> dict[str, np.ndarray]:
 
 def far_counts(table: Tables) -> dict[str, np.ndarray]:
     """The same of counts."""
-    found = far_row(table)
-    return {**found, "x": np.rint(found["x"])}
+    row = far_row(table)
+    return {**row, "x": np.rint(row["x"])}
 
 
 def probs_of(weights: Weights, sites: Sites) -> np.ndarray:

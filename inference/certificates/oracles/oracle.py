@@ -86,15 +86,15 @@ class Oracle(NamedTuple):
     def log_complete(self, sites: Sites, tables: Tables) -> np.ndarray:
         """(R,): log p(x, z | θ), the sum of `complete`; of oracles with latents alone."""
         assert self.complete is not None
-        found: np.ndarray = np.sum(list(self.complete(sites, tables).values()), axis=0)
-        return found
+        total_density: np.ndarray = np.sum(list(self.complete(sites, tables).values()), axis=0)
+        return total_density
 
     def statistics(self, sites: Sites, tables: Tables) -> Statistics:
         """What the laws of (θ, x) are compared by: `functions`, the log-likelihood, and summaries of every site."""
-        found = {"log likelihood": self.log_likelihood(sites, tables)} | self.functions(sites, tables)
+        statistics_of = {"log likelihood": self.log_likelihood(sites, tables)} | self.functions(sites, tables)
         for name, value in sites.items():
-            found |= site_statistics(name, value, name in self.simplices)
-        return found
+            statistics_of |= site_statistics(name, value, name in self.simplices)
+        return statistics_of
 
     def invariants(self, sites: Sites, tables: Tables) -> Statistics:
         """`statistics` without those that a free sign changes: a result has one sign, and the posterior has both."""
@@ -110,12 +110,12 @@ def site_statistics(name: str, value: np.ndarray, is_simplex: bool) -> Statistic
     entries = value.reshape(len(value), -1)
     if entries.shape[1] == 1:
         return {name: entries[:, 0]}
-    found = {f"largest {name}": entries.max(1), f"mean square of {name}": (entries**2).mean(1)}
+    summaries = {f"largest {name}": entries.max(1), f"mean square of {name}": (entries**2).mean(1)}
     if is_simplex and entries.shape[1] == 2:  # one number decides all summaries
         return {f"largest {name}": entries.max(1)}
     if is_simplex:
-        return found | {f"log product of {name}": np.log(np.maximum(entries, 1e-300)).sum(1)}
-    return found | {f"mean of {name}": entries.mean(1)}
+        return summaries | {f"log product of {name}": np.log(np.maximum(entries, 1e-300)).sum(1)}
+    return summaries | {f"mean of {name}": entries.mean(1)}
 
 
 def pointed_at(latent: str, place: int, axes: Mapping[str, int]) -> Callable[[Sites, Tables], Statistics]:
@@ -124,15 +124,17 @@ def pointed_at(latent: str, place: int, axes: Mapping[str, int]) -> Callable[[Si
     ``place`` is the entry among those of all rows. ``axes`` names the sites, with the axis that runs over the latent's values.
     """
 
-    def found(sites: Sites, tables: Tables) -> Statistics:
+    def statistics_of(sites: Sites, tables: Tables) -> Statistics:
         code = tables[latent].reshape(len(tables[latent]), -1)[:, place]
         statistics = {}
         for name, axis in axes.items():
-            own = np.moveaxis(sites[name], axis, 1)[np.arange(len(code)), code].reshape(len(code), -1)
-            statistics[f"{name} at {latent} {place}"] = own[:, 0] if own.shape[1] == 1 else own[:, 0] - own[:, -1]
+            pointed = np.moveaxis(sites[name], axis, 1)[np.arange(len(code)), code].reshape(len(code), -1)
+            statistics[f"{name} at {latent} {place}"] = (
+                pointed[:, 0] if pointed.shape[1] == 1 else pointed[:, 0] - pointed[:, -1]
+            )
         return statistics
 
-    return found
+    return statistics_of
 
 
 def drawn_rows(tables: Tables) -> list[int]:
@@ -158,11 +160,11 @@ def pairs_of_rows(latent: str, tables: Tables) -> Statistics:
         return {f"{latent} {one} = {other}": values[:, one] == values[:, other] for one, other in pairs}
     count = _counts(values, tables)
     size = count.sum(-1)
-    found = {f"{latent} {one} = {other}": (count[:, one] * count[:, other]).sum(-1) for one, other in pairs}
+    counts_of = {f"{latent} {one} = {other}": (count[:, one] * count[:, other]).sum(-1) for one, other in pairs}
     number = {f"{latent} {one} = {other}": size[:, one] * size[:, other] for one, other in pairs}
-    found |= {f"{latent} {row} = {row}": (count[:, row] * (count[:, row] - 1)).sum(-1) for row in rows}
+    counts_of |= {f"{latent} {row} = {row}": (count[:, row] * (count[:, row] - 1)).sum(-1) for row in rows}
     number |= {f"{latent} {row} = {row}": size[:, row] * (size[:, row] - 1) for row in rows}
-    return {name: value / np.maximum(number[name], 1) for name, value in found.items()}
+    return {name: value / np.maximum(number[name], 1) for name, value in counts_of.items()}
 
 
 def _counts(codes: np.ndarray, tables: Tables) -> np.ndarray:

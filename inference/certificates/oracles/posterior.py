@@ -72,7 +72,7 @@ def near_the_mode(
     def downhill(point: np.ndarray) -> float:
         return -float(density(point[None])[0])
 
-    found: optimize.OptimizeResult = optimize.minimize(downhill, np.zeros(size), method="BFGS")
-    proposal = stats.multivariate_t(found.x, 1.2 * found.hess_inv, df=5, seed=rng)
+    optimum: optimize.OptimizeResult = optimize.minimize(downhill, np.zeros(size), method="BFGS")
+    proposal = stats.multivariate_t(optimum.x, 1.2 * optimum.hess_inv, df=5, seed=rng)
     points = proposal.rvs(number)
     return weighted(sites_of(points), density(points) - proposal.logpdf(points))

@@ -49,9 +49,9 @@ def _draw_tables(rng: np.random.Generator, sites: Sites) -> dict[str, np.ndarray
 def _factors(sites: Sites, tables: Tables) -> Statistics:
     """The factors of p(words, topics | θ), of tokens in their order."""
     replicate, topic = np.arange(len(tables["x"]))[:, None, None], tables["topic"]
-    own = np.log(sites["topic_probs"])[replicate, np.arange(DOCUMENTS)[:, None], topic]
+    log_probs = np.log(sites["topic_probs"])[replicate, np.arange(DOCUMENTS)[:, None], topic]
     return {
-        "log probability of topics": total(own),
+        "log probability of topics": total(log_probs),
         "log probability of words given topics": total(np.log(sites["word_probs"])[replicate, topic, tables["x"]]),
     }
 
@@ -107,8 +107,8 @@ def _answers(sites: Sites, table: Tables, with_label: bool) -> Answers:
 
 
 def _without_words(sites: Sites, table: Tables, with_label: bool) -> Answers:
-    found = _answers(sites, table, with_label)
-    return found._replace(values={"topic_shares": sites["topic_probs"]})
+    answers = _answers(sites, table, with_label)
+    return answers._replace(values={"topic_shares": sites["topic_probs"]})
 
 
 def _functions(sites: Sites, tables: Tables) -> Statistics:

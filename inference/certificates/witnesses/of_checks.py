@@ -78,8 +78,8 @@ NumbersOf = Callable[[Oracle, int], Numbers]  # (oracle, seed of the check)
 
 def of_parity(oracle: Oracle, seed: int) -> Numbers:
     """Log densities of program, algebra and oracle."""
-    wanted, found = parity.compared(oracle, seed, REPLICATES)
-    return {"oracle": wanted} | found
+    wanted, densities = parity.compared(oracle, seed, REPLICATES)
+    return {"oracle": wanted} | densities
 
 
 def of_contracts(oracle: Oracle, seed: int) -> Numbers:
@@ -98,13 +98,13 @@ def of_law(kernel: KernelOf, oracle: Oracle, seed: int) -> Numbers:
     """Parameters and latents after the steps of a kernel, what stood still, and all statistics: their deviations and names."""
     law = law_of(oracle, built(oracle), kernel, REPLICATES)
     pairs = law.pairs(seed, 1)
-    still, found = law.still_figures(), deviations(pairs.before, pairs.after)
+    still, of_statistics = law.still_figures(), deviations(pairs.before, pairs.after)
     return {
         **pairs.moved,
         "unchanged": _flat([[figure.value for figure in still], judged(still)]),
         "statistics": _flat([*pairs.before.values(), *pairs.after.values()]),
-        "deviations": list(found.values()),
-        "names": [_number(name) for name in (*found, *(figure.name for figure in still))],
+        "deviations": list(of_statistics.values()),
+        "names": [_number(name) for name in (*of_statistics, *(figure.name for figure in still))],
         "rules": rules(STILL, NEVER),
     }
 
@@ -182,7 +182,7 @@ def of_predictions(asking: Asking, oracle: Oracle, seed: int) -> Numbers:
         for value in averages(slip.answers(sites, result.rows_of(name), False), name == "fitted").values()
     )
     return {
-        **{f"{name} rows": _flat(_numeric(found)) for name, found in result.answered.items()},
+        **{f"{name} rows": _flat(_numeric(prediction)) for name, prediction in result.answered.items()},
         "group latent": result.tree["latent"].to_dataset()[result.model.naming.reports].values,
         "options": _options(asking.method),
         "result": _flat(
@@ -202,8 +202,8 @@ def _attributes(tree: xr.DataTree) -> list[float]:
     return [float(tree.attrs[name]) for name in ATTRIBUTES if name in tree.attrs]
 
 
-def _numeric(found: xr.Dataset) -> list[np.ndarray]:
-    return [found[name].values for name in sorted(map(str, found.data_vars)) if found[name].dtype.kind in "biuf"]
+def _numeric(prediction: xr.Dataset) -> list[np.ndarray]:
+    return [prediction[name].values for name in sorted(map(str, prediction.data_vars)) if prediction[name].dtype.kind in "biuf"]
 
 
 def of_pipeline(method: str, oracle: Oracle, seed: int) -> Numbers:
@@ -222,11 +222,13 @@ def of_calibration(method: str, oracle: Oracle, seed: int) -> Numbers:
     rng = np.random.default_rng(seed)
     drawn = oracle.statistics(one_axis(sites_of(result.tree, "posterior")), repeated(result.table, CHAINS * FEW))
     true = oracle.statistics(oracle.draw_parameters(rng, 1), result.table)
-    found = {name: found_of(true[name], value[None], rng) for name, value in drawn.items()}
-    numbers = {field: _flat(getattr(each, field) for each in found.values()) for field in ("true", "mean", "spread", "rank")}
+    statistics = {name: found_of(true[name], value[None], rng) for name, value in drawn.items()}
+    numbers = {
+        field: _flat(getattr(each, field) for each in statistics.values()) for field in ("true", "mean", "spread", "rank")
+    }
     return {
         **numbers,
-        "deviations": list(rank_deviations(found).values()),
+        "deviations": list(rank_deviations(statistics).values()),
         "rules": rules(DRAWS, INTERVAL, NARROW, ONE_SD, *_options(method)),
     }
 

@@ -60,13 +60,13 @@ def _transformed(values: ArrayLike) -> np.ndarray:
 
 def differences(stored: Mapping[str, float], numbers: Numbers) -> list[Difference]:
     """Where recomputed numbers differ from a stored witness, the largest difference first."""
-    found = [Difference(name, math.inf) for name in sorted(set(stored) ^ set(numbers))]
+    changed = [Difference(name, math.inf) for name in sorted(set(stored) ^ set(numbers))]
     for name, values in numbers.items():
         if name in stored:
             relative = _relative(stored[name], values)
             if not relative <= TOLERANCE:
-                found.append(Difference(name, relative))
-    return sorted(found, key=lambda difference: -difference.relative)
+                changed.append(Difference(name, relative))
+    return sorted(changed, key=lambda difference: -difference.relative)
 
 
 def _relative(stored: float, values: ArrayLike) -> float:

@@ -165,16 +165,16 @@ def _plain(argument: str) -> tuple[str, Any] | None:
     >>> _plain("num_samples=100"), _plain("model.prior={a: 1}")
     (('num_samples', 100), None)
     """
-    found = PLAIN.fullmatch(argument)
-    if found is None:
+    match = PLAIN.fullmatch(argument)
+    if match is None:
         return None
-    key, word = found["key"], found["word"]
+    key, word = match["key"], match["word"]
     if word is not None:
         special = word.lower() in (*WORDS, "nan", "inf")
         return None if special and word not in WORDS else (key, WORDS.get(word, word))
-    if found["text"] is not None:
-        return key, found["text"]
-    return (key, int(found["whole"])) if found["whole"] is not None else (key, float(found["number"]))
+    if match["text"] is not None:
+        return key, match["text"]
+    return (key, int(match["whole"])) if match["whole"] is not None else (key, float(match["number"]))
 
 
 def _by_hydra(overrides: list[str]) -> dict[str, Any]:
@@ -201,8 +201,8 @@ def _parse(argument: str) -> "Override":
         raise ZooError(f"{argument!r} does not have the form key=value, such as model=gmm; see --help")
     if not re.fullmatch(KEY, key, re.ASCII):
         name = key.strip("-+~. ")
-        found = f"{name}={value}" if re.fullmatch(KEY, name, re.ASCII) else "model=gmm"
-        raise ZooError(f"{argument!r}: options are set by key=value, without + or ~ or --, such as {in_shell(found)}")
+        example = f"{name}={value}" if re.fullmatch(KEY, name, re.ASCII) else "model=gmm"
+        raise ZooError(f"{argument!r}: options are set by key=value, without + or ~ or --, such as {in_shell(example)}")
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
@@ -268,17 +268,17 @@ def taken(arguments: Sequence[str], old: Mapping[str, Any]) -> list[str]:
     An option that is given again as the run has it is left out. Any other is refused by name, with a `ZooError`.
     """
     goes = [name for name in TAKEN if name in old]
-    kept = []
+    changes = []
     for argument in arguments:
         name, mark, _ = argument.partition("=")
         whose = name.partition(".")[0]
         if whose in ("resume", RUNTIME, *goes) or not mark or (name == "model" and ".py:" in argument):
-            kept.append(argument)
+            changes.append(argument)
         elif not _is_known(name, old):
             raise ZooError(f"unknown option {name!r}{did_you_mean(name, goes)}; resume= takes {_listed(goes)}")
         elif not _is_as_before(argument, old):
             raise ZooError(_why_not(argument, old, goes))
-    return kept
+    return changes
 
 
 def _is_known(name: str, old: Mapping[str, Any]) -> bool:

@@ -75,13 +75,13 @@ def prepare_jax(config: Mapping[str, Any]) -> None:
         jax.config.update("jax_num_cpu_devices", max(jax.config.jax_num_cpu_devices, num_cores(), wanted))
     if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bayes-model-zoo"
-        found = private_folder(place)
-        of_jax = None if found is None else private_folder(found / "jax")  # JAX runs what it finds there, too
-        if found is None or of_jax is None:
+        private = private_folder(place)
+        of_jax = None if private is None else private_folder(private / "jax")  # JAX runs what it finds there, too
+        if private is None or of_jax is None:
             _say_once(not_used(place))
             return
         jax.config.update("jax_compilation_cache_dir", str(of_jax))
-        keep_programs(found / "programs")
+        keep_programs(private / "programs")
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
@@ -150,8 +150,8 @@ def execute(
         if config["impute"]:
             fraction = config["data"].get("test_fraction", 0.0)
             fitted = None if held_out is None else ~held_out_mask(whole, fraction, config["seed"])
-            found = write_imputed(config, model, tree, whole, folder, fitted)
-            tree.attrs["imputed_cells"] = found
+            number = write_imputed(config, model, tree, whole, folder, fitted)
+            tree.attrs["imputed_cells"] = number
             save(tree, folder / RESULTS)
             written += [folder / name for name in IMPUTED]
         if not tree.attrs["interrupted"]:
@@ -185,8 +185,8 @@ def _result(
         tree.attrs["data"] = name  # the data of a program have no name
         return tree
 
-    asked = {name: shared[name] for name in ("seed", "precision")} | options
-    return saved_result(config, folder, fitted, lambda: fingerprint_of(model, observed, config["method"], **asked))
+    options_of_fit = {name: shared[name] for name in ("seed", "precision")} | options
+    return saved_result(config, folder, fitted, lambda: fingerprint_of(model, observed, config["method"], **options_of_fit))
 
 
 def saved_result(
@@ -245,15 +245,15 @@ def write_imputed(
     from inference.report.filled import as_written, filled_in
     from inference.report.numbers import in_cells
 
-    found = impute(model, tree, data, seed=config["seed"], fitted=fitted)
-    write_netcdf(folder / "imputed.nc", found)
+    imputed = impute(model, tree, data, seed=config["seed"], fitted=fitted)
+    write_netcdf(folder / "imputed.nc", imputed)
     written = as_written(config, data)
-    table, mask = filled_in(model, found, data, written)
+    table, mask = filled_in(model, imputed, data, written)
     write_table(folder / "imputed.csv", table, index=False, sep=written.separator)
     write_table(folder / "imputed_mask.csv", mask, index=False, sep=written.separator)
-    cells = in_cells(cell_lines(model, found), written.decimal)
+    cells = in_cells(cell_lines(model, imputed), written.decimal)
     write_table(folder / "imputed_cells.csv", cells, index=False, sep=written.separator)
-    return int(found.sizes["cell"])
+    return int(imputed.sizes["cell"])
 
 
 def all_rows(config: Mapping[str, Any], ready: Callable[[], None] = lambda: None) -> tuple[Data, Data, Data | None]:

@@ -210,9 +210,9 @@ def _result(config: Mapping[str, Any], folder: Path, rows: _Rows, group: Group) 
     if group.rank > 0:
         if group.all_sum(np.zeros(1))[0]:
             return _fitted(config, folder, rows, group)
-        if (found := finished_result(folder)) is None:
+        if (result := finished_result(folder)) is None:
             raise ZooError(f"{folder} has no result that this process sees: the folder must be one that all processes share")
-        return found
+        return result
 
     def announced() -> xr.DataTree:
         group.all_sum(fits)

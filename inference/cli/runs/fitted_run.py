@@ -71,32 +71,32 @@ class FittedRun(NamedTuple):
     observed: Any  # what was fitted: a table, as `data_of` reads it from the result; of a program its array
 
 
-def finished_config(folder: Path, said: str = "run") -> tuple[dict[str, Any], xr.DataTree]:
+def finished_config(folder: Path, option: str = "run") -> tuple[dict[str, Any], xr.DataTree]:
     """The configuration and the result of a finished run. Raises `ZooError` where there is none, or it is not finished."""
     if not (exists(folder) and folder.is_dir()):
-        raise ZooError(f"{said}={folder}: there is no such folder; give the folder of a run")
+        raise ZooError(f"{option}={folder}: there is no such folder; give the folder of a run")
     stopped = any(folder.glob(CHECKPOINTS))
     if stopped and not is_complete(folder, RESULTS):  # where all is complete, a finished run was to become longer
-        raise _not_finished(folder, said)
+        raise _not_finished(folder, option)
     if not (folder / RESULTS).is_file():
-        raise ZooError(f"{said}={folder}: no {RESULTS} there; give the folder of a finished run")
+        raise ZooError(f"{option}={folder}: no {RESULTS} there; give the folder of a finished run")
     from inference.results.tree import load
 
     tree = load(folder)
     if tree.attrs["interrupted"] and stopped:
-        raise _not_finished(folder, said)
+        raise _not_finished(folder, option)
     if tree.attrs["interrupted"]:
-        raise ZooError(f"{said}={folder}: that run was interrupted, so its result is none of a finished fit; run it again")
+        raise ZooError(f"{option}={folder}: that run was interrupted, so its result is none of a finished fit; run it again")
     if not (folder / CONFIG).is_file():
-        raise ZooError(f"{said}={folder} has a {RESULTS} and no {CONFIG}: give the folder of a run as the run wrote it")
+        raise ZooError(f"{option}={folder} has a {RESULTS} and no {CONFIG}: give the folder of a run as the run wrote it")
     return stored_config(folder), tree
 
 
-def _not_finished(folder: Path, said: str) -> ZooError:
-    return ZooError(f"{said}={folder}: that run is not finished; {hint(folder)}")
+def _not_finished(folder: Path, option: str) -> ZooError:
+    return ZooError(f"{option}={folder}: that run is not finished; {hint(folder)}")
 
 
-def fitted_run(folder: Path, named: Mapping[str, Any] | None = None, said: str = "run") -> FittedRun:
+def fitted_run(folder: Path, named: Mapping[str, Any] | None = None, option: str = "run") -> FittedRun:
     """Build the model of a finished run again, on the rows that its result holds.
 
     ``named`` is the model section of a configuration that names a user's program again, which is executed only then. Raises
@@ -105,21 +105,21 @@ def fitted_run(folder: Path, named: Mapping[str, Any] | None = None, said: str =
     from inference.fitting.fit import fingerprint_of
     from inference.results.table import data_of
 
-    config, tree = finished_config(folder, said)
+    config, tree = finished_config(folder, option)
     section = config["model"]
     if section["name"] != "program":
         data = data_of(tree)
         model = build_model(section, data, config["precision"])[0]
-        return FittedRun(folder, config, tree, _under_stored_prior(model, tree, folder, said), data)
-    section = section | named_program(named or {"name": None}, section, folder, said)
+        return FittedRun(folder, config, tree, _under_stored_prior(model, tree, folder, option), data)
+    section = section | named_program(named or {"name": None}, section, folder, option)
     model, observed = build_model(section, all_rows(config)[1], config["precision"])
-    asked = {name: config[name] for name in ("seed", "precision")} | options_of_method(config)
-    if tree.attrs.get("fingerprint") != fingerprint_of(model, observed, config["method"], **asked):
-        raise _another_model(folder, said, "the data of the program have")
+    options_of_fit = {name: config[name] for name in ("seed", "precision")} | options_of_method(config)
+    if tree.attrs.get("fingerprint") != fingerprint_of(model, observed, config["method"], **options_of_fit):
+        raise _another_model(folder, option, "the data of the program have")
     return FittedRun(folder, config, tree, model, observed)
 
 
-def _under_stored_prior(model: Model, tree: xr.DataTree, folder: Path, said: str) -> Model:
+def _under_stored_prior(model: Model, tree: xr.DataTree, folder: Path, option: str) -> Model:
     """The model with the hyperparameters of the result: those built again may differ in their last digits.
 
     Those that a fit learnt are for `inference.predictions.new_rows.as_learnt`.
@@ -129,7 +129,7 @@ def _under_stored_prior(model: Model, tree: xr.DataTree, folder: Path, said: str
     group = tree["constant_data"].to_dataset()
     stored = {name: np.asarray(group[name].values) for name in model.hyper if name in group}
     if set(stored) != set(model.hyper) or not all(_are_close(stored[name], value) for name, value in model.hyper.items()):
-        raise _another_model(folder, said, "the zoo has")
+        raise _another_model(folder, option, "the zoo has")
     return model._replace(hyper=stored)
 
 
@@ -138,8 +138,8 @@ def _are_close(left: np.ndarray, right: Any) -> bool:
     return left.shape == again.shape and np.allclose(left, again, rtol=SAME, atol=0, equal_nan=True)
 
 
-def _another_model(folder: Path, said: str, what: str) -> ZooError:
-    return ZooError(f"{said}={folder}: {what} changed since: the model of its {CONFIG} is not the one fitted; run it again")
+def _another_model(folder: Path, option: str, what: str) -> ZooError:
+    return ZooError(f"{option}={folder}: {what} changed since: the model of its {CONFIG} is not the one fitted; run it again")
 
 
 def key_values(arguments: Sequence[str], known: Callable[[str], bool], usage: str) -> dict[str, str]:

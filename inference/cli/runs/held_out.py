@@ -31,15 +31,15 @@ def held_out_rows(model: Model, tree: xr.DataTree, data: Data) -> tuple[xr.DataT
     from inference.results.draws import forget_labels
     from inference.results.table import observed_data
 
-    found = without_cells(model, tree, data)["log_density"]
+    densities = without_cells(model, tree, data)["log_density"]
     rows = observed_data(data)
-    if found.sizes["row"] != rows.sizes["row"]:  # rows are steps, but densities are per sequence
-        found = found.drop_vars("row").rename(row="sequence")
-    rows = rows.assign(log_density=found)
-    figures = {"held_out_rows": int(found.size), "held_out_log_density": float(found.mean())}
+    if densities.sizes["row"] != rows.sizes["row"]:  # rows are steps, but densities are per sequence
+        densities = densities.drop_vars("row").rename(row="sequence")
+    rows = rows.assign(log_density=densities)
+    figures = {"held_out_rows": int(densities.size), "held_out_log_density": float(densities.mean())}
     if model.abilities.held_out is not None:
         unseen = model.rows(forget_labels(model, data))
-        figures["held_out_perplexity"] = _perplexity(model.abilities.held_out, unseen, found.values)
+        figures["held_out_perplexity"] = _perplexity(model.abilities.held_out, unseen, densities.values)
     of_classes = tree.attrs["labels_observed"] and model.abilities.held_out is None
     if of_classes and data.labels is not None and (data.labels >= 0).any():
         scores = score(model, tree, data)

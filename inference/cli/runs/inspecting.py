@@ -27,9 +27,9 @@ def inspect_main(arguments: list[str]) -> int:
     options = _reading_options(file, overrides)
     if options.get("format") is not None or options.get("kind", "table") != "table":
         raise ZooError("inference.inspect looks at tables; a corpus or a covariance matrix is read as it is")
-    found = inspect_table(file, **{name: value for name, value in options.items() if name != "kind"})
-    print_inspection(found, command_of(found, file, overrides), overrides_of, console())
-    return 0 if found.is_readable else 2
+    inspection = inspect_table(file, **{name: value for name, value in options.items() if name != "kind"})
+    print_inspection(inspection, command_of(inspection, file, overrides), overrides_of, console())
+    return 0 if inspection.is_readable else 2
 
 
 def _arguments(arguments: list[str]) -> tuple[str, list[str]]:
@@ -60,14 +60,14 @@ def _reading_options(file: str, overrides: list[str]) -> dict[str, Any]:
     return {name: value for name, value in data.items() if value is not None and value is not False and name not in left_out}
 
 
-def command_of(found: Inspection, file: str, overrides: Sequence[str]) -> str:
+def command_of(inspection: Inspection, file: str, overrides: Sequence[str]) -> str:
     """The command that runs with all remedies; the options that the user gave stay as they are."""
-    if found.data is None:
+    if inspection.data is None:
         return ""
     given = [override for override in overrides if not override.startswith("data.missing=")]
-    said = {_place(override) for override in given}
-    added = [override for override in overrides_of(found.options) if _place(override) not in said]
-    model = [] if any(o.startswith("model=") for o in given) else [*models_for(found.data)[0].options]
+    places = {_place(override) for override in given}
+    added = [override for override in overrides_of(inspection.options) if _place(override) not in places]
+    model = [] if any(o.startswith("model=") for o in given) else [*models_for(inspection.data)[0].options]
     method = [] if any(o.startswith("method=") for o in given) else ["method=em"]
     return command_line([*RUN, *model, *method, f"data={file}", *given, *added])
 
@@ -87,10 +87,10 @@ def _path(file: str) -> str:
 
 def raise_refused(error: ZooError, data: Mapping[str, Any]) -> NoReturn:
     """Raises what `refused` makes of the error."""
-    found = refused(error, data)
-    if found is error:  # no error is its own cause
+    refusal = refused(error, data)
+    if refusal is error:  # no error is its own cause
         raise error
-    raise found from error
+    raise refusal from error
 
 
 def raise_hinted(error: ZooError, data: Mapping[str, Any], title: str) -> NoReturn:
@@ -118,16 +118,16 @@ def refused(error: ZooError, data: Mapping[str, Any]) -> ZooError:
     }
     hint = f"python -m inference.inspect {in_shell(str(file))}"
     try:
-        found = inspect_table(str(file), **options)
+        inspection = inspect_table(str(file), **options)
     except ZooError:  # a wrong option, or no table at all: inspecting would say no more
         return error
-    if not found.problems:
+    if not inspection.problems:
         return ZooError(f"{error} ({hint} shows its columns)")
-    more = "shows more, and a command that runs" if found.is_readable else "shows more"
-    return ZooError("\n".join([*_all_problems(found, str(error)), f"{hint} {more}"]))
+    more = "shows more, and a command that runs" if inspection.is_readable else "shows more"
+    return ZooError("\n".join([*_all_problems(inspection, str(error)), f"{hint} {more}"]))
 
 
-def _all_problems(found: Inspection, refusal: str) -> list[str]:
+def _all_problems(inspection: Inspection, refusal: str) -> list[str]:
     """Lines with all problems of a table, each once: those that the refusal has told with their remedies are left out.
 
     The refusal of a cell knows this cell alone. Where the problem of its column has another remedy, as for all cells of the
@@ -135,7 +135,7 @@ def _all_problems(found: Inspection, refusal: str) -> list[str]:
     """
     from inference.report.inspection import options_of
 
-    proposals = [(problem, options_of(problem, found.options, overrides_of)) for problem in found.problems]
+    proposals = [(problem, options_of(problem, inspection.options, overrides_of)) for problem in inspection.problems]
     left = [(problem, options) for problem, options in proposals if not _is_told(problem, options, refusal)]
     lines = []
     for problem, options in left:
@@ -145,18 +145,18 @@ def _all_problems(found: Inspection, refusal: str) -> list[str]:
         lines.append(f"  {where}{problem.what}{means}: {proposed}")
     if not left:
         return [refusal]
-    several, total = len(left) > 1, len(found.problems)
+    several, total = len(left) > 1, len(inspection.problems)
     if any(_is_of_cell(problem, refusal) for problem, _ in left):
         number = f"all {total} problems of the table, each with its remedy" if several else "the problem, with its remedy"
-        return [f"{found.title} cannot be read as it is; {number}:", *lines]
+        return [f"{inspection.title} cannot be read as it is; {number}:", *lines]
     number = f"{len(left)} more problems of the table, each" if several else "one more problem of the table,"
     return [refusal, f"{number} with its remedy:", *lines]
 
 
 def _is_told(problem: Problem, options: Sequence[str], refusal: str) -> bool:
     """Whether a refusal says what the problem says: in its words, or by proposing the same options."""
-    said = [re.search(rf"{re.escape(option)}(?=$|[\s'\",;:)])", refusal) for option in options]
-    return problem.what in refusal or (bool(said) and all(said))
+    matches = [re.search(rf"{re.escape(option)}(?=$|[\s'\",;:)])", refusal) for option in options]
+    return problem.what in refusal or (bool(matches) and all(matches))
 
 
 def _is_of_cell(problem: Problem, refusal: str) -> bool:

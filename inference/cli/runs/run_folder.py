@@ -66,10 +66,10 @@ def run_folder(config: Mapping[str, Any], data: str) -> Iterator[Path]:
             _require_ours(config, folder)
             yield folder
         except (KeyboardInterrupt, Exception) as error:
-            told = _told(error, folder, config)
-            if told is error:
+            ended = _told(error, folder, config)
+            if ended is error:
                 raise
-            raise told from error
+            raise ended from error
         finally:
             if config["resume"] is None:
                 _remove_if_nothing_was_computed(folder, before)
@@ -87,8 +87,8 @@ def _told(error: BaseException, folder: Path, config: Mapping[str, Any]) -> Base
         )
         return KeyboardInterrupt(f"interrupted{after}{stays}; {hint(folder)}" if can_go_on(folder) else str(stop))
     if isinstance(error, NotWrittenError):
-        kept = f"; what was computed is kept: {hint(folder)}" if can_go_on(folder) else ""
-        return NotWrittenError(f"{error}{kept}")
+        remark = f"; what was computed is kept: {hint(folder)}" if can_go_on(folder) else ""
+        return NotWrittenError(f"{error}{remark}")
     if isinstance(error, ZooError):
         return error
     assert isinstance(error, Exception)
@@ -197,10 +197,10 @@ def _sound(folder: Path) -> dict[Path, Path]:
     """Last checkpoints of a finished run -> what a fit that goes on calls them. Raises `ZooError` for a damaged one."""
     from inference.runtime.checkpoints import REMEDY
 
-    found = {path: _named(path, CHECKPOINTS) for path in sorted(folder.glob(FINAL))}
-    for path in found:
+    names = {path: _named(path, CHECKPOINTS) for path in sorted(folder.glob(FINAL))}
+    for path in names:
         read(path, require_seal=True, remedy=REMEDY)
-    return found
+    return names
 
 
 def keep_final(folder: Path, tree: "xr.DataTree", config: Mapping[str, Any]) -> None:

@@ -69,10 +69,10 @@ def _write_environment(config: Mapping[str, Any], folder: Path) -> None:
     """With its own checksum as an entry: it stays JSON for whoever else reads it."""
     from inference.results.tree import environment
 
-    found = environment()
+    entries = environment()
     if "sha256" in config["model"]:
-        found["program_sha256"] = config["model"]["sha256"]
-    write(folder / ENVIRONMENT, as_text(found))
+        entries["program_sha256"] = config["model"]["sha256"]
+    write(folder / ENVIRONMENT, as_text(entries))
 
 
 def has_environment(folder: Path) -> bool:
@@ -82,14 +82,14 @@ def has_environment(folder: Path) -> bool:
     """
     try:
         content = read(folder / ENVIRONMENT)
-        found = json.loads(content)
-        return "packages" in found if "sha256" not in found else as_text(_without_checksum(found)) == content
+        entries = json.loads(content)
+        return "packages" in entries if "sha256" not in entries else as_text(_without_checksum(entries)) == content
     except (ZooError, ValueError, TypeError, AttributeError, RecursionError):
         return False
 
 
-def _without_checksum(found: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in found.items() if name != "sha256"}
+def _without_checksum(entries: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in entries.items() if name != "sha256"}
 
 
 def config_text(config: Mapping[str, Any], folder: Path) -> str:
@@ -190,15 +190,15 @@ def stored_config(folder: Path) -> dict[str, Any]:
     return old
 
 
-def _require_entries(path: Path, prefix: str, found: set[Any], wanted: set[str]) -> None:
+def _require_entries(path: Path, prefix: str, entries: set[Any], wanted: set[str]) -> None:
     """Raises `ZooError` for an unknown or a missing entry."""
-    for names, words in ((found - wanted, "it has an entry"), (wanted - found, "it lacks the entry")):
+    for names, words in ((entries - wanted, "it has an entry"), (wanted - entries, "it lacks the entry")):
         if names:
             name = f"{prefix}{min(map(str, names))}"
             raise ZooError(f"{path} is damaged, or of another version of the zoo: {words} {name!r}; start a new run")
 
 
-def named_program(named: Mapping[str, Any], old: Mapping[str, Any], folder: Path, said: str = "resume") -> dict[str, Any]:
+def named_program(named: Mapping[str, Any], old: Mapping[str, Any], folder: Path, option: str = "resume") -> dict[str, Any]:
     """The path of the program named again, checked by name and content; empty for a model of the zoo.
 
     ``said`` is the argument that named the folder.
@@ -206,16 +206,16 @@ def named_program(named: Mapping[str, Any], old: Mapping[str, Any], folder: Path
     given = named["path"] if named["name"] == "program" else None
     if old["name"] != "program":
         if given is not None:
-            raise ZooError(f"{said}={folder} is a run of {old['name']}, not of a program: leave model={given} out")
+            raise ZooError(f"{option}={folder} is a run of {old['name']}, not of a program: leave model={given} out")
         return {}
     path = str(old.get("path"))
     if given is None:
         raise ZooError(
-            f"{said}={folder} is a run of the program {path}. For this the zoo must execute that file: say so by "
+            f"{option}={folder} is a run of the program {path}. For this the zoo must execute that file: say so by "
             f"{shlex.quote(f'model={path}')}"
         )
     if given.rpartition(":")[2] != path.rpartition(":")[2]:
-        raise ZooError(f"{said}={folder} is a run of the program {path}, not of {given}")
+        raise ZooError(f"{option}={folder} is a run of the program {path}, not of {given}")
     digest = digest_of(given)
     if digest != _program_digest(folder):
         raise ZooError(
@@ -227,10 +227,10 @@ def named_program(named: Mapping[str, Any], old: Mapping[str, Any], folder: Path
 
 def _program_digest(folder: Path) -> Any:
     path = folder / ENVIRONMENT
-    found = json.loads(read(path)) if has_environment(folder) else {}
-    if "program_sha256" not in found:
+    entries = json.loads(read(path)) if has_environment(folder) else {}
+    if "program_sha256" not in entries:
         raise ZooError(f"{path} does not say which program the run began with, so nothing is executed; start a new run")
-    return found["program_sha256"]
+    return entries["program_sha256"]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -250,11 +250,11 @@ def resumed(config: dict[str, Any], again: Sequence[str] = ()) -> dict[str, Any]
     given = {name: config[name] for name in again if name in TAKEN} | {"progress": config["progress"]}
     if any(name.partition(".")[0] == RUNTIME for name in again):
         given[RUNTIME] = config[RUNTIME]
-    asked = old | _asked(folder)
-    _require_longer(given, asked, folder)
-    require_work(asked | given, folder)
+    requested = old | _asked(folder)
+    _require_longer(given, requested, folder)
+    require_work(requested | given, folder)
     model = old["model"] | named_program(config["model"], old["model"], folder)
-    return asked | given | {"model": model, "out": str(folder), "resume": str(folder)}
+    return requested | given | {"model": model, "out": str(folder), "resume": str(folder)}
 
 
 def with_digest(config: dict[str, Any]) -> dict[str, Any]:
@@ -292,16 +292,16 @@ def ask(config: Mapping[str, Any], folder: Path) -> None:
     """Keep what a finished run is asked for, so that ``resume=`` alone goes on with it."""
     from omegaconf import OmegaConf
 
-    asked = {name: config[name] for name in LASTING if name in config}
-    write(folder / ASKED, OmegaConf.to_yaml(OmegaConf.create(asked)).encode(), seal=True)
+    requested = {name: config[name] for name in LASTING if name in config}
+    write(folder / ASKED, OmegaConf.to_yaml(OmegaConf.create(requested)).encode(), seal=True)
 
 
-def _require_longer(given: Mapping[str, Any], asked: Mapping[str, Any], folder: Path) -> None:
+def _require_longer(given: Mapping[str, Any], requested: Mapping[str, Any], folder: Path) -> None:
     """A `ZooError` for fewer draws or iterations than are there."""
     for name in EXTENDED:
-        if name not in given or name not in asked or given[name] == asked[name]:
+        if name not in given or name not in requested or given[name] == requested[name]:
             continue
-        least = _least(name, asked, folder)
+        least = _least(name, requested, folder)
         if given[name] < least:
             raise ZooError(f"{name}={given[name]} is less than the {least} of the run: resume= makes a run longer, not shorter")
 

@@ -61,41 +61,41 @@ class _Check:
             else:
                 self._dataset(where, each)
 
-    def _dataset(self, where: str, found: "h5py.Dataset") -> None:
-        if found.is_virtual or found.external:
+    def _dataset(self, where: str, dataset: "h5py.Dataset") -> None:
+        if dataset.is_virtual or dataset.external:
             raise ZooError(f"{where} lies in another file")
-        self._attributes(found)
-        if found.chunks is not None and found.size:  # an empty one has nothing to inflate
+        self._attributes(dataset)
+        if dataset.chunks is not None and dataset.size:  # an empty one has nothing to inflate
             raise ZooError(f"{where} is in chunks, which may be compressed")
-        if not _is_dimension(found):
-            self._take(where, (found.size or 0) * found.dtype.itemsize)
-        if found.dtype.hasobject:
-            self._texts(where, found)
+        if not _is_dimension(dataset):
+            self._take(where, (dataset.size or 0) * dataset.dtype.itemsize)
+        if dataset.dtype.hasobject:
+            self._texts(where, dataset)
 
-    def _texts(self, where: str, found: "h5py.Dataset") -> None:
+    def _texts(self, where: str, dataset: "h5py.Dataset") -> None:
         import h5py
 
-        if h5py.check_string_dtype(found.dtype) is None:
+        if h5py.check_string_dtype(dataset.dtype) is None:
             raise ZooError(f"{where} holds neither numbers nor texts")
-        if found.shape == ():
-            self._take(where, len(found[()]))
+        if dataset.shape == ():
+            self._take(where, len(dataset[()]))
             return
         step = max(1, self._at_once)
-        for begin in range(0, len(found), step):
-            self._take(where, sum(map(len, found[begin : begin + step].ravel())))
+        for begin in range(0, len(dataset), step):
+            self._take(where, sum(map(len, dataset[begin : begin + step].ravel())))
 
-    def _attributes(self, found: "h5py.Group | h5py.Dataset") -> None:
+    def _attributes(self, node: "h5py.Group | h5py.Dataset") -> None:
         import h5py
 
-        for name in found.attrs:
-            where, declared = f"{found.name}: {name}", found.attrs.get_id(name)
+        for name in node.attrs:
+            where, declared = f"{node.name}: {name}", node.attrs.get_id(name)
             number = math.prod(declared.shape or ())
             self._take(where, number * declared.dtype.itemsize)
-            if not declared.dtype.hasobject or (name in LISTS and _is_list(declared, found)):
+            if not declared.dtype.hasobject or (name in LISTS and _is_list(declared, node)):
                 continue
             if h5py.check_string_dtype(declared.dtype) is None or number > max(FEW_TEXTS, self._at_once):
                 raise ZooError(f"{where} is neither numbers nor a few texts")
-            value = found.attrs[name]
+            value = node.attrs[name]
             self._take(where, sum(map(len, [value] if declared.shape == () else value.flat)))
 
     def _take(self, where: str, size: int) -> None:
@@ -104,19 +104,19 @@ class _Check:
             raise ZooError(f"with {where} it declares more than the {self._size} bytes of the file")
 
 
-def _is_dimension(found: "h5py.Dataset") -> bool:
+def _is_dimension(dataset: "h5py.Dataset") -> bool:
     """Whether a dataset stands for a dimension: h5netcdf reads none of its numbers. It asks for one text, and so does this."""
-    name = found.attrs.get("NAME")
+    name = dataset.attrs.get("NAME")
     return isinstance(name, bytes) and name.startswith(NO_VARIABLE)
 
 
-def _is_list(declared: "h5py.h5a.AttrID", found: "h5py.Group | h5py.Dataset") -> bool:
+def _is_list(declared: "h5py.h5a.AttrID", node: "h5py.Group | h5py.Dataset") -> bool:
     """Whether an attribute lists references: a list of them for each dimension, or one for each variable with a dimension."""
     import h5py
 
     base = h5py.check_vlen_dtype(declared.dtype)
     if base is not None:
         number = math.prod(declared.shape or ())
-        return h5py.check_ref_dtype(base) is not None and number <= max(1, len(getattr(found, "shape", ())))
+        return h5py.check_ref_dtype(base) is not None and number <= max(1, len(getattr(node, "shape", ())))
     kinds = [declared.dtype[name] for name in declared.dtype.names or ()]
     return bool(kinds) and all(h5py.check_ref_dtype(kind) is not None or not kind.hasobject for kind in kinds)

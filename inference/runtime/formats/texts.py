@@ -23,13 +23,13 @@ def _isolated(line: str) -> str:
     """A line between marks that isolate it, with as many that close as that open; one that is isolated stays as it is."""
     if not TURNS.search(line) or _is_isolated(line):
         return line
-    depth, kept = 0, []
+    depth, characters = 0, []
     for character in line:
         depth += _step(character)
         if depth >= 0:
-            kept.append(character)
+            characters.append(character)
         depth = max(depth, 0)  # a mark that closes nothing is left out
-    return ISOLATED + "".join(kept) + CLOSES * (depth + 1)
+    return ISOLATED + "".join(characters) + CLOSES * (depth + 1)
 
 
 def _is_isolated(line: str) -> bool:

@@ -22,67 +22,67 @@ class NotKeptError(Exception):
 
 def digest(value: Any) -> str:
     """A digest of a static argument by content: functions by code and by what they hold. Raises `NotKeptError`."""
-    found = hashlib.sha256()
-    _add(found, value, ())
-    return found.hexdigest()
+    hashed = hashlib.sha256()
+    _add(hashed, value, ())
+    return hashed.hexdigest()
 
 
-def _add(found: Any, value: Any, above: tuple[int, ...]) -> None:
+def _add(hashed: Any, value: Any, above: tuple[int, ...]) -> None:
     """Feed ``value`` to a hash; ``above`` are the identities of what holds it, which ends circles."""
     if id(value) in above:
-        found.update(b"circle")
+        hashed.update(b"circle")
         return
     above = (*above, id(value))
     kind = type(value)
-    found.update(f"<{kind.__module__}.{kind.__qualname__}>".encode())
+    hashed.update(f"<{kind.__module__}.{kind.__qualname__}>".encode())
     if (
         value is None
         or value is ...
         or isinstance(value, str | bytes | bool | int | float | complex | Enum | np.dtype | slice | range)
     ):
-        found.update(repr(value).encode())
+        hashed.update(repr(value).encode())
     elif isinstance(value, np.ndarray | np.generic | jax.Array):
         array = np.asarray(value)
-        found.update(f"{array.shape} {array.dtype}".encode() + array.tobytes())
+        hashed.update(f"{array.shape} {array.dtype}".encode() + array.tobytes())
     elif isinstance(value, tuple | list):
-        found.update(str(len(value)).encode())
+        hashed.update(str(len(value)).encode())
         for each in value:
-            _add(found, each, above)
+            _add(hashed, each, above)
     elif isinstance(value, Mapping):
-        found.update(str(len(value)).encode())
+        hashed.update(str(len(value)).encode())
         for name, each in value.items():
-            _add(found, name, above)
-            _add(found, each, above)
+            _add(hashed, name, above)
+            _add(hashed, each, above)
     elif isinstance(value, frozenset | set):
         for each in sorted(map(digest, value)):
-            found.update(each.encode())
+            hashed.update(each.encode())
     elif isinstance(value, functools.partial):
-        _add(found, (value.func, value.args, dict(value.keywords)), above)
+        _add(hashed, (value.func, value.args, dict(value.keywords)), above)
     elif isinstance(value, types.FunctionType):
-        _add_function(found, value, above)
+        _add_function(hashed, value, above)
     elif isinstance(value, type | types.BuiltinFunctionType | np.ufunc | types.ModuleType):
-        found.update(f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value.__name__)}".encode())
+        hashed.update(f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value.__name__)}".encode())
         _require_known(getattr(value, "__module__", None) or value.__name__)
         if "<locals>" in getattr(value, "__qualname__", ""):  # a class may hold what its function was given
             raise NotKeptError(value.__qualname__)
     elif isinstance(value, types.MethodType):
-        _add(found, (value.__func__, value.__self__), above)
+        _add(hashed, (value.__func__, value.__self__), above)
     elif hasattr(value, "__wrapped__"):  # a jitted or cached function
-        _add(found, value.__wrapped__, above)
+        _add(hashed, value.__wrapped__, above)
     elif hasattr(value, "__dict__"):
         _require_known(kind.__module__)
-        _add(found, vars(value), above)
+        _add(hashed, vars(value), above)
     else:
         raise NotKeptError(f"{kind.__module__}.{kind.__qualname__}")
 
 
-def _add_function(found: Any, function: types.FunctionType, above: tuple[int, ...]) -> None:
+def _add_function(hashed: Any, function: types.FunctionType, above: tuple[int, ...]) -> None:
     """Module and name, code with its constants, defaults, and what the function holds of where it was made."""
     _require_known(function.__module__)
-    found.update(f"{function.__module__}.{function.__qualname__}".encode())
-    _add_code(found, function.__code__, above)
+    hashed.update(f"{function.__module__}.{function.__qualname__}".encode())
+    _add_code(hashed, function.__code__, above)
     cells = tuple(_content(cell) for cell in function.__closure__ or ())
-    _add(found, (function.__defaults__, function.__kwdefaults__, cells), above)
+    _add(hashed, (function.__defaults__, function.__kwdefaults__, cells), above)
 
 
 def _content(cell: types.CellType) -> Any:
@@ -92,13 +92,13 @@ def _content(cell: types.CellType) -> Any:
         return None
 
 
-def _add_code(found: Any, code: types.CodeType, above: tuple[int, ...]) -> None:
-    found.update(code.co_code + repr((code.co_names, code.co_varnames, code.co_freevars)).encode())
+def _add_code(hashed: Any, code: types.CodeType, above: tuple[int, ...]) -> None:
+    hashed.update(code.co_code + repr((code.co_names, code.co_varnames, code.co_freevars)).encode())
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            _add_code(found, constant, above)
+            _add_code(hashed, constant, above)
         else:
-            _add(found, constant, above)
+            _add(hashed, constant, above)
 
 
 def _require_known(module: str | None) -> None:

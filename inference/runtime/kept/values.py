@@ -121,7 +121,7 @@ def _name(kind: type) -> tuple[str, str]:
 def _class(module: str, name: str, allowed: Callable[[type], bool]) -> Any:
     if module.partition(".")[0] not in FROM:
         raise ValueError(f"{module}.{name} is no class of a kept value")
-    found = getattr(importlib.import_module(module), name)
-    if not (isinstance(found, type) and allowed(found)):
+    loaded = getattr(importlib.import_module(module), name)
+    if not (isinstance(loaded, type) and allowed(loaded)):
         raise ValueError(f"{module}.{name} is no class of a kept value")
-    return found
+    return loaded

@@ -90,7 +90,7 @@ class ProgramFits(Ranked):
                 self.say(f"table {place + 1} of {number}")
             table = self.simulator.draw(self.seed, first + place).table
             drawn.append(self._ranked(table, int(rng.integers(2**31)), place))
-        return true, {name: np.stack([found[name] for found in drawn]) for name in true}
+        return true, {name: np.stack([quantities[name] for quantities in drawn]) for name in true}
 
     def _at(self, place: int) -> dict[str, float]:
         """Quantities at the parameters that a table was drawn with."""
@@ -102,14 +102,14 @@ class ProgramFits(Ranked):
             raise ZooError(f"the prior of the program draws what a result cannot hold: {error}") from error
         return dict(zip(names.tolist(), values[0, 0].tolist(), strict=True))
 
-    def _true(self, found: Sequence[Mapping[str, float]]) -> Statistics:
+    def _true(self, quantities: Sequence[Mapping[str, float]]) -> Statistics:
         """Quantities (R,) that are ranked, chosen by the first tables; raises `ZooError` where one is not finite."""
         if not self.names:
-            self.names, self.left_out = _chosen(found)
+            self.names, self.left_out = _chosen(quantities)
         for name in (*DENSITIES, *self.names):
-            if not all(name in each for each in found):
+            if not all(name in each for each in quantities):
                 raise ZooError(f"{name} is not finite at a draw from the prior of the program: give it a narrower prior")
-        return {name: np.array([each[name] for each in found]) for name in self.names}
+        return {name: np.array([each[name] for each in quantities]) for name in self.names}
 
     def _ranked(self, table: Pytree, seed: int, place: int) -> dict[str, np.ndarray]:
         """Quantities at one draw of each chain of `fit`; raises `NotFiniteError` where one of them is NaN or infinite."""
@@ -121,10 +121,10 @@ class ProgramFits(Ranked):
             raise KeyboardInterrupt
         self._remember(tree)
         values, names = quantities_of(tree.isel(draw=[place % DRAWS]))
-        found = dict(zip(names.tolist(), np.moveaxis(values[:, 0], 1, 0), strict=True))
-        if lost := [name for name in self.names if name not in found]:
+        quantities = dict(zip(names.tolist(), np.moveaxis(values[:, 0], 1, 0), strict=True))
+        if lost := [name for name in self.names if name not in quantities]:
             raise NotFiniteError(lost, self.fits)
-        return {name: found[name] for name in self.names}
+        return {name: quantities[name] for name in self.names}
 
     def _remember(self, tree: xr.DataTree) -> None:
         self.fits += 1
@@ -134,28 +134,28 @@ class ProgramFits(Ranked):
 
     def notes(self, check: Check) -> list[str]:
         """What was not checked, and what casts doubt."""
-        found = []
+        lines = []
         if self.left_out:
-            found.append(f"{self.left_out} more quantities were not ranked")
+            lines.append(f"{self.left_out} more quantities were not ranked")
         if self.simulator.discrete:
-            found.append(f"discrete latents were drawn and summed out, and not ranked: {', '.join(self.simulator.discrete)}")
+            lines.append(f"discrete latents were drawn and summed out, and not ranked: {', '.join(self.simulator.discrete)}")
         if self.divergent:
-            found.append(f"{self.divergent} of {self.fits} fits had divergent transitions")
+            lines.append(f"{self.divergent} of {self.fits} fits had divergent transitions")
         if self.approximate:
-            found.append(f"{self.method} approximates the posterior: a failure says that its error shows")
+            lines.append(f"{self.method} approximates the posterior: a failure says that its error shows")
         if any(figure.unit == NEEDED and np.isfinite(figure.value) and not figure.passed for figure in check.figures):
             more = ": give budget='full'" if self.tables < TABLES["full"] else ""
-            found.append(f"half the spread of the same draws would not be seen{more}")
-        return found
+            lines.append(f"half the spread of the same draws would not be seen{more}")
+        return lines
 
 
-def _chosen(found: Sequence[Mapping[str, float]]) -> tuple[tuple[str, ...], int]:
+def _chosen(quantities: Sequence[Mapping[str, float]]) -> tuple[tuple[str, ...], int]:
     """(names of at most `MOST_QUANTITIES` quantities, the densities among them; how many more there are).
 
     Constants are left out: their ranks would be those of rounding errors.
     """
-    known = dict.fromkeys(name for each in found for name in each)
-    values = {name: np.array([each.get(name, np.nan) for each in found]) for name in known}
+    known = dict.fromkeys(name for each in quantities for name in each)
+    values = {name: np.array([each.get(name, np.nan) for each in quantities]) for name in known}
     names = [name for name, value in values.items() if not np.ptp(value) <= SAME * np.abs(value).max()]
     first = [name for name in names if name in DENSITIES]
     others = [name for name in names if name not in DENSITIES]
@@ -188,10 +188,10 @@ def calibrated(
     True
     """
     record = _drawing(method)
-    if refused := [name for name in OF_FIT if name in options]:
+    if fixed_options := [name for name in OF_FIT if name in options]:
         raise ZooError(
-            f"{refused[0]}= cannot be chosen here: every fit has {CHAINS} chains of {DRAWS} draws in double precision, and is "
-            "not kept"
+            f"{fixed_options[0]}= cannot be chosen here: every fit has {CHAINS} chains of {DRAWS} draws in double precision, "
+            "and is not kept"
         )
     options, named = data_by_name(program, record, options)
     checked_options(record, options)
@@ -235,9 +235,9 @@ def hints_of(check: Check) -> list[str]:
     Draws that are shifted have ranks far from ½, too. So nothing is said of the width where the location fails.
     """
     failed = {figure.name: figure for figure in check.figures if figure.unit == "deviation" and not figure.passed}
-    told = [figure for name, figure in failed.items() if not (name.endswith(SPREAD) and name.removesuffix(SPREAD) in failed)]
-    found = map(_direction, sorted(told, key=beside_limit, reverse=True))
-    return list(found)[:SHOWN]
+    to_show = [figure for name, figure in failed.items() if not (name.endswith(SPREAD) and name.removesuffix(SPREAD) in failed)]
+    directions = map(_direction, sorted(to_show, key=beside_limit, reverse=True))
+    return list(directions)[:SHOWN]
 
 
 def _direction(figure: Figure) -> str:

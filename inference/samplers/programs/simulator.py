@@ -145,17 +145,17 @@ def _require_law(trace: Trace) -> None:
 
 def _masks(fn: Any) -> list[Any]:
     """The masks of a distribution, from the outermost on."""
-    found = []
+    masks = []
     while hasattr(fn, "base_dist"):
         if isinstance(fn, dist.MaskedDistribution):
-            found.append(fn._mask)
+            masks.append(fn._mask)
         fn = fn.base_dist
-    return found
+    return masks
 
 
 def _places(trace: Trace, leaves: Sequence[Any]) -> dict[str, int]:
     """Observed site -> its place among the arrays of the data."""
-    found: dict[str, int] = {}
+    places: dict[str, int] = {}
     for name, site in trace.items():
         if not site["is_observed"]:
             continue
@@ -167,10 +167,10 @@ def _places(trace: Trace, leaves: Sequence[Any]) -> dict[str, int]:
             )
         if len(same) > 1:
             raise ZooError(f"the site {name!r} observes values that {len(same)} arguments have: give data in which they differ")
-        if same[0] in found.values():
+        if same[0] in places.values():
             raise ZooError(f"the site {name!r} observes what another site observes, too; {OWN}")
-        found[name] = same[0]
-    return found
+        places[name] = same[0]
+    return places
 
 
 def _observes(site: Mapping[str, Any], given: np.ndarray) -> bool:
@@ -263,5 +263,5 @@ def _run[Found](task: Task, call: Callable[[], Found]) -> Found:
     except ZooError:
         raise
     except Exception as error:  # the program is the user's: whatever it raises is named, and is the cause
-        said = f"{type(error).__name__}: {error}".split("\n")[0]
-        raise ZooError(f"the program {task.model.name} cannot draw its data: {said}") from error
+        message = f"{type(error).__name__}: {error}".split("\n")[0]
+        raise ZooError(f"the program {task.model.name} cannot draw its data: {message}") from error

@@ -75,8 +75,8 @@ def expected_counts(code: np.ndarray, length: np.ndarray, weight: np.ndarray | N
     shares = [order[first:last] for first, last in pairwise(edges)]
     with ThreadPoolExecutor(len(shares)) as pool:
         parts = list(pool.map(part, shares))
-    found = Counts(*(np.sum(leaves, axis=0) for leaves in zip(*parts, strict=True)))
-    return found._replace(symbol=found.symbol[:number])
+    counts = Counts(*(np.sum(leaves, axis=0) for leaves in zip(*parts, strict=True)))
+    return counts._replace(symbol=counts.symbol[:number])
 
 
 def numbers(given: Logs) -> Numbers:
@@ -107,7 +107,7 @@ def _part(code: np.ndarray, length: np.ndarray, weight: np.ndarray, given: Logs,
         steps = length[group[0]]
         lane = np.append(group, np.repeat(group[-1:], LANES - len(group)))
         codes, lengths = np.ascontiguousarray(code[lane, :steps].T), length[lane]
-        own = np.where(np.arange(LANES) < len(group), weight[lane], 0.0)
+        own_weight = np.where(np.arange(LANES) < len(group), weight[lane], 0.0)
         log_density, unsure = known.largest[codes].sum(0), np.zeros(LANES, bool)
         forward(codes, lengths, *known[:2], known.symbol, predicted, alpha, weights, inverse, log_density, unsure)
         if known.may_underflow:
@@ -115,13 +115,13 @@ def _part(code: np.ndarray, length: np.ndarray, weight: np.ndarray, given: Logs,
         at_end = alpha[lengths - 1, :].reshape(LANES, size, LANES)[np.arange(LANES), :, np.arange(LANES)]  # (8, S)
         end = at_end @ known.stop
         unsure |= end < SMALL
-        own[unsure], end[unsure] = 0.0, 1.0
-        last_beta = (known.stop[:, None] * (own / end)).ravel()
+        own_weight[unsure], end[unsure] = 0.0, 1.0
+        last_beta = (known.stop[:, None] * (own_weight / end)).ravel()
         backward(codes, lengths, known.step, last_beta, alpha, weights, inverse, first, pair_by_lane, last, symbol)
-        log_partition += own @ (log_density + np.log(end))
+        log_partition += own_weight @ (log_density + np.log(end))
         for row in group[unsure[: len(group)]]:
             own_codes = code[row, : length[row]]
-            found = add_in_logs(own_codes, *given, weight[row], first, pair, last, symbol)
-            log_partition += weight[row] * found if weight[row] > 0 else 0.0
+            total = add_in_logs(own_codes, *given, weight[row], first, pair, last, symbol)
+            log_partition += weight[row] * total if weight[row] > 0 else 0.0
     pair += pair_by_lane.reshape(size, size, LANES).sum(2) * known.step
     return Counts(first, pair, last, symbol, np.asarray(log_partition))

@@ -112,9 +112,9 @@ def backward(
                     beta[i * LANES + k] = last_beta[i * LANES + k]
         shared = load(inverse[t], 0)
         for i in range(size):  # β of an impossible state may overflow
-            state, found = load(here, i * LANES), load(beta, i * LANES)
-            store(both, i * LANES, where_positive(state, product(state, found)))
-            onwards = product(product(load(weights, i * LANES), shared), found)
+            state, ahead_of_state = load(here, i * LANES), load(beta, i * LANES)
+            store(both, i * LANES, where_positive(state, product(state, ahead_of_state)))
+            onwards = product(product(load(weights, i * LANES), shared), ahead_of_state)
             store(ahead, i * LANES, where_positive(state, onwards))
         for k in range(LANES):
             row = symbol[code[t, k]]

@@ -35,12 +35,12 @@ def best_paths(
     padded = -(-size // LANES) * LANES
     following = np.full((size, padded), -np.inf)
     following[:, :size] = step
-    found = Paths(np.zeros((longest, number), np.int32), np.empty(number))
+    paths = Paths(np.zeros((longest, number), np.int32), np.empty(number))
     edges = np.searchsorted(np.cumsum(length), np.linspace(0, length.sum(), num_threads + 1)[1:-1], side="right")
-    part = partial(_part, start, following, np.ascontiguousarray(step.T), stop, emission, length, found)
+    part = partial(_part, start, following, np.ascontiguousarray(step.T), stop, emission, length, paths)
     with ThreadPoolExecutor(num_threads) as pool:
         list(pool.map(part, pairwise([0, *edges, number])))
-    return found
+    return paths
 
 
 def _part(
@@ -50,7 +50,7 @@ def _part(
     stop: np.ndarray,
     emission: np.ndarray,
     length: np.ndarray,
-    found: Paths,
+    paths: Paths,
     rows: tuple[int, int],
 ) -> None:
     from models.chains.compiled.path_loops import find_path
@@ -62,5 +62,5 @@ def _part(
     for n in range(first, last):
         path = np.empty(length[n], np.int32)
         given = (start, following, back_from, stop, flat, n * size, number * size)
-        found.log_joint[n] = find_path(*given, best, path)
-        found.state[: length[n], n] = path
+        paths.log_joint[n] = find_path(*given, best, path)
+        paths.state[: length[n], n] = path

@@ -74,10 +74,10 @@ def names_of(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _continued(row: Sequence[str]) -> list[str]:
-    found: list[str] = []
+    filled: list[str] = []
     for cell in row:
-        found.append(cell or (found[-1] if found else ""))
-    return found
+        filled.append(cell or (filled[-1] if filled else ""))
+    return filled
 
 
 def doubts_above(lines: Sequence[str], separator: str | None, usual: str, skip: int | None, header: int | None) -> list[Doubt]:
@@ -87,8 +87,8 @@ def doubts_above(lines: Sequence[str], separator: str | None, usual: str, skip: 
     """
     if not lines or header is not None:
         return []
-    if skip is None and (found := _separator_line(lines, separator)):
-        return [found]
+    if skip is None and (named_separator := _separator_line(lines, separator)):
+        return [named_separator]
     mark = separator or _mark_below(lines, usual)
     top = cells_of(lines, mark, skip or 0)
     if len(top.rows) < 2 or (
@@ -96,10 +96,10 @@ def doubts_above(lines: Sequence[str], separator: str | None, usual: str, skip: 
     ):
         return []  # the reader says that these may be several columns
     if skip is None and (lead := _titles(top)):
-        said = {"skip": top.at[lead]} | ({} if mark in (separator, usual) else {"separator": _named(mark)})
+        options = {"skip": top.at[lead]} | ({} if mark in (separator, usual) else {"separator": _named(mark)})
         several = f"lines 1 to {top.at[lead]} look" if top.at[lead] > 1 else "line 1 looks"
         what = f"{several} like a title above the table: {_shown(top.rows[0])}"
-        return [Doubt(what, said, "data.skip=0 if the names are there")]
+        return [Doubt(what, options, "data.skip=0 if the names are there")]
     if mark not in (separator, usual):  # the reader says that the columns are separated by another mark
         return []
     first = f"line {top.at[0] + 1}"
@@ -123,12 +123,14 @@ def _named(mark: str) -> str:
 
 def _separator_line(lines: Sequence[str], separator: str | None) -> Doubt | None:
     """The line ``sep=;`` with which Excel is told the separator."""
-    found = re.fullmatch(r'"?sep=(.)"?[\s,;]*', lines[0].strip("\ufeff \n\r"), re.IGNORECASE)
-    if found is None and not re.fullmatch(r"sep=\t?", lines[0].strip("\ufeff\n\r")):
+    match = re.fullmatch(r'"?sep=(.)"?[\s,;]*', lines[0].strip("\ufeff \n\r"), re.IGNORECASE)
+    if match is None and not re.fullmatch(r"sep=\t?", lines[0].strip("\ufeff\n\r")):
         return None
-    mark = "\t" if found is None else found[1]
-    said = {"skip": 1} | ({"separator": _named(mark)} if separator is None else {})
-    return Doubt(f"line 1 names the separator ({lines[0].strip()!r}) and is no part of the table", said, "data.skip=0 if it is")
+    mark = "\t" if match is None else match[1]
+    options = {"skip": 1} | ({"separator": _named(mark)} if separator is None else {})
+    return Doubt(
+        f"line 1 names the separator ({lines[0].strip()!r}) and is no part of the table", options, "data.skip=0 if it is"
+    )
 
 
 def _mark_below(lines: Sequence[str], usual: str) -> str:

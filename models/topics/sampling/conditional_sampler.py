@@ -105,13 +105,13 @@ def dense_documents(
             else:
                 u_next = 0.0
             if i >= first:
-                own, head = now * width, now * 2 * LANES
+                offset, head = now * width, now * 2 * LANES
                 if i == final:
                     for k in range(K):
-                        weights[k] = sums[own + k] - (sums[own + k - LANES] if k >= LANES else 0.0)
+                        weights[k] = sums[offset + k] - (sums[offset + k - LANES] if k >= LANES else 0.0)
                     weights[pending] += extra
                 u *= total + extra
-                drawn = pending if u >= total else place_of(sums, own, heads, head, width, u)
+                drawn = pending if u >= total else place_of(sums, offset, heads, head, width, u)
                 if q[drawn] * table[own_row + drawn] <= 0:
                     drawn = heaviest(table, own_row, q)
                 topic[i] = drawn

@@ -110,10 +110,10 @@ def few_topics(
                     q[k] = (nd[k] + prior[k]) / (n[k] + eta_sum[k])
                     next_total = _cumulated(counts, row, flat_eta, eta_row, q, sums, then * width, heads, then * 2 * LANES)
                 if i >= begin:
-                    own, head = now * width, now * 2 * LANES
+                    offset, head = now * width, now * 2 * LANES
                     if i + 1 == len(word):
                         for k in range(K):
-                            weights[k] = sums[own + k] - (sums[own + k - LANES] if k >= LANES else 0.0)
+                            weights[k] = sums[offset + k] - (sums[offset + k - LANES] if k >= LANES else 0.0)
                         weights[pending] += extra
                     u *= total + extra
                     column = count_up_to(load(heads, head + 1), u)
@@ -121,11 +121,11 @@ def few_topics(
                     if vectors <= BRANCHLESS:
                         passed = 0
                         for b in range(vectors - 1):
-                            passed += 1 if sums[own + b * LANES + column] <= rest else 0
+                            passed += 1 if sums[offset + b * LANES + column] <= rest else 0
                         drawn = passed * LANES + column
                     else:
                         drawn = column
-                        while drawn < width - LANES and sums[own + drawn] <= rest:
+                        while drawn < width - LANES and sums[offset + drawn] <= rest:
                             drawn += LANES
                     drawn = min(drawn, K - 1)
                     drawn = pending if u >= total else drawn

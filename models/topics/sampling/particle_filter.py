@@ -24,13 +24,13 @@ def random_of(key: Any, number: Any) -> Any:
 @compiled
 def _resampled(weights: Any, u: float, copies: Any) -> None:
     """How often each particle goes on (systematic resampling): R times its share of the weights, rounded up or down."""
-    step, past, own = weights.sum() / len(weights), weights[0], 0
+    step, past, particle = weights.sum() / len(weights), weights[0], 0
     copies[:] = 0
     for r in range(len(weights)):
-        while (r + u) * step >= past and own < len(weights) - 1:
-            own += 1
-            past += weights[own]
-        copies[own] += 1
+        while (r + u) * step >= past and particle < len(weights) - 1:
+            particle += 1
+            past += weights[particle]
+        copies[particle] += 1
 
 
 @compiled
@@ -44,7 +44,7 @@ def left_to_right_documents(
     key: Any,
     begin: int,
     end: int,
-    found: Any,
+    estimates: Any,
 ) -> None:
     """Estimates of log p(w_d | β, α) of documents ``begin`` to ``end`` into ``found`` (M,)."""
     prior, nd, q = np.zeros(width), np.zeros((particles, width)), np.zeros((particles, width))
@@ -65,21 +65,21 @@ def left_to_right_documents(
         for n in range(length):
             row = width * word[first + n]
             for r in range(particles):
-                own, counts = q[r], nd[r]
+                of_topics, counts = q[r], nd[r]
                 for m in range(n):
                     old = topic[r, m]
                     counts[old] -= 1
-                    own[old] = counts[old] + prior[old]
+                    of_topics[old] = counts[old] + prior[old]
                     before = width * word[first + m]
-                    total = summed_products(table, before, own, sums, 0, heads, 0)
+                    total = summed_products(table, before, of_topics, sums, 0, heads, 0)
                     s0, s1, s2, s3, u = next_random(s0, s1, s2, s3)
                     k = place_of(sums, 0, heads, 0, width, u * total)
-                    if own[k] * table[before + k] <= 0:
-                        k = heaviest(table, before, own)
+                    if of_topics[k] * table[before + k] <= 0:
+                        k = heaviest(table, before, of_topics)
                     topic[r, m] = k
                     counts[k] += 1
-                    own[k] = counts[k] + prior[k]
-                weights[r] = summed_products(table, row, own, sums, 0, heads, 0)
+                    of_topics[k] = counts[k] + prior[k]
+                weights[r] = summed_products(table, row, of_topics, sums, 0, heads, 0)
             mean = weights.sum() / particles
             if mean <= 0:
                 estimate = -np.inf
@@ -105,4 +105,4 @@ def left_to_right_documents(
                 topic[r, n] = k
                 nd[r, k] += 1
                 q[r, k] = nd[r, k] + prior[k]
-        found[d] = estimate
+        estimates[d] = estimate

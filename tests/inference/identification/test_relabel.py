@@ -121,7 +121,7 @@ def test_draws_of_an_approximation_keep_their_labels(hidden):
     sites, latents = separated_draws(np.random.default_rng(0))
     sites, order = dict(sites, mean=sites["mean"].copy()), [1, 0, 2, 3]
     sites["mean"][3], latents[3] = sites["mean"][3][order], latents[3][:, order]
-    found = identify_draws(sites, LABELS, DIMS, None if hidden else latents, PIVOT, 40, kept=True)
+    found = identify_draws(sites, LABELS, DIMS, None if hidden else latents, PIVOT, 40, keep_labels=True)
     assert all(equal(found.sites[name], value) for name, value in sites.items())
     assert (found.moves == np.arange(COMPONENTS)).all()
     assert (found.confidence > 0.95).sum() == DRAWS - 1
@@ -137,7 +137,7 @@ def test_an_approximation_with_components_alike_is_doubted(share, doubted):
     latents[: int(share * DRAWS)] = 0.5
     sites = {"mean": np.random.default_rng(4).normal(size=(DRAWS, 2, 2))}
     for kept, expected in ((True, doubted), (False, True)):
-        found = identify_draws(sites, LABELS, DIMS, latents, PIVOT, 40, kept=kept)
+        found = identify_draws(sites, LABELS, DIMS, latents, PIVOT, 40, keep_labels=kept)
         assert (len(found.warnings) > 0) == expected
 
 
