@@ -248,7 +248,7 @@ class Summaries(NamedTuple):
     functionals: Callable[[Hyper, Sites, Pytree], dict[str, Array]]  # (hyper, sites, E[z] at the probe rows) -> values
     probe_rows: Callable[[int], np.ndarray]  # number of rows -> indices of the few rows whose latents enter
     # (hyper, sites, last iteration or None) -> warnings about an optimum (on the host, in NumPy)
-    doubts: "Callable[[Hyper, Sites, Iteration | None], list[str]] | None" = None
+    warnings_at_optimum: "Callable[[Hyper, Sites, Iteration | None], list[str]] | None" = None
     warnings: tuple[str, ...] = ()  # warnings about this prior or this data, stored with every result
 
 

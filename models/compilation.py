@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-from models.private import is_own
+from models.private import is_private
 
 LANES = 8  # doubles in one vector (`models.simd`)
 # Sums may be reordered, so that a compiler can add several numbers at once; infinities and NaN keep their meaning.
@@ -19,15 +19,15 @@ def compiled[F: Callable[..., Any]](function: F) -> F:
 
     Where neither can be written, or others can write there, it is compiled afresh in every process.
     """
-    return _kept(function, {})
+    return _with_cache(function, {})
 
 
 def compiled_sums[F: Callable[..., Any]](function: F) -> F:
     """The same of a function whose sums may be added in any order, as those of a matrix product."""
-    return _kept(function, {"fastmath": set(REORDERED)})
+    return _with_cache(function, {"fastmath": set(REORDERED)})
 
 
-def _kept[F: Callable[..., Any]](function: F, options: dict[str, Any]) -> F:
+def _with_cache[F: Callable[..., Any]](function: F, options: dict[str, Any]) -> F:
     from numba import njit
 
     options = {"nogil": True, "error_model": "numpy"} | options
@@ -35,7 +35,7 @@ def _kept[F: Callable[..., Any]](function: F, options: dict[str, Any]) -> F:
         function_compiled = njit(cache=True, **options)(function)
         # Numba unpickles what it finds. Beside the file lies Python's own bytecode: whoever can write there runs code anyway.
         place = Path(function_compiled.stats.cache_path)
-        if place == Path(function.__code__.co_filename).parent / "__pycache__" or is_own(place):
+        if place == Path(function.__code__.co_filename).parent / "__pycache__" or is_private(place):
             return cast(F, function_compiled)
     except RuntimeError:  # Numba found no folder
         pass

@@ -56,7 +56,7 @@ from models.factors.checks import check_factors, checked, ledermann, refuse_copi
 from models.factors.linear_regression import RegressionStats, point, regression, remainder
 from models.factors.prior import BLOCK, RELEVANCE, coupling, hyperparameters, no_relevance, prior_statistics, start
 from models.factors.sufficient_rows import sufficient_rows
-from models.factors.summaries import completed, coords, dims, doubts, expected, functionals, maximum, minka, simulate
+from models.factors.summaries import completed, coords, dims, expected, functionals, maximum, minka, simulate, warnings_of
 from models.families.conjugate import GammaStats, gamma
 from models.latents.gaussian import Scores, Values, scores
 from models.mixtures.cells import explained
@@ -168,7 +168,7 @@ def _model(
             functionals=functionals,
             probe_rows=lambda num_rows: np.zeros(1, dtype=int),
             warnings=warnings,
-            doubts=partial(doubts, data.columns, shared, relevance),
+            warnings_at_optimum=partial(warnings_of, data.columns, shared, relevance),
         ),
         symmetry=Reflection("factor", scale) if relevance else Rotation("factor", scale),
         abilities=Abilities(

@@ -260,7 +260,7 @@ def _rows(columns: tuple[str, ...], names: tuple[str, ...] | None, source: Any) 
 
 def program(shape: Shape, hyper: Hyper, rows: Documents, *, marginal: bool = True) -> None:
     """The spec: the generative program at the top of this file, with the topics of tokens summed out when ``marginal``."""
-    sizes = {TOPIC: (rows.own.shape[0], shape.topics), WORD: (shape.topics, shape.words)}
+    sizes = {TOPIC: (rows.document.shape[0], shape.topics), WORD: (shape.topics, shape.words)}
     if shape.proper:
         concentration = jnp.broadcast_to(hyper["topic_concentration"], sizes[TOPIC])
         priors = {TOPIC: dist.Dirichlet(concentration), WORD: dist.Dirichlet(hyper["word_concentration"])}
@@ -268,16 +268,16 @@ def program(shape: Shape, hyper: Hyper, rows: Documents, *, marginal: bool = Tru
     else:
         simplex = dist.constraints.independent(dist.constraints.simplex, 1)
         topic, word = (numpyro.sample(name, flat(simplex, size)) for name, size in sizes.items())
-    probs = topic[rows.own]
+    probs = topic[rows.document]
     if rows.allowed_topics is not None:
         probs = jnp.where(rows.allowed_topics, probs, 0.0)
     scale = jnp.ones(()) if rows.weight is None else rows.weight
-    with numpyro.plate("row", rows.own.shape[0]), numpyro.handlers.scale(scale=scale):
+    with numpyro.plate("row", rows.document.shape[0]), numpyro.handlers.scale(scale=scale):
         if marginal:
             numpyro.sample("x", TopicWords(probs, word, rows.words.times, rows.carrier), obs=rows.words.word)
             return
         there = rows.tokens.times > 0
-        each = jnp.broadcast_to(topic[rows.own][:, None, :], (*there.shape, shape.topics))
+        each = jnp.broadcast_to(topic[rows.document][:, None, :], (*there.shape, shape.topics))
         z = numpyro.sample("topic", dist.Categorical(logits=jnp.log(each), validate_args=False).mask(there).to_event(1))
         numpyro.sample("x", TopicWords(probs, word, rows.tokens.times, rows.carrier, z), obs=rows.tokens.word)
 
@@ -290,12 +290,12 @@ class Features(NamedTuple):
     """What the E-step reads of the documents."""
 
     bags: Bags
-    own: Array  # (N,): index of each document in ``topic_probs``
+    document: Array  # (N,): index of each document in ``topic_probs``
     allowed_topics: Array | None  # (N, K)
 
 
 def features(hyper: Hyper, rows: Documents) -> Features:
-    return Features(bags(rows), rows.own, rows.allowed_topics)
+    return Features(bags(rows), rows.document, rows.allowed_topics)
 
 
 def local(T: Stats) -> Callable[[Features], Mixed]:
@@ -303,7 +303,7 @@ def local(T: Stats) -> Callable[[Features], Mixed]:
     word = scaled(T[WORD].T)
 
     def natural_parameters(features: Features) -> Mixed:
-        topic = T[TOPIC][features.own]
+        topic = T[TOPIC][features.document]
         if features.allowed_topics is not None:
             topic = jnp.where(features.allowed_topics, topic, -jnp.inf)
         return mixed(scaled(topic), word, features.bags)

@@ -56,7 +56,7 @@ def build(
     check_choice(choice, EMISSIONS)
     options = {"emission": emission, "prior": prior, "num_classes": num_classes}
     numbers = named_prior(emission, prior)
-    model = classifier(name, data, emission_of(choice, data), numbers, num_classes, options, doubts(emission, numbers))
+    model = classifier(name, data, emission_of(choice, data), numbers, num_classes, options, prior_warnings(emission, numbers))
     return model._replace(description=__doc__)
 
 
@@ -103,7 +103,7 @@ def one_sided(alpha: float) -> dict[str, dict[str, Any]]:
     return {"class_probs": {"concentration": 1.0}, "class": {"a": alpha, "b": 1.0}}
 
 
-def doubts(emission: str, prior: Prior) -> tuple[str, ...]:
+def prior_warnings(emission: str, prior: Prior) -> tuple[str, ...]:
     """Warnings about a prior on binary features."""
     if emission != "bernoulli" or not isinstance(prior, Mapping):
         return ()

@@ -24,7 +24,7 @@ def private_folder(folder: Path) -> Path | None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = folder.resolve(strict=True)
-        if not is_own(folder):
+        if not is_private(folder):
             return None
         with suppress(OSError):  # a disk that nobody can write
             if folder.stat().st_mode & 0o077:
@@ -34,7 +34,7 @@ def private_folder(folder: Path) -> Path | None:
     return folder
 
 
-def is_own(folder: Path) -> bool:
+def is_private(folder: Path) -> bool:
     """Whether a folder is this user's, and nobody else but root can write into it, or exchange it or a folder above it."""
     with suppress(OSError):
         folder = folder.resolve(strict=True)

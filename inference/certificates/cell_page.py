@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from inference.certificates.certificate import MODEL_CHECKS, Certificate, at_most
-from inference.certificates.checks.figure import Check, Figure, beside_limit
+from inference.certificates.checks.figure import Check, Figure, relative_to_limit
 from inference.certificates.page import CLAIMS, UNCOUNTED, has_picture, picture, verdict_words
 from inference.runtime.files import write, write_figure
 
@@ -67,7 +67,7 @@ def _section(check: Check, stem: str) -> str:
         rows = [[figure.name, _number(figure.value), figure.unit] for figure in check.figures]
     else:
         header = ["figure", "value", "limit", "again", "in"]
-        rows = [_compared(figure) for figure in sorted(check.figures, key=beside_limit, reverse=True)[:SHOWN]]
+        rows = [_compared(figure) for figure in sorted(check.figures, key=relative_to_limit, reverse=True)[:SHOWN]]
     lines += ["", _row(header), "|---" * len(header) + "|", *(_row(row) for row in rows)]
     if left := len(check.figures) - len(rows):
         more = "1 more figure is" if left == 1 else f"{left} more figures are"

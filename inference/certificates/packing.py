@@ -37,7 +37,7 @@ Statistics = Mapping[str, Sequence[str]]  # unit -> the statistics in names of f
 
 def packed(facts: Mapping[str, Any], checks: Sequence[Check]) -> str:
     """Facts about a certificate, and its checks, as a text."""
-    controls = {check.name: _control_beside(check, checks) for check in checks}
+    controls = {check.name: _control_in_check(check, checks) for check in checks}
     others = [check for check in checks if check not in controls.values()]
     statistics = _statistics(figure for check in others for figure in check.figures)
     content = {"statistics": statistics, "checks": [_packed_check(check, statistics, controls[check.name]) for check in others]}
@@ -62,7 +62,7 @@ def unpacked(path: Path) -> tuple[dict[str, Any], tuple[Check, ...]]:
         raise ZooError(f"{path} is no certificate: {error}") from error
 
 
-def _control_beside(check: Check, checks: Sequence[Check]) -> Check | None:
+def _control_in_check(check: Check, checks: Sequence[Check]) -> Check | None:
     """The control of a check, of the same size, which is written into it."""
     name = control_of(check.name)
     return next((each for each in checks if (each.name, each.kind, each.size) == (name, CONTROL, check.size)), None)

@@ -37,7 +37,7 @@ NUMBERS = ("row", "sequence", "step")  # columns that say which row a line is of
 OF_THEIR_OWN = (*NUMBERS, SEQUENCE_NAME, "assignment", "probability", "viterbi", "log_density")  # columns of predictions
 
 
-class Asked(NamedTuple):
+class PredictRequest(NamedTuple):
     """The arguments of the command."""
 
     run: Path
@@ -75,7 +75,7 @@ def predict_rows(arguments: list[str]) -> int:
     return 0
 
 
-def parsed(arguments: list[str]) -> Asked:
+def parsed(arguments: list[str]) -> PredictRequest:
     """The arguments ``key=value``; raises `ZooError` for an unknown, missing or impossible one."""
     takes = f"it takes {', '.join((*NEEDED, *OPTIONS))} and data.<option>, as key=value"
     given = key_values(arguments, lambda key: key in (*NEEDED, *OPTIONS) or key.startswith("data."), takes)
@@ -84,7 +84,7 @@ def parsed(arguments: list[str]) -> Asked:
     if given.get("overwrite", "false") not in ("true", "false"):
         raise ZooError(f"overwrite must be true or false, got {given['overwrite']!r}")
     reading = _reading(given)
-    request = Asked(
+    request = PredictRequest(
         Path(given["run"]),
         given["data"],
         Path(given["out"]),
@@ -123,7 +123,7 @@ def _reading(given: Mapping[str, str]) -> dict[str, Any]:
     return {name: section[name] for name in names}
 
 
-def _require_place(request: Asked) -> None:
+def _require_place(request: PredictRequest) -> None:
     """Raises `ZooError`, before anything is computed, where the predictions cannot be written."""
     if request.out.suffix not in (".csv", ".parquet"):
         raise ZooError(
@@ -140,16 +140,16 @@ def _require_place(request: Asked) -> None:
             raise ZooError(f"out={request.out}: there is a {path} already; choose another name, or say overwrite=true")
 
 
-class Said(NamedTuple):
+class BlockPredictions(NamedTuple):
     """What is said of one block."""
 
     lines: pd.DataFrame
     cells: pd.DataFrame  # its missing cells
     wholes: int  # rows of the model: sequences, where the lines are steps
-    doubts: list[str]  # about labels
+    warnings: list[str]  # about labels
 
 
-def write_predictions(run: FittedRun, request: Asked) -> tuple[int, int, list[str]]:
+def write_predictions(run: FittedRun, request: PredictRequest) -> tuple[int, int, list[str]]:
     """Write both tables; returns the numbers of rows, or steps, and of missing cells, and the doubts about labels."""
     number = cells = wholes = 0
     warnings: dict[str, None] = {}
@@ -157,18 +157,18 @@ def write_predictions(run: FittedRun, request: Asked) -> tuple[int, int, list[st
     with in_tables(request.out, marks) as write_lines, in_tables(request.imputed, marks, ["imputed"]) as write_cells:
         for block in new_rows(run, request):
             with counted_from(block.first):
-                predictions = said_of(run, request, block, wholes)
+                predictions = predictions_of(run, request, block, wholes)
             write_lines(predictions.lines)
             if len(predictions.cells):
                 write_cells(predictions.cells)
             number, cells, wholes = number + len(predictions.lines), cells + len(predictions.cells), wholes + predictions.wholes
-            warnings |= dict.fromkeys(predictions.doubts)
+            warnings |= dict.fromkeys(predictions.warnings)
     if not cells:
         remove(request.imputed)  # of earlier predictions, which overwrite=true replaces
     return number, cells, list(warnings)
 
 
-def new_rows(run: FittedRun, kept_of_run: Asked) -> Iterator[Block]:
+def new_rows(run: FittedRun, kept_of_run: PredictRequest) -> Iterator[Block]:
     """The rows of the new table in blocks, with the columns and levels of the run."""
     from models.algebra import is_sequential
 
@@ -189,7 +189,7 @@ def new_rows(run: FittedRun, kept_of_run: Asked) -> Iterator[Block]:
         begin = end
 
 
-def reading_of(run: FittedRun, request: Asked) -> dict[str, Any]:
+def reading_of(run: FittedRun, request: PredictRequest) -> dict[str, Any]:
     """How new rows are read: as those of the run, unless the command says else; of single columns, column by column."""
     return together({name: run.config["data"].get(name) for name in (*READING, "types")}, request.reading)
 
@@ -211,7 +211,7 @@ def _paths(data: str, options: Mapping[str, Any]) -> list[str]:
     return [str(path) for path in files_of(data)]
 
 
-def said_of(run: FittedRun, request: Asked, block: Block, wholes: int) -> Said:
+def predictions_of(run: FittedRun, request: PredictRequest, block: Block, wholes: int) -> BlockPredictions:
     """Predictions for new rows, of which ``wholes`` came before, as `inference.predict` makes them with ``fitted=False``."""
     import pandas as pd
 
@@ -227,13 +227,13 @@ def said_of(run: FittedRun, request: Asked, block: Block, wholes: int) -> Said:
         imputed = impute(run.model, run.tree, data, request.num_draws, request.seed, fitted=False, first_row=block.first)
         cells = cell_lines(run.model, imputed, block.first)
     warnings = [line for line in str(predicted.attrs.get("warnings", "")).split("\n") if line]
-    lines = with_kept(view_of(run.model).lines(predicted, wholes), block.beside)
+    lines = with_kept_columns(view_of(run.model).lines(predicted, wholes), block.kept_columns)
     if reading_of(run, request)["empty"] == "drop" and len(lines) == block.data.num_rows:
         lines = lines[block.data.x.lengths > 0]  # the others keep their numbers
-    return Said(lines, cells, predicted.sizes["row"], warnings)
+    return BlockPredictions(lines, cells, predicted.sizes["row"], warnings)
 
 
-def with_kept(lines: pd.DataFrame, kept_columns: Mapping[str, list[str]]) -> pd.DataFrame:
+def with_kept_columns(lines: pd.DataFrame, kept_columns: Mapping[str, list[str]]) -> pd.DataFrame:
     """Columns of the new table beside the predictions of their rows, or steps: behind the numbers of these.
 
     Raises `ZooError` for a name that the predictions have, too.

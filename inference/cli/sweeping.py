@@ -20,7 +20,7 @@ from inference.cli.runs.config import compose
 from inference.cli.runs.fitted_run import Stage, clear, stage_of
 from inference.cli.runs.run_folder import held
 from inference.comparison.sweep import line_of, line_without_result, plot_sweep, print_sweep, settings_of
-from inference.comparison.sweep_plan import PLAN, Plan, is_sweep, read_plan, write_plan
+from inference.comparison.sweep_plan import PLAN, SweepPlan, is_sweep, read_plan, write_plan
 from inference.programs.program_file import digest_of
 from inference.runtime.entries import CONF
 from inference.runtime.files import LoggedError, NotWrittenError, log_of, write_table
@@ -37,7 +37,7 @@ Config = dict[str, Any]
 Perform = Callable[[Config, list[Config]], tuple[int, xr.DataTree]]  # (configuration, those of all runs) -> (exit code, result)
 
 
-class Run(NamedTuple):
+class SweepRun(NamedTuple):
     """One run of a sweep."""
 
     settings: str  # what tells it from the others
@@ -57,16 +57,16 @@ class Sweep(NamedTuple):
     """A sweep on disk, and how its runs are started."""
 
     folder: Path
-    plan: Plan
+    plan: SweepPlan
     launcher: Sequence[str]  # Hydra's options for it; none: one run after the other in this process
     more: Sequence[str] = ()  # options that are no part of the plan: ``progress=``
 
-    def run(self, number: int) -> Run:
+    def run(self, number: int) -> SweepRun:
         config = compose([*self.plan.runs[number], *self.more])
         if (program := _program(config)) is not None:  # only these bytes are executed
             config["model"]["sha256"] = self.plan.sha256(program)
         place = self.folder / str(number)
-        return Run(settings_of(self.plan.runs)[number], place, config | {"out": str(place)})
+        return SweepRun(settings_of(self.plan.runs)[number], place, config | {"out": str(place)})
 
     def hint(self) -> str:
         """How to go on with it."""
@@ -84,7 +84,7 @@ def new_sweep(overrides: list[list[str]], launcher: Sequence[str], perform: Perf
     programs = {path: digest_of(path) for path in map(_program, configs) if path is not None}
     with held(target or Path("runs") / time.strftime("sweep-%Y%m%d-%H%M%S"), fresh=target is None) as folder:
         _require_free(folder)
-        sweep = Sweep(folder, Plan(overrides, programs), launcher)
+        sweep = Sweep(folder, SweepPlan(overrides, programs), launcher)
         write_plan(folder, sweep.plan)
         try:
             return _run_all(sweep, perform)
@@ -181,7 +181,7 @@ def _run_all(sweep: Sweep, perform: Perform) -> int:
     return max(outcome.code for outcome in outcomes.values())
 
 
-def _tell(sweep: Sweep, runs: Sequence[Run], outcomes: dict[int, Outcome]) -> None:
+def _tell(sweep: Sweep, runs: Sequence[SweepRun], outcomes: dict[int, Outcome]) -> None:
     """Print and write the table, and draw it; then the messages of the runs without a result, and how to go on."""
     lines = [outcomes[number].line if number in outcomes else _line_by_folder(run) for number, run in enumerate(runs)]
     left = {"waiting", "interrupted", "error"} & {line["verdict"] for line in lines}
@@ -199,7 +199,7 @@ def _tell(sweep: Sweep, runs: Sequence[Run], outcomes: dict[int, Outcome]) -> No
         print(sweep.hint(), file=sys.stderr)
 
 
-def _stored(run: Run) -> Outcome:
+def _stored(run: SweepRun) -> Outcome:
     """A run that ended before."""
     from inference.results.tree import load
 
@@ -207,7 +207,7 @@ def _stored(run: Run) -> Outcome:
     return Outcome(int(tree.attrs["exit_status"]), line_of(run.settings, tree, run.folder))
 
 
-def _line_by_folder(run: Run) -> dict[str, Any]:
+def _line_by_folder(run: SweepRun) -> dict[str, Any]:
     """A run that has not reported, as when Ctrl-C came before its process could: its folder says how far it has come."""
     stage = stage_of(run.folder)
     if stage is Stage.FINISHED:
@@ -219,7 +219,7 @@ def _line_by_folder(run: Run) -> dict[str, Any]:
 # One run
 
 
-def _one_by_one(runs: Sequence[Run], waiting: Iterable[int], perform: Perform) -> Iterator[tuple[int, Outcome]]:
+def _one_by_one(runs: Sequence[SweepRun], waiting: Iterable[int], perform: Perform) -> Iterator[tuple[int, Outcome]]:
     """One run after the other, in this process, until one is interrupted."""
     configs = [run.config for run in runs]
     for number in waiting:
@@ -230,7 +230,7 @@ def _one_by_one(runs: Sequence[Run], waiting: Iterable[int], perform: Perform) -
             return
 
 
-def _outcome(run: Run, perform: Callable[[Config], tuple[int, xr.DataTree]]) -> Outcome:
+def _outcome(run: SweepRun, perform: Callable[[Config], tuple[int, xr.DataTree]]) -> Outcome:
     """Do one run; what refuses it, or ends it by an error, is its outcome: others go on. A full disk ends all."""
     try:
         code, tree = perform(_configured(run))
@@ -246,7 +246,7 @@ def _outcome(run: Run, perform: Callable[[Config], tuple[int, xr.DataTree]]) -> 
     return Outcome(code, line_of(run.settings, tree, run.folder))
 
 
-def _configured(run: Run) -> Config:
+def _configured(run: SweepRun) -> Config:
     """The configuration of a run: it goes on where its folder has what to go on from, and otherwise begins anew."""
     stage = stage_of(run.folder)
     if stage is Stage.UNFINISHED:
@@ -284,7 +284,7 @@ def _launched(sweep: Sweep, waiting: Sequence[int]) -> Iterable[tuple[int, Outco
             batches = hydra.multirun(None, Job(sweep.folder, sweep.more), [numbers, *sweep.launcher, *quiet, *place])
             return list(zip(waiting, (job.return_value for batch in batches for job in batch), strict=True))
     except (HydraException, OmegaConfBaseException) as error:
-        raise ZooError(f"{' '.join(sweep.launcher)}: {_said(error)}") from error
+        raise ZooError(f"{' '.join(sweep.launcher)}: {_launcher_error(error)}") from error
     except Exception as error:  # a launcher is a package of others, and may raise anything
         if interrupt_behind(error) is not None:
             raise
@@ -293,7 +293,7 @@ def _launched(sweep: Sweep, waiting: Sequence[int]) -> Iterable[tuple[int, Outco
         (sweep.folder / OF_HYDRA).unlink(missing_ok=True)  # Hydra's own record, of numbers alone
 
 
-def _said(error: Exception) -> str:
+def _launcher_error(error: Exception) -> str:
     """What Hydra says of a launcher or its options, in one line."""
     message = str(error).split("\nConfig search path")[0].split("\nTo append to your config")[0]
     return f"{' '.join(message.split()).rstrip('.')}. Launchers are packages of their own, such as hydra-joblib-launcher"
@@ -308,10 +308,10 @@ class Job:
     def __call__(self, config: Any) -> Outcome:
         repeat_lost_interrupts()
         sweep = Sweep(self.folder, read_plan(self.folder), (), self.more)
-        with _beside_hydra():
+        with _hydra_put_aside():
             run = sweep.run(config.number)
         try:
-            with ended_by_signals(), _beside_hydra():
+            with ended_by_signals(), _hydra_put_aside():
                 outcome = _outcome(run, lambda config: _in_silence(config, sweep.plan.runs))
         except NotWrittenError as error:
             outcome = Outcome(MISTAKE, line_without_result(run.settings, "error", run.folder), str(error))
@@ -324,7 +324,7 @@ class Job:
 
 
 @contextmanager
-def _beside_hydra() -> Iterator[None]:
+def _hydra_put_aside() -> Iterator[None]:
     """Hydra, which runs the job, is put aside: it composes one configuration at a time, and the job composes its own."""
     from hydra.core.global_hydra import GlobalHydra
 

@@ -35,7 +35,7 @@ ELPD = Scored("elpd", "elpd diff", "elpd diff se", "Score it on rows that have n
 LOG_LOSS = Scored("log loss", "log loss diff", "diff se", "Score it on rows that had no part in this choice")
 
 
-def said_of_differences(table: pd.DataFrame) -> list[str]:
+def remarks_on_differences(table: pd.DataFrame) -> list[str]:
     """Remarks on the differences of a table of `inference.compare`: too small ones, and the best of three or more.
 
     >>> table = pd.DataFrame({"elpd diff": [0.0, -1.5], "elpd diff se": [np.nan, 0.4]}, index=["two", "three"])

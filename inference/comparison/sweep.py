@@ -51,7 +51,7 @@ def line_without_result(settings: str, verdict: str, folder: Path) -> dict[str, 
 
 def settings_of(overrides: Sequence[Sequence[str]]) -> list[str]:
     """What tells the runs of a sweep apart: the overrides that they do not share."""
-    return [" ".join(each) for each in _own(overrides)]
+    return [" ".join(each) for each in _varying_overrides(overrides)]
 
 
 def titles_of(overrides: Sequence[Sequence[str]]) -> list[str]:
@@ -60,7 +60,7 @@ def titles_of(overrides: Sequence[Sequence[str]]) -> list[str]:
     >>> titles_of([["model=gmm", "method=em", "model.num_components=2"], ["model=gmm", "method=map", "model.num_components=2"]])
     ['em', 'map']
     """
-    named = [" ".join(map(short_name, each)) for each in (_own(overrides) if len(overrides) > 1 else [[]])]
+    named = [" ".join(map(short_name, each)) for each in (_varying_overrides(overrides) if len(overrides) > 1 else [[]])]
     return [name if name and named.count(name) == 1 else f"{name} {number}".strip() for number, name in enumerate(named)]
 
 
@@ -70,7 +70,7 @@ def short_name(override: str) -> str:
     return value if key in ("model", "method") else f"{key.removeprefix('model.')}={value}"
 
 
-def _own(overrides: Sequence[Sequence[str]]) -> list[list[str]]:
+def _varying_overrides(overrides: Sequence[Sequence[str]]) -> list[list[str]]:
     """The overrides of every run that not all runs have, as they were typed."""
     typed = [[PATH.sub(r"\1=\2", one) for one in each if one not in OF_PATH] for each in overrides]
     shared = set.intersection(*map(set, typed)) if len(typed) > 1 else set()

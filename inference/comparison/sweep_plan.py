@@ -10,7 +10,7 @@ from models.errors import ZooError, exists
 PLAN = "sweep.yaml"
 
 
-class Plan(NamedTuple):
+class SweepPlan(NamedTuple):
     """What a sweep was asked for."""
 
     runs: list[list[str]]  # the overrides of every run
@@ -28,24 +28,24 @@ def is_sweep(folder: str | Path) -> bool:
     return exists(folder) and (Path(folder) / PLAN).is_file()
 
 
-def write_plan(folder: Path, plan: Plan) -> None:
+def write_plan(folder: Path, plan: SweepPlan) -> None:
     """Write ``sweep.yaml``, sealed."""
     from omegaconf import OmegaConf
 
     write(folder / PLAN, OmegaConf.to_yaml(OmegaConf.create(plan._asdict())).encode(), seal=True)
 
 
-def read_plan(folder: Path) -> Plan:
+def read_plan(folder: Path) -> SweepPlan:
     """The plan of a sweep. Raises `ZooError` for a file that is damaged."""
     plan = read_configuration(folder / PLAN, require_seal=True)
-    if not isinstance(plan, dict) or set(plan) != set(Plan._fields):
+    if not isinstance(plan, dict) or set(plan) != set(SweepPlan._fields):
         raise ZooError(f"{folder / PLAN} is of another version of the zoo; start a new sweep")
     runs, programs = plan["runs"], plan["programs"]
     if not (isinstance(runs, list) and runs and all(isinstance(run, list) and all(map(_is_option, run)) for run in runs)):
         raise ZooError(f"{folder / PLAN} is damaged: its runs are no lists of options; start a new sweep")
     if not (isinstance(programs, dict) and all(_is_text(name) and _is_text(digest) for name, digest in programs.items())):
         raise ZooError(f"{folder / PLAN} is damaged: its programs are no paths with checksums; start a new sweep")
-    return Plan(runs, programs)
+    return SweepPlan(runs, programs)
 
 
 def _is_option(value: object) -> bool:

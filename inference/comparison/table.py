@@ -12,7 +12,7 @@ import xarray as xr
 
 from inference.comparison.criteria import criteria
 from inference.comparison.foreign import as_results
-from inference.comparison.picked import ELPD, LOG_LOSS, said_of_differences
+from inference.comparison.picked import ELPD, LOG_LOSS, remarks_on_differences
 from inference.diagnostics.checks import STILL
 from inference.diagnostics.importance import FEWEST, log_weights
 from inference.diagnostics.left_out import rows_left_out, weight_of_rows
@@ -131,7 +131,7 @@ def compare(
     notes = [ONE_ROW] if any("posterior" in tree and _is_one_row(tree) for tree in trees.values()) else []
     notes += [f"{name}: {score.why}" for name, score in scores.items() if score.why]
     notes += [NOT_SITES.format(name, tree.attrs["not_sites"]) for name, tree in trees.items() if "not_sites" in tree.attrs]
-    notes += said_of_differences(table)
+    notes += remarks_on_differences(table)
     return Comparison(table, _distances(summaries, chosen), chosen, one_model, same_explained(trees), tuple(notes))
 
 
@@ -266,7 +266,7 @@ def _elpd(tree: xr.DataTree) -> Score:
     elpd, khat = elpd[weight > 0], khat[weight > 0]
     size = rows.sizes["chain"] * rows.sizes["draw"]
     known = khat[~np.isnan(khat)]
-    problem = judged(verdict_on("Pareto k-hat of rows"), Finding(known, size=size, said={"total": len(khat)}))
+    problem = judged(verdict_on("Pareto k-hat of rows"), Finding(known, size=size, details={"total": len(khat)}))
     largest = float(known.max()) if len(known) else np.nan
     figures = float(elpd.sum()), float(np.sqrt(len(elpd) * elpd.var(ddof=1))), largest
     return Score(*figures, "" if problem is None else problem.sentence, problem is None, elpd)

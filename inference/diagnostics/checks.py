@@ -96,13 +96,13 @@ def as_attributes(problems: list[Problem]) -> dict[str, Any]:
 
 def _interrupted(tree: xr.DataTree) -> Finding | None:
     interrupted = int(tree.attrs.get("interrupted", 0))
-    return Finding(np.array([interrupted]), said={"so_far": so_far(tree)}) if interrupted else None
+    return Finding(np.array([interrupted]), details={"so_far": so_far(tree)}) if interrupted else None
 
 
 def _log_joint(tree: xr.DataTree) -> Finding | None:
     """The number of values of the log joint that are not finite."""
     log_joint = values(tree, "functionals", "log_joint")
-    return Finding(np.array([np.sum(~np.isfinite(log_joint))]), said={"total": log_joint.size})
+    return Finding(np.array([np.sum(~np.isfinite(log_joint))]), details={"total": log_joint.size})
 
 
 def _single_precision(tree: xr.DataTree) -> Finding | None:
@@ -111,7 +111,7 @@ def _single_precision(tree: xr.DataTree) -> Finding | None:
         return None
     gap, log_joint = (float(tree.attrs[f"precision_{name}"]) for name in ("gap", "log_joint"))
     off = f"{gap:.3g} nats off" if np.isfinite(gap) else "not finite"
-    return Finding(np.array([gap]), size=log_joint if np.isfinite(log_joint) else 0.0, said={"off": off})
+    return Finding(np.array([gap]), size=log_joint if np.isfinite(log_joint) else 0.0, details={"off": off})
 
 
 def _number_of_chains(tree: xr.DataTree) -> Finding | None:
@@ -155,7 +155,7 @@ def _of_quantities(tree: xr.DataTree) -> dict[str, Finding]:
             within[high] = np.nan_to_num(np.asarray(array_stats.ess(centred, **lead)))
         rhats = Finding(rhat, list(names), within, len(drawn))
         details = {"apart": _apart(drawn[..., rhat > largest_rhat(rhats)])}
-    return {"R-hat": rhats._replace(said=details), "effective sample size": Finding(size, list(names))}
+    return {"R-hat": rhats._replace(details=details), "effective sample size": Finding(size, list(names))}
 
 
 def _apart(drawn: np.ndarray) -> str:
@@ -186,14 +186,14 @@ def _unvisited_mode(tree: xr.DataTree) -> Finding | None:
     if "unvisited_share" not in tree.attrs:
         return None
     details = {"where": tree.attrs["unvisited_mode"], "remedy": tree.attrs["modes_remedy"]}
-    return Finding(np.array([tree.attrs["unvisited_share"]]), said=details)
+    return Finding(np.array([tree.attrs["unvisited_share"]]), details=details)
 
 
 def other_modes(tree: xr.DataTree) -> Finding:
     """Whether nothing is known of modes that no chain has visited, and why."""
     remedy = str(tree.attrs.get("modes_remedy", ""))
     details = {"why": tree.attrs.get("modes_unknown", ""), "remedy": remedy[:1].upper() + remedy[1:]}
-    return Finding(np.array([int("modes_unknown" in tree.attrs)]), said=details)
+    return Finding(np.array([int("modes_unknown" in tree.attrs)]), details=details)
 
 
 def _divergences(tree: xr.DataTree) -> Finding | None:
@@ -210,7 +210,7 @@ def _pareto_k(tree: xr.DataTree) -> Finding | None:
 def _no_pareto_k(tree: xr.DataTree) -> Finding | None:
     few = "there are too few draws to tell (num_samples)" if np.isnan(tree.attrs.get("pareto_k", 0.0)) else ""
     why = str(tree.attrs.get("no_pareto_k", few))
-    return Finding(np.array([1]), said={"why": why}) if why else None
+    return Finding(np.array([1]), details={"why": why}) if why else None
 
 
 def _parts_alike(tree: xr.DataTree) -> Finding | None:
@@ -219,7 +219,7 @@ def _parts_alike(tree: xr.DataTree) -> Finding | None:
         return None
     what = str(tree.attrs.get("exchangeable", "component"))
     unsure = (values(tree, "sample_stats", "relabel_confidence") < SURE).mean()
-    return Finding(np.array([unsure]), said={"what": what + ("es" if what.endswith("s") else "s")})
+    return Finding(np.array([unsure]), details={"what": what + ("es" if what.endswith("s") else "s")})
 
 
 def _another_mode(tree: xr.DataTree) -> Finding | None:
@@ -241,7 +241,7 @@ def _another_mode(tree: xr.DataTree) -> Finding | None:
         )
         elsewhere = np.isfinite(mass) & converged.astype(bool) & (distance > ELSEWHERE)
     below = np.nanmax(mass) - mass[elsewhere]
-    return Finding(below, said={"total": len(mass), "share": f"{np.exp(-below.min()):.0%}"}) if elsewhere.any() else None
+    return Finding(below, details={"total": len(mass), "share": f"{np.exp(-below.min()):.0%}"}) if elsewhere.any() else None
 
 
 def _heavier_optimum(tree: xr.DataTree) -> Finding | None:
@@ -254,7 +254,7 @@ def _heavier_optimum(tree: xr.DataTree) -> Finding | None:
         return None
     shares, _ = shares_of_modes(tree)
     details = {"here": shares[int(mode[best])], "there": shares[0], "lower": f"{final[best] - final[first]:.2f}"}
-    return Finding(np.array([mass[first] - mass[best]]), said=details)
+    return Finding(np.array([mass[first] - mass[best]]), details=details)
 
 
 def _iterations(tree: xr.DataTree) -> Finding | None:
@@ -275,7 +275,7 @@ def _not_converged(tree: xr.DataTree, stopped: bool) -> Finding | None:
     taken = int(values(tree, "optimization", "iterations")[best])
     failed = not values(tree, "optimization", "converged")[best]
     details = {"taken": taken, "advice": _advice(tree, best, taken)}
-    return Finding(np.array([int(failed and (taken < most) == stopped)]), said=details)
+    return Finding(np.array([int(failed and (taken < most) == stopped)]), details=details)
 
 
 def _advice(tree: xr.DataTree, best: int, taken: int) -> str:
@@ -303,7 +303,7 @@ def _starts(tree: xr.DataTree) -> Finding | None:
     best, others = "the best objective", "a better one"
     if (covered := int(tree.attrs.get("modes_covered", 0))) > 0:
         best, others = ("the mode of largest mass", "a larger one") if covered == 1 else ("one of the modes", "others")
-    return Finding(np.array([reached[0]]), said={"total": reached[1], "best": best, "others": others})
+    return Finding(np.array([reached[0]]), details={"total": reached[1], "best": best, "others": others})
 
 
 MEASURES: dict[str, Callable[[xr.DataTree], Finding | None]] = {

@@ -9,7 +9,7 @@ import xarray as xr
 
 from inference.diagnostics.quantities import flattened
 from inference.engine.task import Kind, kind_of
-from inference.identification.relabel import doubts_labels
+from inference.identification.relabel import is_label_warning
 from inference.results.tree import values
 from models.rows.encoded import spread
 
@@ -86,4 +86,4 @@ def _largest_rhat(dataset: xr.Dataset) -> _Worst:
 
 def trusted(tree: xr.DataTree) -> bool:
     """Whether labels of components mean the same in every draw."""
-    return not doubts_labels(str(tree.attrs.get("warnings", "")))
+    return not is_label_warning(str(tree.attrs.get("warnings", "")))

@@ -65,7 +65,7 @@ class Finding(NamedTuple):
     names: Sequence[str] = ()  # Q
     size: Any = 0  # effective sizes (Q,), or the number of draws
     num_chains: int = 0
-    said: Mapping[str, Any] = MappingProxyType({})  # for the message
+    details: Mapping[str, Any] = MappingProxyType({})  # for the message
 
 
 class Verdict(NamedTuple):
@@ -289,7 +289,7 @@ def judged(verdict: Verdict, finding: Finding) -> Problem | None:
     names = [str(finding.names[place]) for place in (order if len(finding.names) else [])]
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     details = {"value": finding.values[worst], "limit": limits[worst], "number": int(bad.sum())}
-    words = details | {"names": ", ".join(names[:NAMED]) + more} | dict(finding.said)
+    words = details | {"names": ", ".join(names[:NAMED]) + more} | dict(finding.details)
     return Problem(verdict.diagnostic, verdict.sentence.format(**words), verdict.exit)
 
 

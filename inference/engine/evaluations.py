@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from jax import Array
 
-from inference.runtime.checkpoints import Checkpoint, Pace, restore, store_last
+from inference.runtime.checkpoints import Checkpoint, CheckpointTimer, restore, store_last
 from inference.runtime.files import CHECKPOINT_SECONDS
 
 MOST_BYTES = 2**30  # of gradients: what is evaluated beyond these is not kept, and a resumed search computes it again
@@ -38,7 +38,7 @@ class Evaluations:
     def __init__(self, evaluate: Callable[[Array], tuple[Array, Array]], first: Array, checkpoint: Checkpoint | None) -> None:
         self._evaluate, self._checkpoint = evaluate, checkpoint
         self._first = np.asarray(first)[None]  # where the search begins: the state that every checkpoint holds
-        self._pace = Pace(CHECKPOINT_SECONDS if checkpoint is None else checkpoint.seconds)
+        self._pace = CheckpointTimer(CHECKPOINT_SECONDS if checkpoint is None else checkpoint.seconds)
         self._most = MOST_BYTES // max(self._first.nbytes, 1)
         self._place = 0  # of the next evaluation
         self._clock = time.perf_counter()

@@ -68,7 +68,9 @@ def of_points(task: Task, points: Points) -> tuple[dict[str, xr.Dataset], dict[s
     optimum = {name: np.asarray(leaf[0]) for name, leaf in chosen.items()}
     last = jax.tree.map(lambda leaf: leaf[0], last)
     warnings += on_the_boundary(task, optimum, last)
-    warnings += [] if model.summaries.doubts is None else model.summaries.doubts(model.hyper, optimum, last)
+    warnings += (
+        [] if model.summaries.warnings_at_optimum is None else model.summaries.warnings_at_optimum(model.hyper, optimum, last)
+    )
     attrs = {"best_start": best, "warnings": "\n".join(warnings), "interrupted": int(points.interrupted)}
     attrs["repeatable"] = int(points.repeatable)
     return groups | latent_group(model, one), attrs

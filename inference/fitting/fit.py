@@ -27,7 +27,7 @@ from inference.fitting.prepare import as_arrays, make_task, require_model, x64
 from inference.fitting.roughness import as_seen, roughness
 from inference.fitting.streamed import of_streamed, require_in_blocks
 from inference.identification.invariants import declared
-from inference.identification.relabel import doubts_labels
+from inference.identification.relabel import is_label_warning
 from inference.identification.symmetry import num_flat
 from inference.methods.method import Method, checked_options, method_named
 from inference.methods.options import check_checkpoint_seconds, check_flag, check_seed
@@ -339,6 +339,6 @@ def identify(tree: xr.DataTree, model: Model, data: Any, criterion: str = "varim
     relabelled["sample_stats"] = xr.DataTree(old.merge(dataset(stats, model, lead)))
     for name, group in latent_group(model, at, shape).items():
         relabelled[name] = xr.DataTree(group)
-    others = [line for line in str(tree.attrs.get("warnings", "")).split("\n") if line and not doubts_labels(line)]
+    others = [line for line in str(tree.attrs.get("warnings", "")).split("\n") if line and not is_label_warning(line)]
     relabelled.attrs = tree.attrs | {"warnings": "\n".join([*identification.warnings, *others])}
     return relabelled

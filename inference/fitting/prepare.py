@@ -34,7 +34,7 @@ def make_task(model: Model, data: Any, seed: int, start: Mapping[str, ArrayLike]
     if isinstance(data, Data) and data.moments and model.reading.sufficient_rows is None:
         raise ZooError(f"{data.name} is a covariance and no rows: enough for models of factors, not for {model.name}")
     on_host = model.rows(data)
-    _require_own_rows(model, on_host)
+    _require_fitted_rows(model, on_host)
     at: Pytree = None if start is None else checked_sites(model, start, on_host, "start", boundary=False)
     numbers: Pytree = dict(model.hyper)
     if not jax.config.jax_enable_x64:
@@ -47,7 +47,7 @@ def make_task(model: Model, data: Any, seed: int, start: Mapping[str, ArrayLike]
     return task._replace(moments=isinstance(data, Data) and data.moments, table=data)
 
 
-def _require_own_rows(model: Model, rows: Pytree) -> None:
+def _require_fitted_rows(model: Model, rows: Pytree) -> None:
     """A `ZooError` for another number of rows than the model was built on, where rows have parameters of their own."""
     for name in () if model.algebra is None else model.algebra.structure.local:
         built, given = len(jax.tree.leaves(model.prior[name])[0]), num_rows(rows)

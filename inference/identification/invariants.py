@@ -142,13 +142,13 @@ def distances(
 class Labelled(NamedTuple):
     """What belongs to each of K components, and to each pair of them, at S points, in standard deviations."""
 
-    own: np.ndarray  # (S, K, F)
+    singles: np.ndarray  # (S, K, F)
     pairs: np.ndarray  # (S, K, K, G): as the probabilities of transitions, of which both axes have the labels
 
     def ordered(self, point: int, orders: np.ndarray) -> np.ndarray:
         """(P, F'): all entries of a point, its components in each of P orders (P, K) on all labelled axes."""
         pairs = self.pairs[point][orders[:, :, None], orders[:, None, :]]
-        return np.concatenate([part.reshape(len(orders), -1) for part in (self.own[point][orders], pairs)], axis=1)
+        return np.concatenate([part.reshape(len(orders), -1) for part in (self.singles[point][orders], pairs)], axis=1)
 
 
 def _labelled(
@@ -196,8 +196,8 @@ def _apart_matched(labelled: Labelled, best: int) -> np.ndarray:
     What belongs to single components is matched at once. Pairs join the components: few are tried in all orders. Of many, the
     first guess is by the sorted entries of the pairs of each, and exchanges of two improve it.
     """
-    number, size = labelled.own.shape[:2]
-    sound = np.isfinite(labelled.own).all((1, 2)) & np.isfinite(labelled.pairs).all((1, 2, 3))
+    number, size = labelled.singles.shape[:2]
+    sound = np.isfinite(labelled.singles).all((1, 2)) & np.isfinite(labelled.pairs).all((1, 2, 3))
     apart = np.where(sound & sound[best], 0.0, np.nan) if size else np.zeros(number)
     every = np.array(list(permutations(range(size)))) if labelled.pairs.size and size <= ENUMERATED else None
     images = None if every is None else labelled.ordered(best, every)
@@ -209,7 +209,7 @@ def _apart_matched(labelled: Labelled, best: int) -> np.ndarray:
 
 def _order(labelled: Labelled, point: int, best: int) -> np.ndarray:
     """The order of the components of ``best`` in which they match those of a point."""
-    one, other = np.concatenate([labelled.own[[point, best]], _profiles(labelled.pairs[[point, best]])], axis=2)
+    one, other = np.concatenate([labelled.singles[[point, best]], _profiles(labelled.pairs[[point, best]])], axis=2)
     order = linear_sum_assignment(((one[:, None] - other[None]) ** 2).sum(-1))[1]
     if not labelled.pairs.size:
         return np.asarray(order)

@@ -70,7 +70,7 @@ def identify_draws(
     if latents is not None:
         sums = latents.sum(1) if units is None else np.einsum("n,snk->sk", units.astype(np.float32), latents)
         held, fewest = np.take_along_axis(sums, permutation, 1) * (num_rows / latents.shape[1]), float(sums.min())
-    warnings = _doubts(symmetry.dim, confidence, held, unit, ALIKE if keep_labels else TOLERATED)
+    warnings = _label_warnings(symmetry.dim, confidence, held, unit, ALIKE if keep_labels else TOLERATED)
     return Identification(relabelled, "permutation", permutation, confidence, warnings, fewest)
 
 
@@ -84,7 +84,7 @@ def _by_membership(latents: np.ndarray, pivot: int, keep_labels: bool = False) -
         smooth = (size * reference + 1 / num_components) / (size + 1)
         costs = -np.einsum("nk,snj->skj", np.log(smooth).astype(np.float32), latents, optimize=True).astype(np.float64)
         if keep_labels:
-            return permutation, _gap_of_kept(costs)
+            return permutation, _gap_to_other_labellings(costs)
         following = assign(costs, gaps=False)[0]
         settled = np.array_equal(following, permutation)
         permutation = following
@@ -104,7 +104,7 @@ def _by_distance(vectors: np.ndarray, pivot: int, keep_labels: bool = False) -> 
         scale = np.where(spread > 0, spread, 1.0)
         costs = 0.5 * (((reference[None, :, None] - vectors[:, None]) / scale) ** 2).sum(-1)
         if keep_labels:
-            return permutation, _gap_of_kept(costs)
+            return permutation, _gap_to_other_labellings(costs)
         following = assign(costs, gaps=False)[0]
         settled = np.array_equal(following, permutation)
         permutation = following
@@ -115,7 +115,7 @@ def _by_distance(vectors: np.ndarray, pivot: int, keep_labels: bool = False) -> 
     return permutation, assign(costs)[1]
 
 
-def _gap_of_kept(costs: np.ndarray) -> np.ndarray:
+def _gap_to_other_labellings(costs: np.ndarray) -> np.ndarray:
     """(S,): extra cost of the cheapest other labelling over the present one; negative if it fits better."""
     best, gap = assign(costs)
     places = np.arange(costs.shape[1])
@@ -169,12 +169,12 @@ def _gap(cost: np.ndarray, chosen: np.ndarray) -> float:
     return float(min(others) - cost[rows, chosen].sum())
 
 
-def doubts_labels(warning: str) -> bool:
+def is_label_warning(warning: str) -> bool:
     """Whether a warning says that labels are distrusted."""
     return any(words in warning for words in (OVERLAP, EMPTY, UNTOLD))
 
 
-def _doubts(dim: str, confidence: np.ndarray, occupancy: np.ndarray | None, unit: str, tolerated: float) -> list[str]:
+def _label_warnings(dim: str, confidence: np.ndarray, occupancy: np.ndarray | None, unit: str, tolerated: float) -> list[str]:
     """Reasons to distrust the labels of ``dim``; ``occupancy`` (S, K) is the expected number of rows, or units, per component.
 
     Labels are distrusted if more than the share ``tolerated`` of the draws is not sure of them.

@@ -154,7 +154,7 @@ def identify_rotations(
         matched = _matched(standard, simple(standard, criterion), pivot)
         moves = matched.moves
     sites = symmetry.moved(sites, dims, moves)
-    return Identification(sites, "rotation", moves, matched.confidence, _doubts(matched), 0.0)
+    return Identification(sites, "rotation", moves, matched.confidence, _axis_warnings(matched), 0.0)
 
 
 def oriented(
@@ -224,7 +224,7 @@ def _probability(gap: np.ndarray) -> np.ndarray:
     return np.asarray(1 / (1 + np.exp(-np.minimum(gap, 700.0))))
 
 
-def _doubts(matched: Matched) -> list[str]:
+def _axis_warnings(matched: Matched) -> list[str]:
     unsure = float((matched.confidence < SURE).mean())
     if unsure <= TOLERATED:
         return []

@@ -120,7 +120,7 @@ def _map(topics: TopicMap) -> str:
     few = f"The {len(topics.names)} largest of {topics.topics} topics. " if len(topics.names) < topics.topics else ""
     caption = (
         f"{few}A circle is a topic, its area the topic's share of the corpus. Topics with like words are close "
-        f"(Jensen-Shannon distances, classical scaling; the plane keeps {topics.kept:.0%} of their squares)."
+        f"(Jensen-Shannon distances, classical scaling; the plane keeps {topics.explained:.0%} of their squares)."
     )
     alt = f"Map of {len(topics.names)} topics by the likeness of their words"
     half = SIZE / 2

@@ -44,7 +44,7 @@ SUPPORTS = Support("batch_size", STRUCTURES - {"coupled", "cycle"}, remedy="leav
 
 def of_own(rows: Pytree) -> Pytree:
     """Rows picked from a table, numbered anew, as their local parameters now stand in the order of the rows picked."""
-    return rows._replace(own=jnp.arange(num_rows(rows))) if row_info(rows).local_index is not None else rows
+    return rows._replace(document=jnp.arange(num_rows(rows))) if row_info(rows).local_index is not None else rows
 
 
 def _ordered(key: Array, place: Array, order: Array) -> Array:

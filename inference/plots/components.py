@@ -44,7 +44,7 @@ class Described(NamedTuple):
     expected: np.ndarray  # (K,), or (K, levels)
     interval: np.ndarray | None  # (2, K): of the expectation under the posterior; None at a point, and for categories
     sd: np.ndarray | None  # (K,): of the column given the component
-    told: float  # share of the column's variance that lies between the components, for equally many rows in each
+    separation: float  # share of the column's variance that lies between the components, for equally many rows in each
     least: float | None = None  # what no row is below: 0 of counts
     variance: np.ndarray | None = None  # (K,): of numbers and counts, averaged over the draws
     covariance: np.ndarray | None = None  # (K, D): of numbers, with all columns; None: with none of them
@@ -131,7 +131,7 @@ def draw_columns(columns: list[Described], names: list[str], spread_of: str) -> 
     """(a panel a column with its components by their ``names``, a note where some columns were left out)."""
     from matplotlib.figure import Figure
 
-    shown = sorted(sorted(range(len(columns)), key=lambda d: -columns[d].told)[:MOST_COLUMNS])
+    shown = sorted(sorted(range(len(columns)), key=lambda d: -columns[d].separation)[:MOST_COLUMNS])
     high = -(-len(shown) // ABREAST)
     wide = -(-len(shown) // high)
     figure = Figure(figsize=(max(0.9 + 3.1 * wide, NARROWEST), high * (1.25 + 0.3 * len(names)) + 0.8), layout="constrained")

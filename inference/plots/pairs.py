@@ -118,7 +118,7 @@ def _thinned(tree: xr.DataTree) -> bool:
 def _numbers(columns: list[Described]) -> list[int]:
     """Places of the columns of numbers and counts that tell the groups apart best, in the table's order."""
     numbers = [d for d, column in enumerate(columns) if not column.levels and column.sd is not None and column.sd.any()]
-    return sorted(sorted(numbers, key=lambda d: -columns[d].told)[:MOST_COLUMNS])
+    return sorted(sorted(numbers, key=lambda d: -columns[d].separation)[:MOST_COLUMNS])
 
 
 def _shown(tree: xr.DataTree, columns: list[Described]) -> Shown:
@@ -142,7 +142,7 @@ def _panel(axis: "Axes", shown: Shown, row: int, column: int) -> None:
     elif row > column:
         _groups(axis, shown, column, row)
     else:
-        _doubts(axis, shown, column, row)
+        _draw_uncertainty(axis, shown, column, row)
     axis.set_xlim(*_limits(shown, column))
     if row != column:
         axis.set_ylim(*_limits(shown, row))
@@ -205,7 +205,7 @@ def covariance_of(across: Described, upwards: Described, group: int) -> np.ndarr
     return np.array([[across.variance[group], between], [between, upwards.variance[group]]])
 
 
-def _doubts(axis: "Axes", shown: Shown, across: int, upwards: int) -> None:
+def _draw_uncertainty(axis: "Axes", shown: Shown, across: int, upwards: int) -> None:
     x, y, uncertainty = _apart(shown, across), _apart(shown, upwards), shown.uncertainty
     certain = uncertainty < NEVER
     axis.scatter(x[certain], y[certain], s=5, color="0.8", lw=0, rasterized=shown.many)

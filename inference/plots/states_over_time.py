@@ -159,7 +159,7 @@ def _window(whole: Data, sequence: int, first: int, num_steps: int) -> Window:
 
 def _title(whole: Data, sequence: int, total: int) -> str:
     """The name of a sequence if the table has one, and its number from 1, as steps and tables have it."""
-    names = dict(whole.beside).get(SEQUENCE_NAME)
+    names = dict(whole.kept_columns).get(SEQUENCE_NAME)
     if names is None:
         return f"sequence {sequence + 1} of {total}"
     name = str(names[steps_of(whole).starts[sequence]])
@@ -241,7 +241,7 @@ class Strip(NamedTuple):
 
     name: str
     codes: np.ndarray
-    own: tuple[str, ...] = ()  # levels of codes that are no states
+    levels: tuple[str, ...] = ()  # levels of codes that are no states
 
 
 def _labels(window: Window) -> np.ndarray | None:
@@ -272,11 +272,11 @@ def _strip_panel(axis: "Axes", time: np.ndarray, strips: list[Strip], size: int)
     of_states = np.array([to_rgba(colour(state)) if few else colormaps["tab20"](state % 20) for state in range(size)])
     cells = np.ones((len(strips), len(time), 4))  # white: nothing is known
     for row, strip in enumerate(strips):
-        colours = colormaps["Greys"](np.linspace(0.25, 0.85, len(strip.own))) if strip.own else of_states
+        colours = colormaps["Greys"](np.linspace(0.25, 0.85, len(strip.levels))) if strip.levels else of_states
         known = strip.codes >= 0
         cells[row, known] = colours[strip.codes[known]]
-        if strip.own:
-            patches = [Patch(color=shade, label=level) for shade, level in zip(colours, strip.own, strict=True)]
+        if strip.levels:
+            patches = [Patch(color=shade, label=level) for shade, level in zip(colours, strip.levels, strict=True)]
             axis.legend(handles=patches, fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1, 0.3), handlelength=1)
     extent = (time[0] - 0.5, time[-1] + 0.5, len(strips) - 0.5, -0.5)
     axis.imshow(cells, aspect="auto", interpolation="nearest", extent=extent)

@@ -175,7 +175,7 @@ def plot_topic_map(model: Model, source: xr.DataTree | Sites, path: str | Path |
     axis.margins(0.15)
     axis.set(aspect="equal", xticks=[], yticks=[])
     axis.spines[:].set_visible(False)
-    title = f"{model.name}: distances of topics; the plane keeps {scaling.kept:.0%} of their squares"
+    title = f"{model.name}: distances of topics; the plane keeps {scaling.explained:.0%} of their squares"
     figure.suptitle(_doubted(title, source), fontsize=11)
     figure.supxlabel("Jensen-Shannon distances, classical scaling; area: mean share of a document", fontsize=9)
     if path is not None:

@@ -146,10 +146,10 @@ def _block(
         local = algebra.local_natural_parameters(algebra.natural(hyper, sites))(algebra.features(hyper, rows))
         log_density = algebra.latent.log_partition(local)
         now, variance, shares = _moments(completion.expected(hyper, sites, rows), sizes)
-        return AtDraw(log_density, values=(shares,), uncertain=((now, variance),), kept=log_density)
+        return AtDraw(log_density, values=(shares,), uncertain=((now, variance),), by_draw=log_density)
 
     result = averaged(at, draws, given)
-    ((mean, sd),), (probs,), log_density = result.uncertain, result.values, result.kept
+    ((mean, sd),), (probs,), log_density = result.uncertain, result.values, result.by_draw
     key_offset, key_cells = jax.random.split(key)
     offset = jax.random.uniform(key_offset, (), mean.dtype)
     places = chosen_draws(log_weight(given, log_density), num_draws, offset)

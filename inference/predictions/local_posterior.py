@@ -27,7 +27,7 @@ SWEEPS = 5  # for every draw of the shared parameters
 INTERVAL = (0.055, 0.945)
 
 
-def own_sweep(
+def local_sweep(
     algebra: Algebra,
     updates: Updates,
     hyper: Hyper,
@@ -43,7 +43,7 @@ def own_sweep(
 
 
 @partial(jax.jit, static_argnames=("algebra",))
-def _own_draws(
+def _local_draws(
     algebra: Algebra, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, draws: Sites, key: Array
 ) -> dict[str, Array]:
     """Local sites (S, N, …) of the rows, one draw for every draw of the shared sites."""
@@ -60,7 +60,7 @@ def _own_draws(
         index, at = sites
 
         def again(sweep: Array, T: dict[str, Stats]) -> dict[str, Stats]:
-            return own_sweep(
+            return local_sweep(
                 algebra, sample, hyper, nu_of_rows, jax.random.fold_in(jax.random.fold_in(key, index), sweep), T, rows
             )
 
@@ -118,14 +118,14 @@ def completed_draws(
     chosen = {name: value[evenly(number_of(draws), num_draws)] for name, value in draws.items()}
     hyper, prior, on_device, stacked = as_arrays((dict(model.hyper), dict(model.prior), rows, chosen))
     assert model.algebra is not None
-    drawn = _own_draws(model.algebra, hyper, prior, on_device, stacked, jax.random.PRNGKey(seed))
+    drawn = _local_draws(model.algebra, hyper, prior, on_device, stacked, jax.random.PRNGKey(seed))
     new = {name: np.array(value) for name, value in drawn.items()}
     for name, value in new.items() if known is not None and known.any() else ():
         value[:, known] = chosen[name][:, known]
     return chosen | new
 
 
-def own_parameters(model: Model, draws: Mapping[str, np.ndarray]) -> xr.Dataset:
+def summaries_of_local(model: Model, draws: Mapping[str, np.ndarray]) -> xr.Dataset:
     """Mean, standard deviation and 89 % interval of the local sites (S, N, …), row by row."""
     assert model.algebra is not None
     variables: dict[str, object] = {}

@@ -73,7 +73,7 @@ def discriminant(model: Model, source: xr.DataTree | Sites, reference: str | Non
     return xr.Dataset(variables, coords=coords, attrs=attrs)
 
 
-@partial(jax.jit, static_argnames=("found",))
+@partial(jax.jit, static_argnames=("declared",))
 def _contrasts(declared: Discriminant, hyper: Hyper, draws: Sites, base: Array) -> Linear:
     linear = jax.vmap(partial(declared.linear, hyper))(draws)
 

@@ -9,7 +9,7 @@ from inference.engine.driver import num_cores
 from inference.fitting.prepare import require_model, x64
 from inference.methods.collapsed_gibbs import with_hyper
 from inference.methods.options import check_seed
-from inference.predictions.local_posterior import completed_draws, known_rows, own_parameters
+from inference.predictions.local_posterior import completed_draws, known_rows, summaries_of_local
 from inference.predictions.views import Question
 from inference.results.draws import draws_of, forget_labels, number_of, thinned
 from models.base import HeldOut, Model, Sites, ZooError
@@ -27,7 +27,7 @@ def as_learnt(model: Model, source: xr.DataTree | Sites) -> Model:
     return with_hyper(model, {name: stored[name] for name in model.hyper}, False)
 
 
-def rows_of_their_own(question: Question) -> xr.Dataset:
+def predict_local(question: Question) -> xr.Dataset:
     """Posterior of the parameters of every row, and its log density (`inference.predictions.predict.predict`)."""
     source, seed, num_draws = question.source, question.seed, question.num_draws
     require_whole("num_draws", num_draws)
@@ -37,7 +37,7 @@ def rows_of_their_own(question: Question) -> xr.Dataset:
     with x64(64):
         rows = model.rows(data)
         draws = completed_draws(model, source, rows, num_draws, seed, known_rows(model, source, data, question.fitted))
-        result = own_parameters(model, draws)
+        result = summaries_of_local(model, draws)
         if model.abilities.held_out is None:
             return result
         density = _log_probability(model, model.abilities.held_out, source, rows, seed) + model.abilities.held_out.orders(rows)

@@ -12,7 +12,7 @@ from jax import Array
 from inference.engine.evaluate import Static, point, static_of
 from inference.engine.sites import checked_sites
 from inference.fitting.prepare import as_arrays, require_model, x64
-from inference.identification.relabel import doubts_labels
+from inference.identification.relabel import is_label_warning
 from inference.predictions.imputation import impute
 from inference.predictions.views import Question, view_of
 from inference.results.draws import forget_labels
@@ -101,6 +101,6 @@ def without_cells(
     if isinstance(data, Data):
         predicted = named_rows({"": predicted}, data)[""]
     stored = str(source.attrs.get("warnings", "")).split("\n") if isinstance(source, xr.DataTree) else []
-    warnings = [line for line in stored if doubts_labels(line)]  # labels do not tell components apart
-    warnings += view.doubts(source)
+    warnings = [line for line in stored if is_label_warning(line)]  # labels do not tell components apart
+    warnings += view.warnings(source)
     return predicted.assign_attrs(warnings="\n".join(warnings)) if warnings else predicted

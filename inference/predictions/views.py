@@ -46,7 +46,7 @@ class Labelled(NamedTuple):
 Labelling = Callable[[Model, xr.DataTree | Sites, Data, np.ndarray, np.ndarray, np.ndarray], Labelled]
 
 
-def no_doubts(source: Any) -> list[str]:
+def no_warnings(source: Any) -> list[str]:
     """No warnings beside those of the fit."""
     return []
 
@@ -64,7 +64,7 @@ class View(NamedTuple):
     lines: Callable[[xr.Dataset, int], pd.DataFrame]
     labelled: Labelling | None = None  # about labels; None where none can be predicted
     why_no_labels: Callable[[Model], str] = scores_only  # the reason, where labelled is None
-    doubts: Callable[[Any], list[str]] = no_doubts  # warnings about single components, beside those of the fit
+    warnings: Callable[[Any], list[str]] = no_warnings  # warnings about single components, beside those of the fit
 
 
 def entries(variable: xr.DataArray, name: str) -> dict[str, np.ndarray]:

@@ -102,13 +102,13 @@ def _line(data: Data, note: Note) -> Line:
     return Line(
         column,
         note.kind,
-        note.why or _doubt(data, place),
+        note.why or _remark_on_kind(data, place),
         missing,
         _levels(levels, values) if levels else _range(values, note.why == SINCE),
     )
 
 
-def _doubt(data: Data, place: int) -> str:
+def _remark_on_kind(data: Data, place: int) -> str:
     """For a table read without guessing kinds: a remark on a column that the rules would leave out."""
     if data.kinds and data.kinds[place]:
         return ""

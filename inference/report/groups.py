@@ -89,7 +89,7 @@ def assignments(groups: Groups) -> pd.DataFrame:
     return groups.places.assign(**columns)
 
 
-def labels_beside(tree: xr.DataTree, groups: Groups) -> tuple[np.ndarray, list[str]] | None:
+def unseen_labels(tree: xr.DataTree, groups: Groups) -> tuple[np.ndarray, list[str]] | None:
     """(label (M,) of every row, −1 where it is missing; names), where the fit has not seen the labels; or None."""
     table = table_of(tree)
     if "label" not in table or tree.attrs.get("labels_observed", 0):
@@ -106,7 +106,7 @@ def cross_table(tree: xr.DataTree) -> pd.DataFrame | None:
     Rows without a label do not count. None without groups, or without labels that the fit has not seen.
     """
     groups = groups_of(tree)
-    labels = None if groups is None else labels_beside(tree, groups)
+    labels = None if groups is None else unseen_labels(tree, groups)
     if groups is None or labels is None:
         return None
     label, names = labels
@@ -119,7 +119,7 @@ def cross_table(tree: xr.DataTree) -> pd.DataFrame | None:
 def agreement(tree: xr.DataTree) -> str:
     """The adjusted Rand index of groups and labels, in words; "" where there are no labels to compare with."""
     groups = groups_of(tree)
-    labels = None if groups is None else labels_beside(tree, groups)
+    labels = None if groups is None else unseen_labels(tree, groups)
     if groups is None or labels is None:
         return ""
     known = labels[0] >= 0

@@ -33,7 +33,7 @@ from inference.predictions.clustering import SURE
 from inference.report.columns import lines
 from inference.report.groups import ASSIGNMENTS, CROSS_TABLE, assignments, cross_table, groups_of, is_stepwise
 from inference.report.numbers import format_number, in_cells, in_print
-from inference.report.reading import Reading, functionals_title, site_of
+from inference.report.reading import ResultView, functionals_title, site_of
 from inference.report.remarks import uncertain
 from inference.results.table import data_of
 from inference.results.tree import table_of
@@ -83,7 +83,7 @@ CAPTIONS = {  # name of a picture's file -> what it shows
 }
 
 
-def write_summary(reading: Reading, path: Path) -> None:
+def write_summary(reading: ResultView, path: Path) -> None:
     """Write ``summary.csv``: functionals and parameters, one line per entry."""
     groups = {"functionals": reading.diagnosis.functionals, "parameters": reading.parameters}
     write_table(path, pd.concat(groups, names=["group", "name"]))
@@ -114,7 +114,7 @@ def write_groups(tree: xr.DataTree, folder: Path, numbers: np.ndarray | None = N
 
 def write_report(
     tree: xr.DataTree,
-    reading: Reading,
+    reading: ResultView,
     path: Path,
     config: str,
     pictures: Sequence[Path] = (),
@@ -129,7 +129,7 @@ def write_report(
     diagnosis = reading.diagnosis
     top = paragraph(reading.verdict, f"verdict {'doubt' if diagnosis.doubted else 'sound'}")
     top += bullets(diagnosis.problems, "problems") + (paragraph(diagnosis.explained) if diagnosis.explained else "")
-    trusted_parameters, functionals = in_print(reading.own), in_print(reading.diagnosis.functionals)
+    trusted_parameters, functionals = in_print(reading.shown), in_print(reading.diagnosis.functionals)
     crossed, topics, panel = reading.crossed, topic_table(tree), topic_panel(topic_map(tree))
     checks = [file for file in pictures if file.stem in CRITICISM]
     typical = typical_documents(tree, numbers) if trusted(tree) else None
@@ -160,7 +160,7 @@ def write_report(
     write(path, text.encode())
 
 
-def _groups(tree: xr.DataTree, reading: Reading) -> str:
+def _groups(tree: xr.DataTree, reading: ResultView) -> str:
     """A card for each of several groups, the largest first: its share of the rows, and what sets it apart."""
     groups, places, unit = groups_of(tree), _places(tree), "steps" if is_stepwise(tree) else f"{tree.attrs['row']}s"
     if groups is None or len(reading.groups) < 2:

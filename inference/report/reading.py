@@ -15,7 +15,7 @@ from inference.report.traits import Group, described
 from inference.topics.summary import sites_of_topics
 
 
-class Reading(NamedTuple):
+class ResultView(NamedTuple):
     """A result in words and tables."""
 
     title: str
@@ -24,19 +24,19 @@ class Reading(NamedTuple):
     groups: list[Group]
     crossed: pd.DataFrame | None  # groups by labels that the fit has not seen
     parameters: pd.DataFrame  # ArviZ's summary of the (relabelled) parameters, or their values at the optimum
-    own: pd.DataFrame  # of these the ones to show: no words by topic, and none whose labels are not to be trusted
+    shown: pd.DataFrame  # of these the ones to show: no words by topic, and none whose labels are not to be trusted
     remarks: list[str]
 
 
-def read(tree: xr.DataTree) -> Reading:
+def read(tree: xr.DataTree) -> ResultView:
     """All that terminal, ``summary.csv`` and ``report.html`` say of a result of `inference.fit`."""
     attrs, diagnosis = tree.attrs, diagnose(tree)
     parameters = summarise(largest_first(tree), "posterior" if "posterior" in tree else "point_estimate")
     title = f"{attrs['model']} on {attrs['data']} by {attrs['method']}"
     remarks_of_result = [*remarks(tree), *diagnosis.remarks]
     crossed = cross_table(tree) if trusted(tree) else None
-    trusted_parameters = _own(tree, parameters) if trusted(tree) else parameters.iloc[:0]
-    return Reading(
+    trusted_parameters = _to_show(tree, parameters) if trusted(tree) else parameters.iloc[:0]
+    return ResultView(
         title, _verdict(tree, diagnosis), diagnosis, described(tree), crossed, parameters, trusted_parameters, remarks_of_result
     )
 
@@ -52,7 +52,7 @@ def site_of(label: object) -> str:
     return str(label).partition("[")[0]
 
 
-def _own(tree: xr.DataTree, parameters: pd.DataFrame) -> pd.DataFrame:
+def _to_show(tree: xr.DataTree, parameters: pd.DataFrame) -> pd.DataFrame:
     """The parameters without words and documents by topic: there are thousands, and topics have lines of their own."""
     left_out = sites_of_topics(tree)
     return parameters[[site_of(label) not in left_out for label in parameters.index]] if left_out else parameters

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from inference.report.groups import LABELS_SHOWN, is_stepwise
 from inference.report.numbers import in_print
-from inference.report.reading import Reading, functionals_title, site_of
+from inference.report.reading import ResultView, functionals_title, site_of
 from inference.report.traits import Group
 from inference.topics.summary import TITLE, topic_lines
 
@@ -23,13 +23,13 @@ MOST_GROUPS = 20  # printed
 WIDTH = 80
 
 
-def print_result(tree: xr.DataTree, reading: Reading, console: Console) -> None:
+def print_result(tree: xr.DataTree, reading: ResultView, console: Console) -> None:
     """Print a result: verdict, groups, topics, parameters, functionals, and what to know before reading them."""
     print_verdict(reading, console)
     print_groups(tree, reading.groups, console)
     _print_topics(console, tree)
     _print_cross_table(console, reading.crossed)
-    title, shown = _fitting(tree, reading.own)
+    title, shown = _fitting(tree, reading.shown)
     if not shown.empty:
         _print_table(console, title, shown)
     hidden, functionals = _without_pairs(reading.diagnosis.functionals)
@@ -38,7 +38,7 @@ def print_result(tree: xr.DataTree, reading: Reading, console: Console) -> None:
         console.print(hanging("· ", line), highlight=False, markup=False)
 
 
-def print_verdict(reading: Reading, console: Console) -> None:
+def print_verdict(reading: ResultView, console: Console) -> None:
     """Print what was fitted, and whether it can be trusted: all that a sweep prints of each run."""
     console.print(Text(reading.title, style="bold"), highlight=False)
     style = "bold red" if reading.diagnosis.problems else "yellow" if reading.diagnosis.interrupted else "green"

@@ -80,13 +80,19 @@ def _of_numbers(column: str, cells: np.ndarray, counts: np.ndarray, dates: bool)
         return []
     distance = np.abs(mean[:, 0] - overall[0]) / spread
     return [
-        (k, _Trait(f"{column} {_told(mean[k, 0], spread, dates)} (all {_told(overall[0], spread, dates)})", float(distance[k])))
+        (
+            k,
+            _Trait(
+                f"{column} {_formatted_mean(mean[k, 0], spread, dates)} (all {_formatted_mean(overall[0], spread, dates)})",
+                float(distance[k]),
+            ),
+        )
         for k in range(len(mean))
         if distance[k] >= TELLING
     ]
 
 
-def _told(value: float, spread: float, date: bool) -> str:
+def _formatted_mean(value: float, spread: float, date: bool) -> str:
     """A mean with the digits that matter beside the spread of its column; days as a date."""
     if date:
         return str(np.datetime64(int(np.floor(value)), "D"))

@@ -23,7 +23,7 @@ class AtDraw(NamedTuple):
     values: tuple[Array, ...] = ()  # (N, …) each
     uncertain: tuple[tuple[Array, Array], ...] = ()  # (mean, variance) of each, (N, D)
     log_values: tuple[Array, ...] = ()  # (N, …) each: densities in logarithms, for which all draws count alike
-    kept: Pytree = None  # returned draw by draw
+    by_draw: Pytree = None  # returned draw by draw
 
 
 class Averages(NamedTuple):
@@ -33,7 +33,7 @@ class Averages(NamedTuple):
     values: tuple[Array, ...]  # weighted means
     uncertain: tuple[tuple[Array, Array], ...]  # (mean, standard deviation within and between draws) of each
     log_values: tuple[Array, ...]  # logs of the means
-    kept: Pytree  # (S, …)
+    by_draw: Pytree  # (S, …)
 
 
 class _Moments(NamedTuple):
@@ -74,7 +74,7 @@ def averaged(at: Callable[[Sites], AtDraw], draws: Sites, fitted: Array, group: 
             uncertain=tuple(_moments(sum_, share, *value) for sum_, value in zip(sums.uncertain, now.uncertain, strict=True)),
             log_values=tuple(map(jnp.logaddexp, sums.log_values, now.log_values)),
         )
-        return following, now.kept
+        return following, now.by_draw
 
     def some(sums: _Sums, sites: Sites) -> tuple[_Sums, None]:
         return jax.lax.scan(one, sums, jax.vmap(at)(sites))[0], None

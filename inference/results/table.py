@@ -41,7 +41,7 @@ def observed_data(data: Data, like: Layout | None = None) -> xr.Dataset:
         observed = {"x": (("row", "column"), data.x)} | _stored_levels("level", data.categories)
     if data.starts is not None:
         observed["sequence_start"] = (("row_edge",), data.starts)
-    coords |= beside(data)
+    coords |= kept_coordinates(data)
     parts = {"label": data.labels, "weight": data.weight, "candidate": data.candidates}
     observed |= {name: (("row", "class")[: part.ndim], part) for name, part in parts.items() if part is not None}
     notes = data.notes
@@ -60,9 +60,9 @@ def observed_data(data: Data, like: Layout | None = None) -> xr.Dataset:
     return xr.Dataset(observed, coords=coords, attrs={name: value for name, value in attrs.items() if value})
 
 
-def beside(data: Data) -> dict[str, Any]:
+def kept_coordinates(data: Data) -> dict[str, Any]:
     """The columns that the user keeps beside the rows, as coordinates of the rows that say so by an attribute."""
-    return {name: (("row",), cells, {KEPT: 1}) for name, cells in data.beside}
+    return {name: (("row",), cells, {KEPT: 1}) for name, cells in data.kept_columns}
 
 
 def named_rows(groups: dict[str, xr.Dataset], data: Data) -> dict[str, xr.Dataset]:
@@ -71,7 +71,7 @@ def named_rows(groups: dict[str, xr.Dataset], data: Data) -> dict[str, xr.Datase
     The rows of a table of sequences are steps; of such a table the names of the sequences stand beside what there is of each
     sequence. Parameters of single documents have no such coordinate: ArviZ cannot summarise them with one.
     """
-    columns = beside(data)
+    columns = kept_coordinates(data)
     if data.starts is not None:
         first = data.starts[:-1]
         columns = {
@@ -125,7 +125,7 @@ def data_of(tree: xr.DataTree) -> Data:
         starts=value.get("sequence_start"),
         moments=bool(table.attrs.get("moments", 0)),
         weights=str(table.attrs.get("weights", "")),
-        beside=tuple(
+        kept_columns=tuple(
             (str(name), np.asarray(one)) for name, one in table.coords.items() if one.dims == ("row",) and name != "row"
         ),
     )

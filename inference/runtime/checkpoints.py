@@ -27,7 +27,7 @@ class Checkpoint(NamedTuple):
     cut: bool = False  # whether the first records are those of a shorter run: draws are, iterations of an optimiser are not
 
 
-class Pace:
+class CheckpointTimer:
     """When the next checkpoint is due. The file grows with the draws, and must not be written all the time."""
 
     def __init__(self, seconds: float) -> None:

@@ -243,11 +243,11 @@ def read_netcdf(path: str | Path) -> "xr.DataTree":
     """A netCDF file as a tree, in memory. Raises `ZooError` for a damaged, another or a strange file."""
     import xarray as xr
 
-    from inference.runtime.formats.hdf5 import require_own
+    from inference.runtime.formats.hdf5 import require_self_contained
 
     content = read(path)
     try:
-        require_own(content)
+        require_self_contained(content)
         with xr.open_datatree(io.BytesIO(content), engine="h5netcdf") as tree:
             return xr.DataTree.from_dict({node.path: node.to_dataset(inherit=False).load() for node in tree.subtree})
     except ZooError as error:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from inference.runtime.checkpoints import Checkpoint, Pace, restore, store_last
+from inference.runtime.checkpoints import Checkpoint, CheckpointTimer, restore, store_last
 from inference.runtime.files import CHECKPOINT_SECONDS, NotWrittenError
 from inference.runtime.progress import Reporter
 from inference.runtime.signals import interruptible
@@ -79,7 +79,7 @@ def in_chunks(
     by itself, as an optimiser that has converged, leaves no last checkpoint: nothing goes on from it.
     """
     path, restored = (None, at.finished) if checkpoint is None else (checkpoint.path, at.finished)
-    pace = Pace(CHECKPOINT_SECONDS if checkpoint is None else checkpoint.seconds)
+    pace = CheckpointTimer(CHECKPOINT_SECONDS if checkpoint is None else checkpoint.seconds)
     try:
         with interruptible() as stop:
             while at.finished < total and not at.done and not (stop.is_set() and at.parts):

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 
-def require_own(name: str, spec: ModuleSpec | None, folder: Path) -> None:
+def require_in_folder(name: str, spec: ModuleSpec | None, folder: Path) -> None:
     """An `ImportError` of one line where the package ``name`` that Python finds is not the one in ``folder``.
 
     Python looks in the folder of a notebook or script first. A file ``models.py`` there hides the zoo's package of this name.
@@ -23,7 +23,7 @@ def require_own(name: str, spec: ModuleSpec | None, folder: Path) -> None:
 
 def require_models() -> None:
     """An `ImportError` where ``import models`` does not bring the zoo's package."""
-    require_own("models", find_spec("models"), Path(__file__).parents[2])
+    require_in_folder("models", find_spec("models"), Path(__file__).parents[2])
 
 
 def complete_numpyro() -> None:

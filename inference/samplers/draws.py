@@ -60,7 +60,7 @@ class DrawsReport:
     table: pd.DataFrame  # by quantity and summary: draws, reference, deviation
     limit: float  # of a deviation
     reference: str  # in words
-    doubts: tuple[str, ...]  # why nothing can be said
+    inconclusive: tuple[str, ...]  # why nothing can be said
     hints: tuple[str, ...]  # at what is wrong
     notes: tuple[str, ...] = ()  # on what ranks do not see; they do not change the verdict
     sees: str = ""  # how large an error of draws that agree would have been seen
@@ -68,7 +68,7 @@ class DrawsReport:
     @property
     def verdict(self) -> str:
         """``draws agree``, ``draws differ``, or ``inconclusive``: the chains of one side disagree, or are too short."""
-        if self.doubts:
+        if self.inconclusive:
             return "inconclusive"
         return "draws agree" if self.failed.empty else "draws differ"
 
@@ -88,7 +88,7 @@ class DrawsReport:
         """How many comparisons are within the limit."""
         number = len(self.table)
         within = f"{number - len(self.failed)} of {number} comparisons within {self.limit:.1f} standard errors"
-        return "; ".join([f"{within} of {self.reference}", *self.doubts, *filter(None, [self.sees])])
+        return "; ".join([f"{within} of {self.reference}", *self.inconclusive, *filter(None, [self.sees])])
 
     def marked(self, tree: xr.DataTree) -> xr.DataTree:
         """The result of `inference.target` with this verdict in its attributes; draws that agree have notes as their warnings.
@@ -153,7 +153,10 @@ def check_draws(
     if np.array_equal(compared.one, compared.other):
         raise ZooError("draws: they are those of the reference, draw by draw; give another seed=")
     words = f"{compared.other.shape[0]} × {compared.other.shape[1]} draws of {reference.attrs['method']}"
-    doubtful = (*_doubts("your draws", compared.one, compared.names), *_doubts("the reference", compared.other, compared.names))
+    doubtful = (
+        *_inconclusive("your draws", compared.one, compared.names),
+        *_inconclusive("the reference", compared.other, compared.names),
+    )
     hints: list[str] = []
     if not compared.agrees:
         hints += _other_scales(model, data, result, reference, naming)
@@ -262,7 +265,7 @@ def _effective(drawn: np.ndarray) -> np.ndarray:
     return np.where(moving, np.fmin(bulk, tails), drawn.shape[0] * drawn.shape[1])
 
 
-def _doubts(whose: str, drawn: np.ndarray, names: list[str]) -> list[str]:
+def _inconclusive(whose: str, drawn: np.ndarray, names: list[str]) -> list[str]:
     """Why draws (chain, draw, Q) say too little: their chains disagree, or are too short."""
     from arviz_stats.base import array_stats
 

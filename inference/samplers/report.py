@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from inference.certificates.certificate import at_most, versions
-from inference.certificates.checks.figure import Check, Figure, beside_limit, false_alarm_of, verdict_of
+from inference.certificates.checks.figure import Check, Figure, false_alarm_of, relative_to_limit, verdict_of
 from inference.certificates.packing import spelled_out
 
 INVARIANT = "invariant"
@@ -98,7 +98,7 @@ def _lines(check: Check) -> list[str]:
     position = [_wrapped(f"  {'ok  ' if check.passed else 'FAIL'} {check.name}: {check.says}")]
     if check.passed or check.kind == "control":
         return position
-    failed = sorted((figure for figure in check.figures if not figure.passed), key=beside_limit, reverse=True)
+    failed = sorted((figure for figure in check.figures if not figure.passed), key=relative_to_limit, reverse=True)
     return position + [f"       {figure.name}: {_figure_in_words(figure)}" for figure in failed[:SHOWN]]
 
 

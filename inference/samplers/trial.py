@@ -33,7 +33,7 @@ Say = Callable[[str], None]
 LAW = "kernel law"
 
 
-class Found(NamedTuple):
+class TrialOutcome(NamedTuple):
     """What was found: checks, hints at what is wrong, notes on what could not be seen."""
 
     checks: list[Check]
@@ -53,7 +53,7 @@ class Trial(NamedTuple):
     require: tuple[str, ...]
     say: Say
 
-    def checked(self) -> Found:
+    def checked(self) -> TrialOutcome:
         """The checks that apply; hints if one of them fails, and controls if none does."""
         returned = self._returned()
         notes = self._notes(returned)
@@ -67,9 +67,9 @@ class Trial(NamedTuple):
         blocks, of_blocks = self._blocks()
         checks += blocks
         if all(check.passed for check in checks):
-            return Found([*checks, *self._controls(returned)], hints, notes)
+            return TrialOutcome([*checks, *self._controls(returned)], hints, notes)
         hints += of_blocks + self._hints(law, checks[0])
-        return Found(checks, hints, notes)
+        return TrialOutcome(checks, hints, notes)
 
     def _returned(self) -> set[str]:
         """Names of the parameters and latents that the kernel returns; raises `ZooError` for what is not like the model's."""

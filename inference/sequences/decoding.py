@@ -71,7 +71,7 @@ def states(
         hyper, rows, draws = as_arrays((dict(model.hyper), _new_rows(model, data), draws_of(model, source)))
         averages = _average(algebra, hyper, rows, draws, given)
         total, probs, steps = (np.asarray(leaf, dtype=np.float64) for leaf in averages)
-        _refuse_impossible(total)
+        _require_possible(total)
         paths, log_prob = _best_paths(algebra, hyper, side_by_side(rows), draws, 1, given)
     there = _within(rows)
     length = there.shape[1]
@@ -127,7 +127,7 @@ def decode(
     with x64(64):
         hyper, rows, draws = as_arrays((dict(model.hyper), side_by_side(_new_rows(model, data)), draws_of(model, source)))
         total, probs, _ = (np.asarray(leaf) for leaf in _average(algebra, hyper, rows, draws, given))
-        _refuse_impossible(total)
+        _require_possible(total)
         if how in ("viterbi", "k_best"):
             paths, log_prob = _best_paths(algebra, hyper, rows, draws, num_paths, given)
         else:
@@ -206,7 +206,7 @@ def side_by_side(rows: Pytree) -> Pytree:
     return rows._replace(packing=None)
 
 
-def _refuse_impossible(log_density: np.ndarray) -> None:
+def _require_possible(log_density: np.ndarray) -> None:
     finite = np.isfinite(log_density)
     if not finite.all():
         raise ZooError(

@@ -130,7 +130,7 @@ def _begun(task: Task, hyper: Hyper, block: Encoded, seed: int, num_chains: int)
     started: Sites | None = None
     if task.start is not None:
         alpha = hyper[CONCENTRATION[TOPIC]]
-        own = np.tile(alpha / alpha.sum(), (len(block.rows.own), 1))
+        own = np.tile(alpha / alpha.sum(), (len(block.rows.document), 1))
         started = {TOPIC: own, WORD: np.asarray(task.start[WORD], dtype=float)}
     own_seed = int(np.random.SeedSequence(seed, spawn_key=(START, block.number)).generate_state(1, np.uint64)[0])
     return np.stack([sampler.start(own_seed, chain, started).topic for chain in range(num_chains)])

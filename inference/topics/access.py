@@ -80,7 +80,7 @@ def proportions_of(topics: Topics) -> np.ndarray:
     return topics.topic_probs
 
 
-def require_own(topics: Topics, number: int) -> None:
+def require_document_count(topics: Topics, number: int) -> None:
     """Raises `ZooError` unless ``number`` is the number of documents whose topic proportions are known."""
     documents = proportions_of(topics).shape[1]
     if number != documents:
@@ -164,7 +164,7 @@ def expected_tokens(model: Model, source: xr.DataTree | Sites, data: Any) -> Tok
     some = {name: leaf[chosen] for name, leaf in draws.items()}
     with x64(64):
         hyper, rows, some = as_arrays((dict(model.hyper), model.rows(model.read(data)), some))
-        require_own(topics, num_rows(rows))
+        require_document_count(topics, num_rows(rows))
         expected = _expected(model.algebra, hyper, rows, some)
     document, word = (np.asarray(expected[str(place)], np.float64) for place in places)
     return Tokens(document, word)
@@ -206,7 +206,7 @@ def topic_sampler(model: Model, topics: Topics, data: Any) -> Callable[[Sites, i
     assert units is not None
     with x64(64):
         hyper, rows = as_arrays((dict(model.hyper), model.rows(model.read(data))))
-    require_own(topics, num_rows(rows))
+    require_document_count(topics, num_rows(rows))
 
     @jax.jit
     def draw(rows: Pytree, sites: Sites, key: Array) -> tuple[Array, Array, Array, Array]:

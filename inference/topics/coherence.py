@@ -14,7 +14,7 @@ import pandas as pd
 import xarray as xr
 from scipy import sparse
 
-from inference.identification.relabel import doubts_labels
+from inference.identification.relabel import is_label_warning
 from inference.results.table import data_of
 from inference.topics.access import (
     Topics,
@@ -24,7 +24,7 @@ from inference.topics.access import (
     most_probable,
     new_proportions,
     proportions_of,
-    require_own,
+    require_document_count,
     topics_of,
 )
 from inference.topics.stability import disagreement
@@ -36,10 +36,10 @@ MEASURES = ("u_mass", "npmi")
 SOME = 5  # words shown per document
 
 
-def with_doubts(frame: pd.DataFrame, source: xr.DataTree | Sites) -> pd.DataFrame:
+def with_label_warnings(frame: pd.DataFrame, source: xr.DataTree | Sites) -> pd.DataFrame:
     """The table, with ``attrs["warnings"]`` if labels differ between draws, or if chains found different topics."""
     stored = str(source.attrs.get("warnings", "")).split("\n") if isinstance(source, xr.DataTree) else []
-    warnings = [line for line in [*filter(doubts_labels, stored), disagreement(source)] if line]
+    warnings = [line for line in [*filter(is_label_warning, stored), disagreement(source)] if line]
     if warnings:
         frame.attrs["warnings"] = "\n".join(warnings)
     return frame
@@ -70,7 +70,7 @@ def top_words(model: Model, source: xr.DataTree | Sites, num_words: int = 10) ->
     }
     if len(topics.word_probs) > 1:
         columns["sd"] = topics.word_probs.std(0, ddof=1)[topic, places.ravel()]
-    return with_doubts(pd.DataFrame(columns), source)
+    return with_label_warnings(pd.DataFrame(columns), source)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def coherence(
     counts = counts_of(model, data) if reference is None else counts_elsewhere(as_data(reference), topics.words)
     value, pairs = coherences(most_probable(topics.word_probs.mean(0), num_words), counts, measure)
     frame = pd.DataFrame({"topic": topics.names, "coherence": value, "pairs": pairs})
-    return with_doubts(frame, source)
+    return with_label_warnings(frame, source)
 
 
 def _documents_of(source: xr.DataTree | Sites) -> Data:
@@ -207,7 +207,7 @@ def topic_diagnostics(model: Model, source: xr.DataTree | Sites, data: Any, num_
             "coherence": coherences(places, counts, "u_mass")[0],
         }
     )
-    return with_doubts(frame, source)
+    return with_label_warnings(frame, source)
 
 
 def _shares(counts: np.ndarray, axis: int = 1) -> np.ndarray:
@@ -263,7 +263,7 @@ def similar_documents(
     require_whole("document", document, 0)
     topics, counts = topics_of(model, source), counts_of(model, data)
     theta = proportions_of(topics)
-    require_own(topics, counts.shape[0])
+    require_document_count(topics, counts.shape[0])
     theta, others = (theta, theta) if new is None else new_proportions(model, source, new, seed)
     if document >= others.shape[1]:
         raise ZooError(f"document={document}: there are {others.shape[1]}, counted from 0")
@@ -307,7 +307,7 @@ def word_topics(model: Model, source: xr.DataTree | Sites, data: Any, words: str
     """
     topics, counts = topics_of(model, source), counts_of(model, data)
     theta = proportions_of(topics)
-    require_own(topics, counts.shape[0])
+    require_document_count(topics, counts.shape[0])
     wanted = [words] if isinstance(words, str) else list(words)
     known = {word: v for v, word in enumerate(topics.words)}
     unknown = [word for word in wanted if word not in known]
@@ -329,4 +329,4 @@ def word_topics(model: Model, source: xr.DataTree | Sites, data: Any, words: str
         if len(probs) > 1:
             columns["sd"] = sd[order, place]
         parts.append(pd.DataFrame(columns))
-    return with_doubts(pd.concat(parts, ignore_index=True), source)
+    return with_label_warnings(pd.concat(parts, ignore_index=True), source)

@@ -19,7 +19,7 @@ import xarray as xr
 
 from inference.results.draws import draws_of
 from inference.topics.access import Drawn, Topics, most_probable, topic_sampler, topics_of
-from inference.topics.coherence import with_doubts
+from inference.topics.coherence import with_label_warnings
 from models.base import Model, Sites, ZooError
 from models.data.arguments import require_whole
 from models.rows.encoded import spread
@@ -111,7 +111,7 @@ def topic_check(
     require_whole("num_words", num_words, 1)
     looked = information_of_draws(model, source, data, seed, num_draws)
     tables = _by_topic(looked.topics.names, looked.seen, looked.again), _by_word(looked, num_words)
-    return Check(*(with_doubts(table, source) for table in tables))
+    return Check(*(with_label_warnings(table, source) for table in tables))
 
 
 class Looked(NamedTuple):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from inference.predictions.new_rows import rows_of_their_own
+from inference.predictions.new_rows import predict_local
 from inference.predictions.views import View, row_lines
 from inference.topics.stability import disagreement
 from models.algebra import row_name
@@ -15,10 +15,10 @@ def why_no_labels(model: Model) -> str:
     return f"{model.name}: a {row_name(model)} has {model.algebra.structure.local[0]} of its own and is of no one class"
 
 
-def doubts(source: Any) -> list[str]:
+def topic_warnings(source: Any) -> list[str]:
     """A warning about the topics on which the chains disagree, if any."""
     warning = disagreement(source)
     return [warning] if warning else []
 
 
-VIEW = View(rows_of_their_own, row_lines, why_no_labels=why_no_labels, doubts=doubts)
+VIEW = View(predict_local, row_lines, why_no_labels=why_no_labels, warnings=topic_warnings)

@@ -94,7 +94,7 @@ class Scaled(NamedTuple):
     """Points in the place of distances."""
 
     points: np.ndarray  # (K, 2)
-    kept: float  # Σ of the squared distances of the points over that of the given ones: at most 1
+    explained: float  # Σ of the squared distances of the points over that of the given ones: at most 1
 
 
 def scaled(distance: np.ndarray) -> Scaled:
@@ -125,7 +125,7 @@ class TopicMap(NamedTuple):
     names: list[str]  # K
     share: np.ndarray  # (K,): p(t), the share of the corpus
     points: np.ndarray  # (K, 2)
-    kept: float  # how much of the squared distances of all topics the plane keeps
+    explained: float  # how much of the squared distances of all topics the plane keeps
     words: list[str]  # W
     counts: np.ndarray  # (W,): how often a word is in the corpus
     probs: np.ndarray  # (K, W): p(w | t)

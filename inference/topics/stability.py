@@ -25,7 +25,7 @@ FEWEST, WORK = 10, 2e9
 ROUNDS = 10
 
 
-class Run(NamedTuple):
+class ResultRun(NamedTuple):
     """The topics of one chain, or of one result."""
 
     name: str
@@ -106,7 +106,7 @@ def _of_one_optimum(tree: xr.DataTree) -> bool:
     return kind_of(tree) is Kind.APPROXIMATION
 
 
-def _compared(names: list[Any], runs: list[Run], free: bool, threshold: float, single: bool) -> pd.DataFrame:
+def _compared(names: list[Any], runs: list[ResultRun], free: bool, threshold: float, single: bool) -> pd.DataFrame:
     base = max(runs, key=lambda run: run.log_joint).word_probs
     aligned = [_in_order(base, run, free) for run in runs]
     within = [run.within for run in aligned if run.within is not None]
@@ -138,7 +138,7 @@ def topic_site(tree: xr.DataTree) -> str | None:
     return next((str(name) for name, variable in variables.items() if variable.dims[-2:] == OF_WORDS), None)
 
 
-def _chains(tree: xr.DataTree, free: bool) -> list[Run]:
+def _chains(tree: xr.DataTree, free: bool) -> list[ResultRun]:
     """One run per chain, from the draws before relabelling, with topics named as after relabelling."""
     if "posterior" not in tree:
         raise ZooError(
@@ -153,7 +153,7 @@ def _chains(tree: xr.DataTree, free: bool) -> list[Run]:
     return [_in_order(named, run, free) for run in runs]
 
 
-def _in_order(base: np.ndarray, run: Run, free: bool) -> Run:
+def _in_order(base: np.ndarray, run: ResultRun, free: bool) -> ResultRun:
     """A run with its topics matched to those of ``base`` by overlap; unchanged unless ``free``."""
     if not free:
         return run
@@ -161,7 +161,7 @@ def _in_order(base: np.ndarray, run: Run, free: bool) -> Run:
     return run._replace(word_probs=run.word_probs[order], within=None if run.within is None else run.within[order])
 
 
-def _results(model: Model, trees: Mapping[str, xr.DataTree], free: bool) -> list[Run]:
+def _results(model: Model, trees: Mapping[str, xr.DataTree], free: bool) -> list[ResultRun]:
     """One run per result: of several chains, the one with the highest log joint."""
     runs = []
     shape = tuple(len(model.naming.coords[dim]) for dim in OF_WORDS)
@@ -172,7 +172,7 @@ def _results(model: Model, trees: Mapping[str, xr.DataTree], free: bool) -> list
             run = max(_chains(tree, free), key=lambda run: run.log_joint)._replace(name=str(name))
         else:
             probs = values(tree, "point_estimate", _site(tree))
-            run = Run(str(name), probs, None, float(values(tree, "functionals", "log_joint")))
+            run = ResultRun(str(name), probs, None, float(values(tree, "functionals", "log_joint")))
         if run.word_probs.shape != shape:
             raise ZooError(
                 f"{name} has topics of shape {run.word_probs.shape}, but the model {shape}: compare results of one model"
@@ -188,7 +188,7 @@ def _site(tree: xr.DataTree) -> str:
     return name
 
 
-def _run(name: str, draws: np.ndarray, log_joint: float, free: bool) -> Run:
+def _run(name: str, draws: np.ndarray, log_joint: float, free: bool) -> ResultRun:
     """Draws (S, K, V) of one chain, each matched to their running mean, which starts as the last draw."""
     size = draws.shape[1] ** 2 * draws.shape[2]
     matched = draws[spread(len(draws), int(np.clip(WORK // size, FEWEST, WITHIN)))]
@@ -200,7 +200,7 @@ def _run(name: str, draws: np.ndarray, log_joint: float, free: bool) -> Run:
             break
     mean = matched.mean(0)
     within = np.mean([_overlap_of_pairs(mean, draw) for draw in matched], axis=0)
-    return Run(name, mean, within, log_joint)
+    return ResultRun(name, mean, within, log_joint)
 
 
 def in_one_order(reference: np.ndarray, draws: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from models.data.arguments import require_whole
 from models.data.classes import unlabelled, unseen_classes
 from models.data.columns import Layout, layout, typed
 from models.data.documents import Sequences
-from models.data.table import Data, ZooError, first_cell, is_sparse, refuse_categories
+from models.data.table import Data, ZooError, first_cell, is_sparse, require_no_categories
 from models.emissions.block import Emission
 from models.emissions.gaussians.gaussian import GAUSSIANS
 from models.emissions.named import Choice, check_choice, emission_of
@@ -69,7 +69,7 @@ def emission_of_steps(choice: Choice, table: Data) -> Emission:
             )
         return emission_of(choice._replace(name="symbols") if len(table.columns) == 1 else choice, table)
     if choice.name != "mixed":
-        refuse_categories(table, NO_NUMBERS.format(choice.name))
+        require_no_categories(table, NO_NUMBERS.format(choice.name))
     return emission_of(choice, table)
 
 

@@ -22,14 +22,14 @@ class Emitting(NamedTuple):
     """Natural parameters of a path and the block's own latents."""
 
     path: Filtered
-    own: Any  # of the steps of the grid, one after another: leaves (L R, …); the component's part is log p(x_t | state)
+    block: Any  # of the steps of the grid, one after another: leaves (L R, …); the component's part is log p(x_t | state)
 
 
 class Emitted(NamedTuple):
     """A path and the block's own latents, expected or drawn."""
 
     path: Path
-    own: Any  # given every state, or the state drawn; what it says of the states themselves is not read
+    block: Any  # given every state, or the state drawn; what it says of the states themselves is not read
 
 
 def path_part(value: Any) -> Any:
@@ -49,13 +49,13 @@ def moved(hidden: Hidden, z: Any, packing: Packing) -> tuple[Path, Any]:
         return path, None
     before = z.path.packing
     if before.extent == packing.extent:
-        return path, z.own
+        return path, z.block
 
     def one(leaf: Array) -> Array:
         steps = laid_out(packing, row_by_row(before, leaf.reshape(before.extent.steps, before.extent.bins, *leaf.shape[1:])))
         return steps.reshape(-1, *leaf.shape[1:])
 
-    return path, jax.tree.map(one, z.own)
+    return path, jax.tree.map(one, z.block)
 
 
 @cache
@@ -82,7 +82,7 @@ def _reported() -> Reported:
 
 def _expected(hidden: Hidden, update: Any, key: Array, local: Emitting) -> Emitted:
     """The path by ``update``; the block's own latents stay integrated out, and have their means given every state."""
-    return Emitted(update(key, local.path), hidden.latent.mean(key, local.own))
+    return Emitted(update(key, local.path), hidden.latent.mean(key, local.block))
 
 
 def _sample(hidden: Hidden, key: Array, local: Emitting) -> Emitted:
@@ -95,7 +95,7 @@ def _sample(hidden: Hidden, key: Array, local: Emitting) -> Emitted:
     def at_state(density: Array) -> Array:
         return jnp.where(nowhere | (state > 0), jnp.zeros_like(density), -jnp.inf)
 
-    return Emitted(path, hidden.latent.sample(key_own, hidden.on_component(at_state, local.own)))
+    return Emitted(path, hidden.latent.sample(key_own, hidden.on_component(at_state, local.block)))
 
 
 def _independent(hidden: Hidden, key: Array, probs: Array) -> Emitted:

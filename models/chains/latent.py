@@ -38,7 +38,7 @@ class Filtered(NamedTuple):
     """Natural parameters with the results of the forward recursion, shared by several functions."""
 
     chain: Chain
-    found: States
+    states: States
     density: Array  # (L, R): log p(x_t, not stopped before t | x_1 … x_{t−1}); 0 in empty cells
     end: Array  # (N,): log Σ_i p(z_T = i | x) exp(stop_i)
 
@@ -149,11 +149,11 @@ def _mean(key: Array, local: Chain | Filtered) -> Path:
     known, local = filtered(local), natural(local)
     weights, steps, end = _weights(local), _steps(local), known.end
     share = jnp.broadcast_to(of_row(local.packing, jnp.exp(-finite(end))), steps.there.shape)
-    ways = smooth(weights, share, known.found, steps)
-    logs = Logs(weights, steps, jnp.broadcast_to(of_row(local.packing, end), steps.there.shape), known.found.lost)
+    ways = smooth(weights, share, known.states, steps)
+    logs = Logs(weights, steps, jnp.broadcast_to(of_row(local.packing, end), steps.there.shape), known.states.lost)
     if ways.after is not None:
         state = lazy_where(logs.needed, lambda: smooth_logs(*logs[:3])[1].both, ways.both)
-        pairs: Pairs | Counts = Pairs(known.found.state, jnp.exp(local.step), ways.after, logs)
+        pairs: Pairs | Counts = Pairs(known.states.state, jnp.exp(local.step), ways.after, logs)
     else:
         assert ways.counts is not None  # one or the other
         usual = Counts(ways.counts * jnp.exp(local.step)[None])
@@ -239,7 +239,7 @@ def sample_states(key: Array, local: Chain | Filtered) -> Array:
     known, local = filtered(local), natural(local)
     back_from, stop = local.step.T, local.stop[None, :]
     continues = grid(local.packing).continues
-    uniform = jax.random.uniform(key, continues.shape, known.found.state.dtype)
+    uniform = jax.random.uniform(key, continues.shape, known.states.state.dtype)
 
     def back(later: Array, here: tuple[Array, Array, Array]) -> tuple[Array, Array]:
         state, uniform, continues = here
@@ -257,8 +257,8 @@ def sample_states(key: Array, local: Chain | Filtered) -> Array:
         return lax.scan(back_in_logs, none, (logs.state, uniform, continues), reverse=True)[1]
 
     none = jnp.zeros(continues.shape[1], int)
-    usual = lax.scan(back, none, (known.found.state, uniform, continues), reverse=True, unroll=UNROLL)[1]
-    return lazy_where(known.found.lost, in_logs, usual)
+    usual = lax.scan(back, none, (known.states.state, uniform, continues), reverse=True, unroll=UNROLL)[1]
+    return lazy_where(known.states.lost, in_logs, usual)
 
 
 def _draw(uniform: Array, weights: Array) -> Array:

@@ -68,7 +68,7 @@ def scale_of(weight: np.ndarray) -> float:
     return float(1 / ((above / largest).mean() * largest))
 
 
-def with_kept(data: Data, columns: list[str], known: Mapping[str, Any]) -> Data:
+def with_kept_columns(data: Data, columns: list[str], known: Mapping[str, Any]) -> Data:
     """Keep columns that are not modelled beside the rows; raises `ZooError` for a name that none can hold.
 
     ``known`` has the cells of columns that the table no longer has. Those of `SEQUENCE_NAME` are there only if the column that
@@ -80,12 +80,12 @@ def with_kept(data: Data, columns: list[str], known: Mapping[str, Any]) -> Data:
         if column in taken or "/" in column or not column:
             raise ZooError(f"keep: a result cannot hold a column named {column!r}; rename the column in the table")
     named = [SEQUENCE_NAME] if SEQUENCE_NAME in known else []
-    known = dict(data.beside) | dict(known)
+    known = dict(data.kept_columns) | dict(known)
     kept = [(column, known[column] if column in known else cells_of(data, column)) for column in [*named, *columns]]
     if absent := [column for column, cells in kept if cells is None]:
         raise ZooError(f"{data.name} has no column {absent[0]!r} to keep; its columns are {some_of(data.columns)}")
-    before = [(column, cells) for column, cells in data.beside if column not in dict(kept)]
-    return data._replace(beside=(*before, *((column, _plain(cells)) for column, cells in kept)))
+    before = [(column, cells) for column, cells in data.kept_columns if column not in dict(kept)]
+    return data._replace(kept_columns=(*before, *((column, _plain(cells)) for column, cells in kept)))
 
 
 def _plain(cells: Any) -> np.ndarray:

@@ -33,7 +33,7 @@ class Layout(NamedTuple):
     notes: tuple[Note, ...] = ()  # on all columns of the table that the model was built from, without cells
 
 
-class Reading(NamedTuple):
+class ColumnReading(NamedTuple):
     """One column converted to its kind: numbers, or codes into levels."""
 
     values: np.ndarray  # (N,)
@@ -66,17 +66,19 @@ def with_types(data: Data, types: Mapping[str, str], why: Mapping[str, str] | No
     kinds = {column: kind for column, kind in types.items() if kind != "label"}
     if not kinds:
         return data
-    _refuse_no_table(data)
+    _raise_no_table(data)
     for column in kinds:
         if column not in data.columns:
             raise ZooError(f"{data.name} has no column {column!r}; its columns are {some_of(data.columns)}")
     out = {"identifier": Verdict("identifier", "by data.types"), "ignore": Verdict("ignored", "by data.types")}
     places = {data.columns.index(column): kind for column, kind in kinds.items() if kind not in out}
-    data = _with(data, {d: Reading(*_as_kind(data, d, kind), _said(data, d, kind, why)) for d, kind in places.items()})
+    data = _with(
+        data, {d: ColumnReading(*_as_kind(data, d, kind), _given_verdict(data, d, kind, why)) for d, kind in places.items()}
+    )
     return _without(data, {column: out[kind] for column, kind in kinds.items() if kind in out})
 
 
-def _said(data: Data, place: int, kind: str, why: Mapping[str, str] | None) -> Verdict:
+def _given_verdict(data: Data, place: int, kind: str, why: Mapping[str, str] | None) -> Verdict:
     return Verdict(kind, (why or {}).get(data.columns[place], "by you"))
 
 
@@ -105,7 +107,7 @@ def typed(data: Data) -> Data:
     Categorical columns then hold codes. Columns that are left out are listed in ``notes`` with the reason. Raises `ZooError`
     for documents, sparse counts, dates, and if no column is left.
     """
-    _refuse_no_table(data)
+    _raise_no_table(data)
     if data.like is not None:
         return as_typed(data, data.like)
     kinds = data.kinds or ("",) * len(data.columns)
@@ -125,7 +127,7 @@ def typed(data: Data) -> Data:
             raise ZooError(f"{data.name}: column {column!r} holds {MOMENTS[one.kind]} ({one.why}); {', or '.join(ways)}")
     out = {data.columns[d]: one for d, one in verdicts.items() if one.kind in LEFT_OUT}
     modelled = {d: one for d, one in verdicts.items() if one.kind not in LEFT_OUT}
-    data = _without(_with(data, {d: Reading(*_as_kind(data, d, one.kind), one) for d, one in modelled.items()}), out)
+    data = _without(_with(data, {d: ColumnReading(*_as_kind(data, d, one.kind), one) for d, one in modelled.items()}), out)
     if not data.columns:
         reasons = ", ".join(f"{column}: {one.kind}" for column, one in out.items())
         raise ZooError(f"{data.name} has no columns to model ({reasons}); set a kind with data.types.<column>=<kind>")
@@ -150,7 +152,7 @@ def as_typed(data: Data, like: Layout, unseen: str = "error", remedy: str = ". C
     """
     if unseen not in ("error", "missing"):
         raise ZooError(f"unseen={unseen!r} is not one of error, missing")
-    _refuse_no_table(data)
+    _raise_no_table(data)
     if (data.columns, data.kinds, categories_of(data)) == like[:3]:
         return data
     absent = [column for column in like.columns if column not in data.columns]
@@ -245,13 +247,13 @@ def _as_kind(data: Data, place: int, kind: str) -> tuple[np.ndarray, tuple[str, 
     numbers = (
         _at(np.array([number_of(level) for level in levels_here]), values) if levels_here and levels_here != BOOLEAN else values
     )
-    _refuse_cells(data, place, np.isnan(numbers) & filled, "is not a number")
+    _raise_first_cell(data, place, np.isnan(numbers) & filled, "is not a number")
     if kind == "count":
-        _refuse_cells(data, place, (numbers < 0) | (numbers != np.floor(numbers)) & filled, "is not a count")
+        _raise_first_cell(data, place, (numbers < 0) | (numbers != np.floor(numbers)) & filled, "is not a count")
     return numbers, ()
 
 
-def _refuse_cells(data: Data, place: int, wrong: np.ndarray, what: str) -> None:
+def _raise_first_cell(data: Data, place: int, wrong: np.ndarray, what: str) -> None:
     if wrong.any():
         row, column = int(np.flatnonzero(wrong)[0]), data.columns[place]
         levels_here = categories_of(data)[place]
@@ -259,7 +261,7 @@ def _refuse_cells(data: Data, place: int, wrong: np.ndarray, what: str) -> None:
         raise ZooError(f"{data.name}: column {column!r}, row {row + 1}: {cell} {what}; correct the cell, or give another type")
 
 
-def _with(data: Data, readings: Mapping[int, Reading]) -> Data:
+def _with(data: Data, readings: Mapping[int, ColumnReading]) -> Data:
     """Replace columns by their readings."""
     if not readings:
         return data
@@ -286,6 +288,6 @@ def _without(data: Data, out: Mapping[str, Verdict]) -> Data:
     return keep_columns(data, [d for d, c in enumerate(data.columns) if c not in out])._replace(notes=tuple(notes))
 
 
-def _refuse_no_table(data: Data) -> None:
+def _raise_no_table(data: Data) -> None:
     if isinstance(data.x, Sequences) or is_sparse(data.x):
         raise ZooError(f"{data.name} holds documents or sparse counts, which have no columns of different kinds")

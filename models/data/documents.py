@@ -88,7 +88,7 @@ def require_tokens(name: str, words: tuple[str, ...]) -> None:
         raise ZooError(f"{name}: these documents contain no tokens")
 
 
-def with_own_vocabulary(data: Data) -> Data:
+def without_absent_tokens(data: Data) -> Data:
     """Reduce the vocabulary to the tokens that occur, for example after a split; tables are returned unchanged."""
     if not isinstance(data.x, Sequences):
         return data

@@ -75,7 +75,7 @@ def read_cells(column: pd.Series[Any], title: str, style: Style, kind: str = "")
     """
     import pandas as pd
 
-    _refuse_others(column, title)
+    _require_single_numbers(column, title)
     if isinstance(column.dtype, pd.CategoricalDtype):
         return _levels(
             _words_of(column, style), style, [cell_name(level, style.thousands) for level in column.dtype.categories]
@@ -171,8 +171,8 @@ def _text(words: Words, title: str, name: str, style: Style, numeric: bool = Fal
     if not slips.any() and (numeric or not np.isnan(numbers).all()):
         return _numbers(words.values(numbers), style, _spelled(words, gone | soft), words.places < 0)
     if slips.any():
-        _refuse_misplaced(words, slips, style, title, name)
-        _refuse_slips(words, slips, ~np.isnan(numbers), title, name)
+        _require_marks_in_place(words, slips, style, title, name)
+        _require_few_slips(words, slips, ~np.isnan(numbers), title, name)
     return _levels(words, style)
 
 
@@ -196,7 +196,7 @@ def _codes(words: Words, style: Style) -> ParsedColumn:
     return parsed_levels._replace(spelled=_counted(_spelled(words, gone | soft), words.places < 0))
 
 
-def _refuse_misplaced(words: Words, slips: np.ndarray, style: Style, title: str, name: str) -> None:
+def _require_marks_in_place(words: Words, slips: np.ndarray, style: Style, title: str, name: str) -> None:
     """Raise `ZooError` if all ``slips``, a mask of the words, are numbers with a mark of thousands at another place."""
     if not style.thousands:
         return
@@ -211,7 +211,7 @@ def _refuse_misplaced(words: Words, slips: np.ndarray, style: Style, title: str,
         )
 
 
-def _refuse_slips(words: Words, slips: np.ndarray, numbers: np.ndarray, title: str, name: str) -> None:
+def _require_few_slips(words: Words, slips: np.ndarray, numbers: np.ndarray, title: str, name: str) -> None:
     """Raise `ZooError` if the ``slips`` are marked numbers, or fewer than the ``numbers``. Both are masks of the words."""
     bad, good = words.cells(slips).sum(), words.cells(numbers).sum()
     signed = [plain_sign(word) for word in words.names]
@@ -263,7 +263,7 @@ def _by_size(name: str) -> tuple[bool, float, str]:
     return np.isnan(number), 0.0 if np.isnan(number) else number, name
 
 
-def _refuse_others(column: pd.Series[Any], title: str) -> None:
+def _require_single_numbers(column: pd.Series[Any], title: str) -> None:
     """Raise `ZooError` for dates, complex numbers, and cells with several values."""
     import pandas as pd
 

@@ -53,7 +53,9 @@ class Data(NamedTuple):
     like: Any = None  # `models.data.columns.Layout` that decides the kinds, for rows taken from a larger table
     moments: bool = False  # True: x stands for a mean and a covariance matrix, not for individual rows
     starts: np.ndarray | None = None  # (sequences + 1,): rows starts[n] … starts[n + 1] − 1 are the steps of sequence n
-    beside: tuple[tuple[str, np.ndarray], ...] = ()  # columns (N,) that results keep beside their rows, such as identifiers
+    kept_columns: tuple[
+        tuple[str, np.ndarray], ...
+    ] = ()  # columns (N,) that results keep beside their rows, such as identifiers
     remarks: tuple[str, ...] = ()  # what a result says of how the rows were read
     weights: str = ""  # what `weight` means: counts or relative (scaled to mean 1); "" where no user gave it
 
@@ -75,9 +77,9 @@ def take(data: Data, rows: np.ndarray) -> Data:
     )
     notes = tuple(note if note.cells is None else note._replace(cells=note.cells[rows]) for note in data.notes)
     starts = None if data.starts is None else _starts_of(data.starts, rows)
-    cells_aside = tuple((name, cells[rows]) for name, cells in data.beside)
+    cells_aside = tuple((name, cells[rows]) for name, cells in data.kept_columns)
     data = data._replace(x=data.x[rows], weight=weight, labels=labels, candidates=candidates)
-    return data._replace(notes=notes, starts=starts, beside=cells_aside)
+    return data._replace(notes=notes, starts=starts, kept_columns=cells_aside)
 
 
 def _starts_of(starts: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -118,7 +120,7 @@ def chosen_at_random(total: int, size: int, seed: int) -> np.ndarray:
     return np.isin(np.arange(total), np.random.default_rng(seed).permutation(total)[:size])
 
 
-def refuse_categories(data: Data, remedy: str) -> None:
+def require_no_categories(data: Data, remedy: str) -> None:
     """Raise `ZooError` that names the categorical columns; levels 0, 1, 2, … or False and True count as numbers."""
     for column, levels in zip(data.columns, data.categories, strict=False):
         if not are_numbers(levels):

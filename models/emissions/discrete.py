@@ -22,7 +22,7 @@ from scipy import sparse
 
 from models.base import Data, Discriminant, Expected, Hyper, Linear, Sites, ZooError, on_host
 from models.data.documents import Sequences, bag_of_words
-from models.data.table import first_cell, is_sparse, refuse_categories
+from models.data.table import first_cell, is_sparse, require_no_categories
 from models.distributions.observed import WordCounts
 from models.emissions import counts
 from models.emissions.block import BlockNaming, BlockPrior, Emission, Encoding, Likelihood
@@ -50,7 +50,7 @@ def _refuse(data: Data, wrong: Callable[[np.ndarray], np.ndarray], needs: str) -
 
 def _whole(data: Data) -> Any:
     """The counts; raises `ZooError` for a cell that is not a count."""
-    refuse_categories(data, CATEGORIES)
+    require_no_categories(data, CATEGORIES)
     _refuse(data, lambda x: x < 0, "counts cannot be negative")
     _refuse(data, lambda x: (x != np.floor(x)) & ~np.isnan(x), "counts must be whole numbers")
     return data.x
@@ -73,7 +73,7 @@ def _binary(data: Data) -> Any:
     """The table as booleans; raises `ZooError` for a cell other than 0 and 1."""
     if isinstance(data.x, Sequences):
         return bag_of_words(data).x != 0
-    refuse_categories(data, CATEGORIES)
+    require_no_categories(data, CATEGORIES)
     if is_sparse(data.x) and data.x.format == "csr" and data.x.has_canonical_format and (data.x.data == 1).all():
         filled = (np.ones(data.x.nnz, bool), data.x.indices, data.x.indptr)
         return sparse.csr_array(filled, shape=data.x.shape)  # `astype` would copy the places of the cells

@@ -76,7 +76,7 @@ def coords(columns: list[str], num_factors: int) -> dict[str, list[Any]]:
     }
 
 
-def doubts(
+def warnings_of(
     columns: tuple[str, ...], shared: bool, relevance: bool, hyper: Hyper, sites: Sites, last: Iteration | None
 ) -> list[str]:
     """Warnings about an optimum: Heywood cases, and that a mode with relevances does not count factors."""

@@ -80,7 +80,7 @@ def _codes_of(columns: Mapping[str, np.ndarray]) -> dict[str, set[int]]:
         sure = {code for code in alone[name] if _is_supported(code, values, alone[name], others)}
         if name in scales:
             other_scales = [scale for other, scale in scales.items() if other != name]
-            sure |= {code for code in scales[name].codes if _is_beside(code, scales[name], values, other_scales)}
+            sure |= {code for code in scales[name].codes if _is_code_next_to(code, scales[name], values, other_scales)}
         if min(sure, default=0) < -1 and (values == -1).any() and not ((values < 0) & ~np.isin(values, [-1, *sure])).any():
             sure.add(-1)
         codes[name] = sure
@@ -127,7 +127,7 @@ def _scale(values: np.ndarray) -> Scale | None:
     return Scale(first, last, frozenset(code for code in outside if code > last + 1 or code < first - 1))
 
 
-def _is_beside(code: int, scale: Scale, values: np.ndarray, others: list[Scale]) -> bool:
+def _is_code_next_to(code: int, scale: Scale, values: np.ndarray, others: list[Scale]) -> bool:
     """Whether a number beside a scale is a code, and no large count."""
     cells, size = int((values == code).sum()), scale.last - scale.first + 1
     if (values == scale.last).sum() < SHARE * (~np.isnan(values)).sum() and cells <= (values == scale.last).sum():

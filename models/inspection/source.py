@@ -13,8 +13,8 @@ from models.cells.style import OPTIONS, Style, cell_name, style_of
 from models.errors import ZooError
 from models.inspection.problem import Problem, Remedy, Written, with_remedies
 from models.reading.files import (
-    doubts_of,
     head_and_marks,
+    irregularities_of,
     is_text,
     names_in,
     no_table,
@@ -24,14 +24,14 @@ from models.reading.files import (
     require_file,
     unpacked,
 )
-from models.reading.lines.below import doubt_below
+from models.reading.lines.below import irregularity_below
 from models.reading.lines.encodings import examples, likely_encoding
 from models.reading.readers import Wanted, source_frame
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from models.reading.lines.doubt import Doubt
+    from models.reading.lines.irregularity import Irregularity
 
 STYLE = OPTIONS  # of how cells are written
 
@@ -73,8 +73,8 @@ def raw_table(source: Any, options: Mapping[str, Any]) -> Raw:
     frame = _as_text(path, options)
     if frame.empty:
         raise ZooError(f"{path} has no rows")
-    if doubtful := doubt_below(frame, _style(options)):
-        problems.append(_of_doubt(doubtful))
+    if doubtful := irregularity_below(frame, _style(options)):
+        problems.append(_problem_of(doubtful))
         options = with_remedies(options, problems)
         frame = _as_text(path, options)
     return Raw(frame, str(source), options, problems, not twice, True)
@@ -101,11 +101,11 @@ def _style(options: Mapping[str, Any]) -> Style:
 
 def _first_lines(path: Path, options: Mapping[str, Any]) -> list[Problem]:
     """Titles above the table, and lines of names that are none, or more than one."""
-    with _refused(path):
-        return [_of_doubt(doubtful) for doubtful in doubts_of(path, _style(options))]
+    with _reading_errors(path):
+        return [_problem_of(doubtful) for doubtful in irregularities_of(path, _style(options))]
 
 
-def _of_doubt(doubtful: Doubt) -> Problem:
+def _problem_of(doubtful: Irregularity) -> Problem:
     remedies = tuple(Remedy(option, value) for option, value in doubtful.options.items())
     return Problem(doubtful.what, remedies, f"read it so, or {doubtful.otherwise}")
 
@@ -119,7 +119,7 @@ def _separator(path: Path, options: Mapping[str, Any]) -> list[Problem]:
 
 
 @contextmanager
-def _refused(path: Path) -> Iterator[None]:
+def _reading_errors(path: Path) -> Iterator[None]:
     """Raises `ZooError` where pandas cannot read the lines of a file."""
     import pandas as pd
 
@@ -132,7 +132,7 @@ def _refused(path: Path) -> Iterator[None]:
 
 
 def _names(path: Path, options: Mapping[str, Any]) -> list[str]:
-    with _refused(path):
+    with _reading_errors(path):
         return names_in(path, _style(options))
 
 
@@ -141,7 +141,7 @@ def _as_text(path: Path, options: Mapping[str, Any]) -> pd.DataFrame:
 
     style = _style(options)
     plain: dict[str, Any] = {"dtype": str, "decimal": ".", "thousands": None}
-    with _refused(path), opened(path, style) as file:
+    with _reading_errors(path), opened(path, style) as file:
         return pd.read_csv(file, **(head_and_marks(path, style) | plain))
 
 

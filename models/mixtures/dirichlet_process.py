@@ -75,7 +75,7 @@ def program(hyper: Hyper, size: int, proper: bool) -> Array:
     return broken(numpyro.sample(STICKS, dist.Beta(jnp.ones(size - 1), hyper["concentration"]).to_event(1)))
 
 
-def refuses(size: int, proper: bool, exchangeable: bool) -> str | None:
+def why_impossible(size: int, proper: bool, exchangeable: bool) -> str | None:
     """Why there is no such process, in words, or None."""
     if not proper:
         return "it is a prior on the weights, and prior=flat is none; give one of them"
@@ -109,7 +109,7 @@ fixed = Weights(
     ),
     predictive=lambda nu, size: log_broken(log_mean(nu[STICKS])),
     exchangeable=False,
-    refuses=refuses,
+    why_impossible=why_impossible,
 )
 
 

@@ -139,7 +139,7 @@ def model(
     """
     if emission.hidden.latent_if_missing is not None and has_missing_cell(data):
         emission = emission._replace(hidden=emission.hidden._replace(latent=emission.hidden.latent_if_missing))
-    if (why := shape.weights.refuses(shape.size, shape.proper, shape.exchangeable)) is not None:
+    if (why := shape.weights.why_impossible(shape.size, shape.proper, shape.exchangeable)) is not None:
         raise ZooError(f"weights={shape.weights.name}: {why}")
     static = structure(emission, shape)
     columns = data.columns

@@ -60,7 +60,7 @@ class Weights(NamedTuple):
     coupling: Callable[[Mapping[str, Stats], Mapping[str, Stats]], Array] | None = None  # as of `models.base.Structure`
     exchangeable: bool = True  # whether the prior is the same in every order of the components
     # (K, whether priors are proper, whether labels are exchangeable) -> why there are no such weights, in words, or None
-    refuses: Callable[[int, bool, bool], str | None] = lambda size, proper, exchangeable: None
+    why_impossible: Callable[[int, bool, bool], str | None] = lambda size, proper, exchangeable: None
 
 
 @cache

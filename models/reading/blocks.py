@@ -45,7 +45,7 @@ class Block(NamedTuple):
 
     data: Data
     first: int  # row of the whole table, from 0, that the block begins with
-    beside: Mapping[str, list[str]] = {}  # columns that are kept beside the rows, as they are written
+    kept_columns: Mapping[str, list[str]] = {}  # columns that are kept beside the rows, as they are written
 
 
 def read_blocks(
@@ -99,16 +99,16 @@ def read_blocks(
         with counted_from(first):
             data = _of_frame(frame.reset_index(drop=True), source, style, like, wanted, given)
             data = data if like is None else _like(data, fitted, layout, unseen)
-        columns_aside = _beside(frame, [*keep, *(name for name in keep_if_there if name in frame)], source)
+        columns_aside = _kept_cells(frame, [*keep, *(name for name in keep_if_there if name in frame)], source)
         if given.get("sequence") in {*keep, *keep_if_there}:
-            columns_aside = {SEQUENCE_NAME: _beside(frame, [given["sequence"]], source)[given["sequence"]]} | columns_aside
+            columns_aside = {SEQUENCE_NAME: _kept_cells(frame, [given["sequence"]], source)[given["sequence"]]} | columns_aside
         yield Block(data, first, columns_aside)
         first += len(frame)
     if not first:
         raise ZooError(f"{source} has no rows")
 
 
-def _beside(frame: pd.DataFrame, keep: Sequence[str], source: str) -> dict[str, list[str]]:
+def _kept_cells(frame: pd.DataFrame, keep: Sequence[str], source: str) -> dict[str, list[str]]:
     """The cells of columns that are kept, as texts; raises `ZooError` for a column that the table lacks."""
     if absent := [name for name in keep if name not in frame]:
         near = did_you_mean(absent[0], list(map(str, frame)))
@@ -203,7 +203,7 @@ def _slices(data: Data, size: int | None) -> Iterator[Block]:
         wanted = data.num_rows if size is None else min(first + size, data.num_rows)
         last = int(edges[np.searchsorted(edges, wanted)])
         part = take(data, np.arange(first, last))
-        yield Block(part, first, {name: cells.astype(str).tolist() for name, cells in part.beside})
+        yield Block(part, first, {name: cells.astype(str).tolist() for name, cells in part.kept_columns})
         first = last
 
 

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from models.cells.style import LINES, MARKS, Style, style_of
 from models.errors import ZooError, did_you_mean, exists
 from models.reading.arrow_files import arrow_batches, parquet_batches, read_arrow, spelt
-from models.reading.lines.above import LOOKED_AT, cells_of, doubts_above, names_of
-from models.reading.lines.below import WithoutEnd, doubt_below
+from models.reading.lines.above import LOOKED_AT, cells_of, irregularities_above, names_of
+from models.reading.lines.below import WithoutEnd, irregularity_below
 from models.reading.lines.encodings import likely_encoding
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from models.reading.lines.doubt import Doubt
+    from models.reading.lines.irregularity import Irregularity
 
 UNPACKING = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError)  # of a packed file that is not whole
 PACKED = (".gz", ".bz2", ".xz", ".zip", ".tar", ".zst")
@@ -36,7 +36,7 @@ SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 PARQUET, ARROW, TABBED = (".parquet", ".pq"), (".arrow", ".feather", ".ipc", ".arrows"), (".tsv", ".tab")
 
 
-def _files_beside(path: Path) -> list[str]:
+def _files_in_folder(path: Path) -> list[str]:
     """Names of the files in the folder of a path; none where the folder cannot be read."""
     try:
         return [file.name for file in path.parent.iterdir() if file.is_file()]
@@ -92,7 +92,7 @@ def require_file(path: Path) -> None:
         raise ZooError(f"{path} is a folder: data.format=texts reads each of its files as a document")
     if not (exists(path) and path.is_file()):
         shown = str(path) if len(str(path)) <= SHOWN else f"…{str(path)[-SHOWN:]}"  # its end says which file
-        near = did_you_mean(shown, DATASETS) or did_you_mean(path.name, _files_beside(path))
+        near = did_you_mean(shown, DATASETS) or did_you_mean(path.name, _files_in_folder(path))
         raise ZooError(
             f"data: {shown!r} is neither a file nor a named data set{near} "
             f"({', '.join(DATASETS)}); in Python, give texts as a list"
@@ -145,9 +145,9 @@ def _read_text(path: Path, style: Style, as_text: Collection[str]) -> pd.DataFra
     import pandas as pd
 
     options = text_options(path, style, as_text)
-    with refused_widths(path), opened(path, style) as file:
+    with wide_rows_as_errors(path), opened(path, style) as file:
         frame = pd.read_csv(file, **options)
-    if doubtful := doubt_below(frame, style):
+    if doubtful := irregularity_below(frame, style):
         raise ZooError(f"{path}: {doubtful.message}")
     return frame
 
@@ -225,11 +225,11 @@ def marks_of(source: Any, options: Mapping[str, Any]) -> Marks:
     return Marks(separator_of(path, style), style.decimal)
 
 
-def doubts_of(path: Path, style: Style) -> list[Doubt]:
+def irregularities_of(path: Path, style: Style) -> list[Irregularity]:
     """What the first lines of a text file look like, where that is not what the reader takes them for."""
     lines = first_lines(path, style)
     usual = separator_of(path, style._replace(separator=None))
-    return doubts_above(lines, style.separator, usual, style.skip, style.header)
+    return irregularities_above(lines, style.separator, usual, style.skip, style.header)
 
 
 def names_in(path: Path, style: Style) -> list[str]:
@@ -258,7 +258,7 @@ def _head_options(path: Path, style: Style, names: list[str]) -> dict[str, Any]:
 
 def text_options(path: Path, style: Style, as_text: Collection[str]) -> dict[str, Any]:
     """How pandas reads a text file: options of `pandas.read_csv`. Raises `ZooError` for a header that cannot be meant."""
-    if doubtful := doubts_of(path, style):
+    if doubtful := irregularities_of(path, style):
         raise ZooError(f"{path}: {doubtful[0].message}")
     names = names_in(path, style)
     twice = [name for index, name in enumerate(names) if name in names[:index]]
@@ -286,7 +286,7 @@ def head_and_marks(path: Path, style: Style, names: list[str] | None = None) -> 
 
 
 @contextmanager
-def refused_widths(path: Path) -> Iterator[None]:
+def wide_rows_as_errors(path: Path) -> Iterator[None]:
     """Raises `ZooError` where pandas only warns: of rows that are wider than the header."""
     import pandas as pd
 
@@ -328,11 +328,11 @@ def _text_frames(path: Path, style: Style, as_text: Collection[str], size: int) 
     options, last = text_options(path, style, as_text), None
     with opened(path, style) as file, pd.read_csv(file, chunksize=size, **options) as reader:
         while True:
-            with refused_widths(path):
+            with wide_rows_as_errors(path):
                 frame = next(reader, None)
             if frame is None:
                 break
             last = frame.iloc[-TAIL:] if last is None else pd.concat([last, frame.iloc[-TAIL:]]).iloc[-TAIL:]
             yield frame
-    if last is not None and (doubtful := doubt_below(last, style, whole=False)):
+    if last is not None and (doubtful := irregularity_below(last, style, whole=False)):
         raise ZooError(f"{path}: {doubtful.message}")

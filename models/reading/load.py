@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from models.data.arguments import checked_weight, column_name, column_names, require_flag, require_texts
-from models.data.beside import require_meaning, weighed, weighted, with_kept
+from models.data.beside import require_meaning, weighed, weighted, with_kept_columns
 from models.data.columns import Layout, as_label, as_typed, checked_types, with_types
 from models.data.covariance_matrix import of_covariance
 from models.data.labels import with_labels
@@ -23,7 +23,7 @@ from models.data.table import (
     is_sparse,
     is_table,
     keep_columns,
-    refuse_categories,
+    require_no_categories,
     require_rows,
 )
 from models.errors import did_you_mean, some_of
@@ -119,10 +119,10 @@ def load_data(
     if isinstance(source, Data):
         if options:
             raise ZooError(f"unknown data option {min(options)!r}: {source.name} has already been read")
-        _refuse_repairs(repairs, source.name)
+        _require_no_repairs(repairs, source.name)
         data = source
     elif isinstance(source, str) and is_named(source):
-        _refuse_repairs(repairs, source)
+        _require_no_repairs(repairs, source)
         data = generate(source, options | ({"unit": unit} if unit is not None else {}))
     elif is_symbols(source) and (starts is not None or lengths is not None):
         starts = starts_of(lengths, len(source)) if starts is None else starts
@@ -144,12 +144,14 @@ def load_data(
             empty=empty,
         )
         data = _read(source, wanted, options)
-        data = data._replace(beside=tuple((column, cells) for column, cells in data.beside if column in kept_columns))
+        data = data._replace(
+            kept_columns=tuple((column, cells) for column, cells in data.kept_columns if column in kept_columns)
+        )
         if is_table(data):  # the label and dropped columns have been handled
             columns, types = None, {column: kind for column, kind in types.items() if column in data.columns}
         label = None
     if not is_table(data):  # columns of a table of texts that are kept beside them
-        types = {column: kind for column, kind in types.items() if column not in dict(data.beside)}
+        types = {column: kind for column, kind in types.items() if column not in dict(data.kept_columns)}
     data = with_types(data, types, repairs.reasons)
     known = {} if sequence is None else {sequence: names_of_sequences(data, sequence)}
     if sequence in kept_columns:  # names may be those of patients: results hold none unless asked
@@ -157,7 +159,7 @@ def load_data(
     data = in_sequences(data, sequence)
     if starts is not None or lengths is not None:
         data = with_starts(data, starts_of(lengths, data.num_rows) if starts is None else starts)
-    data = with_kept(data if weighing is None else weighted(data, weighing), kept_columns, known)
+    data = with_kept_columns(data if weighing is None else weighted(data, weighing), kept_columns, known)
     data = _select(data, label, columns, drop_constant)
     if data.x.shape[0] == 0:
         raise ZooError(f"{data.name} has no rows")
@@ -186,7 +188,7 @@ def _kinds(types: Any, repairs: Repairs, kept_columns: list[str]) -> Any:
     return implied | {str(column): kind for column, kind in (types or {}).items()} or None
 
 
-def _refuse_repairs(repairs: Repairs, name: str) -> None:
+def _require_no_repairs(repairs: Repairs, name: str) -> None:
     if repairs.columns:
         raise ZooError(f"units, dates and merge are for tables that are read from files or frames; {name} has been read")
 
@@ -220,7 +222,7 @@ def _binarised(data: Data, threshold: float | None) -> Data:
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not abs(threshold) <= sys.float_info.max:
         raise ZooError(f"threshold must be a number, got {threshold!r}")
     threshold = float(threshold)  # a whole number may have more digits than NumPy's
-    refuse_categories(data, "threshold needs numbers")
+    require_no_categories(data, "threshold needs numbers")
     if is_sparse(data.x):
         if threshold < 0:
             raise ZooError("threshold must be 0 or more for sparse counts: their empty cells are 0")

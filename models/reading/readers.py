@@ -177,7 +177,7 @@ def _of_texts(frame: pd.DataFrame, text: str, title: str, style: Style, wanted: 
         data = data._replace(
             remarks=(f"{(~has_words).sum()} of {len(has_words)} rows have no text, and are left out: {NUMBERED}",)
         )
-    data = data._replace(beside=tuple((c, _filled(frame[c])) for c in wanted.keep if c in frame))
+    data = data._replace(kept_columns=tuple((c, _filled(frame[c])) for c in wanted.keep if c in frame))
     words = wanted.hints.get(wanted.label or "") == "category"
     return data if wanted.label is None else labelled(data, frame[wanted.label], style, words)
 

@@ -9,7 +9,7 @@ from numpyro import distributions as dist
 
 from models.base import Data, Hyper, ZooError, on_host
 from models.data.documents import Sequences
-from models.data.table import is_sparse, refuse_categories
+from models.data.table import is_sparse, require_no_categories
 from models.rows.masks import Cells, cells, column_means
 
 LOG_2PI = float(np.log(2 * np.pi))
@@ -24,7 +24,7 @@ def table(data: Data) -> np.ndarray:
     """The numbers (N, D), NaN for a missing cell; raises `ZooError` for documents and categorical columns."""
     if isinstance(data.x, Sequences):
         raise ZooError(f"{data.name} holds documents, not a table of numbers; use naive_bayes or markov_naive_bayes")
-    refuse_categories(data, REMEDY)
+    require_no_categories(data, REMEDY)
     return np.asarray(data.x.toarray() if is_sparse(data.x) else data.x)
 
 

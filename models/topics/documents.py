@@ -34,7 +34,7 @@ class Documents(NamedTuple):
 
     words: Words  # distinct words with counts
     tokens: Words  # one token per cell
-    own: Array  # (N,): index in ``topic_probs``
+    document: Array  # (N,): index in ``topic_probs``
     carrier: Array  # (N,): log of the multinomial coefficient
     weight: Array | None = None  # (N,)
     allowed_topics: Array | None = None  # (N, K): allowed topics; None: all
@@ -42,7 +42,7 @@ class Documents(NamedTuple):
     @property
     def row_info(self) -> RowInfo:
         """Documents are not split into batches; each has its own proportions."""
-        return RowInfo(self.weight, self.allowed_topics, local_index=self.own, atomic=True)
+        return RowInfo(self.weight, self.allowed_topics, local_index=self.document, atomic=True)
 
 
 def check(data: Data) -> None:

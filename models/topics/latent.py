@@ -139,7 +139,7 @@ def shares(logs: Array) -> Array:
     return weight / jnp.where(total > 0, total, 1.0)
 
 
-def digits_kept(norm: Array) -> Array:
+def is_precise(norm: Array) -> Array:
     """Whether a sum of weights is accurate: terms that underflowed are below its rounding error."""
     return norm > jnp.finfo(norm.dtype).tiny / jnp.finfo(norm.dtype).eps
 
@@ -147,7 +147,7 @@ def digits_kept(norm: Array) -> Array:
 def _lost(local: Mixed) -> tuple[Array, TokenCells]:
     """Whether any sum of weights is inaccurate, and the cells with the counts of accurate ones set to 0."""
     words = local.bags.words
-    times = jnp.where(digits_kept(local.norm), 0.0, words.times)
+    times = jnp.where(is_precise(local.norm), 0.0, words.times)
     return (times > 0).any(), words._replace(times=times)
 
 
@@ -174,7 +174,7 @@ def _norms(topic: Scaled, word: Scaled, cells: TokenCells) -> Array:
 
 @_one_by_one
 def _log_partition(local: Mixed) -> Array:
-    words, precise = local.bags.words, digits_kept(local.norm)
+    words, precise = local.bags.words, is_precise(local.norm)
     shift = _of_document(local.topic.shift, words) + local.word.shift[words.word]
     value = jnp.log(jnp.where(precise, local.norm, 1.0)) + shift
 
@@ -206,7 +206,7 @@ def by_word(z: Soft | Hard, weight: Array) -> Array:
 
 def _ratios(local: Mixed) -> TokenCells:
     """The distinct words with counts / norm, the factors in sums of weights."""
-    precise = digits_kept(local.norm)
+    precise = is_precise(local.norm)
     return local.bags.words._replace(
         times=jnp.where(precise, local.bags.words.times / jnp.where(precise, local.norm, 1.0), 0.0)
     )
@@ -280,7 +280,7 @@ def _likeliest(local: Mixed) -> Array:
 def _drawn(key: Array, local: Mixed) -> Array:
     def one(index: Array, cells: TokenCells) -> Array:
         weights = _weights(local.topic, local.word, cells)
-        precise = digits_kept(weights.sum(axis=1))
+        precise = is_precise(weights.sum(axis=1))
 
         def mended(weights: Array) -> Array:
             return jnp.where(precise[:, None], weights, shares(_logs(local.topic, local.word, cells)))

@@ -18,7 +18,7 @@ from models.base import Hyper, Stats
 from models.families.conjugate import dirichlet
 from models.topics.collapsed import TOPIC, WORD
 from models.topics.documents import Documents
-from models.topics.latent import Scaled, digits_kept, scaled, shares
+from models.topics.latent import Scaled, is_precise, scaled, shares
 
 ALIKE = 16  # documents of similar length per block
 CELLS = 1024  # padded words processed together; measured: 256 to 4096 differ by less than a fifth
@@ -93,7 +93,7 @@ def _turn(
         logs = dirichlet.mean(nu)
         topic = scaled(logs if allowed_topics is None else jnp.where(allowed_topics, logs, -jnp.inf))
         norm = product("blk,bk->bl", looked_up, topic.weight)
-        precise = digits_kept(norm)
+        precise = is_precise(norm)
 
         def by_products() -> Array:
             return topic.weight * product(

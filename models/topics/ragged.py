@@ -19,7 +19,7 @@ from models.compilation import LANES, compiled, compiled_sums
 from models.simd import add_product, last, load, running_sums, splat, store
 from models.topics.elementary import digamma, digamma_and_log_gamma, exp_of, inlined, log_of
 
-# Smaller sums of weights have lost digits, as `models.topics.latent.digits_kept` has it
+# Smaller sums of weights have lost digits, as `models.topics.latent.is_precise` has it
 SMALLEST = np.finfo(float).tiny / np.finfo(float).eps
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from models import private
 from models.compilation import compiled
-from models.private import is_own, private_folder
+from models.private import is_private, private_folder
 
 
 @pytest.mark.parametrize(("mode", "own"), [(0o700, True), (0o755, True), (0o757, False), (0o777, False), (0o1777, False)])
@@ -17,7 +17,7 @@ def test_only_its_owner_writes_into_a_folder(tmp_path, mode, own):
     folder = tmp_path / "folder"
     folder.mkdir()
     folder.chmod(mode)
-    assert is_own(folder) is own
+    assert is_private(folder) is own
     assert (private_folder(folder) == folder.resolve()) is own
 
 
@@ -27,7 +27,7 @@ def test_nobody_exchanges_what_is_above(tmp_path, mode, own):
     folder = tmp_path / "above" / "folder"
     folder.mkdir(parents=True, mode=0o700)
     folder.parent.chmod(mode)
-    assert is_own(folder) is own
+    assert is_private(folder) is own
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o775])
@@ -88,7 +88,7 @@ def test_a_link_is_followed(tmp_path):
 
 def test_a_folder_of_another_user_is_not_ones_own(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
-    assert not is_own(tmp_path)
+    assert not is_private(tmp_path)
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o777])

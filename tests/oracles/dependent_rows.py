@@ -56,6 +56,6 @@ def paths(one, other):
             return earlier, earlier
 
         nowhere = jnp.zeros(continues.shape[1], int)
-        return path_of(chain, lax.scan(back, nowhere, (known.found.state, numbers, continues), reverse=True)[1])
+        return path_of(chain, lax.scan(back, nowhere, (known.states.state, numbers, continues), reverse=True)[1])
 
     return sample

@@ -62,7 +62,7 @@ EXACT = {name: _draws_of(name) for name in METHODS if "calibration" in method_na
 APPROXIMATE = {name: _draws_of(name) for name in METHODS if "bias" in method_named(name).evidence}
 
 
-class Found(NamedTuple):
+class Replicated(NamedTuple):
     """A statistic of R replicates: of the parameters, mean and standard deviation of the draws, and its rank (0, 1)."""
 
     true: np.ndarray
@@ -83,7 +83,7 @@ def tasks(model: Model, tables: Sequence[Data], seed: int) -> Iterator[Task]:
         yield Task(model, hyper, prior, of_table, sufficient_rows, key, None, Silent())
 
 
-def calibrated(oracle: Oracle, model: Model, method: DrawsOf, seed: int, replicates: int) -> dict[str, Found]:
+def calibrated(oracle: Oracle, model: Model, method: DrawsOf, seed: int, replicates: int) -> dict[str, Replicated]:
     """Every statistic of the oracle: at the parameters of each replicate, and at draws of the method given its table."""
     rng = np.random.default_rng(seed)
     sites = oracle.draw_parameters(rng, replicates)
@@ -96,14 +96,14 @@ def calibrated(oracle: Oracle, model: Model, method: DrawsOf, seed: int, replica
         given = {name: np.broadcast_to(v[replicate], (DRAWS, *v.shape[1:])) for name, v in tables.items()}
         for name, values in oracle.statistics(draws, given).items():
             values_of[name].append(values)
-    return {name: found_of(true[name], np.array(values), rng) for name, values in values_of.items()}
+    return {name: replicated_of(true[name], np.array(values), rng) for name, values in values_of.items()}
 
 
-def found_of(true: np.ndarray, drawn: np.ndarray, rng: np.random.Generator) -> Found:
+def replicated_of(true: np.ndarray, drawn: np.ndarray, rng: np.random.Generator) -> Replicated:
     """A statistic of R replicates: at their parameters (R,), and at their draws (R, K)."""
     mean = drawn.mean(1)
     narrow = (mean[:, None] + drawn) / 2
-    return Found(true, mean, drawn.std(1, ddof=1), _ranks(true, drawn, rng), _ranks(true, narrow, rng))
+    return Replicated(true, mean, drawn.std(1, ddof=1), _ranks(true, drawn, rng), _ranks(true, narrow, rng))
 
 
 def _ranks(true: np.ndarray, drawn: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -113,7 +113,7 @@ def _ranks(true: np.ndarray, drawn: np.ndarray, rng: np.random.Generator) -> np.
     return np.asarray((below + 0.5) / (drawn.shape[1] + 1) + sound)
 
 
-def rank_deviations(statistics: Mapping[str, Found]) -> Deviations:
+def rank_deviations(statistics: Mapping[str, Replicated]) -> Deviations:
     """Of every statistic: of the mean rank from ½, and of the mean distance from ½ from ¼, as uniform ranks have them."""
     deviations = {}
     for name, each in statistics.items():
@@ -177,21 +177,21 @@ def bias_check(method: DrawsOf, oracle: Oracle, seed: int, replicates: int) -> C
     return answer("bias", says, figures, None, "bias")  # nothing is claimed of which the rate could be computed
 
 
-def _worst(statistics: Mapping[str, Found], measure: Callable[[Found], float]) -> tuple[str, float]:
+def _worst(statistics: Mapping[str, Replicated], measure: Callable[[Replicated], float]) -> tuple[str, float]:
     """The statistic of the largest measure in the first half of the replicates, and its measure in the second half."""
     half = len(next(iter(statistics.values())).rank) // 2
-    name = max(statistics, key=lambda name: measure(Found(*(field[:half] for field in statistics[name]))))
-    return name, measure(Found(*(field[half:] for field in statistics[name])))
+    name = max(statistics, key=lambda name: measure(Replicated(*(field[:half] for field in statistics[name]))))
+    return name, measure(Replicated(*(field[half:] for field in statistics[name])))
 
 
-def _shift(statistic: Found) -> float:
+def _shift(statistic: Replicated) -> float:
     """How far means are off, in standard deviations of the draws; 0 where all draws are the true value."""
     off = statistic.mean - statistic.true
     with np.errstate(divide="ignore", invalid="ignore"):
         return float(np.where(off == 0, 0.0, off / statistic.spread).mean())
 
 
-def _size(statistic: Found) -> float:
+def _size(statistic: Replicated) -> float:
     """How many standard deviations of the draws hold 68 % of the parameters, about their own middle: 1 where both are Gaussian.
 
     It is 0 where all draws are the true value.

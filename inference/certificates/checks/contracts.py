@@ -43,7 +43,7 @@ ROUNDING = 16 * float(np.finfo(float).eps)
 UPDATES = Updates(at_mode, "mean")
 
 
-class Found(NamedTuple):
+class CaseValues(NamedTuple):
     """What is equal in equal cases."""
 
     joint: np.ndarray  # (2,): log p(x, θ) of the program and of the algebra
@@ -51,12 +51,12 @@ class Found(NamedTuple):
     after: Mapping[str, np.ndarray]  # sites after a step of EM
 
 
-def found_of(oracle: Oracle, case: Case) -> Found:
+def values_of_case(oracle: Oracle, case: Case) -> CaseValues:
     """All that is compared, of one case."""
     model = MODELS[oracle.model](case.data, **case.options)
     hyper, prior, rows, sites = as_arrays((dict(model.hyper), dict(model.prior), model.rows(case.data), dict(case.sites)))
     joint, after = _step(static_of(model), hyper, prior, rows, sites)
-    return Found(
+    return CaseValues(
         np.asarray(joint), log_likelihood(model, sites, case.data), {name: np.asarray(site) for name, site in after.items()}
     )
 
@@ -82,7 +82,7 @@ class Contracted:
         self.table: Tables = small_table(oracle, seed)
         sites = oracle.draw_parameters(np.random.default_rng(seed), 1)
         self.case = Case(oracle.options, oracle.table(self.table, 0), {name: value[0] for name, value in sites.items()})
-        self.found = found_of(oracle, self.case)
+        self.values = values_of_case(oracle, self.case)
         self.size = self.case.data.num_rows
 
     def figures(self) -> tuple[Figure, ...]:
@@ -98,17 +98,17 @@ class Contracted:
 
     def wrong(self) -> tuple[Figure, ...]:
         """Cases that are not equal, one of every kind: each has what a model would say that breaks the contract."""
-        prior = self.beside(self.oracle.mutant.what, lambda case: case._replace(options=self.oracle.mutant.options), SAME)
-        backwards = off(found_of(self.oracle, self._turned(self.case)), self.found, self.found.after)
+        prior = self._against(self.oracle.mutant.what, lambda case: case._replace(options=self.oracle.mutant.options), SAME)
+        backwards = off(values_of_case(self.oracle, self._turned(self.case)), self.values, self.values.after)
         wrong_figures = [prior, Figure("rows in reverse order, compared in the old order", backwards, SAME, "relative")]
         if self.contracts.offset is not None:
             wrong_figures.append(self._nearly_moved(OFFSETS[-1]))
         if not self.contracts.named:
             wrong_figures.append(
-                self.beside("columns in another order, parameters and prior in the old one", self._table_alone, SAME)
+                self._against("columns in another order, parameters and prior in the old one", self._table_alone, SAME)
             )
         if self.contracts.weighted:
-            ignored = off(self.weighted(), self.found, self.found.after)
+            ignored = off(self.weighted(), self.values, self.values.after)
             wrong_figures.append(Figure("weights ignored", ignored, SAME, "relative"))
         return (*wrong_figures, *(self._cell(cell, " read as 0", 0.0) for cell in self.contracts.missing))
 
@@ -138,16 +138,16 @@ class Contracted:
     def _moved_back(self, name: str, moved: Case, size: float) -> Figure:
         """How far a case that was moved is from this one, its sites after a step moved back."""
         assert self.contracts.offset is not None
-        moved_values = found_of(self.oracle, moved)
+        moved_values = values_of_case(self.oracle, moved)
         back = self.contracts.offset(moved._replace(sites=moved_values.after), -size).sites
-        value = off(moved_values._replace(after=back), self.found, self.found.after)
+        value = off(moved_values._replace(after=back), self.values, self.values.after)
         return Figure(name, value, SAME + ROUNDING * size, "relative")
 
     def columns(self) -> Figure:
-        return self.beside("columns in another order", self.contracts.order, SAME)
+        return self._against("columns in another order", self.contracts.order, SAME)
 
     def rows(self) -> Figure:
-        return self.beside("rows in another order", self._turned, SAME, np.arange(self.size)[::-1])
+        return self._against("rows in another order", self._turned, SAME, np.arange(self.size)[::-1])
 
     def _turned(self, case: Case) -> Case:
         """The last row first."""
@@ -160,16 +160,16 @@ class Contracted:
         if not self.contracts.weighted:
             return []
         often = np.repeat(np.arange(self.size), self._weight())
-        weighted, copied = self.weighted(), found_of(self.oracle, self.case._replace(data=take(self.case.data, often)))
+        weighted, copied = self.weighted(), values_of_case(self.oracle, self.case._replace(data=take(self.case.data, often)))
         wanted = weighted._replace(rows=weighted.rows[often])
         return [Figure("weights against repeated rows", off(copied, wanted, weighted.after), SAME, "relative")]
 
     def _weight(self) -> np.ndarray:
         return 1 + np.arange(self.size) % 3
 
-    def weighted(self) -> Found:
+    def weighted(self) -> CaseValues:
         data = self.case.data._replace(weight=self._weight().astype(float))
-        return found_of(self.oracle, self.case._replace(data=data))
+        return values_of_case(self.oracle, self.case._replace(data=data))
 
     def cells(self) -> list[Figure]:
         return [self._cell(cell) for cell in self.contracts.missing]
@@ -194,15 +194,15 @@ class Contracted:
         model = MODELS[self.oracle.model](data, **self.case.options)
         return distance(log_likelihood(model, self.case.sites, data).sum(), np.asarray(wanted))
 
-    def beside(self, name: str, change: Any, limit: float, order: np.ndarray | None = None) -> Figure:
+    def _against(self, name: str, change: Any, limit: float, order: np.ndarray | None = None) -> Figure:
         """How far a changed case is from this one; sites after a step change as the sites do."""
-        changed = found_of(self.oracle, change(self.case))
-        rows = self.found.rows if order is None else self.found.rows[order]
-        after = change(self.case._replace(sites=self.found.after)).sites
-        return Figure(name, off(changed, self.found._replace(rows=rows), after), limit, "relative")
+        changed = values_of_case(self.oracle, change(self.case))
+        rows = self.values.rows if order is None else self.values.rows[order]
+        after = change(self.case._replace(sites=self.values.after)).sites
+        return Figure(name, off(changed, self.values._replace(rows=rows), after), limit, "relative")
 
 
-def off(computed: Found, wanted: Found, after: Mapping[str, np.ndarray]) -> float:
+def off(computed: CaseValues, wanted: CaseValues, after: Mapping[str, np.ndarray]) -> float:
     """The largest distance between two cases, infinite if one has a number that is none; ``after`` are the wanted sites."""
     pairs = [
         (computed.joint, wanted.joint),

@@ -53,10 +53,10 @@ class Figure(NamedTuple):
 
 def worst(figures: Iterable[Figure]) -> Figure:
     """The figure that is furthest beyond its limit; NaN is beyond all."""
-    return max(figures, key=beside_limit)
+    return max(figures, key=relative_to_limit)
 
 
-def beside_limit(figure: Figure) -> float:
+def relative_to_limit(figure: Figure) -> float:
     """How large a figure is beside its limit; infinite for NaN."""
     if math.isnan(figure.value):
         return math.inf

@@ -32,9 +32,9 @@ from inference.certificates.checks.figure import (
     Deviations,
     Figure,
     answer,
-    beside_limit,
     control,
     large_stage,
+    relative_to_limit,
     two_stages,
     worst,
 )
@@ -246,7 +246,7 @@ def rejection(of: str, mutant: str, figures: Sequence[Figure], least: float = MO
     says = f"{mutant} is {answer}: {most.name} deviates by {abs(most.value):.1f}"
     if not beyond:
         says = f"{says}, and must by {least:g}"
-    return control(of, says, bool(beyond), sorted(beyond or figures, key=beside_limit, reverse=True)[:KEPT])
+    return control(of, says, bool(beyond), sorted(beyond or figures, key=relative_to_limit, reverse=True)[:KEPT])
 
 
 def least_changed(before: np.ndarray, after: np.ndarray) -> float:

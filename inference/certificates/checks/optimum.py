@@ -46,15 +46,15 @@ class Point:
         pairs = [(i, j) for i in range(size) for j in range(i + 1)]
         axes = np.eye(size)
         steps = np.array([a * axes[i] + b * axes[j] for i, j in pairs for a in (1, -1) for b in (1, -1)])
-        values = self._beside(basis, steps).reshape(-1, 2, 2)
+        values = self._nearby_densities(basis, steps).reshape(-1, 2, 2)
         mixed = (values[:, 0, 0] - values[:, 0, 1] - values[:, 1, 0] + values[:, 1, 1]) / (4 * STEP**2)
         curvature = np.zeros((size, size))
         for (i, j), value in zip(pairs, mixed, strict=True):
             curvature[i, j] = curvature[j, i] = value
-        above, below = self._beside(basis, axes), self._beside(basis, -axes)
+        above, below = self._nearby_densities(basis, axes), self._nearby_densities(basis, -axes)
         return (above - below) / (2 * STEP), curvature
 
-    def _beside(self, basis: Sites, steps: np.ndarray) -> np.ndarray:
+    def _nearby_densities(self, basis: Sites, steps: np.ndarray) -> np.ndarray:
         """(R,): the density after R steps (R, P) along the directions of a basis."""
         return self.density({name: site + STEP * np.tensordot(steps, basis[name], 1) for name, site in self.sites.items()})
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from inference.certificates.checks.calibration import Found, rank_deviations
+from inference.certificates.checks.calibration import Replicated, rank_deviations
 from inference.certificates.checks.cases import built, pairs_in_strata
 from inference.certificates.checks.figure import FALSE_ALARM, MOST, NEEDED, Check, Deviations, Figure, answer, two_stages
 from inference.certificates.checks.kernel_law import summary
@@ -55,7 +55,7 @@ class Ranked(ABC):
         """Deviations of every statistic over ``times`` the tables."""
         rng = self.generator(seed)
         true, of = self.replicates(rng, times * self.tables)
-        statistics = {name: found_of(true[name], value, rng) for name, value in of.items()}
+        statistics = {name: ranked_of(true[name], value, rng) for name, value in of.items()}
         if not self.of_half_spread:
             narrow = {name: each._replace(rank=each.narrow_rank) for name, each in statistics.items()}
             self.of_half_spread = rank_deviations(narrow)
@@ -104,10 +104,10 @@ class Fits(Ranked):
         return {name: value.reshape(CHAINS, DRAWS)[:, place % DRAWS] for name, value in statistics.items()}
 
 
-def found_of(true: np.ndarray, drawn: np.ndarray, rng: np.random.Generator) -> Found:
+def ranked_of(true: np.ndarray, drawn: np.ndarray, rng: np.random.Generator) -> Replicated:
     """A statistic of R tables: at their parameters (R,), and at the draws (R, K) that are ranked."""
     narrow = (drawn + drawn.mean(1, keepdims=True)) / 2
-    return Found(true, drawn.mean(1), drawn.std(1, ddof=1), ranks(true, drawn, rng), ranks(true, narrow, rng))
+    return Replicated(true, drawn.mean(1), drawn.std(1, ddof=1), ranks(true, drawn, rng), ranks(true, narrow, rng))
 
 
 def ranks(true: np.ndarray, drawn: np.ndarray, rng: np.random.Generator) -> np.ndarray:

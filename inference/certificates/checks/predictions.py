@@ -44,7 +44,7 @@ class Result:
         self.other: Tables = other if oracle.far is None else oracle.far(other)
         self.tree = self.fitted_tree(asking, seed, draws)
         self.few = cut(self.tree, draws // FEW) if asking.draws else self.tree
-        self.answered = {name: self._predicted(name) for name in self._asked(asking.draws)}
+        self.answered = {name: self._predicted(name) for name in self._rows_by_name(asking.draws)}
 
     def fitted_tree(self, asking: Asking, seed: int, draws: int) -> xr.DataTree:
         """Draws; or a point after one step from parameters of the prior, because a mode may have all components alike."""
@@ -54,7 +54,7 @@ class Result:
             options = {"start": {name: value[0] for name, value in begin.items()}, "max_iter": 1}
         return fit(self.model, self.oracle.table(self.table, 0), asking.method, seed=seed, **options)
 
-    def _asked(self, draws: bool) -> dict[str, Tables]:
+    def _rows_by_name(self, draws: bool) -> dict[str, Tables]:
         """Rows by name. Without a density of new rows in closed form, only the fitted ones are compared, and only at draws."""
         sites = draws_of(self.model, self.few)
         closed = self.oracle.answers(sites, self.table, False).log_density is not None

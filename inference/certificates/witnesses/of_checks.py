@@ -22,8 +22,8 @@ from inference.certificates.checks.calibration import (
     INTERVAL,
     NARROW,
     ONE_SD,
-    found_of,
     rank_deviations,
+    replicated_of,
 )
 from inference.certificates.checks.cases import built, pairs_in_strata, small_table
 from inference.certificates.checks.figure import (
@@ -85,11 +85,11 @@ def of_parity(oracle: Oracle, seed: int) -> Numbers:
 def of_contracts(oracle: Oracle, seed: int) -> Numbers:
     """Densities of a table and the parameters after a step of EM, and which contracts hold."""
     case = contracts.Contracted(oracle, seed)
-    weighted = case.weighted() if oracle.contracts.weighted else case.found
+    weighted = case.weighted() if oracle.contracts.weighted else case.values
     return {
-        "log joint": np.concatenate([case.found.joint, weighted.joint]),
-        "rows": np.concatenate([case.found.rows, weighted.rows]),
-        "after a step": _flat([*case.found.after.values(), *weighted.after.values()]),
+        "log joint": np.concatenate([case.values.joint, weighted.joint]),
+        "rows": np.concatenate([case.values.rows, weighted.rows]),
+        "after a step": _flat([*case.values.after.values(), *weighted.after.values()]),
         "verdicts": judged([*case.figures(), *case.wrong()]),
     }
 
@@ -212,7 +212,7 @@ def of_pipeline(method: str, oracle: Oracle, seed: int) -> Numbers:
     sites, tables = pairs_in_strata(oracle, rng, max(len(oracle.strata), 1))
     parameters = _flat(oracle.invariants(sites, tables).values())
     values_of = np.arange(12.0).reshape(3, CHAINS)  # of one statistic, at the draws that are ranked
-    each = pipeline.found_of(np.array([1.5, 1.5, 99.0]), values_of, rng)
+    each = pipeline.ranked_of(np.array([1.5, 1.5, 99.0]), values_of, rng)
     return {"parameters": parameters, "ranks": _flat([*each]), "rules": rules(pipeline.DRAWS, pipeline.POWER)}
 
 
@@ -222,7 +222,7 @@ def of_calibration(method: str, oracle: Oracle, seed: int) -> Numbers:
     rng = np.random.default_rng(seed)
     drawn = oracle.statistics(one_axis(sites_of(result.tree, "posterior")), repeated(result.table, CHAINS * FEW))
     true = oracle.statistics(oracle.draw_parameters(rng, 1), result.table)
-    statistics = {name: found_of(true[name], value[None], rng) for name, value in drawn.items()}
+    statistics = {name: replicated_of(true[name], value[None], rng) for name, value in drawn.items()}
     numbers = {
         field: _flat(getattr(each, field) for each in statistics.values()) for field in ("true", "mean", "spread", "rank")
     }

@@ -17,7 +17,7 @@ import numpy as np
 
 from inference.cli.runs.config import OF_STREAMS
 from inference.cli.runs.held_out import held_out_rows
-from inference.cli.runs.inspecting import raise_hinted, raise_refused
+from inference.cli.runs.inspecting import raise_hinted, raise_refusal
 from inference.cli.runs.run_folder import IMPUTED, go_on_from_final, goes_on, keep_final, longer, run_folder
 from inference.cli.runs.stored_run import asks_for_more, config_text, finished_result, resumed, with_digest, write_config
 from inference.diagnostics.unfinished import LEFT_OUT
@@ -25,7 +25,7 @@ from inference.programs.program_file import load_program
 from inference.report.views import write_views
 from inference.runtime.files import LOG, RESULTS, complete, is_complete, is_sealed, remove, reopen, write_netcdf, write_table
 from inference.runtime.signals import interruptible
-from models.data.documents import with_own_vocabulary
+from models.data.documents import without_absent_tokens
 from models.data.table import Data, ZooError, held_out_mask, require_complete, require_rows, split
 from models.private import private_folder
 from models.reading.load import load_data
@@ -115,7 +115,7 @@ def execute(
     try:
         whole, data, held_out = all_rows(config, ready)
     except ZooError as error:
-        raise_refused(error, config["data"])
+        raise_refusal(error, config["data"])
     prepare_jax(config)
     from inference.methods.method import checked_options, method_named
     from inference.results.tree import save
@@ -277,7 +277,7 @@ def all_rows(config: Mapping[str, Any], ready: Callable[[], None] = lambda: None
     model = build_model(config["model"], whole)[0]
     if model.reading.layout is not None:
         data, held_out = (part._replace(like=model.reading.layout) for part in (data, held_out))
-    return whole, with_own_vocabulary(data), held_out._replace(name=f"{held_out.name} ({row_name(model)}s held out)")
+    return whole, without_absent_tokens(data), held_out._replace(name=f"{held_out.name} ({row_name(model)}s held out)")
 
 
 def _require_several_sequences(model: Model, data: Data, none: bool) -> None:

@@ -29,7 +29,7 @@ from inference.cli.runs.execute import (
 )
 from inference.cli.runs.guard import guarded
 from inference.cli.runs.held_out import held_out_rows
-from inference.cli.runs.inspecting import raise_hinted, raise_refused
+from inference.cli.runs.inspecting import raise_hinted, raise_refusal
 from inference.cli.runs.run_folder import keep_final, run_folder
 from inference.cli.runs.stored_run import config_text, finished_result, resumed
 from inference.report.views import write_views
@@ -178,7 +178,7 @@ class _Rows:
                 _, self.data, self.held_out = all_rows(config)
                 self.source = self.data
         except ZooError as error:
-            raise_refused(error, config["data"])
+            raise_refusal(error, config["data"])
         try:
             self.model = build_model(config["model"], self.data, config["precision"])[0]
         except ZooError as error:

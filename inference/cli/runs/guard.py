@@ -39,13 +39,13 @@ def guarded(main: Callable[[list[str]], int], arguments: list[str], command: str
             return code
     except (KeyboardInterrupt, Exception, SystemExit) as error:
         if (stop := interrupt_behind(error)) is not None:
-            return _said(str(stop) or "interrupted", INTERRUPTED)
+            return _message_to(str(stop) or "interrupted", INTERRUPTED)
         if (full := _unwritten(error)) is not None:
-            return _said(f"error: standard output cannot be written: {full}; what is on disk is kept", 2)
+            return _message_to(f"error: standard output cannot be written: {full}; what is on disk is kept", 2)
         if isinstance(error, ZooError):
-            return _said(f"error: {error}", 2)
+            return _message_to(f"error: {error}", 2)
         logged = error if isinstance(error, LoggedError) else LoggedError(error, log_of(error))
-        return _said(f"error: a bug in the zoo: {logged}", FAULT)
+        return _message_to(f"error: a bug in the zoo: {logged}", FAULT)
 
 
 def _shown(text: str) -> int:
@@ -53,7 +53,7 @@ def _shown(text: str) -> int:
     return 0
 
 
-def _said(message: str, code: int) -> int:
+def _message_to(message: str, code: int) -> int:
     with suppress(OSError):  # nobody listens
         print(visible(message), file=sys.stderr)
     return code

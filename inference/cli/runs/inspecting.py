@@ -85,9 +85,9 @@ def _path(file: str) -> str:
     return file if "." in file or "/" in file else f"./{file}"
 
 
-def raise_refused(error: ZooError, data: Mapping[str, Any]) -> NoReturn:
-    """Raises what `refused` makes of the error."""
-    refusal = refused(error, data)
+def raise_refusal(error: ZooError, data: Mapping[str, Any]) -> NoReturn:
+    """Raises what `refusal_of` makes of the error."""
+    refusal = refusal_of(error, data)
     if refusal is error:  # no error is its own cause
         raise error
     raise refusal from error
@@ -100,7 +100,7 @@ def raise_hinted(error: ZooError, data: Mapping[str, Any], title: str) -> NoRetu
     raise ZooError(f"{error} (python -m inference.inspect {in_shell(title)} shows all columns)") from error
 
 
-def refused(error: ZooError, data: Mapping[str, Any]) -> ZooError:
+def refusal_of(error: ZooError, data: Mapping[str, Any]) -> ZooError:
     """The refusal of a table, with all problems that it has, or with a hint."""
     file = data.get("path")
     if data.get("stream"):  # to inspect it would be to read it into memory
@@ -136,7 +136,7 @@ def _all_problems(inspection: Inspection, refusal: str) -> list[str]:
     from inference.report.inspection import options_of
 
     proposals = [(problem, options_of(problem, inspection.options, overrides_of)) for problem in inspection.problems]
-    left = [(problem, options) for problem, options in proposals if not _is_told(problem, options, refusal)]
+    left = [(problem, options) for problem, options in proposals if not _is_in_refusal(problem, options, refusal)]
     lines = []
     for problem, options in left:
         where = "" if problem.column is None else f"{problem.column}: "
@@ -153,7 +153,7 @@ def _all_problems(inspection: Inspection, refusal: str) -> list[str]:
     return [refusal, f"{number} with its remedy:", *lines]
 
 
-def _is_told(problem: Problem, options: Sequence[str], refusal: str) -> bool:
+def _is_in_refusal(problem: Problem, options: Sequence[str], refusal: str) -> bool:
     """Whether a refusal says what the problem says: in its words, or by proposing the same options."""
     matches = [re.search(rf"{re.escape(option)}(?=$|[\s'\",;:)])", refusal) for option in options]
     return problem.what in refusal or (bool(matches) and all(matches))

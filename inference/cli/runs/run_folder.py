@@ -66,7 +66,7 @@ def run_folder(config: Mapping[str, Any], data: str) -> Iterator[Path]:
             _require_ours(config, folder)
             yield folder
         except (KeyboardInterrupt, Exception) as error:
-            ended = _told(error, folder, config)
+            ended = _explained(error, folder, config)
             if ended is error:
                 raise
             raise ended from error
@@ -75,7 +75,7 @@ def run_folder(config: Mapping[str, Any], data: str) -> Iterator[Path]:
                 _remove_if_nothing_was_computed(folder, before)
 
 
-def _told(error: BaseException, folder: Path, config: Mapping[str, Any]) -> BaseException:
+def _explained(error: BaseException, folder: Path, config: Mapping[str, Any]) -> BaseException:
     """What ended a run, with how to continue it, or the name of the log file of a bug."""
     if (stop := interrupt_behind(error)) is not None:
         reached = come_so_far(folder, config)

@@ -250,7 +250,7 @@ def resumed(config: dict[str, Any], again: Sequence[str] = ()) -> dict[str, Any]
     given = {name: config[name] for name in again if name in TAKEN} | {"progress": config["progress"]}
     if any(name.partition(".")[0] == RUNTIME for name in again):
         given[RUNTIME] = config[RUNTIME]
-    requested = old | _asked(folder)
+    requested = old | _requested(folder)
     _require_longer(given, requested, folder)
     require_work(requested | given, folder)
     model = old["model"] | named_program(config["model"], old["model"], folder)
@@ -282,7 +282,7 @@ def require_folder(folder: Path) -> None:
         raise ZooError(f"resume={folder} is a file: name the folder of a run")
 
 
-def _asked(folder: Path) -> dict[str, Any]:
+def _requested(folder: Path) -> dict[str, Any]:
     """What a finished run was asked for when it was to become longer, and stopped; nothing where it was not."""
     path = folder / ASKED
     return dict(read_configuration(path, require_seal=True)) if path.is_file() else {}

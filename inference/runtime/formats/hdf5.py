@@ -22,7 +22,7 @@ NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"  # the nam
 LISTS = ("DIMENSION_LIST", "REFERENCE_LIST")  # attributes by which netCDF connects variables and dimensions
 
 
-def require_own(content: bytes) -> None:
+def require_self_contained(content: bytes) -> None:
     """A `ZooError` where the bytes of an HDF5 file refer to other files, or declare more than they hold.
 
     >>> require_own(Path("results.nc").read_bytes())

@@ -98,17 +98,17 @@ READ: dict[str, Callable[..., Any]] = {
 
 
 def _is_named(kind: type) -> bool:
-    return issubclass(kind, tuple) and hasattr(kind, "_fields") and _is_found(kind)
+    return issubclass(kind, tuple) and hasattr(kind, "_fields") and _is_importable(kind)
 
 
 def _is_node(kind: type) -> bool:
     """NumPyro's constraints and transforms say themselves what they hold."""
     from numpyro import distributions
 
-    return issubclass(kind, distributions.constraints.Constraint | distributions.transforms.Transform) and _is_found(kind)
+    return issubclass(kind, distributions.constraints.Constraint | distributions.transforms.Transform) and _is_importable(kind)
 
 
-def _is_found(kind: type) -> bool:
+def _is_importable(kind: type) -> bool:
     """Whether its name leads to it again."""
     module, name = _name(kind)
     return module.partition(".")[0] in FROM and getattr(importlib.import_module(module), name, None) is kind

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from inference.certificates.checks.figure import MOST, NEEDED, TIMES, Check, Figure, answer, beside_limit, timed
+from inference.certificates.checks.figure import MOST, NEEDED, TIMES, Check, Figure, answer, relative_to_limit, timed
 from inference.certificates.checks.pipeline import DRAWS, Ranked, generator, ranks_check
 from inference.certificates.oracles.oracle import Statistics
 from inference.diagnostics.quantities import quantities_of
@@ -236,7 +236,7 @@ def hints_of(check: Check) -> list[str]:
     """
     failed = {figure.name: figure for figure in check.figures if figure.unit == "deviation" and not figure.passed}
     to_show = [figure for name, figure in failed.items() if not (name.endswith(SPREAD) and name.removesuffix(SPREAD) in failed)]
-    directions = map(_direction, sorted(to_show, key=beside_limit, reverse=True))
+    directions = map(_direction, sorted(to_show, key=relative_to_limit, reverse=True))
     return list(directions)[:SHOWN]
 
 

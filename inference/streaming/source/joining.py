@@ -66,7 +66,7 @@ def joined(parts: Sequence[Data]) -> Data:
                 f"blocks: block {number} has other {other[0]} than the first one; give a sample of the rows by sample="
             )
     labels, candidates = _rows_of(parts, "labels"), _rows_of(parts, "candidates")
-    whole = first._replace(labels=labels, candidates=candidates, weight=_weight_of(parts), notes=(), beside=())
+    whole = first._replace(labels=labels, candidates=candidates, weight=_weight_of(parts), notes=(), kept_columns=())
     if not is_table(first):
         ends = np.cumsum(np.concatenate([part.x.lengths for part in parts]))
         return whole._replace(x=Sequences(np.concatenate([part.x.tokens for part in parts]), np.append(0, ends)))

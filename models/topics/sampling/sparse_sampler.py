@@ -34,7 +34,7 @@ LISTED = 0.1  # share of topics up to which those of a word are a list: `python 
 
 
 @compiled
-def _found(array: Any, start: int, size: int, value: Any) -> int:
+def _first_place(array: Any, start: int, size: int, value: Any) -> int:
     """The first of ``size`` entries that equals the value, ``size`` if none does; may read sixteen entries beyond."""
     for place in range(0, size, 2 * LANES):
         bits = matches(array, start + place, value)
@@ -226,7 +226,7 @@ def many_topics(
                         k = largest_of(q)
                     rows[start + k] += 1
                 else:
-                    at = _found(topics, start, size, topic[i])
+                    at = _first_place(topics, start, size, topic[i])
                     counts[start + at] -= 1
                     if counts[start + at] == 0:
                         size -= 1
@@ -245,7 +245,7 @@ def many_topics(
                         k = _from_blocks(blocks, q, K, (u - listed) / eta)
                         if q[k] <= 0:
                             k = largest_of(q)
-                        at = _found(topics, start, size, np.int32(k))
+                        at = _first_place(topics, start, size, np.int32(k))
                         if at == size:
                             topics[start + size] = k
                             size += 1

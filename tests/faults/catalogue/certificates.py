@@ -53,8 +53,8 @@ FAULTS = (
     Fault(
         "certificate-half-of-nothing",
         f"{CALIBRATION}::bias_check",
-        "(_1 / max(shares[name], 1 / replicates) for name, each in found.items())",
-        "(_1 for each in found.values())",
+        "(_1 / max(shares[name], 1 / replicates) for name, each in statistics.items())",
+        "(_1 for each in statistics.values())",
         "intervals that hold too little from the beginning count as halved ones that are noticed",
         "formula",
     ),
@@ -124,7 +124,7 @@ FAULTS = (
     ),
     Fault(
         "certificate-pipeline-whole-spread",
-        f"{PIPELINE}::found_of",
+        f"{PIPELINE}::ranked_of",
         "(drawn + drawn.mean(1, keepdims=True)) / 2",
         "drawn",
         "draws with half their spread are the draws themselves",

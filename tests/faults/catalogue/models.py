@@ -42,8 +42,8 @@ FAULTS = (
     Fault(
         "mixture-bias-without-weights",
         f"{MIXTURE}::discriminant.linear",
-        "found.bias + _1",
-        "found.bias + 0 * _1",
+        "bias_and_weights.bias + _1",
+        "bias_and_weights.bias + 0 * _1",
         "log-odds of classes forget how frequent the classes are",
         "prior",
     ),

@@ -94,7 +94,7 @@ FAULTS = (
     Fault(
         "loo-weights-forgotten",
         f"{IMPORTANCE}::leave_one_out",
-        "own[there] - each",
+        "flat[there] - each",
         "-each",
         "leaving a row out of an approximation forgets p / q",
         "weight",
@@ -158,7 +158,7 @@ FAULTS = (
     Fault(
         "bic-without-parameters",
         f"{CRITERIA}::criteria",
-        'np.log(size) * found["parameters"]',
+        'np.log(size) * values_of["parameters"]',
         "np.log(size)",
         "BIC forgets how many parameters there are",
         "evidence",
@@ -174,8 +174,8 @@ FAULTS = (
     Fault(
         "icl-sign",
         f"{CRITERIA}::criteria",
-        'found["BIC"] + _1',
-        'found["BIC"] - _1',
+        'values_of["BIC"] + _1',
+        'values_of["BIC"] - _1',
         "ICL rewards components that overlap",
         "sign",
     ),
@@ -206,8 +206,8 @@ FAULTS = (
     Fault(
         "evidence-error-of-chains",
         f"{EVIDENCE}::of_both_ways",
-        "np.sqrt(len(found))",
-        "len(found)",
+        "np.sqrt(len(estimates))",
+        "len(estimates)",
         "the standard error divides by n instead of √n",
         "divisor",
     ),
@@ -286,8 +286,8 @@ FAULTS = (
     Fault(
         "typical-documents-order",
         f"{SHARES}::typical_documents",
-        "-own",
-        "own",
+        "-share",
+        "share",
         "documents with the smallest share are typical",
         "sign",
     ),

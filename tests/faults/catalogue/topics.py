@@ -105,8 +105,8 @@ FAULTS = (
     Fault(
         "collapsed-alignment-inverse",
         f"{COLLAPSED}::_aligned",
-        "own[np.argsort(theirs)]",
-        "np.argsort(own)",
+        "order[np.argsort(theirs)]",
+        "np.argsort(order)",
         "topics of chains are matched by the inverse permutation",
         "permutation",
     ),

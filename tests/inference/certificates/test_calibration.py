@@ -8,15 +8,15 @@ from inference.certificates.checks import calibration
 from inference.certificates.checks.calibration import (
     DRAWS,
     DrawsOf,
-    Found,
+    Replicated,
     _share,
     _shift,
     _size,
     _worst,
     bias_check,
     calibration_check,
-    found_of,
     rank_deviations,
+    replicated_of,
 )
 from inference.certificates.checks.figure import MOST, NEEDED
 from inference.certificates.oracles import oracle_of
@@ -31,7 +31,7 @@ def normal(seed, width=1.0, shift=0.0, number=REPLICATES):
     centre = rng.normal(size=number)
     true = centre + rng.normal(size=number)
     drawn = centre[:, None] + shift + width * rng.normal(size=(number, DRAWS))
-    return {"x": found_of(true, drawn, rng)}
+    return {"x": replicated_of(true, drawn, rng)}
 
 
 def test_ranks_of_right_draws_are_uniform():
@@ -44,7 +44,7 @@ def test_ties_are_ranked_at_random():
     def deviations(seed, times):
         rng = np.random.default_rng(seed)
         coins = rng.integers(0, 2, (REPLICATES * times, DRAWS + 1)).astype(float)
-        return list(rank_deviations({"coin": found_of(coins[:, 0], coins[:, 1:], rng)}).values())
+        return list(rank_deviations({"coin": replicated_of(coins[:, 0], coins[:, 1:], rng)}).values())
 
     assert_standard_normal(deviations)
 
@@ -59,7 +59,7 @@ def test_narrow_and_shifted_draws_are_told_apart():
 def test_draws_that_are_no_numbers_have_no_rank():
     drawn = np.zeros((2, DRAWS))
     drawn[1, 5] = np.nan
-    found = found_of(np.zeros(2), drawn, np.random.default_rng(0))
+    found = replicated_of(np.zeros(2), drawn, np.random.default_rng(0))
     assert np.isnan(found.rank).tolist() == [False, True]
 
 
@@ -67,8 +67,8 @@ def test_draws_that_are_all_the_true_value_are_not_off():
     """As a product with a share that is 0 in the table; all draws at another value are infinitely far off."""
     rng = np.random.default_rng(0)
     drawn = np.concatenate([np.zeros((1, DRAWS)), rng.normal(size=(1, DRAWS))])
-    assert np.isfinite(_shift(found_of(np.zeros(2), drawn, rng)))
-    assert _shift(found_of(np.ones(2), np.zeros((2, DRAWS)), rng)) == -np.inf
+    assert np.isfinite(_shift(replicated_of(np.zeros(2), drawn, rng)))
+    assert _shift(replicated_of(np.ones(2), np.zeros((2, DRAWS)), rng)) == -np.inf
 
 
 @pytest.mark.parametrize("width", [0.5, 1.0, 2.0])
@@ -79,7 +79,7 @@ def test_the_spread_that_draws_need_is_that_of_the_posterior(width):
 
 
 def test_the_spread_of_draws_without_any_is_not_enough():
-    assert _size(found_of(np.array([1.0, -1.0, 2.0]), np.zeros((3, DRAWS)), np.random.default_rng(0))) == np.inf
+    assert _size(replicated_of(np.array([1.0, -1.0, 2.0]), np.zeros((3, DRAWS)), np.random.default_rng(0))) == np.inf
 
 
 def test_the_worst_of_right_statistics_is_not_said_to_be_worse():
@@ -88,7 +88,7 @@ def test_the_worst_of_right_statistics_is_not_said_to_be_worse():
     chosen, least = [], []
     for _ in range(200):
         ranks = rng.uniform(size=(20, 300))
-        found = {str(number): Found(rank, rank, rank, rank, rank) for number, rank in enumerate(ranks)}
+        found = {str(number): Replicated(rank, rank, rank, rank, rank) for number, rank in enumerate(ranks)}
         chosen.append(-_worst(found, lambda each: -_share(each.rank))[1])
         least.append(min(_share(rank) for rank in ranks))
     assert np.mean(chosen) == pytest.approx(0.9, abs=5 * np.sqrt(0.9 * 0.1 / 150 / 200))

@@ -5,7 +5,7 @@ import pytest
 
 from inference.certificates.checks import contracts
 from inference.certificates.checks.cases import small_table
-from inference.certificates.checks.contracts import OFFSETS, ROUNDING, SAME, Contracted, Found, off
+from inference.certificates.checks.contracts import OFFSETS, ROUNDING, SAME, CaseValues, Contracted, off
 from inference.certificates.checks.optimum import tangents
 from inference.certificates.oracles import ORACLES, oracle_of
 from inference.certificates.oracles.contracts import Case, changed, counted_cell, real_cell
@@ -73,7 +73,7 @@ def test_nested_options_are_changed_in_one_place():
 def test_anything_that_differs_is_noticed():
     """Of a joint density, of the density of a row, and of a parameter after a step."""
     after = {"mean": np.array([1.0, 2.0])}
-    found = Found(np.array([-3.0, -3.0]), np.array([-1.0, -2.0]), after)
+    found = CaseValues(np.array([-3.0, -3.0]), np.array([-1.0, -2.0]), after)
     assert off(found, found, after) == 0
     for wrong in (
         found._replace(joint=-found.joint),
@@ -85,7 +85,7 @@ def test_anything_that_differs_is_noticed():
 
 def test_what_is_no_number_is_unequal():
     """Also on both sides, and an infinity beside an infinity."""
-    right = Found(np.array([-3.0, -3.0]), np.array([-1.0]), {"mean": np.array([1.0])})
+    right = CaseValues(np.array([-3.0, -3.0]), np.array([-1.0]), {"mean": np.array([1.0])})
     for value in (np.nan, np.inf):
         for odd in (right._replace(rows=np.array([value])), right._replace(after={"mean": np.array([value])})):
             assert off(odd, odd, odd.after) == np.inf
@@ -94,9 +94,9 @@ def test_what_is_no_number_is_unequal():
 def test_a_mean_of_an_offset_table_may_be_off_by_rounding_alone(monkeypatch):
     """One that a step moves by a thousandth is rejected at every offset: the limit is not multiplied by the offset again."""
     oracle, case = case_of("gmm")
-    begun = Found(np.zeros(2), np.zeros(3), case.sites)
+    begun = CaseValues(np.zeros(2), np.zeros(3), case.sites)
     contracted = Contracted.__new__(Contracted)
-    contracted.oracle, contracted.contracts, contracted.case, contracted.found = oracle, oracle.contracts, case, begun
+    contracted.oracle, contracted.contracts, contracted.case, contracted.values = oracle, oracle.contracts, case, begun
 
     def found(by):
         return lambda _, moved: begun._replace(after=moved.sites | {"mean": moved.sites["mean"] + by})

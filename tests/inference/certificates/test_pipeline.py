@@ -13,8 +13,8 @@ from inference.certificates.checks.pipeline import (
     DRAWS,
     POWER,
     Fits,
-    found_of,
     pipeline_check,
+    ranked_of,
     ranks,
 )
 from inference.certificates.oracles import oracle_of
@@ -106,7 +106,7 @@ def test_faults_that_200_tables_show(fault):
             drawn += 0.5
         else:
             drawn[:50] = true[:50, None] + np.abs(drawn[:50])
-        found.append(max(map(abs, rank_deviations({"mean": found_of(true, drawn, rng)}).values())))
+        found.append(max(map(abs, rank_deviations({"mean": ranked_of(true, drawn, rng)}).values())))
     assert np.median(found) > MOST + 1
 
 
@@ -224,7 +224,7 @@ def test_one_draw_of_every_chain_is_ranked(place, monkeypatch):
 
 def test_draws_of_half_the_spread():
     drawn = np.array([[1.0, 3.0, 8.0]])
-    found = found_of(np.array([3.4]), drawn, np.random.default_rng(0))
+    found = ranked_of(np.array([3.4]), drawn, np.random.default_rng(0))
     assert 0.5 < found.rank[0] < 0.75  # behind 1 and 3
     assert 0.25 < found.narrow_rank[0] < 0.5  # behind 2.5 alone, before 3.5 and 6
     assert abs(rank_deviations({"x": found})["x"]) < 1

@@ -13,7 +13,7 @@ import pytest
 from inference.cli.main import guarded, run_main
 from inference.cli.runs.config import compose, expand
 from inference.cli.runs.execute import read_data
-from inference.cli.runs.inspecting import inspect_main, refused
+from inference.cli.runs.inspecting import inspect_main, refusal_of
 from inference.report.inspection import options_of
 from models import ZooError, inspect_table, load_data
 from models.cells.overrides import overrides_of
@@ -115,7 +115,7 @@ def test_a_refusal_says_nothing_twice(tmp_path, lines, seed):
     try:
         load_data(str(file))
     except ZooError as error:
-        said = str(refused(error, {"name": "file", "path": str(file)}))
+        said = str(refusal_of(error, {"name": "file", "path": str(file)}))
     else:
         return
     found = inspect_table(str(file))
@@ -137,7 +137,7 @@ def test_the_refusal_of_a_cell_has_the_remedy_of_its_column(tmp_path):
     file.write_text("a,b\n" + "\n".join(f"{word},{n}.5" for n, word in enumerate(CELLS["words"])) + "\n", encoding="utf-8")
     with pytest.raises(ZooError) as caught:
         load_data(str(file))
-    said = str(refused(caught.value, {"name": "file", "path": str(file)}))
+    said = str(refusal_of(caught.value, {"name": "file", "path": str(file)}))
     assert said.splitlines()[:-1] == [
         f"{file} cannot be read as it is; the problem, with its remedy:",
         "  a: 2 cells are not a number: 'tall' (row 2), 'short' (row 4); count them as missing, or correct the cells, or take "
@@ -208,7 +208,7 @@ def test_what_a_run_was_told_of_columns_is_in_its_configuration(tmp_path):
     direct = load_data(str(path), **options)
     np.testing.assert_array_equal(read.x, direct.x)
     np.testing.assert_array_equal(read.weight, [1, 2, 0])
-    assert read.beside[0][1].tolist() == ["a", "b", "c"]
+    assert read.kept_columns[0][1].tolist() == ["a", "b", "c"]
 
 
 def test_a_model_that_takes_no_such_column_points_to_the_inspection(messy, capsys):

@@ -10,7 +10,7 @@ import xarray as xr
 
 from inference import impute, log_likelihood, predict
 from inference.cli.main import guarded, predict_main, report_main, run_main
-from inference.cli.predicting import NUM_DRAWS, with_kept
+from inference.cli.predicting import NUM_DRAWS, with_kept_columns
 from inference.cli.runs.execute import all_rows
 from inference.cli.runs.fitted_run import finished_config, fitted_run
 from inference.predictions.predict import without_cells
@@ -108,7 +108,7 @@ def test_columns_of_the_new_table_stand_beside_their_rows(run):
 @pytest.mark.parametrize("name", ["row", "log_density"])
 def test_a_kept_column_has_a_name_of_its_own(name):
     with pytest.raises(ZooError, match=f"have a column '{name}' of their own"):
-        with_kept(pd.DataFrame({"row": [1], "log_density": [0.5]}), {name: ["x"]})
+        with_kept_columns(pd.DataFrame({"row": [1], "log_density": [0.5]}), {name: ["x"]})
 
 
 @pytest.mark.slow

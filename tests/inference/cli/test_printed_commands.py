@@ -13,7 +13,7 @@ from inference.cli.main import guarded
 from inference.cli.predicting import parsed, together
 from inference.cli.runs.config import compose, expand
 from inference.cli.runs.execute import read_data
-from inference.cli.runs.inspecting import inspect_main, refused
+from inference.cli.runs.inspecting import inspect_main, refusal_of
 from models import ZooError, inspect_table, load_data
 from models.cells.overrides import LISTS, TEXTS, alternatives, override, read_override
 from models.data.columns import cells_of, typed
@@ -123,7 +123,7 @@ def test_columns_may_have_any_name(tmp_path, capsys, name):
         for problem in found.problems
         if "data." in problem.advice
     )
-    error = refused(ZooError("no"), {"name": "file", "path": str(path)})
+    error = refusal_of(ZooError("no"), {"name": "file", "path": str(path)})
     require_arguments_run(str(error), path, found.options)
     (inspect,) = re.findall(r"python -m inference.inspect (.*) shows more", str(error))
     assert shlex.split(inspect) == [str(path)]

@@ -290,9 +290,9 @@ def test_kept_columns_are_read_alike(tmp_path):
     path = written(Table(rows(X, K, "01|1|02|2|03|3|x|4"), {}, {}), tmp_path)
     names = ["01", "1", "02", "2", "03", "3", "x", "4"]
     whole = load_data(path, keep=["z"])
-    assert list(dict(whole.beside)["z"]) == list(dict(inspect_table(path, keep=["z"]).data.beside)["z"]) == names
-    assert [name for block in read_blocks(path, whole, None, {}, 2, keep=["z"]) for name in block.beside["z"]] == names
-    assert [name for block in streamed(path, {"keep": ["z"]}) for name in dict(block.beside)["z"]] == names
+    assert list(dict(whole.kept_columns)["z"]) == list(dict(inspect_table(path, keep=["z"]).data.kept_columns)["z"]) == names
+    assert [name for block in read_blocks(path, whole, None, {}, 2, keep=["z"]) for name in block.kept_columns["z"]] == names
+    assert [name for block in streamed(path, {"keep": ["z"]}) for name in dict(block.kept_columns)["z"]] == names
 
 
 def test_an_option_that_looks_at_all_rows_is_refused_in_streams(tmp_path):

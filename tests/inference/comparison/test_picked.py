@@ -7,7 +7,7 @@ from rich.console import Console
 
 from inference.cli.comparing import print_comparison
 from inference.comparison.criteria import COLUMNS
-from inference.comparison.picked import ELPD, LOG_LOSS, SMALL, lead_by_chance, said_of_differences
+from inference.comparison.picked import ELPD, LOG_LOSS, SMALL, lead_by_chance, remarks_on_differences
 from inference.comparison.table import HELD_OUT, Comparison, Score, below_the_best
 
 
@@ -18,11 +18,11 @@ def table_of(differences, errors, score=ELPD):
 
 
 def too_small(table):
-    return [line for line in said_of_differences(table) if "too little to tell" in line]
+    return [line for line in remarks_on_differences(table) if "too little to tell" in line]
 
 
 def picked(table):
-    return [line for line in said_of_differences(table) if "was picked" in line]
+    return [line for line in remarks_on_differences(table) if "was picked" in line]
 
 
 def test_differences_below_four_are_named_and_no_others():
@@ -67,14 +67,14 @@ def test_the_best_of_three_is_said_to_be_picked_and_the_better_of_two_is_not(sco
     (said,) = picked(three)
     assert said.startswith(f"m1 was picked as the best of 3 by {score.name}: ")
     assert f"about {lead_by_chance(np.array([5.0, 4.0])):.2g} by chance" in said
-    assert not said_of_differences(three.iloc[:2])
+    assert not remarks_on_differences(three.iloc[:2])
 
 
 def test_results_without_a_score_take_no_part():
     """Optimisers have no elpd; one result among them that has is not picked from any."""
     lacking = table_of([0.0, np.nan, np.nan, np.nan], [np.nan] * 4)
-    assert not said_of_differences(lacking)
-    assert not said_of_differences(pd.DataFrame({"elpd": [1.0, 2.0, 3.0]}))
+    assert not remarks_on_differences(lacking)
+    assert not remarks_on_differences(pd.DataFrame({"elpd": [1.0, 2.0, 3.0]}))
 
 
 def test_differences_without_an_error_or_equal_results_are_not_judged():
@@ -95,7 +95,7 @@ def test_remarks_stand_below_the_printed_table(capsys):
     below = below_the_best(noisy)
     lines = {name: columns | clock | noisy[name].figures() | below[name] for name in noisy}
     table = pd.DataFrame.from_dict(lines, orient="index")
-    notes = tuple(said_of_differences(table))
+    notes = tuple(remarks_on_differences(table))
     assert len(notes) == 2
     found = Comparison(table, pd.DataFrame(), None, one_model=False, comparable=True, notes=notes)
     print_comparison(found, Console(width=80))

@@ -123,9 +123,9 @@ def test_that_a_search_has_not_ended_comes_first():
     """It explains what else is wrong: of an approximation that has not got there, a large k-hat is no news."""
     found = {
         "Pareto k-hat": Finding(np.array([2.0]), size=1000),
-        "parts alike": Finding(np.array([1.0]), said={"what": "components"}),
-        "another mode": Finding(np.array([0.5]), said={"total": 2, "share": "61%"}),
-        "iterations": Finding(np.array([1]), said={"taken": 2, "advice": ": raise max_iter"}),
+        "parts alike": Finding(np.array([1.0]), details={"what": "components"}),
+        "another mode": Finding(np.array([0.5]), details={"total": 2, "share": "61%"}),
+        "iterations": Finding(np.array([1]), details={"taken": 2, "advice": ": raise max_iter"}),
     }
     assert [problem.diagnostic for problem in judge(Kind.APPROXIMATION, found)] == ["iterations", *list(found)[:3]]
 

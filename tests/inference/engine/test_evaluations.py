@@ -8,7 +8,7 @@ from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from inference.engine.quasi_newton import SMALL, _curvature, _products, _value_and_grad, hessian_at, minimise
-from inference.runtime.checkpoints import Checkpoint, Pace
+from inference.runtime.checkpoints import Checkpoint, CheckpointTimer
 from inference.runtime.progress import Silent
 
 STARTS = {"x": np.array([[-1.2, 1.0], [2.0, 2.0]])}
@@ -81,7 +81,7 @@ def test_the_hessian_at_an_end_is_by_the_program_of_the_search(size):
 @pytest.mark.parametrize("last", [1, 7, 40])
 def test_a_search_that_was_killed_goes_where_it_would_have_gone(tmp_path, monkeypatch, last):
     """To the last bit, in the first start and in the second; what was evaluated before is not evaluated again."""
-    monkeypatch.setattr(Pace, "is_due", lambda self: True)
+    monkeypatch.setattr(CheckpointTimer, "is_due", lambda self: True)
     whole, checkpoint = search(), Checkpoint(tmp_path / "checkpoint-evaluations-abc.npz")
     with pytest.raises(MemoryError):
         search(checkpoint, Stopping(last))

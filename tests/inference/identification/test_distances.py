@@ -73,7 +73,7 @@ def test_the_distance_is_that_of_the_best_of_all_orders(seed):
         np.stack([pairs, pairs[np.ix_(order, order)] + off * random.normal(size=pairs.shape)]),
     )
     by_hand = min(
-        max(np.abs(other.own[1] - own[list(p)]).max(), np.abs(other.pairs[1] - pairs[np.ix_(p, p)]).max())
+        max(np.abs(other.singles[1] - own[list(p)]).max(), np.abs(other.pairs[1] - pairs[np.ix_(p, p)]).max())
         for p in permutations(range(size))
     )
     np.testing.assert_allclose(_apart_matched(other, 0), [0, by_hand], atol=1e-12)

@@ -15,7 +15,7 @@ from inference.engine.row_source import StepSize
 from inference.fitting.prepare import make_task
 from inference.minibatches import svi, svi_on_host
 from inference.minibatches.svi_on_host import Plan, State, drive_batches, loops_of
-from inference.runtime.checkpoints import Pace as Due
+from inference.runtime.checkpoints import CheckpointTimer
 from inference.runtime.progress import SILENT, Silent
 from models import MODELS, Data, load_data
 from models.datasets.corpora import bars
@@ -82,7 +82,7 @@ def test_steps_do_not_depend_on_threads_or_on_where_a_run_was_cut():
 @pytest.mark.slow
 def test_a_run_that_was_killed_goes_on_as_if_nothing_had_been(tmp_path, monkeypatch):
     """Every number of the result is that of an unbroken run."""
-    monkeypatch.setattr(Due, "is_due", lambda self: True)
+    monkeypatch.setattr(CheckpointTimer, "is_due", lambda self: True)
     monkeypatch.setattr(svi_on_host, "CHUNK_SECONDS", 0.0)
 
     class Killed(Silent):

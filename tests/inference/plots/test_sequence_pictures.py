@@ -66,7 +66,7 @@ def test_lines_are_the_probabilities_of_the_states(tmp_path):
 def test_several_sequences_stand_one_under_the_other_with_their_names():
     """Whatever else is drawn with it, a sequence has its own lines; the names are those that the table has."""
     names = np.repeat([f"text {number:02}" for number in range(12)], np.diff(TAGGER.starts))
-    named = TAGGER._replace(beside=((SEQUENCE_NAME, names),))
+    named = TAGGER._replace(kept_columns=((SEQUENCE_NAME, names),))
     chosen = some_sequences(tagger(), named)
     assert (chosen[0], chosen[-1], len(chosen)) == (0, 11, MOST_SEQUENCES)
     figure = plot_states(tagger(), SITES, named, sequence=chosen)

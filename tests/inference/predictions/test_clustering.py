@@ -194,7 +194,7 @@ def test_profile_of_a_mixed_table():
     np.testing.assert_allclose(found["moons"].sd, np.sqrt(posterior["rate"]).mean(("chain", "draw"))[:, 0])
     draws = posterior["mean"].values[..., 0].reshape(20, 2)
     np.testing.assert_allclose(found["weight"].interval, np.quantile(draws, [0.055, 0.945], axis=0))
-    assert all(0 <= column.told <= 1 for column in found.values())
+    assert all(0 <= column.separation <= 1 for column in found.values())
 
 
 def test_profile_shows_the_columns_that_tell_most(tmp_path):

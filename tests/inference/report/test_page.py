@@ -14,7 +14,7 @@ from inference.criticism.replications import Compared
 from inference.diagnostics.checks import Diagnosis
 from inference.markup.glossary import WORDS, used
 from inference.report.page import write_report
-from inference.report.reading import Reading
+from inference.report.reading import ResultView
 from inference.report.traits import Group
 from inference.results.table import observed_data
 from models.data.documents import documents
@@ -54,7 +54,7 @@ def made(draws: bool):
     said = [Group("bee", 0.6, [f"{LONG} 3.0 (all 2.0)"]), Group("ant", 0.4, [])]
     diagnosis = Diagnosis(functionals, problems, 0, [])
     title = f"gmm on {LONG} by gibbs"
-    return tree, Reading(title, "a verdict & more", diagnosis, said, None, parameters, parameters, ["a remark <i>"])
+    return tree, ResultView(title, "a verdict & more", diagnosis, said, None, parameters, parameters, ["a remark <i>"])
 
 
 def test_a_look_for_modes_is_told_under_details(tmp_path):
@@ -85,8 +85,8 @@ def made_of_topics():
     groups = {"point_estimate": xr.Dataset(sites, coords=coords), "observed_data": observed_data(data)}
     found = xr.DataTree.from_dict(groups | {"optimization": tree["optimization"].to_dataset()})
     found.attrs = tree.attrs | {"row": "document"}
-    empty = reading.own.iloc[:0]
-    return found, reading._replace(groups=[], parameters=empty, own=empty)
+    empty = reading.shown.iloc[:0]
+    return found, reading._replace(groups=[], parameters=empty, shown=empty)
 
 
 def written(tmp_path, draws):

@@ -12,7 +12,7 @@ from inference import fit
 from inference.engine import driver
 from inference.row_sums import driver as row_sums_driver
 from inference.row_sums.compiled import host_step_of
-from inference.runtime.checkpoints import Pace
+from inference.runtime.checkpoints import CheckpointTimer
 from inference.runtime.progress import Silent
 from models import MODELS
 from models.base import Model
@@ -42,7 +42,7 @@ def test_loops_on_the_host_climb_as_the_algebra_does(monkeypatch, method):
 def test_a_run_that_was_killed_goes_on_as_if_nothing_had_been(tmp_path, monkeypatch, fewest):
     """By the loops on the host and by the algebra: every number of the result is that of an unbroken run."""
     monkeypatch.setattr(inference.row_sums.compiled, "FEWEST_LATENTS", fewest)
-    monkeypatch.setattr(Pace, "is_due", lambda self: True)
+    monkeypatch.setattr(CheckpointTimer, "is_due", lambda self: True)
     monkeypatch.setattr(driver, "CHUNK_SECONDS", 0.0)
     monkeypatch.setattr(row_sums_driver, "CHUNK_SECONDS", 0.0)
 

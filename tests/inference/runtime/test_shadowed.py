@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.runtime.shadowed import require_models, require_own
+from inference.runtime.shadowed import require_in_folder, require_models
 
 ROOT = Path(__file__).parents[3]
 
@@ -29,10 +29,10 @@ def test_the_own_package_is_no_problem():
     own = find_spec("models")
     assert Path(own.origin) == ROOT / "models" / "__init__.py"
     require_models()
-    require_own("models", own, ROOT)
+    require_in_folder("models", own, ROOT)
 
 
 @pytest.mark.parametrize("found", [None, find_spec("json")])
 def test_another_package_is_refused(found):
     with pytest.raises(ImportError, match="its own package 'models'"):
-        require_own("models", found, ROOT)
+        require_in_folder("models", found, ROOT)

@@ -66,7 +66,7 @@ def fails_at(monkeypatch, cell, folder, number, how):
 @pytest.mark.parametrize("how", ["full", "full once", "kill"])
 @pytest.mark.parametrize("number", [2, 15, 35])
 def test_a_disk_that_fails(tmp_path, monkeypatch, number, how):
-    monkeypatch.setattr(checkpoints.Pace, "is_due", lambda self: False)
+    monkeypatch.setattr(checkpoints.CheckpointTimer, "is_due", lambda self: False)
     assert fails_at(monkeypatch, "em", tmp_path / "run", number, how)
 
 
@@ -75,7 +75,7 @@ def test_a_disk_that_fails(tmp_path, monkeypatch, number, how):
 @pytest.mark.parametrize("cell", ["em", "gibbs", "collapsed_gibbs"])
 def test_a_disk_that_fails_at_every_request(tmp_path, monkeypatch, cell, how):
     """Every STRIDE-th request, the two ways in turn."""
-    monkeypatch.setattr(checkpoints.Pace, "is_due", lambda self: False)  # as many requests in every run
+    monkeypatch.setattr(checkpoints.CheckpointTimer, "is_due", lambda self: False)  # as many requests in every run
     number = 1 if how == "full" else 1 + STRIDE // 2
     while fails_at(monkeypatch, cell, tmp_path / str(number), number, how):
         number += STRIDE

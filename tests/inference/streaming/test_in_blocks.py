@@ -280,7 +280,7 @@ def test_where_a_pass_is_cut_changes_no_bit(mixture, tmp_path, monkeypatch, iter
 def test_a_climb_goes_on_from_the_middle_of_a_pass(mixture, tmp_path, monkeypatch):
     """A kill after any block: what the next process finds on disk leads to the same bits."""
     model, data, _ = mixture
-    monkeypatch.setattr("inference.runtime.checkpoints.Pace.is_due", lambda self: True)
+    monkeypatch.setattr("inference.runtime.checkpoints.CheckpointTimer.is_due", lambda self: True)
     options = {"num_starts": 2, "block_rows": 700, "checkpoint_seconds": 0}  # the host looks in after every block
     whole = fit_blocks(model, data, "em", **options)
     written, store = [], checkpoints.store

@@ -53,7 +53,7 @@ def test_stops_and_goes_on_with_the_same_steps(rows, tmp_path, monkeypatch):
     options = {"steps": True, "block_rows": 500, "num_starts": 2}
     whole = fit_blocks(model, data, "em", max_iter=40, **options)
     monkeypatch.setattr("inference.minibatches.by_blocks.CHUNK_SECONDS", 0.0)
-    monkeypatch.setattr("inference.runtime.checkpoints.Pace.is_due", lambda self: True)
+    monkeypatch.setattr("inference.runtime.checkpoints.CheckpointTimer.is_due", lambda self: True)
     fit_blocks(model, data, "em", max_iter=13, folder=tmp_path, **options)
     for file in tmp_path.glob("checkpoint-*"):  # of a shorter run: max_iter is not part of what a checkpoint depends on
         assert file.stat().st_size

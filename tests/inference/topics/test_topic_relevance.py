@@ -101,7 +101,7 @@ def test_points_of_a_plane_are_found_again():
         assert found.points.shape == (size, 2)
         np.testing.assert_allclose(np.linalg.norm(found.points[:, None] - found.points[None], axis=-1), distance, atol=1e-7)
         np.testing.assert_allclose(found.points.mean(0), 0, atol=1e-12)
-    assert scaled(1 - np.eye(6)).kept == pytest.approx(2 / 5)  # a simplex: five axes of one length
+    assert scaled(1 - np.eye(6)).explained == pytest.approx(2 / 5)  # a simplex: five axes of one length
 
 
 def result(weight=None, draws=True):
@@ -144,7 +144,7 @@ def test_the_map_of_a_result(draws, weight):
     np.testing.assert_allclose(found.given, (joint / joint.sum(0))[:, kept])
     distance = np.linalg.norm(found.points[:, None] - found.points[None], axis=-1)
     np.testing.assert_allclose(distance, jensen_shannon(probs[order]), atol=1e-7)  # three topics lie in a plane
-    assert found.kept == pytest.approx(1.0)
+    assert found.explained == pytest.approx(1.0)
     for k in range(K):
         own = [naive(found.probs[k, v], found.counts[v] / found.tokens, 0.3) for v in range(len(kept))]
         np.testing.assert_array_equal(found.top(k, 0.3), np.argsort(-np.array(own)))

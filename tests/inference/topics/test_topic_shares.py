@@ -42,24 +42,27 @@ def result(data):
 
 def test_files_name_their_documents(folder):
     """In the order of the texts, whichever of them are taken, and in results; new documents have theirs."""
-    assert load_data(folder, format="texts").beside == ()  # names may be those of patients
+    assert load_data(folder, format="texts").kept_columns == ()  # names may be those of patients
     data = load_data(folder, format="texts", keep=["file"])
-    assert [(name, cells.tolist()) for name, cells in data.beside] == [("file", NAMES)]
+    assert [(name, cells.tolist()) for name, cells in data.kept_columns] == [("file", NAMES)]
     assert data.x.toarray()[1, data.columns.index("tax")] == 2  # that of b.txt
-    assert take(data, np.array([2, 0])).beside[0][1].tolist() == ["more/c.txt", "a.txt"]
+    assert take(data, np.array([2, 0])).kept_columns[0][1].tolist() == ["more/c.txt", "a.txt"]
     assert result(data)["observed_data"].coords["file"].dims == ("row",)
-    assert data_of(result(data)).beside[0][1].tolist() == NAMES
+    assert data_of(result(data)).kept_columns[0][1].tolist() == NAMES
     blocks = list(read_blocks(str(folder), data, None, {"format": "texts"}, 2, keep=["file"]))
-    assert [block.beside["file"] for block in blocks] == [NAMES[:2], NAMES[2:]]
+    assert [block.kept_columns["file"] for block in blocks] == [NAMES[:2], NAMES[2:]]
 
 
 def test_columns_beside_texts_are_kept(tmp_path):
     """From a frame as they are given; from a file as they are written."""
     frame = pd.DataFrame({"id": ["007", "8", "9"], "year": [1999, 2001, 2004], "text": list(TEXTS.values())})
     data = load_data(frame, text="text", keep=["id", "year"])
-    assert [(name, cells.tolist()) for name, cells in data.beside] == [("id", ["007", "8", "9"]), ("year", [1999, 2001, 2004])]
+    assert [(name, cells.tolist()) for name, cells in data.kept_columns] == [
+        ("id", ["007", "8", "9"]),
+        ("year", [1999, 2001, 2004]),
+    ]
     frame.to_csv(tmp_path / "texts.csv", index=False)
-    ((name, cells),) = load_data(str(tmp_path / "texts.csv"), text="text", keep="id").beside
+    ((name, cells),) = load_data(str(tmp_path / "texts.csv"), text="text", keep="id").kept_columns
     assert (name, cells.tolist()) == ("id", ["007", "8", "9"])
     with pytest.raises(ZooError, match="no column 'name'"):
         load_data(frame, text="text", keep="name")

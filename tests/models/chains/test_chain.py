@@ -87,7 +87,7 @@ def test_forward_is_the_sum_over_all_paths(size, boundary):
         for t in range(LENGTHS[n]):
             prefix = summed(row._replace(stop=np.zeros(size), emission=row.emission[: t + 1]))
             assert near(steps[t, n], prefix.log_partition, atol=1e-12)
-            assert near(filtered.found.state[t, n], prefix.state[t], atol=1e-13)
+            assert near(filtered.states.state[t, n], prefix.state[t], atol=1e-13)
 
 
 @every_case

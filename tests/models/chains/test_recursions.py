@@ -47,7 +47,7 @@ def everything(local):
     known, mean = filtered(local), chain.mean(None, local)
     there = within(local)[..., None]
     pairs = [pair_counts(mean, jnp.arange(len(local.packing.length)) == n) for n in range(len(local.packing.length))]
-    return [mean.state, *pairs, known.found.state * there, known.density, known.end]
+    return [mean.state, *pairs, known.states.state * there, known.density, known.end]
 
 
 def test_impossible_rows_stay_impossible_in_blocks(monkeypatch):

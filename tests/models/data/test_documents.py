@@ -111,7 +111,7 @@ def test_blank_texts_are_kept_or_dropped_as_one_says(name, tmp_path):
         assert [[dropped.columns[token] for token in row] for row in np.split(dropped.x.tokens, dropped.x.starts[1:-1])] == [
             words[number] for number in there
         ]
-        assert list(map(int, dict(dropped.beside)["id"])) == [100 + number for number in there]
+        assert list(map(int, dict(dropped.kept_columns)["id"])) == [100 + number for number in there]
         assert [dropped.levels[code] for code in dropped.labels] == ["ababa"[number] for number in there]
         assert f"{len(texts) - len(there)} of {len(texts)} rows have no text" in dropped.remarks[0]
 

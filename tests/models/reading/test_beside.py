@@ -40,7 +40,7 @@ def test_kept_columns_stand_beside_each_row(tmp_path):
         assert back[group].coords["number"].values.tolist() == FRAME["number"].tolist()
     assert uncertain_rows(back, below=1.1)["id"].tolist() == [FRAME["id"][row] for row in uncertain_rows(back, below=1.1).index]
     assert predict(model, tree, data)["probs"].coords["id"].values.tolist() == FRAME["id"].tolist()
-    assert [cells.tolist() for _, cells in data_of(back).beside] == [cells.tolist() for _, cells in data.beside]
+    assert [cells.tolist() for _, cells in data_of(back).kept_columns] == [cells.tolist() for _, cells in data.kept_columns]
     silent = load_data(FRAME, types={"id": "identifier", "number": "ignore"}, weight="times")
     other = fit(model, silent, "em", max_iter=5, num_starts=2)
     save(other, tmp_path / "silent.nc")
@@ -52,9 +52,9 @@ def test_kept_columns_stand_beside_each_row(tmp_path):
 def test_kept_columns_follow_their_rows():
     data = load_data(FRAME, keep="id")
     rows = np.array([4, 1])
-    assert take(data, rows).beside[0][1].tolist() == ["eve", "bob"]
+    assert take(data, rows).kept_columns[0][1].tolist() == ["eve", "bob"]
     assert load_data(FRAME, keep="id", columns=["x"]).columns == ("x",)
-    assert load_data(FRAME, keep="id", columns=["x"]).beside[0][1].tolist() == FRAME["id"].tolist()
+    assert load_data(FRAME, keep="id", columns=["x"]).kept_columns[0][1].tolist() == FRAME["id"].tolist()
 
 
 def test_a_kept_column_may_have_a_space_in_its_name(tmp_path, recwarn):
@@ -75,17 +75,17 @@ def test_names_of_sequences_are_kept_beside_their_steps(tmp_path):
     data = load_data(frame, sequence="machine", keep=["id", "machine"])
     assert data.columns == ("x",)
     wanted = {name: frame[name].tolist() for name in ("id", "machine")} | {"sequence_name": frame["machine"].tolist()}
-    assert {name: cells.tolist() for name, cells in data.beside} == wanted
+    assert {name: cells.tolist() for name, cells in data.kept_columns} == wanted
     model = MODELS["hmm"](data, num_states=2, emission="gaussian", boundary=False)
     save(fit(model, data, "em", max_iter=2, num_starts=1), tmp_path / "results.nc")
     back = load(tmp_path / "results.nc")
     assert back["latent"].coords["sequence_name"].values.tolist() == ["n1", "n2", "n3"]
-    assert {name: cells.tolist() for name, cells in data_of(back).beside} == wanted
+    assert {name: cells.tolist() for name, cells in data_of(back).kept_columns} == wanted
     listed = assignments(groups_of(back))
     assert listed["machine"].tolist() == listed["sequence_name"].tolist() == frame["machine"].tolist()
     assert listed["id"].tolist() == frame["id"].tolist()
     assert listed["sequence"].tolist() == [1, 1, 1, 2, 3, 3]
-    assert load_data(frame, sequence="machine", types={"id": "identifier"}).beside == ()  # names may be those of patients
+    assert load_data(frame, sequence="machine", types={"id": "identifier"}).kept_columns == ()  # names may be those of patients
 
 
 @pytest.mark.parametrize("name", ["assignment", "probability", "second_assignment", "sequence", "step", "sequence_name"])
@@ -104,11 +104,11 @@ def test_kept_columns_have_no_name_of_assignments(name):
 def test_names_of_sequences_stay_as_they_are_given(names, kind, tmp_path):
     """Numbers stay numbers, and texts of digits stay texts; a text file has texts alone."""
     frame = FRAME.assign(machine=names)[["machine", "x"]]
-    found = dict(load_data(frame, sequence="machine", keep=["machine", "machine"]).beside)
+    found = dict(load_data(frame, sequence="machine", keep=["machine", "machine"]).kept_columns)
     assert set(found) == {"sequence_name", "machine"}
     assert all((cells.tolist(), cells.dtype.kind) == (names, kind) for cells in found.values())
     frame.to_csv(tmp_path / "steps.csv", index=False)
-    found = dict(load_data(str(tmp_path / "steps.csv"), sequence="machine", keep=["machine"]).beside)
+    found = dict(load_data(str(tmp_path / "steps.csv"), sequence="machine", keep=["machine"]).kept_columns)
     assert all(cells.tolist() == list(map(str, names)) for cells in found.values())
 
 
@@ -129,7 +129,7 @@ def test_weights_are_a_column(tmp_path):
 def test_long_numbers_keep_their_digits():
     """A float cannot tell two neighbours above 2^53 apart."""
     ids = [2**53 + number for number in range(6)]
-    ((_, cells),) = load_data(FRAME.assign(id=ids), keep="id", columns=["x"]).beside
+    ((_, cells),) = load_data(FRAME.assign(id=ids), keep="id", columns=["x"]).kept_columns
     assert [int(cell) for cell in cells] == ids
 
 

@@ -131,7 +131,7 @@ def test_kept_columns_are_those_of_the_file(tmp_path, suffix):
     frame = new_table().drop(columns="size").assign(size=1.5, id=names, number=number)
     fitted, source = load_data(FITTED), written(tmp_path / f"new.{suffix}", frame)
     blocks = list(read_blocks(source, fitted, None, {}, 2, keep=["id", "number"], keep_if_there=["extra", "gone"]))
-    found = {name: [cell for block in blocks for cell in block.beside[name]] for name in blocks[0].beside}
+    found = {name: [cell for block in blocks for cell in block.kept_columns[name]] for name in blocks[0].kept_columns}
     expected = ["" if cell is pd.NA else str(cell) for cell in number]
     assert found == {"id": names, "number": expected, "extra": frame["extra"].tolist()}
     with pytest.raises(ZooError, match=r"no column 'idd' to keep \(did you mean id\?\)"):

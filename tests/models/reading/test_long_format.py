@@ -181,6 +181,6 @@ def test_kept_and_declared_identifiers_have_all_digits(tmp_path):
     frame = LONG["long identifiers twice"][0]
     frame.to_csv(tmp_path / "t.csv", index=False)
     kept = load_data(tmp_path / "t.csv", keep=["card"])
-    assert dict(kept.beside)["card"].tolist() == frame["card"].astype(str).tolist()
+    assert dict(kept.kept_columns)["card"].tolist() == frame["card"].astype(str).tolist()
     assert len(load_data(tmp_path / "t.csv", sequence="card").starts) == 16
     assert "card" not in MODELS["mixed_mixture"](load_data(tmp_path / "t.csv"), num_components=1).reading.layout.columns

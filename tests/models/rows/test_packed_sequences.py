@@ -227,7 +227,7 @@ def test_what_is_lost_beside_a_likelier_state_is_found_again(name, kind):
 def filtered_and_smoothed(local: Chain):
     found, logs, mean = forward(local), filter_logs(_weights(local), _steps(local)), chain.mean(None, local)
     _, ways = smooth_logs(_weights(local), _steps(local), jnp.broadcast_to(found.end[None], found.density.shape))
-    return found.found.lost, found.density, logs.scale, mean.state, ways.both
+    return found.states.lost, found.density, logs.scale, mean.state, ways.both
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_numbers_that_are_small_together():
     row = Weights(np.array([-300.0, 0]), np.array([[-280.0, 0], [-np.inf, -630]]), np.array([-np.inf, -630.0]), EMISSION)
     wanted, packing = summed(row), side_by_side(np.array([4]), 4)
     local = Chain(*row[:3], row.emission[:, None], packing)
-    lost, state = jax.jit(lambda local: (forward(local).found.lost, chain.reported.part(chain.mean(None, local))))(local)
+    lost, state = jax.jit(lambda local: (forward(local).states.lost, chain.reported.part(chain.mean(None, local))))(local)
     assert not lost
     assert near(state[0], wanted.state, atol=1e-12)
 

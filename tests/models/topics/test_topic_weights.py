@@ -64,7 +64,7 @@ def test_held_out_probabilities_are_averaged_as_probabilities():
     """With one token a document, p(w) = mean over draws of Σ_k α_k / Σ α β_kw, whatever the particles."""
     alpha, beta = np.array([0.5, 1.5]), RNG.dirichlet(np.ones(3), (4, 2))
     one = Words(np.array([[0], [2]]), np.ones((2, 1), np.int32))
-    rows = Documents(one, one, own=np.arange(2), carrier=np.zeros(2))
+    rows = Documents(one, one, document=np.arange(2), carrier=np.zeros(2))
     found = held_out.log_probability({"topic_concentration": alpha}, {"word_probs": beta}, rows, 1, seed=0)
     assert near(found, np.log(np.mean(alpha / alpha.sum() @ beta, axis=0))[[0, 2]], rtol=1e-12)
 

@@ -1,4 +1,4 @@
-"""A `Doubt`: something in the lines of a text file that would be read as what it is not."""
+"""A `Irregularity`: something in the lines of a text file that would be read as what it is not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 
-class Doubt(NamedTuple):
+class Irregularity(NamedTuple):
     """What looks wrong, the options of `models.load_data` that read it, and the option that keeps the file as it is."""
 
     what: str
