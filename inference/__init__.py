@@ -14,7 +14,7 @@ from inference.methods import METHODS
 from inference.runtime.shadowed import require_models
 
 require_models()
-import_module("models")  # which refuses versions below the bounds
+import_module("models")  # raises an error for versions below the bounds
 
 if TYPE_CHECKING:
     from inference.comparison.refitting import refit_rows

@@ -36,7 +36,7 @@ class Example(NamedTuple):
 
 
 class Examples(NamedTuple):
-    """Small data on which a model shows what runs; None where it refuses them."""
+    """Small data on which a model shows what runs; None where it does not accept them."""
 
     two: Example  # classes
     three: Example
@@ -84,7 +84,7 @@ def _cell(method: Method, examples: Examples) -> str:
 def _with_verdict(cell: str, name: str, method: str) -> str:
     """The cell with the verdict of its published certificate, if there is one: exact, mode, or approximate and how well.
 
-    It says where the certificate is of the smaller budget, or of other code. Raises `ZooError` for a file that is none.
+    The cell names a certificate of the smaller budget, or of other code. Raises `ZooError` for a file that is none.
     """
     path = PUBLISHED / f"{name}-{method}.json"
     if cell == "–" or not path.is_file():

@@ -41,7 +41,7 @@ class CheckSpec(NamedTuple):
 
     name: str
     check: Callable[[Oracle, int, int], Check]  # (oracle, seed, size)
-    control: Callable[[Oracle, int, int], Check] | None  # None: the check itself says whether it would notice a fault
+    control: Callable[[Oracle, int, int], Check] | None  # None: the check itself tests whether it would detect a fault
     sizes: Mapping[str, int]  # by budget; a budget without one leaves the check out
     numbers: NumbersOf  # of the witness
     of_control: Callable[[Oracle], Numbers] = of_checks.of_mutant  # of the control's witness
@@ -69,7 +69,7 @@ def _of_fits(method: str) -> CheckSpec:
 
 
 def _of_results(method: str) -> CheckSpec:
-    """What results say of rows: of a point, or of draws, of which an approximation needs few."""
+    """Predictions of rows from results: from a point, or from draws, of which an approximation needs few."""
     record = method_named(method)
     draws = "num_samples" in record.options._fields
     asking = Asking(method, draws)
@@ -150,11 +150,11 @@ class BoundCheck(NamedTuple):
     follows: str = ""  # of a control: the check of which it shows that it can fail
 
     def run(self) -> Check:
-        """What the check finds, with its witness."""
+        """The answer of the check, with its witness."""
         return self.check()._replace(size=self.size, witness=witness_of(self.numbers()))
 
     def changes(self, stored: Check | None) -> list[Difference]:
-        """Where the check is another than the stored one: in its size, or in the numbers that it compares."""
+        """Differences between the check and the stored one: in its size, or in the numbers that it compares."""
         if stored is None:
             return [Difference("the check", math.inf)]
         if stored.size != self.size:
@@ -237,7 +237,7 @@ def _model_checks(model: str, seed: int) -> tuple[BoundCheck, ...]:
 
 
 def require_settings(budget: str, seed: int | str) -> None:
-    """Raise `ZooError` for a budget that there is not, or a seed that is no number from 0 to 2³¹ − 1."""
+    """Raise `ZooError` for an unknown budget, or a seed that is no number from 0 to 2³¹ − 1."""
     if budget not in BUDGETS:
         raise ZooError(f"budget={budget!r} is not one of {', '.join(BUDGETS)}")
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**31:
@@ -245,7 +245,7 @@ def require_settings(budget: str, seed: int | str) -> None:
 
 
 def cells() -> list[tuple[str, str]]:
-    """Every model with every method that there is a check of and that takes the model."""
+    """Every model with every method that has a check and takes the model."""
     return [(model, method) for model in ORACLES for method in PLANS if refusal(model, method) is None]
 
 

@@ -13,7 +13,7 @@ SHOWN = 8  # figures of a check; the JSON file has all
 
 
 def write_pages(certificate: Certificate, path: Path) -> None:
-    """Write the page of a certificate, and its picture if there are deviations to draw, beside its JSON file at ``path``."""
+    """Write the page of a certificate, and its picture if there are deviations to draw, next to its JSON file at ``path``."""
     from matplotlib import rc_context
 
     if has_picture(certificate):
@@ -23,13 +23,13 @@ def write_pages(certificate: Certificate, path: Path) -> None:
 
 
 def about_of(path: Path) -> str:
-    """The page that says what the checks are: a link where certificates stand in the folder below it."""
+    """The page that explains the checks: a link where certificates stand in the folder below it."""
     is_published = path.resolve().parent.parent.joinpath("certificates.md").is_file()
     return "[certificates](../certificates.md)" if is_published else ABOUT
 
 
 def page_of(certificate: Certificate, stem: str, about: str = ABOUT) -> str:
-    """The page, for files that begin with ``stem``; ``about`` names the page that says what the checks are."""
+    """The page, for files that begin with ``stem``; ``about`` names the page that explains the checks."""
     parts = [f"# {certificate.model} by {certificate.method}: {certificate.verdict}", _summary(certificate, stem, about)]
     if has_picture(certificate):
         cell = f"{certificate.model} by {certificate.method}"

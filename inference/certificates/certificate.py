@@ -1,4 +1,4 @@
-"""A certificate: what was checked of a model under a method, every figure, and what to run to get the same figures again."""
+"""A certificate: the checks of a model under a method, every figure, and the command that repeats them."""
 
 import json
 import math
@@ -21,7 +21,7 @@ class Certificate(NamedTuple):
 
     model: str
     method: str
-    claim: str  # what passing means: exact, mode or approximate
+    claim: str  # the claim of a pass: exact, mode or approximate
     budget: str
     seed: int
     versions: dict[str, str]
@@ -34,7 +34,7 @@ class Certificate(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """The claim, ``fails``, or ``inconclusive`` where all that is wrong is a lack of power."""
+        """The claim, ``fails``, or ``inconclusive`` where only power is lacking."""
         return verdict_of(self.checks, self.claim)
 
     @property
@@ -46,13 +46,13 @@ class Certificate(NamedTuple):
     def coverage(self) -> float | None:
         """Of an approximation: how often its 90 % intervals hold the truth, for the worst statistic; None: it is none.
 
-        One half of the replicates says which statistic is the worst, the other half how often its intervals hold the truth.
+        One half of the replicates selects the worst statistic, the other half counts how often its intervals hold the truth.
         """
         return next((figure.value for check in self.checks for figure in check.figures if figure.unit == COVERAGE), None)
 
     @property
     def command(self) -> str:
-        """What prints the same figures again."""
+        """The command that prints the same figures again."""
         options = f"model={self.model} method={self.method} budget={self.budget} seed={self.seed} again=true"
         return f"python -m inference.certify {options}"
 
@@ -75,7 +75,7 @@ def versions() -> dict[str, str]:
 
 
 def write_certificate(certificate: Certificate, path: Path) -> None:
-    """Write a certificate as JSON: the checks of the model in the file of the model beside it, all others at ``path``.
+    """Write a certificate as JSON: the checks of the model in the file of the model in the same folder, all others at ``path``.
 
     The file of the model is not written where some of its checks are lacking.
     """
@@ -103,7 +103,7 @@ def cell_paths(folder: Path) -> list[Path]:
 
 
 def read_certificate(path: Path) -> Certificate:
-    """Read a certificate; raises `ZooError` for what is none, and where the file of its model is missing or of another seed."""
+    """Read a certificate; raises `ZooError` for another file, and where the file of its model is missing or of another seed."""
     facts, checks = unpacked(path)
     try:
         model_file, whole = model_path(facts["model"], path.parent), any(check.name in MODEL_CHECKS for check in checks)

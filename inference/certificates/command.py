@@ -30,11 +30,11 @@ USAGE = "python -m inference.certify model=<name>|all method=<name>|all"
 PUBLISHED = Path(__file__).parents[2] / "docs" / "certificates"
 FAILED = 3
 TABLE = "index.md"
-UNFINISHED = ".unfinished.json"  # what a certificate is called until its last check is done
+UNFINISHED = ".unfinished.json"  # ending of the file of a certificate until its last check is done
 
 
 def tell(line: str) -> None:
-    """A line on standard error, beside what is printed."""
+    """A line on standard error, apart from the printed output."""
     console(sys.stderr).print(line, soft_wrap=True)
 
 
@@ -61,7 +61,7 @@ class Broken(NamedTuple):
 
 
 def certify_main(arguments: list[str]) -> int:
-    """Do what the arguments say; returns 0, or 3 if a cell fails or is inconclusive, or a witness differs."""
+    """Run the command; returns 0, or 3 if a cell fails or is inconclusive, or a witness differs."""
     request = parsed(arguments)
     if request.action == "witnesses":
         return _compare(request)
@@ -115,7 +115,7 @@ def _renew(request: Request) -> int:
 
 
 def _changes(request: Request) -> Iterator[Changed]:
-    """The comparison of every cell, said as it is made. Raises `ZooError` where there is no certificate at all."""
+    """The comparison of every cell, printed as it is made. Raises `ZooError` where there is no certificate at all."""
     if not any(exists(_path(request.out, cell)) for cell in request.cells):
         raise ZooError(f"no certificate of these cells is in {request.out}: there is nothing to compare with")
     for changed in changes_of_models(request.cells, request.out):
@@ -213,7 +213,7 @@ def _readable(path: Path) -> Certificate | None:
 
 
 def _before(path: Path, budget: str, seed: int) -> Certificate | None:
-    """What is on disk for a budget and a seed: the checks of an unfinished certificate, then others of a finished one.
+    """The stored checks for a budget and a seed: those of an unfinished certificate, then others of a finished one.
 
     The control of a check comes from the same certificate: a finished one may be of a check that was another.
     """
@@ -243,7 +243,7 @@ def _certified(request: Request, model: str, method: str, path: Path) -> Certifi
         if request.writes_pages:
             write_pages(certificate, path)
         remove(unfinished)
-    except Exception as error:  # of whatever kind: it is printed whole, named at the end, and makes the command fail
+    except Exception as error:  # of any kind: it is printed whole, named at the end, and makes the command fail
         tell(traceback.format_exc())
         return Broken(f"{model} {method}: an error ended the checks: {type(error).__name__}: {error}")
     finally:

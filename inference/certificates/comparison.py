@@ -1,4 +1,4 @@
-"""Witnesses of published certificates against what the code computes now, model by model on all cores."""
+"""Witnesses of published certificates against those of the present code, model by model on all cores."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ class Changed(NamedTuple):
     cell: Cell
     checks: dict[str, list[Difference]]  # name of a check -> where its numbers differ
     claim: str = ""  # what the method claims now, where the certificate claims something else
-    error: str = ""  # what ended the comparison, in words
+    error: str = ""  # the error that ended the comparison, in words
 
     @property
     def differs(self) -> bool:
@@ -103,7 +103,7 @@ def changed(cell: Cell, folder: Path) -> Changed:
         with x64(PRECISION):
             bound = bound_checks(model, method, certificate.budget, certificate.seed)
             changes = {each.name: each.changes(stored.get(each.name)) for each in bound}
-    except Exception as error:  # of whatever kind: it is named, and makes the command fail
+    except Exception as error:  # of any kind: it is named, and makes the command fail
         return Changed(cell, {}, error=f"{type(error).__name__}: {error}")
     checks = {name: differences for name, differences in changes.items() if differences}
     checks |= {name: [Difference("the check", math.inf)] for name in stored if name not in changes}

@@ -1,4 +1,4 @@
-"""Checks as a small JSON file: every check on a line of its own, deviations as a table in tenths, phrases as codes.
+"""Checks as a small JSON file: one line for each check, deviations as a table in tenths, phrases as codes.
 
 `spelled_out` is a check for readers elsewhere, who have no codes.
 """
@@ -31,7 +31,7 @@ PATTERNS = {  # of the names of figures that there are one of for every statisti
 }
 FACTS = ("name", "says", "passed", "false_alarm", "kind", "seconds", "size")  # of a check
 OF_CONTROL = ("says", "passed", "false_alarm", "seconds")  # name, kind and size follow from the check that it is the control of
-USUAL = {"passed": True, "false_alarm": 0.0, "kind": "check"}  # what is left out
+USUAL = {"passed": True, "false_alarm": 0.0, "kind": "check"}  # values that are left out
 Statistics = Mapping[str, Sequence[str]]  # unit -> the statistics in names of figures
 
 
@@ -78,7 +78,7 @@ def _statistics(figures: Iterable[Figure]) -> dict[str, list[str]]:
 
 
 def _parts(figure: Figure) -> tuple[str, str] | None:
-    """The pattern of a figure's name, and the statistic in it; None for a figure of its own."""
+    """The pattern of a figure's name, and the statistic in it; None for a figure without a pattern."""
     for pattern, unit in reversed(PATTERNS.items()):
         before, after = pattern.split("{}")
         if figure.unit == unit and figure.name.startswith(before) and figure.name.endswith(after):
@@ -87,7 +87,7 @@ def _parts(figure: Figure) -> tuple[str, str] | None:
 
 
 def _packed_check(check: Check, statistics: Statistics, control: Check | None) -> dict[str, Any]:
-    """A check, with its control, of which few figures are kept."""
+    """A check, with its control, of which few figures are stored."""
     facts = {name: getattr(check, name) for name in FACTS} | _rounded(check)
     facts_of_check = facts | _packed_figures(check, statistics) | {"witness": dict(check.witness)}
     if control is not None:
@@ -117,7 +117,7 @@ def _packed_figures(check: Check, statistics: Statistics) -> dict[str, Any]:
             others.setdefault((figure.unit, figure.limit), {})[figure.name] = figure
     content: dict[str, Any] = {}
     if table:
-        # in order, which a set of texts has not: a certificate is the same bytes whoever writes it
+        # in order, unlike a set of texts: a certificate is the same bytes in every process
         limits = dict.fromkeys((PATTERNS[name], one.limit) for name, column in table.items() for one in column.values())
         content["limits"] = dict(limits.keys())
         assert len(content["limits"]) == len(limits), f"{check.name}: figures of one unit have several limits"
@@ -208,9 +208,9 @@ def _plain(value: Any) -> Any:
 
 
 def short(value: float, limit: float) -> Any:
-    """A figure with few digits, or with all where fewer would carry it over its limit; words for infinities and NaN.
+    """A figure with few digits, or with all where fewer would move it over its limit; words for infinities and NaN.
 
-    Beside limits from 0.1 to 1 there are two digits after the point, and one beside those from 1 to 10.
+    With limits from 0.1 to 1 there are two digits after the point, and one with those from 1 to 10.
 
     >>> short(0.23456, 3.5), short(3.5001, 3.5), short(0.1234, 0.99), short(57.31, 3.5), short(1.2345e-8, 1e-6)
     (0.2, 3.5001, 0.12, 57, 1.2e-08)
@@ -229,7 +229,7 @@ def _again(value: float, rerun: float) -> Any:
 
 
 def _checksum(content: Mapping[str, Any]) -> str:
-    """Of statistics and checks with their phrases: a phrase that is now another one must not go unseen."""
+    """Of statistics and checks with their phrases: a changed phrase must not go unnoticed."""
     return f"{zlib.crc32(_text(content).encode()):08x}"
 
 

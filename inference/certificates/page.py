@@ -157,7 +157,7 @@ def verdict_words(certificate: Certificate) -> str:
 
 
 def budget_words(certificate: Certificate) -> str:
-    """What a table adds to a verdict: that it is of the smaller budget."""
+    """The remark on a verdict in a table: that it is of the smaller budget."""
     return ", quick" if certificate.budget == "quick" else ""
 
 

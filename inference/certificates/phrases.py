@@ -1,14 +1,14 @@
 """Phrases that many certificates repeat, each with a code of two characters: a file has ``~ll`` for *log likelihood*.
 
 `packing` writes the names and sentences of checks so, and a text without phrases as it is. A phrase keeps its code for good,
-because files on disk have it: add lines, and change none. A file whose phrases were others is refused, by its checksum.
+because files on disk have it: add lines, and change none. A file written with other phrases is an error, by its checksum.
 """
 
 import re
 from collections.abc import Callable
 from typing import Any
 
-MARK = "~"  # what begins a code; as a text of its own it has a code, too
+MARK = "~"  # begins a code; as a text by itself it has a code, too
 PHRASES: dict[str, str] = {  # code -> phrase
     MARK * 2: MARK,
     # checks, and the names of their figures
@@ -187,7 +187,7 @@ def shortened(value: Any) -> Any:
 
 
 def expanded(value: Any) -> Any:
-    """The inverse of `shortened`; a code that there is none of stays.
+    """The inverse of `shortened`; an unknown code stays.
 
     >>> expanded({"~ll~sr": [1, "~~~"]})
     {'log likelihood, spread': [1, '~']}

@@ -1,8 +1,8 @@
-"""How large an error passes a random check: the smallest one that it sees with a probability of `SEEN`.
+"""The error that a random check detects: the smallest one that it detects with a probability of `SEEN`.
 
 A check sees a deviation d, in standard errors of its first look, if both looks are beyond `MOST`; at the second look d is
 √`TIMES` times as large. An error of a Normal statistic is a shift of its mean, another standard deviation, or a correlation
-with another statistic. It moves the mean of what the check compares, ranks or their distances from ½, by so many standard
+with another statistic. It moves the mean of the compared quantity, ranks or their distances from ½, by so many standard
 errors.
 
 >>> round(needed(), 2)  # 3.5 at the first look, and 1.28 more in nine of ten runs

@@ -1,4 +1,4 @@
-"""The commands `run`, `compare`, `predict` and `report`: several runs, and what is made of finished ones.
+"""The commands `run`, `compare`, `predict` and `report`: several runs, and output from finished ones.
 
 Imports every other room; nothing imports this one.
 """

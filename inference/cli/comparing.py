@@ -204,9 +204,9 @@ def _titled(folders: list[str]) -> dict[str, str | Path]:
 
 
 def _finished_runs(folder: Path) -> dict[str, Path]:
-    """What tells the finished runs of a sweep from each other -> their folders. Raises `ZooError` if there are none.
+    """Differing settings of the finished runs of a sweep -> their folders. Raises `ZooError` if there are none.
 
-    Damaged ones are among them: whoever reads their results is told. How many are left out is said on standard error.
+    Damaged ones are among them: reading their results raises an error. The number of omitted runs goes to standard error.
     """
     plan = read_plan(folder)
     folders = {title: folder / str(number) for number, title in enumerate(titles_of(plan.runs))}
@@ -256,7 +256,7 @@ def print_occupied(trees: Mapping[str, xr.DataTree], console: Console) -> None:
 
 def print_comparison(comparison: Comparison, console: Console) -> None:
     """Print the table in parts of 80 columns, and the distances of the functionals from the reference."""
-    of_models = comparison.table[ELPD_DIFFERENCE[0]].notna().any()  # then elpd has a table of its own
+    of_models = comparison.table[ELPD_DIFFERENCE[0]].notna().any()  # then elpd has a separate table
     elpd = ["elpd", "se", *ELPD_DIFFERENCE, "k-hat"]
     quality = ["log joint", *([] if of_models else ["elpd", "se", "k-hat"]), "R-hat", "ESS", "ESS/s"]
     clock = ["compile s", "warmup s", "run s", "exit", "log evidence", "evidence se"]

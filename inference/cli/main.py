@@ -1,4 +1,4 @@
-"""The command line: what `inference.run` and the other commands do between the arguments and the exit code."""
+"""The command line: `inference.run` and the other commands, from the arguments to the exit code."""
 
 import atexit
 import gc
@@ -13,7 +13,7 @@ from inference.runtime.formats.texts import visible
 if TYPE_CHECKING:
     import xarray as xr
 
-OF_LAUNCHER = ("hydra/launcher=", "hydra.launcher.")  # how options of what starts the runs of a sweep begin
+OF_LAUNCHER = ("hydra/launcher=", "hydra.launcher.")  # how options of the launcher of a sweep begin
 
 ALLOCATIONS = 100_000  # between two looks for cyclic garbage; Python's own 700 are for programs of another size
 
@@ -77,7 +77,7 @@ def _folder(named: str) -> Path:
 
 
 def _begin(configs: list[dict[str, Any]]) -> None:
-    """Say what is read, and refuse what can be refused before it is."""
+    """Print what is read; raise errors that need no reading first."""
     if configs[0]["progress"] is True:  # loading takes seconds
         print(visible(f"reading {_source(configs[0])}"), file=sys.stderr, flush=True)
     from inference.cli.runs.execute import require_precision
@@ -87,7 +87,7 @@ def _begin(configs: list[dict[str, Any]]) -> None:
 
 
 def _source(config: dict[str, Any]) -> str:
-    """Of what a run reads its rows."""
+    """The name of the data that a run reads."""
     data = config["data"]
     return str(data["path"] or "data" if data["name"] == "file" else data["name"])
 
@@ -107,7 +107,7 @@ def _ready(configs: list[dict[str, Any]]) -> Callable[[], None]:
 
 
 def _sweep(arguments: list[str], resume: str | None, sweeps: bool) -> int:
-    """A sweep, new or resumed; returns its exit code. ``asked`` says whether there was a ``-m``."""
+    """A sweep, new or resumed; returns its exit code. ``asked`` is whether there was a ``-m``."""
     from inference.cli.runs.config import compose, expand
     from inference.comparison.sweep_plan import is_sweep
     from models.errors import ZooError
@@ -163,7 +163,7 @@ def _run(
 ) -> "tuple[int, xr.DataTree, Path]":
     """Run one of the ``configs`` and print its result; returns the exit code, the result and its folder.
 
-    ``shown`` says that the columns of its table are on the screen already. ``brief`` prints the verdict of the result alone.
+    ``shown``: the columns of its table are on the screen already. ``brief`` prints the verdict of the result alone.
     ``again`` names the options that go with a ``resume``.
     """
     from inference.cli.runs.execute_blocks import execute_any

@@ -1,6 +1,6 @@
 """`inference.predict` from the shell: a finished run's predictions for the rows of a new table, written block by block.
 
-JAX is imported once there is a run to read, so that a wrong argument is refused at once.
+JAX is imported once there is a run to read, so that a wrong argument fails at once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ROWS, ROWS_OF_THEIR_OWN = 10_000, 1_000  # in a block; rows with local parameter
 
 
 LONGEST = 100  # digits of a number: Python reads no more than 4300
-NUMBERS = ("row", "sequence", "step")  # columns that say which row a line is of
+NUMBERS = ("row", "sequence", "step")  # columns that name the row of a line
 OF_THEIR_OWN = (*NUMBERS, SEQUENCE_NAME, "assignment", "probability", "viterbi", "log_density")  # columns of predictions
 
 
@@ -48,7 +48,7 @@ class PredictRequest(NamedTuple):
     num_draws: int
     block: int | None
     overwrite: bool
-    keep: list[str] | None  # columns to put beside the predictions; None: those of the run that the new table has
+    keep: list[str] | None  # columns to add to the predictions; None: those of the run that the new table has
 
     @property
     def imputed(self) -> Path:
@@ -141,7 +141,7 @@ def _require_place(request: PredictRequest) -> None:
 
 
 class BlockPredictions(NamedTuple):
-    """What is said of one block."""
+    """Predictions of one block."""
 
     lines: pd.DataFrame
     cells: pd.DataFrame  # its missing cells
@@ -150,7 +150,7 @@ class BlockPredictions(NamedTuple):
 
 
 def write_predictions(run: FittedRun, request: PredictRequest) -> tuple[int, int, list[str]]:
-    """Write both tables; returns the numbers of rows, or steps, and of missing cells, and the doubts about labels."""
+    """Write both tables; returns the numbers of rows, or steps, and of missing cells, and the warnings about labels."""
     number = cells = wholes = 0
     warnings: dict[str, None] = {}
     marks = marks_of(request.data, run.config["data"] | request.reading)
@@ -190,7 +190,7 @@ def new_rows(run: FittedRun, kept_of_run: PredictRequest) -> Iterator[Block]:
 
 
 def reading_of(run: FittedRun, request: PredictRequest) -> dict[str, Any]:
-    """How new rows are read: as those of the run, unless the command says else; of single columns, column by column."""
+    """How new rows are read: as those of the run, unless the command has other options; of single columns, column by column."""
     return together({name: run.config["data"].get(name) for name in (*READING, "types")}, request.reading)
 
 
@@ -234,7 +234,7 @@ def predictions_of(run: FittedRun, request: PredictRequest, block: Block, wholes
 
 
 def with_kept_columns(lines: pd.DataFrame, kept_columns: Mapping[str, list[str]]) -> pd.DataFrame:
-    """Columns of the new table beside the predictions of their rows, or steps: behind the numbers of these.
+    """Predictions with columns of the new table, row by row or step by step, inserted after the row numbers.
 
     Raises `ZooError` for a name that the predictions have, too.
     """

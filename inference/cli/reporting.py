@@ -41,7 +41,7 @@ def _named(arguments: list[str]) -> dict[str, Any] | None:
 
 
 def rewrite(run: FittedRun, config: dict[str, Any]) -> list[str]:
-    """Write everything that is made of a result alone, and the manifest last; returns the names of the files."""
+    """Write all output that needs the result alone, and the manifest last; returns the names of the files."""
     folder = run.folder
     text = read(folder / CONFIG).decode()
     whole = as_listed(folder)

@@ -1,6 +1,6 @@
 """Many fits with one command (`inference.run -m`): planned in ``sweep.yaml``, run here or by a launcher of Hydra, and resumed.
 
-A sweep is a folder with a folder for every run, 0, 1, 2, …; ``sweep.csv`` and ``sweep.svg`` say what has become of them.
+A sweep is a folder with a folder for every run, 0, 1, 2, …; ``sweep.csv`` and ``sweep.svg`` have their outcomes.
 """
 
 import os
@@ -31,7 +31,7 @@ from models.errors import ZooError
 
 TABLE, PICTURE = "sweep.csv", "sweep.svg"
 FAULT, MISTAKE, INTERRUPTED = 1, 2, 130  # exit codes
-OF_SUBMITIT, OF_HYDRA = ".submitit", "multirun.yaml"  # what a launcher leaves in the folder of a sweep
+OF_SUBMITIT, OF_HYDRA = ".submitit", "multirun.yaml"  # files that a launcher leaves in the folder of a sweep
 
 Config = dict[str, Any]
 Perform = Callable[[Config, list[Config]], tuple[int, xr.DataTree]]  # (configuration, those of all runs) -> (exit code, result)
@@ -40,13 +40,13 @@ Perform = Callable[[Config, list[Config]], tuple[int, xr.DataTree]]  # (configur
 class SweepRun(NamedTuple):
     """One run of a sweep."""
 
-    settings: str  # what tells it from the others
+    settings: str  # the settings that tell it from the others
     folder: Path
     config: Config
 
 
 class Outcome(NamedTuple):
-    """What has become of a run: its exit code, its line in the table, and what it says where it has no result."""
+    """The outcome of a run: its exit code, its line in the table, and its message where it has no result."""
 
     code: int
     line: dict[str, Any]
@@ -75,7 +75,7 @@ class Sweep(NamedTuple):
 
 
 def new_sweep(overrides: list[list[str]], launcher: Sequence[str], perform: Perform) -> int:
-    """Run every list of overrides in a folder of its own; returns the largest exit code.
+    """Run every list of overrides in a separate folder; returns the largest exit code.
 
     ``launcher`` are Hydra's options for it; none: one run after the other in this process, by ``perform``.
     """
@@ -97,7 +97,7 @@ def new_sweep(overrides: list[list[str]], launcher: Sequence[str], perform: Perf
 def resume_sweep(folder: Path, programs: Sequence[str], launcher: Sequence[str], more: Sequence[str], perform: Perform) -> int:
     """Run what is missing of a sweep: runs that stopped go on, and finished ones stay; returns the largest exit code.
 
-    ``programs`` are those that the user names again: a file is executed for nobody else. ``more`` are options beside the plan.
+    ``programs`` are those that the user names again: no other file is executed. ``more`` are options outside the plan.
     """
     sweep = Sweep(folder, read_plan(folder), launcher, more)
     if missing := sweep.plan.programs.keys() - {*programs}:
@@ -154,13 +154,13 @@ def _remove_if_nothing_began(sweep: Sweep) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# All runs, and what is said of them
+# All runs, and their table
 
 
 def _run_all(sweep: Sweep, perform: Perform) -> int:
     """Run what has not ended, print and write the table of all; returns the largest exit code.
 
-    Raises `ZooError` where all runs were refused for one reason.
+    Raises `ZooError` where all runs fail with one mistake.
     """
     runs = [sweep.run(number) for number in range(len(sweep.plan.runs))]
     outcomes = {number: _stored(run) for number, run in enumerate(runs) if stage_of(run.folder) is Stage.FINISHED}
@@ -171,7 +171,7 @@ def _run_all(sweep: Sweep, perform: Perform) -> int:
         for number, outcome in _launched(sweep, waiting) if sweep.launcher else _one_by_one(runs, waiting, perform):
             outcomes[number] = outcome
     except BaseException:
-        with suppress(ZooError, OSError):  # the first error is the one to tell
+        with suppress(ZooError, OSError):  # the first error is the one to report
             _tell(sweep, runs, outcomes)
         raise
     messages = {outcome.message for outcome in outcomes.values() if outcome.code == MISTAKE}
@@ -231,14 +231,14 @@ def _one_by_one(runs: Sequence[SweepRun], waiting: Iterable[int], perform: Perfo
 
 
 def _outcome(run: SweepRun, perform: Callable[[Config], tuple[int, xr.DataTree]]) -> Outcome:
-    """Do one run; what refuses it, or ends it by an error, is its outcome: others go on. A full disk ends all."""
+    """Do one run; an error is its outcome, and others go on. A full disk ends all."""
     try:
         code, tree = perform(_configured(run))
     except NotWrittenError:
         raise
     except ZooError as error:
         return Outcome(MISTAKE, line_without_result(run.settings, "refused", run.folder), str(error))
-    except Exception as error:  # a bug ends its own run alone
+    except Exception as error:  # a bug ends this run alone
         if interrupt_behind(error) is not None:
             raise
         logged = error if isinstance(error, LoggedError) else LoggedError(error, log_of(error))
@@ -247,7 +247,7 @@ def _outcome(run: SweepRun, perform: Callable[[Config], tuple[int, xr.DataTree]]
 
 
 def _configured(run: SweepRun) -> Config:
-    """The configuration of a run: it goes on where its folder has what to go on from, and otherwise begins anew."""
+    """The configuration of a run: it goes on where its folder has results or checkpoints, and otherwise begins anew."""
     stage = stage_of(run.folder)
     if stage is Stage.UNFINISHED:
         return run.config | {"resume": str(run.folder)}
@@ -290,17 +290,17 @@ def _launched(sweep: Sweep, waiting: Sequence[int]) -> Iterable[tuple[int, Outco
             raise
         raise ZooError(f"{sweep.launcher[0]} has failed: {LoggedError(error, log_of(error))}") from error
     finally:
-        (sweep.folder / OF_HYDRA).unlink(missing_ok=True)  # Hydra's own record, of numbers alone
+        (sweep.folder / OF_HYDRA).unlink(missing_ok=True)  # Hydra's record, of numbers alone
 
 
 def _launcher_error(error: Exception) -> str:
-    """What Hydra says of a launcher or its options, in one line."""
+    """Hydra's message about a launcher or its options, in one line."""
     message = str(error).split("\nConfig search path")[0].split("\nTo append to your config")[0]
     return f"{' '.join(message.split()).rstrip('.')}. Launchers are packages of their own, such as hydra-joblib-launcher"
 
 
 class Job:
-    """What a launcher sends to a process, which may go on with others: it reads the plan, and runs one of its runs."""
+    """The job that a launcher sends to a process, which may go on with others: it reads the plan, and does one of its runs."""
 
     def __init__(self, folder: Path, more: Sequence[str]) -> None:
         self.folder, self.more = folder, tuple(more)
@@ -325,7 +325,7 @@ class Job:
 
 @contextmanager
 def _hydra_put_aside() -> Iterator[None]:
-    """Hydra, which runs the job, is put aside: it composes one configuration at a time, and the job composes its own."""
+    """Hydra, which runs the job, is put aside: it composes one configuration at a time, and the job composes another one."""
     from hydra.core.global_hydra import GlobalHydra
 
     one = GlobalHydra.instance()

@@ -70,7 +70,7 @@ class _Parquet:
             self._writer.close()
 
     def abandon(self) -> None:
-        """Let the writer end without a word: its file is gone."""
+        """Let the writer end silently: its file is gone."""
         self._sink.abandoned = True
         self.close()
 

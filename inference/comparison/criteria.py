@@ -7,7 +7,7 @@ With p free parameters, N rows (their weights) and the log-likelihood ℓ at a p
 are small for a good size. They are defined at the maximum of the likelihood; under a prior they are evaluated at the mode.
 ELBO, elpd, log evidence and log density of held-out rows are large for a good size. The ELBO refers to one labelling of the
 components. If the components are distinct, it lies below the log evidence by another log K!, so across sizes compare the sum
-of both; if some are empty or alike, adding log K! is too much. Elpd only ranks sizes if it is valid for all of them. The
+of both; if some are empty or alike, adding log K! is too much. Elpd ranks sizes only if it is valid for all of them. The
 approximate evidence is a closed form under its own prior, whatever the method: for PPCA by Minka (2000).
 """
 
@@ -48,7 +48,7 @@ def criteria(tree: xr.DataTree) -> dict[str, float]:
             tree.attrs["elbo"] if "elbo" in attrs else np.nanmax(values(tree, "optimization", "objective"))
         )
         symmetry = symmetry_of(tree)
-        # In one assignment empty components have no labellings of their own: K! counts too many
+        # Within one assignment, exchanging empty components changes nothing: K! counts too many
         assigned = attrs.get("of_one_assignment", 0)
         if symmetry is not None and symmetry.exchanges_labels and not assigned:
             values_of[BOUND] = values_of["ELBO"] + float(gammaln(tree["posterior"].sizes[symmetry.dim] + 1))

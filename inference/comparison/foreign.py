@@ -1,4 +1,4 @@
-"""Foreign draws among the results to compare: which model and data they are of."""
+"""Foreign draws among the results to compare: the model and the data that they belong to."""
 
 import inspect
 import json
@@ -44,8 +44,8 @@ def as_results(given: Mapping[str, Any], model: Model | None, data: Any) -> dict
 def _program_of(results: list[xr.DataTree], draws: Any) -> tuple[Model, Any] | None:
     """The program that an MCMC ran, on the data of results of the same program; None for anything else.
 
-    A result does not hold its program, and an MCMC does. That both are one is told by the log joint: at a draw of each result
-    the MCMC's program must have the one that the result has.
+    An MCMC holds its program, and a result does not. The log joint shows whether both are the same: at a draw of each result
+    the MCMC's program must have the log joint of the result.
     """
     function = getattr(getattr(draws, "sampler", None), "model", None)
     if not isinstance(draws, infer.MCMC) or not callable(function) or isinstance(getattr(function, "__self__", None), Model):

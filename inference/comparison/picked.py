@@ -1,4 +1,4 @@
-"""What differences of elpd and of log loss do not say: those that are too small, and the lead of the best that was picked.
+"""Limits of differences of elpd and of log loss: those that are too small, and the lead of the best that was picked.
 
 Small differences. Where two models predict alike, the standard error of their difference in elpd is too small and the
 difference is skewed, so that it may be several standard errors off, with the wrong sign (Sivula, Magnusson and Vehtari 2020).
@@ -19,7 +19,7 @@ from scipy import special
 from inference.diagnostics.verdicts import NAMED
 
 SMALL = 4.0  # of elpd
-MANY = 3  # results from which the best is said to be picked
+MANY = 3  # results from which the best counts as picked
 
 
 class Scored(NamedTuple):

@@ -4,7 +4,7 @@ A row is left out by a weight of 0, with the same prior, so all refits share one
 to the posterior that PSIS-LOO uses. It is estimated from draws θ_s of p(θ | the others), as the average of p(x_n | θ_s). If a
 few draws dominate this average, as for an outlier, bridge sampling replaces it: between these draws and those of p(θ | all
 rows), whose density ratio is p(x_n | θ) / p(x_n | the others) (Bennett 1976; Meng and Wong 1996). A large Pareto k-hat of the
-averaged terms says that the estimate is not reliable.
+averaged terms means that the estimate is not reliable.
 """
 
 import json
@@ -53,7 +53,7 @@ def refit_rows(
     - ``elpd``: log p(x_n | the others); ``se``: its Monte Carlo error
     - ``pareto_k``: Pareto k-hat of the averaged terms; ``exit_status``: of the refit, 0 if all diagnostics passed
 
-    Earlier refits are kept, and replaced if a row is refitted again. `inference.compare` uses refits in place of PSIS-LOO if
+    Earlier refits stay, and are replaced if a row is refitted again. `inference.compare` uses refits in place of PSIS-LOO if
     they passed their diagnostics and their k-hat is below the threshold. Raises `ZooError` for a result without draws, other
     data than the fitted ones, a user's program, rows with their own parameters, rows with a weight other than 1, and draws from
     an approximation whose weights p / q are not known.

@@ -1,4 +1,4 @@
-"""What a sweep of several runs says of each: the lines of its table, the table as it is printed, and its picture."""
+"""The table of a sweep of several runs: its lines, the table as it is printed, and its picture."""
 
 import re
 from collections.abc import Sequence
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 FIGURES = ("log joint", "BIC", "elpd", "seconds")  # columns of numbers
 COLOURS = {"passed": "C0", "failed": "C3", "interrupted": "0.6"}  # by verdict
 PATH = re.compile(r"^(data|model)\.path='(.*)'$")  # how the command line reads ``data=table.csv``,
-OF_PATH = ("data=file", "model=program")  # beside these
-LONGEST = 60  # characters of settings beside a picture
+OF_PATH = ("data=file", "model=program")  # in addition to these
+LONGEST = 60  # characters of settings in a picture
 
 
 def line_of(settings: str, tree: xr.DataTree, folder: Path) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def line_of(settings: str, tree: xr.DataTree, folder: Path) -> dict[str, Any]:
 
 
 def line_without_result(settings: str, verdict: str, folder: Path) -> dict[str, Any]:
-    """A run that has no result: refused, ended by an error, or not begun."""
+    """A run that has no result: not accepted, ended by an error, or not begun."""
     return {
         "settings": settings,
         **dict.fromkeys(FIGURES[:-1], np.nan),
@@ -50,7 +50,7 @@ def line_without_result(settings: str, verdict: str, folder: Path) -> dict[str, 
 
 
 def settings_of(overrides: Sequence[Sequence[str]]) -> list[str]:
-    """What tells the runs of a sweep apart: the overrides that they do not share."""
+    """The overrides that the runs of a sweep do not share, which tell them apart."""
     return [" ".join(each) for each in _varying_overrides(overrides)]
 
 

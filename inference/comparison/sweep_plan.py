@@ -1,4 +1,4 @@
-"""The plan of a sweep of several runs: what was asked for, in ``sweep.yaml`` of its folder."""
+"""The plan of a sweep of several runs, in ``sweep.yaml`` of its folder."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -11,13 +11,13 @@ PLAN = "sweep.yaml"
 
 
 class SweepPlan(NamedTuple):
-    """What a sweep was asked for."""
+    """The runs of a sweep, and the programs that they use."""
 
     runs: list[list[str]]  # the overrides of every run
-    programs: dict[str, str]  # programs of the user's own, as ``file.py:function`` -> SHA-256 of the file
+    programs: dict[str, str]  # programs of the user, as ``file.py:function`` -> SHA-256 of the file
 
     def sha256(self, program: str) -> str:
-        """The checksum of a program. Raises `ZooError` where the plan has none, as of a file that somebody has written."""
+        """The checksum of a program. Raises `ZooError` where the plan has none, as a plan written by hand."""
         if program not in self.programs:
             raise ZooError(f"{PLAN} has no checksum of {program}: it is damaged; start a new sweep")
         return self.programs[program]

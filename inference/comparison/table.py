@@ -61,7 +61,7 @@ class Comparison(NamedTuple):
     reference: str | None
     one_model: bool  # whether all results are of one posterior, so that log joints and functionals compare
     comparable: bool  # whether all models explain the same data, so that elpd and evidence compare
-    notes: tuple[str, ...] = ()  # why figures are missing or not valid, and what differences do not say
+    notes: tuple[str, ...] = ()  # why figures are missing or not valid, and the limits of differences
 
     @property
     def shown(self) -> pd.DataFrame:
@@ -93,9 +93,9 @@ def compare(
     `inference.refit_rows` refitted use their refits. Draws from an approximation get importance weights p / q; if these are not
     known there is no elpd. A single sequence only has an elpd over its steps, after `inference.stepwise`. Of different models
     that explain the same data, ``elpd diff`` is how far each is below the best, with the standard error of the differences row
-    by row. ``notes`` says which figures are missing or not valid, and why, which differences of elpd are too small to count,
-    and how much of its lead the best of three or more may owe to chance. Raises `ZooError` for results of different data, a
-    ``reference`` that is unknown or a point estimate, and draws that are none of the model.
+    by row. ``notes`` name the figures that are missing or not valid, and why, the differences of elpd that are too small to
+    count, and the part of its lead that the best of three or more may owe to chance. Raises `ZooError` for results of different
+    data, a ``reference`` that is unknown or a point estimate, and draws that do not fit the model.
 
     >>> data = load_data("iris")
     >>> model = MODELS["gmm"](data, num_components=2)
@@ -226,7 +226,7 @@ def _row(tree: xr.DataTree, summary: pd.DataFrame) -> dict[str, Any]:
 def _of_chains(tree: xr.DataTree, summary: pd.DataFrame) -> tuple[float, float]:
     """(largest R-hat, smallest effective size) of the functionals. For independent posterior draws, the size is their number.
 
-    Draws from an approximation have neither: they are cheap, and their number says nothing about the quality of the fit.
+    Draws from an approximation have neither: they are cheap, and their number is no measure of the quality of the fit.
     """
     if kind_of(tree) is Kind.INDEPENDENT:
         return np.nan, float(tree["posterior"].sizes["chain"] * tree["posterior"].sizes["draw"])

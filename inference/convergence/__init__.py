@@ -1,4 +1,4 @@
-"""How methods that climb converge: what their gains forecast, and extrapolation between their sweeps.
+"""Convergence of methods that climb: a forecast from their gains, and extrapolation between their sweeps.
 
 Imports `models.base` alone.
 """

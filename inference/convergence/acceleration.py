@@ -5,14 +5,14 @@ Two plain sweeps lead from nu_0 to nu_1 and nu_2. With r = nu_1 − nu_0 and v =
     nu' = nu_0 + 2 s r + s² v,    s = ‖r‖ / ‖v‖,                           (their equation 7, step length S3; s = −α)
 
 and s = 1 gives nu_2 back. The space of nu suits every model: nu = prior + statistics is linear in what was counted, so that
-counts still sum to the number of rows, a count that is 0 stays 0, and no family needs coordinates of its own. It is convex and
+counts still sum to the number of rows, a count that is 0 stays 0, and no family needs special coordinates. It is convex and
 not all of space, so that a long step may leave it: its parameters are then NaN, and the step is not taken.
 
 The norm is ‖d‖² = < dT, d nu >. As T of nu is a monotone map, by the mean and by the mode, this is not negative for a step; and
 no change of units alters it.
 
 A point that is extrapolated is on trial for one sweep. Where the criterion at it is lower than at nu_1, or no number, the
-method goes on from nu_2. The criterion of the points that are kept therefore never falls. The longest step allowed grows where
+method goes on from nu_2. The criterion of the accepted points therefore never falls. The longest step allowed grows where
 trials succeed at it, and shrinks where they fail. Extrapolation begins near the end only, so that a start climbs to the maximum
 that plain sweeps lead to.
 
@@ -40,7 +40,7 @@ class Point(NamedTuple):
 
 
 class Cycle(NamedTuple):
-    """What one start carries from sweep to sweep."""
+    """The state of the extrapolation of one start, from sweep to sweep."""
 
     before: Stats  # nu of the point whose sweep led to the present one
     linked: Array  # whether ``before`` is known; not at a start that the user gave as sites
@@ -48,7 +48,7 @@ class Cycle(NamedTuple):
     plain: Point  # where the method goes on if the trial fails
     length: Array  # s of the trial
     longest: Array  # s at most
-    log_joint: Array  # at the last point that was kept
+    log_joint: Array  # at the last accepted point
 
 
 def begin(at: Point, size: int) -> Cycle:
@@ -58,7 +58,7 @@ def begin(at: Point, size: int) -> Cycle:
 
 
 def rejected(cycle: Cycle, stored: Array, criterion: Array, sound: Array) -> Array:
-    """Whether the present point is a trial that fails: its ``criterion`` is not ``sound``, or lower than the ``kept`` one."""
+    """Whether the present point is a trial that fails: its ``criterion`` is not ``sound``, or lower than the one ``kept``."""
     return cycle.trial & ~(sound & (criterion >= stored))
 
 

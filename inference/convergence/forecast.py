@@ -1,4 +1,4 @@
-"""How a climbing method would go on: its rate of convergence, from the gains of the last iterations.
+"""A forecast of a climbing method: its rate of convergence, from the gains of the last iterations.
 
 Near a maximum that is sharp in every direction, the gains g_t fall by a constant factor ρ (Dempster, Laird and Rubin 1977,
 section 3), and the method stops after the smallest n with g ρ^n < threshold. Where the factor itself goes to 1, as on the way
@@ -15,7 +15,7 @@ NOISE = 1e-14  # of the objective: smaller gains are rounding
 
 
 class Forecast(NamedTuple):
-    """How a start would go on, from the gains of its last iterations; (start,), NaN where these do not tell."""
+    """A forecast from the gains of the last iterations; (start,), NaN where these determine none."""
 
     rate: np.ndarray  # the gain of an iteration, as a share of the gain before
     iterations_left: np.ndarray  # until an iteration gains less than the tolerance

@@ -1,4 +1,4 @@
-"""Does the model fit? Data that it draws, beside the data observed.
+"""Does the model fit? Data drawn from it, compared with the data observed.
 
 Imports `inference.topics` and what is below it.
 """

@@ -7,7 +7,8 @@ successive levels, or the correlation of successive numbers. How unusual the obs
     T(y) = Σ_b (y_b − m_b)² / (m_b + 1 / n),      m the mean of the shares over all S + 1 tables, n the weight of the rows,
 
 and the p-value is the share of all S + 1 tables whose T is at least that observed. The data were used to fit the model, so that
-p-values lie closer to ½ than chance alone would put them: a small one speaks against the model, a large one says little.
+p-values lie closer to ½ than chance alone would put them: a small one is evidence against the model, a large one is little
+evidence for it.
 
 Numbers are often rounded, and draws are not. Bins therefore end half-way between values that the rounding allows. A row counts
 by its weight in the observed and in every replicated table; a row of a large weight is drawn once, which widens the bands.
@@ -47,7 +48,7 @@ class Compared(NamedTuple):
     """One statistic of the observed table and of S replicated ones."""
 
     name: str  # of the column, or what is looked at
-    observed: np.ndarray  # (B,): shares, which sum to 1; of a correlation its value (1,); of words their information
+    observed: np.ndarray  # (B,): shares, which sum to 1; the value (1,) of a correlation; the information of words
     replicated: np.ndarray  # (S, B)
     names: tuple[str, ...]  # of the levels, or words; () for bins and correlations
     edges: np.ndarray | None  # (B + 1,) of the bins; None: levels, or a correlation
@@ -175,7 +176,7 @@ def _observed(data: Data) -> np.ndarray:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What is compared
+# Statistics that are compared
 
 
 def _of_columns(cells: _Cells) -> Iterator[Compared]:

@@ -1,7 +1,7 @@
-"""Do words within a topic depend on the document more than the model says? `topic_check`, as statistics of the page.
+"""Do words within a topic depend on the document more than under the model? `topic_check`, as statistics of the page.
 
-Of every topic the mutual information of words and documents, and the instantaneous one of the words that deviate most, in the
-corpus and in replicated ones, whose words are drawn from the model given the same topics (Mimno and Blei 2011).
+They are the mutual information of words and documents of every topic, and the instantaneous one of the words that deviate most,
+in the corpus and in replicated ones, whose words are drawn from the model given the same topics (Mimno and Blei 2011).
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from models.base import Data, Model, Sites
 from models.data.documents import Sequences
 from models.data.table import is_sparse
 
-MOST_WORK = 120_000  # up to which a corpus is checked without being asked; `bars`, of 100,000 tokens, takes three seconds
+MOST_WORK = 120_000  # up to which a corpus is checked by default; `bars`, of 100,000 tokens, takes three seconds
 WORDS = 8  # of every topic
 ALL = "all words"
 

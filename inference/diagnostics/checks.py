@@ -159,7 +159,7 @@ def _of_quantities(tree: xr.DataTree) -> dict[str, Finding]:
 
 
 def _apart(drawn: np.ndarray) -> str:
-    """Which chain of (chain, draw, Q) the others agree without, and whether in its first half alone; "" if there is no one."""
+    """The chain of (chain, draw, Q) without which the others agree, and whether only its first half differs; "" if none."""
     from arviz_stats.base import array_stats
 
     def agree(some: np.ndarray) -> bool:
@@ -190,7 +190,7 @@ def _unvisited_mode(tree: xr.DataTree) -> Finding | None:
 
 
 def other_modes(tree: xr.DataTree) -> Finding:
-    """Whether nothing is known of modes that no chain has visited, and why."""
+    """Whether modes that no chain has visited were not looked for, and why."""
     remedy = str(tree.attrs.get("modes_remedy", ""))
     details = {"why": tree.attrs.get("modes_unknown", ""), "remedy": remedy[:1].upper() + remedy[1:]}
     return Finding(np.array([int("modes_unknown" in tree.attrs)]), details=details)
@@ -226,7 +226,7 @@ def _another_mode(tree: xr.DataTree) -> Finding | None:
     """Starts that ended at a mode that the draws leave out: how far its log mass is below the largest.
 
     An evidence lower bound is of the mass of a mode, but for that of one assignment of the latents. Where the method has told
-    the modes apart it says their masses itself.
+    the modes apart, it reports their masses itself.
     """
     if tree.attrs.get("of_one_assignment", 0):
         return None

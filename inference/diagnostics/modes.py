@@ -1,8 +1,8 @@
 """Which labellings and which modes chains have visited: tables and sentences. `inference.fitting.modes` finds the modes.
 
-A *labelling* is one of the K! orders of the components, which are all the same posterior. A *mode* is what all draws have in
-common from which EM climbs to the same optimum, whatever its labels. Weights of modes can be read off chains only if these
-cross between them: a chain that stays says nothing of the others.
+A *labelling* is one of the K! orders of the components, which are all the same posterior. A *mode* is an optimum of EM up to
+labels; a draw belongs to the mode to which EM climbs from it. Weights of modes can be read off chains only if these
+cross between them: a chain that stays at one mode carries no information about the others.
 """
 
 import math
@@ -19,7 +19,7 @@ SHOWN = 5  # modes named in sentences
 
 
 class Modes(NamedTuple):
-    """What was found; printed, it is the sentences and the table.
+    """The labellings and modes of a result; printed, these are sentences and a table.
 
     ``modes`` has a row for each mode, the highest first: ``log_joint`` at the mode, ``below`` (nats below the highest),
     ``share`` of the draws looked at, and the share of those of every chain. ``labellings`` has a row for each chain:
@@ -46,7 +46,7 @@ def described_modes(
     """Tables and sentences from the mode of every draw looked at.
 
     ``mode`` (chain, draw) has numbers of modes from 0, the highest first, or `NOWHERE`. ``height`` (M,) is the log joint at
-    each mode. ``moves`` (chain, draw, K) are the permutations of all draws by relabelling, or None. ``remedy`` says what to do
+    each mode. ``moves`` (chain, draw, K) are the permutations of all draws by relabelling, or None. ``remedy`` is the advice
     where chains do not cross.
 
     >>> found = described_modes(np.array([[0, 0], [1, 1]]), np.array([-10.0, -12.0]), None)

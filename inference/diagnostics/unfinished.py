@@ -1,4 +1,4 @@
-"""How far a run had come when it was interrupted, in words."""
+"""The progress of a run when it was interrupted, in words."""
 
 import json
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ LEFT_OUT = "left_out"  # attribute of an interrupted result: the options that it
 
 
 def so_far(tree: "xr.DataTree") -> str:
-    """What an interrupted result holds: iterations of its search, or else draws of those asked for.
+    """The content of an interrupted result: iterations of its search, or else draws out of those requested.
 
     >>> so_far(fit(model, data, "gibbs"))  # interrupted
     '137 of 1000 draws per chain'

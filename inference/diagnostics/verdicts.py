@@ -9,7 +9,7 @@ to the variance within, so for chains from one distribution
 
 (the R-hat of S draws is about √(1 + 2m / S): Vats and Knudson 2021). The largest of many R-hats, of Q quantities in two forms
 each, is above 1.01 by chance alone. A quantity therefore fails above 1.01 (Vehtari et al. 2021) or above the value that
-agreeing chains exceed in any of the Q quantities with probability `BY_CHANCE`, whichever is larger (Bonferroni, for any
+agreeing chains exceed in any of the Q quantities with probability `BY_CHANCE`, if that is larger (Bonferroni, for any
 dependence). S comes from autocorrelations within chains, which disagreement between chains does not reduce, and counts as at
 least the required 400.
 
@@ -59,7 +59,7 @@ NAMED = 3  # quantities that a message names
 
 
 class Finding(NamedTuple):
-    """What was measured: one value per quantity, and what the threshold and the message need."""
+    """A measurement: one value per quantity, and the inputs of the threshold and of the message."""
 
     values: np.ndarray  # (Q,)
     names: Sequence[str] = ()  # Q
@@ -75,7 +75,7 @@ class Verdict(NamedTuple):
     applies: tuple[Kind, ...]
     fails: str
     threshold: float | Callable[[Finding], np.ndarray]
-    sentence: str  # {value}: the worst; {limit}: its threshold; {names}: quantities that fail; and ``Finding.said``
+    sentence: str  # {value}: the worst; {limit}: its threshold; {names}: quantities that fail; and ``Finding.details``
     exit: int = FAILED
 
 
@@ -294,7 +294,7 @@ def judged(verdict: Verdict, finding: Finding) -> Problem | None:
 
 
 def judge(kind: Kind, findings: Mapping[str, Finding]) -> list[Problem]:
-    """All problems of a result, in the order of the table, from what was measured."""
+    """All problems of a result, in the order of the table, from its measurements."""
     lines = [each for each in VERDICTS if kind in each.applies and each.diagnostic in findings]
     problems = [judged(each, findings[each.diagnostic]) for each in lines]
     return [problem for problem in problems if problem is not None]

@@ -1,7 +1,8 @@
 """Exchangeable components are numbered by their sizes, the largest first, so that runs and methods number them alike.
 
 The size of a component is the expected number of rows in it, or of steps, or of tokens. Components of nearly equal size may
-change places from run to run. A fit that was given its start keeps the numbers of the start. Names that mean something stay.
+change places from run to run. A fit with a given start keeps the numbers of the start. Components with meaningful names keep
+them.
 """
 
 import numpy as np
@@ -32,7 +33,7 @@ def largest_first(task: Task, at: Evaluation) -> np.ndarray | None:
 
 
 def evaluation_in(order: np.ndarray, at: Evaluation) -> Evaluation:
-    """What was evaluated, with the latents in another ``order`` (K,) of the components."""
+    """An evaluation with the latents in another ``order`` (K,) of the components."""
     assert at.latents is not None
     return at._replace(latents=at.latents[..., order], share=None if at.share is None else at.share[:, order])
 

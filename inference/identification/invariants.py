@@ -122,8 +122,8 @@ def distances(
     """Distances (S,) of S points from point ``best``, in standard deviations of the draws (D, ...).
 
     Each is the largest distance over all invariant summaries of all sites, so it is 0 between points that a symmetry maps to
-    each other. Entries that are sorted one by one do not say which of them belong together, so exchangeable components are
-    also matched as a whole, each by one order of the components on all labelled axes. NaN for a point that is not finite.
+    each other. Entries that are sorted one by one lose which of them belong together, so exchangeable components are also
+    matched as a whole, each by one order of the components on all labelled axes. NaN for a point that is not finite.
     """
     apart = np.zeros(len(next(iter(sites.values()))))
     for name, value in sites.items():
@@ -140,7 +140,7 @@ def distances(
 
 
 class Labelled(NamedTuple):
-    """What belongs to each of K components, and to each pair of them, at S points, in standard deviations."""
+    """The entries of each of K components, and of each pair of them, at S points, in standard deviations."""
 
     singles: np.ndarray  # (S, K, F)
     pairs: np.ndarray  # (S, K, K, G): as the probabilities of transitions, of which both axes have the labels
@@ -154,7 +154,7 @@ class Labelled(NamedTuple):
 def _labelled(
     sites: Mapping[str, np.ndarray], draws: Mapping[str, np.ndarray], dims: Mapping[str, tuple[str, ...]], symmetry: Permutation
 ) -> Labelled:
-    """Sites by the labels that they carry. Entries of a labelled axis beyond the K-th, as to stop, stay where they are."""
+    """Entries of sites by their labels. Entries of a labelled axis beyond the K-th, such as to stop, keep their place."""
     names = (symmetry.dim, *symmetry.also)
     axes = {
         name: [axis for axis, dim in enumerate(each) if dim in names]
@@ -193,7 +193,7 @@ def _scaled(points: np.ndarray, drawn: np.ndarray, number: int) -> np.ndarray:
 def _apart_matched(labelled: Labelled, best: int) -> np.ndarray:
     """(S,): the largest difference of an entry from point ``best``, whose components are in the order that matches best.
 
-    What belongs to single components is matched at once. Pairs join the components: few are tried in all orders. Of many, the
+    Entries of single components are matched at once. Pairs join the components: few are tried in all orders. Of many, the
     first guess is by the sorted entries of the pairs of each, and exchanges of two improve it.
     """
     number, size = labelled.singles.shape[:2]
@@ -226,7 +226,7 @@ def _order(labelled: Labelled, point: int, best: int) -> np.ndarray:
 
 
 def _profiles(pairs: np.ndarray) -> np.ndarray:
-    """(S, K, F): of pairs (S, K, K, G) what no order of the others changes: the diagonal, sorted rows and sorted columns."""
+    """(S, K, F): pairs (S, K, K, G) under any order of the others: the diagonal, sorted rows and sorted columns."""
     places = np.arange(pairs.shape[1])
     parts = (pairs[:, places, places], np.sort(pairs, axis=2), np.sort(pairs, axis=1).swapaxes(1, 2))
     return np.concatenate([part.reshape(*pairs.shape[:2], -1) for part in parts], axis=2)

@@ -7,7 +7,7 @@ after every step leaves the posterior alone, so that the chain visits all labell
 
 Kernels do not look at the names of components: kernel(σ θ' | σ θ) = kernel(θ' | θ). A chain that goes on from σ_t θ_t
 therefore has the same law as one that goes on from θ_t, because a product of uniform permutations is uniform. Chains here go on
-from θ_t. Everything that a sampler remembers of its place stays right: the gradient of NUTS, its mass matrix, the replicas of
+from θ_t. The state of a sampler stays valid: the gradient of NUTS, its mass matrix, the replicas of
 tempering. A mass matrix that saw all K! labellings would fit none of them.
 
 Factors have a larger symmetry: a uniform rotation (Haar), or a uniform order with random signs.
@@ -41,7 +41,7 @@ def require_symmetry(model: Model) -> None:
 
 
 def drawn_labellings(task: Task, draws: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """The draws (chain, draw, …) of a run in random labellings, by random numbers of their own."""
+    """The draws (chain, draw, …) of a run in random labellings, by an independent random key."""
     seed = int(jax.random.bits(jax.random.fold_in(task.key, 2)))
     return in_random_labellings(draws, task.model.symmetry, task.model.naming.dims, seed)
 
@@ -51,7 +51,7 @@ def in_random_labellings(
 ) -> dict[str, np.ndarray]:
     """Draws (chain, draw, …) of all sites, each moved by a random element of the symmetry: the same one for all its sites.
 
-    ``dims`` names the dimensions of the sites. What a draw is moved by depends on the seed, its chain and its place only, so
+    ``dims`` names the dimensions of the sites. The move of a draw depends on the seed, its chain and its place only, so
     that an interrupted run is the beginning of a longer one.
     """
     assert symmetry is not None

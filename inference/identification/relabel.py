@@ -21,7 +21,7 @@ from models.symmetries import Permutation
 
 SURE = 0.95  # confidence above which a draw counts as sure of its labels
 TOLERATED = 0.05  # share of draws that may be unsure, or have an empty component, before labels are distrusted
-ALIKE = 0.5  # the same share for draws whose labels are kept
+ALIKE = 0.5  # the same share for draws that keep their labels
 MAX_ROUNDS = 50
 OVERLAP, EMPTY = "overlap: in", "holds less than one"  # phrases by which warnings about labels are recognised
 UNTOLD = "factors cannot be told apart"
@@ -54,7 +54,7 @@ def identify_draws(
     unit: str = "row",
     keep_labels: bool = False,
 ) -> Identification:
-    """Relabel S draws of all sites; with ``kept``, leave the labels and only compute how well they are told apart.
+    """Relabel S draws of all sites; with ``keep_labels``, only compute how well their labels are told apart.
 
     ``latents`` (S, n, K) are membership probabilities on n of the ``num_rows`` rows. If they are None, as for a program, draws
     are matched by the distance of their labelled sites. ``pivot`` is the draw with the highest log joint. Occupancy is counted

@@ -17,7 +17,7 @@ from inference.identification.relabel import MAX_ROUNDS, SURE, TOLERATED, UNTOLD
 from models.base import ZooError
 from models.symmetries import Reflection, Rotation
 
-CRITERIA = {"varimax": 1.0, "quartimax": 0.0}  # weight of the columns' own mean square: the orthomax family
+CRITERIA = {"varimax": 1.0, "quartimax": 0.0}  # weight of the mean square of each column: the orthomax family
 SWEEPS = 100  # at most, over all pairs of factors
 MATRICES = 256  # rotated at a time, which keeps memory flat
 TOLERANCE = 1e-8  # of an angle, or an entry of the rotation

@@ -1,4 +1,4 @@
-"""What a symmetric posterior requires of results: aligned draws, optima in one form, fewer free parameters."""
+"""Results of a symmetric posterior: aligned draws, optima in one form, fewer free parameters."""
 
 from collections.abc import Mapping
 

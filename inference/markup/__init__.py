@@ -1,4 +1,4 @@
-"""What a page is made of: its parts as HTML, stylesheet, script and glossary. It knows of no result.
+"""The parts of a page: HTML, stylesheet, script and glossary. Independent of results.
 
-Imports nothing of the house but the map of topics that it draws.
+Imports nothing of the zoo but the map of topics that it draws.
 """

@@ -22,14 +22,14 @@ class Card(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A part of a page under a heading of its own; it is left out where ``body`` is empty."""
+    """A part of a page with a heading; it is left out where ``body`` is empty."""
 
     title: str
     body: str
 
 
 def escaped(text: object) -> str:
-    """A text as HTML has it, in an attribute too; without control characters, which it has not."""
+    """A text escaped for HTML, also in attributes; without control characters, which HTML lacks."""
     return html.escape(visible(str(text)))
 
 
@@ -129,6 +129,6 @@ def preformatted(text: str) -> str:
 
 
 def picture(source: str, alt: str, caption: str) -> str:
-    """A picture with its caption; on a narrow screen it keeps its size and scrolls inside its own box."""
+    """A picture with its caption; on a narrow screen it keeps its size and scrolls inside its box."""
     image = scrolling(f"<img src='{escaped(source)}' alt='{escaped(alt)}'>", alt)
     return f"<figure>{image}<figcaption>{escaped(caption)}</figcaption></figure>"

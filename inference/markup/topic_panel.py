@@ -44,7 +44,7 @@ def topic_panel(topics: TopicMap | None) -> Panel:
 
 
 def in_script(value: Any) -> str:
-    r"""A value as JSON that may stand between the tags of a script: whatever its texts are, they end no script.
+    r"""A value as JSON that may stand between the tags of a script: no text in it can end the script.
 
     >>> in_script(["</script>"])
     '["\\u003c/script\\u003e"]'
@@ -171,7 +171,7 @@ def _tables(topics: TopicMap) -> str:
 
 
 def _data(topics: TopicMap) -> dict[str, Any]:
-    """What the script reads. Numbers have as many digits as keep the order of the words."""
+    """The data of the script. Numbers have as many digits as keep the order of the words."""
     count = np.where(topics.counts % 1 == 0, topics.counts, np.round(topics.counts, 3))
     return {
         "tokens": _short(topics.tokens),

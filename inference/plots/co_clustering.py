@@ -1,4 +1,4 @@
-"""Which rows go together, whatever the groups are called: the probability that two rows share a component, as a picture."""
+"""Which rows belong together, under any labels: the probability that two rows share a component, as a picture."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MOST_LABELS = 12  # with a shade of their own
+MOST_LABELS = 12  # with separate shades
 NARROWEST = 0.04  # share of the rows below which a group is not named at the side: names would overlap
 
 
@@ -113,7 +113,7 @@ def _strip(axis: "Axes", codes: np.ndarray, shades: list[str], names: list[str],
 
 
 def _label_strip(axis: "Axes", label: np.ndarray, levels: list[str]) -> None:
-    """The strip of the labels with a legend, of as many labels as have a shade of their own."""
+    """The strip of the labels with a legend, of as many labels as have separate shades."""
     from matplotlib import colormaps
     from matplotlib.colors import to_hex
     from matplotlib.patches import Patch

@@ -32,7 +32,7 @@ ABREAST = 3  # panels: more would be small on a page
 MOST_LOADED = 40
 WEAK = 0.3  # a loading of less explains below a tenth of the column's variance
 NARROWEST = 6.4  # inches: a title has room
-MOST_LEVELS = 8  # of a column of categories that have a colour of their own
+MOST_LEVELS = 8  # of a column of categories with separate colours
 INTERVAL = (0.055, 0.945)  # equal tails, as in the summary
 
 
@@ -45,7 +45,7 @@ class Described(NamedTuple):
     interval: np.ndarray | None  # (2, K): of the expectation under the posterior; None at a point, and for categories
     sd: np.ndarray | None  # (K,): of the column given the component
     separation: float  # share of the column's variance that lies between the components, for equally many rows in each
-    least: float | None = None  # what no row is below: 0 of counts
+    least: float | None = None  # lower bound of the rows: 0 for counts
     variance: np.ndarray | None = None  # (K,): of numbers and counts, averaged over the draws
     covariance: np.ndarray | None = None  # (K, D): of numbers, with all columns; None: with none of them
     place: int = 0  # among the columns of the model
@@ -89,7 +89,7 @@ def _described(name: str, levels: tuple[str, ...], draws: Expected) -> Described
         return Described(name, levels, mean, None, None, _share(between, (overall * (1 - overall)).sum()))
     interval = np.quantile(draws.mean, INTERVAL, axis=0) if len(draws.mean) > 1 else None
     sd = np.sqrt(np.asarray(variance)).mean(0)
-    if np.allclose(variance, draws.mean * (1 - draws.mean), rtol=1e-9, atol=0):  # of zeros and ones their mean says all
+    if np.allclose(variance, draws.mean * (1 - draws.mean), rtol=1e-9, atol=0):  # for zeros and ones the mean determines all
         sd = np.zeros_like(sd)
     least = 0.0 if np.array_equal(variance, draws.mean) else None  # Poisson: counts
     covariance = None if draws.covariance is None else np.asarray(draws.covariance).mean(0)
@@ -164,7 +164,7 @@ def dated(way: "Axis") -> None:
 
 
 def warned(title: str, source: Any, what: str) -> str:
-    """The title, and under it that labels are not to be trusted where ``what`` they stand for is mixed up over the draws."""
+    """The title, with a warning where the labels of ``what`` are mixed up over the draws."""
     if isinstance(source, xr.DataTree) and not trusted(source):
         title += f"\nlabels are not to be trusted: {what} are mixed up over the draws"
     return title
@@ -250,7 +250,7 @@ def _stack(axis: "Axes", column: Described) -> None:
     from matplotlib import colormaps
 
     common = np.sort(np.argsort(-column.expected.mean(0), kind="stable")[:MOST_LEVELS])
-    colours = colormaps["Set2"](np.arange(len(common)))  # none of the components' own
+    colours = colormaps["Set2"](np.arange(len(common)))  # none of those of the components
     bars = [(column.levels[level], column.expected[:, level], colours[i]) for i, level in enumerate(common)]
     if len(common) < len(column.levels):
         rest = np.delete(column.expected, common, axis=1).sum(1)
@@ -273,6 +273,6 @@ def component_names(model: Model, source: Any, size: int) -> list[str]:
     dim = latent_dim(model)
     names = [f"{dim} {name}" for name in model.naming.coords.get(dim, range(size))]
     if not (isinstance(source, xr.DataTree) and "latent" in source and "responsibilities" in source["latent"]):
-        return names  # of sequences: states have no rows of their own
+        return names  # of sequences: states are not those of rows
     shares = np.average(values(source, "latent", "responsibilities"), axis=0, weights=row_weights(source))
     return [f"{name} ({share:.0%})" for name, share in zip(names, shares, strict=True)]

@@ -27,7 +27,7 @@ BAND = "#e4e4e0"
 
 
 class Forest(NamedTuple):
-    """What is drawn: tables with a row for each of E entries of functionals, and a column for each of R results.
+    """The data of the picture: tables with a row for each of E entries of functionals, and a column for each of R results.
 
     NaN stands for an entry that a result lacks, and for the ends of the interval of a point estimate.
     """

@@ -1,4 +1,4 @@
-"""Pairs of columns: every row in the colour of its group, the groups as the model has them, and which rows are in doubt.
+"""Pairs of columns: every row in the colour of its group, the groups under the model, and the uncertainty of rows.
 
 The bar is the classification and uncertainty plots of mclust (Scrucca, Fop, Murphy and Raftery 2016).
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MOST_COLUMNS = 4  # drawn: those that tell the components apart best
 MOST_ROWS = 2000  # drawn, evenly spread
 MOST_SHAPES = 500
-MARKERS = "os^Dv*PX"  # a shape for each group, beside its colour
+MARKERS = "os^Dv*PX"  # a shape for each group, in addition to its colour
 RADII = (1.0, 2.0)  # of the ellipses, in standard deviations
 BINS = 24
 NEVER = 0.05  # uncertainty below which a row is drawn as certain

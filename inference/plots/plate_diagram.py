@@ -1,6 +1,6 @@
 """Plate diagrams: which sites of a NumPyro program depend on which, and which repeat together.
 
-NumPyro's trace has the sites, and its provenance says what they depend on. Its ``render_model`` draws them by graphviz, an
+NumPyro's trace has the sites, and its provenance their dependence. Its ``render_model`` draws them by graphviz, an
 external program, and knows the plates of the program only. Here parameters also have the plates that the model names, such as
 the components of a mixture, and the drawing needs matplotlib alone.
 """
@@ -39,7 +39,7 @@ class Node(NamedTuple):
     family: str  # name of its distribution
     parents: tuple[str, ...]  # the nodes that its distribution depends on
     plates: tuple[str, ...]  # the plates around it
-    dims: tuple[str, ...]  # its own dimensions, without those of its plates
+    dims: tuple[str, ...]  # its dimensions without those of its plates
     observed: bool
 
 
@@ -48,7 +48,7 @@ class Diagram(NamedTuple):
 
     title: str
     nodes: Mapping[str, Node]
-    plates: Mapping[str, int | None]  # name -> size, None where the data say it and none were given
+    plates: Mapping[str, int | None]  # name -> size, None where it depends on data that were not given
 
     def __repr__(self) -> str:
         return "\n".join([f"Plate diagram of {self.title}", *(f"  {_line(name, node)}" for name, node in self.nodes.items())])
@@ -60,16 +60,16 @@ class Diagram(NamedTuple):
         return text[text.index("<svg") :]
 
     def save(self, path: str | Path) -> None:
-        """Write the picture, of the kind that the ending of ``path`` says; raises `ZooError` where it cannot be written."""
+        """Write the picture in the format of the ending of ``path``; raises `ZooError` where it cannot be written."""
         write_figure(path, draw(self), dpi=150)
 
 
 def show(model: Model | Callable[..., Any], data: Any = None) -> Diagram:
     """The plate diagram of a model, or of a NumPyro function of ``data`` (its only argument, or a tuple of its arguments).
 
-    Circles are random variables, with their dimensions; those that are observed are shaded. Arrows say what a distribution
-    depends on. A frame is a plate: what it holds repeats. Without ``data`` a model is shown for rows without labels. Raises
-    `ZooError` for a NumPyro function without data.
+    Circles are random variables, with their dimensions; those that are observed are shaded. An arrow leads to a distribution
+    from a site that it depends on. A frame is a plate: its content repeats. Without ``data`` a model is shown for rows without
+    labels. Raises `ZooError` for a NumPyro function without data.
 
     >>> diagram = show(MODELS["gmm"](load_data("iris"), num_components=3))
     >>> diagram
@@ -110,7 +110,7 @@ def _of_program(function: Any, data: Any) -> Diagram:
 
 
 class _Site(NamedTuple):
-    """What a trace says of a sample statement."""
+    """A sample statement of a trace."""
 
     family: str
     parents: tuple[str, ...]
@@ -150,14 +150,14 @@ def _relations(title: str, spec: Callable[..., Any], hyper: Any, rows: Pytree) -
     try:
         with jax.enable_x64(True):
             jax.eval_shape(lambda: visit(hyper, rows))
-    except Exception as error:  # the program is the user's: whatever it raises is named, and is the cause
+    except Exception as error:  # the program is the user's: any error that it raises is named, and is the cause
         first = next(iter(str(error).splitlines()), "")
         raise ZooError(f"{title} does not run on this data: {type(error).__name__}: {first}") from error
     return relations
 
 
 def _family(distribution: Any) -> str:
-    """The name of a distribution, without what repeats or masks it."""
+    """The name of a distribution, without wrappers that repeat or mask it."""
     while isinstance(distribution, dist.Independent | dist.ExpandedDistribution | dist.MaskedDistribution):
         distribution = distribution.base_dist
     return type(distribution).__name__

@@ -1,4 +1,4 @@
-"""Posterior predictive checks as a picture: the data observed, and what the fitted model draws."""
+"""Posterior predictive checks as a picture: the data observed, and draws from the fitted model."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,11 +28,11 @@ def plot_predictive_checks(
     num_draws: int = DRAWS,
     seed: int = 0,
 ) -> "Figure":
-    """Every column as it was observed, over what the fitted model draws; written to ``path`` if there is one.
+    """Every column as it was observed, over draws from the fitted model; written to ``path`` if there is one.
 
     Bars or bands hold the middle 89 % of the shares in ``num_draws`` replicated tables; the line, or the dots, are the data.
-    Of more than `MOST_PANELS` statistics those with the smallest p-values. `inference.predictive_checks` says what is
-    compared, and has the p-values as a table.
+    Of more than `MOST_PANELS` statistics those with the smallest p-values. `inference.predictive_checks` defines the
+    statistics, and has the p-values as a table.
 
     >>> data = load_data("iris")
     >>> model = MODELS["gmm"](data, num_components=3)

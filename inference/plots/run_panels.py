@@ -1,4 +1,4 @@
-"""What the pictures of runs are made of: points in the colours of their groups, centres, ellipses, lines."""
+"""The parts of pictures of runs: points in the colours of their groups, centres, ellipses, lines."""
 
 from collections.abc import Mapping
 from typing import Any

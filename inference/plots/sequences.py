@@ -59,7 +59,7 @@ def plot_transitions(model: Model, source: xr.DataTree | Sites, path: str | Path
 
 
 def plot_emissions(model: Model, source: xr.DataTree | Sites, path: str | Path | None = None) -> "Figure":
-    """What every state emits; written to ``path`` if there is one.
+    """The emissions of every state; written to ``path`` if there is one.
 
     Categories: a heat map of states by symbols, of more than `MOST_SYMBOLS` those with the largest probabilities. Numbers,
     counts and columns of several kinds: a panel a column, as `inference.plots.components.plot_profile` has them. The title
@@ -111,7 +111,7 @@ def _width(columns: int) -> float:
 def _heat_map(axis: "Axes", draws: np.ndarray, rows: list[str], columns: list[str], darkest: float | None = None) -> None:
     """Means over the draws (draws, rows, columns), written out with their intervals where there is room, else with a scale.
 
-    The ``darkest`` colour is that of the largest mean, unless it is said.
+    The ``darkest`` colour is that of the largest mean, unless it is given.
     """
     mean = draws.mean(0)
     shades = np.ma.masked_invalid(mean)

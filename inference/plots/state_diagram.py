@@ -30,7 +30,7 @@ def least(size: int) -> float:
 def draw_diagram(axis: "Axes", probs: np.ndarray, names: list[str], origin: str) -> None:
     """States on a circle with ``origin``; ``probs`` (S + 1, S or S + 1) are from it and every state to states, and back to it.
 
-    An arrow is as wide as its probability, and has the colour of where it comes from.
+    An arrow is as wide as its probability, and has the colour of its source.
     """
     from matplotlib.patches import Circle
 

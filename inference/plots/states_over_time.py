@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 AVERAGED = 200  # draws, evenly spread
 MOST_SEQUENCES = 6  # that a run draws
-MOST_STEPS = 150  # of a sequence that are drawn, unless more are asked for
+MOST_STEPS = 150  # of a sequence that are drawn by default
 MOST_LINES = 8  # states that have a line each; more are a heat map
-MOST_COLUMNS = 3  # of what was observed, under the states
+MOST_COLUMNS = 3  # of observations, under the states
 STRIP, LETTER = 600, 0.65  # points: width of a strip; of a letter, by size
 LONGEST = 40  # letters of the name of a sequence in a title
 
@@ -70,14 +70,14 @@ def plot_states(
     first: int = 0,
     num_steps: int = MOST_STEPS,
 ) -> "Figure":
-    """p(z_t = i | x) over the steps of sequences, what was observed under it; written to ``path`` if there is one.
+    """p(z_t = i | x) over the steps of sequences, with the observations under it; written to ``path`` if there is one.
 
     ``sequence`` and ``first`` count from 0; of each sequence ``num_steps`` steps from there on are drawn. Several sequences
     stand one under the other. A line a state, with a band over its 89 % interval over the draws of a result, each of which
     counts alike: how unsure the parameters leave it. Of more than `MOST_LINES` states a heat map.
-    The strip under it holds the most probable state of every step, the most probable path, and the labels of the data, which
-    the states above do not know of. The title warns where states are mixed up over the draws. Raises `ZooError` for a model
-    without states that follow each other, or steps that there are not.
+    The strip under it holds the most probable state of every step, the most probable path, and the labels of the data, which do
+    not enter the states above. The title warns where states are mixed up over the draws. Raises `ZooError` for a model
+    without states that follow each other, or steps that do not exist.
 
     >>> data = load_data("ice_cream")
     >>> model = MODELS["hmm"](data, num_states=2)
@@ -122,7 +122,7 @@ def some_sequences(model: Model, data: Any) -> list[int]:
 
 
 def _chosen(whole: Data, sequence: int | Sequence[int]) -> list[int]:
-    """The sequences that are asked for; raises `ZooError` for one that there is not."""
+    """The requested sequences; raises `ZooError` for one that does not exist."""
     given: list[Any] = [sequence] if np.ndim(sequence) == 0 else list(sequence)  # type: ignore[arg-type]
     total = len(steps_of(whole).starts) - 1
     if not given:

@@ -145,8 +145,8 @@ def plot_topic_map(model: Model, source: xr.DataTree | Sites, path: str | Path |
     """Topics as discs in the plane, near where their words are alike; written to ``path`` if there is one.
 
     Distances are roots of Jensen-Shannon divergences between the means over draws, brought to two dimensions by classical
-    scaling; areas are mean shares of a document. Topics lie in many dimensions: the title says how much of their squared
-    distances the plane keeps, and where that is little, neighbours there need not be alike. Raises `ZooError` for less than
+    scaling; areas are mean shares of a document. Topics lie in many dimensions: the title has the share of their squared
+    distances that the plane keeps, and where that is small, neighbours there need not be alike. Raises `ZooError` for less than
     three topics.
 
     >>> data = load_data([["sun", "sea"], ["sea", "sand", "sun"], ["tax", "bank"], ["bank", "tax", "tax"]])

@@ -1,4 +1,4 @@
-"""Groups of rows: which rows belong together, whatever the labels, and which have an uncertain component."""
+"""Groups of rows: which rows belong together, under any labels, and which have an uncertain component."""
 
 from typing import Any
 

@@ -32,7 +32,7 @@ NUMBERS = 2**24  # in all these copies
 def posterior_predictive(model: Model, data: Any, new_data: Any) -> xr.Dataset:
     """``probs``, ``assignment`` and ``log_density`` of new rows, θ integrated out exactly given the labelled rows of ``data``.
 
-    What `inference.predictions.predict.predict` returns of new rows (``fitted=False``) but for its Monte Carlo error. Raises
+    They are those of `inference.predictions.predict.predict` for new rows (``fitted=False``), without Monte Carlo error. Raises
     `ZooError` where a label of ``data`` is missing, the prior is flat, or the model has no such closed form.
 
     >>> data = load_data("iris")
@@ -61,13 +61,13 @@ def posterior_predictive(model: Model, data: Any, new_data: Any) -> xr.Dataset:
         nu = jax.tree.map(lambda leaf: leaf[0], observed(algebra, 1, hyper, prior, rows))
         log_joint = np.asarray(_log_joint(algebra, hyper, nu, new), dtype=np.float64)
     log_density = logsumexp(log_joint, axis=1)
-    with np.errstate(invalid="ignore"):  # −∞ − (−∞), of a row of density 0, which is refused
+    with np.errstate(invalid="ignore"):  # −∞ − (−∞), of a row of density 0, which is an error
         return as_predictions(model, log_density, np.exp(log_joint - log_density[:, None]))
 
 
 @partial(jax.jit, static_argnames=("algebra",))
 def _log_joint(algebra: Algebra, hyper: Hyper, nu: Mapping[str, Stats], rows: Pytree) -> Array:
-    """Log p(x_n, z = k | data): (N, K), in the model's own short form where it has one."""
+    """Log p(x_n, z = k | data): (N, K), in the closed form of the model where it has one."""
     if algebra.structure.predictive is None or partly_observed(rows.x):
         return by_partitions(algebra, hyper, nu, rows)
     log_density = algebra.structure.predictive(nu)

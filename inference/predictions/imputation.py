@@ -2,8 +2,8 @@
 
 Each draw of the parameters gives one draw of the missing cells given the observed cells of their rows: multiple imputation
 (Rubin 1987), which is proper because the parameters are drawn as well. At a point estimate the parameters are fixed, so that
-the draws are too narrow, and the result says so. Means and probabilities are exact given the parameters, and averaged over all
-draws of these. `inference.results.draws` says how much a draw counts for a row.
+the draws are too narrow, and the result has a warning. Means and probabilities are exact given the parameters, and averaged
+over all draws of these. `inference.results.draws` has the weights of draws.
 """
 
 from collections.abc import Callable
@@ -136,7 +136,7 @@ def _block(
 ) -> tuple[Array, ImputedCells]:
     """(log p(x_observed) (B,), all cells of B rows, those that are missing drawn and averaged over S draws of the parameters).
 
-    The variance is that within and between draws. Each of the ``num_draws`` imputations of a row has its own draw of the
+    The variance is that within and between draws. Each of the ``num_draws`` imputations of a row uses another draw of the
     parameters, chosen by weight. Fitted rows share these draws, so that an imputation is one consistent table. ``names`` are
     the numbers of the rows: the random numbers of a row depend on it alone, not on the other rows of the block.
     """
@@ -256,8 +256,8 @@ def _of_kind(model: Model, kind: str) -> list[str]:
 def completed_table(model: Model, imputed: xr.Dataset, data: Any, draw: int | None = None) -> "pd.DataFrame":
     """The table with its missing cells filled in: by posterior mean (numbers) and mode (counts, levels), or by one draw.
 
-    In the terms of the table: names of levels, all columns of the source, in its order. A column of True and False that a model
-    takes as numbers comes back as numbers, because what is filled in lies between them.
+    The table has names of levels, and all columns of the source in its order. A column of True and False that a model
+    takes as numbers comes back as numbers, because filled-in values lie between them.
 
     >>> data = load_data([[1.0, 2.0], [1.2, 2.4], [5.0, 9.8], [5.1, np.nan], [4.8, 9.9]])
     >>> model = MODELS["gmm"](data, num_components=1)

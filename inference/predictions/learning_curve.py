@@ -35,8 +35,8 @@ def learning_curve(
     """Scores on held-out rows of every model after learning from the first ``sizes`` rows of a random order.
 
     ``models`` maps a name to a build function of the data; all see the same rows. For each of ``seeds`` the labelled rows
-    are shuffled, ``test_size`` of them (by default what the largest size leaves over) are held out, and the training sets
-    grow one into the next. ``method`` is one for all models or one by name; ``options`` go to `fit`. Returns ``accuracy``
+    are shuffled, ``test_size`` of them (by default what the largest size leaves over) are held out, and each training set
+    contains the smaller ones. ``method`` is one for all models or one by name; ``options`` go to `fit`. Returns ``accuracy``
     and ``log_loss`` (model, size, seed). Raises `ZooError` for sizes that the data cannot give; a training set that lacks a
     class is drawn again, up to 100 times.
 

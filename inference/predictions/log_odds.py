@@ -4,8 +4,8 @@ For classes whose p(x | y) is an exponential family with one carrier (documents 
 
     log p(y = c | x) − log p(y = reference | x) = bias_c + Σ_f < weights[f]_c, φ_f(x) >
 
-with φ(x) = x for binary features, counts of words and Gaussian classes of one covariance, and (x, x xᵀ) where every class has a
-covariance of its own.
+with φ(x) = x for binary features, counts of words and Gaussian classes of one covariance, and (x, x xᵀ) where every class has
+another covariance.
 """
 
 from functools import partial

@@ -1,4 +1,4 @@
-"""Predictions for rows with parameters of their own: these parameters, log densities of the rows, and perplexity."""
+"""Predictions for rows with local parameters: these parameters, log densities of the rows, and perplexity."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from models.base import HeldOut, Model, Sites, ZooError
 from models.data.arguments import require_whole
 
 HOW = ("left_to_right", "completion")
-DENSITY_DRAWS, PARTICLES = 20, 5  # draws of the shared parameters, and particles per draw: they decide what log p(x) costs
+DENSITY_DRAWS, PARTICLES = 20, 5  # draws of the shared parameters, and particles per draw: they decide the cost of log p(x)
 
 
 def as_learnt(model: Model, source: xr.DataTree | Sites) -> Model:
@@ -79,7 +79,7 @@ def perplexity(
     ``attrs["left_out"]``.
 
     Returns ``perplexity``; ``log_probability`` and ``units`` by ``row``; and ``perplexity_se``, by the delta method with
-    independent rows; ∞ and NaN where a row has density 0. Rows of no unit are worth nothing. Raises `ZooError` for models
+    independent rows; ∞ and NaN where a row has density 0. Rows without units have weight 0. Raises `ZooError` for models
     without such rows.
 
     >>> data = load_data([["sun", "sea"], ["sea", "sand", "sun"], ["tax", "bank"], ["bank", "tax", "tax"]])

@@ -58,20 +58,20 @@ def predict(
 
     Returns ``probs`` (row, component) = p(z = k | x), ``assignment`` (row), the most probable component, and ``log_density``
     (row) = log p(x). Averaging is over the posterior, in which new rows weight the draws by p(x | θ_s) and fitted rows weight
-    all draws equally (`inference.results.draws`). ``fitted`` says which rows are fitted; by default they are if ``data`` is the
-    whole table of the fit, not a part of it. Densities are those of a new row in any case.
+    all draws equally (`inference.results.draws`). ``fitted`` marks the rows that are fitted; by default all are if ``data`` is
+    the whole table of the fit, not a part of it. Densities are those of a new row in any case.
 
     - A model of factors has ``scores`` and ``scores_sd`` (row, factor) instead, and their ``reconstruction`` (row, column).
     - A model of sequences has the variables of `inference.sequences.decoding.states` for every step.
-    - Where rows have parameters of their own, as topic proportions, these replace ``probs``: posterior means, ``_sd``,
+    - Where rows have local parameters, such as topic proportions, these replace ``probs``: posterior means, ``_sd``,
       ``_eti89_lb`` and ``_eti89_ub``, from ``num_draws`` draws by ``seed``. Fitted rows have the draws of the result. New rows
       have draws by Gibbs sampling given the shared parameters, whose draws all count equally, because p(x | θ_s) has no closed
       form. The log density, with the local parameters integrated out, is an estimate.
     - Where cells are missing, the result includes `inference.predictions.imputation.impute`, from ``num_draws`` draws by
-      ``seed``; ``num_draws=0`` leaves it out, and is refused where rows have parameters of their own.
+      ``seed``; ``num_draws=0`` leaves it out, and is an error where rows have local parameters.
 
-    Where the draws do not tell labels or factors apart, ``attrs["warnings"]`` says so. The labels of ``data`` are ignored.
-    Raises `ZooError` for data with other columns than the model's, and for a program that hides its latents.
+    Where the draws do not tell labels or factors apart, there is a warning in ``attrs["warnings"]``. The labels of ``data`` are
+    ignored. Raises `ZooError` for data with other columns than the model's, and for a program that hides its latents.
 
     >>> data = load_data("iris")
     >>> model = MODELS["gmm"](data, num_components=2)

@@ -1,4 +1,4 @@
-"""What a result answers about rows depends on the kind of its latents: one table names the module for each kind.
+"""Predictions for rows depend on the kind of the latents: one table names the module for each kind.
 
 Every module of the table declares its answers in a ``VIEW``.
 """
@@ -47,7 +47,7 @@ Labelling = Callable[[Model, xr.DataTree | Sites, Data, np.ndarray, np.ndarray, 
 
 
 def no_warnings(source: Any) -> list[str]:
-    """No warnings beside those of the fit."""
+    """No warnings in addition to those of the fit."""
     return []
 
 
@@ -64,7 +64,7 @@ class View(NamedTuple):
     lines: Callable[[xr.Dataset, int], pd.DataFrame]
     labelled: Labelling | None = None  # about labels; None where none can be predicted
     why_no_labels: Callable[[Model], str] = scores_only  # the reason, where labelled is None
-    warnings: Callable[[Any], list[str]] = no_warnings  # warnings about single components, beside those of the fit
+    warnings: Callable[[Any], list[str]] = no_warnings  # warnings about single components, in addition to those of the fit
 
 
 def entries(variable: xr.DataArray, name: str) -> dict[str, np.ndarray]:
@@ -74,7 +74,7 @@ def entries(variable: xr.DataArray, name: str) -> dict[str, np.ndarray]:
 
 
 def row_lines(predictions: xr.Dataset, first: int) -> pd.DataFrame:
-    """One line for each row, numbered from 1 after the ``first`` ones, with all that is said of it."""
+    """One line for each row, numbered from 1 after the ``first`` ones, with all its predictions."""
     columns: dict[str, np.ndarray] = {"row": first + 1 + np.arange(predictions.sizes["row"])}
     for name, variable in predictions.data_vars.items():
         columns |= entries(variable, str(name)) if variable.ndim == 2 else {str(name): variable.values}

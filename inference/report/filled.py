@@ -33,7 +33,7 @@ class Written(NamedTuple):
     cells: pd.DataFrame  # of texts
     separator: str = ","
     style: Style = Style()
-    units: Mapping[str, str] = {}  # column -> the unit of what is filled in
+    units: Mapping[str, str] = {}  # column -> the unit of filled-in values
     dates: Mapping[str, str] = {}  # column of dates -> their order
 
     @property
@@ -56,7 +56,7 @@ def as_written(config: Mapping[str, Any], data: Data) -> Written:
 
 
 def _texts(frame: pd.DataFrame) -> pd.DataFrame:
-    """Whole numbers are written without a point, also beside missing cells."""
+    """Whole numbers are written without a point, also in columns with missing cells."""
     for name in frame:
         if pd.api.types.is_float_dtype(frame[name]) and _are_whole(frame[name].to_numpy(dtype=float)):
             frame[name] = frame[name].astype("Int64")
@@ -145,7 +145,7 @@ def _dates(values: np.ndarray, seen: "pd.Series[Any]", order: str) -> list[str]:
 
 
 def _around(seen: "pd.Series[Any]", unit: str) -> tuple[str, str]:
-    """What stands before and behind a number in ``unit``, as in the first cell of the column that is in it: ``$``, `` kg``."""
+    """The text before and after a number in ``unit``, as in the first cell of the column in that unit: ``$``, `` kg``."""
     if unit == PLAIN:
         return "", ""
     for text in seen:

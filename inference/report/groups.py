@@ -1,4 +1,4 @@
-"""The groups that a run found: which row is in which, how large they are, and how they agree with labels that no fit has seen.
+"""The groups of a result: their rows, their sizes, and their agreement with labels that the fit has not seen.
 
 A group is a component, class or state of a result with one such latent for each row, or step of a sequence. Groups keep the
 numbers of the result everywhere; tables list the largest first.
@@ -46,7 +46,7 @@ def is_stepwise(tree: xr.DataTree) -> bool:
 
 
 def groups_of(tree: xr.DataTree, numbers: np.ndarray | None = None) -> Groups | None:
-    """The groups of a result; None where rows have scores, or shares of topics, or nothing is known of single rows.
+    """The groups of a result; None where rows have scores, or shares of topics, or single rows are unknown.
 
     ``numbers`` (N,) are those of the rows, or sequences, in the table that they were taken from; 1, 2, … by default.
     """
@@ -153,7 +153,7 @@ def largest_first(tree: xr.DataTree) -> xr.DataTree:
     dataset = tree[name].to_dataset()
     size = len(groups.order)
     moved = {
-        dim: np.append(groups.order, np.arange(size, dataset.sizes[dim]))  # what comes after the labels stays
+        dim: np.append(groups.order, np.arange(size, dataset.sizes[dim]))  # entries after the labels stay
         for dim in (symmetry.dim, *symmetry.also)
         if dim in dataset.dims
     }

@@ -18,7 +18,7 @@ Shown = Callable[[dict[str, Any]], list[str]]  # options of `load_data` -> how t
 
 
 def print_inspection(inspection: Inspection, command: str, overrides: Shown, console: Console) -> None:
-    """Print everything that was found; ``command`` has all remedies, and ``overrides`` writes options for the shell."""
+    """Print an inspection; ``command`` has all remedies, and ``overrides`` writes options for the shell."""
     if inspection.data is not None:
         print_columns(inspection.data, console)
         if inspection.problems:

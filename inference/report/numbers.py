@@ -14,7 +14,7 @@ HEADINGS = {
     "value": "value",
 }
 MOST_DECIMALS = 6
-AT_OPTIMUM = 6  # significant digits of a value that an optimiser found
+AT_OPTIMUM = 6  # significant digits of a value at an optimum
 
 
 def format_number(value: float, column: str = "", error: float | None = None) -> str:
@@ -52,7 +52,7 @@ def in_cells(frame: pd.DataFrame, decimal: str = ".") -> pd.DataFrame:
     rounded = frame.copy()
     for name in frame:
         if pd.api.types.is_float_dtype(frame[name]) or pd.api.types.is_object_dtype(frame[name]):
-            cells = frame[name].tolist()  # a column of objects has words beside its numbers
+            cells = frame[name].tolist()  # a column of objects has words and numbers
             rounded[name] = [_cell(cell).replace(".", decimal) if isinstance(cell, float) else cell for cell in cells]
     return rounded
 

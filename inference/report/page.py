@@ -175,7 +175,7 @@ def _groups(tree: xr.DataTree, reading: ResultView) -> str:
 
 
 def _places(tree: xr.DataTree) -> dict[str, int]:
-    """Group -> its number, which says its colour here and in the pictures."""
+    """Group -> its number, which decides its colour here and in the pictures."""
     groups = groups_of(tree)
     return {} if groups is None else {str(name): place for place, name in enumerate(groups.names)}
 
@@ -233,7 +233,7 @@ def _embedded(name: str, content: bytes, kind: str, what: str) -> str:
 
 
 def _criticism(compared: Sequence[Compared], pictures: Sequence[Path], what: str) -> str:
-    """What the model draws unlike the data, in a sentence, as a picture, and as a table."""
+    """Draws from the model that are unlike the data, in a sentence, as a picture, and as a table."""
     if not compared:
         return ""
     checks = as_table(list(compared))
@@ -250,7 +250,7 @@ def _criticism(compared: Sequence[Compared], pictures: Sequence[Path], what: str
 
 
 def _unchecked(pictures: Sequence[Path], topics: pd.DataFrame | None) -> str:
-    """Why a topic model whose pictures were asked for has no check."""
+    """Why a topic model with requested pictures has no check."""
     if not pictures or topics is None or topics.empty:
         return ""
     return paragraph("Not checked: that takes long for a corpus of this size. inference.topic_check does it.")

@@ -1,4 +1,4 @@
-"""What is said of a result: made once, then printed, written to ``summary.csv``, and put on the page."""
+"""The view of a result: made once, then printed, written to ``summary.csv``, and put on the page."""
 
 from math import ceil, floor
 from typing import NamedTuple
@@ -29,7 +29,7 @@ class ResultView(NamedTuple):
 
 
 def read(tree: xr.DataTree) -> ResultView:
-    """All that terminal, ``summary.csv`` and ``report.html`` say of a result of `inference.fit`."""
+    """All that terminal, ``summary.csv`` and ``report.html`` show of a result of `inference.fit`."""
     attrs, diagnosis = tree.attrs, diagnose(tree)
     parameters = summarise(largest_first(tree), "posterior" if "posterior" in tree else "point_estimate")
     title = f"{attrs['model']} on {attrs['data']} by {attrs['method']}"
@@ -53,13 +53,13 @@ def site_of(label: object) -> str:
 
 
 def _to_show(tree: xr.DataTree, parameters: pd.DataFrame) -> pd.DataFrame:
-    """The parameters without words and documents by topic: there are thousands, and topics have lines of their own."""
+    """The parameters without words and documents by topic: there are thousands, and topics have separate lines."""
     left_out = sites_of_topics(tree)
     return parameters[[site_of(label) not in left_out for label in parameters.index]] if left_out else parameters
 
 
 def _verdict(tree: xr.DataTree, diagnosis: Diagnosis) -> str:
-    """Whether the result can be trusted, as far as diagnostics tell, and by what figures."""
+    """Whether the result can be trusted by its diagnostics, with their figures."""
     number = len(diagnosis.problems)
     failed = f"{number} diagnostic{'s' if number > 1 else ''} failed"
     if diagnosis.interrupted:

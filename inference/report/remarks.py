@@ -1,4 +1,4 @@
-"""What to know before reading the numbers of a result, in sentences."""
+"""Remarks before the numbers of a result, in sentences."""
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,7 @@ def plural_dim(tree: xr.DataTree) -> str:
 
 
 def holders(tree: xr.DataTree) -> str:
-    """What is counted if some may be empty: components that hold a row, states that hold a step, topics that hold a token."""
+    """The units that occupy components: components that hold a row, states that hold a step, topics that hold a token."""
     unit = "step" if is_stepwise(tree) else tree.attrs.get("unit") or "row"
     return f"{plural_dim(tree)} that hold a {unit}"
 
@@ -37,7 +37,7 @@ def _rows(tree: xr.DataTree) -> str:
 
 
 def remarks(tree: xr.DataTree) -> list[str]:
-    """What to know before reading the numbers: starts, relabelling, warnings, agreement with a label column."""
+    """Remarks before the numbers: starts, relabelling, warnings, agreement with a label column."""
     warnings = [line for line in str(tree.attrs.get("warnings", "")).split("\n") if line]
     relabelled = "sample_stats" in tree and "permutation" in tree["sample_stats"]
     one = " (one labelling of the components)" if relabelled else ""
@@ -82,7 +82,7 @@ def remarks(tree: xr.DataTree) -> list[str]:
 
 
 def _weights(tree: xr.DataTree) -> str:
-    """What the weights of the rows were taken to mean, and how to say that they mean something else; "" without any."""
+    """The meaning assumed of the weights of the rows, and the option for another one; "" without any."""
     if (meaning := tree.attrs.get("weights", "")) == "counts":
         total = f"{tree.attrs['total_weight']:.10g} {_rows(tree)}"
         return f"the weights are counts: together they stand for {total} (data.weights=relative takes their ratios alone)"

@@ -1,4 +1,4 @@
-"""What a run prints, for a terminal of 80 columns: the verdict and the groups first, then parameters, then functionals."""
+"""The printed result, for a terminal of 80 columns: the verdict and the groups first, then parameters, then functionals."""
 
 import textwrap
 from collections import Counter
@@ -24,7 +24,7 @@ WIDTH = 80
 
 
 def print_result(tree: xr.DataTree, reading: ResultView, console: Console) -> None:
-    """Print a result: verdict, groups, topics, parameters, functionals, and what to know before reading them."""
+    """Print a result: verdict, groups, topics, parameters, functionals, and remarks before them."""
     print_verdict(reading, console)
     print_groups(tree, reading.groups, console)
     _print_topics(console, tree)
@@ -95,7 +95,7 @@ def _print_cross_table(console: Console, table_of_counts: pd.DataFrame | None) -
 def _fitting(tree: xr.DataTree, table: pd.DataFrame) -> tuple[str, pd.DataFrame]:
     """(title, rows shown): as many whole sites as fit, the smallest first; summary.csv has all.
 
-    Where these are few, the first entries of the next site follow: the means of many groups, beside their shares.
+    Where these are few, the first entries of the next site follow: the means of many groups, after their shares.
     """
     site = pd.Series([site_of(label) for label in table.index], dtype=str)
     sizes = site.value_counts(sort=False)
@@ -111,7 +111,7 @@ def _fitting(tree: xr.DataTree, table: pd.DataFrame) -> tuple[str, pd.DataFrame]
 
 
 def _elsewhere(left: Mapping[str, int], taken: Mapping[str, int]) -> str:
-    """What a title says of the entries that are not printed."""
+    """The part of a title on entries that are not printed."""
     hidden = [
         f"{name} ({number}{' more' if taken[name] else ''} {'entry' if number == 1 else 'entries'})"
         for name, number in left.items()
@@ -121,7 +121,7 @@ def _elsewhere(left: Mapping[str, int], taken: Mapping[str, int]) -> str:
 
 
 def _without_pairs(table: pd.DataFrame) -> tuple[str, pd.DataFrame]:
-    """(what the title says, rows shown): without some pairs of rows, which only tell whether chains agree, if others remain."""
+    """(part of the title, rows shown): without some pairs of rows, which only tell whether chains agree, if others remain."""
     of_pairs = [label for label in table.index if site_of(label) in OF_PAIRS]
     if len(of_pairs) == len(table):
         return "", table
@@ -135,7 +135,7 @@ def _print_table(console: Console, title: str, frame: pd.DataFrame) -> None:
 
 
 def table_lines(frame: pd.DataFrame, width: int = WIDTH) -> list[str]:
-    """The rows of a summary in ``width`` columns, under their headings. A name that leaves no room has its own line."""
+    """The rows of a summary in ``width`` columns, under their headings. A name that leaves no room has a separate line."""
     shown = in_print(frame)
     rows = [list(shown.columns), *shown.values.tolist()]
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]

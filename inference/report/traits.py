@@ -1,4 +1,4 @@
-"""Groups of rows that a result found: how large they are, and what sets them apart."""
+"""Groups of rows of a result: their sizes, and the columns that set them apart."""
 
 from typing import NamedTuple
 
@@ -93,7 +93,7 @@ def _of_numbers(column: str, cells: np.ndarray, counts: np.ndarray, dates: bool)
 
 
 def _formatted_mean(value: float, spread: float, date: bool) -> str:
-    """A mean with the digits that matter beside the spread of its column; days as a date."""
+    """A mean with the digits that matter given the spread of its column; days as a date."""
     if date:
         return str(np.datetime64(int(np.floor(value)), "D"))
     return f"{value:.{max(0, 1 - int(np.floor(np.log10(spread))))}f}"

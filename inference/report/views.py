@@ -1,4 +1,4 @@
-"""What is made of a result alone: the printed result, ``summary.csv``, groups of rows, pictures, ``report.html``."""
+"""Output from a result alone: the printed result, ``summary.csv``, groups of rows, pictures, ``report.html``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def write_views(
 
     reading = read(tree)
     if screen is not None:
-        with suppress(OSError):  # nobody reads on: the files are still written, and the line that comes last says so
+        with suppress(OSError):  # nobody reads on: the files are still written, and the last line names them
             print_verdict(reading, screen) if brief else print_result(tree, reading, screen)
     summary, report = folder / "summary.csv", folder / "report.html"
     write_summary(reading, summary)
@@ -55,7 +55,7 @@ def write_views(
 
 
 def marks_of_run(config: Mapping[str, Any]) -> Marks:
-    """The marks of the table of a run, with which what is said of its rows is written, too."""
+    """The marks of the table of a run; tables about its rows are written with them."""
     section = config["data"]
     return marks_of(section["path"], section) if section["name"] == "file" else CSV
 
@@ -104,7 +104,8 @@ def drawings(model: Model, tree: xr.DataTree, data: Any) -> dict[str, Callable[[
 def draw_pictures(model: Model, tree: xr.DataTree, data: Any, folder: Path) -> tuple[list[Path], list[Compared]]:
     """(paths of the pictures that a model has, drawn here; statistics of the data and of draws from the model).
 
-    Beside the `drawings`, ``checks.svg`` for models that draw rows like those observed, and ``word_checks.svg`` for topics.
+    In addition to the `drawings`, ``checks.svg`` for models that draw rows like those observed, and ``word_checks.svg`` for
+    topics.
     """
     from matplotlib import rc_context
 

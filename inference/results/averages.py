@@ -1,7 +1,7 @@
 """One average over the draws of a result: of densities, of values, and of values that are uncertain at every draw.
 
-Averages are taken draw by draw, so that memory does not grow with the number of draws. `inference.results.draws` says how much
-a draw counts for a row.
+Averages are taken draw by draw, so that memory does not grow with the number of draws. `inference.results.draws` has the
+weights of draws.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from models.base import Pytree, Sites
 
 
 class AtDraw(NamedTuple):
-    """What one draw of the parameters says of N rows."""
+    """Quantities of N rows at one draw of the parameters."""
 
     log_density: Array  # (N,): log p(x_n | θ_s), by which draws are weighted for new rows
     values: tuple[Array, ...] = ()  # (N, …) each
@@ -27,7 +27,7 @@ class AtDraw(NamedTuple):
 
 
 class Averages(NamedTuple):
-    """What all draws say together."""
+    """Averages over all draws."""
 
     log_density: Array  # (N,): log of the mean of p(x_n | θ_s) over the draws
     values: tuple[Array, ...]  # weighted means
@@ -45,7 +45,7 @@ class _Moments(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """What has been added up so far."""
+    """The sums so far."""
 
     density: Array  # (N,): log Σ p(x | θ_s)
     weight: Array  # (N,): log of the sum of the weights
@@ -55,10 +55,10 @@ class _Sums(NamedTuple):
 
 
 def averaged(at: Callable[[Sites], AtDraw], draws: Sites, fitted: Array, group: int | None = None) -> Averages:
-    """What ``at`` says at the draws (S, …), averaged over them row by row.
+    """The quantities that ``at`` returns, averaged over the draws (S, …) row by row.
 
-    Fitted rows (N,) weight all draws equally, new ones by their density. With ``group`` so many draws are evaluated side by
-    side, a divisor of their number; nothing may be ``kept`` then. An example, under `jax.jit`:
+    Fitted rows (N,) weight all draws equally, new rows by their density. With ``group``, so many draws are evaluated side by
+    side, a divisor of their number; ``by_draw`` must be None then. An example, under `jax.jit`:
 
         averaged(lambda sites: AtDraw(log_density(sites), values=(probs(sites),)), draws, fitted).values[0]
     """
@@ -95,7 +95,7 @@ def averaged(at: Callable[[Sites], AtDraw], draws: Sites, fitted: Array, group: 
 
 
 def _nothing(shapes: Any) -> _Sums:
-    """The sums over no draw, by the shapes of what one says."""
+    """Sums over no draw, with the shapes of the quantities at one draw."""
 
     def zeros(shape: Any) -> Array:
         return jnp.zeros(shape.shape, shape.dtype)
@@ -113,7 +113,7 @@ def _nothing(shapes: Any) -> _Sums:
 
 
 def _moved(mean: Array, share: Array, value: Array) -> Array:
-    """The average (N, …) with one more draw's ``value``, which has this share (N,) of it; a share of 0 leaves it as it is."""
+    """The average (N, …) after one more draw's ``value`` with this share (N,); a share of 0 leaves it as it is."""
     share = share.reshape(-1, *[1] * (mean.ndim - 1))
     return mean + jnp.where(share > 0, share * (value - mean), 0.0)
 

@@ -7,7 +7,7 @@ and on x, so that posterior draws are reweighted by p(x | θ_s):
 
 Every new row has its own weights. **Fitted rows weight all draws equally**: the draws already condition on these rows, and a
 density would count them twice. Rows are fitted if their table is the whole table of the result, in the same order. Rows of any
-other table are new, even of a part of it, unless ``fitted`` says otherwise. Rows of weight 0 were not fitted.
+other table are new, even of a part of it, unless ``fitted`` is given. Rows of weight 0 were not fitted.
 
 **Labels.** A row whose label was fitted, but is ignored in the prediction, weights all draws equally: Σ_s p(z | x, θ_s) / S.
 The parameters have seen the label, as those of any classifier have seen the labels of its training rows; only rows held out
@@ -100,7 +100,7 @@ def fitted_rows(
     fitted: bool | np.ndarray | None = None,
     encoded: Pytree = None,
 ) -> np.ndarray:
-    """(N,): on which rows the draws condition already; ``fitted`` says so for all rows or row by row, or None: find out.
+    """(N,): whether the draws condition on each row. ``fitted`` is the answer, for all rows or by row; None: compare tables.
 
     Rows of models of time are sequences. ``encoded`` are the rows of ``data`` where the caller has them; they are counted.
     Raises `ZooError` for another ``fitted``.

@@ -79,7 +79,7 @@ def by_row(tree: xr.DataTree) -> xr.DataArray:
 
 
 def arguments_of(tree: xr.DataTree) -> dict[str, np.ndarray]:
-    """The arrays that the program of a result was given, by name: those of `arguments`."""
+    """The arguments of the program of a result, by name: those of `arguments`."""
     constant, observed = (tree[group].to_dataset() for group in ("constant_data", "observed_data"))
     by_name = {str(name): np.asarray(value) for name, value in constant.data_vars.items()}
     return by_name | {str(name): np.asarray(observed[name]) for name in np.atleast_1d(constant.attrs.get("observed", []))}

@@ -18,7 +18,7 @@ CELLS = ("x", "token", "count")  # variables of a table with what stands in its 
 
 
 def latent_dim(model: Model) -> str:
-    """The dimension of what a result reports per row: classes of probabilities, or factors of scores."""
+    """The dimension of the latents that a result reports per row: classes of probabilities, or factors of scores."""
     if model.naming.reports in model.naming.dims:
         return model.naming.dims[model.naming.reports][-1]
     return "component" if model.symmetry is None else model.symmetry.dim
@@ -27,8 +27,8 @@ def latent_dim(model: Model) -> str:
 def observed_data(data: Data, like: Layout | None = None) -> xr.Dataset:
     """The table as it was read, with its weights; sparse counts as (row, column, count) of the filled cells.
 
-    ``like`` is what a model with kinds of columns reads of it. `data_of` reads all of it back. Levels and notes, of which there
-    may be very many, are variables: netCDF limits the size of attributes.
+    ``like`` are the columns that a model with kinds of columns reads. `data_of` reads all of it back. Levels and notes, of
+    which there may be very many, are variables: netCDF limits the size of attributes.
     """
     coords: dict[str, Any] = {"row": np.arange(data.num_rows), "column": list(data.columns)}
     if isinstance(data.x, Sequences):
@@ -61,15 +61,15 @@ def observed_data(data: Data, like: Layout | None = None) -> xr.Dataset:
 
 
 def kept_coordinates(data: Data) -> dict[str, Any]:
-    """The columns that the user keeps beside the rows, as coordinates of the rows that say so by an attribute."""
+    """The columns that the user keeps with the rows, as coordinates of the rows with the attribute `KEPT`."""
     return {name: (("row",), cells, {KEPT: 1}) for name, cells in data.kept_columns}
 
 
 def named_rows(groups: dict[str, xr.Dataset], data: Data) -> dict[str, xr.Dataset]:
-    """Groups of a result, in which the kept columns stand beside whatever there is of each row of the table.
+    """Groups of a result, with the kept columns as coordinates of every variable by row of the table.
 
-    The rows of a table of sequences are steps; of such a table the names of the sequences stand beside what there is of each
-    sequence. Parameters of single documents have no such coordinate: ArviZ cannot summarise them with one.
+    The rows of a table of sequences are steps; variables by sequence have the names of the sequences as coordinates. Parameters
+    of single documents have no such coordinate: ArviZ cannot summarise them with one.
     """
     columns = kept_coordinates(data)
     if data.starts is not None:
@@ -91,7 +91,7 @@ def in_two(model: Model, table: xr.Dataset, labels_observed: bool) -> tuple[xr.D
 
 
 def data_of(tree: xr.DataTree) -> Data:
-    """The table that a result was made from, as the model read it; raises `ZooError` where there was none."""
+    """The table that the model of a result read; raises `ZooError` where there was none."""
     table = table_of(tree)
     if "column" not in table.coords:
         raise ZooError("this result is of a program, whose data are arrays and no table")

@@ -18,8 +18,8 @@ from models.errors import exists
 
 ROOT = ("schema", "model", "method", "exit_status")  # attributes that every result has
 TABLE = ("observed_data", "constant_data")  # groups that hold the table
-KEPT = "kept"  # attribute of a column of the table that the user keeps beside the rows
-SCHEMA = 3  # of the groups and their dimensions; a file with another is refused
+KEPT = "kept"  # attribute of a column of the table that the user keeps with the rows
+SCHEMA = 3  # of the groups and their dimensions; a file with another one is an error
 RECORDED = ("bayes-model-zoo", "numpyro", "jax", "jaxlib", "arviz-base", "arviz-stats", "numpy", "scipy")
 
 
@@ -62,7 +62,7 @@ def table_of(tree: xr.DataTree) -> xr.Dataset:
 
 
 def kept_columns(source: xr.DataArray | xr.Dataset) -> dict[str, np.ndarray]:
-    """The columns of the table that the user keeps beside the rows."""
+    """The columns of the table that the user keeps with the rows."""
     return {str(name): values.values for name, values in source.coords.items() if name != "row" and values.dims == ("row",)}
 
 

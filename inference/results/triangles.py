@@ -1,6 +1,6 @@
 """Symmetric matrices in a result: the lower triangle is stored, every entry once.
 
-A site whose support says that it is a symmetric matrix, as a precision or a correlation matrix is, has D (D + 1) / 2 different
+A site whose support is the symmetric matrices, as that of a precision or a correlation matrix, has D (D + 1) / 2 different
 entries and not D². Posterior groups store these along one dimension, ``feature_pair`` for a matrix of features by features, so
 that summaries and plots of ArviZ show every entry once. `packed` and `whole` are the only two functions that know the order.
 """
@@ -72,7 +72,7 @@ def whole_variable(variables: xr.Dataset, name: str) -> xr.DataArray:
 
 
 def whole_group(tree: xr.DataTree, group: str) -> xr.Dataset:
-    """A group of a result with every matrix whole: all that reads the sites of a result reads them here."""
+    """A group of a result with every matrix whole. Read the sites of a result by this function."""
     stored = tree[group].to_dataset()
     return xr.Dataset({str(name): whole_variable(stored, str(name)) for name in stored.data_vars}, attrs=stored.attrs)
 
@@ -88,7 +88,7 @@ def full_matrices(tree: xr.DataTree, group: str = "posterior") -> xr.Dataset:
 
     Results store the lower triangle of a symmetric matrix, so that every entry is summarised once: ``precision`` of a Gaussian
     mixture has the dimensions ``(chain, draw, component, feature_pair)``. Here it is
-    ``(chain, draw, component, feature, feature_)``. Raises `ZooError` for a group that the result has not.
+    ``(chain, draw, component, feature, feature_)``. Raises `ZooError` for a group that the result lacks.
 
     >>> data = load_data("iris")
     >>> tree = fit(MODELS["gmm"](data, num_components=2), data, "gibbs")

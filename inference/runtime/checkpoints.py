@@ -38,7 +38,7 @@ class CheckpointTimer:
         return time.perf_counter() > self._due
 
     def store(self, *arguments: Any) -> None:
-        """`store`, and a pause of as many seconds as were asked for, or of as many as `SHARE` asks for."""
+        """`store`; then no checkpoint for the requested seconds, or for longer if `SHARE` requires it."""
         clock = time.perf_counter()
         store(*arguments)
         now = time.perf_counter()
@@ -81,7 +81,7 @@ def restore(
 
     A record stands for ``size`` steps, and the records of the first ``total`` steps are returned. Without records (``record``
     is None) the checkpoint may have ``total`` steps at most, and so it may with ``cut=False``, of an optimiser. Raises
-    `ZooError` where the file is damaged, holds what no run has written or more than the run asks for, or belongs to another
+    `ZooError` where the file is damaged, holds what no run has written or more steps than this run makes, or belongs to another
     model, data set or number of chains.
     """
     arrays = _arrays(path)
@@ -112,7 +112,7 @@ def steps_finished(folder: Path) -> dict[str, int]:
     """Phase -> steps finished, by the checkpoints in a folder; without those that are damaged."""
     steps = {}
     for path in folder.glob(CHECKPOINTS):
-        with suppress(ZooError):  # whoever goes on from it says what is wrong
+        with suppress(ZooError):  # `restore` has the message for a damaged checkpoint
             steps[path.stem.split("-")[1]] = _count(path, _arrays(path))
     return steps
 
@@ -145,7 +145,7 @@ def _seconds(path: Path, arrays: dict[str, np.ndarray]) -> float:
 
 
 def _impossible(path: Path, what: str) -> ZooError:
-    return ZooError(f"{path} says that it holds {what}, which no run has written; {REMEDY}")
+    return ZooError(f"{path} claims to hold {what}, which no run has written; {REMEDY}")
 
 
 def _dtype(leaf: Any) -> Any:

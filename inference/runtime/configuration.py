@@ -10,13 +10,13 @@ REMEDY = "start a new run"
 
 
 def read_configuration(path: Path, require_seal: bool = False) -> Any:
-    """What a ``config.yaml`` says, as Python's own types. Raises `ZooError` for a file that is damaged or no configuration."""
+    """The content of a ``config.yaml`` as built-in types. Raises `ZooError` for a file that is damaged or no configuration."""
     from omegaconf import OmegaConf
 
     content = read(path, require_seal=require_seal, remedy=REMEDY)
     try:
         return OmegaConf.to_container(OmegaConf.create(content.decode()))
-    # Broad on purpose. A damaged text reaches PyYAML's constructors and OmegaConf's converters, which raise errors of their own
+    # Broad on purpose. A damaged text reaches PyYAML's constructors and OmegaConf's converters, which raise other errors
     # as well as ValueError, TypeError, AttributeError, AssertionError or RecursionError, by which byte is wrong. All of them
     # mean the same to the user, and the first one stays the cause.
     except Exception as error:

@@ -1,6 +1,6 @@
 """The configuration files as they are: the models, methods and data sets, their options, and the defaults.
 
-Reads YAML alone. Hydra, which takes longer to load than a refused argument should, is for what only its grammar can read.
+Reads YAML alone. Hydra reads only what needs its grammar: it loads too slowly to report a mistyped argument at once.
 """
 
 import re
@@ -124,7 +124,7 @@ def defaults_with(chosen: Mapping[str, str]) -> dict[str, Any]:
 
 
 def require_key(config: Mapping[str, Any], key: str, chosen: Mapping[str, str]) -> None:
-    """A `ZooError`, which lists the options there are, for a key that `defaults_with` has not."""
+    """A `ZooError`, which lists the known options, for a key that `defaults_with` lacks."""
     node: Any = config
     path: list[str] = []
     for part in key.split("."):

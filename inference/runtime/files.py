@@ -2,11 +2,11 @@
 
 A file is made in memory, checked for room, written under a temporary name in its own folder, synced and renamed, so that a
 kill, a full disk or a power failure leaves the old file or the new one and nothing between. Results, configurations and
-checkpoints carry a *seal*: a last line with the SHA-256 of all above it, which netCDF readers skip and YAML reads as a comment.
-It moves with its file. It covers names, attributes and texts, while HDF5's own checksums cover blocks of numbers only, and it
-is checked before HDF5 reads a byte. A folder is complete when its manifest, written last, has size and SHA-256 of its files.
-Two kinds of files are not written here, as neither holds a result: the lock (`inference.runtime.lock`), and JAX's cache of
-compiled programs.
+checkpoints end in a *seal*: a last line with the SHA-256 of all above it, which netCDF readers skip and YAML reads as a
+comment. It moves with its file. It covers names, attributes and texts, while HDF5's own checksums cover blocks of numbers only,
+and it is checked before HDF5 reads a byte. A folder is complete when its manifest, written last, has size and SHA-256 of its
+files. Two kinds of files are not written here, as neither holds a result: the lock (`inference.runtime.lock`), and JAX's cache
+of compiled programs.
 """
 
 import contextlib
@@ -60,8 +60,8 @@ class NotWrittenError(ZooError):
 def write(path: str | Path, content: bytes, seal: bool = False) -> None:
     """Write a whole file or nothing.
 
-    Raises `NotWrittenError` with the old file as it was and no half-written one; or, where only the sync of the folder after
-    the rename failed, with the new file whole in its place and no promise that it outlives a power failure.
+    Raises `NotWrittenError`: the old file is unchanged, and there is no half-written one. Where only the sync of the folder
+    after the rename failed, the new file is whole in its place, and may not outlive a power failure.
     """
     path = Path(path)
     parts = [content]
@@ -100,7 +100,7 @@ def write_table(path: str | Path, frame: "pd.DataFrame", **options: Any) -> None
 
 
 def write_figure(path: str | Path, figure: "Figure", **options: Any) -> None:
-    """A picture, of the kind that the ending of ``path`` says; ``options`` are those of `matplotlib.figure.Figure.savefig`."""
+    """A picture in the format of the ending of ``path``; ``options`` are those of `matplotlib.figure.Figure.savefig`."""
     path = Path(path)
     if not path.suffix:
         path = path.with_name(f"{path.name}.png")
@@ -132,7 +132,7 @@ def drawn(figure: "Figure", kind: str, **options: Any) -> bytes:
 
 def _require_space(path: Path, size: int) -> None:
     total, _, free = shutil.disk_usage(path.parent)
-    if size > free and total:  # some file systems say that they have no room at all, and take what they are given
+    if size > free and total:  # some file systems report no room at all, and still accept files
         raise NotWrittenError(
             f"{path} cannot be written: it takes {size / 2**20:.1f} MiB, and {free / 2**20:.1f} are free there; {ELSEWHERE}"
         )
@@ -170,7 +170,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def remove(*paths: Path) -> None:
-    """Remove files of one folder, those that are there, and have that on disk before anything else is."""
+    """Remove the existing files among these, all of one folder, and sync the folder."""
     try:
         for path in paths:
             path.unlink(missing_ok=True)
@@ -207,9 +207,9 @@ def log_of(error: BaseException, folder: Path | None = None) -> Path | None:
 
 
 def read(path: str | Path, require_seal: bool = False, remedy: str = REMEDY) -> bytes:
-    """The content of a file without its seal. Raises `ZooError` where the seal, or a manifest beside the file, says otherwise.
+    """The content of a file without its seal. Raises `ZooError` where its seal, or the manifest of its folder, does not match.
 
-    With ``require_seal`` a file without one is refused; otherwise it is returned as it is. ``remedy`` ends the messages.
+    With ``require_seal`` a file without one is an error; otherwise it is returned as it is. ``remedy`` ends the messages.
     """
     path = Path(path)
     content = _bytes(path)
@@ -231,7 +231,7 @@ def read(path: str | Path, require_seal: bool = False, remedy: str = REMEDY) -> 
 
 
 def is_sealed(path: Path) -> bool:
-    """Whether a file is one of the zoo's, as it was written: it ends in its own checksum."""
+    """Whether a file was written by the zoo and is unchanged: it ends in its own checksum."""
     try:
         content = path.read_bytes()
     except OSError:
@@ -240,7 +240,7 @@ def is_sealed(path: Path) -> bool:
 
 
 def read_netcdf(path: str | Path) -> "xr.DataTree":
-    """A netCDF file as a tree, in memory. Raises `ZooError` for a damaged, another or a strange file."""
+    """A netCDF file as a tree, in memory. Raises `ZooError` for a damaged file, and for one that the zoo did not write."""
     import xarray as xr
 
     from inference.runtime.formats.hdf5 import require_self_contained
@@ -254,7 +254,7 @@ def read_netcdf(path: str | Path) -> "xr.DataTree":
         raise ZooError(f"{path} was not written by the zoo: {error}; {REMEDY}") from error
     except MemoryError:
         raise
-    # Broad on purpose. The seal has been checked, so that only files without one and those of others come to harm here. HDF5,
+    # Broad on purpose. The seal has been checked, so that only files without one, or of other programs, fail here. HDF5,
     # h5netcdf and xarray then raise OSError, KeyError, RuntimeError, TypeError or UnicodeDecodeError, by which byte is wrong.
     # All of them mean the same to the user, and the first one stays the cause.
     except Exception as error:
@@ -290,7 +290,7 @@ def listed(folder: Path) -> list[Path]:
 
 
 def reopen(folder: Path) -> None:
-    """Remove the manifest of ours: the folder is about to change. Left-overs of a process that was killed go as well."""
+    """Remove the manifest: the folder is about to change. Remove partial files of a killed process as well."""
     manifest = [folder / MANIFEST] if _manifest(folder) else []
     remove(*manifest, *folder.glob("*".join(PARTIALS)))
 
@@ -301,7 +301,7 @@ def as_listed(folder: Path) -> set[str]:
 
 
 def is_complete(folder: Path, *needed: str) -> bool:
-    """Whether every file of the manifest is there as it was written, those ``needed`` among them; no without a manifest."""
+    """Whether every file of the manifest is unchanged, and those ``needed`` are among them; False without a manifest."""
     files = _manifest(folder)
     return (
         {*needed} <= {*files}

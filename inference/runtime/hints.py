@@ -59,5 +59,5 @@ def _program(folder: Path) -> str | None:
     try:
         model = read_configuration(folder / CONFIG)["model"]
         return str(model["path"]) if model["name"] == "program" else None
-    except (ZooError, KeyError, TypeError):  # a damaged file: a hint must not fail, and ``resume=`` says what is wrong
+    except (ZooError, KeyError, TypeError):  # a damaged file: a hint must not fail, and ``resume=`` reports the error
         return None

@@ -4,11 +4,12 @@ JAX keeps what XLA has compiled. It does not keep the trace, and tracing a sampl
 is `jax.jit` that keeps both, once `keep_programs` has named a folder; without one it is `jax.jit`.
 
 A trace is used again only if nothing that it depends on has changed: the code of this project, the versions of JAX and NumPyro,
-the shapes and placement of the arguments, and the static arguments down to the constants that their functions hold. What
-cannot be told apart for certain, as a function from a user's file, is traced in every process.
+the shapes and placement of the arguments, and the static arguments down to the constants that their functions hold. A
+function with arguments that cannot be identified for certain, such as a function from a user's file, is traced in every
+process.
 
-A kept file is run, so that it is trusted as code is. Its folder is this user's alone (`models.private`), or it is not used. Its
-seal is checked before anything else reads it. Nothing is unpickled: `jax.export` reads a flatbuffer, and the rest is text
+A stored file is run, so that it is trusted like code. Its folder is this user's alone (`models.private`), or it is not used.
+Its seal is checked before anything else reads it. Nothing is unpickled: `jax.export` reads a flatbuffer, and the rest is text
 (`inference.runtime.kept.values`). Whoever can write as this user can still plant a file; he can exchange the code as well.
 """
 
@@ -49,7 +50,7 @@ class _Store:
 def keep_programs(folder: Path | None) -> None:
     """Keep the traces of `cached_jit` functions in ``folder`` from now on; None: trace in every process.
 
-    A folder that others can write into is not used, and a warning says so.
+    A folder that others can write into is not used; there is a warning.
 
     >>> keep_programs(Path.home() / ".cache" / "bayes-model-zoo" / "programs")
     """
@@ -65,7 +66,7 @@ def keep_programs(folder: Path | None) -> None:
 
 
 def not_used(folder: Path) -> str:
-    """Why nothing is kept in ``folder``, in one line."""
+    """Why nothing is stored in ``folder``, in one line."""
     return (
         f"{folder} cannot be made, or others can write there: no compiled programs are kept, and every run makes its own; name "
         "a folder of yours by XDG_CACHE_HOME"
@@ -73,7 +74,7 @@ def not_used(folder: Path) -> str:
 
 
 class CachedJit:
-    """A jitted function whose traces are kept."""
+    """A jitted function with stored traces."""
 
     def __init__(self, function: Callable[..., Any], static_argnames: Collection[str]) -> None:
         self.jitted = jax.jit(function, static_argnames=tuple(static_argnames))
@@ -104,7 +105,7 @@ class CachedJit:
                 break
             except Exception:  # not there, damaged, or of a machine that has changed: it is made again
                 continue
-        else:  # what JAX cannot export, it can still run; an error of the function itself comes again
+        else:  # JAX can run a function that it cannot export; an error of the function itself is raised again
             call = partial(self._traced, static, structure)
             result = call(leaves)
         self._calls[key] = call
@@ -144,12 +145,12 @@ class CachedJit:
 
 
 def cached_jit(static_argnames: Collection[str] = ()) -> Callable[[Callable[..., Any]], CachedJit]:
-    """`jax.jit` as a decorator, with traces that are kept: ``@kept(static_argnames=("algebra",))``."""
+    """`jax.jit` as a decorator, with stored traces: ``@cached_jit(static_argnames=("algebra",))``."""
     return lambda function: CachedJit(function, static_argnames)
 
 
 def memoised[T](purpose: str, static: Hashable, shapes: Any, make: Callable[[], T]) -> T:
-    """``make()``, which depends on ``static``, on ``shapes`` as printed, and on code alone; or what an earlier process made."""
+    """``make()``, a function of ``static``, ``shapes`` as printed, and code alone; or its value in an earlier process."""
     if _Store.folder is None:
         return make()
     try:
@@ -166,7 +167,7 @@ def memoised[T](purpose: str, static: Hashable, shapes: Any, make: Callable[[], 
 
 
 def _key_of(purpose: str, static: Hashable, shapes: Any) -> str:
-    """Sixty-four characters that change with whatever a trace depends on. Raises `NotKeptError`."""
+    """Sixty-four characters that change with everything that a trace depends on. Raises `NotKeptError`."""
     state = (jax.config.jax_enable_x64, str(jax.config.jax_default_matmul_precision), jax.default_backend(), jax.device_count())
     return hashlib.sha256(repr((_Store.code, purpose, _digest_once(static), shapes, state)).encode()).hexdigest()
 
@@ -204,9 +205,9 @@ def _parts(file: Path) -> tuple[Any, bytes]:
 
 @functools.cache
 def _code_digest() -> str:
-    """Changes with any file of models/ and inference/, and with the versions of what it is traced by.
+    """A digest of all files of models/ and inference/, and of the versions of the packages that trace them.
 
-    Taken once in a process: code that is edited while a sweep runs is not the code that traces.
+    Computed once in a process: code that is edited while a sweep runs is not the code that it traces.
     """
     from importlib.metadata import version
 

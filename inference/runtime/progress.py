@@ -1,4 +1,4 @@
-"""What the user sees while a run goes on: the phase, the progress, the time left, a note, and a line for every chain."""
+"""The display of a run: the phase, the progress, the time left, a note, and a line for every chain."""
 
 import errno
 import os
@@ -21,7 +21,7 @@ MOST_CHAINS = 16  # that have a line: more would scroll off the screen
 
 
 class Watch(NamedTuple):
-    """What a method shows of its chains while they run.
+    """The figures of the chains that a method displays while they run.
 
     ``words`` makes the note from the newest record, whose leaves have a leading axis of chains. Each column of ``newest`` is a
     figure (chain,) of that record. Each column of ``totals`` takes records (chain, step, …) to counts (chain, step), which are
@@ -43,12 +43,12 @@ def console(file: TextIO | None = None) -> "Console":
 
     class Plain(Console):
         def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-            """What is about to be printed; ``control`` segments are rich's own."""
+            """The text about to be printed; ``control`` segments are those of rich."""
             for segment in super().render(renderable, options):
                 yield segment if segment.control else segment._replace(text=visible(segment.text))
 
         def on_broken_pipe(self) -> None:
-            """Let whoever called say that nobody reads on, where rich would end the process."""
+            """Raise a broken pipe to the caller, where rich would end the process."""
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
     return Plain(file=file, markup=False, emoji=False, highlight=False)
@@ -58,7 +58,7 @@ SILENT = Watch()  # shows no figure
 
 
 class Reporter(Protocol):
-    """Where the driver reports to."""
+    """The receiver of the driver's reports."""
 
     def phase(self, name: str, total: int | None) -> None:
         """A new phase begins; ``total`` steps, or unknown."""
@@ -166,7 +166,7 @@ class Counted:
 
 
 def figure(value: float) -> str:
-    """A number as it changes on the screen: whole, or with two decimals if it is large, or with three digits."""
+    """A number for display: whole, or with two decimals if it is large, or with three digits."""
     if isinstance(value, int):
         return str(value)
     return f"{value:.2f}" if abs(value) >= 100 else f"{value:.3g}"

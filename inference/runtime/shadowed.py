@@ -1,4 +1,4 @@
-"""Imports that go wrong outside the zoo: a file that hides one of its packages, and a NumPyro that is loaded by halves."""
+"""Imports that fail outside the zoo: a file that hides one of its packages, and a NumPyro that is only partly loaded."""
 
 import sys
 from importlib.machinery import ModuleSpec
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def require_in_folder(name: str, spec: ModuleSpec | None, folder: Path) -> None:
-    """An `ImportError` of one line where the package ``name`` that Python finds is not the one in ``folder``.
+    """An `ImportError` of one line where Python imports a package ``name`` that is not the one in ``folder``.
 
     Python looks in the folder of a notebook or script first. A file ``models.py`` there hides the zoo's package of this name.
     """
@@ -22,12 +22,12 @@ def require_in_folder(name: str, spec: ModuleSpec | None, folder: Path) -> None:
 
 
 def require_models() -> None:
-    """An `ImportError` where ``import models`` does not bring the zoo's package."""
+    """An `ImportError` where ``import models`` does not import the zoo's package."""
     require_in_folder("models", find_spec("models"), Path(__file__).parents[2])
 
 
 def complete_numpyro() -> None:
-    """Give every loaded module of NumPyro to its package as an attribute, where it is missing.
+    """Set every loaded module of NumPyro as an attribute of its package, where it is missing.
 
     ArviZ leaves a lazy ``numpyro`` behind. After ``from numpyro.infer import MCMC`` its modules are loaded, but
     ``numpyro.infer.hmc`` is an `AttributeError`.

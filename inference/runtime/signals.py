@@ -14,7 +14,7 @@ SHORTLY = 0.02  # seconds after which a lost KeyboardInterrupt is raised again
 
 
 class Stop(threading.Event):
-    """Set by a signal. Whoever ends early because of it sets ``heeded``, and reports it in its outcome."""
+    """Set by a signal. A computation that ends early because of it sets ``heeded``, and reports it in its outcome."""
 
     heeded = False
 
@@ -29,7 +29,7 @@ class _Current:
 
 
 def stop_signals() -> tuple[int, ...]:
-    """What asks a process to end: Ctrl-C, a scheduler's SIGTERM, a terminal that closes.
+    """The signals that ask a process to end: Ctrl-C, a scheduler's SIGTERM, a terminal that closes.
 
     Signals that are ignored on purpose stay ignored, as under ``nohup`` and for processes in the background. Signals that a
     library in C handles stay with it, because Python could not restore its handler.
@@ -43,7 +43,7 @@ def interruptible() -> Iterator[Stop]:
     """An event that the first of the `stop_signals` sets; the second raises KeyboardInterrupt. Only the main thread gets them.
 
     Nested contexts share one event, so that a Ctrl-C between two phases ends the phases that follow. The outermost context
-    raises KeyboardInterrupt where nobody has heeded the event: a signal that came too late to end anything is not lost.
+    raises KeyboardInterrupt where ``heeded`` is not set: a signal that came too late to end anything is not lost.
     """
     if threading.current_thread() is not threading.main_thread():
         yield Stop()
@@ -82,7 +82,7 @@ def ended_by_signals() -> Iterator[None]:
 
 
 def interrupt_behind(error: BaseException) -> KeyboardInterrupt | None:
-    """The Ctrl-C behind an error, or None: code that cleans up after one may raise an error of its own."""
+    """The Ctrl-C behind an error, or None: code that cleans up after a Ctrl-C may raise another error."""
     behind: BaseException | None = error
     seen: set[int] = set()
     while behind is not None and not isinstance(behind, KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""A sampler of one's own: what it samples (`target`), whether its kernel is right (`certify`), and whether its draws are.
+"""A user's sampler: the posterior that it samples (`target`), and whether its kernel (`certify`) and its draws are right.
 
 Imports `inference.certificates`, `inference.fitting` and what is below them.
 """

@@ -1,4 +1,4 @@
-"""`inference.certify`: is a method of the zoo right, a kernel of one's own, or the fit of a program of one's own?"""
+"""`inference.certify`: is a method of the zoo right, or a user's kernel, or the fit of a user's program?"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -30,7 +30,7 @@ NAMING = ("symmetry", "dims", "coords")  # of a program
 
 
 class Length(NamedTuple):
-    """How many steps of each chain are left out, and how many kept."""
+    """The number of steps of each chain that are dropped, and that are used."""
 
     num_warmup: int
     num_samples: int
@@ -54,12 +54,12 @@ def certify(
     data: Any = None,
     **of_fit: Any,
 ) -> Certificate | SamplerReport:
-    """Is a method of the zoo right on a model, a kernel of one's own, or the fit of a program of one's own?
+    """Is a method of the zoo right on a model, or a user's kernel, or the fit of a user's program?
 
     A name of a method gives the `Certificate` that ``python -m inference.certify`` writes. A kernel gives a `SamplerReport`,
     which prints itself: an object with ``start(key, data, sites)`` and ``step(key, state, data) -> (state, sites)``
     (`inference.samplers.kernels.Sampler`), or `inference.blackjax_kernel` and `inference.numpyro_kernel`. It must sample the
-    posterior of `inference.target(model)`, whose prior has numbers of its own. ``compiled=False`` is for a kernel in NumPy;
+    posterior of `inference.target(model)`, which has a special prior. ``compiled=False`` is for a kernel in NumPy;
     its ``key`` is a `numpy.random.Generator`. ``steps`` are run from an exact draw of the posterior, 2,500 times
     (``budget="full"``: 10,000 times). Parameters and table must then have the law that they had before (Gandy and Scott 2020).
 
@@ -68,14 +68,14 @@ def certify(
     the chains converge.
 
     Kernels with ``blocks`` are also checked block by block, and those with ``log_conditionals`` by ratios of densities (Grosse
-    and Duvenaud 2014). If a check fails, hints say which block it is, or which number of the prior would explain it. Notes say
+    and Duvenaud 2014). If a check fails, hints name the block, or the number of the prior that would explain it. Notes name
     what was not checked. ``require="path"`` (or several names) makes it an error if the kernel does not return the latents.
-    ``name`` is what report and messages call the kernel; else it is the name of its class. ``say=print`` prints a line at every
-    step.
+    ``name`` is the name of the kernel in report and messages; by default that of its class. ``say=print`` prints a line at
+    every step.
 
     A NumPyro program, with ``data`` and everything else as `inference.fit` takes it (``method="nuts"``, ``symmetry``, further
     data by name), gives a `SamplerReport` on `fit` (simulation-based calibration, Talts et al. 2018). Parameters are drawn from
-    the prior of the program, and given them whatever it observes, 120 times (``budget="full"``: 200 times). Everything else in
+    the prior of the program, and its observations given them, 120 times (``budget="full"``: 200 times). Everything else in
     ``data`` stays as it is. Among draws of `fit`, the parameters must have uniform ranks. The verdict is ``calibrated``,
     ``fails`` or ``inconclusive``. Data whose names are arguments of `certify`, such as ``name``, go into a tuple:
     ``data=(x, y)``.
@@ -222,7 +222,7 @@ def _chains_check(report: DrawsReport) -> Check:
 def check_chains(
     kernel: MarkovKernel, posterior: Target, length: Length, seed: int, compiled: bool, say: Callable[[str], None]
 ) -> DrawsReport:
-    """Four chains of ``kernel`` on the table of ``posterior``, beside draws of a method that has a certificate.
+    """Four chains of ``kernel`` on the table of ``posterior``, compared with draws of a method that has a certificate.
 
     Raises `ZooError` for a kernel that does not return the sites of the model.
     """

@@ -1,6 +1,6 @@
 """Conditionals of a kernel against the joint density, by ratios (Grosse and Duvenaud 2014, "Testing MCMC code").
 
-Whatever the other parameters are, log p(a | rest) − log p(b | rest) = log p(a, rest) − log p(b, rest) for any two values a
+For any values of the other parameters, log p(a | rest) − log p(b | rest) = log p(a, rest) − log p(b, rest) for any two values a
 and b of a site, or of the latents, which are among the rest of a site. So an error that depends on the value shows, above
 rounding. One that is constant in the site never shows.
 """
@@ -18,11 +18,11 @@ from models.errors import ZooError, did_you_mean
 
 PAIRS = 64  # of values of a site
 ROUNDING = 1e-6  # relative: kernels may be in single precision in parts
-SMALL = 1e-3  # what a term leaves unexplained, as a share
+SMALL = 1e-3  # share of a difference that a term leaves unexplained
 
 
 def ratio_check(kernel: Conditionals, oracle: Oracle, seed: int, hint: Callable[[str], None]) -> Check:
-    """The ratios of every conditional as a check; ``hint`` is told what would explain a difference.
+    """The ratios of every conditional as a check; ``hint`` is called with what would explain a difference.
 
     Raises `ZooError` for a conditional of something that is no site, and none of the latents.
     """

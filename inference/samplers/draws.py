@@ -1,7 +1,7 @@
 """`inference.check_draws`: do draws that another sampler made have the location, the spread and the tails of the posterior?
 
-Both the draws and the reference are finite, so that every difference is measured in its own Monte Carlo standard error. What
-is compared is bounded, so that the error exists however heavy the tails are. Location is the mean rank of the draws in the
+Both the draws and the reference are finite, so that every difference is measured in its Monte Carlo standard error. The
+summaries are bounded, so that the error exists for tails of any weight. Location is the mean rank of the draws in the
 reference. Spread is the mean distance of this rank from ½. Tails are the shares of draws beyond two quantiles of the reference.
 
 Ranks do not see how far away a few draws are, but means do. So a note names means and standard deviations that are far apart
@@ -36,7 +36,7 @@ from models.base import Model
 from models.errors import ZooError
 
 LOCATION = "location by ranks"
-SUMMARIES = {  # what is compared -> how `bounded` calls it
+SUMMARIES = {  # summary -> its name in `bounded`
     LOCATION: "",
     "spread by ranks": ", spread",
     "share below the 5 % quantile": ", lower tail",
@@ -45,7 +45,7 @@ SUMMARIES = {  # what is compared -> how `bounded` calls it
 FALSE_ALARM = 1e-3  # of all comparisons together, if deviations were independent and normal
 ENOUGH = 400  # effective draws of every quantity, of both sides (Vehtari et al. 2021); with fewer, standard errors mislead
 APART = 1.01  # R-hat of chains that agree
-WORTH = 400  # weighted draws of a reference must be worth as many, or they say nothing
+WORTH = 400  # effective number of weighted draws of a reference, at least
 SHOWN = 5
 FAR = 10  # standard errors between means of draws whose ranks agree, which a note names
 WIDER = 2  # times the standard deviation, likewise
@@ -55,15 +55,15 @@ UNCHECKED = f"{GIVEN}: not checked"
 
 @dataclass(frozen=True, repr=False)
 class DrawsReport:
-    """Quantities of draws beside those of a reference: a row for each, with deviations in standard errors."""
+    """Quantities of draws and of a reference: a row for each, with deviations in standard errors."""
 
     table: pd.DataFrame  # by quantity and summary: draws, reference, deviation
     limit: float  # of a deviation
     reference: str  # in words
-    inconclusive: tuple[str, ...]  # why nothing can be said
+    inconclusive: tuple[str, ...]  # why the comparison is inconclusive
     hints: tuple[str, ...]  # at what is wrong
-    notes: tuple[str, ...] = ()  # on what ranks do not see; they do not change the verdict
-    sees: str = ""  # how large an error of draws that agree would have been seen
+    notes: tuple[str, ...] = ()  # on differences that ranks do not show; they do not change the verdict
+    sees: str = ""  # the size of an error that would have been detected, of draws that agree
 
     @property
     def verdict(self) -> str:
@@ -122,7 +122,7 @@ def check_draws(
 ) -> DrawsReport:
     """Compare draws of a sampler with a reference: location, spread and tails of what no symmetry changes, by ranks.
 
-    ``draws`` is what `inference.as_result` takes: arrays (chain, draw, …) by site, a DataTree, or an MCMC that has run.
+    ``draws`` are as in `inference.as_result`: arrays (chain, draw, …) by site, a DataTree, or an MCMC that has run.
     ``reference`` is a result of `inference.fit`. Without one, it is four chains of ``num_samples`` draws of exact, gibbs or
     nuts, the first that takes model and table; these have certificates (``python -m inference.certify``). ``model`` may be a
     NumPyro function; ``symmetry``, ``dims`` and ``coords`` are then as in `inference.fit`.
@@ -133,7 +133,7 @@ def check_draws(
     the site that holds covariances, variances or standard deviations in place of precisions. A note says where means or
     standard deviations are far apart although the ranks agree, as those of a few wild draws; it does not change the verdict.
 
-    Raises `ZooError` for draws that are not of the sites of the model, that are those of the reference, or a reference that is
+    Raises `ZooError` for draws that are not of the sites of the model, that are those of the reference, or a reference that has
     no draws of the posterior.
 
     >>> posterior = target("gmm_simple")
@@ -190,7 +190,7 @@ def _compared(result: xr.DataTree, reference: xr.DataTree) -> Compared:
 
 
 def _sees(compared: Compared) -> str:
-    """The error of the quantity with the fewest effective draws that would be seen in nine of ten runs, in words."""
+    """The error of the quantity with the fewest effective draws that nine of ten runs would detect, in words."""
     sizes = [_effective(drawn) for drawn in (compared.one, compared.other)]
     worst = int(np.argmax(sum(1 / size for size in sizes)))
     shift, narrow = of_one_look(compared.limit, *(float(size[worst]) for size in sizes))
@@ -201,7 +201,7 @@ def _sees(compared: Compared) -> str:
 
 
 def marked(tree: xr.DataTree) -> xr.DataTree:
-    """The same result, which says among its warnings that nobody has checked its draws."""
+    """The same result with a warning that its draws are not checked."""
     warnings = [line for line in str(tree.attrs.get("warnings", "")).split("\n") if line]
     return _with_attrs(tree, {"warnings": "\n".join([*warnings, UNCHECKED]), "checked": "not checked"})
 
@@ -213,7 +213,7 @@ def _with_attrs(tree: xr.DataTree, attrs: Mapping[str, str]) -> xr.DataTree:
 
 
 def _reference(model: Any, data: Any, seed: int, num_samples: int, naming: Mapping[str, Any]) -> xr.DataTree:
-    """Draws of the first method that takes the model; ``exact`` also refuses tables with too many assignments.
+    """Draws of the first method that takes the model; ``exact`` takes no tables with too many assignments.
 
     Their seed is another one than that of `fit` with the same ``seed``: draws are not to be compared with themselves.
     """
@@ -266,7 +266,7 @@ def _effective(drawn: np.ndarray) -> np.ndarray:
 
 
 def _inconclusive(whose: str, drawn: np.ndarray, names: list[str]) -> list[str]:
-    """Why draws (chain, draw, Q) say too little: their chains disagree, or are too short."""
+    """Why draws (chain, draw, Q) are inconclusive: their chains disagree, or are too short."""
     from arviz_stats.base import array_stats
 
     warnings = []

@@ -1,4 +1,4 @@
-"""What is wrong with a kernel that a check has rejected? The prior for which it would be right; what moved where."""
+"""Hints at the error of a rejected kernel: the prior for which it would be right, and the parameters that moved."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -48,7 +48,7 @@ def other_priors(hyper: Hyper) -> list[Prior]:
 
 
 def _others(name: str, value: Any) -> list[tuple[str, Any]]:
-    """A number as it is written by mistake, with what was done to it."""
+    """A number as it is written by mistake, with the name of the mistake."""
     changed = [(f"× {factor:g}", factor * value) for factor in FACTORS]
     if name in COUNTS or name.endswith(COUNTED) or not np.any(value):
         signs = not np.any(value)
@@ -59,7 +59,7 @@ def _others(name: str, value: Any) -> list[tuple[str, Any]]:
 
 
 def number_notes(hyper: Hyper) -> list[str]:
-    """Numbers of a prior that hide slips: 1 is its own inverse and square, and 0 may be left out."""
+    """Numbers of a prior that hide errors: 1 equals its inverse and square, and 0 may be left out."""
     ones = [name for name, value in hyper.items() if name not in SEEN_FROM and np.all(np.equal(value, 1))]
     zeros = [name for name, value in hyper.items() if name not in SEEN_FROM and not np.any(value)]
     notes = [f"{name} is 1: a kernel that leaves it out, or inverts or squares it, looks the same" for name in ones]
@@ -97,7 +97,7 @@ class Priors:
         return {name: np.asarray(value) for name, value in densities.items()}
 
     def log_ratio(self, hyper: Hyper, sites: Sites) -> np.ndarray:
-        """(R,): log p'(θ) − log p(θ), of another prior and the model's own."""
+        """(R,): log p'(θ) − log p(θ), of another prior and that of the model."""
         here, there = (np.sum(list(self.log_densities(each, sites).values()), axis=0) for each in (self.own, hyper))
         difference: np.ndarray = there - here
         return difference
@@ -148,7 +148,7 @@ def block_hints(checks: Mapping[str, Check], idle: Sequence[str]) -> list[str]:
 
 
 def sites_of_block(name: str, oracle: Oracle, law: KernelLaw, check: Check) -> list[str]:
-    """Of a block that changes several sites: which of them have statistics of their own that deviate."""
+    """The sites among those that a block changes whose statistics deviate."""
     sites = oracle.draw_parameters(np.random.default_rng(0), 2)
     changed = [site for site in sites if law.still[site] < 1.0]
     hints = [f"block {name}: {site} {fault}" for site, fault in law.faults.items()]
@@ -170,7 +170,7 @@ def sites_of_block(name: str, oracle: Oracle, law: KernelLaw, check: Check) -> l
 
 
 def site_hints(pairs: Pairs, failed: Mapping[str, float]) -> list[str]:
-    """Where the parameters of failed statistics went: as ratios, or in standard deviations; those that deviate most."""
+    """How parameters of failed statistics moved: as ratios, or in standard deviations; those that deviate most."""
     names = dict.fromkeys(each.removesuffix(", spread") for each in sorted(failed, key=lambda name: -abs(failed[name])))
     return [_moved(name, pairs.before[name], pairs.after[name]) for name in list(names)[:LARGEST]]
 

@@ -1,4 +1,4 @@
-"""Kernels of one's own, and of blackjax and NumPyro, run side by side on many tables from given parameters.
+"""Kernels of users, of blackjax and of NumPyro, run side by side on many tables from given parameters.
 
 A kernel sees a table as a dict of arrays (`inference.target(name).data`), which it may not overwrite. Parameters are a dict of
 arrays by site, which it may. Where the oracle draws latents, such as the component of every row, the start has them, too.
@@ -27,10 +27,10 @@ class Sampler(Protocol):
     """A Markov kernel. ``key`` is a JAX key, or a `numpy.random.Generator` for a kernel that is not compiled."""
 
     def start(self, key: Any, data: Table, sites: Mapping[str, Any]) -> Any:
-        """The state at given parameters and latents: ``sites`` has both. A kernel that draws latents keeps those given."""
+        """The state at given parameters and latents: ``sites`` has both, and a kernel that draws latents starts at both."""
 
     def step(self, key: Any, state: Any, data: Table) -> tuple[Any, Mapping[str, Any]]:
-        """One step: the new state, and its parameters by site; latents beside them are checked, too."""
+        """One step: the new state, and its parameters by site; latents among them are checked, too."""
 
 
 @runtime_checkable
@@ -52,7 +52,7 @@ class Conditionals(Protocol):
 
 
 class Runner(Protocol):
-    """What the law of a kernel is taken of."""
+    """A kernel whose law can be computed."""
 
     def run(self, oracle: Oracle, sites: Sites, tables: Tables, seed: int, steps: int) -> dict[str, np.ndarray]:
         """The parameters (R, …), and latents if the kernel has them, after the steps from ``sites``."""
@@ -64,8 +64,8 @@ class OwnKernel:
     def __init__(self, sampler: Sampler, compiled: bool = True, name: str | None = None) -> None:
         """``name`` stands in messages, in place of that of the sampler's class."""
         self.sampler, self.compiled, self.name = sampler, compiled, name or type(sampler).__name__
-        self.programs: dict[str, Any] = {}  # block, or the whole step -> what runs all replicates
-        self.others: set[str] = set()  # names of what a step returns beside parameters and latents
+        self.programs: dict[str, Any] = {}  # block, or the whole step -> function that runs all replicates
+        self.others: set[str] = set()  # names of values that a step returns in addition to parameters and latents
 
     def run(self, oracle: Oracle, sites: Sites, tables: Tables, seed: int, steps: int) -> dict[str, np.ndarray]:
         """Start at ``sites`` and the latents of ``tables``; then ``steps`` steps."""
@@ -102,7 +102,7 @@ class OwnKernel:
         seed: int,
         steps: int,
     ) -> dict[str, np.ndarray]:
-        """What ``after`` makes of every replicate; raises `ZooError` for what is not like the parameters and latents given."""
+        """``after`` of every replicate; raises `ZooError` for values unlike the given parameters and latents."""
         data, given = data_of(oracle, tables), given_of(oracle, sites, tables)
         with explained(self.name, what, self.compiled):
             run = self._side_by_side if self.compiled else self._one_by_one
@@ -135,12 +135,12 @@ def oracle_at_bench(model: str) -> Oracle:
 
 
 def given_of(oracle: Oracle, sites: Sites, tables: Tables) -> dict[str, np.ndarray]:
-    """What a kernel starts from: parameters, and latents where the oracle draws them."""
+    """The start of a kernel: parameters, and latents where the oracle draws them."""
     return dict(sites) if oracle.latent is None else dict(sites) | {oracle.latent: tables[oracle.latent]}
 
 
 def data_of(oracle: Oracle, tables: Tables) -> dict[str, np.ndarray]:
-    """What kernels see of R tables, by name (R, …): without latents, and with what all tables share."""
+    """The data of R tables for kernels, by name (R, …): without latents, and with the values that all tables share."""
     number = len(next(iter(tables.values())))
     shared = {name: np.broadcast_to(value, (number, *value.shape)) for name, value in oracle.known.items()}
     return {name: value for name, value in tables.items() if name != oracle.latent} | shared
@@ -167,7 +167,7 @@ class GradientKernel:
         position: Callable[[Any, Any], Pytree],  # (algorithm, state) -> position
     ) -> None:
         self.make, self.begin, self.step, self.position = make, begin, step, position
-        self.programs: dict[str, Any] = {}  # name of a model -> what runs all replicates
+        self.programs: dict[str, Any] = {}  # name of a model -> function that runs all replicates
 
     def run(self, oracle: Oracle, sites: Sites, tables: Tables, seed: int, steps: int) -> dict[str, np.ndarray]:
         """Steps on the marginal program of the zoo's model, whose density parity has compared with the oracle's."""
@@ -223,11 +223,11 @@ def numpyro_kernel(make: Callable[[Callable[[Any], Array]], Any]) -> GradientKer
 
 
 def move_of(runner: Runner, oracle: Oracle, steps: int) -> Callable[[Sites, Tables, int], Ran]:
-    """What `inference.certificates.checks.kernel_law` takes the law of."""
+    """A kernel for `inference.certificates.checks.kernel_law`."""
     return lambda sites, tables, seed: moved(oracle, sites, tables, runner.run(oracle, sites, tables, seed, steps))
 
 
 def moved(oracle: Oracle, sites: Sites, tables: Tables, after: Mapping[str, np.ndarray]) -> Ran:
-    """What a kernel made of parameters and latents, and which of them stood still."""
+    """Parameters and latents after a kernel, and which of them stood still."""
     result, latent = ran(sites, after), oracle.latent
     return result if latent is None or latent not in after else with_latents(oracle, tables, result, after[latent])

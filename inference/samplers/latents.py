@@ -1,11 +1,11 @@
 """The law of a kernel together with the latents that it draws, factor by factor of their density.
 
-Parameters that are drawn rightly given the latents hide much of a slip in the latents. So each factor of p(x, z | θ), such as
-the probability of the first states or that of the stops, is a statistic of its own. Noise that two blocks of a kernel share
-hides from all sums over latents. So what a single latent points at is compared, too.
+Parameters that are drawn rightly given the latents hide much of an error in the latents. So each factor of p(x, z | θ), such as
+the probability of the first states or that of the stops, is a separate statistic. Noise that two blocks of a kernel share
+hides from all sums over latents. So the parameters that a single latent points at are compared, too.
 
-A kernel of one's own gives its components labels. So single entries of a site are compared, which a prior that differs between
-labels changes. And a kernel that only exchanges labels moves every entry, and nothing that can be known: what does not depend
+A user's kernel gives its components labels. So single entries of a site are compared, which a prior that differs between
+labels changes. And a kernel that only exchanges labels moves every entry, but nothing identified: summaries that do not depend
 on the order of the entries must move, too.
 """
 
@@ -69,7 +69,7 @@ class KernelLaw(Law):
 
 
 def _with_entries(pairs: Pairs, before: Statistics, after: Statistics) -> Pairs:
-    """With single entries and their products; products of two entries that do not vary say nothing."""
+    """With single entries and their products; products of two entries that do not vary carry no information."""
     centre = {name: float(np.median(value)) for name, value in before.items()}
     return pairs._replace(
         before=pairs.before | before | products(before, centre), after=pairs.after | after | products(after, centre)
@@ -87,7 +87,7 @@ def entries(values: Mapping[str, np.ndarray]) -> Statistics:
 
 
 def of_latents(oracle: Oracle, sites: Sites, tables: Tables) -> Statistics:
-    """The `factors`, what one latent points at, and which rows' latents are alike."""
+    """The `factors`, the parameters that one latent points at, and which rows' latents are alike."""
     pointed = {} if oracle.pointed is None else oracle.pointed(sites, tables)
     assert oracle.latent is not None
     return factors(oracle, sites, tables) | pointed | pairs_of_rows(oracle.latent, tables)

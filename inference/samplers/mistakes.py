@@ -1,4 +1,4 @@
-"""Mistakes in the form of a kernel that is certified, each as one message: what it returns must be like what it was given."""
+"""Mistakes in the form of a kernel that is certified, each as one message: its output must be like its input."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -23,7 +23,7 @@ def of_block(kernel: str, name: str, before: Any, after: Any) -> Any:
 
 
 def of_sites(kernel: str, sites: Any) -> Mapping[str, Any]:
-    """The parameters of a state; raises `ZooError` for what is no dict."""
+    """The parameters of a state; raises `ZooError` for anything but a dict."""
     if not isinstance(sites, Mapping):
         raise ZooError(f"sites of {kernel} returns {kind_of(sites)}; it returns a dict of parameters and latents by name")
     return sites

@@ -33,8 +33,8 @@ def export_posteriordb(
 ) -> Path:
     """Write a result of ``model`` on ``data`` into the posterior database in ``folder``, as ``<name>-<model>``.
 
-    ``certificate`` is that of the model under the method of the result (`inference.certify`); it is stored beside the draws.
-    Returns the file of the posterior. Raises `ZooError` for a result that is no draws of the posterior, and for a certificate
+    ``certificate`` is that of the model under the method of the result (`inference.certify`); it is stored with the draws.
+    Returns the file of the posterior. Raises `ZooError` for a result without draws of the posterior, and for a certificate
     of another model or method.
 
     >>> posterior = target("gmm_simple")
@@ -81,7 +81,7 @@ def export_posteriordb(
     if certificate is not None:
         _write_text(root / "reference_posteriors/draws/certificates" / f"{whole}.json", as_json(certificate))
     path = root / "posteriors" / f"{whole}.json"
-    _write(path, posterior | made)  # last: an entry that can be found is whole
+    _write(path, posterior | made)  # last: an entry that exists is whole
     return path
 
 

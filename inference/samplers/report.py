@@ -1,4 +1,4 @@
-"""What `inference.certify` says of a kernel, or of fits of a program: printed, and as JSON with every figure."""
+"""The report of `inference.certify` on a kernel, or on fits of a program: printed, and as JSON with every figure."""
 
 import json
 import math
@@ -12,9 +12,9 @@ from inference.certificates.packing import spelled_out
 
 INVARIANT = "invariant"
 CALIBRATED = "calibrated"
-RIGHT = {INVARIANT: "kernel", CALIBRATED: "fit"}  # claims that checks can refute -> what it is that is claimed to be right
+RIGHT = {INVARIANT: "kernel", CALIBRATED: "fit"}  # claims that checks can refute -> the subject of the claim
 SHOWN = 3  # figures of a check that failed
-WIDTH = 100  # columns of what is printed
+WIDTH = 100  # columns of the printed report
 SCHEMA = 1  # of the JSON
 
 
@@ -41,7 +41,7 @@ class SamplerReport:
     hints: tuple[str, ...]
     notes: tuple[str, ...]
     settings: Settings
-    claim: str = INVARIANT  # what passing means, or the verdict on draws
+    claim: str = INVARIANT  # the claim of a pass, or the verdict on draws
 
     @property
     def passed(self) -> bool:
@@ -50,7 +50,7 @@ class SamplerReport:
 
     @property
     def verdict(self) -> str:
-        """The claim, ``fails``, or ``inconclusive`` where all that is wrong is that a planted error was not rejected.
+        """The claim, ``fails``, or ``inconclusive`` where only a planted error was not rejected.
 
         Of chains: ``draws agree``, ``draws differ`` or ``inconclusive``.
         """
@@ -94,7 +94,7 @@ class SamplerReport:
 
 
 def _lines(check: Check) -> list[str]:
-    """What a check says, and the figures that failed, those that deviate most."""
+    """The answer of a check, and the figures that failed, those that deviate most."""
     position = [_wrapped(f"  {'ok  ' if check.passed else 'FAIL'} {check.name}: {check.says}")]
     if check.passed or check.kind == "control":
         return position

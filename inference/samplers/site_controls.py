@@ -1,7 +1,8 @@
 """Would an error in the law of each site be seen? Controls for every site, at the speed at which the kernel moves it.
 
 A kernel that hardly moves a site leaves any law of it nearly alone, also the wrong one. So the kernel is run on draws under
-other priors of that site, and statistics of the site must show it. And it is started far away, to see whether it gets on.
+other priors of that site, and statistics of the site must show it. And it is started far away, to see whether it reaches the
+posterior.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,12 +21,12 @@ FACTORS = (1.25, 2.0)  # by which a number of a prior is wrong: the smallest one
 SEEN = MOST + 1  # deviations of a wrong prior at the size of the check: the check sees it with a probability of 0.84
 ROUNDS = 10  # times the steps of the check, from far away
 AWAY = 3 * SEEN  # deviations of far starts of which enough must be lost
-LEFT = 0.95  # share of such a deviation; a kernel that loses less gets nowhere
+LEFT = 0.95  # share of such a deviation; a kernel that loses less does not move towards the posterior
 STARTS = 1_000  # far starts, at most, of a kernel that is not compiled
 
 
 class Controls(NamedTuple):
-    """What the controls of the sites of one kernel need."""
+    """The controls of the sites of one kernel."""
 
     oracle: Oracle
     priors: Priors
@@ -83,7 +84,7 @@ class Controls(NamedTuple):
         return Figure(most, finite.get(most, 0.0), MOST, "deviation", finite.get(most, 0.0))
 
     def of_reach(self, starts: int, steps: int) -> Check:
-        """Whether parameters from the prior, on tables that are not theirs, come nearer to the posterior.
+        """Whether parameters from the prior, on tables of other parameters, come nearer to the posterior.
 
         Statistics of them and of the parameters that the tables were drawn from are compared at the start and at the end.
         """

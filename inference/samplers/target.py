@@ -2,7 +2,7 @@
 
 Positions are unconstrained: a dict of arrays by site, or one vector of all of them. The log density has the Jacobian of the
 transform to the parameters, so that a sampler of positions samples the parameters. Everything is computed in the precision that
-JAX is set to, whatever the precision of what is given: ``jax.config.update("jax_enable_x64", True)``, or
+JAX is set to, for input of any precision: ``jax.config.update("jax_enable_x64", True)``, or
 ``with jax.enable_x64(True)``, for double precision. `Target.draws` and `Target.result` are always in double precision.
 """
 
@@ -56,11 +56,11 @@ ROLES = {  # number of a prior -> what it is
     "word_concentration": "of the Dirichlet of the words of a topic",
     "wrong_concentration": "of the Dirichlet of ratings, at wrong ones",
 }
-SEEN = {  # what is no choice of the user
+SEEN = {  # numbers that the user does not choose
     "origin": "constant centre of the columns, computed from the table; no choice of yours",
     "spread": "constant scale of the columns, computed from the table; no choice of yours",
 }
-WIDTH = 100  # columns of what is printed
+WIDTH = 100  # columns of the printed posterior
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,7 +85,7 @@ class Target:
 
     @property
     def symmetry(self) -> Symmetry:
-        """What leaves the posterior unchanged, such as a permutation of the components; None: nothing."""
+        """The transformations that leave the posterior unchanged, such as permutations of the components; None: none."""
         return self.model.symmetry
 
     @cached_property
@@ -146,9 +146,9 @@ class Target:
     def result(self, positions: Any = None, method: str = "draws", *, sites: Any = None) -> xr.DataTree:
         """A result out of positions (chain, draw, d), or by site (chain, draw, …): for `compare`, diagnostics and pages.
 
-        ``sites=`` takes parameters in place of positions: a dict of arrays (chain, draw, …) by site, or whatever
-        `inference.as_result` takes. The result says "draws given by the user: not checked" among its warnings, and on its page,
-        until `inference.check_draws` finds that they agree with a reference.
+        ``sites=`` takes parameters in place of positions: a dict of arrays (chain, draw, …) by site, or any input of
+        `inference.as_result`. The result has the warning "draws given by the user: not checked", also on its page,
+        until they agree with a reference in `inference.check_draws`.
 
         Raises `ZooError` for both positions and sites, or neither.
         """
@@ -158,7 +158,7 @@ class Target:
         return marked(as_result(self.model, self.table, drawn, method))
 
     def draws(self, positions: Any) -> dict[str, np.ndarray]:
-        """Parameters (chain, draw, …) by site out of positions: what `inference.check_draws` takes."""
+        """Parameters (chain, draw, …) by site out of positions, the input of `inference.check_draws`."""
         with x64(64):
             by_site = (
                 positions if isinstance(positions, Mapping) else jax.vmap(jax.vmap(self.as_position))(np.asarray(positions))
@@ -180,7 +180,7 @@ class Target:
         return "\n".join(lines)
 
     def _numbers(self, seen: bool) -> list[str]:
-        """A line for each number of the prior, or for what is none."""
+        """A line for each number of the prior, or for each other number."""
         roles = ROLES | SEEN
         lines = []
         for name, value in self.prior.items():
@@ -217,11 +217,11 @@ def _support(transform: Any) -> str:
 
 
 def target(model: Model | str, data: Any = None) -> Target:
-    """The posterior of ``model`` on ``data``, for a sampler of one's own.
+    """The posterior of ``model`` on ``data``, for a user's sampler.
 
     ``model`` is a model of the zoo, or a NumPyro program made one by `inference.program_model`. A name gives the posterior that
-    `inference.certify` certifies kernels on: a small table, which the oracle draws, and a prior with numbers of its own, which
-    ``prior`` states.
+    `inference.certify` certifies kernels on: a small table, which the oracle draws, and a special prior, which ``prior``
+    states.
 
     Raises `ZooError` for an unknown name, and for a model without data.
 

@@ -1,4 +1,4 @@
-"""The checks of one kernel that starts at given parameters: its law, its blocks, its conditionals, and what they would miss."""
+"""The checks of one kernel that starts at given parameters: its law, its blocks, its conditionals, and controls."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ LAW = "kernel law"
 
 
 class TrialOutcome(NamedTuple):
-    """What was found: checks, hints at what is wrong, notes on what could not be seen."""
+    """The outcome of a trial: checks, hints at errors, notes on what could not be checked."""
 
     checks: list[Check]
     hints: list[str]
@@ -72,7 +72,7 @@ class Trial(NamedTuple):
         return TrialOutcome(checks, hints, notes)
 
     def _returned(self) -> set[str]:
-        """Names of the parameters and latents that the kernel returns; raises `ZooError` for what is not like the model's."""
+        """Names of the parameters and latents that the kernel returns; raises `ZooError` for those unlike the model's."""
         rng = np.random.default_rng(0)
         sites = self.oracle.draw_parameters(rng, 2)
         returned = set(self.runner.run(self.oracle, sites, self.oracle.draw_tables(rng, sites), 0, 1))
@@ -92,7 +92,7 @@ class Trial(NamedTuple):
         return f"; it returns {near}: is that {name}?" if near else ""
 
     def _notes(self, returned: set[str]) -> list[str]:
-        """What the checks cannot see."""
+        """Limits of the checks."""
         if not isinstance(self.runner, OwnKernel):
             return []  # kernels of a log density: latents are summed out, and the prior is that of the density
         notes, latent = number_notes(built(self.oracle).hyper), self.oracle.latent
@@ -120,7 +120,7 @@ class Trial(NamedTuple):
         return list(checks.values()), block_hints(checks, idle) + hints
 
     def _blocked(self) -> OwnKernel | None:
-        """The kernel, if it has blocks; raises `ZooError` where its start does not keep what it is given."""
+        """The kernel, if it has blocks; raises `ZooError` where its start changes the given values."""
         if not isinstance(self.runner, OwnKernel):
             return None
         has = {name: hasattr(self.runner.sampler, name) for name in ("blocks", "sites")}
@@ -151,7 +151,7 @@ class Trial(NamedTuple):
         return timed(lambda: _of_block(name, law, seed)), law
 
     def _hints(self, law: KernelLaw, check: Check) -> list[str]:
-        """What would explain that the law of the whole step was rejected."""
+        """Hints that explain why the law of the whole step was rejected."""
         if law.faults:
             return [f"{name} {fault}" for name, fault in law.faults.items()]
         failed = {figure.name: figure.value for figure in check.figures if not figure.passed and figure.unit == "deviation"}
@@ -165,7 +165,7 @@ class Trial(NamedTuple):
         return hints + site_hints(law.pairs(self.seed + 2, TIMES), named or failed)  # single entries say less
 
     def _controls(self, returned: set[str]) -> Sequence[Check]:
-        """Whether the same kernel is rejected for wrong priors, of every site, and with wrong latents; whether it gets on."""
+        """Whether the kernel is rejected for wrong priors, of every site, and with wrong latents, and reaches the posterior."""
         self.say(CONTROL)
         move, priors = move_of(self.runner, self.oracle, self.steps), priors_of(self.oracle)
         wrong = built(self.oracle, mutated=True).hyper

@@ -53,15 +53,15 @@ def states(
     data: Any,
     fitted: bool | np.ndarray | None = None,
 ) -> xr.Dataset:
-    """What `inference.predict` returns for sequences, averaged over the draws of a result, or at a dict of sites.
+    """Predictions of `inference.predict` for sequences, averaged over the draws of a result, or at a dict of sites.
 
     - ``probs`` (row, time, state): p(z_t = i | x); ``assignment`` (row, time): the most probable state of each step
     - ``viterbi`` (row, time): the most probable path; ``viterbi_log_prob`` (row): log p(path | x)
     - ``log_density`` (row): log p(x); ``step_log_density`` (row, time): log p(x_t | x_1 … x_{t−1}). The steps sum to
       ``log_density``, except for the stop at the boundary
 
-    Beyond the end of a sequence, states are −1 and the rest is NaN. ``fitted`` says whether the sequences are the fitted ones:
-    a bool, or one per sequence; by default they are if the data equal the result's. Densities always treat a sequence as new.
+    Beyond the end of a sequence, states are −1 and the rest is NaN. ``fitted`` is whether the sequences are the fitted ones: a
+    bool, or one per sequence; by default they are if the data equal the result's. Densities always treat a sequence as new.
     Raises `ZooError` for a sequence with probability 0.
     """
     algebra = require_sequential(model)
@@ -106,8 +106,8 @@ def decode(
     - "sample": ``num_paths`` draws from p(path | x), from ``seed``
 
     For a posterior, probabilities are averaged over at most `SCORED` draws, and the best paths are sought among the best paths
-    of `CANDIDATES` draws. ``fitted`` says whether the sequences are the fitted ones: a bool, or one per sequence; by default
-    they are if the data equal the result's. Raises `ZooError` for a model without sequences, an unknown ``how``, and a
+    of `CANDIDATES` draws. ``fitted`` is whether the sequences are the fitted ones: a bool, or one per sequence; by default they
+    are if the data equal the result's. Raises `ZooError` for a model without sequences, an unknown ``how``, and a
     sequence with probability 0.
 
     >>> data = load_data("ice_cream")
@@ -269,7 +269,7 @@ def _best_paths(
         _, first = np.unique(candidates[:, n], axis=0, return_index=True)  # a path proposed by several draws counts once
         # Equally probable paths come in the order of their states, so that rounding does not decide.
         order = first[np.argsort(-worth[first, n].round(TIED), kind="stable")][:number]
-        order = np.append(order, np.repeat(order[:1], number - len(order)))  # fewer paths than asked for: repeat the best,
+        order = np.append(order, np.repeat(order[:1], number - len(order)))  # fewer paths than requested: repeat the best,
         paths.append(candidates[order, n])
         values.append(np.where(np.arange(number) < len(first), worth[order, n], -np.inf))  # with probability 0
     return np.stack(paths, axis=1), np.stack(values, axis=1)
@@ -324,7 +324,7 @@ def _log_probs_of_paths(algebra: Algebra, hyper: Hyper, rows: Pytree, draws: Sit
 
 @partial(jax.jit, static_argnames=("algebra", "number"))
 def _drawn(algebra: Algebra, number: int, hyper: Hyper, rows: Pytree, draws: Sites, key: Array, given: Array) -> Array:
-    """(number, L, N): each path of each row uses its own draw of θ, chosen by p(x | θ), or uniformly for fitted rows."""
+    """(number, L, N): each path of each row uses another draw of θ, chosen by p(x | θ), or uniformly for fitted rows."""
     log_density = jax.lax.map(lambda sites: chain.log_partition(_local(algebra, hyper, sites, rows)), draws)  # (draws, N)
     log_weights = log_weight(given, log_density)
 

@@ -1,7 +1,7 @@
-"""What topics are and how good they look: top words, coherence, diagnostics, similar documents, topics of a word.
+"""Description and quality of topics: top words, coherence, diagnostics, similar documents, topics of a word.
 
 Figures on a topic are computed from its mean over the draws. They mean nothing if the draws disagree on what the topic is: then
-``attrs["warnings"]`` of the table says so, and `inference.topic_stability` shows which topics are affected. Figures on
+there is a warning in ``attrs["warnings"]``, and `inference.topic_stability` shows which topics are affected. Figures on
 documents, such as `similar_documents`, are averaged draw by draw and do not depend on the order of the topics.
 """
 

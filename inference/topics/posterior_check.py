@@ -85,7 +85,7 @@ class Check(NamedTuple):
 def topic_check(
     model: Model, source: xr.DataTree | Sites, data: Any, seed: int = 0, num_draws: int = 100, num_words: int = 10
 ) -> Check:
-    """Do words within a topic depend on the document more than the model says? (Mimno and Blei 2011)
+    """Do words within a topic depend on the document more than under the model? (Mimno and Blei 2011)
 
     At each of ``num_draws`` draws of a result (or repeatedly at a point), a topic is drawn for every token given its word and
     document, and a replicated word is drawn given this topic. Returns two DataFrames:
@@ -98,9 +98,9 @@ def topic_check(
       ``replicated``, ``deviance``
 
     The p-values are posterior predictive: under a true model they are not uniform but closer to ½, because the data were used
-    to fit it. A small p-value speaks against the model; a large one says little. Words come in bursts, so most topics of real
-    texts fail clearly: look at which fail worst, and by which words. Raises `ZooError` for a model without topics, other
-    documents than the fitted ones, or documents without tokens.
+    to fit it. A small p-value is evidence against the model; a large one is little evidence for it. Words come in bursts, so
+    most topics of real texts fail clearly: look at which fail worst, and by which words. Raises `ZooError` for a model without
+    topics, other documents than the fitted ones, or documents without tokens.
 
     >>> data = load_data([["sun", "sea"], ["sea", "sand", "sun"], ["tax", "bank"], ["bank", "tax", "tax"]])
     >>> model = MODELS["latent_dirichlet"](data, num_topics=2)
@@ -115,7 +115,7 @@ def topic_check(
 
 
 class Looked(NamedTuple):
-    """What a check compares, over S draws: topics and the places (K, n) of the words looked at, then their information."""
+    """The two sides of a check over S draws: topics and the places (K, n) of the words looked at, then their information."""
 
     topics: Topics
     among: np.ndarray

@@ -10,7 +10,7 @@ from models.base import Model
 
 
 def why_no_labels(model: Model) -> str:
-    """Why nothing foretells the label of a document: it has a share of every topic."""
+    """Why the label of a document cannot be predicted: it has a share of every topic."""
     assert model.algebra is not None
     return f"{model.name}: a {row_name(model)} has {model.algebra.structure.local[0]} of its own and is of no one class"
 

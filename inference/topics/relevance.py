@@ -1,4 +1,4 @@
-"""Which words tell a topic from the others, how far topics are apart, and a map of them: what a page draws of topics.
+"""The map of topics on a page: words that tell a topic from the others, distances of topics, and points in the plane.
 
 The relevance of a word to a topic is that of LDAvis (Sievert and Shirley 2014): λ log p(w | t) + (1 − λ) log p(w | t) / p(w).
 With λ = 1 it is the probability of the word in the topic, which favours words that are frequent everywhere; with λ = 0 it is
@@ -57,7 +57,7 @@ def most_relevant(relevances: np.ndarray, number: int = LISTED) -> np.ndarray:
 
 
 def ever_relevant(probs: np.ndarray, marginal: np.ndarray, number: int = LISTED, steps: int = STEPS) -> list[np.ndarray]:
-    """For each of K topics, the places of the words that some λ = 0, 1/steps, …, 1 brings among its ``number`` most relevant.
+    """For each of K topics, the places of the words that some λ = 0, 1/steps, …, 1 puts among its ``number`` most relevant.
 
     ``probs`` is (K, V) and ``marginal`` (V,), as in `relevance`; places are in ascending order.
 
@@ -91,7 +91,7 @@ def _x_log_x(values: np.ndarray) -> np.ndarray:
 
 
 class Scaled(NamedTuple):
-    """Points in the place of distances."""
+    """Points in the plane for distances."""
 
     points: np.ndarray  # (K, 2)
     explained: float  # Σ of the squared distances of the points over that of the given ones: at most 1
@@ -125,7 +125,7 @@ class TopicMap(NamedTuple):
     names: list[str]  # K
     share: np.ndarray  # (K,): p(t), the share of the corpus
     points: np.ndarray  # (K, 2)
-    explained: float  # how much of the squared distances of all topics the plane keeps
+    explained: float  # the share of the squared distances of all topics that the plane keeps
     words: list[str]  # W
     counts: np.ndarray  # (W,): how often a word is in the corpus
     probs: np.ndarray  # (K, W): p(w | t)

@@ -1,4 +1,4 @@
-"""What the documents of a result are about: their shares of the topics, and the most typical documents of every topic."""
+"""Topics of the documents of a result: their shares of the topics, and the most typical documents of every topic."""
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ TITLE = "documents with the largest share of each topic"
 
 
 def topic_shares(tree: xr.DataTree, numbers: np.ndarray | None = None) -> pd.DataFrame | None:
-    """One line for each document: its number, the columns kept beside it, and its share of every topic, in ``topic <name>``.
+    """One line for each document: its number, its kept columns, and its share of every topic, in ``topic <name>``.
 
     Shares are means over the draws. ``numbers`` (N,) are those of the documents in the table that they were taken from; 1, 2, …
     by default. None for a result without topics, or without proportions of documents.

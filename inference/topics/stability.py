@@ -1,4 +1,4 @@
-"""Are topics found again? Topics of chains, of draws within a chain, and of several results are matched and compared.
+"""Stability of topics: those of chains, of draws within a chain, and of several results are matched and compared.
 
 The similarity of two topics is the overlap of their word probabilities, Σ_v min(p_v, q_v) = 1 − total variation distance: 1
 for equal topics, 0 for topics without a common word. Sets of topics are matched one to one by the assignment with the largest
@@ -62,12 +62,13 @@ def topic_stability(
 
     - ``agreement``: the smallest overlap of the topic between two runs; ``mean_agreement``: the mean over all pairs of runs
     - ``within``: mean overlap of single draws with the mean of their chain, the smallest over the runs; NaN for points
-    - ``nearest_other``: overlap with the most similar other topic of the same run, as a yardstick
+    - ``nearest_other``: overlap with the most similar other topic of the same run, for comparison
     - ``stable``: whether ``agreement`` is at least ``threshold`` (0.7 is a convention) and above ``nearest_other``
 
-    ``attrs["summary"]`` says it in words. Topics with fixed names, as with ``seeds``, are not matched to one another. Runs that
-    agree may all be wrong: with similar starts they can miss the same mode. A result of a method with several starts keeps only
-    the best start, so compare fits with several seeds. Raises `ZooError` for fewer than two runs, or results of another model.
+    ``attrs["summary"]`` is the table in words. Topics with fixed names, as with ``seeds``, are not matched to one another. Runs
+    that agree may all be wrong: with similar starts they can miss the same mode. A result of a method with several starts keeps
+    only the best start, so compare fits with several seeds. Raises `ZooError` for fewer than two runs, or results of another
+    model.
 
     >>> data = load_data([["sun", "sea"], ["sea", "sand", "sun"], ["tax", "bank"], ["bank", "tax", "tax"]])
     >>> model = MODELS["latent_dirichlet"](data, num_topics=2)

@@ -1,13 +1,13 @@
 """Methods that set every latent to one value: is the point of `hard_em` a fixed point, and is a step of `stochastic_em` right?
 
-The oracle lists all assignments z of a small table, and has argmax p(θ, x, z) for each in closed form. At the point of
-`hard_em` the most probable assignment must have this very mode. A step of `stochastic_em` from θ₀ draws z from p(z | x, θ₀) and
-goes to its mode, so that statistics of a step have exact means: sums over all z. Where few steps reach an assignment that
-matters, means of steps are not normal. So how often right steps would fail is simulated from the law that the sum has, and
+The oracle lists all assignments z of a small table, and has argmax p(θ, x, z) for each in closed form. The point of
+`hard_em` must be the mode of the assignment that is most probable at it. A step of `stochastic_em` from θ₀ draws z from p(z |
+x, θ₀) and goes to its mode, so that statistics of a step have exact means: sums over all z. Where few steps reach an assignment
+that matters, means of steps are not normal. So how often right steps would fail is simulated from the law that the sum has, and
 statistics that fail too often are left out.
 
-The loop of `fit` around the steps is not checked. Its point is the best that it has visited, which may be where it started, so
-that nothing but its density is known.
+The loop of `fit` around the steps is not checked. Its point is the best that it has visited, which may be its start, so that
+only its density is known.
 """
 
 from collections.abc import Mapping
@@ -79,7 +79,7 @@ def point_of(method: str, oracle: Oracle, table: Tables, seed: int, mutated: boo
 
 
 def distances(modes: Sites, sites: Sites) -> np.ndarray:
-    """(A,): the largest difference of any entry, beside the size of its site."""
+    """(A,): the largest difference of any entry, relative to the size of its site."""
     each = [
         np.abs(value - sites[name]).reshape(len(value), -1).max(1) / np.abs(sites[name]).max() for name, value in modes.items()
     ]

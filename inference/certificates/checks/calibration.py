@@ -73,7 +73,7 @@ class Replicated(NamedTuple):
 
 
 def tasks(model: Model, tables: Sequence[Data], seed: int) -> Iterator[Task]:
-    """What a method works on, for every table; rows have equal shapes, so that it is compiled once."""
+    """The task of a method, for every table; rows have equal shapes, so that it is compiled once."""
     hyper, prior, rows = as_arrays((dict(model.hyper), dict(model.prior), stacked_rows(model, tables)))
     for replicate in range(len(tables)):
         of_table = jax.tree.map(lambda leaf, replicate=replicate: leaf[replicate], rows)
@@ -142,12 +142,12 @@ def _deviations(oracle: Oracle, model: Model, method: DrawsOf, replicates: int) 
 def bias_check(method: DrawsOf, oracle: Oracle, seed: int, replicates: int) -> Check:
     """How far an approximation is off: how often its 90 % intervals hold the parameters, its shift, and the spread it needs.
 
-    Nothing is claimed of the sizes, so there is no mutant to reject. The check fails if a draw is NaN or infinite, if a mean is
+    The sizes have no limits, so there is no mutant to reject. The check fails if a draw is NaN or infinite, if a mean is
     infinitely far off, or if halving the spread of the same draws would not be seen, because intervals are far too wide. For
     draws of a Gaussian posterior the figures are 90 %, 0 and 1.
 
-    The least of many noisy shares is too low. So one half of the replicates says which statistic is the worst, the other half
-    how far off it is.
+    The least of many noisy shares is too low. So one half of the replicates selects the worst statistic, the other half
+    measures how far off it is.
     """
     statistics = calibrated(oracle, built(oracle), method, seed, replicates)
     shares = {name: _share(each.rank) for name, each in statistics.items()}
@@ -192,7 +192,7 @@ def _shift(statistic: Replicated) -> float:
 
 
 def _size(statistic: Replicated) -> float:
-    """How many standard deviations of the draws hold 68 % of the parameters, about their own middle: 1 where both are Gaussian.
+    """How many standard deviations of the draws hold 68 % of the parameters, about their median: 1 where both are Gaussian.
 
     It is 0 where all draws are the true value.
     """

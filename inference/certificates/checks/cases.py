@@ -1,4 +1,4 @@
-"""What checks run on: the zoo's model of an oracle, tables that it draws, and the rows of many tables side by side."""
+"""Inputs of checks: the zoo's model of an oracle, tables that it draws, and the rows of many tables side by side."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from models.data.table import Data
 from models.rows.packing import Packing
 
 MOST = 2**12  # assignments of the latents of a small table
-BATCH = 10_000  # tables that are drawn at a time, of which those of some shapes are kept
+BATCH = 10_000  # tables that are drawn at a time, of which those of some shapes are used
 
 
 def built(oracle: Oracle, mutated: bool = False) -> Model:
@@ -37,7 +37,7 @@ def pairs_in_strata(
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Parameters from the prior, and a table given each; the tables are of the oracle's strata, in turn.
 
-    Which pairs are kept is a function of the table alone. So given a table that is kept, its parameters are a draw from the
+    The selection of pairs is a function of the table alone. So given a selected table, its parameters are a draw from the
     posterior, as they are given any table.
     """
     if not oracle.strata:

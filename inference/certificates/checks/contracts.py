@@ -1,6 +1,6 @@
-"""Does a model mind how its table is written? Offsets, orders, weights and missing cells, and the number of free parameters.
+"""Does a model depend on how its table is written? Offsets, orders, weights, missing cells, and the number of free parameters.
 
-A contract says that two cases are equal; a case is a table with a prior and parameters. Equal are the log joint of program and
+By a contract two cases are equal; a case is a table with a prior and parameters. Equal are the log joint of program and
 algebra, the log-likelihood of every row, and the parameters after one step of EM, which reads all sufficient statistics. The
 oracle declares the contracts of a model. The likelihood without a cell is compared with the oracle's, summed or integrated over
 the values of the cell.
@@ -37,14 +37,14 @@ ASIDE = 1e-3  # by which a row is moved too far for the control
 OFFSETS = (2.0**13, 2.0**20, 2.0**27)  # about 1e4, 1e6 and 1e8 times the spread of the columns
 SAME = 1e-9  # of 1 plus its size, where only the order of sums changes
 # A cell moved by c is rounded by ε c / 2, and a row's density changes by precision × distance, a few, of that. Sites after a
-# step are moved back before they are compared, so that a mean may be off by a few ε c and no more. What squares numbers before
-# it centres them is off by ε c², which for the largest offset is 8e6 times the limit.
+# step are moved back before they are compared, so that a mean may be off by a few ε c and no more. A computation that squares
+# numbers before it centres them is off by ε c², which for the largest offset is 8e6 times the limit.
 ROUNDING = 16 * float(np.finfo(float).eps)
 UPDATES = Updates(at_mode, "mean")
 
 
 class CaseValues(NamedTuple):
-    """What is equal in equal cases."""
+    """The quantities that are equal in equal cases."""
 
     joint: np.ndarray  # (2,): log p(x, θ) of the program and of the algebra
     rows: np.ndarray  # (N,): log p(x_n | θ)
@@ -52,7 +52,7 @@ class CaseValues(NamedTuple):
 
 
 def values_of_case(oracle: Oracle, case: Case) -> CaseValues:
-    """All that is compared, of one case."""
+    """All compared quantities of one case."""
     model = MODELS[oracle.model](case.data, **case.options)
     hyper, prior, rows, sites = as_arrays((dict(model.hyper), dict(model.prior), model.rows(case.data), dict(case.sites)))
     joint, after = _step(static_of(model), hyper, prior, rows, sites)
@@ -97,7 +97,7 @@ class Contracted:
         )
 
     def wrong(self) -> tuple[Figure, ...]:
-        """Cases that are not equal, one of every kind: each has what a model would say that breaks the contract."""
+        """Cases that are not equal, one of every kind: each has the values of a model that breaks the contract."""
         prior = self._against(self.oracle.mutant.what, lambda case: case._replace(options=self.oracle.mutant.options), SAME)
         backwards = off(values_of_case(self.oracle, self._turned(self.case)), self.values, self.values.after)
         wrong_figures = [prior, Figure("rows in reverse order, compared in the old order", backwards, SAME, "relative")]
@@ -113,7 +113,7 @@ class Contracted:
         return (*wrong_figures, *(self._cell(cell, " read as 0", 0.0) for cell in self.contracts.missing))
 
     def _nearly_moved(self, size: float) -> Figure:
-        """One row is `ASIDE` from where the offset takes it: that must show beside the rounding of the offset."""
+        """One row is `ASIDE` from where the offset takes it: that must exceed the rounding of the offset."""
         assert self.contracts.offset is not None
         moved = self.contracts.offset(self.case, size)
         x = moved.data.x.copy()
@@ -156,7 +156,7 @@ class Contracted:
         return Case(case.options, take(case.data, order), sites)
 
     def weights(self) -> list[Figure]:
-        """Rows with weights 1, 2, 3, 1, … beside rows that come as often."""
+        """Rows with weights 1, 2, 3, 1, … compared with rows repeated as often."""
         if not self.contracts.weighted:
             return []
         often = np.repeat(np.arange(self.size), self._weight())
@@ -178,9 +178,9 @@ class Contracted:
         return Figure(f"missing value of column {cell.column}{how}", self._without(cell, left), SAME, "relative")
 
     def _without(self, cell: Missing, left: float) -> float:
-        """Log-likelihood of the table without a cell, beside the oracle's, summed over all values of the cell.
+        """Log-likelihood of the table without a cell, compared with the oracle's, summed over all values of the cell.
 
-        ``left`` is what stands in the cell: NaN if it is missing.
+        ``left`` is the value in the cell: NaN if it is missing.
         """
         number = len(cell.values)
         tables = repeated(self.table, number)

@@ -1,4 +1,4 @@
-"""What a check finds: figures with limits, the two-stage rule for what is random, and an answer in words."""
+"""The outcome of a check: figures with limits, the two-stage rule for random figures, and an answer in words."""
 
 import math
 import time
@@ -19,7 +19,7 @@ TIMES = 4  # size of the second stage
 POWER = (MOST + 1) * math.sqrt(TIMES)
 FALSE_ALARM = float(2 * stats.norm.sf(MOST) ** 2)  # of one deviation: beyond twice, with the same sign
 
-Deviations = dict[str, float]  # what was compared -> standard normal deviation
+Deviations = dict[str, float]  # compared quantity -> standard normal deviation
 Kind = Literal["check", "control", "bias", "block"]  # a control passes if it rejects a mutant; a bias is a measured size
 
 
@@ -47,7 +47,7 @@ class Figure(NamedTuple):
 
     @property
     def rejects(self) -> bool:
-        """Whether it shows that a mutant is wrong. NaN and infinities do not: they may be of another mistake."""
+        """Whether it shows that a mutant is wrong. NaN and infinities do not: they may have another cause."""
         return math.isfinite(self.value) and not self.passed
 
 
@@ -57,7 +57,7 @@ def worst(figures: Iterable[Figure]) -> Figure:
 
 
 def relative_to_limit(figure: Figure) -> float:
-    """How large a figure is beside its limit; infinite for NaN."""
+    """The size of a figure relative to its limit; infinite for NaN."""
     if math.isnan(figure.value):
         return math.inf
     return abs(figure.value) / figure.limit if figure.limit else math.inf if figure.value else 0.0
@@ -109,13 +109,13 @@ def control_of(check: str) -> str:
 
 
 def timed(check: Callable[[], Check]) -> Check:
-    """What ``check`` finds, with the seconds that it took."""
+    """The answer of ``check``, with the seconds that it took."""
     clock = time.perf_counter()
     return check()._replace(seconds=time.perf_counter() - clock)
 
 
 def verdict_of(checks: Sequence[Check], claim: str) -> str:
-    """The claim, ``fails``, or ``inconclusive`` where all that is wrong is a lack of power, of a check or of its control."""
+    """The claim, ``fails``, or ``inconclusive`` where only power is lacking, of a check or of its control."""
     wrong = [check for check in checks if not check.passed]
     if not wrong:
         return claim

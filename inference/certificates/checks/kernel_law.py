@@ -4,14 +4,14 @@ Parameters θ₀ from the prior and a table x from the model, given θ₀, have 
 A kernel that leaves p(θ | x) alone makes θ₃ of it in three steps, so that (θ₃, x) has the law of (θ₀, x): exactly, for any
 table and any number of steps. Statistics of both are compared by their ranks,
 in location and in spread. Both values of a pair depend on each other, so the mean difference of their ranks is compared with
-its own standard error: a standard normal deviation in the limit of many pairs.
+its standard error: a standard normal deviation in the limit of many pairs.
 
 Each block may have the right law, and all of them together a wrong one: two blocks that are drawn with the same random numbers
 depend on each other. So products of entries of two blocks are statistics, too. The same is true of the rows. So the latents of
 the last step are compared, too, where a kernel draws any: whether those of each two rows are alike.
 
-A kernel that stands still has the right law, too. So the shares that stayed where they were are figures of their own: of
-parameters, and of the latents of every row. A block may move, and a combination of its entries never. So another figure is the
+A kernel that stands still has the right law, too. So the shares that did not move are figures, too: of parameters, and of the
+latents of every row. A block may move, and a combination of its entries never. So another figure is the
 correlation of before and after in the direction in which a block changes least.
 """
 
@@ -44,12 +44,12 @@ from models.base import Model
 
 STEPS = 3
 UNSEEN = 1  # rows that the second mutant does not see
-MUTANT = "deviation of a mutant"  # the unit of what is not drawn beside the deviations of the cell
+MUTANT = "deviation of a mutant"  # the unit of figures that the picture of the cell leaves out
 STILL = 0.95  # share of replicates that may stay where they are
 KEPT = 3  # figures of a control: those that deviate most
-NEVER = 0.995  # the same for what is rare: its absence alone is a fault
+NEVER = 0.995  # the same for rare moves: their absence alone is a fault
 FIXED = 1 - 1e-8  # correlation of before and after in a direction that never changes, but for rounding
-FLAT = 1e-8  # variance of a direction, beside the largest, that is rounding: of probabilities that sum to 1, say
+FLAT = 1e-8  # variance of a direction, relative to the largest, that is rounding: of probabilities that sum to 1, say
 TWINS = 3_000  # tables of which two rows have latents by the same numbers
 
 Move = Callable[[Sites, Tables, int], Ran]  # (parameters (R, …), R tables, seed) -> the parameters after the steps
@@ -66,7 +66,7 @@ class Pairs(NamedTuple):
 
 
 class Law:
-    """Runs of a kernel on replicates that an oracle draws; remembers what it left unchanged."""
+    """Runs of a kernel on replicates that an oracle draws; stores the shares that it left unchanged."""
 
     def __init__(self, oracle: Oracle, move: Move, replicates: int, last_rows: int | None = None) -> None:
         """``last_rows``: how many rows of each table the kernel is run on; None: all."""
@@ -93,7 +93,7 @@ class Law:
         return self.with_dependence(Pairs(sites, tables, before, later, ran.sites), after)
 
     def still_figures(self) -> tuple[Figure, ...]:
-        """The shares of what stood still at the last look, and the directions that changed least, with what they may be."""
+        """The shares that stood still at the last look, and the directions that changed least, with their limits."""
         shares = tuple(
             Figure(f"share of {name} left unchanged", value, NEVER if name in self.rare else STILL, "share")
             for name, value in self.still.items()
@@ -166,7 +166,7 @@ def checked_law(law: Law, seed: int, steps: int) -> Check:
 
 
 def _lazy(still: Sequence[Figure]) -> str:
-    """What moves too little, in words."""
+    """The parameters that move too little, in words."""
     lazy = [figure for figure in still if not figure.passed and math.isfinite(figure.value)]
     return "".join(
         f"; {figure.name}: {figure.value:.0%}, so that it hardly moves"
@@ -204,8 +204,8 @@ def further(what: str, name: str, deviations_of_mutant: Deviations) -> Check:
 def of_latents(kernel: KernelOf, oracle: Oracle, seed: int) -> list[Check]:
     """Whether two faults in latents alone are rejected, which are drawn given the parameters that the tables are drawn from.
 
-    Two rows are drawn by the same random numbers: statistics of pairs of rows must deviate. A row keeps what it had: the share
-    of it left unchanged must be too large.
+    Two rows are drawn by the same random numbers: statistics of pairs of rows must deviate. A row does not move: its unchanged
+    share must be too large.
     """
     rng, name = np.random.default_rng(seed), oracle.latent
     assert name is not None
@@ -281,7 +281,7 @@ def _coordinates(value: np.ndarray, positive: bool) -> np.ndarray:
 def deviations(before: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray]) -> Deviations:
     """Of every statistic (R,) in location and in spread: positive if it is larger, or wider, after.
 
-    A truth value has no spread beside its location.
+    A truth value has no spread apart from its location.
     """
     deviations_of = {}
     for name, values in before.items():

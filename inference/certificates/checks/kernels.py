@@ -3,7 +3,7 @@
 A kernel takes the model, R parameters and R tables, and returns the parameters after some steps. Nothing in it may depend on
 the parameters but the steps themselves: NUTS has a fixed step size, tempering fixed temperatures.
 
-Stationarity is no sign of life: a kernel that stands still leaves every law alone. So a kernel also says what stood still.
+Stationarity alone proves little: a kernel that stands still leaves every law alone. So a kernel also reports what stood still.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,18 +29,18 @@ TREE_DEPTH = 5  # side by side, all replicates wait for the deepest tree
 EXCHANGES = frozenset({"exchanges", "states"})  # of posterior and prior: about one proposal in twenty is accepted
 COLD, HOT = 0.0, -20.0  # log inverse temperatures; at exp(−20) the posterior is the prior to eight digits
 SAME = 1e-9  # relative difference of a number that went to ℝᵈ and back
-LATENTS = "latents"  # the block that keeps them
+LATENTS = "latents"  # the block with the latents
 # An entry of the latents must move if it has other values than the usual one in this share of the replicates. The limit of its
 # movement is then generous: tables of the oracles are small, so that a table leaves most latents open
 VARIED = 0.05
 
 
 class Ran(NamedTuple):
-    """The parameters (R, …) after the steps, and latents of a kernel that draws them; the shares of what stood still."""
+    """The parameters (R, …) after the steps, and latents of a kernel that draws them; the shares that stood still."""
 
     sites: dict[str, np.ndarray]
     still: dict[str, float]
-    rare: frozenset[str] = frozenset()  # what stands still in most replicates of a right kernel, too
+    rare: frozenset[str] = frozenset()  # values that stand still in most replicates of a right kernel, too
     latents: np.ndarray | None = None  # (R, N, …) as the zoo's model has them, of its last step; None: the kernel draws none
 
 
@@ -63,7 +63,7 @@ def ran(before: Sites, after: Sites, rare: frozenset[str] = frozenset(), **still
 
 
 def with_latents(oracle: Oracle, tables: Tables, result: Ran, latents: np.ndarray) -> Ran:
-    """What a kernel made of the parameters, and of latents in the order of the oracle; and which of them stood still."""
+    """Parameters and latents after a kernel, latents in the order of the oracle, and which of them stood still."""
     name = oracle.latent
     assert name is not None
     rows, before = drawn_rows(tables), tables[name]
@@ -78,7 +78,7 @@ def with_latents(oracle: Oracle, tables: Tables, result: Ran, latents: np.ndarra
 
 
 def still_place(latent: str) -> str:
-    """What stood still: the entry of the latents that changed least."""
+    """The share that stood still of the entry of the latents that changed least."""
     return f"{latent}, at the place where it changes least,"
 
 
@@ -130,7 +130,7 @@ def keeping_latents(algebra: Algebra) -> Algebra:
 def parts(model: Model) -> tuple[Algebra, dict[str, Any], dict[str, Any]]:
     """The algebra, hyperparameters and prior of a model whose sweeps keep their latents.
 
-    Where blocks of parameters take turns, each has latents of its own, and none are kept.
+    Where blocks of parameters take turns, each draws latents, and none are passed on.
     """
     algebra, hyper, prior = model.algebra, dict(model.hyper), dict(model.prior)
     assert algebra is not None

@@ -17,7 +17,7 @@ from inference.results.triangles import sites_of
 
 # Methods that maximise log p(x, θ), and the models that they support
 OPTIMISERS = {name: method_named(name).support for name in METHODS if "optimum" in method_named(name).evidence}
-STEP = 1e-4  # of central differences, beside the size of a site
+STEP = 1e-4  # of central differences, relative to the size of a site
 GAIN = 1e-6  # nats that may be missing
 FLAT = 1e-3  # curvature (nats per squared step of the size of a site) that rounding can make of none
 
@@ -59,7 +59,7 @@ class Point:
         return self.density({name: site + STEP * np.tensordot(steps, basis[name], 1) for name, site in self.sites.items()})
 
     def figures(self) -> tuple[Figure, Figure]:
-        """What a Newton step would gain, in nats, and the largest curvature: positive where some direction leads up."""
+        """The gain of a Newton step, in nats, and the largest curvature: positive where some direction leads up."""
         gradient, curvature = self.slopes()
         values, vectors = np.linalg.eigh(curvature)
         along = vectors.T @ gradient

@@ -32,7 +32,7 @@ def compared(oracle: Oracle, seed: int, replicates: int) -> tuple[np.ndarray, di
 
 
 def parity_check(oracle: Oracle, seed: int) -> Check:
-    """Whether log p(x, θ) of program and algebra is the oracle's: the largest difference beside the size of the density."""
+    """Whether log p(x, θ) of program and algebra is the oracle's: the largest difference, relative to the density."""
     wanted, densities = compared(oracle, seed, REPLICATES)
     figures = tuple(
         Figure(name, float(np.max(np.abs(value - wanted) / (1 + np.abs(wanted)))), ROUNDING, "relative")

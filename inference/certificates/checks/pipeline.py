@@ -11,8 +11,8 @@ the warm-up in some tables, the last in others, and in most tables one between t
 
 Tables of sequences share few shapes, because `fit` compiles a program for every shape, which takes longer than its draws. They
 are those of the oracle's strata, short, middle and long, with as many tables each; other pairs (θ₀, x) are thrown away. This
-leaves ranks uniform: which pairs are kept is a function of x alone, so that θ₀ given a kept x has the law p(θ₀ | x) that it
-has given any x. Only the law of x is another, and the check holds for each x. (To keep pairs by θ₀ would not do.)
+leaves ranks uniform: the selection is a function of x alone, so that θ₀ given a selected x has the law p(θ₀ | x) that it has
+given any x. Only the law of x is another, and the check holds for each x. (A selection of pairs by θ₀ would not.)
 """
 
 import zlib

@@ -3,8 +3,8 @@
 The oracle sums over all latents of a small table, or has long importance sampling (`inference.certificates.oracles.posterior`).
 `fit` runs warm-up, thinning and relabelling. Of every statistic that labels do not enter, four means are compared: that of its
 rank among the oracle's draws, of the distance of this rank from ½, and the shares of draws below its 5 % and its 95 % quantile.
-So location, spread and both tails are compared; all are bounded, so that their standard errors exist however heavy the tails
-are. The unit is the standard error of both sides, with the effective sample size of the chains (Vehtari et al. 2021).
+So location, spread and both tails are compared; all are bounded, so that their standard errors exist for tails of any weight.
+The unit is the standard error of both sides, with the effective sample size of the chains (Vehtari et al. 2021).
 
 Neither side may have too few draws for a standard error to mean anything: chains that are stuck have a large one, and would
 pass. So the smallest effective sample size of the chains, that of the oracle's draws, and their largest weight have limits.
@@ -77,7 +77,7 @@ SAMPLERS: dict[str, Sampler] = {  # by the name of the method
 
 
 class Pipeline:
-    """Fits of one table that the oracle draws; remembers the worst of all figures that are no deviations."""
+    """Fits of one table that the oracle draws; stores the worst of all figures that are no deviations."""
 
     def __init__(self, sampler: Sampler, oracle: Oracle, seed: int, draws: int, mutated: bool = False) -> None:
         self.sampler, self.oracle, self.draws = sampler, oracle, draws
@@ -104,7 +104,7 @@ class Pipeline:
         return deviations | self._integrated(wanted, seed, times)
 
     def _keep(self, name: str, value: float, limit: float, unit: str) -> None:
-        """The worst that was seen of a figure, whichever look it was."""
+        """The worst value of a figure over all looks."""
         figure = Figure(name, value, limit, unit)
         self.worst[name] = worst([figure, self.worst.get(name, figure)])
 
@@ -153,7 +153,7 @@ def as_normal(value: float, dof: int) -> float:
 
 
 def bounded(name: str, reference: np.ndarray, weights: np.ndarray, drawn: np.ndarray) -> Bounded:
-    """What a statistic is compared by: location, spread and both tails, of weighted independent draws, and of chains."""
+    """The summaries of a statistic: location, spread and both tails, of weighted independent draws, and of chains."""
     order = np.argsort(reference, kind="stable")
     ordered = reference[order]
     cumulative = np.concatenate([[0.0], np.cumsum(weights[order])])
@@ -174,7 +174,7 @@ def bounded(name: str, reference: np.ndarray, weights: np.ndarray, drawn: np.nda
 
 
 def deviations_of(pairs: Bounded, weights: np.ndarray) -> Deviations:
-    """Of all that a statistic is compared by."""
+    """The deviations of all summaries of a statistic."""
     return {what: deviation(one, weights, other) for what, (one, other) in pairs.items()}
 
 
@@ -193,7 +193,7 @@ def effective_size(drawn: np.ndarray) -> float:
 def deviation(reference: np.ndarray, weights: np.ndarray, drawn: np.ndarray) -> float:
     """Difference of two means in units of its standard error; 0 where both are equal.
 
-    The larger of both variances: few draws in a tail have a small one of their own, and would seem to be far too few.
+    The larger of both variances: few draws in a tail have a small variance, and would seem to be far too few.
     """
     wanted = float(weights @ reference)
     of_reference = float((weights**2) @ (reference - wanted) ** 2)
@@ -220,7 +220,7 @@ def _wrong(figures: tuple[Figure, ...]) -> str:
 
 
 def posterior_control(sampler: Sampler, oracle: Oracle, seed: int, draws: int) -> Check:
-    """Whether the draws of a model whose prior is wrong are rejected: they themselves, not the evidence beside them."""
+    """Whether the draws of a model whose prior is wrong are rejected: they themselves, not the evidence."""
     figures = large_stage(Pipeline(sampler, oracle, seed, draws, mutated=True), seed)
     of_draws = [figure for figure in figures if figure.name != INTEGRATED]
     return rejection("posterior", oracle.mutant.what, of_draws, POWER)

@@ -1,9 +1,9 @@
-"""Is what a result says of rows right? Against weighted averages of naive formulas at the draws that the result stores.
+"""Are predictions of rows right? Against weighted averages of naive formulas at the draws that the result stores.
 
-`fit` runs on a small table. Its group `latent` is compared with the average over all its draws. `predict` is asked about the
-fitted rows, which weight all draws alike. It is also asked about another table, whose rows weight draws by their density; where
+`fit` runs on a small table. Its group `latent` is compared with the average over all its draws. `predict` is run on the fitted
+rows, which weight all draws alike. It is also run on another table, whose rows weight draws by their density; where
 columns are numbers, one row is 4 standard deviations out. For that the result is cut to `FEW` draws, so that a wrong weight
-shows. A point is one draw. Whatever the draws are, the averages are exact: what remains is rounding.
+shows. A point is one draw. For any draws, the averages are exact: only rounding remains.
 """
 
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ STORED = 1e-6  # the group `latent` is stored in single precision
 
 
 class Asking(NamedTuple):
-    """A method whose results are asked, and what `fit` is told beside the number of draws."""
+    """A method whose predictions are checked, and the options of `fit` in addition to the number of draws."""
 
     method: str
     draws: bool  # whether it has draws; else a point
@@ -79,7 +79,7 @@ class Result:
         return tuple(figures)
 
     def _latent(self, answer: Answer) -> Figure:
-        """The group `latent` beside the mean over all draws."""
+        """The group `latent` compared with the mean over all draws."""
         sites = draws_of(self.model, self.tree)
         number = len(next(iter(sites.values())))
         total, undefined = np.zeros(()), False
@@ -101,7 +101,7 @@ def cut(tree: xr.DataTree, step: int) -> xr.DataTree:
 
 
 def compared(prediction: xr.Dataset, answers: Answers, fitted: bool, data: Data) -> dict[str, float]:
-    """The distance of every variable of a prediction from the averages of what the draws say; infinite where one is absent."""
+    """The distance of every variable of a prediction from the averages over the draws; infinite where one is absent."""
     wanted = {name: value for name, value in averages(answers, fitted).items() if name not in answers.stored}
     absent = [name for name in (*wanted, *_named(answers)) if name not in prediction]
     if absent:
@@ -121,7 +121,7 @@ def compared(prediction: xr.Dataset, answers: Answers, fitted: bool, data: Data)
 
 
 def _named(answers: Answers) -> tuple[str, ...]:
-    """What a prediction must have beside averages: what is chosen by them, and which cells they are of."""
+    """Variables of a prediction in addition to averages: choices by them, and the cells that they are of."""
     chosen = ("assignment",) if "probs" in answers.values else ()
     cells = ("cell_row", "cell_column") if answers.cells or answers.uncertain_cells else ()
     return (*chosen, *cells, *(("viterbi", "viterbi_log_prob") if answers.paths is not None else ()))
@@ -146,9 +146,9 @@ def shortfall(probs: np.ndarray, chosen: np.ndarray) -> float:
 
 
 def distance(computed: np.ndarray, wanted: np.ndarray, undefined: bool = False) -> float:
-    """The largest difference beside 1 plus the size; infinite where one is infinite or NaN and the other is not the same.
+    """The largest difference relative to 1 plus the size; infinite where one is infinite or NaN and the other is not the same.
 
-    NaN equals NaN only if ``undefined``, which says that some entries do not exist; then there must be others.
+    NaN equals NaN only if ``undefined``, where some entries do not exist; then there must be others.
     """
     if computed.shape != wanted.shape:
         return np.inf
@@ -171,7 +171,7 @@ def predictions_check(asking: Asking, oracle: Oracle, seed: int, draws: int) -> 
 def predictions_control(asking: Asking, oracle: Oracle, seed: int, draws: int) -> Check:
     """Whether averages of formulas that are wrong, as a document prints them, are rejected: all those of a model.
 
-    What is not finite rejects nothing, because it may be of another mistake.
+    A figure that is not finite rejects nothing, because it may have another cause.
     """
     result = Result(asking, oracle, seed, draws)
     outcomes, figures = [], []

@@ -1,4 +1,4 @@
-"""What draws of the parameters say of rows, and the weighted averages of it, written out.
+"""Predictions of rows at draws of the parameters, and their weighted averages, written out.
 
 A row that was fitted weights all draws alike, because they condition on it. A new row x weights draw s by p(x | θ_s), because
 Σ_s p(x | θ_s) p(z | x, θ_s) / Σ_s p(x | θ_s) is p(z | x, data). Uncertain values have the mean and the variance of each draw;
@@ -23,7 +23,7 @@ class Paths(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """What each of S draws says of N rows; names are those of `inference.predict`."""
+    """Predictions of N rows at each of S draws; names are those of `inference.predict`."""
 
     log_density: np.ndarray | None  # (S, N): log p(x_n | θ_s). None: it has no closed form, and is not compared
     values: Arrays = MappingProxyType({})  # (S, N, …): their means are compared

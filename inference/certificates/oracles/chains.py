@@ -32,7 +32,7 @@ from models.data.documents import joined
 from models.data.table import Data
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Documents of five tokens, each class with a chain of its own
+# Documents of five tokens, with one chain for each class
 
 VOCABULARY, LENGTH = 3, 5
 INITIAL, TRANSITION = 1.5, 2.0
@@ -123,9 +123,9 @@ def markov_naive_bayes() -> Oracle:
 # Hidden states, which end at the boundary
 
 STATES, SYMBOLS, SEQUENCES = 2, 3, 3
-MANY = 16  # sequences where nothing is enumerated: a slip at the end of a path shows in few of three
+MANY = 16  # sequences where nothing is enumerated: an error at the end of a path shows in few of three
 STRATA = ((1, 1, 2), (2, 3, 4), (1, 5, 10))  # short as most, middle, and longer than 19 of 20
-PADDED = frozenset({"probs", "step_log_density"})  # what has no entries after the end of a sequence
+PADDED = frozenset({"probs", "step_log_density"})  # variables without entries after the end of a sequence
 PADDING = 0  # symbol and state after the end of a sequence
 START = np.full(STATES, 1.5)
 STOP = 4.0
@@ -142,7 +142,7 @@ def _draw_chain_parameters(rng: np.random.Generator, replicates: int) -> dict[st
 
 
 def _draw_sequences(sequences: int, rng: np.random.Generator, sites: Sites) -> dict[str, np.ndarray]:
-    """Step by step, until every sequence has met the boundary; then padding, which says nothing of the parameters."""
+    """Step by step, until every sequence has met the boundary; then padding, which is independent of the parameters."""
     number = len(sites["start_probs"])
     replicate = np.arange(number)[:, None]
     state = chosen(rng, np.broadcast_to(sites["start_probs"][:, None], (number, sequences, STATES)))

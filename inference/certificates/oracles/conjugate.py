@@ -61,7 +61,7 @@ def _log_beta(concentration: np.ndarray) -> np.ndarray:
 
 
 class Conjugate(NamedTuple):
-    """One block; x is what a single table holds, in the form that the block reads."""
+    """One block; x is the data of a single table, in the form that the block reads."""
 
     log_marginal: Callable[[Any, np.ndarray], np.ndarray]  # (x, weights) -> (A,): log p(x | z), parameters integrated out
     draw: Callable[[np.random.Generator, Any, np.ndarray], dict[str, np.ndarray]]  # one draw of p(θ | x, z) for each z
@@ -82,7 +82,7 @@ def together(blocks: Sequence[Conjugate]) -> Conjugate:
 
 
 def dirichlet_block(site: str, concentration: Any, counts: Callable[[Any, np.ndarray], np.ndarray]) -> Conjugate:
-    """Vectors of probabilities; ``counts(x, weights)`` (A, …, levels) says how often each level was drawn from each."""
+    """Vectors of probabilities; ``counts(x, weights)`` (A, …, levels) is how often each level was drawn from each."""
     concentration = np.asarray(concentration, float)
 
     def log_marginal(x: Any, weights: np.ndarray) -> np.ndarray:
@@ -111,7 +111,7 @@ def counted(prior: Mapping[str, np.ndarray], counts: Callable[[Any, np.ndarray],
 
 
 def log_counts(sites: Sites, counts: Mapping[str, np.ndarray]) -> np.ndarray:
-    """(R,): log probability of what was drawn, in its order, of which ``counts`` says how often each level was."""
+    """(R,): log probability of the draws, in their order; ``counts`` is how often each level was drawn."""
     log_probs: np.ndarray = np.sum([total(count * np.log(sites[name])) for name, count in counts.items()], axis=0)
     return log_probs
 
@@ -131,7 +131,7 @@ def beta_block(site: str, a: float, b: float) -> Conjugate:
 
 
 def poisson_block(site: str, shape: float, inverse_scale: float) -> Conjugate:
-    """A rate for every component and column of counts; what is NaN is missing."""
+    """A rate for every component and column of counts; NaN is missing."""
 
     def posterior(x: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         seen = np.einsum("ank,nd->akd", weights, ~np.isnan(x))

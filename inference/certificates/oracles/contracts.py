@@ -1,4 +1,4 @@
-"""What a model must leave as it is when its table is written in another way, and how many of its numbers are free.
+"""Invariances of a model when its table is written in another way, and the number of its free parameters.
 
 A case is a table with numbers of the prior and parameters. A contract maps it to another one of equal density.
 """
@@ -17,7 +17,7 @@ Path = tuple[str, ...]  # of an entry in nested options
 
 
 class Case(NamedTuple):
-    """What a density is of."""
+    """The arguments of a density."""
 
     options: Mapping[str, Any]  # of build
     data: Data

@@ -216,7 +216,7 @@ def _oracle(model: str, shared: bool) -> Oracle:
 
 
 def factor_analysis() -> Oracle:
-    """One factor of three columns, each with its own noise."""
+    """One factor of three columns with separate noise."""
     return _oracle("factor_analysis", shared=False)
 
 

@@ -2,7 +2,7 @@
 
 probs ~ Dirichlet(concentration),    z_n ~ Categorical(probs),    x_n ~ p(x | θ_{z_n})
 
-A label says which component a row has; a hidden one says nothing.
+A label names the component of a row; a hidden one carries no information.
 """
 
 from collections.abc import Callable, Mapping
@@ -40,7 +40,7 @@ class Cells(NamedTuple):
 
 
 class WrongJoint(NamedTuple):
-    """A slip in log p(x_n, z_n = k | θ)."""
+    """An error in log p(x_n, z_n = k | θ)."""
 
     what: str  # in words
     joint: Callable[[np.ndarray, Sites, np.ndarray], np.ndarray]  # (log probs of components (R, 1, K), sites, x) -> (R, N, K)
@@ -54,7 +54,7 @@ class Components(NamedTuple):
     densities: Callable[[Sites, np.ndarray], np.ndarray]  # (sites, x) -> (R, N, K): log p(x_n | component k)
     log_prior: Callable[[Sites], np.ndarray]  # (R,)
     functions: Callable[[Sites, np.ndarray], Statistics]  # (sites, x) -> functions that labels do not enter
-    table: Callable[[np.ndarray, Mapping[str, Any]], Data]  # (x (N, …), what a label column adds) -> a table
+    table: Callable[[np.ndarray, Mapping[str, Any]], Data]  # (x (N, …), fields of a label column) -> a table
     slip: WrongJoint
     contracts: Contracts
     axes: Mapping[str, int]  # its sites that differ between components, with the axis that runs over these
@@ -111,7 +111,7 @@ def mixture_oracle(model: str, weights: Weights, parts: Components, options: Map
         return logsumexp(joint(sites, tables), axis=-1).sum(-1)
 
     def complete(sites: Sites, tables: Tables) -> Statistics:
-        """Σ_n log p(z_n), −∞ where a label says otherwise, and Σ_n log p(x_n | z_n)."""
+        """Σ_n log p(z_n), −∞ where a label is another component, and Σ_n log p(x_n | z_n)."""
         component, label = tables["component"], tables["label"]
         log_weight = np.take_along_axis(np.log(probs_of(weights, sites)), component, axis=-1)
         rows = np.take_along_axis(parts.densities(sites, tables["x"]), component[..., None], axis=-1)
@@ -121,7 +121,7 @@ def mixture_oracle(model: str, weights: Weights, parts: Components, options: Map
         }
 
     def functions(sites: Sites, tables: Tables) -> Statistics:
-        """Those of the components, whether the last two rows, without labels, belong together, and what labels say."""
+        """Those of the components, whether the last two rows, without labels, belong together, and statistics of the labels."""
         last = joint(sites, tables)[:, -2:]
         probs = np.exp(last - logsumexp(last, axis=-1, keepdims=True))
         entropy = -(probs * np.log(np.maximum(probs, 1e-300))).sum((1, 2))

@@ -1,4 +1,4 @@
-"""What a certificate knows of a model: a simulator, its density and statistics, in NumPy and SciPy.
+"""The second implementation of a model for certificates: a simulator, its density and statistics, in NumPy and SciPy.
 
 An oracle is written from the generative program in the docstring of the model's file, not from its code: it imports no
 formula of `models`. Arrays have the leading axis of R replicates: independent draws of parameters, each with a table.
@@ -17,7 +17,7 @@ from inference.certificates.oracles.posterior import Enumeration, Posterior
 from models.data.table import Data
 
 Sites = Mapping[str, np.ndarray]  # NumPyro site name -> (R, …)
-Tables = Mapping[str, np.ndarray]  # what R tables hold: name -> (R, N, …)
+Tables = Mapping[str, np.ndarray]  # the data of R tables: name -> (R, N, …)
 Statistics = dict[str, np.ndarray]  # name -> (R,)
 HIDDEN = -1  # code of a label that is missing
 FEW = 8  # rows of which all pairs are compared; of more, neighbours alone
@@ -31,7 +31,7 @@ class Mutant(NamedTuple):
 
 
 def ten_percent(name: str, value: float, options: Callable[[float], Mapping[str, Any]], where: str = "") -> Mutant:
-    """A number of the prior 1.1 times as large, in words and as options; ``where`` is said after it."""
+    """A number of the prior 1.1 times as large, in words and as options; ``where`` ends the words."""
     wrong = 1.1 * value
     return Mutant(f"{name} {wrong:.2g} for {value:.2g}{where}", options(wrong))
 
@@ -47,7 +47,7 @@ class Slip(NamedTuple):
 
 
 class Oracle(NamedTuple):
-    """One model with numbers for its prior, and what it says about small tables."""
+    """One model with numbers for its prior, on small tables."""
 
     model: str  # name in `models.MODELS`
     options: Mapping[str, Any]  # of build, with every number of the prior
@@ -58,7 +58,7 @@ class Oracle(NamedTuple):
     log_likelihood: Callable[[Sites, Tables], np.ndarray]  # (R,): log p(x | θ), latents summed out
     functions: Callable[[Sites, Tables], Statistics]  # of parameters and table, that do not depend on labels of components
     mutant: Mutant
-    # (sites (S, …), one table, whether its labels are known) -> what every draw says of every row
+    # (sites (S, …), one table, whether its labels are known) -> the predictions of every row at every draw
     answers: Answer
     contracts: Contracts
     slips: tuple[Slip, ...]  # of `answers`, that a certificate must reject
@@ -72,16 +72,17 @@ class Oracle(NamedTuple):
     latent: str | None = None
     # The place (R, N, …) of every entry of the latents among those that the zoo's model has, where it sorts them within a row
     sorted_places: Callable[[Tables], np.ndarray] | None = None
-    # The factors of p(x, z | θ), each by its name, as logs (R,): a slip in one of them must not hide behind the others
+    # The factors of p(x, z | θ), each by its name, as logs (R,): an error in one of them must not hide behind the others
     complete: Callable[[Sites, Tables], Statistics] | None = None
-    # What one latent points at: noise that two blocks of a kernel share shows there, where sums over all latents hide it
+    # The parameters that one latent points at: noise that two blocks of a kernel share shows there, where sums over all latents
+    # hide it
     pointed: Callable[[Sites, Tables], Statistics] | None = None
-    # `draw_tables` where nothing is enumerated, if those tables are too small to show a slip in the latents
+    # `draw_tables` where nothing is enumerated, if those tables are too small to show an error in the latents
     draw_larger_tables: Callable[[np.random.Generator, Sites], dict[str, np.ndarray]] | None = None
     # A few shapes of tables, where shapes differ: the lengths of the rows of each, in any order. In drawn tables they are
     # `length`. The check that runs `fit` on many tables takes these alone, as every shape is compiled by itself
     strata: tuple[tuple[int, ...], ...] = ()
-    known: Mapping[str, np.ndarray] = MappingProxyType({})  # arrays that all tables share, which kernels of one's own need
+    known: Mapping[str, np.ndarray] = MappingProxyType({})  # arrays that all tables share, which users' kernels need
 
     def log_complete(self, sites: Sites, tables: Tables) -> np.ndarray:
         """(R,): log p(x, z | θ), the sum of `complete`; of oracles with latents alone."""
@@ -90,7 +91,7 @@ class Oracle(NamedTuple):
         return total_density
 
     def statistics(self, sites: Sites, tables: Tables) -> Statistics:
-        """What the laws of (θ, x) are compared by: `functions`, the log-likelihood, and summaries of every site."""
+        """The statistics that compare laws of (θ, x): `functions`, the log-likelihood, and summaries of every site."""
         statistics_of = {"log likelihood": self.log_likelihood(sites, tables)} | self.functions(sites, tables)
         for name, value in sites.items():
             statistics_of |= site_statistics(name, value, name in self.simplices)
@@ -105,7 +106,7 @@ class Oracle(NamedTuple):
 def site_statistics(name: str, value: np.ndarray, is_simplex: bool) -> Statistics:
     """Mean, mean square and largest entry of a site (R, …): none depends on the order of components.
 
-    The mean of probabilities says nothing; their product is in its place.
+    The mean of probabilities is a constant; their product is in its place.
     """
     entries = value.reshape(len(value), -1)
     if entries.shape[1] == 1:

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import optimize, stats
 from scipy.special import logsumexp
 
-Table = Mapping[str, np.ndarray]  # what one table holds, with the leading axis of one replicate
+Table = Mapping[str, np.ndarray]  # the data of one table, with the leading axis of one replicate
 
 
 class Posterior(NamedTuple):
@@ -25,7 +25,7 @@ class Posterior(NamedTuple):
 
     @property
     def effective_size(self) -> float:
-        """How many draws of equal weight say as much (Kish 1965)."""
+        """The number of draws of equal weight with the same error (Kish 1965)."""
         return float(1 / np.sum(self.weights**2))
 
 
@@ -50,7 +50,7 @@ def enumerated(latents: Enumeration, rng: np.random.Generator, table: Table, num
 
 
 def weighted(sites: Mapping[str, np.ndarray], log_ratios: np.ndarray) -> Posterior:
-    """Draws of a proposal, with the logs of p(x, θ) beside its density; the error is that of the mean of the ratios."""
+    """Draws of a proposal, with the logs of p(x, θ) over its density; the error is that of the mean of the ratios."""
     number = len(log_ratios)
     evidence = float(logsumexp(log_ratios) - np.log(number))
     weights = np.exp(log_ratios - evidence) / number

@@ -1,9 +1,9 @@
 """The numbers that each kind of check compares, at a few replicates.
 
-What the code computes for a check enters: what it draws, the kernel or the fit that it runs, both sides of the comparison, and
-the figures that are made of them, with their limits. Random checks have 4 replicates where certificates have thousands. Warm-up
+All that the code computes for a check enters: its draws, the kernel or the fit that it runs, both sides of the comparison, and
+their figures, with their limits. Random checks have 4 replicates where certificates have thousands. Warm-up
 is short, because rounding grows with every adaptive step. Posterior, predictions and calibration of a cell share one fit, as it
-is compiled for longer than it runs. docs/certificates.md says what a witness does not see.
+is compiled for longer than it runs. docs/certificates.md has the limits of witnesses.
 """
 
 import zlib
@@ -95,7 +95,7 @@ def of_contracts(oracle: Oracle, seed: int) -> Numbers:
 
 
 def of_law(kernel: KernelOf, oracle: Oracle, seed: int) -> Numbers:
-    """Parameters and latents after the steps of a kernel, what stood still, and all statistics: their deviations and names."""
+    """Parameters and latents after the steps of a kernel, shares that stood still, and deviations and names of statistics."""
     law = law_of(oracle, built(oracle), kernel, REPLICATES)
     pairs = law.pairs(seed, 1)
     still, of_statistics = law.still_figures(), deviations(pairs.before, pairs.after)
@@ -131,7 +131,7 @@ def short_result(asking: Asking, model: str) -> ShortResult:
 
 
 def of_posterior(sampler: Sampler, oracle: Oracle, seed: int) -> Numbers:
-    """Draws of a fit, what the result says of their densities, the oracle's draws, and the deviations of all statistics."""
+    """Draws of a fit, their densities in the result, the oracle's draws, and the deviations of all statistics."""
     result = short_result(Asking(sampler.method, True), oracle.model)
     drawn, table = one_axis(sites_of(result.tree, "posterior")), result.table
     wanted = _reference(oracle, table, seed)
@@ -172,7 +172,7 @@ def _integrated(sampler: Sampler, result: ShortResult, seed: int) -> list[float]
 
 
 def of_predictions(asking: Asking, oracle: Oracle, seed: int) -> Numbers:
-    """What a result and its predictions say, what wrong formulas would say of rows, and which averages are right."""
+    """A result and its predictions, predictions by wrong formulas, and which averages are right."""
     result = short_result(asking, oracle.model)
     sites = draws_of(result.model, result.few)
     slips = (
@@ -282,7 +282,7 @@ def of_mutant(oracle: Oracle) -> Numbers:
 
 
 def of_law_mutants(oracle: Oracle) -> Numbers:
-    """The numbers of the wrong prior, and what a table holds for the mutant that does not see its last row."""
+    """The numbers of the wrong prior, and the table of the mutant that does not see its last row."""
     if oracle.contracts.by_row:
         return of_mutant(oracle)
     rng = np.random.default_rng(0)
@@ -296,9 +296,9 @@ def judged(figures: Sequence[Figure]) -> np.ndarray:
 
 
 def rules(*constants: float) -> np.ndarray:
-    """The numbers by which a random check judges, and what the two-stage rule makes of deviations just beyond its limits."""
+    """The limits of a random check, and the answers of the two-stage rule to deviations just beyond them."""
     beyond = 1.01 * MOST
-    seconds = (beyond, -beyond, -FAR * beyond, 0.0)  # what the second look finds
+    seconds = (beyond, -beyond, -FAR * beyond, 0.0)  # deviations at the second look
     figures = [two_stages(partial(_look, beyond, second), 0)[0] for second in seconds]
     alone = large_stage(partial(_look, 0.0, beyond), 0)
     rejections = [rejection("a check", "a mutant", alone, least).passed for least in (MOST, POWER)]
@@ -311,7 +311,7 @@ def _look(first: float, second: float, seed: int, times: int) -> Deviations:
 
 
 def _options(method: str) -> list[float]:
-    """The defaults of a method's options; words by a number of their own."""
+    """The defaults of a method's options; each word as a number."""
     defaults = method_named(method).options._field_defaults.values()
     return [float(value) if isinstance(value, int | float) else 2.0**32 * _number(str(value)) for value in defaults]
 

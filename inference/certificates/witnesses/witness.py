@@ -1,14 +1,14 @@
 """A witness: the numbers that a check compares, at a few replicates, condensed to one number for each array.
 
-A certificate is evidence about numbers. It stays true as long as the code makes the same numbers, whatever its text. So every
-check stores a witness, and is stale only where a recomputation differs by more than `TOLERANCE`.
+A certificate is evidence about numbers. It stays true as long as the code makes the same numbers, under any edit of its text.
+So every check stores a witness, and is stale only where a recomputation differs by more than `TOLERANCE`.
 
 An array x is condensed to Σ_i w_i arsinh(x_i) / √n with fixed weights w_i between ½ and 3/2, so that a change of any entry
 shows, and an exchange of two. Large entries do not hide small ones, because arsinh grows as a logarithm. The tolerance is
 relative to the size of the array, the root mean square of arsinh(x).
 
 The tolerance has an argument. Processors round differently, by 1e-16 of a number at each operation, which grows over the few
-steps of a witness (docs/certificates.md has what was measured). A fault that a check can see changes its figures by percents.
+steps of a witness (docs/certificates.md has measurements). A fault that a check can see changes its figures by percents.
 The tolerance lies between the two, many powers of ten from either.
 """
 
@@ -22,14 +22,14 @@ from numpy.typing import ArrayLike
 TOLERANCE = 1e-6
 DIGITS = 8  # that are stored
 GOLDEN = (math.sqrt(5) - 1) / 2  # its multiples fill (0, 1) evenly, so that no two neighbours have the same weight
-NOT_FINITE = (37.0, 53.0, -71.0)  # what stands for NaN, ∞ and −∞: wherever one is new, it shows
+NOT_FINITE = (37.0, 53.0, -71.0)  # stand for NaN, ∞ and −∞: a new one shows anywhere
 
-Numbers = Mapping[str, ArrayLike]  # what a check compares, by name
+Numbers = Mapping[str, ArrayLike]  # the numbers that a check compares, by name
 Witness = dict[str, float]
 
 
 class Difference(NamedTuple):
-    """One array that is not what it was."""
+    """One array that differs from the stored one."""
 
     name: str
     relative: float  # of the size of the array; infinite where it is absent on one side
@@ -70,7 +70,7 @@ def differences(stored: Mapping[str, float], numbers: Numbers) -> list[Differenc
 
 
 def _relative(stored: float, values: ArrayLike) -> float:
-    """The difference from a stored number beside the root mean square of the array."""
+    """The difference from a stored number relative to the root mean square of the array."""
     flat = _transformed(values)
     size = math.sqrt(float(flat @ flat) / max(len(flat), 1))
     off = abs(condensed(values) - stored)

@@ -1,4 +1,4 @@
-"""One run: its configuration, its folder, what is executed, how it goes on, and the message that it ends with.
+"""One run: its configuration, its folder, its execution, how it goes on, and its last message.
 
 Imports every room of `inference` below it; the commands of `inference.cli` import it.
 """

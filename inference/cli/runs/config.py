@@ -30,12 +30,12 @@ KEY = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
 PRIOR = "model.prior."  # how options that set one number of the prior begin
 OF_STREAMS = ("stream", "block_rows", "sample_rows")  # options of data that are read block by block
 WHOLE = r"[+-]?(?:0|[1-9]\d{0,99})"  # Python reads no more than 4300 digits
-PLAIN = re.compile(  # what means the same to Hydra, and to anybody who reads it
+PLAIN = re.compile(  # arguments that need no grammar of Hydra
     rf"(?P<key>{KEY})=(?:(?P<whole>{WHOLE})|(?P<number>{WHOLE}\.\d+)|(?P<word>[A-Za-z_]\w*)|'(?P<text>[^'\\$\x00-\x1f]+)')",
     re.ASCII,
 )
 WORDS = {"true": True, "false": False, "null": None}
-REASONS = {  # why an option does not go with resume=, where that is a reason of its own
+REASONS = {  # why an option does not go with resume=, where there is a special reason
     "out": "the run stays in its folder; copy the folder first where you want to keep the old result",
     "predictive": "these draws are part of the fit, and a run begins with them; start a new run",
 }
@@ -178,7 +178,7 @@ def _plain(argument: str) -> tuple[str, Any] | None:
 
 
 def _by_hydra(overrides: list[str]) -> dict[str, Any]:
-    """What Hydra composes, as plain containers."""
+    """The configuration that Hydra composes, as plain containers."""
     import hydra
     from hydra.errors import HydraException
     from omegaconf import OmegaConf
@@ -187,7 +187,7 @@ def _by_hydra(overrides: list[str]) -> dict[str, Any]:
     try:
         with hydra.initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
             composed = hydra.compose("run", overrides=overrides)
-        plain = OmegaConf.to_container(composed, resolve=False)  # ${…} is text: it could print what the environment holds
+        plain = OmegaConf.to_container(composed, resolve=False)  # ${…} is text: it could print variables of the environment
     except (HydraException, OmegaConfBaseException) as error:
         raise ZooError(str(error).splitlines()[0]) from error
     assert isinstance(plain, dict)
@@ -259,13 +259,13 @@ def _gather_prior(arguments: list[str]) -> list[str]:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What goes with resume=
+# Options that go with resume=
 
 
 def taken(arguments: Sequence[str], old: Mapping[str, Any]) -> list[str]:
-    """Those of the arguments beside ``resume=`` that change something; ``old`` is the configuration of the run.
+    """The arguments in addition to ``resume=`` that change something; ``old`` is the configuration of the run.
 
-    An option that is given again as the run has it is left out. Any other is refused by name, with a `ZooError`.
+    An option that is given again as the run has it is left out. Any other raises a `ZooError` that names it.
     """
     goes = [name for name in TAKEN if name in old]
     changes = []

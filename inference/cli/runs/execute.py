@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
 MOST_DEVICES = 16
 NOT_OPTIONS = {"model", "method", "data", "runtime", "out", "resume", "impute", "pictures"}
-SLOW = ("impute", "pictures")  # what an interrupted run leaves out, beside what `fit` does
+SLOW = ("impute", "pictures")  # output that an interrupted run leaves out, in addition to that of `fit`
 SHARED = (
     "seed",
     "precision",
     "progress",
     "predictive",
     "checkpoint_seconds",
-)  # arguments of `fit` beside the options of the method
+)  # arguments of `fit` in addition to the options of the method
 
 
 def require_precision(config: Mapping[str, Any]) -> None:
@@ -102,7 +102,7 @@ def execute(
     """Run one configuration and write its folder; returns (result, folder). Results are saved before anything else can fail.
 
     They are printed on ``screen``, if there is one, before pictures are drawn; ``brief`` prints the verdict alone. ``ready`` is
-    called once the table is read: until then JAX is not imported, so that a table is refused at once.
+    called once the table is read: until then JAX is not imported, so that an error in the table shows at once.
 
     With ``resume``, the run of that folder continues where it stopped: before, during or after the fit. ``again`` names the
     options that the user gave again (`inference.cli.runs.stored_run`). With ``show_columns``, the columns of a table from a
@@ -162,7 +162,7 @@ def execute(
 
 
 def options_of_method(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a configuration that is the method's own."""
+    """The options of the method in a configuration."""
     return {name: value for name, value in config.items() if name not in NOT_OPTIONS and name not in SHARED}
 
 
@@ -195,7 +195,7 @@ def saved_result(
     """The saved result, if a resumed run had finished its fit; otherwise fit, and save the result.
 
     A finished run that becomes longer keeps its configuration and its result until the longer fit has ended. A result with
-    another ``fingerprint`` than that of this fit is refused.
+    another ``fingerprint`` than that of this fit is an error.
     """
     from inference.results.tree import save
 
@@ -238,7 +238,7 @@ def write_imputed(
 ) -> int:
     """Write the table with its missing cells filled in, a mask and a list of these cells, and draws of them.
 
-    All rows are covered, including held-out ones, in double precision. ``fitted`` (N,) says which rows were fitted; None: all.
+    All rows are covered, including held-out ones, in double precision. ``fitted`` (N,): which rows were fitted; None: all.
     Returns the number of missing cells.
     """
     from inference.predictions.imputation import cell_lines, impute

@@ -103,7 +103,7 @@ def execute_blocks(
 
 
 def _require_possible(config: Mapping[str, Any]) -> None:
-    """A `ZooError` for what a run over blocks cannot do."""
+    """A `ZooError` for options that a run over blocks does not support."""
     data, stream = config["data"], config["data"].get("stream")
     if stream not in (None, False, True, "steps"):
         raise ZooError(f"data.stream={stream!r} is not one of true, false, steps")
@@ -198,7 +198,7 @@ class _Rows:
         given = {name: value for name, value in options.items() if name not in left_out}
         if batch := config.get("batch_size"):
             sizes["block_rows"] = batch
-        if config["resume"] is None and Group().rank == 0:  # whatever lies there is of another run
+        if config["resume"] is None and Group().rank == 0:  # any files there are of another run
             remove(folder / SCAN, folder / SAMPLE)
         self.source = read_stream(options["path"], folder=folder, seed=config["seed"], **sizes, **given)
         self.data = self.source.sample

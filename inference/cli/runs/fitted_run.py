@@ -1,6 +1,6 @@
 """A run, read back from its folder: how far it has come; of a finished one the configuration, the result, and the model.
 
-JAX is imported once there is a run to read, so that a wrong argument is refused at once.
+JAX is imported once there is a run to read, so that a wrong argument fails at once.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class FittedRun(NamedTuple):
     config: dict[str, Any]
     tree: xr.DataTree
     model: Model
-    observed: Any  # what was fitted: a table, as `data_of` reads it from the result; of a program its array
+    observed: Any  # the fitted data: a table, as `data_of` reads it from the result; of a program its array
 
 
 def finished_config(folder: Path, option: str = "run") -> tuple[dict[str, Any], xr.DataTree]:

@@ -2,7 +2,7 @@
 
 Exit codes: 0 finished, 1 a bug in the zoo (one line, which names a log file), 2 a mistake in the arguments or the data, a
 damaged file or a full disk (one message, no traceback), 3 finished but a diagnostic failed, 130 interrupted by Ctrl-C, SIGTERM
-or SIGHUP (what was finished is kept).
+or SIGHUP (finished work stays).
 """
 
 import errno
@@ -15,15 +15,15 @@ from inference.runtime.formats.texts import visible
 
 FAULT = 1
 INTERRUPTED = 130
-OUTPUT = {errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EBADF, errno.EDQUOT}  # what a write to standard output fails with
+OUTPUT = {errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EBADF, errno.EDQUOT}  # errors of a write to standard output
 
 
 def guarded(main: Callable[[list[str]], int], arguments: list[str], command: str | None = None) -> int:
-    """Run ``main`` and return its exit code; whatever it raises is one message on standard error.
+    """Run ``main`` and return its exit code; any error that it raises is one message on standard error.
 
-    ``command`` says whose help to print, of `inference.cli.runs.help.COMMANDS`; None: that of all.
+    ``command`` names the help to print, of `inference.cli.runs.help.COMMANDS`; None: that of all.
 
-    A `ZooError` gives 2. Ctrl-C, SIGTERM and SIGHUP give 130: what was finished is kept. Anything else is a bug in the zoo and
+    A `ZooError` gives 2. Ctrl-C, SIGTERM and SIGHUP give 130: finished work stays. Anything else is a bug in the zoo and
     gives 1. Its traceback is written to a file, which the message names.
     """
     from inference.cli.runs.help import information

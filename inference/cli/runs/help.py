@@ -1,4 +1,4 @@
-"""What the commands say of themselves: ``--help``, ``--help model=hmm``, ``--version``, and ``python -m inference.list``.
+"""The help of the commands: ``--help``, ``--help model=hmm``, ``--version``, and ``python -m inference.list``.
 
 All of it is read from the configuration files.
 """
@@ -122,7 +122,7 @@ more: --help model=hmm, --help method=nuts, --help data=file, --version,
 
 
 def information(arguments: Sequence[str], command: str | None = None) -> str | None:
-    """What to print where ``arguments`` ask for help, of a ``command`` of `COMMANDS`, or for the version; otherwise None."""
+    """The text to print where ``arguments`` ask for help, of a ``command`` of `COMMANDS`, or for the version; else None."""
     if "--version" in arguments:
         from importlib.metadata import version
 

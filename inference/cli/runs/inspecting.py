@@ -1,4 +1,4 @@
-"""`inference.inspect`: look at a table before a run. And for a run that refuses a table: all of its problems in one message."""
+"""`inference.inspect`: look at a table before a run. And for a run that cannot read its table: all problems in one message."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ NOT_READING = ("name", "path", "test_fraction")  # keys of the data section that
 
 
 def inspect_main(arguments: list[str]) -> int:
-    """Inspect one file, and print what was found; returns 0, or 2 if the file must be corrected before it can be read."""
+    """Inspect one file, and print the inspection; returns 0, or 2 if the file must be corrected before it can be read."""
     from inference.report.inspection import print_inspection
     from inference.runtime.progress import console
 
@@ -73,7 +73,7 @@ def command_of(inspection: Inspection, file: str, overrides: Sequence[str]) -> s
 
 
 def _place(override: str) -> tuple[str, str | None]:
-    """What an override sets: a key, and the column of an option for one column."""
+    """The key that an override sets, and the column of an option for one column."""
     if not is_of_table(override):
         return override.partition("=")[0], None
     option = read_override(override)
@@ -81,12 +81,12 @@ def _place(override: str) -> tuple[str, str | None]:
 
 
 def _path(file: str) -> str:
-    """A file as ``data=`` takes it: one that is called like a named data set needs its folder."""
+    """A file as ``data=`` takes it: one with the name of a named data set needs its folder."""
     return file if "." in file or "/" in file else f"./{file}"
 
 
 def raise_refusal(error: ZooError, data: Mapping[str, Any]) -> NoReturn:
-    """Raises what `refusal_of` makes of the error."""
+    """Raise `refusal_of` the error."""
     refusal = refusal_of(error, data)
     if refusal is error:  # no error is its own cause
         raise error
@@ -101,7 +101,7 @@ def raise_hinted(error: ZooError, data: Mapping[str, Any], title: str) -> NoRetu
 
 
 def refusal_of(error: ZooError, data: Mapping[str, Any]) -> ZooError:
-    """The refusal of a table, with all problems that it has, or with a hint."""
+    """The error about a table with all its problems, or with a hint."""
     file = data.get("path")
     if data.get("stream"):  # to inspect it would be to read it into memory
         return error
@@ -119,7 +119,7 @@ def refusal_of(error: ZooError, data: Mapping[str, Any]) -> ZooError:
     hint = f"python -m inference.inspect {in_shell(str(file))}"
     try:
         inspection = inspect_table(str(file), **options)
-    except ZooError:  # a wrong option, or no table at all: inspecting would say no more
+    except ZooError:  # a wrong option, or no table at all: inspecting adds nothing
         return error
     if not inspection.problems:
         return ZooError(f"{error} ({hint} shows its columns)")
@@ -128,9 +128,9 @@ def refusal_of(error: ZooError, data: Mapping[str, Any]) -> ZooError:
 
 
 def _all_problems(inspection: Inspection, refusal: str) -> list[str]:
-    """Lines with all problems of a table, each once: those that the refusal has told with their remedies are left out.
+    """Lines with all problems of a table, each once: those that the error names with their remedies are left out.
 
-    The refusal of a cell knows this cell alone. Where the problem of its column has another remedy, as for all cells of the
+    The error about a cell knows this cell alone. Where the problem of its column has another remedy, as for all cells of the
     column, this one stands in its place.
     """
     from inference.report.inspection import options_of
@@ -154,13 +154,13 @@ def _all_problems(inspection: Inspection, refusal: str) -> list[str]:
 
 
 def _is_in_refusal(problem: Problem, options: Sequence[str], refusal: str) -> bool:
-    """Whether a refusal says what the problem says: in its words, or by proposing the same options."""
+    """Whether an error already has the problem: in its words, or by proposing the same options."""
     matches = [re.search(rf"{re.escape(option)}(?=$|[\s'\",;:)])", refusal) for option in options]
     return problem.what in refusal or (bool(matches) and all(matches))
 
 
 def _is_of_cell(problem: Problem, refusal: str) -> bool:
-    """Whether a problem is of the column, and of the row among others, that a refusal names."""
+    """Whether a problem is of the column, and of the row among others, that an error names."""
     row = re.search(r"\brow (\d+)\b", refusal)
     return row is not None and f"column {problem.column!r}" in refusal and f"(row {row[1]})" in problem.what
 

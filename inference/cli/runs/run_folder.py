@@ -57,7 +57,7 @@ TRIES = 100  # attempts to create a folder while other processes do the same
 def run_folder(config: Mapping[str, Any], data: str) -> Iterator[Path]:
     """Create and lock the folder of a run on ``data``, named by its source.
 
-    A run that stops says how to continue; one that computed nothing leaves no folder. Raises `ZooError` for the folder of
+    A run that stops prints how to continue; one that computed nothing leaves no folder. Raises `ZooError` for the folder of
     another run, for a folder with foreign files under the names that a run writes, and for one in which another process works.
     """
     with held(_place(config, data), fresh=not config["out"]) as folder:
@@ -76,7 +76,7 @@ def run_folder(config: Mapping[str, Any], data: str) -> Iterator[Path]:
 
 
 def _explained(error: BaseException, folder: Path, config: Mapping[str, Any]) -> BaseException:
-    """What ended a run, with how to continue it, or the name of the log file of a bug."""
+    """The error that ended a run, with how to continue it, or the name of the log file of a bug."""
     if (stop := interrupt_behind(error)) is not None:
         reached = come_so_far(folder, config)
         after = f" after {reached}" if reached else ""
@@ -163,10 +163,10 @@ def _why_again(tree: "xr.DataTree", config: Mapping[str, Any]) -> str:
 
 @contextmanager
 def longer(config: Mapping[str, Any], folder: Path) -> Iterator[None]:
-    """Let a fit go on from the last checkpoints of a finished run, whose own files stay as they are until it has ended.
+    """Let a fit go on from the last checkpoints of a finished run, whose files stay as they are until it has ended.
 
     A damaged checkpoint is a `ZooError` before anything is changed. After any other `ZooError` the folder is as it was, unless
-    the disk was full: then what was computed is kept.
+    the disk was full: then computed draws stay.
     """
     moved = _sound(folder)
     before = read(folder / ASKED) if (folder / ASKED).is_file() else None
@@ -194,7 +194,7 @@ def go_on_from_final(folder: Path) -> None:
 
 
 def _sound(folder: Path) -> dict[Path, Path]:
-    """Last checkpoints of a finished run -> what a fit that goes on calls them. Raises `ZooError` for a damaged one."""
+    """Last checkpoints of a finished run -> their names in a fit that goes on. Raises `ZooError` for a damaged one."""
     from inference.runtime.checkpoints import REMEDY
 
     names = {path: _named(path, CHECKPOINTS) for path in sorted(folder.glob(FINAL))}

@@ -1,7 +1,7 @@
 """The run of a folder: its configuration, how far it came, and ``resume=<folder>``, by which it goes on or becomes longer.
 
-With ``resume=`` the user may give some options again. `TAKEN` says how long the run is, or what is written of it. All others
-would make another posterior, or other draws of it, and are refused by name.
+With ``resume=`` the user may give some options again. Those of `TAKEN` change the length of the run or its output. All others
+would make another posterior, or other draws of it, and are errors.
 """
 
 import json
@@ -32,19 +32,19 @@ from models.errors import ZooError, exists
 if TYPE_CHECKING:
     import xarray as xr
 
-EXTENDED = ("num_samples", "max_iter")  # options that a longer run has more of; nothing that was computed depends on them
+EXTENDED = ("num_samples", "max_iter")  # options that are larger in a longer run; nothing computed so far depends on them
 WRITES = ("pictures", "impute")  # options by which a finished run writes more
-LASTING = (*EXTENDED, *WRITES, "checkpoint_seconds")  # what a resumed run may change in its configuration
-TAKEN = (*LASTING, "progress")  # what the user may give again
+LASTING = (*EXTENDED, *WRITES, "checkpoint_seconds")  # options that a resumed run may change in its configuration
+TAKEN = (*LASTING, "progress")  # options that the user may give again
 RUNTIME = "runtime"  # who computes the run, which may be others when it goes on
-# Asked of a finished run that becomes longer. Its own files stay as they are until the longer result is there.
+# Options of a finished run that becomes longer. Its files stay as they are until the longer result is there.
 ASKED = "longer.yaml"
 
 
 def write_config(config: Mapping[str, Any], folder: Path) -> None:
     """Write ``environment.json``, then ``config.yaml``, sealed.
 
-    A resumed run keeps its own environment, unless it is damaged. Its configuration changes where it goes on with other
+    A resumed run keeps its first environment, unless that is damaged. Its configuration changes where it goes on with other
     options.
     """
     content = config_text(config, folder).encode()
@@ -66,7 +66,7 @@ def write_config(config: Mapping[str, Any], folder: Path) -> None:
 
 
 def _write_environment(config: Mapping[str, Any], folder: Path) -> None:
-    """With its own checksum as an entry: it stays JSON for whoever else reads it."""
+    """With its checksum as an entry, so that it stays JSON for other readers."""
     from inference.results.tree import environment
 
     entries = environment()
@@ -76,7 +76,7 @@ def _write_environment(config: Mapping[str, Any], folder: Path) -> None:
 
 
 def has_environment(folder: Path) -> bool:
-    """Whether ``environment.json`` is as its run wrote it, by its own checksum.
+    """Whether ``environment.json`` is as its run wrote it, by its checksum.
 
     Earlier versions wrote no checksum: of theirs, whether it names packages.
     """
@@ -101,7 +101,7 @@ def config_text(config: Mapping[str, Any], folder: Path) -> str:
 
 
 def finished_result(folder: Path) -> "xr.DataTree | None":
-    """The result on disk of a fit that has ended, also of a shorter one than the run asks for by now.
+    """The result on disk of a fit that has ended, also of a shorter one than the run now requires.
 
     Raises `ZooError` for a damaged result.
     """
@@ -125,7 +125,7 @@ def asks_for_more(config: Mapping[str, Any], tree: "xr.DataTree") -> bool:
 
 
 def require_work(config: Mapping[str, Any], folder: Path) -> None:
-    """A `ZooError` where a run with this configuration has nothing left to do in its folder."""
+    """A `ZooError` where a run with this configuration is complete in its folder."""
     old = stored_config(folder)
     tree = _finished(folder)
     if tree is None or wants(config, old, (*EXTENDED, *WRITES)):
@@ -138,7 +138,7 @@ def require_work(config: Mapping[str, Any], folder: Path) -> None:
 
 
 def wants(config: Mapping[str, Any], old: Mapping[str, Any], names: Sequence[str]) -> bool:
-    """Whether one of the options is another one than the run had."""
+    """Whether one of the options differs from that of the run."""
     return any(config[name] != old[name] for name in names if name in old)
 
 
@@ -283,13 +283,13 @@ def require_folder(folder: Path) -> None:
 
 
 def _requested(folder: Path) -> dict[str, Any]:
-    """What a finished run was asked for when it was to become longer, and stopped; nothing where it was not."""
+    """The options of a finished run that was to become longer, and stopped; empty for any other."""
     path = folder / ASKED
     return dict(read_configuration(path, require_seal=True)) if path.is_file() else {}
 
 
 def ask(config: Mapping[str, Any], folder: Path) -> None:
-    """Keep what a finished run is asked for, so that ``resume=`` alone goes on with it."""
+    """Store the options of a finished run that becomes longer, so that ``resume=`` alone goes on with it."""
     from omegaconf import OmegaConf
 
     requested = {name: config[name] for name in LASTING if name in config}
@@ -309,7 +309,7 @@ def _require_longer(given: Mapping[str, Any], requested: Mapping[str, Any], fold
 def _least(name: str, config: Mapping[str, Any], folder: Path) -> int:
     """How many draws or iterations a longer run has at least: those of the result, or else those of the checkpoints."""
     tree = None
-    with suppress(ZooError):  # the checkpoints go on without it, and otherwise whoever needs it says what is wrong
+    with suppress(ZooError):  # the checkpoints suffice, and otherwise the reader of the result raises the error
         tree = finished_result(folder)
     had = 0 if tree is None else int(json.loads(tree.attrs.get("options", "{}")).get(name, 0))
     if not any(folder.glob(CHECKPOINTS)) or (name == "num_samples" and tree is not None):

@@ -1,1 +1,1 @@
-"""What a file of a format may hold before a library reads it. Imports `models.errors` alone."""
+"""Checks of a file before a library reads it, by its format. Imports `models.errors` alone."""

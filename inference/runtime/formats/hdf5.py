@@ -1,8 +1,8 @@
-"""What HDF5 may do where a stranger wrote the file: nothing outside of it is opened, and nothing grows beyond its own bytes.
+"""Checks of an HDF5 file of unknown origin: no other file is opened, and nothing expands beyond the bytes of the file.
 
 A dataset of HDF5 can lie in any other file that this user can read, be put together from several, or be a link. One in chunks
 may be compressed. Such a dataset, one that was never written, and texts that are all the same bytes take more memory than the
-file has. The zoo writes none of these: its numbers and texts take less than the file. So chunks are refused, sizes are checked
+file has. The zoo writes none of these: its numbers and texts take less than the file. So chunks are an error, sizes are checked
 as the file declares them, and texts are counted in small pieces. What remains is HDF5 itself, whose own code reads the
 structure of the file.
 """
@@ -34,14 +34,14 @@ def require_self_contained(content: bytes) -> None:
 
 
 class _Check:
-    """A walk over all that is in a file, and what it takes in memory so far."""
+    """A walk over all objects of a file, with the memory that they take so far."""
 
     def __init__(self, size: int) -> None:
         self._size, self._taken, self._seen = size, 0, set[Any]()
         self._at_once = PIECE_BYTES // max(size, 1)
 
     def of_group(self, group: "h5py.Group") -> None:
-        """Everything in a group; every object is there once, so that no walk goes in circles."""
+        """All objects of a group. Every object is visited once, so that the walk ends."""
         import h5py
 
         self._attributes(group)
@@ -105,7 +105,7 @@ class _Check:
 
 
 def _is_dimension(dataset: "h5py.Dataset") -> bool:
-    """Whether a dataset stands for a dimension: h5netcdf reads none of its numbers. It asks for one text, and so does this."""
+    """Whether a dataset stands for a dimension: h5netcdf reads none of its numbers. This tests the same text as h5netcdf."""
     name = dataset.attrs.get("NAME")
     return isinstance(name, bytes) and name.startswith(NO_VARIABLE)
 

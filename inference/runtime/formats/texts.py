@@ -1,4 +1,4 @@
-"""What a text of a stranger, as the name of a column or a level, may do to a screen or a page: be read, and nothing else."""
+"""Text of unknown origin, such as names of columns or levels, made harmless to a screen or a page."""
 
 import re
 from itertools import accumulate
@@ -10,7 +10,7 @@ OPENS, CLOSES, ISOLATED = "\u2066\u2067\u2068", "\u2069", "\u2068"
 
 
 def visible(text: str) -> str:
-    r"""A text with a mark for each character that no screen shows; marks of direction hold for its own lines alone.
+    r"""A text with a mark for each character that no screen shows; marks of direction hold within a line alone.
 
     >>> visible("a\x1b[31mb") == "a\ufffd[31mb"
     True

@@ -1,4 +1,4 @@
-"""What a kept program is told by, and what its file holds beside it: digests of static arguments, and values as text.
+"""Keys and values of stored programs: digests of static arguments, and structures of values as text.
 
 Imports nothing of the zoo.
 """

@@ -1,6 +1,6 @@
 """Digests of static arguments by content: functions by their code and by what they hold.
 
-What cannot be told apart for certain, as a function from a user's file, has none.
+Arguments that cannot be identified for certain, such as a function from a user's file, have none.
 """
 
 import functools
@@ -17,18 +17,18 @@ KNOWN = ("models", "inference", "jax", "jaxlib", "numpyro", "numpy", "builtins",
 
 
 class NotKeptError(Exception):
-    """A static argument that has no reliable digest, or a value that has no text: it is not kept."""
+    """A static argument without a reliable digest, or a value without a text: the program is not stored."""
 
 
 def digest(value: Any) -> str:
-    """A digest of a static argument by content: functions by code and by what they hold. Raises `NotKeptError`."""
+    """A digest of a static argument by content: functions by code, constants and closures. Raises `NotKeptError`."""
     hashed = hashlib.sha256()
     _add(hashed, value, ())
     return hashed.hexdigest()
 
 
 def _add(hashed: Any, value: Any, above: tuple[int, ...]) -> None:
-    """Feed ``value`` to a hash; ``above`` are the identities of what holds it, which ends circles."""
+    """Feed ``value`` to a hash; ``above`` are the identities of the objects that contain it, which ends circles."""
     if id(value) in above:
         hashed.update(b"circle")
         return
@@ -77,7 +77,7 @@ def _add(hashed: Any, value: Any, above: tuple[int, ...]) -> None:
 
 
 def _add_function(hashed: Any, function: types.FunctionType, above: tuple[int, ...]) -> None:
-    """Module and name, code with its constants, defaults, and what the function holds of where it was made."""
+    """Module and name, code with its constants, defaults, and the closure of the function."""
     _require_known(function.__module__)
     hashed.update(f"{function.__module__}.{function.__qualname__}".encode())
     _add_code(hashed, function.__code__, above)

@@ -1,6 +1,6 @@
-"""Structures of numbers, shapes and arrays as text, and back: what a kept file holds beside its program.
+"""Structures of numbers, shapes and arrays as text, and back: the values in the file of a stored program.
 
-No pickle: a pickle runs what it says. A text names classes of this project and of NumPyro alone, and only those that hold
+No pickle: a pickle runs code. A text names classes of this project and of NumPyro alone, and only those that hold
 values: named tuples, constraints and transforms.
 """
 
@@ -102,14 +102,14 @@ def _is_named(kind: type) -> bool:
 
 
 def _is_node(kind: type) -> bool:
-    """NumPyro's constraints and transforms say themselves what they hold."""
+    """The fields of NumPyro's constraints and transforms, by their own flattening."""
     from numpyro import distributions
 
     return issubclass(kind, distributions.constraints.Constraint | distributions.transforms.Transform) and _is_importable(kind)
 
 
 def _is_importable(kind: type) -> bool:
-    """Whether its name leads to it again."""
+    """Whether importing its name gives the same object."""
     module, name = _name(kind)
     return module.partition(".")[0] in FROM and getattr(importlib.import_module(module), name, None) is kind
 
@@ -120,8 +120,8 @@ def _name(kind: type) -> tuple[str, str]:
 
 def _class(module: str, name: str, allowed: Callable[[type], bool]) -> Any:
     if module.partition(".")[0] not in FROM:
-        raise ValueError(f"{module}.{name} is no class of a kept value")
+        raise ValueError(f"{module}.{name} is no class of a stored value")
     loaded = getattr(importlib.import_module(module), name)
     if not (isinstance(loaded, type) and allowed(loaded)):
-        raise ValueError(f"{module}.{name} is no class of a kept value")
+        raise ValueError(f"{module}.{name} is no class of a stored value")
     return loaded

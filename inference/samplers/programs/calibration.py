@@ -1,7 +1,7 @@
 """Are fits of a program calibrated? Simulation-based calibration (Talts et al. 2018; Cook, Gelman and Rubin 2006).
 
 The program draws parameters θ₀ from its prior, and data given θ₀. `fit` of these data draws from the posterior. Among
-independent draws of it, a function of θ₀ and the data has a uniform rank. What is ranked: everything by which chains are
+independent draws of it, a function of θ₀ and the data has a uniform rank. Ranked are all quantities by which chains are
 compared, which no declared symmetry changes, and the log joint and the log likelihood, which depend on the data, too. Without
 these, draws from the prior would pass (Modrák et al. 2023). Labels, and discrete latents, are not ranked.
 
@@ -32,16 +32,16 @@ CHAINS = 8
 TABLES = {"quick": 120, "full": 200}  # by budget
 MOST_QUANTITIES = 100  # quantities that are ranked
 SHOWN = 3  # hints
-SAME = 1e-12  # relative: what varies less over draws of the prior is a constant, as the first entry of a Cholesky factor
+SAME = 1e-12  # relative: a constant varies less over draws of the prior, as the first entry of a Cholesky factor
 CHECK = "ranks"
 DENSITIES = ("log_joint", "log_likelihood")
 SPREAD = ", spread"  # ending of the figures of `rank_deviations` that see the width
-STEP = 20  # tables between two lines of what is going on
+STEP = 20  # tables between two lines of progress
 OF_FIT = ("num_samples", "num_chains", "start", "folder", "predictive", "progress", "precision", "checkpoint_seconds")
 
 
 class NotFiniteError(Exception):
-    """Draws of `fit` that are NaN or infinite: they have no rank, and more tables would not mend it."""
+    """Draws of `fit` that are NaN or infinite: they have no rank, and more tables would not help."""
 
     def __init__(self, names: Sequence[str], table: int) -> None:
         super().__init__(names, table)
@@ -133,7 +133,7 @@ class ProgramFits(Ranked):
         self.divergent += bool("diverging" in stats and stats["diverging"].any())
 
     def notes(self, check: Check) -> list[str]:
-        """What was not checked, and what casts doubt."""
+        """Quantities that were not checked, and limits of the check."""
         lines = []
         if self.left_out:
             lines.append(f"{self.left_out} more quantities were not ranked")
@@ -232,7 +232,7 @@ def _drawing(method: Any) -> Method:
 def hints_of(check: Check) -> list[str]:
     """In which direction the draws are off, of the quantities that deviate most.
 
-    Draws that are shifted have ranks far from ½, too. So nothing is said of the width where the location fails.
+    Draws that are shifted have ranks far from ½, too. So the width has no hint where the location fails.
     """
     failed = {figure.name: figure for figure in check.figures if figure.unit == "deviation" and not figure.passed}
     to_show = [figure for name, figure in failed.items() if not (name.endswith(SPREAD) and name.removesuffix(SPREAD) in failed)]

@@ -1,9 +1,9 @@
 """Parameters and data drawn from a program: θ₀ from its prior, and data given θ₀, put in the place of what it observes.
 
-A program gets its data as arguments, and observes some of them. Drawn data must come back by the same way. So each observed
-site must observe one whole argument, or one array of an argument. Whether it does is seen by running the program on the data of
-the user, and again on every table that was drawn. Everything else stays as the user gave it: predictors, and which entries of
-the data are missing (NaN).
+A program gets its data as arguments, and observes some of them. Drawn data must enter in the same way. So each observed site
+must observe one whole argument, or one array of an argument. Whether it does is seen by running the program on the data of the
+user, and again on every table that was drawn. Everything else stays as the user gave it: predictors, and which entries of the
+data are missing (NaN).
 """
 
 import warnings
@@ -29,7 +29,7 @@ from models.errors import ZooError
 Trace = Mapping[str, Any]
 Masks = Sequence[np.ndarray]
 OWN = "let the program take it as an argument of its own, as it is observed: obs=y"
-INEXACT = 2**53  # whole numbers from here on have no double of their own; Poisson numbers of JAX end at 2^63 - 1 at any rate
+INEXACT = 2**53  # whole numbers from here on may share a double; Poisson numbers of JAX end at 2^63 - 1 at any rate
 
 
 class Simulated(NamedTuple):
@@ -40,7 +40,7 @@ class Simulated(NamedTuple):
 
 
 class Simulator(NamedTuple):
-    """What draws parameters and data of a program."""
+    """The sampler of parameters and data of a program."""
 
     task: Task
     places: Mapping[str, int]  # observed site -> its place among the arrays of the data
@@ -50,9 +50,9 @@ class Simulator(NamedTuple):
     def draw(self, seed: int, place: int) -> Simulated:
         """Parameters and a table given them: the one with the number ``place`` of a seed.
 
-        Raises `ZooError` where the program cannot draw its data, and for draws that are not finite. So it does where this table
-        shows that draws or masks depend on what is observed, or that a site observes something else than its argument. What
-        shows in a share p of the tables is seen in N of them with probability 1 - (1 - p)^N.
+        Raises `ZooError` where the program cannot draw its data, and for draws that are not finite. It does the same where this
+        table shows that draws or masks depend on the observations, or that a site observes something else than its argument.
+        What shows in a share p of the tables is seen in N of them with probability 1 - (1 - p)^N.
         """
         with x64(64):
             key = jax.random.fold_in(jax.random.PRNGKey(seed), place)
@@ -79,12 +79,12 @@ class Simulator(NamedTuple):
 
 
 def simulator_of(model: Model, data: Any) -> Simulator:
-    """What draws parameters and data of a program that `inference.program_model` made a model.
+    """The sampler of parameters and data of a program that `inference.program_model` made a model.
 
     ``data`` give the shapes, and all that is not observed.
 
     Raises `ZooError` for an improper prior, a density that no draw follows (factors, scales, masks that hide parameters), and
-    a site that observes no argument as it is. What only drawn data show is raised by `Simulator.draw`.
+    a site that observes no argument as it is. `Simulator.draw` raises the errors that only drawn data show.
 
     >>> import numpyro
     >>> from inference.programs.model import program_model
@@ -116,7 +116,7 @@ def _trace(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, sites: Sites) -
 
 
 class Form(NamedTuple):
-    """What is seen of a sample statement on drawn data."""
+    """A sample statement on drawn data."""
 
     value: Any
     finite: Any  # whether its log density is
@@ -257,11 +257,11 @@ def _drawn(task: Task, key: Array) -> dict[str, np.ndarray]:
 
 
 def _run[Found](task: Task, call: Callable[[], Found]) -> Found:
-    """What ``call`` gives, which runs the program; whatever that raises becomes a `ZooError`."""
+    """``call()``, which runs the program; any error that it raises becomes a `ZooError`."""
     try:
         return call()
     except ZooError:
         raise
-    except Exception as error:  # the program is the user's: whatever it raises is named, and is the cause
+    except Exception as error:  # the program is the user's: any error that it raises is named, and is the cause
         message = f"{type(error).__name__}: {error}".split("\n")[0]
         raise ZooError(f"the program {task.model.name} cannot draw its data: {message}") from error
