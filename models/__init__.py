@@ -1,7 +1,7 @@
 """The models of the zoo and the data they read. Imports nothing from `inference`.
 
 ``MODELS`` maps a name to ``build(data, **options) -> Model``, see `models.zoo`. Every name is imported on first use: reading a
-table does not load JAX, and refusing an argument does not load NumPy.
+table does not load JAX, and an error in an argument does not load NumPy.
 """
 
 from importlib import import_module

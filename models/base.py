@@ -72,7 +72,8 @@ class Reported(NamedTuple):
 class Latent(NamedTuple):
     """A family of local latent variables z with natural parameters ``local``: the functions of `Family`, for each row.
 
-    Latents beside a component (`models.latents.hidden`) are integrated out in partition and energy; mode has their mean.
+    Latents in addition to a component (`models.latents.hidden`) are integrated out in partition and energy; mode has their
+    mean.
     """
 
     log_partition: Callable[[Pytree], Array]  # (N,): log Σ_z exp(local)
@@ -138,7 +139,7 @@ class Initial(NamedTuple):
 
 
 class Structure(NamedTuple):
-    """Dependence between parameter blocks, for models that are not jointly conjugate, and what can be integrated out."""
+    """Dependence between parameter blocks, for models that are not jointly conjugate, and collapsed sampling."""
 
     # (prior, T) -> the part of the log prior beyond < T, prior > that couples parameter blocks. It is linear in the T of each
     # block: its gradient in one block is what the others add to the nu of that block. None: blocks are a-priori independent
@@ -166,7 +167,7 @@ class Algebra(NamedTuple):
     families: tuple[tuple[str, Family], ...]  # parameter block -> conjugate family
     latent: Latent
     proper: bool  # False: flat prior, nu = 0, without a normalising constant
-    features: Callable[[Hyper, Pytree], Pytree]  # (hyper, rows) -> u(x): what statistics are computed from
+    features: Callable[[Hyper, Pytree], Pytree]  # (hyper, rows) -> u(x), from which statistics are computed
     # E-step: T -> (features -> natural parameters ``local`` of q(z))
     local_natural_parameters: Callable[[Stats], Callable[[Pytree], Pytree]]
     # (weight (N,), z, features) -> Σ_n weight_n statistics(x_n, z_n), by block; the M-step is the mode of prior + these
@@ -197,7 +198,7 @@ class Expected(NamedTuple):
 
     mean: Array  # (N,) or (K,); for a categorical column the probabilities (N, levels) or (K, levels)
     variance: Array | None  # (N,) or (K,); None for a categorical column
-    covariance: Array | None = None  # (K, D): with all D columns of the model; None: with none of them, or not asked for
+    covariance: Array | None = None  # (K, D): with all D columns of the model; None: with none of them, or not requested
 
 
 class Table(NamedTuple):
@@ -235,7 +236,7 @@ class Naming(NamedTuple):
 
     dims: Mapping[str, tuple[str, ...]]  # site or functional -> names of its dimensions
     coords: Mapping[str, list[Any]]  # dimension -> labels
-    density_of: str  # what the likelihood is a density of, in words; elpd and evidence are comparable only if equal
+    density_of: str  # the variables of the likelihood, in words; elpd and evidence are comparable only if equal
     reports: str = "responsibilities"  # name of the reported latents in a result
     levels: Mapping[str, tuple[str, ...]] = MappingProxyType({})  # column -> the levels that its cells are read as codes of
     named: bool = False  # whether names of components mean something, as ratings do; others are numbered by their sizes
@@ -261,7 +262,7 @@ class Abilities(NamedTuple):
     profile: Callable[[Sites], tuple[Expected, ...]] | None = None  # sites -> columns given the component
     # rows on the host -> the maximum-likelihood sites in closed form, with a flat prior
     maximum: Callable[[Pytree], dict[str, np.ndarray]] | None = None
-    approximate_evidence: Callable[[Pytree], float] | None = None  # rows on the host -> log evidence, under a prior of its own
+    approximate_evidence: Callable[[Pytree], float] | None = None  # rows on the host -> log evidence, under a special prior
     held_out: HeldOut | None = None  # for models with local parameters
     # (rows, draws (S, …) of the spec with marginal=False) -> replicated data in the form of the observed table: "x" (S, row,
     # column), "token" (S, position), "label" (S, row), on the host; None: x as the spec draws it

@@ -1,6 +1,6 @@
 """Numba for the few loops that run on the host: compiled once, without the interpreter's lock.
 
-Numba itself, a third of a second, is imported where a loop is made: whoever needs one imports its file where the loop starts.
+Numba itself, a third of a second, is imported where a loop is made: import the file of a loop where it starts.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ REORDERED = frozenset({"reassoc", "contract", "nsz", "arcp"})
 
 
 def compiled[F: Callable[..., Any]](function: F) -> F:
-    """Machine code that rounds as it is written, kept on disk: beside the file, or in the user's cache folder.
+    """Machine code that rounds as it is written, stored on disk: next to the file, or in the user's cache folder.
 
     Where neither can be written, or others can write there, it is compiled afresh in every process.
     """
@@ -33,7 +33,7 @@ def _with_cache[F: Callable[..., Any]](function: F, options: dict[str, Any]) -> 
     options = {"nogil": True, "error_model": "numpy"} | options
     try:
         function_compiled = njit(cache=True, **options)(function)
-        # Numba unpickles what it finds. Beside the file lies Python's own bytecode: whoever can write there runs code anyway.
+        # Numba unpickles the files. Python's bytecode lies next to the source: a user who can write there runs code anyway.
         place = Path(function_compiled.stats.cache_path)
         if place == Path(function.__code__.co_filename).parent / "__pycache__" or is_private(place):
             return cast(F, function_compiled)

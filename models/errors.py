@@ -1,6 +1,6 @@
-"""The error that the user can correct, and what its messages are made of.
+"""The error that the user can correct, and the parts of its messages.
 
-Imports the standard library alone: a refused argument is told before NumPy has loaded.
+Imports the standard library alone: an error in an argument is reported before NumPy has loaded.
 """
 
 import shlex
@@ -10,9 +10,9 @@ from itertools import islice
 from pathlib import Path
 
 LISTED = 20  # names that a message lists
-MOST = 2**53  # of anything that is counted: a larger number is no whole number any more where it becomes a float
+MOST = 2**53  # largest count: a larger whole number is not exact as a float
 
-# An option, a model or a method as others call it -> the names that it has here
+# The name of an option, a model or a method in other libraries -> its names here
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "n_components": ("num_components", "num_factors", "num_states", "num_topics"),
     "num_components": ("num_factors", "num_states", "num_topics"),
@@ -100,7 +100,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
 
 
 class ZooError(ValueError):
-    """An error that the user can correct: the message says what is wrong, where, and what to do. The shell exits with 2.
+    """An error that the user can correct: the message has the mistake, its place, and the remedy. The shell exits with 2.
 
     >>> from models import load_data
     >>> load_data([[1.0], [float("inf")]])
@@ -113,7 +113,7 @@ class ZooError(ValueError):
 def did_you_mean(word: str, known: Iterable[str], prefix: str = "") -> str:
     """`` (did you mean <the nearest known words>?)``, or nothing where no word is near.
 
-    A word of another library's comes first (``SYNONYMS``), then what is spelt like it.
+    A word of another library comes first (``SYNONYMS``), then words of similar spelling.
 
     >>> did_you_mean("n_components", ["num_components", "covariance"])
     ' (did you mean num_components?)'
@@ -128,7 +128,7 @@ def did_you_mean(word: str, known: Iterable[str], prefix: str = "") -> str:
 
 
 def also_called(word: str, known: Iterable[str]) -> list[str]:
-    """The known words that others call ``word``.
+    """The known words for which other libraries use ``word``.
 
     >>> also_called("n_clusters", ["num_components", "covariance"])
     ['num_components']

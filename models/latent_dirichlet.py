@@ -11,8 +11,8 @@ Document 002 says that "EM doesn't work": it integrates the proportions out, and
 with the proportions as parameters. It is then probabilistic latent semantic analysis (Hofmann 1999), smoothed by the prior. A
 posterior mode requires concentrations above 1.
 
-The proportions are local parameters, one vector per document (``Structure.local``). New documents get proportions of their
-own, inferred with the word probabilities of the topics held fixed.
+The proportions are local parameters, one vector per document (``Structure.local``). New documents get new proportions, inferred
+with the word probabilities of the topics held fixed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -171,7 +171,7 @@ def build(
 
 
 def _require_corpus(data: Data) -> None:
-    """A `ZooError` for what is neither documents nor a complete table of counts, and for a corpus without tokens."""
+    """A `ZooError` for data that are neither documents nor a complete table of counts, and for a corpus without tokens."""
     if not (isinstance(data.x, Sequences) or is_table(data)):
         raise ZooError(f"{data.name} is not a corpus: give documents or a table of word counts")
     if is_table(data):
@@ -287,7 +287,7 @@ def program(shape: Shape, hyper: Hyper, rows: Documents, *, marginal: bool = Tru
 
 
 class Features(NamedTuple):
-    """What the E-step reads of the documents."""
+    """The inputs of the E-step."""
 
     bags: Bags
     document: Array  # (N,): index of each document in ``topic_probs``

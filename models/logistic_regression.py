@@ -199,7 +199,7 @@ def log_odds(hyper: Hyper, x: Array, weight: Array, intercept: Array) -> Array:
 
 
 class Features(NamedTuple):
-    """What the E-step reads of the rows."""
+    """The inputs of the E-step."""
 
     x: Array  # (N, 1 + D): 1, and the columns minus the origin
     allowed_states: Array | None  # (N, C)

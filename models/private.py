@@ -1,6 +1,6 @@
-"""Folders whose files are run: programs and machine code that an earlier process has left.
+"""Folders with files that are run: programs and machine code of an earlier process.
 
-Such a file is trusted as the code of this project is. So nobody but its owner and root may be able to write it, exchange it, or
+Such a file is trusted like the code of this project. So nobody but its owner and root may be able to write it, exchange it, or
 exchange a folder above it. Imports the standard library alone.
 """
 
@@ -44,13 +44,13 @@ def is_private(folder: Path) -> bool:
 
 
 def _is_safe(above: Path) -> bool:
-    """Whether only this user and root can rename what lies in a folder; in one with the sticky bit only owners can."""
+    """Whether only this user and root can rename files of a folder; in one with the sticky bit only owners can."""
     status = above.stat()
     return status.st_uid in (0, os.getuid()) and (_is_closed(above, status) or bool(status.st_mode & stat.S_ISVTX))
 
 
 def _is_closed(folder: Path, status: os.stat_result) -> bool:
-    """Whether neither others nor the group may write; many systems give every user a group of his own, which may."""
+    """Whether neither others nor the group may write; many systems give every user a separate group, which may."""
     alone = status.st_gid == status.st_uid == os.getuid() and _has_no_other(status.st_gid) and not _has_list(folder)
     return not status.st_mode & (stat.S_IWOTH if alone else stat.S_IWOTH | stat.S_IWGRP)
 
@@ -64,7 +64,7 @@ def _has_no_other(group: int) -> bool:
 
 
 def _has_list(folder: Path) -> bool:
-    """Whether a folder has a list of users of its own: its bits of the group are then those of all of them."""
+    """Whether a folder has an access list: its bits of the group are then those of all users in it."""
     try:
         return ACCESS in os.listxattr(folder)
     except (OSError, AttributeError):  # no such lists on this disk, or on this system

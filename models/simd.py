@@ -1,7 +1,7 @@
 """Eight numbers at once in Numba: a type for a vector of doubles and the few operations that the samplers need of it.
 
-LLVM turns them into the instructions of whatever processor there is. `models.compilation.compiled` makes functions of them.
-Numba's cache knows a function by the content of its own file alone: whoever changes this file must empty the cache, or change
+LLVM turns them into the instructions of the present processor. `models.compilation.compiled` makes functions of them.
+Numba's cache identifies a function by the content of its file alone: after a change of this file, empty the cache, or change
 the files that use it.
 """
 

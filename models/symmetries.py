@@ -1,7 +1,7 @@
 """Transformations that leave a posterior unchanged: labels that may be exchanged, factors that may be turned.
 
-Each class says in words what is free, draws random elements of its group, and moves sites by them. Shapes: S draws, K labels,
-L factors.
+Each class names its transformations, draws random elements of its group, and moves sites by them. Shapes: S draws, K labels, L
+factors.
 """
 
 from collections.abc import Mapping
@@ -58,7 +58,7 @@ class Permutation:
 
 @dataclass(frozen=True)
 class _OfFactors:
-    """What rotations and reflections share: factors along ``dim``, the last dimension of a site, are multiplied by matrices."""
+    """Base of rotations and reflections: factors along ``dim``, the last dimension of a site, are multiplied by matrices."""
 
     dim: str
     scale: str | None = None  # hyperparameter that holds the standard deviations of the columns

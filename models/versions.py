@@ -1,12 +1,12 @@
-"""Versions below the bounds of the zoo's dependencies: importing `models` or `inference` refuses them in one line.
+"""Versions below the bounds of the zoo's dependencies: importing `models` or `inference` then raises an error of one line.
 
 ``pyproject.toml`` alone states the bounds. An installation copies them into the metadata of the zoo, and this file reads them
 there. It compares all direct dependencies before the zoo imports any of them, because an old version may fail late:
 NumPyro 0.21 fails in the middle of a run. A command should start at once, and ``importlib.metadata`` takes 35 ms to import.
-So this file goes by the names of folders, and reads one file: below a millisecond.
+So this file uses the names of folders, and reads one file: below a millisecond.
 
-It refuses nothing that it cannot see: a zoo that is not installed (``PYTHONPATH``), a dependency without metadata, folders that
-are not called ``site-packages``.
+It does not check a zoo that is not installed (``PYTHONPATH``), a dependency without metadata, and folders with another name
+than ``site-packages``.
 """
 
 import os
@@ -20,7 +20,7 @@ PLACES = ("site-packages", "dist-packages")  # folders of `sys.path` that packag
 
 
 def require_versions() -> None:
-    """Refuse dependencies below their bounds, in one line which names the command that brings newer ones.
+    """Raise an error for dependencies below their bounds, in one line which names the command that installs newer ones.
 
     A command, as ``python -m inference.run``, ends with exit code 2, as for other mistakes that the user can correct. Any other
     import is a `ZooError`.
@@ -58,7 +58,7 @@ def below_bounds(folders: Iterable[str]) -> list[tuple[str, str, str]]:
 
 
 def _versions(folder: Path) -> dict[str, tuple[str, Path]]:
-    """What a folder holds; the newer one of two versions, where an update has left the metadata of the older one behind."""
+    """Packages in a folder; the newer one of two versions, where an update has left the metadata of the older one behind."""
     if not folder.is_dir():
         return {}
     with os.scandir(folder) as entries:  # five times as fast as Path.glob

@@ -39,7 +39,7 @@ class Build(partial[Model]):
         degrees_of_freedom='estimated')
     """
 
-    title = "build"  # its name in the zoo, which the zoo gives it
+    title = "build"  # its name in the zoo, set by the zoo
 
     def __repr__(self) -> str:
         parameters = [option for name, option in inspect.signature(self).parameters.items() if name != "name"]
@@ -65,7 +65,7 @@ class Zoo(dict[str, Build]):
         super().__init__(builds)
         for name, build in builds.items():
             build.title = name
-            build.__doc__ = inspect.getdoc(build.func)  # which notebooks show when asked about MODELS["gmm"]
+            build.__doc__ = inspect.getdoc(build.func)  # which notebooks show as the help of MODELS["gmm"]
 
     def __repr__(self) -> str:
         return f"models: {', '.join(self)}"

@@ -1,4 +1,4 @@
-"""What all estimators share: parameters, reading of X, fit, prediction, pickling.
+"""The base of all estimators: parameters, reading of X, fit, prediction, pickling.
 
 An estimator declares the name of its model and, as fields of a dataclass, the model's options with their defaults. scikit-learn
 reads the fields as parameters, so that ``clone``, ``set_params`` and ``GridSearchCV`` know them.
@@ -25,11 +25,11 @@ from models.base import Data, Model
 from models.data.table import is_sparse
 from models.reading.load import load_data
 
-SEEDS = 2**31 - 1  # how many seeds a random generator is asked for
+SEEDS = 2**31 - 1  # number of seeds that a random generator draws from
 
 
 class Takes(NamedTuple):
-    """What an estimator reads as X, beside complete numbers."""
+    """Kinds of X that an estimator reads, in addition to complete numbers."""
 
     missing: bool = False  # NaN, for a missing cell
     sparse: bool = False  # a SciPy sparse matrix
@@ -47,7 +47,7 @@ class Estimator(BaseEstimator):
         random_state: Seed of the fit and of draws: a whole number, a generator of NumPy, or None for another seed each time.
 
     After `fit` the attribute ``result_`` is the `xarray.DataTree` of `inference.fit`, and ``model_`` the model: all functions
-    of `inference` take them. Methods raise `ZooError`, a ``ValueError``, for whatever the user can correct.
+    of `inference` take them. Methods raise `ZooError`, a ``ValueError``, for anything that the user can correct.
     """
 
     MODEL: ClassVar[str]  # name in `models.MODELS`
@@ -62,11 +62,11 @@ class Estimator(BaseEstimator):
     random_state: Any = 0
 
     def takes(self) -> Takes:
-        """What this estimator reads, given its parameters."""
+        """The kinds of X that this estimator reads, given its parameters."""
         return Takes()
 
     def __sklearn_tags__(self) -> Tags:
-        """scikit-learn's description of what this estimator reads."""
+        """scikit-learn's description of the X that this estimator reads."""
         tags = super().__sklearn_tags__()
         takes = self.takes()
         tags.input_tags.allow_nan = takes.missing

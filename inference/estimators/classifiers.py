@@ -85,7 +85,7 @@ class GenerativeClassifier(Classifier, Density):
 class NaiveBayes(GenerativeClassifier):
     """Naive Bayes: the model ``naive_bayes``, with the options of `models.naive_bayes.build`.
 
-    ``emission`` says what X holds: 0 and 1 (bernoulli), counts (multinomial, poisson), categories or numbers (gaussian). X may
+    ``emission`` is the kind of X: 0 and 1 (bernoulli), counts (multinomial, poisson), categories or numbers (gaussian). X may
     be sparse for the first three. Cells may be missing (NaN), except with bernoulli and multinomial.
 
     >>> NaiveBayes(emission="gaussian", method="exact").fit(X, y).predict_proba(X)
@@ -97,11 +97,11 @@ class NaiveBayes(GenerativeClassifier):
     prior: Prior = "default"
 
     def takes(self) -> Takes:
-        """What it reads, by its emission."""
-        return EMISSIONS.get(self.emission, Takes())  # `fit` refuses another emission
+        """The kinds of X that it reads, by its emission."""
+        return EMISSIONS.get(self.emission, Takes())  # `fit` raises an error for another emission
 
     def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
-        """Rows and classes; raises `ZooError` for multinomial counts, whose model does not say how many there are in a row."""
+        """Rows and classes; raises `ZooError` for multinomial counts, whose model has no total for a row."""
         if self.emission == "multinomial":
             raise ZooError("emission=multinomial is of words given their number in a row, so no row can be drawn; use poisson")
         return super().sample(n_samples)
@@ -124,7 +124,7 @@ class LinearDiscriminant(GenerativeClassifier):
     degrees_of_freedom: str | float = "estimated"
 
     def takes(self) -> Takes:
-        """What it reads: under Student-t tails complete rows."""
+        """The kinds of X that it reads: under Student-t tails complete rows."""
         return Takes(missing=self.tails != "student_t")
 
 

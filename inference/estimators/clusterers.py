@@ -52,7 +52,7 @@ class GaussianMixture(Clusterer):
     degrees_of_freedom: str | float = "estimated"
 
     def takes(self) -> Takes:
-        """What it reads: under Student-t tails complete rows."""
+        """The kinds of X that it reads: under Student-t tails complete rows."""
         return Takes(missing=self.tails != "student_t")
 
 
@@ -77,5 +77,5 @@ class MixedMixture(Clusterer):
     types: Mapping[str, str] | None = None
 
     def takes(self) -> Takes:
-        """What it reads: tables with holes and words."""
+        """The kinds of X that it reads: tables with missing cells and words."""
         return Takes(missing=True, words=True)

@@ -36,7 +36,7 @@ class Density(Estimator):
     def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
         """Rows drawn from p(x), and the latent of each.
 
-        Every row has its own draw of the parameters, if the fit has several. The rows are a DataFrame if the fit had one, and
+        Every row has another draw of the parameters, if the fit has several. The rows are a DataFrame if the fit had one, and
         otherwise an array. The seed is ``random_state``. Raises `ZooError` for a number that is not whole.
 
         >>> rows, components = GaussianMixture().fit(X).sample(10)
@@ -50,7 +50,7 @@ class Density(Estimator):
         return self._as_given(data, drawn["x"][:, 0]), drawn[self.LATENT][:, 0]
 
     def _cells(self, data: Data) -> Layout:
-        """The columns of drawn rows: those that the model has of its own, or else numbers."""
+        """The columns of drawn rows: those of the model, or else numbers."""
         if self.model_.abilities.table is not None:
             return self.model_.abilities.table.cells
         return Layout(data.columns, ("number",) * len(data.columns), ((),) * len(data.columns))

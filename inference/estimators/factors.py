@@ -29,7 +29,7 @@ class FactorModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Density):
     relevance: bool = False
 
     def takes(self) -> Takes:
-        """What it reads: numbers, some of which may be missing."""
+        """The kinds of X that it reads: numbers, some of which may be missing."""
         return Takes(missing=True)
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:

@@ -36,8 +36,8 @@ EMISSIONS = {  # emission of the states -> what X may hold
 class HiddenMarkov(Density):
     """A hidden Markov model: the model ``hmm``, with the options of `models.hmm.build`.
 
-    ``lengths`` says how many rows of X each sequence has, one after another; without it X is one sequence. `score_samples` is
-    the log density of every step given those before it. ``decoding`` says what `predict` returns: the most probable path
+    ``lengths`` are the numbers of rows of X of the sequences, one after another; without it X is one sequence. `score_samples`
+    is the log density of every step given those before it. ``decoding`` is the output of `predict`: the most probable path
     ("viterbi"), or the most probable state of every step ("max_prob_tag"). Steps may be missing (NaN).
 
     >>> HiddenMarkov(num_states=3, emission="gaussian").fit(X, lengths=[100, 80]).predict(X, lengths=[100, 80])
@@ -56,8 +56,8 @@ class HiddenMarkov(Density):
     decoding: str = "viterbi"
 
     def takes(self) -> Takes:
-        """What it reads, by its emission."""
-        return EMISSIONS.get(self.emission, Takes())  # `fit` refuses another emission
+        """The kinds of X that it reads, by its emission."""
+        return EMISSIONS.get(self.emission, Takes())  # `fit` raises an error for another emission
 
     def fit(self, X: Any, y: Any = None, lengths: Any = None) -> Self:
         """Fit the model to sequences of these lengths; y plays no part. Raises `ZooError`."""
@@ -108,7 +108,7 @@ class HiddenMarkov(Density):
         return self._predict(_in_sequences(self._new(X), lengths))
 
     def _by_step(self, X: Any, lengths: Any, name: str) -> np.ndarray:
-        """A variable of the prediction at every step that there is, sequence after sequence."""
+        """A variable of the prediction at every existing step, sequence after sequence."""
         predicted = self._of_sequences(X, lengths)
         return np.asarray(predicted[name].values[predicted["assignment"].values >= 0])
 

@@ -33,11 +33,11 @@ class LatentDirichlet(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
     prior: str = "default"
 
     def takes(self) -> Takes:
-        """What it reads: counts."""
+        """The kinds of X that it reads: counts."""
         return Takes(sparse=True, counts=True)
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the topics; y plays no part. Raises `ZooError` for what is not counts."""
+        """Fit the topics; y plays no part. Raises `ZooError` for numbers that are not counts."""
         return self._fit(self._table(self._validated(X, reset=True), sample_weight))
 
     @property

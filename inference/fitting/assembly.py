@@ -43,7 +43,7 @@ def of_points(task: Task, points: Points) -> tuple[dict[str, xr.Dataset], dict[s
     final = np.full(len(points.failure), np.nan)
     best, chosen, one = sound[0], {}, None
     evaluated = evaluate if task.resident else evaluate_in_parts
-    for s in sound:  # one at a time: they share a compilation, and only the best start's latents are kept
+    for s in sound:  # one at a time: they share a compilation, and only the best start's latents are stored
         sites = {name: leaf[s : s + 1] for name, leaf in points.sites.items()}
         at = evaluated(model, task.hyper, task.prior, task.rows, sites)
         final[s] = at.log_joint[0]
@@ -153,7 +153,7 @@ def relabel_and_evaluate(
 
 
 def derived(task: Task, flat: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> tuple[xr.Dataset, list[str]]:
-    """(what a user's program computes and names, at draws (S, …) of ``shape`` or at a point; notes on what is too large)."""
+    """(named quantities of a user's program, at draws (S, …) of ``shape`` or at a point; notes on those that are too large)."""
     model, arrays = task.model, (task.hyper, task.rows)
     if model.algebra is not None:  # models of the zoo compute their functionals
         return xr.Dataset(), []
@@ -265,7 +265,7 @@ def as_tree(model: Model, data: Any, groups: dict[str, xr.Dataset], attrs: dict[
         groups["constant_data"] = dataset(model.hyper, model).merge(rest)
         groups["constant_data"].attrs["hyperparameters"] = sorted(model.hyper)
         groups = named_rows(groups, data)
-        if data.moments:  # what holds row by row would be of rows that are none
+        if data.moments:  # the rows stand for moments: nothing holds row by row
             groups = {name: group for name, group in groups.items() if name not in ("log_likelihood", "latent")}
     else:
         observed = observed_values(model.spec, model.hyper, jax.tree.map(jnp.asarray, data))

@@ -15,7 +15,7 @@ ADDRESS = re.compile(r"0x[0-9a-f]+")  # of a function, in the text of code: it d
 
 
 def fingerprint(task: Task, method: str, seed: int, precision: int, options: Any) -> str:
-    """Twelve characters that change with any option or number of a run, and with the code of a program of the user's.
+    """Twelve characters that change with any option or number of a run, and with the code of a user's program.
 
     The numbers of draws and of iterations do not enter it: a run may go on to more of them.
     """

@@ -1,4 +1,4 @@
-"""`fit`: one call for every model and method; what it checks and hands to the method."""
+"""`fit`: one call for every model and method."""
 
 import inspect
 import json
@@ -74,15 +74,15 @@ def fit(
 
     ``model`` is a zoo `Model`, or a NumPyro function. ``data`` is then its only argument, or a tuple of its first arguments;
     others follow by name, as in ``fit(program, x, y=y)``, unless an option has the same name. ``symmetry``, ``dims`` and
-    ``coords`` are as in `inference.programs.model.program_model`. ``method`` is a name, or a kernel of one's own with
+    ``coords`` are as in `inference.programs.model.program_model`. ``method`` is a name, or a user's kernel with
     ``init(key, data)`` and ``step(key, state, data)`` (`inference.methods.own_kernel`). ``start`` gives the sites to start
     from. ``options`` are those of the method's ``Options``, such as num_samples or max_iter. A run leaves checkpoints in
-    ``folder`` (it must exist, and is locked meanwhile) every ``checkpoint_seconds``, and goes on from those that it finds
-    there. Returns groups
+    ``folder`` (it must exist, and is locked meanwhile) every ``checkpoint_seconds``, and goes on from those that are there.
+    Returns groups
     ``posterior`` (identified) and ``posterior_raw``, or ``point_estimate``; ``optimization``; ``functionals``;
     ``log_likelihood``; ``sample_stats``; ``latent``; ``observed_data``; ``constant_data``. With ``predictive`` the program
     draws data: ``prior``, ``prior_predictive``, ``posterior_predictive``, ``log_prior`` (`inference.fitting.predictive`).
-    Raises `ZooError` for whatever the user can mend.
+    Raises `ZooError` for anything that the user can correct.
 
     >>> data = load_data("iris")
     >>> model = MODELS["gmm"](data, num_components=2)
@@ -152,7 +152,7 @@ def _check_arguments(seed: Any, progress: Any, predictive: Any, folder: Any) -> 
 
 
 def described(model: Model, task: Task, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes of a result that say what it is of: what diagnostics, tables and reports read without the model."""
+    """Attributes that describe a result: the input of diagnostics, tables and reports, which have no model."""
     return {
         "labels_observed": int(row_info(task.rows).allowed_states is not None),
         "whatever": "" if model.symmetry is None else model.symmetry.in_words(),
@@ -170,7 +170,7 @@ def described(model: Model, task: Task, options: Mapping[str, Any]) -> dict[str,
 def evaluated(
     task: Task, outcome: Points | Draws, data: Any, precision: int, predictive: bool
 ) -> tuple[dict[str, xr.Dataset], dict[str, Any]]:
-    """Groups and attributes of a result, in double precision whatever the run was in, so that results compare."""
+    """Groups and attributes of a result, in double precision after a run in any precision, so that results compare."""
     task.reporter.phase("evaluating", None)
     model, single, seen = task.model, task, outcome
     if precision == 32:
@@ -218,7 +218,7 @@ def _evaluated_over_blocks(
 
 
 def _is_stopping(outcome: Points | Draws) -> bool:
-    """Whether Ctrl-C has come, be it after the last step: then the run leaves out what takes long."""
+    """Whether Ctrl-C has come, be it after the last step: then the run leaves out slow output."""
     with interruptible() as stop:
         stop.heeded |= stop.is_set()
         return outcome.interrupted or stop.is_set()
@@ -267,7 +267,7 @@ def modelled(
 
 
 def data_by_name(model: Any, method: Method, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(options of the method, data of a NumPyro function by the names of its arguments); a `ZooError` for what is neither."""
+    """(options of the method, data of a NumPyro function by the names of its arguments); a `ZooError` for any other name."""
     if isinstance(model, Model) or not callable(model):
         return dict(options), {}
     accepted, arguments = method.options._fields, inspect.signature(model).parameters

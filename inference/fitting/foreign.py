@@ -1,8 +1,8 @@
 """Draws that another program made, as a result: `inference.as_result`.
 
-Draws of Stan, PyMC or NumPyro's own `numpyro.infer.MCMC` are draws of the sites of a model. Everything else that a result holds
-is computed from the sites by the functions by which `inference.fit` evaluates its own draws: log joint, log-likelihoods,
-functionals, labels. So foreign draws stand beside those of the zoo with the same diagnostics.
+Draws of Stan, PyMC or `numpyro.infer.MCMC` are draws of the sites of a model. Everything else that a result holds is computed
+from the sites by the functions that evaluate draws in `inference.fit`: log joint, log-likelihoods, functionals, labels. So
+foreign draws and those of the zoo have the same diagnostics.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ class Foreign(NamedTuple):
 
     sites: Mapping[str, Any]  # name -> (chain, draw, …), in the shape of the program
     stats: dict[str, np.ndarray]  # (chain, draw)
-    may_hold_more: bool  # whether it is usual that there are other quantities beside the parameters
+    may_hold_more: bool  # whether other quantities than the parameters are usual
 
 
 def as_result(
@@ -60,13 +60,13 @@ def as_result(
 ) -> xr.DataTree:
     """A result of ``model`` on ``data`` out of draws of its sites that another program made.
 
-    ``draws`` is what ``az.from_dict({"posterior": {...}})`` makes, a group of it, a `numpyro.infer.MCMC` that has run, or a
+    ``draws`` is a DataTree of ``az.from_dict({"posterior": {...}})``, a group of it, a `numpyro.infer.MCMC` that has run, or a
     dict of arrays. Every site of the program is there with its name and shape after the dimensions (chain, draw). Other
     quantities of a DataTree, such as Stan's generated quantities, and of an MCMC are left out; ``attrs["not_sites"]`` names
-    them. A dict holds the sites alone. Statistics by draw, such as ``diverging``, are kept. Seconds are not known, and NaN.
+    them. A dict holds the sites alone. Statistics by draw, such as ``diverging``, stay. Seconds are not known, and NaN.
 
     ``model`` may be a NumPyro function; ``symmetry``, ``dims`` and ``coords`` are then as in `inference.fit`. ``method`` is the
-    name under which the result goes. ``kind`` says what the draws are: "chains" of a Markov chain, "independent" draws of the
+    name under which the result goes. ``kind`` is the kind of the draws: "chains" of a Markov chain, "independent" draws of the
     posterior, or of an "approximation", such as variational inference. Draws of exchangeable components are relabelled as
     those of `inference.fit` are. The result is one as of `inference.fit`: `compare`, `predict`, `save` and the report take it.
 

@@ -40,7 +40,7 @@ DEFAULT = "nuts"
 
 
 def generated_files() -> dict[Path, str]:
-    """Path -> what the file should hold."""
+    """Path -> the content that the file should have."""
     described = {name: method_named(name).described_options() for name in METHODS}
     files = {CONF / "method" / f"{name}.yaml": configuration(name, options) for name, options in described.items()}
     return files | {CONF / "ranges.yaml": ranges(described), OVERLOADS: overloads(described)}
@@ -68,7 +68,7 @@ def in_yaml(value: Any) -> str:
 
 
 def ranges(described: dict[str, list[Option]]) -> str:
-    """The values that options may have, for the command line, which refuses others before it loads JAX."""
+    """The values that options may have, for the command line, which raises errors for others before it loads JAX."""
     lines = ["# The lowest and the highest value of an option, or its words. Written by `python -m inference.support`."]
     for name, options in described.items():
         lines.append(f"{name}:")

@@ -1,9 +1,9 @@
-"""The modes of a posterior that draws belong to: EM climbs from them, and equal optima are one mode, whatever their labels.
+"""The modes of a posterior that draws belong to: EM climbs from them, and optima equal up to labels are one mode.
 
-`look_for_modes` looks for modes that no chain has visited. EM also climbs from starts of its own, which are seeded like those
-of chains. Where it ends at an optimum to which no draw leads, the masses of this mode and of that of the chains are estimated,
+`look_for_modes` looks for modes that no chain has visited. EM also climbs from further starts, which are seeded like those of
+chains. Where it ends at an optimum to which no draw leads, the masses of this mode and of that of the chains are estimated,
 each by importance sampling from the Gaussian at its mode (`inference.methods.laplace`). The estimates count if their Pareto
-k-hats do, or all weights are nearly equal. If not, the masses of the Gaussians say roughly whether the mode matters. The mass
+k-hats do, or all weights are nearly equal. If not, the masses of the Gaussians show roughly whether the mode matters. The mass
 of all modes that chains have visited is that of one of them, divided by its share of the draws.
 """
 
@@ -41,22 +41,22 @@ TOGETHER = 16  # points from which EM climbs side by side: half of them starts, 
 LOOKED_AT = 200  # draws at most that are climbed from before a mode counts as unvisited
 SWEEPS = 200  # of EM from each point: with all of the above fewer than the sweeps of a run of gibbs by its defaults
 MOST_ROWS, MOST_PARAMETERS = 5000, 64  # of a table where modes are looked for, and of a model whose masses can be estimated
-NEGLIGIBLE = 10.0  # nats, or one per parameter: a mode that is lower by more has no mass to speak of
+NEGLIGIBLE = 10.0  # nats, or one per parameter: a mode that is lower by more has negligible mass
 ROUGHLY = 7.0  # nats, a thousandth: Laplace's approximation is trusted that a mode with less mass does not matter
 WEIGHED = 1000  # draws for the mass of a mode
 LOOK = "look with inference.look_for_modes(model, result, data)"
 NOT_LOOKED = "whether there are modes that no chain has visited was not looked for"
-LEVEL = 0.5  # nats by which no weight exceeds their mean: then they hardly differ, and their k-hat, free of scale, says nothing
-MOST_WEIGHED = 3  # modes whose masses are estimated beside that of the chains
+LEVEL = 0.5  # nats by which no weight exceeds their mean: then they hardly differ, and their k-hat is meaningless
+MOST_WEIGHED = 3  # modes whose masses are estimated, apart from that of the chains
 
 
 def modes(model: Model, tree: xr.DataTree, data: object, num_draws: int = 200) -> Modes:
     """Which modes, and which of the K! labellings, the chains of a result have visited, and with what weight.
 
-    EM climbs from ``num_draws`` draws, evenly spread over all chains. Draws from which it reaches the same optimum, whatever
-    the labels, belong to one mode (`inference.diagnostics.modes`). Optima are the same if no summary that is free of labels
-    differs by more than a posterior standard deviation, nor any entry once components are matched. A mode that no chain
-    visits is not seen.
+    EM climbs from ``num_draws`` draws, evenly spread over all chains. Draws from which it reaches the same optimum, up to
+    labels, belong to one mode (`inference.diagnostics.modes`). Optima are the same if no summary that is free of labels differs
+    by more than a posterior standard deviation, nor any entry once components are matched. A mode that no chain visits is not
+    seen.
 
     Raises `ZooError` for a result without draws of the posterior, and for a program, which EM cannot climb.
 
@@ -97,7 +97,7 @@ def modes_of_points(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(S,) the mode of each of S points, numbered from the highest, `NOWHERE` without one; (M,) the log joint at every mode.
 
-    ``draws`` say how far apart two optima are, in standard deviations.
+    ``draws`` give the standard deviations in which distances of optima are measured.
     """
     sites, last = _climbed(task, points, em.Options().max_iter)
     return _grouped(task, sites, last, draws)[:2]
@@ -113,7 +113,7 @@ def _climbed(task: Task, points: Mapping[str, np.ndarray], max_iter: int) -> tup
 
 
 def _grouped(task: Task, optima: dict[str, np.ndarray], last: np.ndarray, draws: Mapping[str, np.ndarray]) -> Optima:
-    """Optima that are the same, whatever their labels, as one mode."""
+    """Optima that are equal up to labels, as one mode."""
     left = np.isfinite(last)
     mode = np.full(len(last), NOWHERE)
     tops: list[int] = []
@@ -133,11 +133,11 @@ def _grouped(task: Task, optima: dict[str, np.ndarray], last: np.ndarray, draws:
 def look_for_modes(model: Model, tree: xr.DataTree, data: object) -> xr.DataTree:
     """A copy of a result with a verdict on modes that no chain has visited. No draw changes; `inference.run` calls it.
 
-    It looks where a result has the remark that nobody has looked: at ``gibbs`` and ``nuts`` on models with exchangeable
+    It looks where a result has the remark that modes were not looked for: at ``gibbs`` and ``nuts`` on models with exchangeable
     components, where no diagnostic has failed. The remark goes where every start of EM leads to where draws lead. A mode that
-    no draw leads to, with 5 % or more of the mass, is a failed diagnostic. The remark stays where nothing is known. The
-    attribute ``modes_looked`` has from how many points EM climbed, and whether it found anything. Programs have no EM, and
-    streams keep no rows to climb on: their results are returned as they are.
+    no draw leads to, with 5 % or more of the mass, is a failed diagnostic. The remark stays where the outcome is unknown.
+    The attribute ``modes_looked`` has from how many points EM climbed, and the outcome. Programs have no EM, and
+    streams hold no rows to climb on: their results are returned as they are.
 
     >>> corners = np.array([(-3, -2.95), (-3, 2.95), (3, -2.95), (3, 2.95)])
     >>> data = load_data(np.repeat(corners, 2, axis=0) + np.tile([[-0.1, 0.1], [0.1, -0.1]], (4, 1)))
@@ -155,7 +155,7 @@ def look_for_modes(model: Model, tree: xr.DataTree, data: object) -> xr.DataTree
             outcome = {"modes_remedy": remedy(model)} | _looked(task, one_axis(sites_of(tree, "posterior_raw")), tree)
     except KeyboardInterrupt:  # the result is whole without it, and another look may end
         outcome = {"modes_unknown": _not_looked("the look was interrupted")}
-    except ZooError as error:  # as where no start of its own is possible; the draws are there all the same
+    except ZooError as error:  # as where no start is possible; the draws are there all the same
         outcome = {"modes_unknown": _not_looked(f"EM cannot start ({error})"), "modes_remedy": remedy(model)}
     looked_at = tree.copy()
     attributes = {name: value for name, value in tree.attrs.items() if name != "modes_unknown"}
@@ -165,7 +165,7 @@ def look_for_modes(model: Model, tree: xr.DataTree, data: object) -> xr.DataTree
 
 
 def with_remark(model: Model, tree: xr.DataTree) -> xr.DataTree:
-    """The result of a fit, with the remark that nobody has looked for modes which no chain has visited, where chains may stay.
+    """The result of a fit, with the remark that modes which no chain has visited were not looked for, where chains may stay.
 
     That is where rows are divided among exchangeable components, and no diagnostic has failed.
     """
@@ -181,7 +181,7 @@ def _not_looked(why: str) -> str:
 
 
 def _looked(task: Task, draws: dict[str, np.ndarray], tree: xr.DataTree) -> dict[str, Any]:
-    """Attributes that say what was found: that it was looked for alone where every start of EM leads to where draws lead."""
+    """Attributes with the outcome: only that modes were looked for, where every start of EM leads to where draws lead."""
     algebra, size = task.model.algebra, num_parameters(task.model.spec, task.hyper, task.rows)
     assert algebra is not None
     if num_rows(task.rows) > MOST_ROWS:
@@ -211,7 +211,7 @@ def _looked(task: Task, draws: dict[str, np.ndarray], tree: xr.DataTree) -> dict
 
 
 def _trace(last: np.ndarray, half: int, outcome: str) -> str:
-    """What was looked at, in a sentence: ``last`` (point,) is the log joint where EM came to a mode."""
+    """The search in a sentence: ``last`` (point,) is the log joint where EM came to a mode."""
     counts = [f"{int(np.isfinite(part).sum())} of {len(part)}" for part in (last[:half], last[half:])]
     came = f"EM came to a mode from {counts[0]} starts of its own and from {counts[1]} draws"
     return f"modes that no chain has visited were looked for: {came}, and found {outcome}"
@@ -249,12 +249,12 @@ class Mass(NamedTuple):
     A mode with equal components has fewer images.
     """
 
-    sampled: float  # by importance sampling; NaN where the weights say it is not known
+    sampled: float  # by importance sampling; NaN where the weights are unreliable
     gaussian: float  # by Laplace's approximation; NaN where no isolated mode is
 
 
 def _weighed(task: Task, optima: Optima, half: int, others: list[int]) -> dict[str, Any]:
-    """Attributes: how much of the mass the modes ``others`` have, and which has most; or that it is known roughly, or not."""
+    """Attributes: the share of the mass of the modes ``others``, and which has most; or that it is known roughly, or not."""
     led = optima.mode[half:][optima.mode[half:] != NOWHERE]
     main = int(np.bincount(led).argmax())
     masses = {m: _mass(task, {name: value[m] for name, value in optima.sites.items()}) for m in (main, *others[:MOST_WEIGHED])}
@@ -263,7 +263,7 @@ def _weighed(task: Task, optima: Optima, half: int, others: list[int]) -> dict[s
     known = {m: sampled for m, (sampled, _) in above.items() if not np.isnan(sampled)}
     if known:
         other = max(known, key=known.__getitem__)
-        together = float(np.sum(np.exp(list(known.values()))))  # beside the mass of the mode of the chains
+        together = float(np.sum(np.exp(list(known.values()))))  # relative to the mass of the mode of the chains
         share = together / (together + 1 / float(np.mean(led == main)))
         return {"unvisited_share": float(share), "unvisited_mode": _place(optima, main, other)}
     rough = {m: gaussian for m, (_, gaussian) in above.items() if not gaussian < -ROUGHLY}  # NaN stays
@@ -301,7 +301,7 @@ def _mass(task: Task, sites: Mapping[str, np.ndarray]) -> Mass:
 
 
 def remedy(model: Model) -> str:
-    """What to do where chains do not cross, in words."""
+    """The advice where chains do not cross, in words."""
     assert model.algebra is not None
     supports = (tempered_gibbs.METHOD.support, collapsed_gibbs.METHOD.support)
     able = [each.name for each in supports if each.why_not(model.algebra) is None]

@@ -1,9 +1,9 @@
-"""What a model expects of data before and after it has seen them: groups of a result with ``predictive=true``.
+"""Prior and posterior predictive draws: groups of a result with ``predictive=true``.
 
     prior                  θ ~ p(θ)                        1000 draws of the program
     prior_predictive       x ~ p(x | θ), of these draws
     posterior_predictive   x ~ p(x | θ_s), at the draws of a result, or at its point estimate
-    log_prior              log p(θ_s) by site, which `arviz.psense` needs beside log_likelihood; sites that have underflowed
+    log_prior              log p(θ_s) by site, which `arviz.psense` needs with log_likelihood; sites that have underflowed
                            are left out, and a note says so
 
 The NumPyro program draws all of them, with its latents as sites and its observed sites drawn anew, on plates of the size of the
@@ -201,7 +201,7 @@ def _log_priors(task: Task, draws: Mapping[str, np.ndarray]) -> tuple[dict[str, 
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The form of what was observed
+# The form of the observed data
 
 
 def _in_form(task: Task, data: Any, drawn: Mapping[str, np.ndarray], chains: int, thin: int = 1) -> xr.Dataset:
@@ -236,7 +236,7 @@ def _of_table(model: Model, rows: Pytree, data: Data, drawn: Mapping[str, np.nda
 
 
 def _as_cells(model: Model, data: Data, drawn: np.ndarray) -> np.ndarray:
-    """Drawn rows (S, N, D) with cells like those of the table: codes of its own levels, or the numbers that are levels here."""
+    """Drawn rows (S, N, D) with cells like those of the table: codes of its levels, or the numbers that are levels here."""
     if not model.naming.levels:
         return drawn
     cells = np.array(drawn, dtype=np.float64)
@@ -249,12 +249,12 @@ def _as_cells(model: Model, data: Data, drawn: np.ndarray) -> np.ndarray:
 
 
 def _cell(code: int, level: str, levels_of_column: tuple[str, ...]) -> float:
-    """What stands in a table for a level of the model; ``own`` are the levels of its column, () for numbers."""
+    """The cell of a table for a level of the model; ``levels_of_column`` are those of its column, () for numbers."""
     if levels_of_column:
         return levels_of_column.index(level) if level in levels_of_column else math.nan
     try:
         return code if level in BOOLEAN else float(level)
-    except ValueError:  # a column without any cell, of which nothing says what a level stands for
+    except ValueError:  # a column without any cell, whose levels are unknown
         return code
 
 

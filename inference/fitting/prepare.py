@@ -18,7 +18,7 @@ from models.base import Data, Model, Pytree, ZooError
 
 @contextmanager
 def x64(precision: int) -> Iterator[None]:
-    """Double precision inside, whatever the process is set to; single with ``precision=32``."""
+    """Double precision inside, under any setting of the process; single with ``precision=32``."""
     if isinstance(precision, bool) or not isinstance(precision, int) or precision not in (32, 64):
         raise ZooError(f"precision={precision!r} is not one of 64, 32")
     with jax.enable_x64(precision == 64):
@@ -48,7 +48,7 @@ def make_task(model: Model, data: Any, seed: int, start: Mapping[str, ArrayLike]
 
 
 def _require_fitted_rows(model: Model, rows: Pytree) -> None:
-    """A `ZooError` for another number of rows than the model was built on, where rows have parameters of their own."""
+    """A `ZooError` for another number of rows than the model was built on, where rows have local parameters."""
     for name in () if model.algebra is None else model.algebra.structure.local:
         built, given = len(jax.tree.leaves(model.prior[name])[0]), num_rows(rows)
         if built != given:
@@ -63,11 +63,11 @@ def as_arrays(tree: Pytree) -> Pytree:
     return jax.tree.map(lambda leaf: jax.device_put(_aligned_copy(leaf)), in_precision(tree))
 
 
-ALIGNMENT = 64  # bytes; what begins at such an address is a device's array on the host as it is
+ALIGNMENT = 64  # bytes; JAX uses an array on the host that begins at such an address without a copy
 
 
 def _aligned_copy(host: np.ndarray) -> np.ndarray:
-    """A copy that JAX need not copy again, as `jnp.asarray` does; the user's own array may change while it is in use."""
+    """A copy that JAX need not copy again, as `jnp.asarray` does; the user's array may change while it is in use."""
     memory = np.empty(host.nbytes + ALIGNMENT, np.uint8)
     begin = -memory.ctypes.data % ALIGNMENT
     copy = memory[begin : begin + host.nbytes].view(host.dtype).reshape(host.shape)

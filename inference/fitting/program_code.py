@@ -1,7 +1,7 @@
 """A user's program as text and arrays, which differ for two programs that compute different things.
 
 The text of JAX's code shows neither the arrays that functions inside it hold, jitted ones and branches, nor what Python
-computes behind a callback: the first are collected from every level, the second is told from its bytecode and from what that
+computes behind a callback: the first are collected from every level, the second is identified by its bytecode and by what that
 refers to.
 """
 
@@ -23,7 +23,7 @@ LIBRARIES = sys.stdlib_module_names | {"jax", "jaxlib", "numpy", "numpyro", "sci
 
 
 def potential_code(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> tuple[str, list[Any]]:
-    """The code of a program's density, and what it holds: arrays, and texts. Raises `ZooError` where that cannot be told."""
+    """The code of a program's density with its arrays and texts. Raises `ZooError` where these cannot be determined."""
     sites = latent_sites(spec, hyper, rows)
     z = {
         name: jnp.zeros(transform.inverse_shape(sites[name].shape)) for name, transform in transforms(spec, hyper, rows).items()
@@ -33,7 +33,7 @@ def potential_code(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> tupl
 
 
 def _held(code: Any) -> Iterator[Any]:
-    """What code, and the code inside it, holds: of callbacks that say nothing of the density, as those that print, nothing."""
+    """The constants of code, and of the code inside it, without those of callbacks that do not enter the density, as prints."""
     yield from getattr(code, "consts", ())
     for equation in code.eqns:
         yield from (value.val for value in equation.invars if hasattr(value, "val"))
@@ -55,7 +55,7 @@ def _inside(value: Any) -> Iterator[Any]:
 
 
 def _python(value: Any, seen: list[Any]) -> Iterator[Any]:
-    """A function of Python's, by its bytecode and by everything that it refers to."""
+    """A Python function, by its bytecode and by everything that it refers to."""
     if any(value is one for one in seen):
         return
     parts = _parts(value)
@@ -72,7 +72,7 @@ def _python(value: Any, seen: list[Any]) -> Iterator[Any]:
 
 
 def _parts(value: Any) -> tuple[Any, list[Any]] | None:
-    """(a text or an array that stands for a value, what else it is made of), or None for what is of no known kind."""
+    """(a text or an array that stands for a value, its other parts), or None for a value of unknown kind."""
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
         return repr(value), []
     if isinstance(value, np.ndarray | np.generic | jax.Array):

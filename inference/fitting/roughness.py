@@ -37,7 +37,7 @@ def roughness(single: Task, double: Task, outcome: Draws | Points, best: int) ->
     log_joint = evaluate(double.model, double.hyper, double.prior, double.rows, moved).log_joint
     with np.errstate(invalid="ignore"):
         gap = np.nan_to_num(np.abs(np.asarray(seen, dtype=np.float64) - log_joint), nan=np.inf)
-    gap = np.where(np.isfinite(log_joint), gap, 0.0)  # an infinite log joint has a verdict of its own
+    gap = np.where(np.isfinite(log_joint), gap, 0.0)  # an infinite log joint has another verdict
     worst = int(np.argmax(gap - largest_gap(Finding(gap, size=np.where(np.isfinite(log_joint), log_joint, 0.0)))))
     return {"precision_gap": float(gap[worst]), "precision_log_joint": float(log_joint[worst])}
 

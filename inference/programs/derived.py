@@ -17,9 +17,9 @@ TOGETHER = 64  # draws computed at a time
 
 
 def derived_shapes(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> dict[str, tuple[int, ...]]:
-    """Name -> shape of every deterministic statement, found on shapes: no number is computed.
+    """Name -> shape of every deterministic statement, traced on shapes: no number is computed.
 
-    Discrete sites that are summed out leave none of theirs behind: a quantity that depends on them has no single value.
+    Quantities that depend on discrete sites that are summed out are left out: they have no single value.
     """
     shapes: dict[str, tuple[int, ...]] = {}
 

@@ -40,7 +40,7 @@ def program_model(
 
     ``data`` is the function's only argument, a tuple of its arguments, or all of them by name, as
     `inference.programs.arguments.as_arguments` makes them. ``symmetry`` names the dimension whose labels
-    are exchangeable; without ``dims`` it is found as the leading dimension of the sites listed by the size of the mixture.
+    are exchangeable; without ``dims`` it is taken to be the leading dimension of the sites listed by the size of the mixture.
     Discrete latents are summed out (`inference.programs`). Raises `ZooError` where the program does not run on the data, has
     a discrete site that cannot be summed out, or observes nothing.
 

@@ -1,4 +1,4 @@
-"""A user's own program, named by file and function: importing the file runs it."""
+"""A user's program, named by file and function: importing the file runs it."""
 
 import hashlib
 import sys
@@ -25,7 +25,7 @@ def load_program(path: str | None, sha256: str | None = None) -> Any:
 
 
 def _executed(file: str, content: bytes, digest: str) -> types.ModuleType:
-    """Execute the bytes as a module, without reading the file again or writing a cache beside it.
+    """Execute the bytes as a module, without reading the file again or writing a cache next to it.
 
     The module needs a name in `sys.modules`, because dataclasses look it up; with the digest in it, nothing else has it.
     """

@@ -1,4 +1,4 @@
-"""A user's program run once on its data, before any method: what does not run is refused here, in words about the arguments."""
+"""A user's program run once on its data, before any method: errors are raised here, in words about the arguments."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -17,14 +17,14 @@ from models.errors import ZooError
 
 
 class DrawnAnew(Messenger):  # type: ignore[misc]  # NumPyro has no types
-    """A program whose observed sites are drawn anew, each in the shape of what was observed.
+    """A program whose observed sites are drawn anew, each in the shape of the observed values.
 
     A site may observe an array by the distribution of one entry: `sample("x", Normal(0, 1), obs=x)`. Its density is then that
     of independent entries, and as many are drawn.
     """
 
     def process_message(self, message: dict[str, Any]) -> None:
-        """Expand the distribution of an observed site to what was observed."""
+        """Expand the distribution of an observed site to the shape of the observed values."""
         if message["type"] != "sample" or not message["is_observed"]:
             return
         fn, shape = message["fn"], np.shape(message["value"])
@@ -58,7 +58,7 @@ def first_run(function: Callable[..., Any], data: Any) -> tuple[dict[str, Any], 
     arrays = jax.tree.map(jnp.asarray, data)
     try:
         trace = prior_trace(as_spec(function), {}, arrays)
-    except (Exception, SystemExit) as error:  # the program is the user's: whatever it raises is named, and is the cause
+    except (Exception, SystemExit) as error:  # the program is the user's: any error that it raises is named, and is the cause
         raise _does_not_run(function, "", error, leaves) from error
     observed = {name: site for name, site in trace.items() if site["type"] == "sample" and site["is_observed"]}
     if not observed:
@@ -97,7 +97,7 @@ def _require_densities(function: Callable[..., Any], trace: Mapping[str, Any], l
             continue
         try:
             jax.eval_shape(site["fn"].log_prob, site["value"])
-        except Exception as error:  # the program is the user's: whatever it raises is named, and is the cause
+        except Exception as error:  # the program is the user's: any error that it raises is named, and is the cause
             raise _does_not_run(function, f"site {name!r}: ", error, leaves) from error
 
 

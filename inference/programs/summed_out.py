@@ -39,7 +39,7 @@ class Summed(dist.Distribution):  # type: ignore[misc]  # NumPyro has no types
         super().__init__(jnp.shape(log_density), event_shape, validate_args=False)
 
     def log_prob(self, value: Any, intermediates: Any = None) -> Array:
-        """The log densities, whatever the value: it is the one that they are of."""
+        """The log densities; ``value`` is the one that they belong to."""
         return self.log_density
 
 
@@ -80,7 +80,7 @@ def summed_out(spec: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _plain_trace(spec: Callable[..., Any], hyper: Any, rows: Any) -> dict[str, Any]:
-    """The program run once as it is, hidden from whatever runs it here."""
+    """The program run once as it is, hidden from the handlers around it."""
     with handlers.block():
         seeded = handlers.substitute(handlers.seed(spec, jax.random.PRNGKey(0)), substitute_fn=init_to_sample)
         return handlers.trace(seeded).get_trace(hyper, rows, marginal=True)
@@ -109,8 +109,8 @@ class _Run(NamedTuple):
 
 
 def _continuous(run: _Run, dependent: set[str]) -> dict[str, Any]:
-    """Values of the continuous sites, which whatever runs the program gives or draws here."""
-    # By name: what runs the program may add factors of its own, as for the Jacobian of a transform.
+    """Values of the continuous sites, which the handlers around the program give or draw here."""
+    # By name: the handlers around the program may add factors, as for the Jacobian of a transform.
     plain, discrete = run.plain, run.discrete
     hidden = [name for name, site in plain.items() if name in discrete or site["type"] == "deterministic" or _is_observed(site)]
     program = handlers.block(_Unweighted(handlers.substitute(run.spec, data=dict(discrete)), dependent), hide=hidden)
@@ -129,7 +129,7 @@ def _is_observed(site: Mapping[str, Any]) -> bool:
 
 
 def _dependent(run: _Run, free_dim: int) -> set[str]:
-    """The continuous sites whose density depends on a discrete one: found on shapes, no number is computed."""
+    """The continuous sites whose density depends on a discrete one: traced on shapes, no number is computed."""
     values = {
         name: site["value"]
         for name, site in run.plain.items()
@@ -202,7 +202,7 @@ def _components(factors: list[Factor], discrete: Mapping[str, Any]) -> list[list
 
 
 def _sample_component(factors: list[Factor], discrete: Mapping[str, Any], name: str) -> None:
-    """Observe the data of one group, each given those before it, and count the density of what is no data."""
+    """Observe the data of one group, each given those before it, and add the density of the sites that are no data."""
     data = [factor for factor in factors if factor.is_data]
     others = [factor for factor in factors if not factor.is_data]
     plates = _shared_plates(factors, data, discrete)
@@ -230,7 +230,7 @@ def _shared_plates(factors: list[Factor], data: list[Factor], discrete: Mapping[
 
 
 def _log_sum(factors: list[Factor], discrete: Mapping[str, Any], open_plates: Mapping[str, int]) -> Array:
-    """Log of the sum over the discrete sites of the product of all factors, by the plates that are kept."""
+    """Log of the sum over the discrete sites of the product of all factors, by the ``open_plates``."""
     import funsor
 
     plates = frozenset(name for factor in factors for name in factor.plates) - set(open_plates)

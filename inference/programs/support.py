@@ -1,4 +1,4 @@
-"""Which discrete sites can be enumerated, and what the user is told otherwise."""
+"""Which discrete sites can be enumerated, and the message otherwise."""
 
 from collections.abc import Mapping
 from importlib.util import find_spec

@@ -1,4 +1,4 @@
-"""What one run of a NumPyro program shows."""
+"""Information from one run of a NumPyro program."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""How much was observed: what BIC counts, and the sum of the weights; and how much memory the draws take."""
+"""Sizes: the sample size of BIC, the sum of the weights, and the memory of the draws."""
 
 import math
 from typing import Any
@@ -18,7 +18,7 @@ MOST_BYTES = 8 * 2**30  # of draws that a result may have
 def sample_size(model: Model, rows: Pytree) -> float:
     """The sample size for BIC: the sum of the row weights, or for sequences the number of observed steps, each by its weight.
 
-    Counting a single sequence as one would make the penalty log 1 = 0, whatever the number of parameters.
+    Counting a single sequence as one would make the penalty log 1 = 0 for any number of parameters.
     """
     if not is_sequential(model):
         return total_weight(rows)

@@ -1,1 +1,1 @@
-"""How cells are written in a file, and how the options that read them are written on the command line."""
+"""Notations of cells in a file, and of the options that read them on the command line."""

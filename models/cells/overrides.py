@@ -1,4 +1,4 @@
-"""Options of a table as arguments of the command line: how all of them are written, and how all of them are read.
+"""Options of a table as arguments of the command line: writing and reading them.
 
 | option | argument |
 |---|---|
@@ -7,9 +7,9 @@
 | of one column | ``data.units.weight=kg``, ``data.units."a=b"=kg`` |
 | levels of one column | ``data.merge.sex={F: female}`` |
 
-Text is taken as it stands, without white space at its ends. It needs quotes if it has a comma or brackets that nothing closes,
-stands itself in quotes or brackets, or is ``null``. In quotes a backslash is a letter like others but in front of a quote, as
-in Hydra's grammar. `models.errors.in_shell` quotes the argument once more, for the shell.
+Text is taken as it stands, without white space at its ends. It needs quotes if it has a comma or an unclosed bracket, is itself
+in quotes or brackets, or is ``null``. In quotes a backslash is a letter like others but in front of a quote, as in Hydra's
+grammar. `models.errors.in_shell` quotes the argument once more, for the shell.
 
 Imports the standard library, and PyYAML where levels are read.
 """
@@ -121,7 +121,7 @@ def _entry(value: Any) -> str:
 
 
 def _column(column: str, ambiguous: str | None) -> str:
-    """The name of a column in a key: in quotes where it begins with one, or holds what is ``ambiguous`` there."""
+    """The name of a column in a key: in quotes where it begins with one, or has an ``ambiguous`` character."""
     plain = column and column[0] not in "\"'" and (ambiguous is None or ambiguous not in column)
     return column if plain else quoted(column)
 

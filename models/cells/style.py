@@ -17,7 +17,7 @@ PANDAS = (
 AMONG_NUMBERS = ("-", "--", "–", "—", ".", "..", "...", "*", "na", "n.a.", "missing", "unknown")
 DOUBTFUL = tuple(sorted({*AMONG_NUMBERS, *map(str.lower, PANDAS)}))  # in lower case
 MARKS = {"comma": ",", "semicolon": ";", "tab": "\t", "point": ".", "space": " ", "apostrophe": "'", "bar": "|", "none": ""}
-NO_MARKS = '"+-\n\r\0'  # beside letters and digits: quotes, signs and ends of lines
+NO_MARKS = '"+-\n\r\0'  # in addition to letters and digits: quotes, signs and ends of lines
 
 
 class Style(NamedTuple):
@@ -29,7 +29,7 @@ class Style(NamedTuple):
     decimal: str = "."
     thousands: str = ""
     encoding: str = "utf-8"  # of a text file
-    skip: int | None = None  # lines above the names, which are left out; None: the user has not said it
+    skip: int | None = None  # lines above the names, which are left out; None: not given
     header: int | None = None  # lines of names, 0 for none; None: one, unless the first lines look different
     skip_end: int | None = None  # lines below the rows
 

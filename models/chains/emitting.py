@@ -1,7 +1,7 @@
-"""A path of states, and what an emission adds to every step: missing cells, precision factors (`models.latents.hidden`).
+"""A path of states, and the latents of the emission at every step: missing cells, precision factors (`models.latents.hidden`).
 
-Given the state of a step, the block's own latents depend on nothing else. So log p(x_t | z_t = i), with them integrated out, is
-what the recursions of the path read; they are expected, or drawn, for every state of a step once the path is known.
+Given the state of a step, the latents of the block depend on nothing else. So log p(x_t | z_t = i), with them integrated out,
+enters the recursions of the path; they are expected, or drawn, for every state of a step once the path is known.
 """
 
 from functools import cache, partial
@@ -19,17 +19,17 @@ from models.rows.packing import Packing, laid_out, row_by_row
 
 
 class Emitting(NamedTuple):
-    """Natural parameters of a path and the block's own latents."""
+    """Natural parameters of a path and of the latents of the block."""
 
     path: Filtered
     block: Any  # of the steps of the grid, one after another: leaves (L R, …); the component's part is log p(x_t | state)
 
 
 class Emitted(NamedTuple):
-    """A path and the block's own latents, expected or drawn."""
+    """A path and the latents of the block, expected or drawn."""
 
     path: Path
-    block: Any  # given every state, or the state drawn; what it says of the states themselves is not read
+    block: Any  # given every state, or the state drawn; its component part is not read
 
 
 def path_part(value: Any) -> Any:
@@ -38,12 +38,12 @@ def path_part(value: Any) -> Any:
 
 
 def emitting(hidden: Hidden, path: Filtered, of_block: Any) -> Filtered | Emitting:
-    """Natural parameters, from those of the path and from what the block makes of the steps."""
+    """Natural parameters, from those of the path and of the block at the steps."""
     return path if hidden is component_alone else Emitting(path, of_block)
 
 
 def moved(hidden: Hidden, z: Any, packing: Packing) -> tuple[Path, Any]:
-    """(the path, the block's own latents or None) on another packing; starts lie side by side."""
+    """(the path, the latents of the block or None) on another packing; starts lie side by side."""
     path = in_packing(path_part(z), packing)
     if hidden is component_alone:
         return path, None
@@ -60,7 +60,7 @@ def moved(hidden: Hidden, z: Any, packing: Packing) -> tuple[Path, Any]:
 
 @cache
 def latent_of(hidden: Hidden) -> Latent:
-    """The latents of sequences whose steps have the block's own; cached, and the chain alone where a block adds nothing."""
+    """The latents of sequences with a block; cached, and the chain alone where a block adds no latents."""
     if hidden is component_alone:
         return chain
     return chain._replace(
@@ -81,12 +81,12 @@ def _reported() -> Reported:
 
 
 def _expected(hidden: Hidden, update: Any, key: Array, local: Emitting) -> Emitted:
-    """The path by ``update``; the block's own latents stay integrated out, and have their means given every state."""
+    """The path by ``update``; the latents of the block stay integrated out, and have their means given every state."""
     return Emitted(update(key, local.path), hidden.latent.mean(key, local.block))
 
 
 def _sample(hidden: Hidden, key: Array, local: Emitting) -> Emitted:
-    """A path, then the block's own latents given its states."""
+    """A path, then the latents of the block given its states."""
     key_path, key_own = jax.random.split(key)
     path = chain.sample(key_path, local.path)
     state = path.state.reshape(-1, path.state.shape[-1])
@@ -99,7 +99,7 @@ def _sample(hidden: Hidden, key: Array, local: Emitting) -> Emitted:
 
 
 def _independent(hidden: Hidden, key: Array, probs: Array) -> Emitted:
-    """A start from marginal probabilities (N, L, S): the chain's, and the block's own as it starts without any component."""
+    """A start from marginal probabilities (N, L, S): that of the chain, and that of the block without a component."""
     assert chain.independent is not None
     assert hidden.latent.independent is not None
     path = chain.independent(key, probs)

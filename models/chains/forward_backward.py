@@ -70,14 +70,14 @@ def product(states: Array, matrix: Array) -> Array:
 
 
 def negligible(dtype: Any) -> float:
-    """A bound far enough above the smallest number that anything that underflows is below rounding error."""
+    """A bound so far above the smallest number that underflow is below rounding error."""
     return float(jnp.finfo(dtype).tiny) / float(jnp.finfo(dtype).eps) ** 2
 
 
 def harmless(dtype: Any) -> float:
     """If no probability p of a chain is smaller, nothing that underflows matters later.
 
-    A scale is at least p, so that what underflows is at most tiny / p of a state; others reach whatever it leads to with p.
+    A scale is at least p, so that at most tiny / p of a state underflows; other states reach its successors with p.
     """
     return float(np.sqrt(jnp.finfo(dtype).tiny / jnp.finfo(dtype).eps))
 
@@ -162,7 +162,7 @@ def _reachable(weights: Weights, steps: Steps) -> Array:
 def _lost(weights: Weights, possible: Array, states: States, steps: Steps) -> Array:
     """Whether underflow may have removed a state that matters later.
 
-    The probability of such a state may be anything up to `negligible` before it is multiplied by its weight (``unsure``), or up
+    The probability of such a state may be up to `negligible` before it is multiplied by its weight (``unsure``), or up
     to the smallest number after (``hidden``). The same holds for the only way to stop, or for all ways to go on.
     """
     size, least = weights.start.shape[0], negligible(states.state.dtype)

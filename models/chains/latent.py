@@ -117,7 +117,7 @@ def _worth(local: Chain, known: Filtered | None) -> Array:
 
 
 def _total_forward(local: Chain, known: Filtered | None) -> tuple[Array, tuple[Chain | Filtered, Filtered | None]]:
-    """The backward recursion goes on from the forward one; ``known`` has no derivatives, so that it is not kept for that."""
+    """The backward recursion goes on from the forward one; ``known`` has no derivatives, so that it is not saved for them."""
     forward_chain = forward(local) if known is None else local
     return _worth(local, forward_chain if isinstance(forward_chain, Filtered) else known), (forward_chain, known)
 

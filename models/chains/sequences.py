@@ -83,7 +83,7 @@ def timed(data: Data, columns: tuple[str, ...], emission: Emission, states: tupl
 
 
 def packing_of(rows: Timed) -> Packing:
-    """The packing of the sequences; side by side if these are a part of the rows that were packed."""
+    """The packing of the sequences; side by side if these are a part of the packed rows."""
     number, longest = rows_shape(rows)
     if rows.packing is None or rows.packing.extent.rows != number:
         return side_by_side(rows.length, longest)

@@ -1,4 +1,4 @@
-"""Columns beside the modelled ones: weights of the rows, and names that a result keeps beside its rows."""
+"""Columns that are not modelled: weights of the rows, and columns that a result keeps with its rows."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -35,17 +35,17 @@ MEANINGS = ("counts", "relative")
 
 
 def require_meaning(weights: Any, given: bool) -> None:
-    """Raise `ZooError` for a meaning of weights that is none, or that is said though no weights are ``given``."""
+    """Raise `ZooError` for an unknown meaning of weights, or for one without ``given`` weights."""
     if weights is not None and weights not in MEANINGS:
         raise ZooError(f"weights={weights!r} is not one of {', '.join(MEANINGS)}")
     if weights is not None and not given:
         raise ZooError(
-            f"weights={weights} says what weights mean, and there are none: name their column by data.weight=<column>"
+            f"weights={weights} is the meaning of weights, and there are none: name their column by data.weight=<column>"
         )
 
 
 def weighed(data: Data, meaning: str | None) -> Data:
-    """Weights as they are meant: counts as they stand, relative ones with mean 1 over the rows whose weight is above 0.
+    """Weights by their meaning: counts unchanged, relative ones with mean 1 over the rows whose weight is above 0.
 
     Relative weights on any scale then make the same table, and so does a row of weight 0 more or less.
 
@@ -69,9 +69,9 @@ def scale_of(weight: np.ndarray) -> float:
 
 
 def with_kept_columns(data: Data, columns: list[str], known: Mapping[str, Any]) -> Data:
-    """Keep columns that are not modelled beside the rows; raises `ZooError` for a name that none can hold.
+    """Keep columns that are not modelled with the rows; raises `ZooError` for an impossible name.
 
-    ``known`` has the cells of columns that the table no longer has. Those of `SEQUENCE_NAME` are there only if the column that
+    ``known`` has the cells of columns that the table no longer has. Those of `SEQUENCE_NAME` exist only if the column that
     names the sequences is kept.
     """
     columns = list(dict.fromkeys(columns))
@@ -89,7 +89,7 @@ def with_kept_columns(data: Data, columns: list[str], known: Mapping[str, Any]) 
 
 
 def _plain(cells: Any) -> np.ndarray:
-    """Names as text, and numbers as numbers if no cell is a word and no digit is lost: what netCDF can store."""
+    """Cells that netCDF can store: names as text, and numbers as numbers if no cell is a word and no digit is lost."""
     filled = [cell for cell in cells if cell is not None]
     if not all(isinstance(cell, int | float | np.integer | np.floating) for cell in filled):
         return _as_text(cells)

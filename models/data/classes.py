@@ -20,7 +20,7 @@ def missing_labels(data: Data) -> np.ndarray:
 
 
 def unseen_classes(data: Data, classes: tuple[str, ...], row: str = "row", kind: str = "class") -> list[str]:
-    """A warning if some class has no labelled row: what its parameters then mean. ``row``, ``kind``: words to use."""
+    """A warning if some class has no labelled row, with the meaning of its parameters. ``row``, ``kind``: words to use."""
     allowed = allowed_classes(data, classes)
     if allowed is None:
         return []

@@ -2,7 +2,7 @@
 
 A model with columns of several kinds calls `typed`, keeps the `layout`, and reads new rows with `as_typed`. Models of numbers,
 such as `models.gmm`, do not apply the rules: they use every numeric column, including those that the rules would take for codes
-or identifiers. What the user says about a column (``types``, ``columns``, ``drop_constant``) holds for every model.
+or identifiers. The user's options for a column (``types``, ``columns``, ``drop_constant``) hold for every model.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from models.errors import did_you_mean, some_of
 EXACT = 2**53  # whole numbers up to here are floats without loss
 LOST = "numbers above 2^53 lose digits"
 MOMENTS = {"date": "dates", "time": "times"}
-LEAVE = (("leave them out by", "ignore"), ("take them as levels by", "category"))  # what else to do with dates
+LEAVE = (("leave them out by", "ignore"), ("take them as levels by", "category"))  # other options for dates
 
 
 class Layout(NamedTuple):
@@ -278,7 +278,7 @@ def _with(data: Data, readings: Mapping[int, ColumnReading]) -> Data:
 
 
 def _without(data: Data, out: Mapping[str, Verdict]) -> Data:
-    """Drop columns; their cells are kept in the notes."""
+    """Drop columns; their cells stay in the notes."""
     if not out:
         return data
     notes = [

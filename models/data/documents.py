@@ -71,7 +71,7 @@ def kind_of(character: str) -> str:
 def documents(rows: Iterable[Sequence[Any]], vocabulary: Sequence[str] | None = None, name: str = "documents") -> Data:
     """Convert lists of tokens to `Data`; the default vocabulary are the sorted tokens of all rows.
 
-    Tokens outside a given vocabulary are kept as unknown. Raises `ZooError` if no vocabulary is given and there are no tokens.
+    Tokens outside a given vocabulary become unknown. Raises `ZooError` if no vocabulary is given and there are no tokens.
     """
     rows = [list(map(str, row)) for row in rows]
     words = tuple(sorted(set(chain.from_iterable(rows)))) if vocabulary is None else tuple(map(str, vocabulary))

@@ -1,4 +1,4 @@
-"""Parsing the cells of a column: which are missing, which are numbers, and what the levels are called.
+"""Parsing the cells of a column: which are missing, which are numbers, and the names of the levels.
 
 A cell is **missing** if it is empty, or if its text, stripped of white space, is one of
 
@@ -18,7 +18,7 @@ marks, such as 1,5 or 1.234.567 or 12 % or $4.4M. A minus may be any of the sign
 
 The name of a level is the text of the cell, stripped of white space. Whole numbers have no decimal point (1.0 is 1). Levels are
 sorted, numbers by size before words. A pandas Categorical declares its levels: they keep their order, and levels without rows
-are kept too, so that the prior gives them probability.
+stay, so that the prior gives them probability.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ def _require_few_slips(words: Words, slips: np.ndarray, numbers: np.ndarray, tit
 def _levels(words: Words, style: Style, order: list[str] | None = None, truth: bool = True) -> ParsedColumn:
     """Codes into the levels that occur or, if ``order`` declares them, into all declared levels.
 
-    Levels that are all true or false are `BOOLEAN`, however they are written, unless there is no ``truth`` in the column.
+    Levels that are all true or false are `BOOLEAN`, in any spelling, unless there is no ``truth`` in the column.
     """
     gone = np.isin(words.names, ("", *style.words))
     names = words.names

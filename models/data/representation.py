@@ -12,7 +12,7 @@ LEVELS = 6
 
 
 class Tabular(Protocol):
-    """What is read of a `models.data.table.Data`, which is shown by these functions and cannot be imported here."""
+    """The fields of a `models.data.table.Data` that these functions read; it cannot be imported here."""
 
     @property
     def name(self) -> str: ...
@@ -110,7 +110,7 @@ def model_html(name: str, options: Mapping[str, Any], hyper: Mapping[str, Any], 
 
 
 def generative(description: str) -> str:
-    """The beginning of a model's docstring, up to the last indented paragraph that says what is drawn from what."""
+    """The beginning of a model's docstring, up to the last indented paragraph of the generative program."""
     paragraphs = description.strip("\n").split("\n\n")
     drawn = [place for place, one in enumerate(paragraphs) if one.startswith("    ") and " ~ " in one and "E-step" not in one]
     return "\n\n".join(paragraphs[: max(drawn, default=0) + 1])

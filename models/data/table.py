@@ -12,7 +12,7 @@ from models.cells.overrides import proposed
 from models.data.representation import data_html, data_text
 from models.errors import ZooError as ZooError
 
-SEQUENCE_NAME = "sequence_name"  # the column of `Data.beside` that names the sequences, if the table does
+SEQUENCE_NAME = "sequence_name"  # the column of `Data.kept_columns` that names the sequences, if the table does
 ROWLESS = "there is nothing to report row by row; give new rows, centred at the mean"
 
 
@@ -56,7 +56,7 @@ class Data(NamedTuple):
     kept_columns: tuple[
         tuple[str, np.ndarray], ...
     ] = ()  # columns (N,) that results keep beside their rows, such as identifiers
-    remarks: tuple[str, ...] = ()  # what a result says of how the rows were read
+    remarks: tuple[str, ...] = ()  # remarks of a result on how the rows were read
     weights: str = ""  # what `weight` means: counts or relative (scaled to mean 1); "" where no user gave it
 
     @property

@@ -33,7 +33,7 @@ def iris() -> Data:
 
 
 def wine() -> Data:
-    """178 wines, 13 chemical measurements in their own units; the label is the cultivar."""
+    """178 wines, 13 chemical measurements in raw units; the label is the cultivar."""
     return _bundled("wine", "cultivar")
 
 

@@ -1,6 +1,6 @@
 """The prior of factor models, as hyperparameters and as pseudo-statistics, and random starts.
 
-With automatic relevance determination (MacKay 1994, Bishop 1999) each factor has its own prior precision α_l of the loadings,
+With automatic relevance determination (MacKay 1994, Bishop 1999) each factor has a prior precision α_l of the loadings,
 
     relevance_l ~ Gamma(relevance_shape, relevance_rate),    loading_dl | relevance, precision ~ Normal(0, (α_l precision_d)⁻¹)
 

@@ -1,4 +1,4 @@
-"""What a messy table holds, and which options read it: every problem at once, each with a remedy. Nothing is changed silently.
+"""Inspection of a messy table, with the options that read it: every problem at once, each with a remedy; no silent change.
 
 May import `models.data`, `models.datasets` and `models.reading`. No JAX: inspecting a table starts fast.
 """

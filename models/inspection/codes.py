@@ -1,4 +1,4 @@
-"""Numbers that stand for missing cells: 99 far from all others, 8 and 9 beside a scale from 1 to 5, −1 or 0 below a scale.
+"""Numbers that stand for missing cells: 99 far from all others, 8 and 9 with a scale from 1 to 5, −1 or 0 below a scale.
 
 A code is one of the `CODES` that is not where its column's other numbers are. Small ones need more evidence, as counts may have
 a long tail: several columns with the same scale, or several cells. A code at the very end of a scale, such as 0 before 1 to 5,
@@ -31,7 +31,7 @@ SIDE = 0.5  # how far from the end of the scale to the average the rows with a c
 
 
 class Scale(NamedTuple):
-    """A column of whole numbers without gaps from ``first`` to ``last``, and the codes beside them."""
+    """A column of whole numbers without gaps from ``first`` to ``last``, and its other numbers, the codes."""
 
     first: int
     last: int
@@ -104,7 +104,7 @@ def _far(values: np.ndarray) -> set[int]:
 
 
 def _is_supported(code: int, values: np.ndarray, far: set[int], others: list[set[int]]) -> bool:
-    """Whether a code that is far away occurs more than once, beside another code, or in another column, too."""
+    """Whether a code that is far away occurs more than once, together with another code, or in another column, too."""
     if code == -9:  # one cell is enough if it is far from all others
         rest = values[~np.isin(values, list(CODES)) & ~np.isnan(values)]
         return bool((values == code).sum() > 1 or len(far) > 1 or rest.min() + 9 > 2 * np.ptp(rest))
@@ -128,7 +128,7 @@ def _scale(values: np.ndarray) -> Scale | None:
 
 
 def _is_code_next_to(code: int, scale: Scale, values: np.ndarray, others: list[Scale]) -> bool:
-    """Whether a number beside a scale is a code, and no large count."""
+    """Whether a number next to a scale is a code, and no large count."""
     cells, size = int((values == code).sum()), scale.last - scale.first + 1
     if (values == scale.last).sum() < SHARE * (~np.isnan(values)).sum() and cells <= (values == scale.last).sum():
         return False
@@ -161,7 +161,7 @@ def _at_ends(columns: Mapping[str, np.ndarray], scales: Mapping[str, Scale]) -> 
 def _answers_as_others(table: np.ndarray, code: int) -> bool:
     """Whether rows with the code answer the other columns as rows do on average, and not as those at its end of the scale do.
 
-    The other columns predict each column, and rows with the code are compared with what is predicted of the next two answers.
+    The other columns predict each column, and rows with the code are compared with the predictions of the next two answers.
     """
     if (table == code).sum() > MOST * (~np.isnan(table)).sum():
         return False

@@ -82,7 +82,7 @@ def variants(column: Written) -> dict[str, str]:
 
 
 def _key(word: str) -> str:
-    """A word without what spellings differ in: case, accents, white space and hyphens between words, a full stop at the end."""
+    """A word without differences of spelling: case, accents, white space and hyphens between words, a full stop at the end."""
     if len(word) == 2 and word[0].lower() == word[1].lower():  # the genotypes AA, Aa and aa differ
         return word
     plain = "".join(c for c in unicodedata.normalize("NFKD", word.casefold()) if not unicodedata.combining(c))

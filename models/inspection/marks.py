@@ -54,7 +54,7 @@ def _may_be_thousands(numbers: list[tuple[Written, list[str]]]) -> bool:
 def _are_among_hundreds(numbers: list[tuple[Written, list[str]]]) -> bool:
     """Whether, moreover, every column with points has whole numbers of three digits, and none of more.
 
-    1.200 beside 900 is 1200. Measurements with three decimals have no 900 among them.
+    1.200 in a column with 900 is 1200. Measurements with three decimals have no 900 among them.
     """
     for _, words in numbers:
         whole = [word for word in words if "." not in word]

@@ -15,7 +15,7 @@ from models.reading.units import KINDS, PLAIN, converted, convertible, has_secon
 
 MOST = 0.8  # share of dates from which a column holds dates
 ALIKE = 0.9  # share of one unit that the zoo does not know, from which it is a unit
-FEW = 12  # bare numbers beside levels that begin with a number, up to which all are levels
+FEW = 12  # bare numbers among levels that begin with a number, up to which all are levels
 LEVEL = re.compile(r"\d+(\s*\+|\s*[-–—:=.)]\s*[^\W\d])")  # 5+, 5 - very good
 BOOKED = re.compile(r"\([^\d()]*\d[\d.,]*\D?\)|\d[\d.,]*-")  # a minus as bookkeepers write it
 CORRECT = "or correct the cells"
@@ -96,7 +96,7 @@ def _times(column: Written) -> list[Problem] | None:
 
 
 def _main_unit(column: Written, units: np.ndarray, values: np.ndarray) -> str | None:
-    """The most frequent unit; None if what follows the numbers are no units. Amounts of money are read in their currency."""
+    """The most frequent unit; None if the texts after the numbers are no units. Amounts of money are read in their currency."""
     counts: Counter[str] = Counter()
     for unit, count in zip(units, column.counts, strict=True):
         if unit:
@@ -114,7 +114,7 @@ def _main_unit(column: Written, units: np.ndarray, values: np.ndarray) -> str | 
 def _of_sizes(column: Written, units: np.ndarray, values: np.ndarray, sizes: set[str]) -> str | None:
     """How numbers such as 4.4M are read: as plain numbers, or in their one size; None where they are more likely codes.
 
-    K alone may be Kelvin. Beside numbers without a mark it means thousand where these are much larger than those with it.
+    K alone may be Kelvin. Among numbers without a mark it means thousand where these are much larger than those with it.
     """
     bare = values[(units == "") & ~np.isnan(values)]
     if sizes != {"K"} and not any(SURELY_SIZED.fullmatch(plain_sign(word)) or word[-1:].islower() for word in column.words):
@@ -150,13 +150,13 @@ def _units(column: Written, units: np.ndarray, number: np.ndarray, main: str, st
 
 
 def _slips(column: Written, wrong: np.ndarray, what: str = "a number") -> list[Problem]:
-    """Cells that are not what most cells are."""
+    """Cells of another kind than most cells."""
     slips = column.of(wrong)
     if not slips.total:
         return []
     name = column.column
     if len(numbers := column.of(~wrong).words) <= FEW and all(map(str.isdigit, numbers)) and all(map(LEVEL.match, slips.words)):
-        problem = f"levels with a number in front, beside bare numbers: {slips.examples}"
+        problem = f"levels with a number in front, and bare numbers: {slips.examples}"
         advice = "take the column as category, or write its levels alike"
         return [Problem(problem, (Remedy("types", "category", name),), advice, name)]
     limits = [word for word in slips.words if word[0] in "<>≤≥"]

@@ -18,11 +18,11 @@ class Remedy(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """What is wrong or doubtful, where, and what to do."""
+    """A wrong or doubtful part of a table, its place, and remedies."""
 
     what: str  # in words, with the first cells
     remedies: tuple[Remedy, ...] = ()  # options that make the table readable; (): the table must be corrected
-    advice: str = ""  # what the remedy means, or what else can be done
+    advice: str = ""  # the meaning of the remedy, or alternatives
     column: str | None = None  # None: of the table, or of several columns
 
 
@@ -68,7 +68,7 @@ def in_words(number: int, what: str = "cell", verb: str = "") -> str:
 
 
 def with_remedies(options: Mapping[str, Any], problems: Iterable[Problem]) -> dict[str, Any]:
-    """Options of `load_data` with the proposed ones added; what the user gave stays.
+    """Options of `load_data` with the proposed ones added; the user's options stay.
 
     >>> with_remedies({"missing": ["-"]}, [Problem("", (Remedy("missing", ["unknown"]), Remedy("units", "kg", "weight")))])
     {'missing': ['-', 'unknown'], 'units': {'weight': 'kg'}}

@@ -120,7 +120,7 @@ def _separator(path: Path, options: Mapping[str, Any]) -> list[Problem]:
 
 @contextmanager
 def _reading_errors(path: Path) -> Iterator[None]:
-    """Raises `ZooError` where pandas cannot read the lines of a file."""
+    """A context that raises `ZooError` where pandas cannot read the lines of a file."""
     import pandas as pd
 
     try:

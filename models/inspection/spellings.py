@@ -17,8 +17,8 @@ from models.reading.units import quantity
 def shared_spellings(columns: Sequence[Written], style: Style) -> list[Problem]:
     """Words in several columns that are no value of any: each with how often every column has it.
 
-    A word among numbers or dates is no value. Among words it is none if it says so, as ``k.A.``, or if most columns of numbers
-    have it.
+    A word among numbers or dates is no value. Among words it is none if it is a known spelling, as ``k.A.``, or if most columns
+    of numbers have it.
     """
     slips: dict[str, list[str]] = {}  # word -> columns of numbers that have it
     measured = 0

@@ -32,7 +32,7 @@ from models.reading.repairs import Repairs, checked_repairs, repaired
 if TYPE_CHECKING:
     import pandas as pd
 
-WIDTH = 80  # columns of what is shown
+WIDTH = 80  # columns of the display
 SEVERAL, FEW_EACH = 3, 5  # names of groups of rows, and rows in each
 LONG = 5  # words in a cell, on average, from which a column may hold texts
 WHY = {
@@ -43,7 +43,7 @@ WHY = {
 
 
 class Inspection(NamedTuple):
-    """What was found; made by `inspect_table`."""
+    """An inspected table; made by `inspect_table`."""
 
     title: str
     problems: tuple[Problem, ...]
@@ -75,7 +75,7 @@ def inspect_table(source: Any, **options: Any) -> Inspection:
 
     Args:
         source: Path of a CSV, Parquet or Arrow file, a DataFrame, or any other table that `load_data` reads.
-        **options: Options of `load_data` that are already known; what they solve is no problem.
+        **options: Options of `load_data` that are already known; the problems that they solve are left out.
 
     Raises:
         ZooError: The source is no table, or an option is wrong.
@@ -140,7 +140,7 @@ def _without_values(problem: Problem, problems: Sequence[Problem], texts: Sequen
 
 
 def _require_named_columns(raw: Raw) -> None:
-    """Raises `ZooError` for an option of a column that the table lacks: a slip in the command, no problem of the table."""
+    """Raises `ZooError` for an option of a column that the table lacks: a mistake in the command, no problem of the table."""
     known = [str(name) for name in raw.frame.columns]
     named = [*checked_types(raw.options.get("types"), None)[0], *_repairs(raw.options).columns]
     for option in ("label", "weight", "sequence", "text", "columns", "keep"):
@@ -221,7 +221,7 @@ def _of_words(text: Written, style: Style, name: str, options: Mapping[str, Any]
         advice = f"leave it out; or model its words alone by {proposed('text', name)}"
         return [Problem(what, (Remedy("types", "ignore", name),), advice, name)]
     problems = level_problems(text)
-    if options.get("missing") == []:  # the user says that all words are levels
+    if options.get("missing") == []:  # the user declares all words to be levels
         return [problem for problem in problems if not any(remedy.option == "missing" for remedy in problem.remedies)]
     return problems
 
@@ -269,7 +269,7 @@ def _left_out(raw: Raw, cells: Mapping[str, ParsedColumn], options: Mapping[str,
             kind = "identifier" if judged.kind == "identifier" else "ignore"
             advice = "leave it out"
             if kind == "identifier":
-                advice += f"; {proposed('keep', [name])} also puts it beside each row's result"
+                advice += f"; {proposed('keep', [name])} also keeps it with each row's result"
             what = f"{WHY[judged.kind]} ({judged.why})"
             problems.append(Problem(what, (Remedy("types", kind, name),), advice, name))
     return problems
@@ -312,7 +312,7 @@ def _lost_digits(
 
 
 def _tried(raw: Raw, source: Any, problems: Sequence[Problem]) -> Inspection:
-    """The table as the proposed options read it; what still fails is a problem, too."""
+    """The table as the proposed options read it; an error that remains is a problem, too."""
     all_problems = list(problems)
     options = with_remedies(raw.options, all_problems)
     if not raw.ready:
@@ -333,7 +333,7 @@ def _tried(raw: Raw, source: Any, problems: Sequence[Problem]) -> Inspection:
 
 
 def _of_long_format(data: Data) -> list[Problem]:
-    """Columns that name subjects or sequences, or say when a row was measured, of a table as the options read it."""
+    """Columns that name subjects or sequences, or hold the time of a row, of a table as the options read it."""
     unless = "leave it out, unless its value matters"
     if data.starts is not None:
         counters = [(column, f"it may number the steps ({COUNTS})") for column in step_counters(data)]

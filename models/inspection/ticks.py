@@ -12,10 +12,10 @@ from models.data.missing_spellings import ParsedColumn
 from models.data.table import BOOLEAN
 from models.inspection.problem import Problem, Remedy, in_words
 
-MARKS = ("x", "✓", "✔", "☑", "☒", "✗", "✘", "√")  # which say nothing but yes
+MARKS = ("x", "✓", "✔", "☑", "☒", "✗", "✘", "√")  # which mean only yes
 YES = ("1", "yes", "y", "true", "ja", "j", "wahr", "oui", "vrai", "sí", "si", "sì", "checked", "ticked", "selected", "on",
        "chosen", "quoted", "mentioned", "genannt", "angekreuzt", "ausgewählt", "coché")  # fmt: skip
-BLOCK = 3  # columns beside each other, from which any words are ticks
+BLOCK = 3  # adjacent columns from which any words are ticks
 
 
 class Ticked(NamedTuple):
@@ -71,7 +71,7 @@ def _is_tick(one: Ticked, ticked: list[Ticked]) -> bool:
 
 
 def _levels(word: str) -> dict[str, str]:
-    """What the cells are read as: no and yes, 0 and 1, or True and False."""
+    """The levels that the cells are read as: no and yes, 0 and 1, or True and False."""
     lower = word.lower()
     if lower in ("1", "true", "yes"):
         return {"": {"1": "0", "true": "False", "yes": "no"}[lower]}

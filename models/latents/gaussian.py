@@ -1,7 +1,7 @@
 """Gaussian scores: L continuous latents a row, the functions of `models.base.Latent`.
 
 Given θ a row's scores are Normal(centre, precision⁻¹), and log p(x, z) = peak − ½ (z − centre)ᵀ precision (z − centre)
-− L/2 log 2π. Natural parameters are kept in this form, because the peak is made of residuals, which cost no digits, where
+− L/2 log 2π. Natural parameters have this form, because the peak is made of residuals, which cost no digits, where
 ½ hᵀ precision⁻¹ h − ½ xᵀ Ψ⁻¹ x is a difference of large numbers.
 """
 
@@ -21,7 +21,7 @@ class Scores(NamedTuple):
 
     peak: Array  # (N,)
     centre: Array  # (N, L)
-    root: Array  # Cholesky factor of the precision: (L, L), or (N, L, L) where rows differ in what is observed
+    root: Array  # Cholesky factor of the precision: (L, L), or (N, L, L) where rows differ in their observed cells
 
 
 class Values(NamedTuple):

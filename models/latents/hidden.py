@@ -1,4 +1,4 @@
-"""The latents of a mixture's row: its component, and what a likelihood block adds to it.
+"""The latents of a mixture's row: its component, and the latents that a likelihood block adds.
 
 A block whose density given the component has a short form adds nothing (`component_alone`). Others add latents that make its
 family conjugate: missing cells (`models.latents.missing_cells`), precision factors (`models.latents.precision_factors`).
@@ -14,7 +14,7 @@ from models.latents.categorical import categorical
 
 
 class Hidden(NamedTuple):
-    """How a mixture reads the latents of a row, (component, the block's own)."""
+    """How a mixture reads the latents of a row, (component, latents of the block)."""
 
     latent: Latent
     component: Callable[[Any], Array]  # natural parameters, or a value -> (N, K): the component's part

@@ -1,11 +1,11 @@
-"""Missing cells under Gaussians with a precision matrix: Gaussian latents, given the component and what is observed.
+"""Missing cells under Gaussians with a precision matrix: Gaussian latents, given the component and the observed cells.
 
 For a row with observed cells o and missing cells m, and component k,
 
     x_m | x_o, k ~ Normal(μ_m − Λ_mm⁻¹ Λ_mo (x_o − μ_o), Λ_mm⁻¹)
     log p(x_o | k) = log Normal(x̂ | μ, Λ⁻¹) + (|m|/2) log 2π − ½ log det Λ_mm,    x̂ the row completed by that mean
 
-for Λ = E[Λ] and μ = E[Λ]⁻¹ E[Λμ] whatever T is: a point, a draw or an expectation. All rows of a block have matrices of one
+for Λ = E[Λ] and μ = E[Λ]⁻¹ E[Λμ] of any T: a point, a draw or an expectation. All rows of a block have matrices of one
 size: Λ_mm stands among zeros, with ones on the diagonal where a cell is observed. Ghahramani and Jordan (1994).
 """
 
@@ -30,7 +30,7 @@ from models.rows.centring import LOG_2PI
 
 
 class Completion(NamedTuple):
-    """Natural parameters of (component, missing cells): what every component makes of a row."""
+    """Natural parameters of (component, missing cells): those of a row under every component."""
 
     component: Array  # (N, K): log density of the observed cells, and the component's log probability
     centre: Array  # (N, K, D): the row, completed by the mean of the missing cells
@@ -110,7 +110,7 @@ class Partial(NamedTuple):
 
 
 class Component(NamedTuple):
-    """What T says of the components: E[Λ] (K, D, D), the mean that it implies (K, D), its log density at that mean (K,)."""
+    """The components at T: E[Λ] (K, D, D), the mean that it implies (K, D), its log density at that mean (K,)."""
 
     precision: Array
     mean: Array
@@ -118,7 +118,7 @@ class Component(NamedTuple):
 
 
 def completion(component: Component) -> Callable[[Partial], Completion]:
-    """Rows -> log density of what is observed, and the missing cells, under every component."""
+    """Rows -> log density of the observed cells, and the missing cells, under every component."""
     precision, mean, constant = component
 
     def complete(rows: Partial) -> Completion:

@@ -1,4 +1,4 @@
-"""Precision factors: what makes a Student-t row of a Gaussian one. Given the component k of a row of D columns,
+"""Precision factors: latents given which a Student-t row is Gaussian. Given the component k of a row of D columns,
 
     u | k ~ Gamma(ν_k / 2, ν_k / 2),    x | u, k ~ Normal(μ_k, (u Λ_k)⁻¹),    x | k ~ Student-t(ν_k, μ_k, Λ_k⁻¹)
     u | x, k ~ Gamma((ν_k + D) / 2, (ν_k + (x − μ_k)ᵀ Λ_k (x − μ_k)) / 2)
@@ -22,7 +22,7 @@ START = 5.0  # shape and rate of u before any component is known: ν = 10
 
 
 class FactorGiven(NamedTuple):
-    """Natural parameters of (component, factor): what every component makes of a row."""
+    """Natural parameters of (component, factor): those of a row under every component."""
 
     component: Array  # (N, K): log of the Student-t density, and the component's log probability
     shape: Array  # (K,): of u given the component and the row

@@ -93,7 +93,7 @@ SWITCH = 0.64  # point at which the density switches between the two series of D
 class _Proposals(NamedTuple):
     round: Array
     x: Array
-    right: Array  # whether the proposal comes from the tail beyond SWITCH; kept until this branch succeeds
+    right: Array  # whether the proposal comes from the tail beyond SWITCH; unchanged until this branch succeeds
     done: Array
 
 
@@ -139,7 +139,7 @@ def _inverse_gaussian(key: Array, z: Array) -> tuple[Array, Array]:
     least = jnp.finfo(z.dtype).tiny
     edge = jnp.exp(log_ndtr(jnp.asarray(-(SWITCH**-0.5), z.dtype)))
     levy = 1 / ndtri(jnp.maximum(edge * v, least)) ** 2
-    # Mean inside: the whole inverse Gaussian (Michael, Schucany and Haas 1976), kept where it is small enough.
+    # Mean inside: the whole inverse Gaussian (Michael, Schucany and Haas 1976), accepted where it is small enough.
     mean = 1 / jnp.maximum(z, 1 / SWITCH)
     w = mean * normal**2
     smaller = mean / (1 + w / 2 + jnp.sqrt(w + w**2 / 4))

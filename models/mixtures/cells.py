@@ -1,4 +1,4 @@
-"""The cells of a table under a mixture: what is observed of them, what is expected, what is drawn."""
+"""The cells of a table under a mixture: observed, expected, drawn."""
 
 from collections.abc import Sequence
 from zlib import crc32
@@ -16,12 +16,12 @@ MOST_NAMED = 8  # columns named in words
 
 
 def observed(emission: Emission, rows: Rows) -> Array:
-    """(N, D): what a table holds, NaN where a cell is missing."""
+    """(N, D): the values of a table, NaN where a cell is missing."""
     return emission.encoding.observation(rows.x)
 
 
 def completed(emission: Emission, algebra: Algebra, key: Array, hyper: Hyper, sites: Sites, rows: Rows) -> Array:
-    """(N, D): the rows with their missing cells drawn, first the component given what is observed, then the cells given it."""
+    """(N, D): the rows with missing cells drawn, first the component given the observed cells, then the cells given it."""
     key_z, key_x = jax.random.split(key)
     z = algebra.latent.sample(
         key_z, algebra.local_natural_parameters(algebra.natural(hyper, sites))(algebra.features(hyper, rows))
@@ -30,13 +30,13 @@ def completed(emission: Emission, algebra: Algebra, key: Array, hyper: Hyper, si
     component, cells = emission.hidden.component(z), emission.hidden.cells(z)
     if cells is not None:
         drawn = (component[:, :, None] * cells.centre).sum(1) + jnp.asarray(hyper["origin"])[None, :]
-    else:  # independent columns: the other cells say no more of a cell than the component does
+    else:  # independent columns: given the component, a cell does not depend on the other cells
         drawn = emission.encoding.observation(emission.likelihood.draw(key_x, sites, jnp.argmax(component, axis=1)))
     return jnp.where(jnp.isnan(observed), drawn, observed)
 
 
 def expected(emission: Emission, algebra: Algebra, hyper: Hyper, sites: Sites, rows: Rows) -> tuple[Expected, ...]:
-    """Every column given what is observed of its row: Σ_k r_nk p(x_nd | z_n = k, observed cells), by its moments."""
+    """Every column given the observed cells of its row: Σ_k r_nk p(x_nd | z_n = k, observed cells), by its moments."""
     z = algebra.latent.mean(
         jax.random.PRNGKey(0), algebra.local_natural_parameters(algebra.natural(hyper, sites))(algebra.features(hyper, rows))
     )
@@ -60,7 +60,7 @@ def _mixed(component: Array, column: Expected) -> Expected:
 
 
 def explained(what: str, like: Layout, label: str | None) -> str:
-    """What the density is of, in words: kinds and names of the columns, and the label where it is modelled."""
+    """The variables of the density, in words: kinds and names of the columns, and the label where it is modelled."""
     words = {"number": "numbers", "category": "categories", "count": "counts"}
     if len(set(like.kinds)) > 1:
         kinds = [

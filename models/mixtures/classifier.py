@@ -1,4 +1,4 @@
-"""What the generative classifiers share: a mixture whose component is the class, with labels observed, missing or sets.
+"""The base of the generative classifiers: a mixture whose component is the class, with labels observed, missing or sets.
 
 C classes, N rows:
 
@@ -45,6 +45,6 @@ def classifier(
 
 
 def rows_of(name: str, emission: Emission, columns: tuple[str, ...], classes: tuple[str, ...], source: Any) -> Rows:
-    """Whatever `load_data` reads, as rows of the classifier."""
+    """Anything that `load_data` reads, as rows of the classifier."""
     data = checked(as_data(source), columns, emission, name)
     return encoded(data, emission, allowed_classes(data, classes))

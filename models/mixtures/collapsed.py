@@ -13,7 +13,7 @@ and changes one division of two components into another. Jain and Neal (2004) pr
 state. With K fixed both components are often occupied, the way back must then start from the same launch state, and two good
 divisions are no way from each other. A sequential proposal has no launch state: probable divisions are all probable proposals.
 
-This file reads what the algebra declares, statistics and log partition, and nothing of what the rows are.
+This file reads the statistics and the log partition of the algebra, and does not depend on the kind of the rows.
 """
 
 from functools import partial
@@ -30,7 +30,7 @@ from models.rows.encoded import Rows
 
 
 class Chain(NamedTuple):
-    """State of one chain; arrays, as a checkpoint keeps them."""
+    """State of one chain; arrays, as in a checkpoint."""
 
     component: Any  # (N,)
     sweeps: Any  # (): how many there have been
@@ -38,7 +38,7 @@ class Chain(NamedTuple):
 
 
 class Table(NamedTuple):
-    """What all chains share: arrays."""
+    """The arrays that all chains share."""
 
     hyper: dict[str, Any]
     prior: dict[str, Stats]

@@ -10,15 +10,15 @@ average, and all of it is component K's here. Given the latents, and N_k rows in
     sticks_k | z, α ~ Beta(1 + N_k, α + Σ_{j>k} N_j),    α | sticks ~ Gamma(shape + K − 1, rate − Σ_k log(1 − sticks_k))
 
 A stick is a Dirichlet of two: T = (log sticks_k, log(1 − sticks_k)). Sticks and a learned α are conjugate in turn, joined by
-`coupling`, so that what takes all blocks at once (`exact`, minibatches of `cavi`) refuses them. A mode of α or of a stick need
-not exist where α may fall below 1: `em`, `hard_em` and `map` say so at a start that runs there.
+`coupling`, so that methods that update all blocks at once (`exact`, minibatches of `cavi`) do not take them. A mode of α or of
+a stick need not exist where α may fall below 1: `em`, `hard_em` and `map` raise an error at a start that runs there.
 
 **Symmetry.** The likelihood is the same in every order of the components, the prior is not: it is biased towards large first
 ones, E[probs_k] = α^(k−1) / (1 + α)^k. A posterior has K! modes of unequal height, those by falling size highest, and a
 `Permutation`, which leaves a posterior as it is, would be a false claim: there is none, draws stay in the order that they
 were drawn in, and no log K! belongs to a bound. To relabel draws is to speak of the mixture without an order: probs and
 parameters of components may be moved together, but sticks would have to be broken anew from the moved probs, and neither they
-nor the log joint would then be draws of this program. What no order changes means the same as in every mixture:
+nor the log joint would then be draws of this program. Summaries that no order changes mean the same as in every mixture:
 ``sorted_probs``, ``co_clustering``, ``concentration``, densities of new rows. Chains change their order rarely
 (Papaspiliopoulos and Roberts 2008), which R-hat of the sites shows only if chains are in different orders, and optima depend on
 the order of their start (Kurihara, Welling and Teh 2007).

@@ -135,7 +135,7 @@ def model(
 ) -> Model:
     """A mixture on checked data, its components named by ``labels``; ``layout`` is for columns of several kinds.
 
-    Raises `ZooError` for a prior outside its support, and where there are no such weights (`Weights.refuses`).
+    Raises `ZooError` for a prior outside its support, and where there are no such weights (`Weights.why_impossible`).
     """
     if emission.hidden.latent_if_missing is not None and has_missing_cell(data):
         emission = emission._replace(hidden=emission.hidden._replace(latent=emission.hidden.latent_if_missing))

@@ -1,4 +1,4 @@
-"""The weights that a mixture can have, by the names that an option calls them."""
+"""The weights that a mixture can have, by the values of an option."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
 """p(z): the contract of the blocks that give a mixture the weights of its K components, as `Emission` is that of p(x | z).
 
-A `Weights` brings its own families of parameters, or none; how log probs_k comes from their T, and what Σ_n r_nk says of them;
+A `Weights` has families of parameters, or none; log probs_k as a function of their T, and their statistics from Σ_n r_nk;
 its textbook hyperparameters and the program's sites. `dirichlet` and `uniform` are here:
 
     probs ~ Dirichlet(concentration)        or        probs_k = 1 / K                            (K,)
@@ -22,9 +22,9 @@ from models.families.conjugate import log_mean
 
 
 class WeightsPrior(NamedTuple):
-    """Hyperparameters of weights in textbook terms, and what they are in statistics form."""
+    """Hyperparameters of weights in textbook terms, and in the form of statistics."""
 
-    # parameter block -> what a user calls a number of its prior -> hyperparameter; pairs: hashable
+    # parameter block -> the user's name of a number of its prior -> hyperparameter; pairs: hashable
     parameters: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
     shapes: Callable[[int], dict[str, tuple[int, ...]]]  # K -> shapes of the hyperparameters
     defaults: tuple[tuple[str, float], ...]
@@ -36,14 +36,14 @@ class WeightsNaming(NamedTuple):
 
     # site, functional or hyperparameter -> names of its dimensions, where "component" is that of the mixture; pairs: hashable
     dims: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    # labels of the components -> dimension -> labels, of dimensions of the block's own
+    # labels of the components -> dimension -> labels, for dimensions of this block alone
     coords: Callable[[list[Any]], dict[str, list[Any]]] = lambda labels: {}
 
 
 class Weights(NamedTuple):
-    """The weights of K components, by which a row chooses its own."""
+    """The weights of K components, the prior of the component of a row."""
 
-    name: str  # what an option calls them
+    name: str  # in an option
     families: tuple[tuple[str, Family], ...]  # parameter block -> conjugate family
     prior: WeightsPrior
     program: Callable[[Hyper, int, bool], Array]  # (hyper, K, proper): samples sites -> probs (K,)

@@ -1,4 +1,4 @@
-"""From what a user has to `Data`: files, data frames, arrays, texts and named data sets. No JAX.
+"""Readers of files, data frames, arrays, texts and named data sets into `Data`. No JAX.
 
-Imports `models.data` and `models.datasets`. `load_data` is the only door.
+Imports `models.data` and `models.datasets`. `load_data` is the only entry point.
 """

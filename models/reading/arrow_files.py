@@ -34,7 +34,7 @@ def parquet_batches(path: Path, size: int) -> Iterator[Any]:
     """The rows of a Parquet file in batches of ``size`` rows."""
     from pyarrow import parquet
 
-    with parquet.ParquetFile(path, pre_buffer=False) as file:  # by itself it would keep all row groups that it has read
+    with parquet.ParquetFile(path, pre_buffer=False) as file:  # by default it would hold all row groups that it has read
         yield from file.iter_batches(size)
 
 

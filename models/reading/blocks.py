@@ -45,7 +45,7 @@ class Block(NamedTuple):
 
     data: Data
     first: int  # row of the whole table, from 0, that the block begins with
-    kept_columns: Mapping[str, list[str]] = {}  # columns that are kept beside the rows, as they are written
+    kept_columns: Mapping[str, list[str]] = {}  # columns that are kept with the rows, as they are written
 
 
 def read_blocks(
@@ -63,10 +63,10 @@ def read_blocks(
     Columns are matched by name, others are left out; levels are those of the fitted table, or of the model's ``layout``.
     Another level of a model with a layout is an error or, with ``unseen="missing"``, a missing cell. ``options`` are those of
     `models.reading.load.load_data` in `READING`, and the ``types`` of the run: a column whose levels are numbers was read as
-    numbers unless these say otherwise, so that ``02`` is 2. Each block has the columns of ``keep`` as texts, which the table
-    must have, and those of ``keep_if_there`` that it has. Sequences are never cut: with ``size=None`` the table is one block,
-    as of a table that is one sequence. A table in a text, Parquet or Arrow file is read block by block, anything else as a
-    whole. Raises `ZooError` for an absent column, an unknown level, and a cell of another kind.
+    numbers unless these declare it otherwise, so that ``02`` is 2. Each block has the columns of ``keep`` as texts, which the
+    table must have, and those of ``keep_if_there`` that it has. Sequences are never cut: with ``size=None`` the table is one
+    block, as of a table that is one sequence. A table in a text, Parquet or Arrow file is read block by block, anything else as
+    a whole. Raises `ZooError` for an absent column, an unknown level, and a cell of another kind.
     """
     given = {name: value for name, value in options.items() if value is not None}
     declared = given.pop("types", {})
@@ -118,7 +118,7 @@ def _kept_cells(frame: pd.DataFrame, keep: Sequence[str], source: str) -> dict[s
 
 @contextmanager
 def counted_from(first: int) -> Iterator[None]:
-    """Messages about rows of a block say where in the table the block begins: after ``first`` rows."""
+    """Messages about rows of a block name its beginning in the table: after ``first`` rows."""
     try:
         yield
     except ZooError as error:
@@ -220,7 +220,7 @@ def whole_sequences(parts: Iterator[pd.DataFrame], column: str, source: str) -> 
         new = names[begins[1:] if goes_on else begins].tolist()
         _add_new(new, seen, column, source)
         last = int(begins[-1])
-        if new:  # what is held has ended
+        if new:  # the sequence held has ended
             if ended := [*held, *([part.iloc[:last]] if last else [])]:
                 yield _joined(ended)
             held = [part.iloc[last:]]

@@ -22,7 +22,7 @@ from scipy import sparse
 from models.data.table import Data, ZooError
 from models.errors import exists
 
-FILE = "file"  # the column with the names of a folder's files, for those who keep it
+FILE = "file"  # the column with the names of a folder's files, if it is kept
 FORMATS = ("lda_c", "uci", "texts")
 OPTIONS = {"lda_c": ("vocabulary",), "uci": ("vocabulary",), "texts": ("min_documents", "stop_words")}
 HEADER = ("D, the number of documents", "W, the number of words", "NNZ, the number of lines that follow")
@@ -45,9 +45,9 @@ class WordCounts(NamedTuple):
 
 
 def read_corpus(source: Any, format: str, options: Mapping[str, Any], name: str | None = None) -> Data:
-    """Read a file, or a folder of texts, as word counts (M, V); empty documents are kept.
+    """Read a file, or a folder of texts, as word counts (M, V); empty documents stay.
 
-    Documents of a folder have the names of their files beside them, as a kept column named `FILE`.
+    Documents of a folder have the names of their files as a kept column named `FILE`.
     ``options``: for lda_c and uci ``vocabulary``, a file with one word per line (default: a file next to ``source``); for texts
     ``min_documents`` and ``stop_words`` (`models.datasets.corpora.bags_of_texts`). Raises `ZooError` naming file and line.
     """

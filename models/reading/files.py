@@ -91,7 +91,7 @@ def require_file(path: Path) -> None:
     if exists(path) and path.is_dir():
         raise ZooError(f"{path} is a folder: data.format=texts reads each of its files as a document")
     if not (exists(path) and path.is_file()):
-        shown = str(path) if len(str(path)) <= SHOWN else f"…{str(path)[-SHOWN:]}"  # its end says which file
+        shown = str(path) if len(str(path)) <= SHOWN else f"…{str(path)[-SHOWN:]}"  # its end names the file
         near = did_you_mean(shown, DATASETS) or did_you_mean(path.name, _files_in_folder(path))
         raise ZooError(
             f"data: {shown!r} is neither a file nor a named data set{near} "
@@ -101,7 +101,7 @@ def require_file(path: Path) -> None:
 
 @contextmanager
 def refused_tables(path: Path, style: Style) -> Iterator[None]:
-    """Raises `ZooError` for a file that pandas or Arrow cannot read as a table."""
+    """A context that raises `ZooError` for a file that pandas or Arrow cannot read as a table."""
     import pandas as pd
 
     try:
@@ -154,11 +154,11 @@ def _read_text(path: Path, style: Style, as_text: Collection[str]) -> pd.DataFra
 
 @contextmanager
 def opened(path: Path, style: Style) -> Iterator[Any]:
-    """What pandas reads: the file, or its text without the lines below the table."""
+    """The input of pandas: the file, or its text without the lines below the table."""
     if not style.skip_end:
         yield path
         return
-    from pandas.io.common import get_handle  # what pandas itself opens packed files with
+    from pandas.io.common import get_handle  # the function with which pandas opens packed files
 
     with get_handle(path, "r", encoding=style.encoding, compression="infer") as packed:
         yield WithoutEnd(packed.handle, style.skip_end)
@@ -193,12 +193,12 @@ def other_separator(names: Sequence[str], among: Collection[str] = RARE_IN_NAMES
 
 
 def if_several(name: str, separator: str) -> str:
-    """What to say of a table with one column that may be several."""
+    """The remark on a table with one column that may be several."""
     return f"one column, {name!r}: if these are several columns, use data.separator={separator}"
 
 
 def separator_of(path: Path, style: Style) -> str:
-    """The mark between the cells of a text file: what the user said, or by the ending of its name."""
+    """The mark between the cells of a text file: the user's option, or by the ending of its name."""
     return style.separator or ("\t" if ending(path) in TABBED else ",")
 
 
@@ -213,7 +213,7 @@ CSV = Marks()
 
 
 def marks_of(source: Any, options: Mapping[str, Any]) -> Marks:
-    """The marks of the table that ``source`` names, read with the options ``said``; those of CSV where it is no text file.
+    """The marks of the table that ``source`` names, read with ``options``; those of CSV where it is no text file.
 
     >>> marks_of("table.csv", {"separator": "semicolon", "decimal": "comma"})
     Marks(separator=';', decimal=',')
@@ -226,7 +226,7 @@ def marks_of(source: Any, options: Mapping[str, Any]) -> Marks:
 
 
 def irregularities_of(path: Path, style: Style) -> list[Irregularity]:
-    """What the first lines of a text file look like, where that is not what the reader takes them for."""
+    """Irregularities of the first lines of a text file, which the reader would take for something else."""
     lines = first_lines(path, style)
     usual = separator_of(path, style._replace(separator=None))
     return irregularities_above(lines, style.separator, usual, style.skip, style.header)
@@ -287,7 +287,7 @@ def head_and_marks(path: Path, style: Style, names: list[str] | None = None) -> 
 
 @contextmanager
 def wide_rows_as_errors(path: Path) -> Iterator[None]:
-    """Raises `ZooError` where pandas only warns: of rows that are wider than the header."""
+    """A context that raises `ZooError` where pandas only warns: for rows that are wider than the header."""
     import pandas as pd
 
     with warnings.catch_warnings():
@@ -304,7 +304,7 @@ def frames(
     """The rows of `read_file` in frames of ``size`` rows; an Arrow file is read by its own record batches.
 
     Rows are numbered through the whole file. Kinds of cells are found frame by frame: name the columns of words in ``as_text``.
-    Columns that are ``kept`` come as the texts that they are in the file: an Arrow integer beside an empty cell stays one.
+    ``kept_columns`` come as the texts of the file: an Arrow integer in a column with empty cells stays one.
     """
     require_file(path)
     with refused_tables(path, style):

@@ -76,13 +76,13 @@ def load_data(
         unit: Tokens of texts: word (default), character, or kind (of character).
         empty: Rows whose text is missing: ``keep`` (documents without words) or ``drop``; by default they are an error.
         weight: One non-negative number per row, or the column that holds them.
-        weights: What they mean: ``counts`` (a row of weight 3 stands for three rows), which is taken where all are whole
+        weights: Their meaning: ``counts`` (a row of weight 3 stands for three rows), which is taken where all are whole
             numbers, or ``relative`` (scaled to mean 1 over the rows with a weight above 0), which is taken otherwise.
         name: Name for messages and results.
         types: Column -> number, count, category, label, or to drop it: identifier, ignore.
         sequence: Column that names the sequence of a row, for models of time (`models.reading.grouping`); results hold it.
         lengths: The lengths of sequences that follow each other in one table or array; they sum to its number of rows.
-        keep: Columns, such as identifiers, that are not modelled, and that results hold beside their rows.
+        keep: Columns, such as identifiers, that are not modelled, and that results hold with their rows.
         units: Column -> the unit of its numbers: ``{"weight": "kg"}`` (`models.reading.repairs`, also for the next two).
         dates: Column -> ymd, dmy or mdy, to read its dates as days since 1970-01-01.
         merge: Column -> spelling -> level: ``{"sex": {"F": "female"}}``; a spelling ``""`` is of empty cells, a level ``""``
@@ -150,11 +150,11 @@ def load_data(
         if is_table(data):  # the label and dropped columns have been handled
             columns, types = None, {column: kind for column, kind in types.items() if column in data.columns}
         label = None
-    if not is_table(data):  # columns of a table of texts that are kept beside them
+    if not is_table(data):  # kept columns of a table of texts
         types = {column: kind for column, kind in types.items() if column not in dict(data.kept_columns)}
     data = with_types(data, types, repairs.reasons)
     known = {} if sequence is None else {sequence: names_of_sequences(data, sequence)}
-    if sequence in kept_columns:  # names may be those of patients: results hold none unless asked
+    if sequence in kept_columns:  # names may be those of patients: results hold none by default
         known[SEQUENCE_NAME] = known[sequence]
     data = in_sequences(data, sequence)
     if starts is not None or lengths is not None:
@@ -173,7 +173,7 @@ def load_data(
 
 
 def _require_empty(empty: str | None, text: str | None) -> None:
-    """Raises `ZooError` for a way to read empty texts that is none, or of a table without a column of texts."""
+    """Raises `ZooError` for an unknown way to read empty texts, or for a table without a column of texts."""
     if empty is not None and empty not in EMPTY:
         raise ZooError(f"empty={empty!r} is not one of {', '.join(EMPTY)}")
     if empty is not None and text is None:
@@ -181,9 +181,9 @@ def _require_empty(empty: str | None, text: str | None) -> None:
 
 
 def _kinds(types: Any, repairs: Repairs, kept_columns: list[str]) -> Any:
-    """The user's types: numbers with units and dates are numbers, and kept columns are left out, unless the user says else."""
+    """The user's types; otherwise numbers with units and dates are numbers, and kept columns are left out."""
     if types is not None and not isinstance(types, Mapping):
-        return types  # refused by `checked_types`
+        return types  # `checked_types` raises the error
     implied = dict.fromkeys(repairs.reasons, "number") | dict.fromkeys(kept_columns, "identifier")
     return implied | {str(column): kind for column, kind in (types or {}).items()} or None
 

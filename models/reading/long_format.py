@@ -1,8 +1,8 @@
-"""Tables in long format: columns that name rows or sequences of rows, and columns that say when a row was measured.
+"""Tables in long format: columns that name rows or sequences of rows, and columns with the times of rows.
 
-Such a column says nothing about groups of rows, but a model would take it as a number or a category. These are only doubts,
-told to the user, who decides. A sorted column, or a design with every pair of levels, looks the same as subjects and days, so
-that the name of a column has to speak for it, or more blocks than a category has levels.
+Such a column carries no information about groups of rows, but a model would take it as a number or a category. The user gets a
+warning and decides. A sorted column, or a design with every pair of levels, looks the same as subjects and days, so that the
+name of a column must support it, or more blocks than a category has levels.
 """
 
 import re
@@ -55,7 +55,7 @@ class Blocks(NamedTuple):
 
     @property
     def why(self) -> str:
-        """What speaks for it, in words."""
+        """The evidence for it, in words."""
         rising = f", in each of which {' and '.join(one.column for one in self.times)} rises" if self.times else ""
         return f"each of its {self.number} values stands in one block of rows{rising}"
 
@@ -218,7 +218,7 @@ def step_counters(data: Data) -> list[str]:
 
 
 def _is_constant(steps: np.ndarray, rounding: float) -> bool:
-    """Whether all steps are the same but 0, up to the rounding of the numbers and of what is written in decimals."""
+    """Whether all steps are the same but 0, up to the rounding of the numbers and of their decimals."""
     return bool(abs(steps[0]) > 2 * rounding and np.ptp(steps) <= 1e-6 * abs(steps[0]) + 2 * rounding)
 
 

@@ -44,7 +44,7 @@ class Wanted(NamedTuple):
 
     @property
     def as_text(self) -> set[str]:
-        """The columns whose cells are read as text, whatever they look like."""
+        """The columns whose cells are always read as text."""
         words = {name for name, kind in self.types.items() if kind in ("category", "identifier", "ignore")}
         return words | set(self.repairs.columns) | ({self.text} if self.text is not None else set())
 
@@ -56,12 +56,12 @@ class Part:
     frame: pd.DataFrame
     name: str  # of the file or folder
     style: Style
-    hints: Mapping[str, str]  # what the whole table says of its columns, see `Wanted`
+    hints: Mapping[str, str]  # the whole table's hints for its columns, see `Wanted`
 
 
 def read(source: Any, wanted: Wanted, options: Mapping[str, Any]) -> Data:
     """Read anything but a named data set; ``options`` as for `style_of`. Raises `ZooError` naming file, column, row, value."""
-    style_of(options, plain=False)  # raises for unknown options, whatever the source
+    style_of(options, plain=False)  # raises for unknown options of any source
     if wanted.format is not None:
         return _corpus(source, wanted, options)
     if given := [name for name, value in wanted.corpus.items() if value is not None]:
@@ -94,7 +94,7 @@ def _corpus(source: Any, wanted: Wanted, options: Mapping[str, Any]) -> Data:
 
 
 def _documents(rows: list[Any], name: str) -> Data:
-    """Documents may all be empty: a fitted model brings its own vocabulary for new rows."""
+    """Documents may all be empty: a fitted model has a vocabulary for new rows."""
     return documents(rows, None if any(rows) else (), name)
 
 
@@ -123,9 +123,10 @@ def read_table(source: Any, wanted: Wanted, options: Mapping[str, Any]) -> Data:
 
 
 def _columns_there(names: list[str], named: Sequence[str], title: str, style: Style) -> str:
-    """Which columns a table has instead of one that is absent; of a single one, that another separator may divide it.
+    """The columns that a table has instead of an absent one; a single one may be divided by another separator.
 
-    The separator is right where the single column is one of those asked for, and where the mark in its name is the separator.
+    The separator is right where the single column is one of the ``named`` ones, and where the mark in its name is the
+    separator.
     """
     path = Path(title)
     if is_text(path) and path.suffix and not set(names) & set(named):
@@ -166,7 +167,7 @@ def of_frame(frame: pd.DataFrame, title: str, style: Style, wanted: Wanted) -> D
 
 
 def _of_texts(frame: pd.DataFrame, text: str, title: str, style: Style, wanted: Wanted) -> Data:
-    """Documents from a column of texts, with the columns that are kept beside them, and their labels."""
+    """Documents from a column of texts, with their kept columns and labels."""
     tokens = _tokens(frame[text], title, wanted.unit or "word", wanted.empty)
     data = _documents(tokens, title)
     if wanted.empty == "drop" and not all(tokens):
@@ -194,7 +195,7 @@ def _note(name: str, column: pd.Series[Any], is_label: bool, left_out: str | Non
 def _loses_digits(column: pd.Series[Any], cells: ParsedColumn) -> bool:
     """Whether whole numbers, written with all their digits, are too large for a float; 6.02e23 is a measurement.
 
-    Beside a missing cell pandas has made floats of them. These have more digits than measurements are written with.
+    In a column with missing cells pandas has made floats of them. These have more digits than measurements are written with.
     """
     import pandas as pd
 
@@ -215,7 +216,7 @@ def _filled(column: pd.Series[Any]) -> np.ndarray:
 
 
 EMPTY = ("keep", "drop")  # rows without a text: documents without words, or left out
-NUMBERED = "rows are numbered without them; data.keep puts a column beside each"
+NUMBERED = "rows are numbered without them; data.keep adds a column to each"
 
 
 def _tokens(column: pd.Series[Any], title: str, unit: str, empty: str | None) -> list[list[str]]:

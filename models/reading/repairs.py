@@ -54,7 +54,7 @@ def titles(notes: Iterable[Note]) -> dict[str, str]:
 
 
 class Repairs(NamedTuple):
-    """What the user has declared of single columns."""
+    """The user's declarations for single columns."""
 
     units: Mapping[str, str] = {}
     dates: Mapping[str, str] = {}
@@ -165,12 +165,12 @@ def is_missing(cell: str, style: Style) -> bool:
 
 
 def parsed(number: str, style: Style) -> float:
-    """A number written with the table's own marks; NaN if it is none."""
+    """A number written with the marks of the table; NaN if it is none."""
     return number_of(plain_number(number, style))
 
 
 def _to_unit(unit: str, style: Style) -> Callable[[str], str]:
-    """A change of ``59,4 kg`` into ``59,4``: the number in ``unit``, with the table's own marks."""
+    """A change of ``59,4 kg`` into ``59,4``: the number in ``unit``, with the marks of the table."""
 
     def change(cell: str) -> str:
         if measures_time(unit) and not is_missing(cell, style) and (time := hours(cell)) is not None:

@@ -11,7 +11,7 @@ import numpy as np
 from models.cells.notations import SIZE_OF_MONEY, SIZES, SIZES_OF_MONEY, SPACES, plain_sign
 from models.data.column_kinds import TIME
 
-# One number, with whatever marks a table may use; what follows it (or a sign of money before it) is its unit.
+# One number, with any marks that a table may use; the text after it (or a sign of money before it) is its unit.
 NUMBER = rf"[+-]?(?:\d[\d.,'{SPACES}]*|[.,]\d+)(?:[eE][+-]?\d+)?"
 UNIT = r"(?:[^\W\d_]|[µ°%‰€$£¥])(?:[^\d\s,;=]|(?<=m)[23]|(?<=/)1\.73m)*(?:\s(?:[^\W\d_]|[€$£¥])[^\d\s,;=]*)?"
 AFTER = re.compile(rf"({NUMBER})\s*({UNIT})?")
@@ -20,7 +20,7 @@ SIGNS = "€$£¥"
 CODES = ("USD", "EUR", "GBP", "JPY", "CHF", "CNY", "CAD", "AUD", "INR", "SEK", "NOK", "DKK")
 SIGN_OF = {"EUR": "€", "GBP": "£"}  # codes whose sign is of no other currency
 AMOUNT = re.compile(rf"({SIZE_OF_MONEY})?\s?([{SIGNS}]|{'|'.join(CODES)})")  # a unit behind a number: € or M€ or million EUR
-PLAIN = "1"  # the unit of numbers such as 4.4M and 350K, where a number without a mark is what it says
+PLAIN = "1"  # the unit of numbers such as 4.4M and 350K, where a number without a mark is a plain number
 LONGEST = 20  # characters of a unit
 
 TIMES = {"h": 3600.0, "s": 1.0, "ms": 1e-3, "min": 60.0, "d": 86400.0}

@@ -1,7 +1,7 @@
 """Packed sequences: sequences of unequal lengths on a grid of steps with little padding.
 
-The grid has R bins of L steps each. Sequences lie side by side, each in its own bin, or packed: several follow one another in
-a bin that is as long as the longest sequence, or slightly longer. A recursion over time runs along all bins at once and
+The grid has R bins of L steps each. Sequences lie side by side, each in a separate bin, or packed: several follow one another
+in a bin that is as long as the longest sequence, or slightly longer. A recursion over time runs along all bins at once and
 restarts at the first step of each sequence. Arrays over the grid have time first: (L, R, …).
 """
 
@@ -31,7 +31,7 @@ class Extent:
 
     @property
     def side_by_side(self) -> bool:
-        """Whether each row has its own bin: row n lies in bin n."""
+        """Whether each row has a separate bin: row n lies in bin n."""
         return self.bins == self.rows
 
 
@@ -55,7 +55,7 @@ class Grid(NamedTuple):
 
 
 def side_by_side(length: Array, longest: int) -> Packing:
-    """The packing of rows of length (N,) in which each has its own bin."""
+    """The packing of rows of length (N,) in which each has a separate bin."""
     number = length.shape[0]
     return Packing(Extent(number, number, longest, longest), length, jnp.arange(number), jnp.zeros(number, int))
 

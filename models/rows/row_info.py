@@ -1,4 +1,4 @@
-"""Properties of encoded rows beside their cells, such as weights; methods read them only through `row_info`."""
+"""Properties of encoded rows apart from their cells, such as weights; methods read them only through `row_info`."""
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -28,5 +28,5 @@ class Encoded(Protocol):
 
 
 def row_info(rows: Any) -> RowInfo:
-    """The properties of encoded rows; none for the arrays of a user's own program."""
+    """The properties of encoded rows; none for the arrays of a user's program."""
     return rows.row_info if isinstance(rows, Encoded) else RowInfo()

@@ -115,9 +115,9 @@ def _learnt(
 ) -> tuple[dict[str, np.ndarray], list[TopicChain]]:
     """Maximum-likelihood concentrations given the topics of all chains, and the chains with topics in the same order.
 
-    The word concentration is one number, as recommended by Wallach, Mimno and McCallum (2009); it is kept as given if words or
-    topics differ a priori, as with seeds. With ``asymmetric`` each topic has its own concentration, and topics are matched
-    between chains, unless the prior distinguishes them. The method refuses labels: it would treat them as random.
+    The word concentration is one number, as recommended by Wallach, Mimno and McCallum (2009); it stays as given if words or
+    topics differ a priori, as with seeds. With ``asymmetric`` each topic has a concentration, and topics are matched between
+    chains, unless the prior distinguishes them. The method takes no labels: it would treat them as random.
     """
     free = prior.eta.ndim == 0 or not np.ptp(prior.eta, axis=0).any()
     chains = _aligned(corpus, len(prior.alpha), chains) if asymmetric and free else list(chains)

@@ -41,7 +41,7 @@ class Documents(NamedTuple):
 
     @property
     def row_info(self) -> RowInfo:
-        """Documents are not split into batches; each has its own proportions."""
+        """Documents are not split into batches; each has proportions."""
         return RowInfo(self.weight, self.allowed_topics, local_index=self.document, atomic=True)
 
 

@@ -1,6 +1,6 @@
 """Logarithm, exponential, log Γ and ψ in Numba, without branches, so that a compiler works on several numbers at once.
 
-Numba's cache knows a function by the content of its own file alone: whoever changes this file must empty the cache, or change
+Numba's cache identifies a function by the content of its file alone: after a change of this file, empty the cache, or change
 `models.topics.ragged`, which uses it.
 """
 

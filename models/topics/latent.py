@@ -242,7 +242,7 @@ def _expected(
 ) -> Array:
     """Expected counts of one side, documents or words: its weights times sums; inaccurate cells by logarithms.
 
-    The two sides are separate functions, so that a caller pays only for what it needs.
+    The two sides are separate functions, so that a caller computes only the one that it needs.
     """
     shape = local.topic.logs.shape
     expected = _weighed(_summed(add, jnp.zeros_like(side.logs), _ratios(local), shape), side.weight)

@@ -15,11 +15,11 @@ from models.topics.collapsed import TOPIC, WORD
 from models.topics.documents import Documents
 from models.topics.local_variational import ascend
 
-SHARDS = 64  # of the entries of E[log β], each with a sum of its own: threads do not change the total
+SHARDS = 64  # of the entries of E[log β], each with a separate sum: threads do not change the total
 
 
 class Corpus(NamedTuple):
-    """What all batches read: distinct words of document d are word[starts[d] : starts[d + 1]]; V words, K topics."""
+    """Inputs of all batches: distinct words of document d are word[starts[d] : starts[d + 1]]; V words, K topics."""
 
     word: np.ndarray  # (C,) int64
     times: np.ndarray  # (C,): counts
@@ -95,7 +95,7 @@ def _log_normaliser(nu: np.ndarray) -> float:
 
 
 def sums(corpus: Corpus, share: Share, nu: Mapping[str, np.ndarray], picked: np.ndarray, most: int, close: float) -> BatchSums:
-    """Statistics of words and the bound, after every document of the batch has come to its own q(θ)."""
+    """Statistics of words and the bound, after every document of the batch has reached its best q(θ)."""
     batch = batch_of(corpus, picked)
     words, divergence = expected_words(corpus, share, np.ascontiguousarray(nu[WORD].T), batch.used)
     proportions, ratio, bounds = ascended(corpus, share, batch, words, most, close)

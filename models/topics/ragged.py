@@ -8,7 +8,7 @@ in turn until γ_d moves little. No φ is stored: with norm_dv = Σ_k exp(…), 
 exp E[log θ] or exp E[log β]. Words of a document lie one after another, and no document is padded. Rows of topics are padded
 with zeros to whole vectors of eight. Where a norm underflows, the word is taken by logarithms.
 
-Loops over a range of documents or words write to places of their own, so that threads do not change what comes out.
+Loops over a range of documents or words write to separate places, so that threads do not change the result.
 """
 
 from typing import Any

@@ -17,7 +17,7 @@ import numpy as np
 
 from models.compilation import LANES
 
-SMALL = np.finfo(float).tiny / np.finfo(float).eps ** 2  # what underflows beside numbers above is below rounding error
+SMALL = np.finfo(float).tiny / np.finfo(float).eps ** 2  # numbers that underflow are below the rounding error of larger ones
 HARMLESS = np.sqrt(np.finfo(float).tiny / np.finfo(float).eps)  # as `models.chains.forward_backward.harmless`
 
 

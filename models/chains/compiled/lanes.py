@@ -22,8 +22,8 @@ def forward(
     """Filter eight sequences with codes (T, 8) and lengths (8,).
 
     Writes the predicted states α_{t−1} · transition, α, and the weights of the symbols (T, 8 S), and 1 / scale (T, 8); adds the
-    logarithms of the scales to (8,). Marks in ``unsure`` (8,) sequences of which a scale is so small that something beside it
-    may have underflowed.
+    logarithms of the scales to (8,). Marks in ``unsure`` (8,) sequences of which a scale is so small that another number may
+    have underflowed.
     """
     size = len(start)
     scale, running = np.empty(LANES), np.ones(LANES)

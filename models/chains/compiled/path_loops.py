@@ -16,8 +16,8 @@ def find_path(
 
     Its emission log densities begin in the flat array at ``offset``, those of the next step ``stride`` numbers further on.
     ``step`` (S, P) is padded with −∞ to whole vectors, ``back_from`` (S, S) are its columns, and ``best`` (at least L S + P) is
-    space for log p of the best paths to each state. What a vector has beyond the states of a step is added to −∞ and not read,
-    and the next step writes over it.
+    space for log p of the best paths to each state. Entries of a vector beyond the states of a step are added to −∞ and not
+    read, and the next step writes over them.
     """
     length, size, padded = len(path), len(start), step.shape[1]
     reached, density = np.full(padded, -np.inf), np.zeros(padded)
@@ -45,8 +45,8 @@ def find_path(
 def _trace_back(best: Any, back_from: Any, stop: Any, path: Any) -> None:
     """Write the path (L,) from its end: each state is the first with the largest ``best`` plus the step to the state after it.
 
-    States are unsigned and chosen without a jump: that a negative index counts from the end would be looked at in every step,
-    and the jump would often be predicted wrongly. Either takes as long as all the rest.
+    States are unsigned and chosen without a jump: a test for negative indices, which count from the end, would run in every
+    step, and the jump would often be predicted wrongly. Either takes as long as all the rest.
     """
     length, size = len(path), np.uint64(len(stop))
     onwards, row = stop, np.uint64(0)

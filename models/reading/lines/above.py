@@ -1,4 +1,4 @@
-"""What stands above the rows of a text file: titles, a line ``sep=;``, and none, one or several lines of names.
+"""The lines above the rows of a text file: titles, a line ``sep=;``, and none, one or several lines of names.
 
 | option | means |
 |---|---|
@@ -6,7 +6,7 @@
 | ``header=none`` | no line holds names; the columns are x0, x1, … |
 | ``header=2`` | the two lines above the rows hold names (`names_of`) |
 
-Nothing is skipped by itself: `irregularities_above` says what the first lines look like.
+Nothing is skipped by default: `irregularities_above` describes the first lines.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def cells_of(lines: Sequence[str], separator: str, skip: int = 0) -> Top:
 def names_of(rows: Sequence[Sequence[str]]) -> list[str]:
     """The names of columns from one or several lines: the first line, where it names every column differently; otherwise all.
 
-    A blank cell above others is taken to go on with what stands left of it, as where cells were joined in a spreadsheet.
+    A blank cell above others is taken to continue the cell to its left, as where cells were joined in a spreadsheet.
 
     >>> names_of([["before", "", "after", ""], ["weight", "height", "weight", "height"]])
     ['before weight', 'before height', 'after weight', 'after height']
@@ -83,7 +83,7 @@ def _continued(row: Sequence[str]) -> list[str]:
 def irregularities_above(
     lines: Sequence[str], separator: str | None, usual: str, skip: int | None, header: int | None
 ) -> list[Irregularity]:
-    """What the first lines look like, unless the user has said it: ``separator``, ``skip`` and ``header`` are None if not.
+    """Irregularities of the first lines, unless the user gives ``separator``, ``skip`` and ``header``, which are None if not.
 
     ``usual`` is the separator by the ending of the file's name.
     """
@@ -96,13 +96,13 @@ def irregularities_above(
     if len(top.rows) < 2 or (
         separator is None and len(top.rows[0]) == 1 and any(MARKS[w] in top.rows[0][0] for w in SEPARATORS)
     ):
-        return []  # the reader says that these may be several columns
+        return []  # the reader reports that these may be several columns
     if skip is None and (lead := _titles(top)):
         options = {"skip": top.at[lead]} | ({} if mark in (separator, usual) else {"separator": _named(mark)})
         several = f"lines 1 to {top.at[lead]} look" if top.at[lead] > 1 else "line 1 looks"
         what = f"{several} like a title above the table: {_shown(top.rows[0])}"
         return [Irregularity(what, options, "data.skip=0 if the names are there")]
-    if mark not in (separator, usual):  # the reader says that the columns are separated by another mark
+    if mark not in (separator, usual):  # the reader reports that the columns are separated by another mark
         return []
     first = f"line {top.at[0] + 1}"
     if _is_row(top.rows[0], top.rows[1:]):
@@ -124,7 +124,7 @@ def _named(mark: str) -> str:
 
 
 def _separator_line(lines: Sequence[str], separator: str | None) -> Irregularity | None:
-    """The line ``sep=;`` with which Excel is told the separator."""
+    """The line ``sep=;``, which names the separator for Excel."""
     match = re.fullmatch(r'"?sep=(.)"?[\s,;]*', lines[0].strip("\ufeff \n\r"), re.IGNORECASE)
     if match is None and not re.fullmatch(r"sep=\t?", lines[0].strip("\ufeff\n\r")):
         return None

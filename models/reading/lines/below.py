@@ -1,4 +1,4 @@
-"""What stands below the rows of a text file: a row of totals or means, and remarks. ``skip_end=1`` leaves out the last line."""
+"""The lines below the rows of a text file: a row of totals or means, and remarks. ``skip_end=1`` leaves out the last line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REMARK = re.compile(r"(source|note|notes|quelle|remark|anmerkung)s?\b.*|\*.*|\S+
 
 
 def irregularity_below(frame: pd.DataFrame, style: Style, whole: bool = True) -> Irregularity | None:
-    """What the last rows look like, unless ``skip_end`` says it; with all rows (``whole``) sums are compared, too."""
+    """An irregularity of the last rows, unless ``skip_end`` is given; with all rows (``whole``) sums are compared, too."""
     if style.skip_end is not None or len(frame) < 3 or frame.shape[1] < 2:
         return None
     lines = 0
@@ -119,7 +119,7 @@ class WithoutEnd(io.TextIOBase):
         return ""
 
     def _begin(self) -> int:
-        """Where the last lines of what is held begin."""
+        """Where the last lines of the held text begin."""
         end = len(self._held)
         for _ in range(self._lines):
             end = len(self._held[:end].rstrip())

@@ -1,4 +1,4 @@
-"""In which encoding a text file is written, if not in UTF-8: the one with which its letters are those of Western languages."""
+"""The encoding of a text file, if not UTF-8: the one with which its letters are those of Western languages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ READ = 4_000_000  # bytes that are looked at
 
 
 def likely_encoding(content: bytes) -> str | None:
-    """The encoding of a file's bytes: None for UTF-8; "" for what is no text.
+    """The encoding of a file's bytes: None for UTF-8; "" for a file that is no text.
 
     >>> [likely_encoding("Zürich".encode(name)) for name in ("utf-8", "utf-16", "cp1252", "mac_roman")]
     [None, 'utf-16', 'cp1252', 'mac_roman']

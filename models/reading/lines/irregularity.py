@@ -1,4 +1,4 @@
-"""A `Irregularity`: something in the lines of a text file that would be read as what it is not."""
+"""An `Irregularity`: lines of a text file that would be read as something else."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Irregularity(NamedTuple):
-    """What looks wrong, the options of `models.load_data` that read it, and the option that keeps the file as it is."""
+    """An irregularity, the options of `models.load_data` that read it, and the option that keeps the file as it is."""
 
     what: str
     options: Mapping[str, Any]

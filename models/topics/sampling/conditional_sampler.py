@@ -49,7 +49,7 @@ def place_of(sums: Any, start: int, heads: Any, head: int, width: int, u: float)
 
 @compiled
 def heaviest(table: Any, row: int, q: Any) -> int:
-    """Where β_kv q_k is largest: what is drawn should rounding lead to a topic of no weight."""
+    """Where β_kv q_k is largest: the draw if rounding leads to a topic of no weight."""
     best = 0
     for k in range(len(q)):
         if table[row + k] * q[k] > table[row + best] * q[best]:
@@ -72,8 +72,8 @@ def dense_documents(
 ) -> Any:
     """One sweep over documents ``begin`` to ``end`` that computes all K terms; arguments as in `few_topics`, β by rows.
 
-    As there, the terms of the next token are computed before the draw of this one is known: what this one adds to its topic is
-    one more outcome of the next draw. -> the weights (K,) from which the last token was drawn.
+    As there, the terms of the next token are computed before the draw of this one is known: the count of this one in its topic
+    is one more outcome of the next draw. -> the weights (K,) from which the last token was drawn.
     """
     K = len(alpha)
     nd, prior, q = np.zeros(width), np.zeros(width), np.zeros(width)

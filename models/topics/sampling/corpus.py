@@ -94,7 +94,7 @@ def _rises(counts: np.ndarray, start: Any) -> float:
 
 
 def _excess(counts: np.ndarray, start: np.ndarray) -> float:
-    """The same over a table; where all cells start alike, each count that occurs is looked at once.
+    """The same over a table; where all cells start alike, each count that occurs is evaluated once.
 
     Counts above the number of cells would take a table of their size, and gain nothing.
     """
@@ -112,7 +112,7 @@ def fitted_concentration(
     """Dirichlet concentrations that make rows of counts (R, C) most probable: Minka's fixed point (2000, equation 55).
 
     Every iteration raises the likelihood. ``symmetric``: one concentration for all columns. -> (C,); no concentration falls
-    below 1e-8. Empty rows say nothing: without any count it is the start.
+    below 1e-8. Empty rows do not count: without any count it is the start.
     """
     concentration = np.broadcast_to(start, (counts.shape[1],)).astype(float)
     if not counts.any():

@@ -7,7 +7,7 @@ With n⁻ the counts without the token itself, of word v in document d, topic an
 
 A sweep visits the tokens in order and draws each from exactly this conditional, in double precision. All K terms are computed,
 eight at a time. The terms of the next token are computed *before* the draw of this one is known: they lack the token that is
-being drawn, and what it adds to its topic becomes one more outcome of the next draw. The processor can then work on two tokens
+being drawn, and its count in its topic becomes one more outcome of the next draw. The processor can then work on two tokens
 at once.
 
 Topics are changed in place, and so is the state of the random numbers, four 64-bit integers.
@@ -32,7 +32,7 @@ def concentration_of(alpha: Any, allowed_topics: Any, d: int, prior: Any) -> Non
 
 @compiled
 def largest_of(weights: Any) -> int:
-    """Where the largest is: what is drawn should rounding lead to a topic of no weight."""
+    """The place of the largest: the draw if rounding leads to a topic of no weight."""
     best = 0
     for k in range(len(weights)):
         if weights[k] > weights[best]:
@@ -139,7 +139,7 @@ def few_topics(
                     q[drawn] = (nd[drawn] + prior[drawn]) / (n[drawn] + eta_sum[drawn])
                     pending = drawn
                     extra = (counts[row + drawn] + flat_eta[eta_row + drawn]) * q[drawn] - without
-                    if extra < 0 and i + 1 < end:  # no outcome of its own: α is large beside η, and the topic is hardly used
+                    if extra < 0 and i + 1 < end:  # no separate outcome: α is large relative to η, and the topic is hardly used
                         next_total = _cumulated(counts, row, flat_eta, eta_row, q, sums, then * width, heads, then * 2 * LANES)
                         extra = 0.0
                 now, total = then, next_total

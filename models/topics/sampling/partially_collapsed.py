@@ -47,7 +47,7 @@ def start_sharded(corpus: Corpus, prior: TopicPrior, seed: int, chain: int = 0) 
 
 
 class WordRows(NamedTuple):
-    """What draws of β need, made once for many sweeps (`word_rows`)."""
+    """The inputs of draws of β, made once for many sweeps (`word_rows`)."""
 
     first: np.ndarray  # (V + 1,): where every word's tokens begin in ``order``
     order: np.ndarray  # (T,): all tokens by word

@@ -46,7 +46,7 @@ def left_to_right_documents(
     end: int,
     estimates: Any,
 ) -> None:
-    """Estimates of log p(w_d | β, α) of documents ``begin`` to ``end`` into ``found`` (M,)."""
+    """Estimates of log p(w_d | β, α) of documents ``begin`` to ``end`` into ``estimates`` (M,)."""
     prior, nd, q = np.zeros(width), np.zeros((particles, width)), np.zeros((particles, width))
     sums, heads = np.zeros(width), np.zeros(2 * LANES)
     weights, copies = np.zeros(particles), np.zeros(particles, np.int64)

@@ -121,7 +121,7 @@ def _from_row(counts: Any, start: int, eta: float, q: Any, heads: Any, u: float)
 
 @compiled
 def _listed_sum(topics: Any, counts: Any, start: int, size: int, q: Any, sums: Any) -> float:
-    """Σ_k n_kv q_k over a list, kept after every eighth entry."""
+    """Σ_k n_kv q_k over a list, stored after every eighth entry."""
     total, whole = 0.0, size // 8
     for i in range(whole):
         a = start + 8 * i

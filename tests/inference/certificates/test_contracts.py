@@ -101,9 +101,9 @@ def test_a_mean_of_an_offset_table_may_be_off_by_rounding_alone(monkeypatch):
     def found(by):
         return lambda _, moved: begun._replace(after=moved.sites | {"mean": moved.sites["mean"] + by})
 
-    monkeypatch.setattr(contracts, "found_of", found(0.0))
+    monkeypatch.setattr(contracts, "values_of_case", found(0.0))
     assert all(figure.passed for figure in contracted.offsets())
-    monkeypatch.setattr(contracts, "found_of", found(1e-3))
+    monkeypatch.setattr(contracts, "values_of_case", found(1e-3))
     assert not any(figure.passed for figure in contracted.offsets())
 
 
