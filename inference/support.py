@@ -125,7 +125,7 @@ def _without_labels(build: Callable[..., Model]) -> Example | None:
         return None
 
 
-def in_readme(text: str) -> str:
+def renewed_readme(text: str) -> str:
     """The text of the README with renewed tables."""
     return re.sub(f"{BEGIN}.*?{END}", lambda _: f"{BEGIN}\n{support_table()}\n{END}", text, flags=re.DOTALL)
 
@@ -141,5 +141,5 @@ if __name__ == "__main__":
         path.write_text(content, encoding="utf-8")
     renew_table()
     readme = ROOT / "README.md"
-    readme.write_text(in_readme(readme.read_text(encoding="utf-8")), encoding="utf-8")
+    readme.write_text(renewed_readme(readme.read_text(encoding="utf-8")), encoding="utf-8")
     sys.stdout.write(support_table() + "\n")

@@ -20,7 +20,7 @@ from models.cells.overrides import BY_COLUMN
 from models.data.arguments import column_names, require_whole
 from models.data.table import SEQUENCE_NAME, ZooError, has_missing_cell, is_table
 from models.errors import exists
-from models.reading.blocks import READING, Block, counted_from, read_blocks
+from models.reading.blocks import READING, RowBlock, counted_from, read_blocks
 from models.reading.files import marks_of
 from models.reading.generated import is_named
 
@@ -168,7 +168,7 @@ def write_predictions(run: FittedRun, request: PredictRequest) -> tuple[int, int
     return number, cells, list(warnings)
 
 
-def new_rows(run: FittedRun, kept_of_run: PredictRequest) -> Iterator[Block]:
+def new_rows(run: FittedRun, kept_of_run: PredictRequest) -> Iterator[RowBlock]:
     """The rows of the new table in blocks, with the columns and levels of the run."""
     from models.algebra import is_sequential
 
@@ -211,7 +211,7 @@ def _paths(data: str, options: Mapping[str, Any]) -> list[str]:
     return [str(path) for path in files_of(data)]
 
 
-def predictions_of(run: FittedRun, request: PredictRequest, block: Block, wholes: int) -> BlockPredictions:
+def predictions_of(run: FittedRun, request: PredictRequest, block: RowBlock, wholes: int) -> BlockPredictions:
     """Predictions for new rows, of which ``wholes`` came before, as `inference.predict` makes them with ``fitted=False``."""
     import pandas as pd
 

@@ -40,9 +40,11 @@ class _CSV:
         self._write_piece, self._marks, self._begun = write_piece, marks, False
 
     def write(self, frame: pd.DataFrame) -> None:
-        from inference.report.numbers import in_cells
+        from inference.report.numbers import rounded_fractions
 
-        text = in_cells(frame, self._marks.decimal).to_csv(index=False, header=not self._begun, sep=self._marks.separator)
+        text = rounded_fractions(frame, self._marks.decimal).to_csv(
+            index=False, header=not self._begun, sep=self._marks.separator
+        )
         self._write_piece(str(text).encode())
         self._begun = True
 

@@ -22,7 +22,7 @@ from inference.identification.symmetry import canonical_optima, identified_draws
 from inference.programs.derived import DERIVED, derived_shapes, derived_values
 from inference.results.draws import one_axis
 from inference.results.observed import arguments, observed_values, site_dims, sites_as_observed
-from inference.results.table import in_two, latent_dim, named_rows, observed_data
+from inference.results.table import latent_dim, named_rows, observed_data, split_observed
 from inference.results.tree import SCHEMA, dataset, packages
 from inference.results.triangles import symmetric_sites
 from inference.runtime.hints import can_go_on, hint
@@ -261,7 +261,7 @@ def _latents_of_steps(model: Model, probs: np.ndarray) -> xr.Dataset:
 def as_tree(model: Model, data: Any, groups: dict[str, xr.Dataset], attrs: dict[str, Any]) -> xr.DataTree:
     if isinstance(data, Data):
         table = observed_data(data, model.reading.layout)
-        groups["observed_data"], rest = in_two(model, table, bool(attrs["labels_observed"]))
+        groups["observed_data"], rest = split_observed(model, table, bool(attrs["labels_observed"]))
         groups["constant_data"] = dataset(model.hyper, model).merge(rest)
         groups["constant_data"].attrs["hyperparameters"] = sorted(model.hyper)
         groups = named_rows(groups, data)

@@ -25,7 +25,7 @@ SCALED = 400  # draws for standard deviations, which are then known to 4 %
 MOST = 1000  # summaries per site, evenly spread: R-hat and ESS take a millisecond each
 
 
-class Summaries(NamedTuple):
+class NamedSummaries(NamedTuple):
     """F named summaries at S draws."""
 
     values: np.ndarray
@@ -47,7 +47,7 @@ def symmetry_of(tree: xr.DataTree) -> Symmetry:
     return known[kind](**attributes) if kind else None
 
 
-def summaries_of(tree: xr.DataTree, most: int = MOST) -> Summaries:
+def summaries_of(tree: xr.DataTree, most: int = MOST) -> NamedSummaries:
     """Summaries of all sites of a result, at all draws: values (chain × draw, F)."""
     dataset = tree["posterior"].to_dataset()
     dataset = dataset.drop_vars(
@@ -59,12 +59,14 @@ def summaries_of(tree: xr.DataTree, most: int = MOST) -> Summaries:
         dims = tuple(map(str, site.dims[2:]))
         labels = [[str(label) for label in dataset[dim].values] for dim in dims]
         parts.append(invariant(str(name), site.values.reshape(size, *site.shape[2:]), dims, symmetry_of(tree), labels, most))
-    return Summaries(np.concatenate([part.values for part in parts], axis=1), [name for part in parts for name in part.names])
+    return NamedSummaries(
+        np.concatenate([part.values for part in parts], axis=1), [name for part in parts for name in part.names]
+    )
 
 
 def invariant(
     name: str, value: np.ndarray, dims: Sequence[str], symmetry: Symmetry, labels: Sequence[Sequence[str]], most: int = MOST
-) -> Summaries:
+) -> NamedSummaries:
     """At most ``most`` summaries of S values (S, ...) of one site, whose dimensions have names and ``labels``."""
     if isinstance(symmetry, Permutation):
         axes = [axis for axis, dim in enumerate(dims) if dim in (symmetry.dim, *symmetry.also)]
@@ -74,10 +76,10 @@ def invariant(
         # One number per factor moves with its factor and has no sign.
         return _products(name, value, labels, most) if len(dims) > 1 else _sorted(name, value, [0], labels, most)
     places = spread(int(np.prod(value.shape[1:], dtype=int)), most)
-    return Summaries(value.reshape(len(value), -1)[:, places], _named(name, labels, places))
+    return NamedSummaries(value.reshape(len(value), -1)[:, places], _named(name, labels, places))
 
 
-def _sorted(name: str, value: np.ndarray, axes: list[int], labels: Sequence[Sequence[str]], most: int) -> Summaries:
+def _sorted(name: str, value: np.ndarray, axes: list[int], labels: Sequence[Sequence[str]], most: int) -> NamedSummaries:
     """Order statistics along all labelled axes together."""
     moved = np.moveaxis(value, [1 + axis for axis in axes], range(1, 1 + len(axes)))
     ranks, others = int(np.prod(moved.shape[1 : 1 + len(axes)])), moved.shape[1 + len(axes) :]
@@ -90,17 +92,17 @@ def _sorted(name: str, value: np.ndarray, axes: list[int], labels: Sequence[Sequ
     names = [
         f"sorted {name}[{', '.join(filter(None, [str(rank + 1), other[1:-1]]))}]" for rank in of_ranks for other in suffixes
     ]
-    return Summaries(ordered[:, of_ranks].reshape(len(value), -1), names)
+    return NamedSummaries(ordered[:, of_ranks].reshape(len(value), -1), names)
 
 
-def _products(name: str, value: np.ndarray, labels: Sequence[Sequence[str]], most: int) -> Summaries:
+def _products(name: str, value: np.ndarray, labels: Sequence[Sequence[str]], most: int) -> NamedSummaries:
     """The lower triangle of Λ Λᵀ, for as many rows of Λ as give at most ``most`` products."""
     rows = value.reshape(len(value), -1, value.shape[-1])
     some = spread(rows.shape[1], max(1, int((np.sqrt(8 * most + 1) - 1) / 2)))
     left, right = np.tril_indices(len(some))
     products = np.einsum("sil,sjl->sij", rows[:, some], rows[:, some])[:, left, right]
     each = [label[1:-1] for label in _named("", labels[:-1], some)]
-    return Summaries(products, [f"{name} products[{each[i]}, {each[j]}]" for i, j in zip(left, right, strict=True)])
+    return NamedSummaries(products, [f"{name} products[{each[i]}, {each[j]}]" for i, j in zip(left, right, strict=True)])
 
 
 def _named(name: str, labels: Sequence[Sequence[str]], places: np.ndarray) -> list[str]:
@@ -139,7 +141,7 @@ def distances(
     return apart
 
 
-class Labelled(NamedTuple):
+class LabelledEntries(NamedTuple):
     """The entries of each of K components, and of each pair of them, at S points, in standard deviations."""
 
     singles: np.ndarray  # (S, K, F)
@@ -153,7 +155,7 @@ class Labelled(NamedTuple):
 
 def _labelled(
     sites: Mapping[str, np.ndarray], draws: Mapping[str, np.ndarray], dims: Mapping[str, tuple[str, ...]], symmetry: Permutation
-) -> Labelled:
+) -> LabelledEntries:
     """Entries of sites by their labels. Entries of a labelled axis beyond the K-th, such as to stop, keep their place."""
     names = (symmetry.dim, *symmetry.also)
     axes = {
@@ -173,7 +175,7 @@ def _labelled(
         elif len(labelled) == 2:
             singles.append(_scaled(points[:, :size, size:], drawn[:, :size, size:], 1))
             pairs.append(_scaled(points[:, :size, :size], drawn[:, :size, :size], 2))
-    return Labelled(np.concatenate(singles, axis=2), np.concatenate(pairs, axis=3))
+    return LabelledEntries(np.concatenate(singles, axis=2), np.concatenate(pairs, axis=3))
 
 
 def _scaled(points: np.ndarray, drawn: np.ndarray, number: int) -> np.ndarray:
@@ -190,7 +192,7 @@ def _scaled(points: np.ndarray, drawn: np.ndarray, number: int) -> np.ndarray:
     return scaled.reshape(len(points), *labelled, len(chosen))
 
 
-def _apart_matched(labelled: Labelled, best: int) -> np.ndarray:
+def _apart_matched(labelled: LabelledEntries, best: int) -> np.ndarray:
     """(S,): the largest difference of an entry from point ``best``, whose components are in the order that matches best.
 
     Entries of single components are matched at once. Pairs join the components: few are tried in all orders. Of many, the
@@ -207,7 +209,7 @@ def _apart_matched(labelled: Labelled, best: int) -> np.ndarray:
     return apart
 
 
-def _order(labelled: Labelled, point: int, best: int) -> np.ndarray:
+def _order(labelled: LabelledEntries, point: int, best: int) -> np.ndarray:
     """The order of the components of ``best`` in which they match those of a point."""
     one, other = np.concatenate([labelled.singles[[point, best]], _profiles(labelled.pairs[[point, best]])], axis=2)
     order = linear_sum_assignment(((one[:, None] - other[None]) ** 2).sum(-1))[1]

@@ -121,7 +121,7 @@ def draw_profile(
 ) -> "Figure":
     """`plot_profile` of columns that are already described."""
     figure, note = draw_columns(columns, component_names(model, source, len(columns[0].expected)), "component's rows")
-    figure.suptitle(warned(f"{model.name}: profiles of the components{note}", source, "components"), fontsize=11)
+    figure.suptitle(title_with_warning(f"{model.name}: profiles of the components{note}", source, "components"), fontsize=11)
     if path is not None:
         write_figure(path, figure, dpi=110)
     return figure
@@ -140,7 +140,7 @@ def draw_columns(columns: list[Described], names: list[str], spread_of: str) -> 
         (_stack if columns[d].levels else _dots)(axis, columns[d])
         axis.set_title(columns[d].title, fontsize=10)
         if columns[d].is_date:
-            dated(axis.xaxis)
+            format_as_dates(axis.xaxis)
         axis.set(ylim=(len(names) - 0.5, -0.5), yticks=range(len(names)))
         axis.set_yticklabels(names if number % wide == 0 else [], fontsize=9)
         axis.tick_params(axis="x", labelsize=8)
@@ -153,7 +153,7 @@ def draw_columns(columns: list[Described], names: list[str], spread_of: str) -> 
     return figure, f", {len(shown)} of {len(columns)} columns" if len(shown) < len(columns) else ""
 
 
-def dated(way: "Axis") -> None:
+def format_as_dates(way: "Axis") -> None:
     """Write the numbers along an axis as dates: they are days since 1970, as those of matplotlib are."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
@@ -163,7 +163,7 @@ def dated(way: "Axis") -> None:
     way.set_major_formatter(ConciseDateFormatter(locator, formats=formats, zero_formats=formats, show_offset=False))
 
 
-def warned(title: str, source: Any, what: str) -> str:
+def title_with_warning(title: str, source: Any, what: str) -> str:
     """The title, with a warning where the labels of ``what`` are mixed up over the draws."""
     if isinstance(source, xr.DataTree) and not trusted(source):
         title += f"\nlabels are not to be trusted: {what} are mixed up over the draws"

@@ -11,7 +11,7 @@ import xarray as xr
 
 from inference.fitting.prepare import require_model
 from inference.markup.palette import colour
-from inference.plots.components import Described, component_names, dated, profile, row_weights, warned
+from inference.plots.components import Described, component_names, format_as_dates, profile, row_weights, title_with_warning
 from inference.results.table import data_of
 from inference.results.tree import values
 from inference.runtime.files import write_figure
@@ -101,7 +101,7 @@ def draw_pairs(model: Model, tree: xr.DataTree, columns: list[Described], path: 
     _legend(figure, names)
     few = f", {size} of {len(columns)} columns" if size < len(columns) else ""
     some = f", {len(shown.cells)} of {len(values(tree, 'latent', 'responsibilities'))} rows" if _thinned(tree) else ""
-    figure.suptitle(warned(f"{model.name}: groups of rows{few}{some}", tree, "components"), fontsize=11)
+    figure.suptitle(title_with_warning(f"{model.name}: groups of rows{few}{some}", tree, "components"), fontsize=11)
     if path is not None:
         write_figure(path, figure, dpi=110)
     return figure
@@ -148,7 +148,7 @@ def _panel(axis: "Axes", shown: Shown, row: int, column: int) -> None:
         axis.set_ylim(*_limits(shown, row))
     for place, way in ((column, axis.xaxis), (row, axis.yaxis)):
         if shown.columns[place].is_date and (row != column or way is axis.xaxis):
-            dated(way)
+            format_as_dates(way)
     last = row == len(shown.columns) - 1
     first = column == 0 and row > 0
     axis.tick_params(labelsize=7, bottom=last, labelbottom=last, left=first, labelleft=first)
@@ -256,7 +256,7 @@ def _alone(figure: "Figure", shown: Shown) -> None:
     below.set(xlim=_limits(shown, 0), ylim=(-0.02, max(0.5, shown.uncertainty.max() + 0.02)), xlabel=shown.columns[0].title)
     below.set_ylabel("uncertainty", fontsize=9)
     if shown.columns[0].is_date:
-        dated(below.xaxis)
+        format_as_dates(below.xaxis)
 
 
 def _apart(shown: Shown, place: int) -> np.ndarray:

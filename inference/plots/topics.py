@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from inference.plots.components import INTERVAL, warned
+from inference.plots.components import INTERVAL, title_with_warning
 from inference.runtime.files import write_figure
 from inference.topics.access import Topics, by_share, most_probable, topics_of
 from inference.topics.relevance import jensen_shannon, scaled
@@ -25,7 +25,7 @@ PIXEL = re.compile(r"(\D*)(\d+)(\D+)(\d+)(\D*)", re.ASCII)  # the numbers of a r
 BAR, IMAGE = "#4878a8", "Greys"
 
 
-class Grid(NamedTuple):
+class PixelGrid(NamedTuple):
     """Where the words of a vocabulary lie, where they are the pixels of a picture."""
 
     height: int
@@ -33,7 +33,7 @@ class Grid(NamedTuple):
     place: np.ndarray  # (V,): row by row
 
 
-def grid_of(words: list[str]) -> Grid | None:
+def grid_of(words: list[str]) -> PixelGrid | None:
     """The picture whose pixels the words name: two whole numbers, row and column, in one and the same text, as "1,1" or "p1x1".
 
     None unless every pixel of a rectangle of two rows and columns or more is there once.
@@ -48,7 +48,7 @@ def grid_of(words: list[str]) -> Grid | None:
         return None
     height, width = len(row[0]), len(column[0])
     place = row[1] * width + column[1]
-    return Grid(height, width, place) if len(np.unique(place)) == len(words) == height * width else None
+    return PixelGrid(height, width, place) if len(np.unique(place)) == len(words) == height * width else None
 
 
 def plot_topics(model: Model, source: xr.DataTree | Sites, path: str | Path | None = None, num_words: int = 10) -> "Figure":
@@ -94,15 +94,15 @@ def plot_topics(model: Model, source: xr.DataTree | Sites, path: str | Path | No
 
 
 def _doubted(title: str, source: Any) -> str:
-    return "\n".join(filter(None, [warned(title, source, "topics"), disagreement(source)]))
+    return "\n".join(filter(None, [title_with_warning(title, source, "topics"), disagreement(source)]))
 
 
-def _what(topics: Topics, grid: Grid | None, shown: int) -> str:
+def _what(topics: Topics, grid: PixelGrid | None, shown: int) -> str:
     few = f", the {shown} largest of {len(topics.names)}" if shown < len(topics.names) else ""
     return ("topics as pictures" if grid is not None else "most probable words of the topics") + few
 
 
-def _explain(figure: "Figure", topics: Topics, grid: Grid | None, shares: bool) -> None:
+def _explain(figure: "Figure", topics: Topics, grid: PixelGrid | None, shares: bool) -> None:
     what = "dark: probable" if grid is not None else "probability of the word in the topic"
     if len(topics.word_probs) > 1:
         what += ", mean over the draws" + ("" if grid is not None else " with its 89 % interval")
@@ -130,7 +130,7 @@ def _short(word: str) -> str:
     return word.replace("$", r"\$")
 
 
-def _pixels(axis: "Axes", grid: Grid, probs: np.ndarray, largest: float) -> None:
+def _pixels(axis: "Axes", grid: PixelGrid, probs: np.ndarray, largest: float) -> None:
     picture = np.zeros(grid.height * grid.width)
     picture[grid.place] = probs
     axis.imshow(picture.reshape(grid.height, -1), vmin=0, vmax=largest, cmap=IMAGE, interpolation="nearest")

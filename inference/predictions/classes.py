@@ -13,7 +13,7 @@ from jax import Array
 from inference.engine.evaluate import Static, point, static_of, together
 from inference.engine.sweep import block_size
 from inference.fitting.prepare import as_arrays, require_model, x64
-from inference.predictions.views import Labelled, Question, View, entries
+from inference.predictions.views import LabelledPredictions, Question, View, entries
 from inference.results.averages import AtDraw, averaged
 from inference.results.draws import draws_of, fitted_rows, forget_labels
 from inference.results.table import latent_dim
@@ -50,9 +50,9 @@ def probabilities(
 
 def labelled(
     model: Model, source: xr.DataTree | Sites, table: Data, rows: np.ndarray, truth: np.ndarray, weight: np.ndarray
-) -> Labelled:
+) -> LabelledPredictions:
     """Probabilities of the classes of the labelled ``rows``; ``truth`` and ``weight`` (M,) belong to these rows."""
-    return Labelled(probabilities(model, source, table)["probs"].values[rows], {}, None)
+    return LabelledPredictions(probabilities(model, source, table)["probs"].values[rows], {}, None)
 
 
 def lines(predictions: xr.Dataset, first: int) -> pd.DataFrame:

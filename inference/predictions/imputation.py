@@ -74,7 +74,7 @@ def impute(
     row, column = np.nonzero(np.isnan(np.asarray(model.abilities.table.observed(rows))))
     sizes = tuple(map(len, like.categories))
     width = max(num_draws * len(like.columns), sum(value[0].size for value in draws.values()))
-    completion = Completion(model.algebra, model.abilities.table.completed, model.abilities.table.expected)
+    completion = ImputationModel(model.algebra, model.abilities.table.completed, model.abilities.table.expected)
     parts = [ImputedCells(np.zeros((num_draws, 0)), np.zeros(0), np.zeros(0), np.zeros((0, max(sizes))))]
     with x64(64):
         hyper, sites = as_arrays((dict(model.hyper), draws))
@@ -114,7 +114,7 @@ def _cells_of(block: ImputedCells, row: np.ndarray, column: np.ndarray) -> Imput
     return ImputedCells(drawn[:, row, column], mean[row, column], sd[row, column], probs[row, column])
 
 
-class Completion(NamedTuple):
+class ImputationModel(NamedTuple):
     """The hashable parts of a model that imputation needs."""
 
     algebra: Algebra
@@ -124,7 +124,7 @@ class Completion(NamedTuple):
 
 @partial(jax.jit, static_argnames=("completion", "sizes", "num_draws"))
 def _block(
-    completion: Completion,
+    completion: ImputationModel,
     sizes: tuple[int, ...],
     num_draws: int,
     hyper: Hyper,

@@ -34,7 +34,7 @@ class Question(NamedTuple):
     fitted: bool | np.ndarray | None = None
 
 
-class Labelled(NamedTuple):
+class LabelledPredictions(NamedTuple):
     """Predictions for M labelled rows, or steps of sequences."""
 
     probs: np.ndarray  # (M, C)
@@ -43,7 +43,7 @@ class Labelled(NamedTuple):
 
 
 # (model, source, table, the labelled rows or steps (M,), their labels (M,), their weights (M,))
-Labelling = Callable[[Model, xr.DataTree | Sites, Data, np.ndarray, np.ndarray, np.ndarray], Labelled]
+Labelling = Callable[[Model, xr.DataTree | Sites, Data, np.ndarray, np.ndarray, np.ndarray], LabelledPredictions]
 
 
 def no_warnings(source: Any) -> list[str]:

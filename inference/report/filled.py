@@ -19,15 +19,15 @@ from models.cells.style import Style, cell_name, style_of
 from models.data.columns import categories_of
 from models.data.table import Data
 from models.reading.blocks import STYLE
-from models.reading.files import is_text, opened, text_options
+from models.reading.files import is_text, reader_input, text_options
 from models.reading.readers import to_frame
 from models.reading.repairs import is_missing
-from models.reading.units import PLAIN, SIGNS, converted, has_seconds, hours, known, quantity, sized
+from models.reading.units import PLAIN, SIGNS, converted, has_seconds, hours, money_unit, quantity, usual_spelling
 
 MOST_DECIMALS = 6  # in a column of more decimals, or of none that can be counted, all digits are written
 
 
-class Written(NamedTuple):
+class WrittenTable(NamedTuple):
     """A table as text."""
 
     cells: pd.DataFrame  # of texts
@@ -42,17 +42,17 @@ class Written(NamedTuple):
         return self.style.decimal
 
 
-def as_written(config: Mapping[str, Any], data: Data) -> Written:
+def as_written(config: Mapping[str, Any], data: Data) -> WrittenTable:
     """The cells of the table of a run: those of its text file, letter by letter, or as `pandas` writes them."""
     section = config["data"]
     if section["name"] != "file" or section["format"] is not None or not is_text(Path(section["path"])):
-        return Written(_texts(to_frame(data)))
+        return WrittenTable(_texts(to_frame(data)))
     path = Path(section["path"])
     style = style_of({name: section[name] for name in STYLE if section.get(name) is not None}, plain=True)
     options = text_options(path, style, {}) | {"dtype": str, "na_filter": False, "thousands": None}
-    with opened(path, style) as file:
+    with reader_input(path, style) as file:
         cells = pd.read_csv(file, **options)
-    return Written(cells, str(options["sep"]), style, section["units"] or {}, section["dates"] or {})
+    return WrittenTable(cells, str(options["sep"]), style, section["units"] or {}, section["dates"] or {})
 
 
 def _texts(frame: pd.DataFrame) -> pd.DataFrame:
@@ -68,7 +68,7 @@ def _are_whole(values: np.ndarray) -> bool:
     return bool((seen == np.floor(seen)).all() and (np.abs(seen) < 2**53).all())
 
 
-def filled_in(model: Model, imputed: xr.Dataset, data: Data, written: Written) -> tuple[pd.DataFrame, pd.DataFrame]:
+def filled_in(model: Model, imputed: xr.Dataset, data: Data, written: WrittenTable) -> tuple[pd.DataFrame, pd.DataFrame]:
     """(the table as text with its missing cells filled in; 1 where a cell was filled in, elsewhere 0).
 
     A number has as many decimals as the other cells of its column have at most: none in a column of whole numbers. It has the
@@ -101,7 +101,7 @@ def filled_in(model: Model, imputed: xr.Dataset, data: Data, written: Written) -
     return table, mask
 
 
-def _cells(values: np.ndarray, given: "pd.Series[Any]", name: str, written: Written, whole: bool) -> list[str]:
+def _cells(values: np.ndarray, given: "pd.Series[Any]", name: str, written: WrittenTable, whole: bool) -> list[str]:
     """Numbers (C,) as the cells of their column: dates, times, numbers with a unit, or bare numbers."""
     seen = given[[not is_missing(cell_name(text, written.style.thousands), written.style) for text in given]].str.strip()
     if name in written.dates:
@@ -128,7 +128,7 @@ def _times(values: np.ndarray, seen: "pd.Series[Any]") -> list[str]:
 
 def _unit_in(seen: "pd.Series[Any]", unit: str) -> str:
     """The unit to write a number in: the declared one, or of 4.4M and $350K the most frequent mark of the column."""
-    if sized(known(unit)) is None:
+    if money_unit(usual_spelling(unit)) is None:
         return unit
     units = pd.Series([part.unit if (part := quantity(text)) is not None and part.unit else unit for text in seen], dtype=str)
     return unit if units.empty else str(units.mode()[0])
@@ -150,7 +150,7 @@ def _around(seen: "pd.Series[Any]", unit: str) -> tuple[str, str]:
         return "", ""
     for text in seen:
         part = quantity(text)
-        if part is not None and part.unit and known(part.unit) == known(unit):
+        if part is not None and part.unit and usual_spelling(part.unit) == usual_spelling(unit):
             number = text[1:] if part.number.startswith("-") and not text.startswith(part.unit[0]) else text
             before, _, after = number.partition(part.number.lstrip("-"))
             return before, after

@@ -43,7 +43,7 @@ def format_number(value: float, column: str = "", error: float | None = None) ->
     return f"{value:.4g}"
 
 
-def in_cells(frame: pd.DataFrame, decimal: str = ".") -> pd.DataFrame:
+def rounded_fractions(frame: pd.DataFrame, decimal: str = ".") -> pd.DataFrame:
     """The table with its fractions as texts of six digits, and with one decimal from 100,000 on; empty for NaN.
 
     >>> in_cells(pd.DataFrame({"probability": [2 / 3], "log_density": [-123456.789]}), ",").values.tolist()
@@ -61,7 +61,7 @@ def _cell(value: float) -> str:
     return "" if np.isnan(value) else f"{value:.1f}" if 1e5 <= abs(value) < 1e15 else f"{value:.6g}"
 
 
-def in_print(frame: pd.DataFrame) -> pd.DataFrame:
+def printed_columns(frame: pd.DataFrame) -> pd.DataFrame:
     """The columns of a summary that are shown, as text, under their headings."""
     errors = frame["mcse_mean"] if "mcse_mean" in frame else pd.Series(np.nan, frame.index)
     known = [None if np.isnan(error) else float(error) for error in errors]

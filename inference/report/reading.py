@@ -11,7 +11,7 @@ from inference.diagnostics.summaries import summarise, trusted
 from inference.engine.task import Kind, kind_of
 from inference.report.groups import cross_table, largest_first
 from inference.report.remarks import remarks
-from inference.report.traits import Group, described
+from inference.report.traits import GroupTraits, described
 from inference.topics.summary import sites_of_topics
 
 
@@ -21,7 +21,7 @@ class ResultView(NamedTuple):
     title: str
     verdict: str  # one sentence
     diagnosis: Diagnosis
-    groups: list[Group]
+    groups: list[GroupTraits]
     crossed: pd.DataFrame | None  # groups by labels that the fit has not seen
     parameters: pd.DataFrame  # ArviZ's summary of the (relabelled) parameters, or their values at the optimum
     shown: pd.DataFrame  # of these the ones to show: no words by topic, and none whose labels are not to be trusted

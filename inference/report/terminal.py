@@ -11,9 +11,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from inference.report.groups import LABELS_SHOWN, is_stepwise
-from inference.report.numbers import in_print
+from inference.report.numbers import printed_columns
 from inference.report.reading import ResultView, functionals_title, site_of
-from inference.report.traits import Group
+from inference.report.traits import GroupTraits
 from inference.topics.summary import TITLE, topic_lines
 
 SHOWN = 24  # parameters printed; all are in summary.csv
@@ -49,7 +49,7 @@ def print_verdict(reading: ResultView, console: Console) -> None:
         console.print(hanging("  ", reading.diagnosis.explained), highlight=False, markup=False)
 
 
-def print_groups(tree: xr.DataTree, groups: Sequence[Group], console: Console) -> None:
+def print_groups(tree: xr.DataTree, groups: Sequence[GroupTraits], console: Console) -> None:
     """A line per group: name, share of the rows, and the means that set it apart, with those of all rows in brackets."""
     if len(groups) < 2:
         return
@@ -136,7 +136,7 @@ def _print_table(console: Console, title: str, frame: pd.DataFrame) -> None:
 
 def table_lines(frame: pd.DataFrame, width: int = WIDTH) -> list[str]:
     """The rows of a summary in ``width`` columns, under their headings. A name that leaves no room has a separate line."""
-    shown = in_print(frame)
+    shown = printed_columns(frame)
     rows = [list(shown.columns), *shown.values.tolist()]
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     room = width - sum(widths) - 2 * len(widths)

@@ -18,7 +18,7 @@ FEW = 3  # traits per group
 TELLING = 0.3  # standard deviations of a column between a group and all rows: less sets no group apart
 
 
-class Group(NamedTuple):
+class GroupTraits(NamedTuple):
     """One component or class: its share of the rows, and the columns in which its rows differ most from all rows."""
 
     name: str
@@ -32,7 +32,7 @@ class _Trait(NamedTuple):
     distance: float  # in standard deviations of the column over all rows
 
 
-def described(tree: xr.DataTree) -> list[Group]:
+def described(tree: xr.DataTree) -> list[GroupTraits]:
     """The groups of a result, the largest first; [] where rows have no probabilities of groups, or labels mix.
 
     A row counts for each group by its probability of belonging to it, times its weight. A trait is the mean of a number, or the
@@ -47,7 +47,7 @@ def described(tree: xr.DataTree) -> list[Group]:
     cells = isinstance(data.x, np.ndarray) and data.num_rows == len(groups.probs)
     traits = _traits(data, groups.probs * groups.weight[:, None]) if cells else no_traits
     intervals = _intervals(tree, len(names))
-    return [Group(names[k], float(share[k]), traits[k], intervals[k]) for k in groups.order]
+    return [GroupTraits(names[k], float(share[k]), traits[k], intervals[k]) for k in groups.order]
 
 
 def _intervals(tree: xr.DataTree, size: int) -> list[tuple[float, float] | None]:

@@ -83,7 +83,7 @@ def named_rows(groups: dict[str, xr.Dataset], data: Data) -> dict[str, xr.Datase
     return {name: group.assign_coords(columns) if name in named else group for name, group in groups.items()}
 
 
-def in_two(model: Model, table: xr.Dataset, labels_observed: bool) -> tuple[xr.Dataset, xr.Dataset]:
+def split_observed(model: Model, table: xr.Dataset, labels_observed: bool) -> tuple[xr.Dataset, xr.Dataset]:
     """A table as (what the model observes of it, the rest): ArviZ compares the first with what the model predicts."""
     wanted = {name for name in CELLS if "x" in model.naming.observes} | ({"label"} if labels_observed else set())
     observed = [str(name) for name in table.data_vars if name in wanted]

@@ -105,13 +105,13 @@ def write_figure(path: str | Path, figure: "Figure", **options: Any) -> None:
     if not path.suffix:
         path = path.with_name(f"{path.name}.png")
     try:
-        content = drawn(figure, path.suffix[1:], **options)
+        content = picture_bytes(figure, path.suffix[1:], **options)
     except ValueError as error:
         raise NotWrittenError(f"{path} cannot be drawn: {error}") from error
     write(path, content)
 
 
-def drawn(figure: "Figure", kind: str, **options: Any) -> bytes:
+def picture_bytes(figure: "Figure", kind: str, **options: Any) -> bytes:
     """A picture as svg, png, pdf, …; an SVG is the same for the same figure, because it has no date and no random names."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -284,7 +284,7 @@ def complete(folder: Path, files: Iterable[Path]) -> None:
     write(folder / MANIFEST, as_text({"format": FORMAT, "files": described}))
 
 
-def listed(folder: Path) -> list[Path]:
+def files_in_manifest(folder: Path) -> list[Path]:
     """The files that the manifest of a folder names; none without a manifest."""
     return [folder / name for name in _manifest(folder)]
 
@@ -295,7 +295,7 @@ def reopen(folder: Path) -> None:
     remove(*manifest, *folder.glob("*".join(PARTIALS)))
 
 
-def as_listed(folder: Path) -> set[str]:
+def unchanged_files(folder: Path) -> set[str]:
     """Names of the files that the manifest of a folder lists, and that are there as they were written."""
     return {name for name, expected in _manifest(folder).items() if _is_as_described(folder / name, expected)}
 

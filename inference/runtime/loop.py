@@ -79,15 +79,15 @@ def in_chunks(
     by itself, as an optimiser that has converged, leaves no last checkpoint: nothing goes on from it.
     """
     path, restored = (None, at.finished) if checkpoint is None else (checkpoint.path, at.finished)
-    pace = CheckpointTimer(CHECKPOINT_SECONDS if checkpoint is None else checkpoint.seconds)
+    timer = CheckpointTimer(CHECKPOINT_SECONDS if checkpoint is None else checkpoint.seconds)
     try:
         with interruptible() as stop:
             while at.finished < total and not at.done and not (stop.is_set() and at.parts):
                 chunk = advance(at.state, at.finished, total - at.finished)
                 at = at.after(chunk, keep)
                 reporter.update(at.finished, chunk.note, chunk.chains)
-                if path is not None and pace.is_due():
-                    pace.store(path, *at.stored(keep))
+                if path is not None and timer.is_due():
+                    timer.store(path, *at.stored(keep))
             interrupted = stop.is_set() and at.finished < total and not at.done
             stop.heeded |= interrupted
     except KeyboardInterrupt:  # a second one, which does not wait for the chunk in hand: those before it are kept

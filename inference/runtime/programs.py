@@ -56,7 +56,7 @@ def keep_programs(folder: Path | None) -> None:
     """
     private = None if folder is None else private_folder(folder)
     if private is None and folder is not None:
-        warnings.warn(not_used(folder), RuntimeWarning, stacklevel=2)
+        warnings.warn(why_not_used(folder), RuntimeWarning, stacklevel=2)
     _Store.folder = private
     _Store.code = "" if private is None else _code_digest()
     for file in () if private is None else private.glob("*"):
@@ -65,7 +65,7 @@ def keep_programs(folder: Path | None) -> None:
                 file.unlink()
 
 
-def not_used(folder: Path) -> str:
+def why_not_used(folder: Path) -> str:
     """Why nothing is stored in ``folder``, in one line."""
     return (
         f"{folder} cannot be made, or others can write there: no compiled programs are kept, and every run makes its own; name "

@@ -16,7 +16,7 @@ from inference.methods.own_kernel import MarkovKernel
 from inference.programs.arguments import name_of
 from inference.results.triangles import sites_of
 from inference.samplers.draws import DrawsReport, check_draws
-from inference.samplers.kernels import GradientKernel, OwnKernel, Runner, Sampler, oracle_at_bench
+from inference.samplers.kernels import GradientKernel, OwnKernel, Runner, StartableKernel, oracle_at_bench
 from inference.samplers.programs.calibration import calibrated
 from inference.samplers.report import CALIBRATED, SamplerReport, Settings
 from inference.samplers.target import Target, target
@@ -41,7 +41,7 @@ SIZES = {"quick": 2_500, "full": 10_000}  # replicates, by budget
 
 
 def certify(
-    sampler: str | Sampler | MarkovKernel | GradientKernel | Callable[..., Any],
+    sampler: str | StartableKernel | MarkovKernel | GradientKernel | Callable[..., Any],
     model: str = DEFAULT_MODEL,
     budget: str = "quick",
     seed: int = 0,
@@ -58,8 +58,8 @@ def certify(
 
     A name of a method gives the `Certificate` that ``python -m inference.certify`` writes. A kernel gives a `SamplerReport`,
     which prints itself: an object with ``start(key, data, sites)`` and ``step(key, state, data) -> (state, sites)``
-    (`inference.samplers.kernels.Sampler`), or `inference.blackjax_kernel` and `inference.numpyro_kernel`. It must sample the
-    posterior of `inference.target(model)`, which has a special prior. ``compiled=False`` is for a kernel in NumPy;
+    (`inference.samplers.kernels.StartableKernel`), or `inference.blackjax_kernel` and `inference.numpyro_kernel`. It must
+    sample the posterior of `inference.target(model)`, which has a special prior. ``compiled=False`` is for a kernel in NumPy;
     its ``key`` is a `numpy.random.Generator`. ``steps`` are run from an exact draw of the posterior, 2,500 times
     (``budget="full"``: 10,000 times). Parameters and table must then have the law that they had before (Gandy and Scott 2020).
 
@@ -118,7 +118,7 @@ def certify(
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise ZooError(f"steps must be a whole number from 1, got {steps!r}")
     tell, called = say or (lambda line: None), name or _name(sampler)
-    if not isinstance(sampler, GradientKernel | Sampler):
+    if not isinstance(sampler, GradientKernel | StartableKernel):
         if require:
             raise ZooError(
                 f"require= is for kernels with start(key, data, sites); {called} has init, and its latents are not seen"
@@ -139,7 +139,7 @@ def certify(
 
 def _is_program(sampler: Any) -> bool:
     """Whether this is a function, or acts as one, and is neither a kernel nor a class of them."""
-    known = isinstance(sampler, type | GradientKernel | Sampler | MarkovKernel | infer.mcmc.MCMCKernel)
+    known = isinstance(sampler, type | GradientKernel | StartableKernel | MarkovKernel | infer.mcmc.MCMCKernel)
     return callable(sampler) and not known and _library(sampler) != "blackjax"
 
 
@@ -176,7 +176,7 @@ def _require_kernel(sampler: Any) -> None:
         raise ZooError(f"{sampler.__name__} is a class; certify an object of it: {sampler.__name__}(…)")
     if isinstance(sampler, infer.mcmc.MCMCKernel) or _library(sampler) == "blackjax":
         raise ZooError("kernels of NumPyro and blackjax are wrapped: inference.numpyro_kernel(…), inference.blackjax_kernel(…)")
-    if not isinstance(sampler, GradientKernel | Sampler | MarkovKernel):
+    if not isinstance(sampler, GradientKernel | StartableKernel | MarkovKernel):
         raise ZooError(
             f"a {type(sampler).__name__} is no kernel: it needs start(key, data, sites) -> state, or init(key, data) -> state, "
             "and step(key, state, data) -> (state, sites); inference.blackjax_kernel and inference.numpyro_kernel wrap others"

@@ -28,7 +28,7 @@ def ratio_check(kernel: Conditionals, oracle: Oracle, seed: int, hint: Callable[
     """
     rng = np.random.default_rng(seed)
     one, other = (oracle.draw_parameters(rng, PAIRS) for _ in range(2))
-    here = Values(one, oracle.draw_tables(rng, one))
+    here = JointValues(one, oracle.draw_tables(rng, one))
     figures = []
     for name, log_conditional in kernel.log_conditionals.items():
         there = _changed(oracle, name, here, other, rng)
@@ -47,14 +47,14 @@ def ratio_check(kernel: Conditionals, oracle: Oracle, seed: int, hint: Callable[
     return answer("conditionals", says, figures, 0.0)
 
 
-class Values(NamedTuple):
+class JointValues(NamedTuple):
     """Parameters (R, …), and R tables with the latents."""
 
     sites: Sites
     tables: Tables
 
 
-def _changed(oracle: Oracle, name: str, here: Values, other: Sites, rng: np.random.Generator) -> Values:
+def _changed(oracle: Oracle, name: str, here: JointValues, other: Sites, rng: np.random.Generator) -> JointValues:
     """The same with other values of one site; of latents, with about half of their entries those of another table."""
     if name in here.sites:
         return here._replace(sites={**here.sites, name: other[name]})
@@ -66,13 +66,13 @@ def _changed(oracle: Oracle, name: str, here: Values, other: Sites, rng: np.rand
     return here._replace(tables={**here.tables, name: mixed})
 
 
-def _log_joint(oracle: Oracle, values: Values) -> np.ndarray:
+def _log_joint(oracle: Oracle, values: JointValues) -> np.ndarray:
     """(R,): log p(x, z, θ), or log p(x, θ) where there are no latents."""
     density = oracle.log_likelihood if oracle.latent is None else oracle.log_complete
     return oracle.log_prior(values.sites) + density(*values)
 
 
-def _values(log_conditional: Any, oracle: Oracle, values: Values, possible: np.ndarray) -> np.ndarray:
+def _values(log_conditional: Any, oracle: Oracle, values: JointValues, possible: np.ndarray) -> np.ndarray:
     """(R,): the kernel's log density, one replicate after the other; 0 where the latents are not possible."""
     given, data = given_of(oracle, *values), data_of(oracle, values.tables)
     return np.array(
@@ -80,7 +80,7 @@ def _values(log_conditional: Any, oracle: Oracle, values: Values, possible: np.n
     )
 
 
-def _explained(oracle: Oracle, here: Values, there: Values, off: np.ndarray) -> str:
+def _explained(oracle: Oracle, here: JointValues, there: JointValues, off: np.ndarray) -> str:
     """The number of the prior whose change adds just this to the log density, in words; empty if there is none."""
     priors = priors_of(oracle)
     for prior in other_priors(priors.own):

@@ -165,7 +165,7 @@ def check_draws(
     return DrawsReport(compared.table, compared.limit, words, doubtful, tuple(hints), tuple(_notes(compared)), sees)
 
 
-class Compared(NamedTuple):
+class DrawsComparison(NamedTuple):
     """Quantities (chain, draw, Q) that draws and a reference both have, and their summaries."""
 
     names: list[str]
@@ -180,16 +180,16 @@ class Compared(NamedTuple):
         return bool((self.table["deviation"].abs() <= self.limit).all())
 
 
-def _compared(result: xr.DataTree, reference: xr.DataTree) -> Compared:
+def _compared(result: xr.DataTree, reference: xr.DataTree) -> DrawsComparison:
     (mine, names), (theirs, others) = quantities_of(result), quantities_of(reference)
     common = [name for name in others if name in set(names)]
     one, other = (drawn[..., [list(known).index(n) for n in common]] for drawn, known in ((mine, names), (theirs, others)))
     infinite = [name for name in others if name not in set(names)]  # at some draw
     table = _table(one, other, common, infinite)
-    return Compared(common, one, other, table, float(stats.norm.isf(FALSE_ALARM / 2 / len(table))))
+    return DrawsComparison(common, one, other, table, float(stats.norm.isf(FALSE_ALARM / 2 / len(table))))
 
 
-def _sees(compared: Compared) -> str:
+def _sees(compared: DrawsComparison) -> str:
     """The error of the quantity with the fewest effective draws that nine of ten runs would detect, in words."""
     sizes = [_effective(drawn) for drawn in (compared.one, compared.other)]
     worst = int(np.argmax(sum(1 / size for size in sizes)))
@@ -285,7 +285,7 @@ def _inconclusive(whose: str, drawn: np.ndarray, names: list[str]) -> list[str]:
     return warnings
 
 
-def _notes(compared: Compared) -> list[str]:
+def _notes(compared: DrawsComparison) -> list[str]:
     """The quantity whose mean, or standard deviation, is furthest apart from that of the reference although its ranks agree."""
     one, other = compared.one, compared.other
     within = (compared.table["deviation"].abs() <= compared.limit).groupby(level="quantity").all()
@@ -323,7 +323,7 @@ def _other_scales(model: Any, data: Any, result: xr.DataTree, reference: xr.Data
     return hints
 
 
-def _other_priors(model: Any, data: Any, reference: xr.DataTree, comparison: Compared) -> list[str]:
+def _other_priors(model: Any, data: Any, reference: xr.DataTree, comparison: DrawsComparison) -> list[str]:
     """Priors with one number changed under which the reference, reweighted, has the draws' location, spread and tails."""
     if not isinstance(model, Model):
         return []

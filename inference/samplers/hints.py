@@ -9,7 +9,7 @@ from numpyro import distributions, handlers, infer
 
 from inference.certificates.checks.cases import built, stacked_rows
 from inference.certificates.checks.figure import MOST, TIMES, Check
-from inference.certificates.checks.kernel_law import Move, Pairs
+from inference.certificates.checks.kernel_law import Move, StatisticPairs
 from inference.certificates.oracles.oracle import Oracle, Sites, site_statistics
 from inference.samplers.latents import KernelLaw
 from models.base import Hyper, Model, Pytree
@@ -169,7 +169,7 @@ def sites_of_block(name: str, oracle: Oracle, law: KernelLaw, check: Check) -> l
     return [f"block {name}: statistics of {listed} deviate{others}"]
 
 
-def site_hints(pairs: Pairs, failed: Mapping[str, float]) -> list[str]:
+def site_hints(pairs: StatisticPairs, failed: Mapping[str, float]) -> list[str]:
     """How parameters of failed statistics moved: as ratios, or in standard deviations; those that deviate most."""
     names = dict.fromkeys(each.removesuffix(", spread") for each in sorted(failed, key=lambda name: -abs(failed[name])))
     return [_moved(name, pairs.before[name], pairs.after[name]) for name in list(names)[:LARGEST]]

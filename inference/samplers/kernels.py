@@ -18,12 +18,12 @@ from inference.certificates.oracles.oracle import Oracle, Sites, Tables
 from inference.engine.program import constrain, potential, transforms, unconstrain
 from inference.methods.kernel_mistakes import explained, of_start, of_step
 from inference.methods.own_kernel import Table, read_only
-from inference.samplers.mistakes import of_block, of_sites, require_like
+from inference.samplers.mistakes import require_block_state, require_like, require_sites
 from models.base import Pytree
 
 
 @runtime_checkable
-class Sampler(Protocol):
+class StartableKernel(Protocol):
     """A Markov kernel. ``key`` is a JAX key, or a `numpy.random.Generator` for a kernel that is not compiled."""
 
     def start(self, key: Any, data: Table, sites: Mapping[str, Any]) -> Any:
@@ -59,9 +59,9 @@ class Runner(Protocol):
 
 
 class OwnKernel:
-    """A `Sampler`; ``compiled``: it is JAX code, and replicates are run side by side by one program."""
+    """A `StartableKernel`; ``compiled``: it is JAX code, and replicates are run side by side by one program."""
 
-    def __init__(self, sampler: Sampler, compiled: bool = True, name: str | None = None) -> None:
+    def __init__(self, sampler: StartableKernel, compiled: bool = True, name: str | None = None) -> None:
         """``name`` stands in messages, in place of that of the sampler's class."""
         self.sampler, self.compiled, self.name = sampler, compiled, name or type(sampler).__name__
         self.programs: dict[str, Any] = {}  # block, or the whole step -> function that runs all replicates
@@ -87,8 +87,8 @@ class OwnKernel:
         def after(keys: Any, sites: Mapping[str, Any], data: Table) -> Mapping[str, Any]:
             state = of_start(self.name, "start", self.sampler.start(keys[0], data, sites))
             if name is not None:
-                state = of_block(self.name, name, state, blocked.blocks[name](keys[1], state, data))
-            return _known(sites, of_sites(self.name, blocked.sites(state)))
+                state = require_block_state(self.name, name, state, blocked.blocks[name](keys[1], state, data))
+            return _known(sites, require_sites(self.name, blocked.sites(state)))
 
         return self._each("sites" if name is None else f"block {name}", oracle, after, sites, tables, seed, 1)
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from inference.certificates.checks.figure import MOST, POWER, TIMES, Check, Deviations, large_stage
-from inference.certificates.checks.kernel_law import Law, Move, Pairs, deviations, products, rejection
+from inference.certificates.checks.kernel_law import Law, Move, StatisticPairs, deviations, products, rejection
 from inference.certificates.checks.kernels import Ran, same
 from inference.certificates.oracles.oracle import Oracle, Sites, Statistics, Tables, pairs_of_rows, site_statistics
 
@@ -31,12 +31,12 @@ class KernelLaw(Law):
         super().__init__(oracle, move, replicates)
         self.faults: dict[str, str] = {}  # site -> what is wrong with its values, in words
 
-    def pairs(self, seed: int, times: int) -> Pairs:
+    def pairs(self, seed: int, times: int) -> StatisticPairs:
         """Statistics before and after; those of values outside the support are NaN, without a warning of NumPy."""
         with np.errstate(all="ignore"):
             return super().pairs(seed, times)
 
-    def with_dependence(self, pairs: Pairs, after: Sites) -> Pairs:
+    def with_dependence(self, pairs: StatisticPairs, after: Sites) -> StatisticPairs:
         """With entries of sites and latents, products of each two, and the factors of p(x, z | θ) where there are latents."""
         for name, value in pairs.moved.items():
             if (fault := _fault(value, name in self.oracle.simplices)) is not None:
@@ -57,7 +57,7 @@ class KernelLaw(Law):
         both = ({**sites, latent: tables[latent]} for sites, tables in ((pairs.sites, pairs.tables), (after, drawn)))
         return _with_entries(pairs, *(entries(values) for values in both))
 
-    def _unmoved(self, pairs: Pairs) -> dict[str, float]:
+    def _unmoved(self, pairs: StatisticPairs) -> dict[str, float]:
         """The share of replicates in which no statistic of a site moved: of sites with several entries."""
         shares = {}
         for name, value in pairs.sites.items():
@@ -68,7 +68,7 @@ class KernelLaw(Law):
         return shares
 
 
-def _with_entries(pairs: Pairs, before: Statistics, after: Statistics) -> Pairs:
+def _with_entries(pairs: StatisticPairs, before: Statistics, after: Statistics) -> StatisticPairs:
     """With single entries and their products; products of two entries that do not vary carry no information."""
     centre = {name: float(np.median(value)) for name, value in before.items()}
     return pairs._replace(

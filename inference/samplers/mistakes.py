@@ -12,7 +12,7 @@ from models.errors import ZooError, did_you_mean
 MANY = 50  # tables among which every value that a latent may have occurs
 
 
-def of_block(kernel: str, name: str, before: Any, after: Any) -> Any:
+def require_block_state(kernel: str, name: str, before: Any, after: Any) -> Any:
     """The state that a block returns; raises `ZooError` for something else."""
     if after is None or (isinstance(after, tuple) and not isinstance(before, tuple)):
         raise ZooError(
@@ -22,7 +22,7 @@ def of_block(kernel: str, name: str, before: Any, after: Any) -> Any:
     return after
 
 
-def of_sites(kernel: str, sites: Any) -> Mapping[str, Any]:
+def require_sites(kernel: str, sites: Any) -> Mapping[str, Any]:
     """The parameters of a state; raises `ZooError` for anything but a dict."""
     if not isinstance(sites, Mapping):
         raise ZooError(f"sites of {kernel} returns {kind_of(sites)}; it returns a dict of parameters and latents by name")

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from inference.predictions.views import Labelled, Question, View, entries
-from inference.sequences.accuracy import of_wholes, tagged
+from inference.predictions.views import LabelledPredictions, Question, View, entries
+from inference.sequences.accuracy import tagged, whole_sequence_scores
 from inference.sequences.decoding import states
 from models.base import Model, Sites
 from models.data.table import Data
@@ -18,11 +18,13 @@ def predict(question: Question) -> xr.Dataset:
 
 def labelled(
     model: Model, source: xr.DataTree | Sites, table: Data, rows: np.ndarray, truth: np.ndarray, weight: np.ndarray
-) -> Labelled:
-    """Predictions for the labelled steps and for whole sequences (`inference.sequences.accuracy.of_wholes`)."""
+) -> LabelledPredictions:
+    """Predictions for the labelled steps and for whole sequences (`inference.sequences.accuracy.whole_sequence_scores`)."""
     steps = tagged(model, source, table)
     probs, sequence = steps.probs[rows], steps.sequence[rows]
-    return Labelled(probs, of_wholes(probs.argmax(1) == truth, steps.path[rows] == truth, sequence, weight), sequence)
+    return LabelledPredictions(
+        probs, whole_sequence_scores(probs.argmax(1) == truth, steps.path[rows] == truth, sequence, weight), sequence
+    )
 
 
 def lines(predictions: xr.Dataset, first: int) -> pd.DataFrame:

@@ -75,7 +75,7 @@ def replicated(drawn: Drawn, word_probs: np.ndarray, rng: np.random.Generator) -
     return drawn._replace(word=word)
 
 
-class Check(NamedTuple):
+class TopicCheck(NamedTuple):
     """The tables of a check."""
 
     topics: pd.DataFrame
@@ -84,7 +84,7 @@ class Check(NamedTuple):
 
 def topic_check(
     model: Model, source: xr.DataTree | Sites, data: Any, seed: int = 0, num_draws: int = 100, num_words: int = 10
-) -> Check:
+) -> TopicCheck:
     """Do words within a topic depend on the document more than under the model? (Mimno and Blei 2011)
 
     At each of ``num_draws`` draws of a result (or repeatedly at a point), a topic is drawn for every token given its word and
@@ -111,7 +111,7 @@ def topic_check(
     require_whole("num_words", num_words, 1)
     looked = information_of_draws(model, source, data, seed, num_draws)
     tables = _by_topic(looked.topics.names, looked.seen, looked.again), _by_word(looked, num_words)
-    return Check(*(with_label_warnings(table, source) for table in tables))
+    return TopicCheck(*(with_label_warnings(table, source) for table in tables))
 
 
 class Looked(NamedTuple):

@@ -90,14 +90,14 @@ def _x_log_x(values: np.ndarray) -> np.ndarray:
     return values * np.log(np.where(values > 0, values, 1.0))
 
 
-class Scaled(NamedTuple):
+class ScaledPoints(NamedTuple):
     """Points in the plane for distances."""
 
     points: np.ndarray  # (K, 2)
     explained: float  # Σ of the squared distances of the points over that of the given ones: at most 1
 
 
-def scaled(distance: np.ndarray) -> Scaled:
+def scaled(distance: np.ndarray) -> ScaledPoints:
     """Classical multidimensional scaling (Torgerson 1952) of (K, K) distances to the plane, each axis with a fixed sign.
 
     >>> scaled(np.array([[0.0, 2.0], [2.0, 0.0]])).points[:, 0].tolist()
@@ -112,7 +112,7 @@ def scaled(distance: np.ndarray) -> Scaled:
     points *= np.where(points[np.abs(points).argmax(0), np.arange(points.shape[1])] < 0, -1.0, 1.0)
     points = np.column_stack([points, np.zeros((size, 2 - points.shape[1]))])
     total = np.trace(inner)
-    return Scaled(points, float((points**2).sum() / total) if total > 0 else 1.0)
+    return ScaledPoints(points, float((points**2).sum() / total) if total > 0 else 1.0)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -109,7 +109,7 @@ def _of_one_optimum(tree: xr.DataTree) -> bool:
 
 def _compared(names: list[Any], runs: list[ResultRun], free: bool, threshold: float, single: bool) -> pd.DataFrame:
     base = max(runs, key=lambda run: run.log_joint).word_probs
-    aligned = [_in_order(base, run, free) for run in runs]
+    aligned = [_match_run(base, run, free) for run in runs]
     within = [run.within for run in aligned if run.within is not None]
     pairs = np.stack([_overlap_of_pairs(a.word_probs, b.word_probs) for a, b in combinations(aligned, 2)])
     other = overlap(base, base)
@@ -151,10 +151,10 @@ def _chains(tree: xr.DataTree, free: bool) -> list[ResultRun]:
     log_joint = values(tree, "functionals", "log_joint").mean(1)
     named = values(tree, "posterior", _site(tree)).mean((0, 1))
     runs = [_run(f"chain {c}", chain, float(log_joint[c]), free) for c, chain in enumerate(draws)]
-    return [_in_order(named, run, free) for run in runs]
+    return [_match_run(named, run, free) for run in runs]
 
 
-def _in_order(base: np.ndarray, run: ResultRun, free: bool) -> ResultRun:
+def _match_run(base: np.ndarray, run: ResultRun, free: bool) -> ResultRun:
     """A run with its topics matched to those of ``base`` by overlap; unchanged unless ``free``."""
     if not free:
         return run
@@ -195,7 +195,7 @@ def _run(name: str, draws: np.ndarray, log_joint: float, free: bool) -> ResultRu
     matched = draws[spread(len(draws), int(np.clip(WORK // size, FEWEST, WITHIN)))]
     mean = matched[-1]
     for _ in range(ROUNDS if free else 0):
-        matched = in_one_order(mean, matched)
+        matched = match_draws(mean, matched)
         before, mean = mean, matched.mean(0)
         if np.array_equal(before, mean):
             break
@@ -204,7 +204,7 @@ def _run(name: str, draws: np.ndarray, log_joint: float, free: bool) -> ResultRu
     return ResultRun(name, mean, within, log_joint)
 
 
-def in_one_order(reference: np.ndarray, draws: np.ndarray) -> np.ndarray:
+def match_draws(reference: np.ndarray, draws: np.ndarray) -> np.ndarray:
     """Draws (S, K, V), each matched to the reference (K, V).
 
     A draw is already in order, by the triangle inequality, if each of its topics is closer to its reference topic than half the

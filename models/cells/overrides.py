@@ -31,7 +31,7 @@ CLOSING = {"[": "]", "(": ")", "{": "}"}
 KEY = re.compile(rf"data\.(?:({'|'.join((*TEXTS, *LISTS))})=|({'|'.join(BY_COLUMN)})\.)")
 
 
-class Option(NamedTuple):
+class TableOption(NamedTuple):
     """One argument as it is read: ``Option("units", "kg", "weight")`` of ``data.units.weight=kg``."""
 
     name: str
@@ -138,7 +138,7 @@ def _yaml(word: str) -> str:
 # Reading
 
 
-def read_override(argument: str) -> Option:
+def read_override(argument: str) -> TableOption:
     """The option of an argument; raises `ZooError` for one without a value, and for a list of several values of a sweep.
 
     >>> read_override("data.label=body mass"), read_override('data.units."a=b"=kg')
@@ -146,13 +146,13 @@ def read_override(argument: str) -> Option:
     """
     name, column, value = _taken_apart(argument)
     if name == "merge":
-        return Option(name, _levels(argument, value), column)
+        return TableOption(name, _levels(argument, value), column)
     if len(alternatives(argument)) > 1:
         hint = f"; a list stands in brackets, {in_shell(f'data.{name}=[{value}]')}" if name in LISTS else ""
         raise ZooError(f"{argument!r} lists several values: add -m to run them all{hint}; a text with a comma needs quotes")
     if column is not None:
-        return Option(name, _unquoted(value), column)
-    return Option(name, _list(argument, value) if name in LISTS else _unquoted(value))
+        return TableOption(name, _unquoted(value), column)
+    return TableOption(name, _list(argument, value) if name in LISTS else _unquoted(value))
 
 
 def alternatives(argument: str) -> list[str]:

@@ -26,7 +26,7 @@ LONG = 4096  # steps above which blocks are faster, if R × S is at most
 NARROW = 4096
 
 
-class Weights(NamedTuple):
+class ChainWeights(NamedTuple):
     """Logarithms of a chain's probabilities, of S states."""
 
     start: Array  # (S,)
@@ -96,7 +96,7 @@ def num_blocks(length: int, rows: int, size: int) -> int:
 # Forward
 
 
-def filter_states(weights: Weights, steps: Steps) -> States:
+def filter_states(weights: ChainWeights, steps: Steps) -> States:
     """α_{t+1} = (α_t · transition) ∘ exp(emission_{t+1}), α normalised. Supports only forward-mode differentiation."""
     length, rows, size = steps.emission.shape
     start, transition = jnp.exp(weights.start), jnp.exp(weights.step)
@@ -137,12 +137,12 @@ def lazy_where(wanted: Array, function: Callable[[], Pytree], otherwise: Pytree)
     return lax.while_loop(lambda state: state[1], body, (otherwise, wanted))[0]
 
 
-def _smallest(weights: Weights) -> Array:
+def _smallest(weights: ChainWeights) -> Array:
     """The smallest probability, including zeros."""
     return jnp.exp(jnp.minimum(weights.start.min(), jnp.minimum(weights.step.min(), weights.stop.min())))
 
 
-def _reachable(weights: Weights, steps: Steps) -> Array:
+def _reachable(weights: ChainWeights, steps: Steps) -> Array:
     """(L, R, S): whether a state is reachable.
 
     Unreachable states must not set the scale: relative to their emission, all others may underflow.
@@ -159,7 +159,7 @@ def _reachable(weights: Weights, steps: Steps) -> Array:
     return lax.scan(advance, begin, (steps.emission, steps.first))[1]
 
 
-def _lost(weights: Weights, possible: Array, states: States, steps: Steps) -> Array:
+def _lost(weights: ChainWeights, possible: Array, states: States, steps: Steps) -> Array:
     """Whether underflow may have removed a state that matters later.
 
     The probability of such a state may be up to `negligible` before it is multiplied by its weight (``unsure``), or up
@@ -188,7 +188,7 @@ def _lost(weights: Weights, possible: Array, states: States, steps: Steps) -> Ar
     return nowhere | lazy_where((unsure | hidden).any() & ~nowhere, matters, nowhere)
 
 
-def _at_most(weights: Weights, unsure: Array, hidden: Array, states: States, begins: Array) -> Array:
+def _at_most(weights: ChainWeights, unsure: Array, hidden: Array, states: States, begins: Array) -> Array:
     """(L, R, S): bound on the probability of states reached through ``unsure`` or ``hidden`` ones, relative to `negligible`."""
     transition, least = jnp.exp(weights.step), jnp.finfo(states.state.dtype).eps ** 2  # the smallest number, in such units
 
@@ -263,7 +263,7 @@ def _beginnings(start: Array, transition: Array, ends: Ends, blocks: int) -> Arr
 # Backward
 
 
-def smooth(weights: Weights, share: Array, forward_states: States, steps: Steps) -> Ways:
+def smooth(weights: ChainWeights, share: Array, forward_states: States, steps: Steps) -> Ways:
     """β_t = transition · (weight_{t+1} ∘ β_{t+1}) / scale_{t+1}, from the stopping probabilities at the end of a sequence.
 
     ``share`` (L, R) is 1 / Σ_i p(z_T = i | x) stop_i of the sequence in each cell.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array, lax
 
-from models.chains.forward_backward import Steps, Weights, divisor, finite
+from models.chains.forward_backward import ChainWeights, Steps, divisor, finite
 
 
 def logsumexp(terms: Array, axis: int) -> Array:
@@ -33,7 +33,7 @@ class LogWays(NamedTuple):
     after: Array  # (L, R, S); −∞ if no step follows
 
 
-def filter_logs(weights: Weights, steps: Steps) -> LogStates:
+def filter_logs(weights: ChainWeights, steps: Steps) -> LogStates:
     """The forward recursion for log α, normalised."""
 
     def advance(expected: Array, here: tuple[Array, Array | None]) -> tuple[Array, LogStates]:
@@ -48,7 +48,7 @@ def filter_logs(weights: Weights, steps: Steps) -> LogStates:
     return lax.scan(advance, jnp.broadcast_to(start, steps.emission.shape[1:]), (steps.emission, steps.first))[1]
 
 
-def smooth_logs(weights: Weights, steps: Steps, end: Array) -> tuple[LogStates, LogWays]:
+def smooth_logs(weights: ChainWeights, steps: Steps, end: Array) -> tuple[LogStates, LogWays]:
     """Both recursions; ``end`` (L, R) is log Σ_i p(z_T = i | x) stop_i of the sequence in each cell."""
 
     def back(ahead: Array, here: tuple[Array, ...]) -> tuple[Array, LogWays]:

@@ -18,9 +18,9 @@ import numpy as np
 from jax import Array, lax
 
 from models.base import Latent, Reported
-from models.chains.forward_backward import FEW, UNROLL, States, Steps, Weights, filter_states, finite, lazy_where, smooth
+from models.chains.forward_backward import FEW, UNROLL, ChainWeights, States, Steps, filter_states, finite, lazy_where, smooth
 from models.chains.forward_backward_log import filter_logs, logsumexp, smooth_logs
-from models.chains.posterior_counts import Counts, Logs, Pairs, Path, followed, pair_counts, states_in_logs, weighed
+from models.chains.posterior_counts import Logs, Pairs, Path, TransitionCounts, followed, pair_counts, states_in_logs, weighed
 from models.rows.packing import Packing, by_row, firsts, grid, lasts, of_row, row_by_row, side_by_side
 
 
@@ -48,8 +48,8 @@ def within(local: Chain) -> Array:
     return grid(local.packing).there
 
 
-def _weights(local: Chain) -> Weights:
-    return Weights(local.start, local.step, local.stop)
+def _weights(local: Chain) -> ChainWeights:
+    return ChainWeights(local.start, local.step, local.stop)
 
 
 def _steps(local: Chain) -> Steps:
@@ -153,10 +153,10 @@ def _mean(key: Array, local: Chain | Filtered) -> Path:
     logs = Logs(weights, steps, jnp.broadcast_to(of_row(local.packing, end), steps.there.shape), known.states.lost)
     if ways.after is not None:
         state = lazy_where(logs.needed, lambda: smooth_logs(*logs[:3])[1].both, ways.both)
-        pairs: Pairs | Counts = Pairs(known.states.state, jnp.exp(local.step), ways.after, logs)
+        pairs: Pairs | TransitionCounts = Pairs(known.states.state, jnp.exp(local.step), ways.after, logs)
     else:
         assert ways.counts is not None  # one or the other
-        usual = Counts(ways.counts * jnp.exp(local.step)[None])
+        usual = TransitionCounts(ways.counts * jnp.exp(local.step)[None])
         state, pairs = lazy_where(logs.needed, lambda: states_in_logs(logs), (ways.both, usual))
     return lax.optimization_barrier(Path(state, (pairs,), local.packing))
 

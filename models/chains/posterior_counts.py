@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array, lax
 
-from models.chains.forward_backward import Steps, Weights, finite, lazy_where
+from models.chains.forward_backward import ChainWeights, Steps, finite, lazy_where
 from models.chains.forward_backward_log import LogStates, LogWays, smooth_logs
 from models.rows.packing import Packing, by_row, grid, laid_out, of_row, row_by_row
 
@@ -19,7 +19,7 @@ from models.rows.packing import Packing, by_row, grid, laid_out, of_row, row_by_
 class Logs(NamedTuple):
     """The inputs of the logarithmic recursions, and whether they are needed."""
 
-    weights: Weights
+    weights: ChainWeights
     steps: Steps
     end: Array  # (L, R)
     needed: Array  # ()
@@ -34,7 +34,7 @@ class Pairs(NamedTuple):
     logs: Logs | None = None  # for the case that these products underflow
 
 
-class Counts(NamedTuple):
+class TransitionCounts(NamedTuple):
     """Counts of transitions for each row."""
 
     pair: Array  # (N, S, S)
@@ -44,7 +44,7 @@ class Path(NamedTuple):
     """States, expected or drawn; 0 in empty cells."""
 
     state: Array  # (L, R, S)
-    pairs: tuple[Pairs | Counts, ...]  # to be summed
+    pairs: tuple[Pairs | TransitionCounts, ...]  # to be summed
     packing: Packing
 
 
@@ -53,8 +53,8 @@ def pair_counts(z: Path, weight: Array) -> Array:
     return reduce(jnp.add, (_counted(pairs, z.packing, weight) for pairs in z.pairs))
 
 
-def _counted(pairs: Pairs | Counts, packing: Packing, weight: Array) -> Array:
-    if isinstance(pairs, Counts):
+def _counted(pairs: Pairs | TransitionCounts, packing: Packing, weight: Array) -> Array:
+    if isinstance(pairs, TransitionCounts):
         return jnp.einsum("n,nij->ij", weight, pairs.pair)
     size = pairs.kernel.shape[0]
     weight = jnp.broadcast_to(of_row(packing, weight), pairs.before.shape[:2])
@@ -75,8 +75,8 @@ def followed(z: Path, step: Array) -> Array:
     return reduce(jnp.add, (_followed(pairs, z.packing, step) for pairs in z.pairs))
 
 
-def _followed(pairs: Pairs | Counts, packing: Packing, step: Array) -> Array:
-    if isinstance(pairs, Counts):
+def _followed(pairs: Pairs | TransitionCounts, packing: Packing, step: Array) -> Array:
+    if isinstance(pairs, TransitionCounts):
         return weighed(pairs.pair, step[None]).sum((1, 2))
     weight = weighed(pairs.kernel, step)
     expected = (jnp.matmul(pairs.before, finite(weight)) * pairs.after).sum(-1)
@@ -92,7 +92,7 @@ def _followed(pairs: Pairs | Counts, packing: Packing, step: Array) -> Array:
     return by_row(packing, lazy_where(logs.needed, lambda: _step_by_step(logs, worth, jnp.zeros(()), usual)[1], usual))
 
 
-def states_in_logs(logs: Logs) -> tuple[Array, Counts]:
+def states_in_logs(logs: Logs) -> tuple[Array, TransitionCounts]:
     """Expected states and transitions by the logarithmic recursions, for bins that hold one row."""
 
     def add(total: Array, joint: Array, _: Array) -> tuple[Array, None]:
@@ -100,7 +100,7 @@ def states_in_logs(logs: Logs) -> tuple[Array, Counts]:
 
     rows, size = logs.steps.emission.shape[1:]
     known, ways = smooth_logs(logs.weights, logs.steps, logs.end)
-    return ways.both, Counts(_scanned(logs, known, ways, add, jnp.zeros((rows, size, size)), logs.end)[0])
+    return ways.both, TransitionCounts(_scanned(logs, known, ways, add, jnp.zeros((rows, size, size)), logs.end)[0])
 
 
 def _step_by_step(logs: Logs, function: Callable[..., Any], state: Array, value: Array) -> tuple[Array, Any]:
@@ -130,7 +130,7 @@ def in_packing(z: Path, packing: Packing) -> Path:
         return jnp.where(grid(packing).there[..., None], value, 0.0)
 
     pairs = tuple(
-        part if isinstance(part, Counts) else part._replace(before=moved(part.before), after=moved(part.after))
+        part if isinstance(part, TransitionCounts) else part._replace(before=moved(part.before), after=moved(part.after))
         for part in z.pairs
     )
     return Path(moved(z.state), pairs, packing)

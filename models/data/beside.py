@@ -14,7 +14,7 @@ TAKEN |= {"assignment", "probability", "second_assignment", "second_probability"
 OF_STEPS = {"sequence", "step", SEQUENCE_NAME}  # taken where rows are steps
 
 
-def weighted(data: Data, column: str) -> Data:
+def take_weights(data: Data, column: str) -> Data:
     """Take a column of numbers out of the table as the weights of its rows; raises `ZooError` for the first that is none."""
     place = _place(data, column, "weight")
     values, levels = data.x[:, place], categories_of(data)[place]

@@ -43,58 +43,58 @@ DATE = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{2
 TIME = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:[.,]\d+)?))?(?:\s?([ap])\.?m\.?)?", re.IGNORECASE)
 
 
-class Verdict(NamedTuple):
+class ColumnKind(NamedTuple):
     """The kind of a column, and the reason."""
 
     kind: str  # number, count, category, date, time, or one of `LEFT_OUT`
     why: str
 
 
-def verdict(name: str, values: np.ndarray, levels: tuple[str, ...]) -> Verdict:
+def kind_of_column(name: str, values: np.ndarray, levels: tuple[str, ...]) -> ColumnKind:
     """Apply the rules to one column; ``values`` (N,) are numbers, or codes into ``levels``, NaN for a missing cell."""
     seen = values[~np.isnan(values)]
     different = np.unique(seen)
     if not len(seen):
-        return Verdict("empty", "no cell is filled in")
+        return ColumnKind("empty", "no cell is filled in")
     if len(different) == 1:
-        return Verdict("constant", "one value in every row" + ("" if len(seen) == len(values) else " that is filled in"))
+        return ColumnKind("constant", "one value in every row" + ("" if len(seen) == len(values) else " that is filled in"))
     return _of_words(seen, different, levels) if levels else _of_numbers(name, values, different)
 
 
-def _of_words(seen: np.ndarray, different: np.ndarray, levels: tuple[str, ...]) -> Verdict:
+def _of_words(seen: np.ndarray, different: np.ndarray, levels: tuple[str, ...]) -> ColumnKind:
     if levels == BOOLEAN:
-        return Verdict("category", "true or false")
+        return ColumnKind("category", "true or false")
     if all(DATE.fullmatch(level) for level in levels):
-        return Verdict("date", f"such as {levels[0]}")
+        return ColumnKind("date", f"such as {levels[0]}")
     if all(TIME.fullmatch(level) for level in levels):
-        return Verdict("time", f"such as {levels[0]}")
+        return ColumnKind("time", f"such as {levels[0]}")
     if len(different) == len(seen):
-        return Verdict("identifier", f"all {len(seen)} words are different")
+        return ColumnKind("identifier", f"all {len(seen)} words are different")
     if len(different) > 20 and 2 * len(different) > len(seen):
-        return Verdict("identifier", f"{len(different)} of {len(seen)} words are different")
+        return ColumnKind("identifier", f"{len(different)} of {len(seen)} words are different")
     doubtful = [level for level in levels if level.lower() in DOUBTFUL]
-    return Verdict("category", f"words; is {doubtful[0]} one?" if doubtful else "words")
+    return ColumnKind("category", f"words; is {doubtful[0]} one?" if doubtful else "words")
 
 
-def _of_numbers(name: str, values: np.ndarray, different: np.ndarray) -> Verdict:
+def _of_numbers(name: str, values: np.ndarray, different: np.ndarray) -> ColumnKind:
     if (different != np.floor(different)).any():
-        return Verdict("number", "fractions")
+        return ColumnKind("number", "fractions")
     smallest, largest, size = different[0], different[-1], len(different)
     if smallest < 0:
-        return Verdict("number", "some are below 0")
+        return ColumnKind("number", "some are below 0")
     filled = int((~np.isnan(values)).sum())
     if size == filled and (TELLING.fullmatch(name.strip()) or CAMEL.fullmatch(name.strip())):
-        return Verdict("identifier", "by its name, and no number comes twice")
+        return ColumnKind("identifier", "by its name, and no number comes twice")
     if len(values) >= 10 and smallest in (0, 1) and size == filled == len(values) == largest - smallest + 1:
-        return Verdict("identifier", "it counts the rows")
+        return ColumnKind("identifier", "it counts the rows")
     if (smallest, largest, size) == (0, 1, 2):
-        return Verdict("category", "0 and 1")
+        return ColumnKind("category", "0 and 1")
     often = filled >= EACH * size
     if often and size <= FEW:
-        return Verdict("category", f"{size} different whole numbers")
+        return ColumnKind("category", f"{size} different whole numbers")
     if often and smallest == 1 and largest <= SCALE:
-        return Verdict("category", f"a scale from 1 to {largest:.0f}")
+        return ColumnKind("category", f"a scale from 1 to {largest:.0f}")
     mean = float(np.nanmean(values))
     if smallest == 0 and largest <= 100 and mean <= 10:
-        return Verdict("count", f"whole numbers from 0, mean {mean:.2g}")
-    return Verdict("number", "whole numbers")
+        return ColumnKind("count", f"whole numbers from 0, mean {mean:.2g}")
+    return ColumnKind("number", "whole numbers")

@@ -12,7 +12,7 @@ import numpy as np
 
 from models.cells.dates import orders_of
 from models.cells.overrides import proposed
-from models.data.column_kinds import LEFT_OUT, TYPES, Verdict, verdict
+from models.data.column_kinds import LEFT_OUT, TYPES, ColumnKind, kind_of_column
 from models.data.documents import Sequences
 from models.data.missing_spellings import number_of
 from models.data.table import BOOLEAN, Data, Note, ZooError, is_sparse, keep_columns
@@ -38,7 +38,7 @@ class ColumnReading(NamedTuple):
 
     values: np.ndarray  # (N,)
     levels: tuple[str, ...]
-    verdict: Verdict
+    kind: ColumnKind
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ def with_types(data: Data, types: Mapping[str, str], why: Mapping[str, str] | No
     for column in kinds:
         if column not in data.columns:
             raise ZooError(f"{data.name} has no column {column!r}; its columns are {some_of(data.columns)}")
-    out = {"identifier": Verdict("identifier", "by data.types"), "ignore": Verdict("ignored", "by data.types")}
+    out = {"identifier": ColumnKind("identifier", "by data.types"), "ignore": ColumnKind("ignored", "by data.types")}
     places = {data.columns.index(column): kind for column, kind in kinds.items() if kind not in out}
     data = _with(
         data, {d: ColumnReading(*_as_kind(data, d, kind), _given_verdict(data, d, kind, why)) for d, kind in places.items()}
@@ -78,8 +78,8 @@ def with_types(data: Data, types: Mapping[str, str], why: Mapping[str, str] | No
     return _without(data, {column: out[kind] for column, kind in kinds.items() if kind in out})
 
 
-def _given_verdict(data: Data, place: int, kind: str, why: Mapping[str, str] | None) -> Verdict:
-    return Verdict(kind, (why or {}).get(data.columns[place], "by you"))
+def _given_verdict(data: Data, place: int, kind: str, why: Mapping[str, str] | None) -> ColumnKind:
+    return ColumnKind(kind, (why or {}).get(data.columns[place], "by you"))
 
 
 def as_label(data: Data, name: str) -> Data:
@@ -116,8 +116,8 @@ def typed(data: Data) -> Data:
     levels = categories_of(data)
     open_places = [d for d, kind in enumerate(kinds) if not kind]
     lost = {note.column for note in data.notes if note.why == LOST}
-    verdicts = {d: verdict(data.columns[d], data.x[:, d], levels[d]) for d in open_places}
-    verdicts |= {d: Verdict("identifier", LOST) for d in open_places if data.columns[d] in lost}
+    verdicts = {d: kind_of_column(data.columns[d], data.x[:, d], levels[d]) for d in open_places}
+    verdicts |= {d: ColumnKind("identifier", LOST) for d in open_places if data.columns[d] in lost}
     for d, one in verdicts.items():
         if one.kind in MOMENTS:
             column = data.columns[d]
@@ -267,8 +267,8 @@ def _with(data: Data, readings: Mapping[int, ColumnReading]) -> Data:
         return data
     x, categories, kinds = data.x.copy(), list(categories_of(data)), list(data.kinds or ("",) * len(data.columns))
     for place, reading in readings.items():
-        x[:, place], categories[place], kinds[place] = reading.values, reading.levels, reading.verdict.kind
-    verdicts = {data.columns[place]: reading.verdict for place, reading in readings.items()}
+        x[:, place], categories[place], kinds[place] = reading.values, reading.levels, reading.kind.kind
+    verdicts = {data.columns[place]: reading.kind for place, reading in readings.items()}
     notes = (
         n._replace(kind=verdicts[n.column].kind, why=verdicts[n.column].why) if n.column in verdicts else n
         for n in notes_of(data)
@@ -277,7 +277,7 @@ def _with(data: Data, readings: Mapping[int, ColumnReading]) -> Data:
     return data._replace(x=x, categories=named, kinds=tuple(kinds), notes=tuple(notes))
 
 
-def _without(data: Data, out: Mapping[str, Verdict]) -> Data:
+def _without(data: Data, out: Mapping[str, ColumnKind]) -> Data:
     """Drop columns; their cells stay in the notes."""
     if not out:
         return data

@@ -49,7 +49,7 @@ class ParsedColumn(NamedTuple):
     spelled: tuple[tuple[str, int], ...] = ()  # spelling of a missing cell, and how often it occurs
 
 
-class Words(NamedTuple):
+class ColumnWords(NamedTuple):
     """A column as indices into its distinct words, −1 for an empty cell."""
 
     places: np.ndarray  # (N,)
@@ -109,11 +109,11 @@ def label_cells(column: pd.Series[Any], style: Style, words: bool = False) -> pd
     return numbers if gone.any() and numbers.notna().equals(cells_left.notna()) else cells_left
 
 
-def _words_of(column: pd.Series[Any], style: Style) -> Words:
+def _words_of(column: pd.Series[Any], style: Style) -> ColumnWords:
     import pandas as pd
 
     places, distinct = pd.factorize(column.astype(object) if column.dtype == object else column)
-    return Words(np.asarray(places), np.array([cell_name(word, style.thousands) for word in distinct], dtype=object))
+    return ColumnWords(np.asarray(places), np.array([cell_name(word, style.thousands) for word in distinct], dtype=object))
 
 
 def _counted(spelled: Mapping[str, int], empty: np.ndarray) -> tuple[tuple[str, int], ...]:
@@ -122,7 +122,7 @@ def _counted(spelled: Mapping[str, int], empty: np.ndarray) -> tuple[tuple[str, 
     return tuple((word or "empty", count) for word, count in counts.most_common())
 
 
-def _spelled(words: Words, gone: np.ndarray) -> Counter[str]:
+def _spelled(words: ColumnWords, gone: np.ndarray) -> Counter[str]:
     """How often each word of the mask ``gone`` occurs in the column."""
     counts = np.bincount(words.places[words.places >= 0], minlength=len(words.names))
     counter: Counter[str] = Counter()
@@ -164,7 +164,7 @@ def plain_number(word: str, style: Style) -> str:
     return plain_sign(whole + ("." if point else "") + rest)
 
 
-def _text(words: Words, title: str, name: str, style: Style, numeric: bool = False) -> ParsedColumn:
+def _text(words: ColumnWords, title: str, name: str, style: Style, numeric: bool = False) -> ParsedColumn:
     """Parse words as numbers or as levels; raises `ZooError` for a mistake among numbers. ``numeric``: they are declared."""
     numbers, gone, soft = _as_numbers(words, style)
     slips = np.isnan(numbers) & ~gone & ~soft
@@ -176,7 +176,7 @@ def _text(words: Words, title: str, name: str, style: Style, numeric: bool = Fal
     return _levels(words, style)
 
 
-def _as_numbers(words: Words, style: Style) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _as_numbers(words: ColumnWords, style: Style) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Of each word: its number, NaN for none; whether it is a missing cell everywhere; and whether only among numbers."""
     import pandas as pd
 
@@ -187,16 +187,16 @@ def _as_numbers(words: Words, style: Style) -> tuple[np.ndarray, np.ndarray, np.
     return numbers, gone, np.isnan(numbers) & ~gone & np.isin([word.lower() for word in words.names], style.among_numbers)
 
 
-def _codes(words: Words, style: Style) -> ParsedColumn:
+def _codes(words: ColumnWords, style: Style) -> ParsedColumn:
     """Levels of a column that holds numbers elsewhere: ``02`` is 2, as it was there."""
     numbers, gone, soft = _as_numbers(words, style)
     names = [word if np.isnan(value) else f"{value:.15g}" for word, value in zip(words.names, numbers, strict=True)]
     names = ["" if missing else name for name, missing in zip(names, gone | soft, strict=True)]
-    parsed_levels = _levels(Words(words.places, np.array(names, dtype=object)), style)
+    parsed_levels = _levels(ColumnWords(words.places, np.array(names, dtype=object)), style)
     return parsed_levels._replace(spelled=_counted(_spelled(words, gone | soft), words.places < 0))
 
 
-def _require_marks_in_place(words: Words, slips: np.ndarray, style: Style, title: str, name: str) -> None:
+def _require_marks_in_place(words: ColumnWords, slips: np.ndarray, style: Style, title: str, name: str) -> None:
     """Raise `ZooError` if all ``slips``, a mask of the words, are numbers with a mark of thousands at another place."""
     if not style.thousands:
         return
@@ -211,7 +211,7 @@ def _require_marks_in_place(words: Words, slips: np.ndarray, style: Style, title
         )
 
 
-def _require_few_slips(words: Words, slips: np.ndarray, numbers: np.ndarray, title: str, name: str) -> None:
+def _require_few_slips(words: ColumnWords, slips: np.ndarray, numbers: np.ndarray, title: str, name: str) -> None:
     """Raise `ZooError` if the ``slips`` are marked numbers, or fewer than the ``numbers``. Both are masks of the words."""
     bad, good = words.cells(slips).sum(), words.cells(numbers).sum()
     signed = [plain_sign(word) for word in words.names]
@@ -239,7 +239,7 @@ def _require_few_slips(words: Words, slips: np.ndarray, numbers: np.ndarray, tit
         )
 
 
-def _levels(words: Words, style: Style, order: list[str] | None = None, truth: bool = True) -> ParsedColumn:
+def _levels(words: ColumnWords, style: Style, order: list[str] | None = None, truth: bool = True) -> ParsedColumn:
     """Codes into the levels that occur or, if ``order`` declares them, into all declared levels.
 
     Levels that are all true or false are `BOOLEAN`, in any spelling, unless there is no ``truth`` in the column.

@@ -33,7 +33,7 @@ def functionals(hyper: Hyper, sites: Sites, latents: Any) -> dict[str, Array]:
     noise = 1 / sites["precision"]
     explained = (loading**2).sum(1)
     variance = explained + noise
-    few = shown(dimension)
+    few = columns_shown(dimension)
     left, right = pairs(dimension).T
     covariance = (loading[left] * loading[right]).sum(1)
     standard = loading / jnp.sqrt(variance)[:, None]
@@ -71,7 +71,7 @@ def coords(columns: list[str], num_factors: int) -> dict[str, list[Any]]:
         "feature": columns,
         "factor": list(range(1, num_factors + 1)),
         "axis": list(range(1, num_factors + 1)),
-        "shown": [columns[d] for d in shown(len(columns))],
+        "shown": [columns[d] for d in columns_shown(len(columns))],
         "pair": [f"{columns[i]}, {columns[j]}" for i, j in pairs(len(columns))],
     }
 
@@ -172,7 +172,7 @@ def minka(num_factors: int, rows: Rows) -> float:
     return float(log_evidence_of) if np.isfinite(log_evidence_of) else np.nan
 
 
-def shown(dimension: int) -> np.ndarray:
+def columns_shown(dimension: int) -> np.ndarray:
     return spread(dimension, SHOWN)
 
 

@@ -6,7 +6,7 @@ import unicodedata
 import numpy as np
 
 from models.cells.style import DOUBTFUL
-from models.inspection.problem import Problem, Remedy, Written, in_words
+from models.inspection.problem import ColumnText, Problem, Remedy, in_words
 
 WORDS = (
     "not known", "not available", "not stated", "not recorded", "not asked", "not answered", "no answer", "no response",
@@ -25,7 +25,7 @@ SHORT = 3  # letters up to which a level may be an abbreviation
 ROMAN = re.compile(r"[ivxlc]+")
 
 
-def level_problems(column: Written) -> list[Problem]:
+def level_problems(column: ColumnText) -> list[Problem]:
     """Levels that may be missing cells, and several spellings of one level."""
     doubtful = np.array([may_be_missing(word, column.words) for word in column.words], dtype=bool)
     problems = []
@@ -56,7 +56,7 @@ def may_be_missing(word: str, words: tuple[str, ...]) -> bool:
     return lower in MAY_BE_MISSING and (len(word) > SHORT or word in (lower, word.upper()))  # Na is sodium
 
 
-def variants(column: Written) -> dict[str, str]:
+def variants(column: ColumnText) -> dict[str, str]:
     """Spelling -> the most frequent spelling of the same level, for levels with several.
 
     >>> import numpy as np

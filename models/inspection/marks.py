@@ -6,7 +6,7 @@ from typing import Any
 
 from models.cells.dates import ORDERS, days
 from models.cells.notations import SPACES
-from models.inspection.problem import Problem, Remedy, Written
+from models.inspection.problem import ColumnText, Problem, Remedy
 from models.reading.units import quantity
 
 POINT, COMMA = re.compile(r"[+-]?\d*\.\d+"), re.compile(r"[+-]?\d*,\d+")
@@ -23,7 +23,7 @@ GROUPS = {  # the mark between thousands -> numbers that must be written with it
 MIXED = "correct the table: one mark cannot mean both"
 
 
-def mark_problems(columns: Sequence[Written], options: Mapping[str, Any]) -> list[Problem]:
+def mark_problems(columns: Sequence[ColumnText], options: Mapping[str, Any]) -> list[Problem]:
     """Problems of decimal commas and thousands, unless the user has declared marks."""
     if options.get("decimal") is not None or options.get("thousands") is not None:
         return []
@@ -46,12 +46,12 @@ def mark_problems(columns: Sequence[Written], options: Mapping[str, Any]) -> lis
     return _decided(grouped, commas, points, either, options)
 
 
-def _may_be_thousands(numbers: list[tuple[Written, list[str]]]) -> bool:
+def _may_be_thousands(numbers: list[tuple[ColumnText, list[str]]]) -> bool:
     """Whether every point stands before three digits."""
     return all(EITHER_POINT.fullmatch(word) for _, words in numbers for word in words if "." in word)
 
 
-def _are_among_hundreds(numbers: list[tuple[Written, list[str]]]) -> bool:
+def _are_among_hundreds(numbers: list[tuple[ColumnText, list[str]]]) -> bool:
     """Whether, moreover, every column with points has whole numbers of three digits, and none of more.
 
     1.200 in a column with 900 is 1200. Measurements with three decimals have no 900 among them.
@@ -124,7 +124,7 @@ def _listed(columns: dict[str, str]) -> str:
     return f"{some} (such as {columns[names[0]]})"
 
 
-def _numbers(column: Written) -> list[str]:
+def _numbers(column: ColumnText) -> list[str]:
     """The numbers among the words, if most words are numbers, perhaps with units; dates are not."""
     split = [quantity(word) for word in column.words]
     numbers = [one.number for word, one in zip(column.words, split, strict=True) if one is not None and not is_date(word)]
@@ -137,7 +137,7 @@ def is_date(word: str) -> bool:
 
 
 def _with(
-    numbers: list[tuple[Written, list[str]]],
+    numbers: list[tuple[ColumnText, list[str]]],
     form: re.Pattern[str],
     but: re.Pattern[str] | None = None,
     groups: re.Pattern[str] | None = None,

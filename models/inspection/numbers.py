@@ -9,9 +9,9 @@ from models.cells.dates import ORDERS, days
 from models.cells.notations import SURELY_SIZED, plain_sign
 from models.cells.overrides import proposed
 from models.cells.style import Style
-from models.inspection.problem import Problem, Remedy, Written, in_words
+from models.inspection.problem import ColumnText, Problem, Remedy, in_words
 from models.reading.repairs import SINCE, is_missing, parsed
-from models.reading.units import KINDS, PLAIN, converted, convertible, has_seconds, hours, known, quantity, sized
+from models.reading.units import KINDS, PLAIN, converted, convertible, has_seconds, hours, money_unit, quantity, usual_spelling
 
 MOST = 0.8  # share of dates from which a column holds dates
 ALIKE = 0.9  # share of one unit that the zoo does not know, from which it is a unit
@@ -21,7 +21,7 @@ BOOKED = re.compile(r"\([^\d()]*\d[\d.,]*\D?\)|\d[\d.,]*-")  # a minus as bookke
 CORRECT = "or correct the cells"
 
 
-def number_problems(column: Written, style: Style) -> list[Problem] | None:
+def number_problems(column: ColumnText, style: Style) -> list[Problem] | None:
     """Problems of a column of dates or numbers; None if most of its cells are words."""
     filled = column.of(np.array([not is_missing(word, style) for word in column.words], dtype=bool))
     if not filled.total:
@@ -46,7 +46,7 @@ def number_problems(column: Written, style: Style) -> list[Problem] | None:
     return [*_slips(filled, ~number), *_zeros(filled)]
 
 
-def _dates(column: Written) -> list[Problem] | None:
+def _dates(column: ColumnText) -> list[Problem] | None:
     """The order in which most cells are dates; None if the column does not hold dates."""
     fits = {order: np.array([days(word, order) is not None for word in column.words]) for order in ORDERS}
     totals = {order: column.of(fit).total for order, fit in fits.items()}
@@ -76,7 +76,7 @@ def _dates(column: Written) -> list[Problem] | None:
     return problems
 
 
-def _times(column: Written) -> list[Problem] | None:
+def _times(column: ColumnText) -> list[Problem] | None:
     """Times such as 8:05; None if the column does not hold times."""
     fits = np.array([hours(word) is not None for word in column.words])
     times, none, name = column.of(fits), column.of(~fits), column.column
@@ -95,14 +95,14 @@ def _times(column: Written) -> list[Problem] | None:
     return problems
 
 
-def _main_unit(column: Written, units: np.ndarray, values: np.ndarray) -> str | None:
+def _main_unit(column: ColumnText, units: np.ndarray, values: np.ndarray) -> str | None:
     """The most frequent unit; None if the texts after the numbers are no units. Amounts of money are read in their currency."""
     counts: Counter[str] = Counter()
     for unit, count in zip(units, column.counts, strict=True):
         if unit:
-            counts[known(unit)] += int(count)
+            counts[usual_spelling(unit)] += int(count)
     main, most = counts.most_common(1)[0]
-    if (amount := sized(main)) is not None and amount[0] != PLAIN:
+    if (amount := money_unit(main)) is not None and amount[0] != PLAIN:
         return amount[0]
     if amount is not None:
         return _of_sizes(column, units, values, set(counts))
@@ -111,7 +111,7 @@ def _main_unit(column: Written, units: np.ndarray, values: np.ndarray) -> str | 
     return main if len(main) > 1 and most >= ALIKE * sum(counts.values()) and 2 * most > column.total else None
 
 
-def _of_sizes(column: Written, units: np.ndarray, values: np.ndarray, sizes: set[str]) -> str | None:
+def _of_sizes(column: ColumnText, units: np.ndarray, values: np.ndarray, sizes: set[str]) -> str | None:
     """How numbers such as 4.4M are read: as plain numbers, or in their one size; None where they are more likely codes.
 
     K alone may be Kelvin. Among numbers without a mark it means thousand where these are much larger than those with it.
@@ -126,7 +126,7 @@ def _of_sizes(column: Written, units: np.ndarray, values: np.ndarray, sizes: set
     return PLAIN if thousands else next(iter(sizes))
 
 
-def _units(column: Written, units: np.ndarray, number: np.ndarray, main: str, style: Style) -> list[Problem]:
+def _units(column: ColumnText, units: np.ndarray, number: np.ndarray, main: str, style: Style) -> list[Problem]:
     """Numbers with units: which there are, and what has none."""
     counts: Counter[str] = Counter()
     for unit, count in zip(units[number], column.counts[number], strict=True):
@@ -134,7 +134,7 @@ def _units(column: Written, units: np.ndarray, number: np.ndarray, main: str, st
     bare = counts.pop("", 0)
     listed = ", ".join(f"{unit} {count}" for unit, count in counts.most_common(6))
     fits = np.array([not unit or convertible(unit, main) for unit in units])
-    others = [unit for unit in counts if known(unit) != main and convertible(unit, main)]
+    others = [unit for unit in counts if usual_spelling(unit) != main and convertible(unit, main)]
     advice = f"read them in {main}" + (f", with {', '.join(others)} converted" if others else "")
     advice += f"; {in_words(bare)} without a unit would be in {main}" if bare else ""
     name, what = column.column, "numbers with units"
@@ -142,14 +142,14 @@ def _units(column: Written, units: np.ndarray, number: np.ndarray, main: str, st
         example = column.of(units != "").words[0]
         cell = quantity(example)
         assert cell is not None
-        value = converted(parsed(cell.number, style), known(cell.unit), PLAIN)
+        value = converted(parsed(cell.number, style), usual_spelling(cell.unit), PLAIN)
         what, advice = "numbers with marks of their size", f"read them as plain numbers: {example} is {value:.15g}"
         advice += f"; if K is Kelvin, {proposed('units', 'K', name)}" if "K" in counts else ""
     problems = [Problem(f"{what} ({listed}): {column.of(units != '').examples}", (Remedy("units", main, name),), advice, name)]
     return problems + _slips(column, ~number | ~fits, f"a number in {main}")
 
 
-def _slips(column: Written, wrong: np.ndarray, what: str = "a number") -> list[Problem]:
+def _slips(column: ColumnText, wrong: np.ndarray, what: str = "a number") -> list[Problem]:
     """Cells of another kind than most cells."""
     slips = column.of(wrong)
     if not slips.total:
@@ -170,7 +170,7 @@ def _slips(column: Written, wrong: np.ndarray, what: str = "a number") -> list[P
     return [Problem(problem, (Remedy("missing", list(slips.words)),), advice, name)]
 
 
-def _zeros(column: Written) -> list[Problem]:
+def _zeros(column: ColumnText) -> list[Problem]:
     """Codes of equal length such as 007, which are no numbers."""
     lengths = {len(word) for word in column.words}
     if len(lengths) != 1 or min(lengths) < 2 or not all(word.isdigit() for word in column.words):

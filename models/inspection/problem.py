@@ -26,7 +26,7 @@ class Problem(NamedTuple):
     column: str | None = None  # None: of the table, or of several columns
 
 
-class Written(NamedTuple):
+class ColumnText(NamedTuple):
     """The cells of one column as they are written: distinct texts, without spellings of a missing cell."""
 
     column: str
@@ -34,12 +34,12 @@ class Written(NamedTuple):
     counts: np.ndarray  # (words,)
     rows: np.ndarray  # (words,): the first row of each, from 0
 
-    def of(self, chosen: np.ndarray) -> "Written":
+    def of(self, chosen: np.ndarray) -> "ColumnText":
         """Only the words of a mask (words,)."""
         words = tuple(word for word, wanted in zip(self.words, chosen, strict=True) if wanted)
-        return Written(self.column, words, self.counts[chosen], self.rows[chosen])
+        return ColumnText(self.column, words, self.counts[chosen], self.rows[chosen])
 
-    def without(self, words: Iterable[str]) -> "Written":
+    def without(self, words: Iterable[str]) -> "ColumnText":
         """All other words."""
         return self.of(~np.isin(self.words, [*words])) if self.words else self
 

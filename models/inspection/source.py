@@ -11,15 +11,15 @@ import numpy as np
 
 from models.cells.style import OPTIONS, Style, cell_name, style_of
 from models.errors import ZooError
-from models.inspection.problem import Problem, Remedy, Written, with_remedies
+from models.inspection.problem import ColumnText, Problem, Remedy, with_remedies
 from models.reading.files import (
     head_and_marks,
     irregularities_of,
     is_text,
     names_in,
     no_table,
-    opened,
     other_separator,
+    reader_input,
     refused_tables,
     require_file,
     unpacked,
@@ -141,11 +141,11 @@ def _as_text(path: Path, options: Mapping[str, Any]) -> pd.DataFrame:
 
     style = _style(options)
     plain: dict[str, Any] = {"dtype": str, "decimal": ".", "thousands": None}
-    with _reading_errors(path), opened(path, style) as file:
+    with _reading_errors(path), reader_input(path, style) as file:
         return pd.read_csv(file, **(head_and_marks(path, style) | plain))
 
 
-def written(column: pd.Series[Any], style: Style) -> Written | None:
+def written(column: pd.Series[Any], style: Style) -> ColumnText | None:
     """The words of a column of text; None for a column that pandas or Arrow know to be numbers, dates or categories."""
     import pandas as pd
 
@@ -160,4 +160,4 @@ def written(column: pd.Series[Any], style: Style) -> Written | None:
     filled = np.flatnonzero(places >= 0)
     rows = filled[np.unique(places[filled], return_index=True)[1]]
     chosen = ~np.isin(words, ("", *style.words)) if len(words) else np.zeros(0, bool)
-    return Written(str(column.name), tuple(words), counts, rows).of(chosen)
+    return ColumnText(str(column.name), tuple(words), counts, rows).of(chosen)

@@ -9,12 +9,12 @@ import numpy as np
 from models.cells.style import Style
 from models.inspection.levels import may_be_missing
 from models.inspection.marks import is_date
-from models.inspection.problem import Problem, Remedy, Written
+from models.inspection.problem import ColumnText, Problem, Remedy
 from models.reading.repairs import is_missing
 from models.reading.units import quantity
 
 
-def shared_spellings(columns: Sequence[Written], style: Style) -> list[Problem]:
+def shared_spellings(columns: Sequence[ColumnText], style: Style) -> list[Problem]:
     """Words in several columns that are no value of any: each with how often every column has it.
 
     A word among numbers or dates is no value. Among words it is none if it is a known spelling, as ``k.A.``, or if most columns
@@ -39,7 +39,7 @@ def shared_spellings(columns: Sequence[Written], style: Style) -> list[Problem]:
     return problems
 
 
-def _slips(column: Written, style: Style) -> list[str] | None:
+def _slips(column: ColumnText, style: Style) -> list[str] | None:
     """The words among numbers or dates that are neither; None for a column of words."""
     filled = column.of(np.array([not is_missing(word, style) for word in column.words], dtype=bool))
     fits = np.array([quantity(word) is not None or is_date(word) for word in filled.words], dtype=bool)

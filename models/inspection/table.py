@@ -12,7 +12,7 @@ import numpy as np
 from models.cells.overrides import proposed
 from models.cells.style import Style, style_of
 from models.data.arguments import column_names
-from models.data.column_kinds import CAMEL, LEFT_OUT, TELLING, verdict
+from models.data.column_kinds import CAMEL, LEFT_OUT, TELLING, kind_of_column
 from models.data.columns import EXACT, LOST, MOMENTS, checked_types, typed
 from models.data.missing_spellings import ParsedColumn, read_cells
 from models.data.table import BOOLEAN, Data, ZooError
@@ -21,7 +21,7 @@ from models.inspection.codes import code_problems
 from models.inspection.levels import level_problems
 from models.inspection.marks import mark_problems
 from models.inspection.numbers import number_problems
-from models.inspection.problem import Problem, Remedy, Written, in_words, with_remedies
+from models.inspection.problem import ColumnText, Problem, Remedy, in_words, with_remedies
 from models.inspection.source import STYLE, Raw, raw_table, written
 from models.inspection.spellings import shared_spellings
 from models.inspection.ticks import tick_problems
@@ -116,7 +116,7 @@ def inspect_table(source: Any, **options: Any) -> Inspection:
     return _tried(raw, source, problems)
 
 
-def _without_values(problem: Problem, problems: Sequence[Problem], texts: Sequence[Written]) -> Problem:
+def _without_values(problem: Problem, problems: Sequence[Problem], texts: Sequence[ColumnText]) -> Problem:
     """The problem with these cells left empty in its column alone, where its remedy counts values of another column as missing.
 
     A spelling of a missing cell holds for the whole table. A column that proposes the same spelling has it as no value.
@@ -178,12 +178,12 @@ def _style(options: Mapping[str, Any], raw: Raw) -> Style:
     return style_of({name: options[name] for name in STYLE if name in options}, plain=raw.plain)
 
 
-def _columns(raw: Raw) -> tuple[dict[str, Written | None], list[Problem]]:
+def _columns(raw: Raw) -> tuple[dict[str, ColumnText | None], list[Problem]]:
     """Column -> how its cells are written, after the repairs that the user has declared; and repairs that fail."""
     skipped, wanted = _skipped(raw.options), column_names(raw.options.get("columns"))
     chosen = set(raw.frame.columns) if wanted is None else {*wanted, raw.options.get("label")}
     style, repairs = _style(raw.options, raw), _repairs(raw.options)
-    columns: dict[str, Written | None] = {}
+    columns: dict[str, ColumnText | None] = {}
     problems = []
     for name in raw.frame.columns:
         if name in skipped or name not in chosen:
@@ -209,7 +209,7 @@ def _repaired_column(raw: Raw, name: str, repairs: Repairs, style: Style) -> pd.
     return repaired(raw.frame[[name]], repairs.without(others), style, raw.title)[name]
 
 
-def _of_words(text: Written, style: Style, name: str, options: Mapping[str, Any]) -> list[Problem]:
+def _of_words(text: ColumnText, style: Style, name: str, options: Mapping[str, Any]) -> list[Problem]:
     """Problems of one column of text."""
     kind = (options.get("types") or {}).get(name, "label" if name == options.get("label") else "")
     if kind not in ("category", "label"):
@@ -226,7 +226,7 @@ def _of_words(text: Written, style: Style, name: str, options: Mapping[str, Any]
     return problems
 
 
-def _are_texts(text: Written) -> bool:
+def _are_texts(text: ColumnText) -> bool:
     """Whether most cells are different, and of several words."""
     return 2 * len(text.words) > text.total and float(np.mean([word.count(" ") + 1 for word in text.words] or [0])) >= LONG
 
@@ -261,7 +261,9 @@ def _left_out(raw: Raw, cells: Mapping[str, ParsedColumn], options: Mapping[str,
             problems.append(Problem(what, (Remedy("missing", words),), "count it as missing", name))
         if name in spared:
             continue
-        judged = verdict(name, np.where(np.isinf(one.values), np.nan, one.values), () if one.levels == BOOLEAN else one.levels)
+        judged = kind_of_column(
+            name, np.where(np.isinf(one.values), np.nan, one.values), () if one.levels == BOOLEAN else one.levels
+        )
         if judged.kind in MOMENTS:
             what = f"{MOMENTS[judged.kind]} that cannot be read as they are written ({judged.why})"
             problems.append(Problem(what, (Remedy("types", "ignore", name),), LEAVE, name))
@@ -276,7 +278,7 @@ def _left_out(raw: Raw, cells: Mapping[str, ParsedColumn], options: Mapping[str,
 
 
 def _group_names(
-    columns: Mapping[str, Written | None], cells: Mapping[str, ParsedColumn], options: Mapping[str, Any]
+    columns: Mapping[str, ColumnText | None], cells: Mapping[str, ParsedColumn], options: Mapping[str, Any]
 ) -> list[Problem]:
     """Columns of words that name groups of a few rows each, such as replicates of a sample."""
     spared = {*(options.get("types") or {}), *_repairs(options).columns, options.get("label")}
@@ -296,7 +298,7 @@ def _group_names(
 
 
 def _lost_digits(
-    columns: Mapping[str, Written | None], cells: Mapping[str, ParsedColumn], options: Mapping[str, Any]
+    columns: Mapping[str, ColumnText | None], cells: Mapping[str, ParsedColumn], options: Mapping[str, Any]
 ) -> list[Problem]:
     """Columns of whole numbers that a float cannot tell apart, such as long identifiers."""
     spared = {*(options.get("types") or {}), *_repairs(options).columns, options.get("label"), options.get("weight")}

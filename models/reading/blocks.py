@@ -40,7 +40,7 @@ READING = (
 )  # options that new rows take from a run
 
 
-class Block(NamedTuple):
+class RowBlock(NamedTuple):
     """Some rows of a new table."""
 
     data: Data
@@ -57,7 +57,7 @@ def read_blocks(
     keep: Sequence[str] = (),
     keep_if_there: Sequence[str] = (),
     unseen: str = "error",
-) -> Iterator[Block]:
+) -> Iterator[RowBlock]:
     """The rows of ``source`` in blocks of ``size`` rows or somewhat more, read with the columns of the ``fitted`` table.
 
     Columns are matched by name, others are left out; levels are those of the fitted table, or of the model's ``layout``.
@@ -102,7 +102,7 @@ def read_blocks(
         columns_aside = _kept_cells(frame, [*keep, *(name for name in keep_if_there if name in frame)], source)
         if given.get("sequence") in {*keep, *keep_if_there}:
             columns_aside = {SEQUENCE_NAME: _kept_cells(frame, [given["sequence"]], source)[given["sequence"]]} | columns_aside
-        yield Block(data, first, columns_aside)
+        yield RowBlock(data, first, columns_aside)
         first += len(frame)
     if not first:
         raise ZooError(f"{source} has no rows")
@@ -195,7 +195,7 @@ def _in_memory(source: str, given: Mapping[str, Any], keep: set[str]) -> Data:
     return load_data(source, keep=files, **{name: value for name, value in given.items() if name in taken})
 
 
-def _slices(data: Data, size: int | None) -> Iterator[Block]:
+def _slices(data: Data, size: int | None) -> Iterator[RowBlock]:
     """The rows of a table in memory; sequences are never cut."""
     edges = np.arange(data.num_rows + 1) if data.starts is None else np.asarray(data.starts)
     first = 0
@@ -203,7 +203,7 @@ def _slices(data: Data, size: int | None) -> Iterator[Block]:
         wanted = data.num_rows if size is None else min(first + size, data.num_rows)
         last = int(edges[np.searchsorted(edges, wanted)])
         part = take(data, np.arange(first, last))
-        yield Block(part, first, {name: cells.astype(str).tolist() for name, cells in part.kept_columns})
+        yield RowBlock(part, first, {name: cells.astype(str).tolist() for name, cells in part.kept_columns})
         first = last
 
 

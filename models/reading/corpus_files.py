@@ -33,7 +33,7 @@ DIGITS = 18  # of numbers that fit into 64 bits
 MANY, SPARSE = 10_000_000, 100  # documents, and documents per count: more cannot be meant, as nearly all would be empty
 
 
-class WordCounts(NamedTuple):
+class CorpusCounts(NamedTuple):
     """The non-zero entries of a table of counts, and its size."""
 
     row: np.ndarray  # document, from 0
@@ -75,7 +75,7 @@ def read_corpus(source: Any, format: str, options: Mapping[str, Any], name: str 
     return _counts(path, cells, words, title)
 
 
-def _counts(path: Path, cells: WordCounts, words: tuple[str, ...], title: str) -> Data:
+def _counts(path: Path, cells: CorpusCounts, words: tuple[str, ...], title: str) -> Data:
     if cells.words is not None and cells.words != len(words):
         raise ZooError(
             f"{path} has {cells.words} words (its second line), but the vocabulary {len(words)}: name its own with vocabulary="
@@ -120,7 +120,7 @@ def _lines(path: Path) -> Iterator[str]:
 # Counts
 
 
-def _lda_c(path: Path) -> WordCounts:
+def _lda_c(path: Path) -> CorpusCounts:
     rows, numbers = [], []
     for line, text in enumerate(_lines(path), start=1):
         if not text.strip():
@@ -140,10 +140,10 @@ def _lda_c(path: Path) -> WordCounts:
         raise ZooError(f"{path} is empty")
     cells = np.concatenate(numbers)
     row = np.repeat(np.arange(len(rows)), rows)
-    return WordCounts(row, cells[:, 0], cells[:, 1], row + 1, len(rows), None)
+    return CorpusCounts(row, cells[:, 0], cells[:, 1], row + 1, len(rows), None)
 
 
-def _uci(path: Path) -> WordCounts:
+def _uci(path: Path) -> CorpusCounts:
     header = []
     for line, text in enumerate(_lines(path), start=1):
         if not text.strip().isdecimal() or len(text.strip()) > DIGITS:
@@ -166,7 +166,7 @@ def _uci(path: Path) -> WordCounts:
         )
     if len(cells) != filled:
         raise ZooError(f"{path} announces {filled} lines of counts on line 3, but has {len(cells)}: it may be truncated")
-    return WordCounts(cells[:, 0] - 1, cells[:, 1] - 1, cells[:, 2], np.arange(len(cells)) + 4, documents, words)
+    return CorpusCounts(cells[:, 0] - 1, cells[:, 1] - 1, cells[:, 2], np.arange(len(cells)) + 4, documents, words)
 
 
 def _triples(path: Path) -> np.ndarray:

@@ -125,8 +125,8 @@ def unpacked(path: Path) -> bytes:
     """All bytes of a text file, which pandas unpacks as it does where it reads the table."""
     from pandas.io.common import get_handle  # type: ignore[import-not-found]  # not in the stubs
 
-    with get_handle(path, "rb", compression="infer", is_text=False) as opened:
-        return bytes(opened.handle.read())
+    with get_handle(path, "rb", compression="infer", is_text=False) as reader_input:
+        return bytes(reader_input.handle.read())
 
 
 def no_table(path: Path, error: Exception) -> str:
@@ -145,7 +145,7 @@ def _read_text(path: Path, style: Style, as_text: Collection[str]) -> pd.DataFra
     import pandas as pd
 
     options = text_options(path, style, as_text)
-    with wide_rows_as_errors(path), opened(path, style) as file:
+    with wide_rows_as_errors(path), reader_input(path, style) as file:
         frame = pd.read_csv(file, **options)
     if doubtful := irregularity_below(frame, style):
         raise ZooError(f"{path}: {doubtful.message}")
@@ -153,7 +153,7 @@ def _read_text(path: Path, style: Style, as_text: Collection[str]) -> pd.DataFra
 
 
 @contextmanager
-def opened(path: Path, style: Style) -> Iterator[Any]:
+def reader_input(path: Path, style: Style) -> Iterator[Any]:
     """The input of pandas: the file, or its text without the lines below the table."""
     if not style.skip_end:
         yield path
@@ -326,7 +326,7 @@ def _text_frames(path: Path, style: Style, as_text: Collection[str], size: int) 
     import pandas as pd
 
     options, last = text_options(path, style, as_text), None
-    with opened(path, style) as file, pd.read_csv(file, chunksize=size, **options) as reader:
+    with reader_input(path, style) as file, pd.read_csv(file, chunksize=size, **options) as reader:
         while True:
             with wide_rows_as_errors(path):
                 frame = next(reader, None)

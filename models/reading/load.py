@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from models.data.arguments import checked_weight, column_name, column_names, require_flag, require_texts
-from models.data.beside import require_meaning, weighed, weighted, with_kept_columns
+from models.data.beside import require_meaning, take_weights, weighed, with_kept_columns
 from models.data.columns import Layout, as_label, as_typed, checked_types, with_types
 from models.data.covariance_matrix import of_covariance
 from models.data.labels import with_labels
@@ -159,7 +159,7 @@ def load_data(
     data = in_sequences(data, sequence)
     if starts is not None or lengths is not None:
         data = with_starts(data, starts_of(lengths, data.num_rows) if starts is None else starts)
-    data = with_kept_columns(data if weighing is None else weighted(data, weighing), kept_columns, known)
+    data = with_kept_columns(data if weighing is None else take_weights(data, weighing), kept_columns, known)
     data = _select(data, label, columns, drop_constant)
     if data.x.shape[0] == 0:
         raise ZooError(f"{data.name} has no rows")

@@ -24,7 +24,7 @@ from models.cells.style import Style, cell_name
 from models.data.arguments import described
 from models.data.missing_spellings import number_of, plain_number
 from models.errors import ZooError
-from models.reading.units import PLAIN, converted, convertible, has_seconds, hours, known, measures_time, quantity
+from models.reading.units import PLAIN, converted, convertible, has_seconds, hours, measures_time, quantity, usual_spelling
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -174,7 +174,7 @@ def _to_unit(unit: str, style: Style) -> Callable[[str], str]:
 
     def change(cell: str) -> str:
         if measures_time(unit) and not is_missing(cell, style) and (time := hours(cell)) is not None:
-            return repr(converted(time, "h", known(unit))).replace(".", style.decimal)
+            return repr(converted(time, "h", usual_spelling(unit))).replace(".", style.decimal)
         split = quantity(cell)
         if split is None or not split.unit or is_missing(cell, style):
             return cell
@@ -183,7 +183,7 @@ def _to_unit(unit: str, style: Style) -> Callable[[str], str]:
             raise ZooError(f"{cell!r} has no number that can be read; correct the cell, or declare it missing (data.missing)")
         if not convertible(split.unit, unit):
             raise ZooError(f"{cell!r} cannot be converted to {unit}; correct the cell, or declare it missing (data.missing)")
-        return repr(converted(value, split.unit, known(unit))).replace(".", style.decimal)
+        return repr(converted(value, split.unit, usual_spelling(unit))).replace(".", style.decimal)
 
     return change
 

@@ -93,7 +93,7 @@ def quantity(cell: str) -> Quantity | None:
     return Quantity(match[1].strip(), unit)
 
 
-def known(unit: str) -> str:
+def usual_spelling(unit: str) -> str:
     """The usual spelling of a unit: ``kg`` for ``kgs`` and ``KG``; another unit stays as it is."""
     same = unit.replace("\u03bc", "µ").replace("º", "°")  # letters that look alike
     if _kind(same) is not None:
@@ -105,7 +105,7 @@ def _kind(unit: str) -> dict[str, float] | None:
     return next((kind for kind in KINDS if unit in kind), None)
 
 
-def sized(unit: str) -> tuple[str, float] | None:
+def money_unit(unit: str) -> tuple[str, float] | None:
     """(currency, size) of a unit such as $M, € or million; None for any other. Plain numbers have no currency.
 
     >>> sized("$M"), sized("€"), sized("K"), sized("kg")
@@ -140,13 +140,13 @@ def has_seconds(cell: str) -> bool:
 
 def measures_time(unit: str) -> bool:
     """Whether times such as 8:05 can be read in a unit: d, h, min, s or ms."""
-    return known(unit) in TIMES
+    return usual_spelling(unit) in TIMES
 
 
 def convertible(unit: str, to: str) -> bool:
     """Whether a value in one unit has a value in the other."""
-    unit, to = known(unit), known(to)
-    kind, amount, other = _kind(to), sized(unit), sized(to)
+    unit, to = usual_spelling(unit), usual_spelling(to)
+    kind, amount, other = _kind(to), money_unit(unit), money_unit(to)
     if unit == to or (kind is not None and unit in kind):
         return True
     return amount is not None and other is not None and amount[0] == other[0] and (to == PLAIN or amount[0] != PLAIN)
@@ -162,10 +162,10 @@ def converted(value: float | np.ndarray, unit: str, to: str) -> float | np.ndarr
     >>> round(converted(140, "lb", "kg"), 3), converted(59.4, "kg", "kg")
     (63.503, 59.4)
     """
-    unit, to = known(unit), known(to)
+    unit, to = usual_spelling(unit), usual_spelling(to)
     if unit == to:
         return value
-    kind, amount, other = _kind(to), sized(unit), sized(to)
+    kind, amount, other = _kind(to), money_unit(unit), money_unit(to)
     if kind is None or unit not in kind:
         assert amount is not None
         assert other is not None

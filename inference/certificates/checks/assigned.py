@@ -86,7 +86,7 @@ def distances(modes: Sites, sites: Sites) -> np.ndarray:
     return np.max(each, axis=0)
 
 
-class Steps:
+class RandomSteps:
     """Steps of a method from parameters that the prior draws, on a small table, against the sum over all assignments."""
 
     def __init__(self, updates: Updates, oracle: Oracle, seed: int, steps: int, mutated: bool = False) -> None:
@@ -195,7 +195,7 @@ def fixed_control(oracle: Oracle, seed: int, tables: int) -> Check:
 
 def step_check(oracle: Oracle, seed: int, steps: int) -> Check:
     """Whether steps of `stochastic_em` have the exact means of all assignments, and its point the density that it reports."""
-    right = Steps(stochastic_em.FIXED_POINT.updates, oracle, seed, steps)
+    right = RandomSteps(stochastic_em.FIXED_POINT.updates, oracle, seed, steps)
     figures = two_stages(right, seed)
     says = f"{summary(figures)} of {steps:,} steps; of {right.possible} statistics, those of which means are normal"
     figures_of_all = (*figures, density("stochastic_em", oracle, seed))
@@ -204,5 +204,5 @@ def step_check(oracle: Oracle, seed: int, steps: int) -> Check:
 
 def step_control(oracle: Oracle, seed: int, steps: int) -> Check:
     """Whether steps of a model whose prior is wrong are rejected."""
-    figures = large_stage(Steps(stochastic_em.FIXED_POINT.updates, oracle, seed, steps, mutated=True), seed)
+    figures = large_stage(RandomSteps(stochastic_em.FIXED_POINT.updates, oracle, seed, steps, mutated=True), seed)
     return rejection("random step", oracle.mutant.what, figures, POWER)

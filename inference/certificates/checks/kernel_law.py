@@ -55,7 +55,7 @@ TWINS = 3_000  # tables of which two rows have latents by the same numbers
 Move = Callable[[Sites, Tables, int], Ran]  # (parameters (R, …), R tables, seed) -> the parameters after the steps
 
 
-class Pairs(NamedTuple):
+class StatisticPairs(NamedTuple):
     """Parameters (R, …) before the steps with tables that were drawn given them, and statistics before and after."""
 
     sites: Sites
@@ -80,7 +80,7 @@ class Law:
         pairs = self.pairs(seed, times)
         return deviations(pairs.before, pairs.after)
 
-    def pairs(self, seed: int, times: int) -> Pairs:
+    def pairs(self, seed: int, times: int) -> StatisticPairs:
         """Statistics before and after the steps."""
         rng = np.random.default_rng(seed)
         sites = self.oracle.draw_parameters(rng, self.replicates * times)
@@ -90,7 +90,7 @@ class Law:
         after = {name: ran.sites[name] for name in sites}
         self.least = {name: least_changed(sites[name], value) for name, value in after.items()}
         before, later = (self.oracle.statistics(one, tables) for one in (sites, after))
-        return self.with_dependence(Pairs(sites, tables, before, later, ran.sites), after)
+        return self.with_dependence(StatisticPairs(sites, tables, before, later, ran.sites), after)
 
     def still_figures(self) -> tuple[Figure, ...]:
         """The shares that stood still at the last look, and the directions that changed least, with their limits."""
@@ -102,7 +102,7 @@ class Law:
             Figure(f"{name} before and after", value, FIXED, "correlation") for name, value in self.least.items()
         )
 
-    def with_dependence(self, pairs: Pairs, after: Sites) -> Pairs:
+    def with_dependence(self, pairs: StatisticPairs, after: Sites) -> StatisticPairs:
         """With statistics of dependence: products of the first entries of each two sites, and latents of each two rows."""
         before, later = ({name: first(value) for name, value in sites.items()} for sites in (pairs.sites, after))
         centre = {name: float(np.median(value)) for name, value in before.items()}

@@ -22,7 +22,7 @@ GAIN = 1e-6  # nats that may be missing
 FLAT = 1e-3  # curvature (nats per squared step of the size of a site) that rounding can make of none
 
 
-class Point:
+class CheckedOptimum:
     """The best point of an optimiser on a table that the oracle draws, and the oracle's density around it."""
 
     def __init__(self, oracle: Oracle, method: str, seed: int, mutated: bool = False) -> None:
@@ -114,7 +114,7 @@ def optimum_check(method: str, oracle: Oracle, seed: int, tables: int) -> Check:
     others = [name for name, support in OPTIMISERS.items() if support.why_not(algebra) is None]
     figures_of_tables = []
     for table in range(tables):
-        points = {name: Point(oracle, name, seed + 1_000 * table) for name in others}
+        points = {name: CheckedOptimum(oracle, name, seed + 1_000 * table) for name in others}
         heights = {name: float(point.density(point.sites)[0]) for name, point in points.items()}
         optimum, height = points[method], heights[method]
         difference = abs(optimum.reported - height) / (1 + abs(height))
@@ -135,7 +135,7 @@ def optimum_check(method: str, oracle: Oracle, seed: int, tables: int) -> Check:
 
 def optimum_control(method: str, oracle: Oracle, seed: int, tables: int) -> Check:
     """Whether the point of the mutant is rejected: it is no mode of the oracle's density."""
-    gain = Point(oracle, method, seed, mutated=True).figures()[0]
+    gain = CheckedOptimum(oracle, method, seed, mutated=True).figures()[0]
     outcome = "rejected" if gain.rejects else "NOT rejected"
     says = f"{oracle.mutant.what} is {outcome}: a Newton step would gain {gain.value:.0e} nats"
     return control("optimum", says, gain.rejects, [gain])

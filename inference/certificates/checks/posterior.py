@@ -59,7 +59,7 @@ SAME = 1e-12  # difference of two means, of functions up to 1, that rounding mak
 Bounded = Mapping[str, tuple[np.ndarray, np.ndarray]]  # functions up to 1: of independent draws (S,), of chains (chain, draw)
 
 
-class Sampler(NamedTuple):
+class FitSpec(NamedTuple):
     """A method that `fit` runs, and whether the evidence by its sweeps is compared, too."""
 
     method: str
@@ -67,19 +67,19 @@ class Sampler(NamedTuple):
     sums: bool = False  # whether its result has the evidence in closed form
 
 
-SAMPLERS: dict[str, Sampler] = {  # by the name of the method
-    "gibbs": Sampler("gibbs", integrates=True),
-    "tempered_gibbs": Sampler("tempered_gibbs"),
-    "collapsed_gibbs": Sampler("collapsed_gibbs"),
-    "nuts": Sampler("nuts"),
-    "exact": Sampler("exact", sums=True),
+SAMPLERS: dict[str, FitSpec] = {  # by the name of the method
+    "gibbs": FitSpec("gibbs", integrates=True),
+    "tempered_gibbs": FitSpec("tempered_gibbs"),
+    "collapsed_gibbs": FitSpec("collapsed_gibbs"),
+    "nuts": FitSpec("nuts"),
+    "exact": FitSpec("exact", sums=True),
 }
 
 
 class Pipeline:
     """Fits of one table that the oracle draws; stores the worst of all figures that are no deviations."""
 
-    def __init__(self, sampler: Sampler, oracle: Oracle, seed: int, draws: int, mutated: bool = False) -> None:
+    def __init__(self, sampler: FitSpec, oracle: Oracle, seed: int, draws: int, mutated: bool = False) -> None:
         self.sampler, self.oracle, self.draws = sampler, oracle, draws
         self.table = small_table(oracle, seed)
         self.model: Model = built(oracle, mutated)
@@ -205,7 +205,7 @@ def deviation(reference: np.ndarray, weights: np.ndarray, drawn: np.ndarray) -> 
     return difference / error if error > SAME else float(np.copysign(np.inf, difference))
 
 
-def posterior_check(sampler: Sampler, oracle: Oracle, seed: int, draws: int) -> Check:
+def posterior_check(sampler: FitSpec, oracle: Oracle, seed: int, draws: int) -> Check:
     """Whether the draws of `fit` are draws from the posterior of a small table."""
     pipeline = Pipeline(sampler, oracle, seed, draws)
     figures = two_stages(pipeline, seed)
@@ -219,7 +219,7 @@ def _wrong(figures: tuple[Figure, ...]) -> str:
     return "".join(f"; {figure.name}: {figure.value:.1g}" for figure in figures if not figure.passed)
 
 
-def posterior_control(sampler: Sampler, oracle: Oracle, seed: int, draws: int) -> Check:
+def posterior_control(sampler: FitSpec, oracle: Oracle, seed: int, draws: int) -> Check:
     """Whether the draws of a model whose prior is wrong are rejected: they themselves, not the evidence."""
     figures = large_stage(Pipeline(sampler, oracle, seed, draws, mutated=True), seed)
     of_draws = [figure for figure in figures if figure.name != INTEGRATED]

@@ -15,7 +15,7 @@ from scipy.special import logsumexp, softmax
 Arrays = Mapping[str, np.ndarray]
 
 
-class Paths(NamedTuple):
+class AllPaths(NamedTuple):
     """All paths of states through each of N sequences."""
 
     states: tuple[np.ndarray, ...]  # (P, length) of each sequence
@@ -29,7 +29,7 @@ class Answers(NamedTuple):
     values: Arrays = MappingProxyType({})  # (S, N, …): their means are compared
     uncertain: Mapping[str, tuple[np.ndarray, np.ndarray]] = MappingProxyType({})  # mean and variance, (S, N, …) each
     log_until: np.ndarray | None = None  # (S, N, L): log p(x_1 … x_t | θ_s) of sequences
-    paths: Paths | None = None
+    paths: AllPaths | None = None
     cells: Arrays = MappingProxyType({})  # as values, of (row, column): only those of missing cells are compared
     uncertain_cells: Mapping[str, tuple[np.ndarray, np.ndarray]] = MappingProxyType({})
     undefined: frozenset[str] = frozenset()  # averages that are NaN where a row has no such entry

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from inference.certificates.oracles.answers import Answers, Paths
+from inference.certificates.oracles.answers import AllPaths, Answers
 from inference.certificates.oracles.conjugate import (
     chosen,
     counted,
@@ -246,7 +246,7 @@ def _chain_answers(sites: Sites, table: Tables, with_label: bool) -> Answers:
             until[:, row, t] = logsumexp(_log_paths(sites, symbols[: t + 1], begun, ends=False), axis=1)
         all_states.append(states)
         all_logs.append(logs)
-    paths = Paths(tuple(all_states), tuple(all_logs))
+    paths = AllPaths(tuple(all_states), tuple(all_logs))
     return Answers(np.stack(density, axis=1), {"probs": probs}, log_until=until, paths=paths, undefined=PADDED)
 
 

@@ -31,7 +31,7 @@ from inference.certificates.oracles.posterior import Enumeration, enumerated
 from models.data.table import Data
 
 
-class Cells(NamedTuple):
+class ComponentCells(NamedTuple):
     """The cells of a row given its component."""
 
     mean: np.ndarray  # (R, K, D), NaN where a column has levels
@@ -62,10 +62,10 @@ class Components(NamedTuple):
     simplices: tuple[str, ...] = ()
     symmetric: tuple[str, ...] = ()
     far: Callable[[Tables], dict[str, np.ndarray]] | None = None  # as of `Oracle`
-    cells: Callable[[Sites], Cells] | None = None  # of the columns given the component; None: no cell is ever missing
+    cells: Callable[[Sites], ComponentCells] | None = None  # of the columns given the component; None: no cell is ever missing
 
 
-class Weights(NamedTuple):
+class ComponentWeights(NamedTuple):
     """The probabilities of the components: a site, or ``site=None`` for 1 / K each; which rows have labels."""
 
     size: int
@@ -74,10 +74,12 @@ class Weights(NamedTuple):
     labelled: np.ndarray  # (N,): rows whose label is not hidden
 
 
-TWO_CLASSES = Weights(2, "class_probs", 1.5, np.array([True, True, True, True, False, False]))
+TWO_CLASSES = ComponentWeights(2, "class_probs", 1.5, np.array([True, True, True, True, False, False]))
 
 
-def mixture_oracle(model: str, weights: Weights, parts: Components, options: Mapping[str, Any], mutant: Mutant) -> Oracle:
+def mixture_oracle(
+    model: str, weights: ComponentWeights, parts: Components, options: Mapping[str, Any], mutant: Mutant
+) -> Oracle:
     """The oracle of a mixture; of a classifier, where some rows have labels."""
     with_labels = bool(weights.labelled.any())
 
@@ -179,7 +181,7 @@ def mixture_oracle(model: str, weights: Weights, parts: Components, options: Map
     )
 
 
-def enumeration_of(weights: Weights, parts: Conjugate, joint: Callable[[Sites, Tables], np.ndarray]) -> Enumeration:
+def enumeration_of(weights: ComponentWeights, parts: Conjugate, joint: Callable[[Sites, Tables], np.ndarray]) -> Enumeration:
     """A component for every row; a label leaves one."""
     size = weights.size
     blocks = parts
@@ -214,7 +216,7 @@ def of_labels(joint: np.ndarray, label: np.ndarray) -> np.ndarray:
     return np.where((known == HIDDEN) | (known == np.arange(joint.shape[-1])), joint, -np.inf)
 
 
-def component_answers(joint: np.ndarray, cells: Cells | None) -> Answers:
+def component_answers(joint: np.ndarray, cells: ComponentCells | None) -> Answers:
     """Of log p(x_n, z_n = k | θ_s) (S, N, K): Bayes' rule; a missing cell is that of each component, by its probability."""
     log_density = np.asarray(logsumexp(joint, axis=-1))
     probs = np.exp(joint - log_density[..., None])
@@ -245,7 +247,7 @@ def far_counts(table: Tables) -> dict[str, np.ndarray]:
     return {**row, "x": np.rint(row["x"])}
 
 
-def probs_of(weights: Weights, sites: Sites) -> np.ndarray:
+def probs_of(weights: ComponentWeights, sites: Sites) -> np.ndarray:
     """(R, K)."""
     if weights.site is not None:
         return sites[weights.site]

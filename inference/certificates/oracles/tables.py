@@ -34,9 +34,9 @@ from inference.certificates.oracles.conjugate import (
 from inference.certificates.oracles.contracts import Contracts, counted_cell, moved, real_cell, reordered
 from inference.certificates.oracles.mixing import (
     TWO_CLASSES,
-    Cells,
+    ComponentCells,
     Components,
-    Weights,
+    ComponentWeights,
     WrongJoint,
     far_counts,
     mixture_oracle,
@@ -167,13 +167,13 @@ def _mixed_cells(sites: Sites, x: np.ndarray) -> np.ndarray:
     return np.add.reduce([np.where(np.isnan(cell), 0.0, density) for cell, density in cells])
 
 
-def _cells_given_components(sites: Sites) -> Cells:
+def _cells_given_components(sites: Sites) -> ComponentCells:
     shape = (*sites["mean"].shape[:2], len(MISSING[0]))
     mean, variance, probs = np.full(shape, np.nan), np.full(shape, np.nan), np.full((*shape, LEVELS), np.nan)
     mean[..., 0], variance[..., 0] = sites["mean"][..., 0], 1 / sites["precision"][..., 0]
     mean[..., 2] = variance[..., 2] = sites["rate"][..., 0]
     probs[..., 1, :] = sites["probs_kind"]
-    return Cells(mean, variance, probs)
+    return ComponentCells(mean, variance, probs)
 
 
 def _far_mixed(table: Tables) -> dict[str, np.ndarray]:
@@ -270,7 +270,7 @@ def mixed_mixture() -> Oracle:
         numbers = MIXED | COUNTS | {"dof": dof}
         return {"num_components": 2, "prior": {"mixture_probs": {"concentration": 1.5}, "component": numbers}}
 
-    weights = Weights(2, "mixture_probs", 1.5, np.zeros(6, bool))
+    weights = ComponentWeights(2, "mixture_probs", 1.5, np.zeros(6, bool))
     dof = MIXED["dof"]
     return mixture_oracle("mixed_mixture", weights, parts, options(dof), ten_percent("dof", dof, options))
 

@@ -47,8 +47,8 @@ from inference.certificates.checks.kernel_law import (
     without_last_rows,
 )
 from inference.certificates.checks.kernels import KERNELS, KernelOf
-from inference.certificates.checks.optimum import GAIN, Point
-from inference.certificates.checks.posterior import CHAINS, DENSITIES, TAILS, Pipeline, Sampler, bounded, deviations_of
+from inference.certificates.checks.optimum import GAIN, CheckedOptimum
+from inference.certificates.checks.posterior import CHAINS, DENSITIES, TAILS, FitSpec, Pipeline, bounded, deviations_of
 from inference.certificates.checks.predictions import FEW, Asking, Result
 from inference.certificates.oracles import oracle_of
 from inference.certificates.oracles.answers import averages
@@ -130,7 +130,7 @@ def short_result(asking: Asking, model: str) -> ShortResult:
     return ShortResult(asking, oracle_of(model), 0, FEW)
 
 
-def of_posterior(sampler: Sampler, oracle: Oracle, seed: int) -> Numbers:
+def of_posterior(sampler: FitSpec, oracle: Oracle, seed: int) -> Numbers:
     """Draws of a fit, their densities in the result, the oracle's draws, and the deviations of all statistics."""
     result = short_result(Asking(sampler.method, True), oracle.model)
     drawn, table = one_axis(sites_of(result.tree, "posterior")), result.table
@@ -164,7 +164,7 @@ def _reference(oracle: Oracle, table: Tables, seed: int) -> Posterior:
     return Posterior(oracle.draw_parameters(rng, REFERENCE), np.full(REFERENCE, 1 / REFERENCE), 0.0, 1.0)
 
 
-def _integrated(sampler: Sampler, result: ShortResult, seed: int) -> list[float]:
+def _integrated(sampler: FitSpec, result: ShortResult, seed: int) -> list[float]:
     assert result.model.algebra is not None
     if not sampler.integrates or not has_temperatures(result.model.algebra):
         return []
@@ -238,7 +238,7 @@ def of_optimum(method: str, oracle: Oracle, seed: int) -> Numbers:
 
     Statistics do not depend on labels. Two starts may end at modes that differ by labels alone, and rounding chooses.
     """
-    point = Point(oracle, method, seed)
+    point = CheckedOptimum(oracle, method, seed)
     statistics = _flat(oracle.invariants(point.sites, point.tables).values())
     density = float(point.density(point.sites)[0])
     return {

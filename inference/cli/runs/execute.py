@@ -64,7 +64,7 @@ def prepare_jax(config: Mapping[str, Any]) -> None:
 
     from inference.engine.driver import num_cores
     from inference.methods.method import method_named
-    from inference.runtime.programs import keep_programs, not_used
+    from inference.runtime.programs import keep_programs, why_not_used
 
     require_precision(config)
     chains = config.get("num_chains")  # not validated yet
@@ -78,7 +78,7 @@ def prepare_jax(config: Mapping[str, Any]) -> None:
         private = private_folder(place)
         of_jax = None if private is None else private_folder(private / "jax")  # JAX runs what it finds there, too
         if private is None or of_jax is None:
-            _say_once(not_used(place))
+            _say_once(why_not_used(place))
             return
         jax.config.update("jax_compilation_cache_dir", str(of_jax))
         keep_programs(private / "programs")
@@ -243,7 +243,7 @@ def write_imputed(
     """
     from inference.predictions.imputation import cell_lines, impute
     from inference.report.filled import as_written, filled_in
-    from inference.report.numbers import in_cells
+    from inference.report.numbers import rounded_fractions
 
     imputed = impute(model, tree, data, seed=config["seed"], fitted=fitted)
     write_netcdf(folder / "imputed.nc", imputed)
@@ -251,7 +251,7 @@ def write_imputed(
     table, mask = filled_in(model, imputed, data, written)
     write_table(folder / "imputed.csv", table, index=False, sep=written.separator)
     write_table(folder / "imputed_mask.csv", mask, index=False, sep=written.separator)
-    cells = in_cells(cell_lines(model, imputed), written.decimal)
+    cells = rounded_fractions(cell_lines(model, imputed), written.decimal)
     write_table(folder / "imputed_cells.csv", cells, index=False, sep=written.separator)
     return int(imputed.sizes["cell"])
 

@@ -29,8 +29,8 @@ from inference.runtime.files import (
     LoggedError,
     NotWrittenError,
     complete,
+    files_in_manifest,
     is_sealed,
-    listed,
     log_of,
     read,
     remove,
@@ -130,7 +130,7 @@ def amend(tree: "xr.DataTree", folder: Path) -> None:
     from inference.results.tree import save
 
     with locked(folder):
-        files = listed(folder)
+        files = files_in_manifest(folder)
         reopen(folder)
         save(tree, folder / RESULTS)
         complete(folder, files)

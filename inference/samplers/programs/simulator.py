@@ -115,7 +115,7 @@ def _trace(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, sites: Sites) -
     return {name: site for name, site in trace.items() if site["type"] == "sample"}
 
 
-class Form(NamedTuple):
+class ObservedStatement(NamedTuple):
     """A sample statement on drawn data."""
 
     value: Any
@@ -124,10 +124,10 @@ class Form(NamedTuple):
 
 
 @cached_jit(static_argnames=("spec",))
-def _forms(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, sites: Sites) -> dict[str, Form]:
+def _forms(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, sites: Sites) -> dict[str, ObservedStatement]:
     """Every sample statement of the program on data that were drawn, with the parameters that they were drawn with."""
     return {
-        name: Form(site["value"], jnp.isfinite(site["fn"].log_prob(site["value"])).all(), _masks(site["fn"]))
+        name: ObservedStatement(site["value"], jnp.isfinite(site["fn"].log_prob(site["value"])).all(), _masks(site["fn"]))
         for name, site in _trace(spec, hyper, rows, sites).items()
     }
 
@@ -234,7 +234,7 @@ def _require_equal_draws(simulator: Simulator, before: Sites, after: Sites) -> N
         )
 
 
-def _require_same_form(simulator: Simulator, forms: Mapping[str, Form], leaves: Sequence[Any]) -> None:
+def _require_same_form(simulator: Simulator, forms: Mapping[str, ObservedStatement], leaves: Sequence[Any]) -> None:
     """Raise `ZooError` for drawn data that are not observed as they are, have another mask, or an infinite density."""
     for name, place in simulator.places.items():
         if not _as_given(np.asarray(forms[name].value), np.asarray(leaves[place])):

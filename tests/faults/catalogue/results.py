@@ -269,7 +269,7 @@ FAULTS = (
     ),
     Fault(
         "sequences-right-if-one-step-is",
-        f"{ACCURACY}::of_wholes.whole",
+        f"{ACCURACY}::whole_sequence_scores.whole",
         "np.bincount(place, weights=~hit)",
         "1 - np.minimum(np.bincount(place, weights=hit), 1)",
         "a sequence is right if one of its steps is",

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from inference.certificates.checks import assigned
-from inference.certificates.checks.assigned import OFTEN, SIMULATED, Steps, _upper, failing
+from inference.certificates.checks.assigned import OFTEN, SIMULATED, RandomSteps, _upper, failing
 from inference.certificates.oracles import oracle_of
 from inference.methods import stochastic_em
 
@@ -32,7 +32,7 @@ def test_rates_are_upper_ends_of_intervals(count):
 
 def test_a_table_on_which_nothing_is_random_is_not_taken(monkeypatch):
     """Where one assignment is certain, all steps are equal, and nothing of their law would be seen."""
-    steps = Steps(stochastic_em.FIXED_POINT.updates, oracle_of("gmm_simple"), 0, 100)
+    steps = RandomSteps(stochastic_em.FIXED_POINT.updates, oracle_of("gmm_simple"), 0, 100)
     assert steps.wanted
     monkeypatch.setattr(assigned, "softmax", lambda heights: np.eye(len(heights))[0])
     assert not steps._wanted(0)[0]

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from inference.certificates.checks.optimum import GAIN, Point, tangents
+from inference.certificates.checks.optimum import GAIN, CheckedOptimum, tangents
 from inference.certificates.checks.parity import parity_check
 from inference.certificates.oracles import ORACLES, oracle_of
 
@@ -33,7 +33,7 @@ def test_directions_keep_sites_in_their_support_and_are_all_there(name):
 
 def beside(curvature, at):
     """A point of a quadratic density, whose mode is at (2, 2)."""
-    point = Point.__new__(Point)
+    point = CheckedOptimum.__new__(CheckedOptimum)
     point.oracle = SimpleNamespace(simplices=(), symmetric=())
     point.sites = {"mean": np.array([at])}
     point.density = lambda sites: -0.5 * np.einsum("ri,ij,rj->r", sites["mean"] - 2, curvature, sites["mean"] - 2)

@@ -12,8 +12,8 @@ from inference.certificates.checks.optimum import tangents
 from inference.certificates.checks.posterior import (
     LEAST,
     LEAST_REFERENCE,
+    FitSpec,
     Pipeline,
-    Sampler,
     as_normal,
     bounded,
     compared,
@@ -110,7 +110,7 @@ def test_draws_are_not_rejected_by_the_evidence_beside_them(monkeypatch):
     """The control asks whether draws of a wrong prior are noticed; another route to the evidence says nothing of it."""
     figures = (Figure("mean of mean", 1.0, 3.5, "deviation", 1.0), Figure(posterior.INTEGRATED, 20.0, 3.5, "deviation", 20.0))
     monkeypatch.setattr(posterior, "large_stage", lambda *_: figures)
-    found = posterior_control(Sampler("gibbs"), oracle_of("gmm_simple"), 0, 10)
+    found = posterior_control(FitSpec("gibbs"), oracle_of("gmm_simple"), 0, 10)
     assert not found.passed
     assert found.figures == figures[:1]
 
@@ -118,7 +118,7 @@ def test_draws_are_not_rejected_by_the_evidence_beside_them(monkeypatch):
 def remembering():
     """What has run nothing yet, and remembers figures."""
     pipeline = Pipeline.__new__(Pipeline)
-    pipeline.worst, pipeline.sampler = {}, Sampler("exact", sums=True)
+    pipeline.worst, pipeline.sampler = {}, FitSpec("exact", sums=True)
     return pipeline
 
 

@@ -19,7 +19,7 @@ from inference.cli.runs.execute import execute
 from inference.methods.method import method_named
 from inference.results import load
 from inference.runtime.files import write_figure
-from inference.support import in_readme
+from inference.support import renewed_readme
 from models import MODELS, ZooError, load_data
 from models.data import split
 from models.datasets.tables import DATASETS
@@ -41,7 +41,7 @@ def test_configuration_equals_code():
 
 def test_readme_support_table_is_the_code():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert in_readme(text) == text
+    assert renewed_readme(text) == text
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from inference.identification.invariants import Labelled, _apart_matched, distances
+from inference.identification.invariants import LabelledEntries, _apart_matched, distances
 from models.symmetries import Permutation
 
 RNG = np.random.default_rng
@@ -68,7 +68,7 @@ def test_the_distance_is_that_of_the_best_of_all_orders(seed):
     size = 1 + seed % 6
     own, pairs = random.normal(size=(size, 2)), random.normal(size=(size, size, 1))
     order, off = random.permutation(size), 0.01
-    other = Labelled(
+    other = LabelledEntries(
         np.stack([own, own[order] + off * random.normal(size=own.shape)]),
         np.stack([pairs, pairs[np.ix_(order, order)] + off * random.normal(size=pairs.shape)]),
     )

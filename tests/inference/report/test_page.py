@@ -10,12 +10,12 @@ import pytest
 import xarray as xr
 from browser import in_browser, shown
 
-from inference.criticism.replications import Compared
+from inference.criticism.replications import ReplicatedStatistic
 from inference.diagnostics.checks import Diagnosis
 from inference.markup.glossary import WORDS, used
 from inference.report.page import write_report
 from inference.report.reading import ResultView
-from inference.report.traits import Group
+from inference.report.traits import GroupTraits
 from inference.results.table import observed_data
 from models.data.documents import documents
 
@@ -23,8 +23,8 @@ PROBS = np.array([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]])
 LONG = "a column with a name as long as a sentence, & <marks> 'quoted' as a survey has it (mm)"
 PICTURE = b"<svg xmlns='http://www.w3.org/2000/svg' width='700' height='90'><rect width='700' height='90'/></svg>"
 COMPARED = [  # a column that the model draws unlike the data, and one that it does not
-    Compared(LONG, np.ones(1), np.ones((9, 1)), ("level",), None, 0.005),
-    Compared("b", np.ones(1), np.ones((9, 1)), ("level",), None, 0.5),
+    ReplicatedStatistic(LONG, np.ones(1), np.ones((9, 1)), ("level",), None, 0.005),
+    ReplicatedStatistic("b", np.ones(1), np.ones((9, 1)), ("level",), None, 0.5),
 ]
 
 
@@ -51,7 +51,7 @@ def made(draws: bool):
     parameters = pd.DataFrame({"value": mean.ravel()}, index=labels)
     functionals = pd.DataFrame({"value": [-3.25]}, index=["log_joint"])
     problems = [] if draws else ["2 of 2 starts failed: <b>R-hat</b>"]
-    said = [Group("bee", 0.6, [f"{LONG} 3.0 (all 2.0)"]), Group("ant", 0.4, [])]
+    said = [GroupTraits("bee", 0.6, [f"{LONG} 3.0 (all 2.0)"]), GroupTraits("ant", 0.4, [])]
     diagnosis = Diagnosis(functionals, problems, 0, [])
     title = f"gmm on {LONG} by gibbs"
     return tree, ResultView(title, "a verdict & more", diagnosis, said, None, parameters, parameters, ["a remark <i>"])

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from inference.report.numbers import format_number, in_cells, in_print
+from inference.report.numbers import format_number, printed_columns, rounded_fractions
 from inference.report.reading import site_of
 from inference.report.terminal import SHOWN, WIDTH, _fitting, _without_pairs, hanging, table_lines
 
@@ -45,7 +45,7 @@ def test_names_and_numbers_stay_whole(longest):
     names = [f"{'x' * size}[{size}]" for size in (1, 7, longest)]
     frame = summary(names)
     lines = table_lines(frame)
-    for name, numbers in zip(names, in_print(frame).values, strict=True):
+    for name, numbers in zip(names, printed_columns(frame).values, strict=True):
         place = next(index for index, line in enumerate(lines) if line.split()[:1] == [name])
         printed = lines[place].split()[1:] or lines[place + 1].split()
         assert printed == list(numbers)
@@ -62,8 +62,8 @@ def test_hanging_lines_keep_all_words():
 
 def test_fractions_have_six_digits_and_no_fewer_than_a_decimal():
     frame = pd.DataFrame({"row": [1, 2], "x": [2 / 3, np.nan], "y": [-123456.789, 12345678.91], "z": [1e-18, 1e300]})
-    cells = in_cells(frame, ",")
-    assert in_cells(pd.DataFrame({"imputed": [1 / 3, "a.b", 7]}, dtype=object), ",")["imputed"].tolist() == [
+    cells = rounded_fractions(frame, ",")
+    assert rounded_fractions(pd.DataFrame({"imputed": [1 / 3, "a.b", 7]}, dtype=object), ",")["imputed"].tolist() == [
         "0,333333",
         "a.b",
         7,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from inference.samplers.draws import Compared, _notes, _table
+from inference.samplers.draws import DrawsComparison, _notes, _table
 
 
 def test_a_row_shows_what_it_compares():
@@ -21,7 +21,7 @@ def test_a_row_shows_what_it_compares():
 
 
 def compared(one, other):
-    return Compared(["q"], one, other, _table(one, other, ["q"], []), 4.0)
+    return DrawsComparison(["q"], one, other, _table(one, other, ["q"], []), 4.0)
 
 
 @pytest.mark.parametrize("both_ways", [False, True])

@@ -21,7 +21,7 @@ from inference import (
     fit,
     topic_stability,
 )
-from inference.topics.stability import in_one_order, matched_to, overlap
+from inference.topics.stability import match_draws, matched_to, overlap
 from inference.topics.summary import topics_agree
 from models import ZooError
 
@@ -41,7 +41,7 @@ def test_a_draw_that_is_left_as_it_is_is_in_order():
     reference = rng.dirichlet(np.full(8, 0.2), 4)
     orders = [rng.permutation(4) if n % 3 else np.arange(4) for n in range(30)]
     draws = [np.stack([rng.dirichlet(30 * row + 0.01) for row in reference])[order] for order in orders]
-    assert near(in_one_order(reference, np.stack(draws)), [matched_to(reference, draw) for draw in draws])
+    assert near(match_draws(reference, np.stack(draws)), [matched_to(reference, draw) for draw in draws])
 
 
 def test_topics_that_all_chains_find_are_stable():

@@ -9,7 +9,7 @@ import pytest
 from models import ZooError, load_data
 from models.data.columns import typed
 from models.errors import in_shell
-from models.inspection.problem import Written
+from models.inspection.problem import ColumnText
 from models.inspection.table import inspect_table
 from models.reading.long_format import doubted_identifiers
 
@@ -76,5 +76,5 @@ def test_a_column_that_is_asked_for_is_one_column(tmp_path):
 
 def test_examples_count_spellings_not_cells():
     words = tuple(f"word {number}" for number in range(5))
-    column = Written("c", words, pd.Series([9, 1, 1, 1, 1]).to_numpy(), pd.Series(range(5)).to_numpy())
+    column = ColumnText("c", words, pd.Series([9, 1, 1, 1, 1]).to_numpy(), pd.Series(range(5)).to_numpy())
     assert column.examples.endswith("(row 3) and 2 more spellings")

@@ -9,25 +9,25 @@ from rich.console import Console
 
 from inference.report.columns import print_columns
 from models import Data, load_data
-from models.data.column_kinds import verdict
+from models.data.column_kinds import kind_of_column
 from models.data.columns import typed
 from models.errors import in_shell
 from models.inspection.advice import sequences_in
 from models.inspection.levels import level_problems, variants
-from models.inspection.problem import Remedy, Written
+from models.inspection.problem import ColumnText, Remedy
 from models.inspection.table import inspect_table
 from models.reading.long_format import doubted_identifiers
 
 
 def test_the_most_frequent_spelling_is_the_level():
-    column = Written("c", ("A b", "a-b", "a  b", "c"), np.array([1, 5, 2, 9]), np.arange(4))
+    column = ColumnText("c", ("A b", "a-b", "a  b", "c"), np.array([1, 5, 2, 9]), np.arange(4))
     assert variants(column) == {"A b": "a-b", "a  b": "a-b"}
 
 
 def test_a_word_cut_by_a_full_stop_is_the_longer_one():
     """However many letters are left; without the full stop, or with two words that begin so, it is a level of its own."""
     words = ("primary", "prim.", "second.", "secondary", "tert", "tertiary", "inter.", "internal", "interim")
-    column = Written("school", words, np.array([9, 2, 2, 8, 2, 7, 2, 3, 3]), np.arange(9))
+    column = ColumnText("school", words, np.array([9, 2, 2, 8, 2, 7, 2, 3, 3]), np.arange(9))
     assert variants(column) == {"prim.": "primary", "second.": "secondary"}
 
 
@@ -41,12 +41,12 @@ def test_a_word_cut_by_a_full_stop_is_the_longer_one():
     ],
 )
 def test_a_full_stop_alone_makes_no_abbreviation(words, merged):
-    assert variants(Written("c", words, np.array([5, 2, 3]), np.arange(3))) == merged
+    assert variants(ColumnText("c", words, np.array([5, 2, 3]), np.arange(3))) == merged
 
 
 @pytest.mark.parametrize("word", ["refused", "Prefer not to say", "declined", "not recorded"])
 def test_a_refusal_to_answer_may_be_a_missing_cell(word):
-    column = Written("income", ("high", "low", word), np.array([5, 4, 2]), np.arange(3))
+    column = ColumnText("income", ("high", "low", word), np.array([5, 4, 2]), np.arange(3))
     (problem,) = level_problems(column)
     assert problem.remedies == (Remedy("missing", [word]),)
 
@@ -136,7 +136,7 @@ def test_first_rows_hide_no_identifier():
     }
     data = Data("table", np.stack(list(columns.values()), axis=1), tuple(columns))
     doubted = [line.split("'")[1] for line in doubted_identifiers(data)]
-    assert doubted == [name for name, values in columns.items() if verdict(name, values, ()).kind == "identifier"]
+    assert doubted == [name for name, values in columns.items() if kind_of_column(name, values, ()).kind == "identifier"]
     assert doubted == ["counter", "row_id", "code"]
 
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from inference.cli.runs.guard import guarded
 from inference.markup.tags import escaped, paragraph
-from inference.runtime.files import drawn
+from inference.runtime.files import picture_bytes
 from inference.runtime.formats.texts import visible
 from inference.runtime.progress import console
 from models.errors import ZooError
@@ -69,4 +69,4 @@ def test_pages_and_pictures_are_well_formed():
     assert "<&" in "".join(page.itertext())
     figure = Figure()
     figure.add_subplot().set_xlabel(HOSTILE)
-    assert ElementTree.fromstring(drawn(figure, "svg")).tag.endswith("svg")
+    assert ElementTree.fromstring(picture_bytes(figure, "svg")).tag.endswith("svg")
