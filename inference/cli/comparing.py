@@ -284,7 +284,7 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
         return
     if _differ_in_size(comparison):
         console.print(
-            "models of different sizes have different posteriors; distances.csv says how far apart their functionals are"
+            "models of different sizes have different posteriors; distances.csv has the distances of their functionals"
         )
         return
     if comparison.reference is None:

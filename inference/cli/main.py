@@ -127,7 +127,7 @@ def _sweep(arguments: list[str], resume: str | None, sweeps: bool) -> int:
         )
     elif extra := [a for a in settings if not _goes_with_resume(a)]:
         raise ZooError(
-            f"{extra[0]} does not go with resume=, which keeps what the sweep was asked for; only a launcher and progress= do, "
+            f"{extra[0]} does not go with resume=, which continues the sweep as it began; only a launcher and progress= do, "
             "and for your own program model=<file.py>:<function>"
         )
     from inference.cli.sweeping import new_sweep, resume_sweep

@@ -96,7 +96,7 @@ def parsed(arguments: list[str]) -> PredictRequest:
         None if "data.keep" not in given else column_names(reading.pop("keep"), "keep") or [],
     )
     if clashes := [name for name in request.keep or [] if name in OF_THEIR_OWN]:
-        raise ZooError(f"data.keep: the predictions have a column {clashes[0]!r} of their own; rename the one of the table")
+        raise ZooError(f"data.keep: the predictions already have a column {clashes[0]!r}; rename that of the table")
     check_seed(request.seed)
     require_whole("num_draws", request.num_draws)
     require_whole("block", request.block or 1)
@@ -116,7 +116,7 @@ def _reading(given: Mapping[str, str]) -> dict[str, Any]:
     names = [key.split(".")[1] for key in given if key.startswith("data.")]
     if other := [name for name in names if name not in (*READING, "keep")]:
         raise ZooError(
-            f"data.{other[0]} is of the run: columns, kinds and levels of new rows are its own; here one may set "
+            f"data.{other[0]} is of the run: new rows have its columns, kinds and levels; here one may set "
             f"{', '.join(f'data.{name}' for name in (*READING, 'keep'))}"
         )
     section = compose(["data=file", *typed])["data"]
@@ -239,7 +239,7 @@ def with_kept_columns(lines: pd.DataFrame, kept_columns: Mapping[str, list[str]]
     Raises `ZooError` for a name that the predictions have, too.
     """
     if twice := [name for name in kept_columns if name in lines]:
-        raise ZooError(f"data.keep: the predictions have a column {twice[0]!r} of their own; rename the one of the table")
+        raise ZooError(f"data.keep: the predictions already have a column {twice[0]!r}; rename that of the table")
     place = sum(name in NUMBERS for name in lines)
     for name, cells in reversed(list(kept_columns.items())):
         lines.insert(place, name, cells)

@@ -98,7 +98,7 @@ def _named(model: Model, data: Any, draws: Any, name: str) -> xr.DataTree:
 def _model_of(results: list[xr.DataTree], foreign: str) -> tuple[Model, Data]:
     """The model and the data of results of one model of the zoo, built again; raises `ZooError` where that cannot be done."""
     if not results:
-        raise ZooError(f"{foreign} is no result of the zoo, and none of the others says which model and data it is of{ASK}")
+        raise ZooError(f"{foreign} is no result of the zoo, and none of the others has its model and data{ASK}")
     names = sorted({str(tree.attrs["model"]) for tree in results})
     if len(names) > 1:
         raise ZooError(f"{foreign} is no result of the zoo, and the others are of several models, {', '.join(names)}{ASK}")

@@ -113,7 +113,7 @@ def replications(
     if model.algebra is None:
         raise ZooError(
             f"{model.name} is a program, whose data are no table with columns to check; fit(…, predictive=True) draws what it "
-            "observes, and arviz.plot_ppc_dist(tree) shows it beside the data"
+            "observes, and arviz.plot_ppc_dist(tree) shows it with the data"
         )
     table = model.read(data) if not isinstance(data, Data) else data
     if not has_replications(model, table):

@@ -226,7 +226,7 @@ VERDICTS = (
         APPROXIMATION,
         ABOVE,
         0,
-        "nothing says how well this approximation fits: {why}. Check it against gibbs or nuts",
+        "the quality of this approximation is unknown: {why}. Check it against gibbs or nuts",
         FINISHED,
     ),
     Verdict(

@@ -213,7 +213,7 @@ def _looked(task: Task, draws: dict[str, np.ndarray], tree: xr.DataTree) -> dict
 def _trace(last: np.ndarray, half: int, outcome: str) -> str:
     """The search in a sentence: ``last`` (point,) is the log joint where EM came to a mode."""
     counts = [f"{int(np.isfinite(part).sum())} of {len(part)}" for part in (last[:half], last[half:])]
-    came = f"EM came to a mode from {counts[0]} starts of its own and from {counts[1]} draws"
+    came = f"EM came to a mode from {counts[0]} further starts and from {counts[1]} draws"
     return f"modes that no chain has visited were looked for: {came}, and found {outcome}"
 
 
@@ -272,7 +272,7 @@ def _weighed(task: Task, optima: Optima, half: int, others: list[int]) -> dict[s
     other = next(iter(rough))
     mass = "unknown mass" if np.isnan(rough[other]) else f"roughly e^{rough[other]:.0f} times the mass of theirs"
     where = f"finds a mode that no chain has visited ({_place(optima, main, other)}), of {mass}"
-    return {"modes_unknown": f"EM from starts of its own {where}"}
+    return {"modes_unknown": f"EM from further starts {where}"}
 
 
 def _place(optima: Optima, main: int, other: int) -> str:

@@ -53,8 +53,8 @@ def _require_fitted_rows(model: Model, rows: Pytree) -> None:
         built, given = len(jax.tree.leaves(model.prior[name])[0]), num_rows(rows)
         if built != given:
             raise ZooError(
-                f"{model.name} was built on {built} rows, each with {name} of its own, and these are {given}: build a model on "
-                "them, or ask what a fit says of them by inference.predict"
+                f"{model.name} was built on {built} rows, each with separate {name}, and these are {given}: build a model on "
+                "them, or predict them from a fit by inference.predict"
             )
 
 

@@ -15,9 +15,9 @@ WORDS = {
     "ESS": "Effective sample size: as many independent draws would be as precise as these are.",
     "expectation": "The mean of a column under the model.",
     "factor": "A direction along which several columns vary together.",
-    "functionals": "Quantities that mean the same whatever the groups are called, so that runs and methods can be compared.",
-    "log joint": "The logarithm of prior times likelihood at a draw, or at the point that an optimiser found.",
-    "log_joint": "The logarithm of prior times likelihood at a draw, or at the point that an optimiser found.",
+    "functionals": "Quantities that mean the same under any labels of the groups, so that runs and methods can be compared.",
+    "log joint": "The logarithm of prior times likelihood at a draw, or at the optimum.",
+    "log_joint": "The logarithm of prior times likelihood at a draw, or at the optimum.",
     "log_likelihood": "The logarithm of the density of the data, given the parameters.",
     "posterior predictive": "Data drawn from the fitted model. A model that fits draws data like those observed.",
     "R-hat": (
@@ -31,7 +31,7 @@ WORDS = {
         "belongs to."
     ),
     "sorted_probs": "The sizes of the components in the posterior, in descending order.",
-    "start": "An optimiser begins at several points, of which the best end is kept.",
+    "start": "An optimiser begins at several points, of which the best result is used.",
     "state": "What a sequence is in at a step; the states follow each other as a Markov chain.",
     "topic": "A distribution over words. A document mixes several.",
     "uncertainty": "1 less the probability of a row's most probable group.",

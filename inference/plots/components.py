@@ -201,7 +201,7 @@ def plot_loadings(model: Model, source: xr.DataTree | Sites, path: str | Path | 
     if len(order) < len(labels):
         title += f", {len(order)} of {len(labels)} columns"
     if isinstance(source, xr.DataTree) and not trusted(source):
-        title += "\nfactors are not to be trusted: they cannot be told apart over the draws"
+        title += "\nfactors are not to be trusted: the draws do not tell them apart"
     figure.suptitle(title, fontsize=11)
     figure.supxlabel(f"pale: below {WEAK} in size", fontsize=9)
     if path is not None:

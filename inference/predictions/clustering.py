@@ -33,7 +33,7 @@ def co_clustering(model: Model, source: xr.DataTree | Sites, data: Any, max_rows
     """
     require_model(model)
     if is_sequential(model):
-        raise ZooError(f"the states of {model.name} depend on each other, so their probabilities do not say which are the same")
+        raise ZooError(f"the states of {model.name} depend on each other: their probabilities do not determine which are equal")
     require_whole("max_rows", max_rows, 2)
     some = thinned(draws_of(model, source), AVERAGED)
     with x64(64):

@@ -65,7 +65,7 @@ def impute(
     require_model(model)
     check_seed(seed)
     if model.abilities.table is None or model.algebra is None:
-        raise ZooError(f"{model.name} needs complete rows: it has nothing to say of missing cells")
+        raise ZooError(f"{model.name} needs complete rows: it has no missing cells to impute")
     require_whole("num_draws", num_draws)
     require_rows(data, "no cell of theirs can be filled in")
     rows, like = model.rows(data), model.abilities.table.cells
@@ -268,7 +268,7 @@ def completed_table(model: Model, imputed: xr.Dataset, data: Any, draw: int | No
 
     require_model(model)
     if model.abilities.table is None:
-        raise ZooError(f"{model.name} needs complete rows: it has nothing to say of missing cells")
+        raise ZooError(f"{model.name} needs complete rows: it has no missing cells to impute")
     most = imputed.sizes["draw"]
     if draw is not None and not 0 <= draw < most:
         raise ZooError(f"draw={draw}: there are {most} draws, from 0 to {most - 1}")

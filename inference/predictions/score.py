@@ -41,7 +41,7 @@ def score(model: Model, source: xr.DataTree | Sites, data: Any, num_bins: int = 
     if table.labels is None or not (table.labels >= 0).any():
         raise ZooError(f"{table.name} has no labels to score against: name the column with label=")
     if model.symmetry is not None:
-        raise ZooError(f"the classes of this {model.name} are exchangeable: nothing says which one a label means")
+        raise ZooError(f"the classes of this {model.name} are exchangeable: no label belongs to one of them")
     unknown = [level for level in table.levels if level not in classes]
     if unknown:
         raise ZooError(f"{table.name} has the label {unknown[0]!r}; the model knows {', '.join(classes)}")

@@ -53,7 +53,7 @@ def no_warnings(source: Any) -> list[str]:
 
 def scores_only(model: Model) -> str:
     """Why labels cannot be predicted where latents are numbers."""
-    return f"{model.name} has scores, not classes: nothing it says of a row is a label"
+    return f"{model.name} has scores, not classes: it predicts no labels"
 
 
 class View(NamedTuple):

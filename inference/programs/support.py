@@ -10,7 +10,7 @@ from models.errors import ZooError
 
 BY_HAND = "sum it out, for example with MixtureSameFamily"
 PACKAGE = "funsor"
-INSTALL = "install the extra 'enumerate', as docs/start/install.md says"
+INSTALL = "install the extra 'enumerate', see docs/start/install.md"
 
 
 def discrete_latents(trace: Mapping[str, Any]) -> dict[str, Any]:

@@ -209,7 +209,7 @@ def _details(tree: xr.DataTree, config: str) -> str:
         frame = pd.DataFrame(lines(data_of(tree)))
         listed = _plain(frame.set_index(frame.columns[0]), "columns", words=tuple(frame.columns))
         columns = folded("Columns of the table", listed)
-    again = paragraph("The settings of this run (config.yaml). environment.json beside it has the versions of all packages.")
+    again = paragraph("The settings of this run (config.yaml). environment.json has the versions of all packages.")
     return detail + columns + folded("Reproduce this", again + preformatted(config))
 
 

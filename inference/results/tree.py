@@ -116,7 +116,7 @@ def load(path: str | Path) -> xr.DataTree:
     tree = _with_coordinates(read_netcdf(file))
     missing = [name for name in ROOT if name not in tree.attrs]
     if missing:
-        raise ZooError(f"{file} is no result of the zoo: it says nothing of its {', '.join(missing)}")
+        raise ZooError(f"{file} is no result of the zoo: it lacks {', '.join(missing)}")
     if tree.attrs["schema"] != SCHEMA:
         raise ZooError(f"{file} is of another version of the zoo (schema {tree.attrs['schema']}, not {SCHEMA}): run it again")
     return tree

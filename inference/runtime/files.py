@@ -216,7 +216,7 @@ def read(path: str | Path, require_seal: bool = False, remedy: str = REMEDY) -> 
     expected = _manifest(path.parent).get(path.name)
     if expected is not None and expected != _described(content):
         raise ZooError(
-            f"{path} is not the file that its run wrote ({MANIFEST} beside it has another checksum): it was damaged or "
+            f"{path} is not the file that its run wrote ({MANIFEST} in its folder has another checksum): it was damaged or "
             f"exchanged; {remedy}"
         )
     tail = content[-SEAL_BYTES:]

@@ -302,7 +302,7 @@ def _notes(compared: DrawsComparison) -> list[str]:
     more = f" (and {others} more)" if others else ""
     return [
         f"mean ± standard deviation of {compared.names[worst]}{more} is {moments[0]}, and {moments[1]} in the reference, "
-        f"although ranks agree: a few wild draws, or tails so heavy that means say little"
+        f"although ranks agree: a few wild draws, or tails so heavy that means are unreliable"
     ]
 
 

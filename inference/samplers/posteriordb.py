@@ -50,7 +50,7 @@ def export_posteriordb(
             f"the certificate is of {certificate.model} {certificate.method}, and the result of {model.name} {method}"
         )
     if certificate is not None and not certificate.passed:
-        raise ZooError(f"the certificate of {certificate.model} {certificate.method} says {certificate.verdict}")
+        raise ZooError(f"the certificate of {certificate.model} {certificate.method} has the verdict {certificate.verdict}")
     if not re.fullmatch(r"[A-Za-z0-9_.-]*[A-Za-z0-9_-]", name):
         raise ZooError(f"name={name!r} is to be the name of a file: letters, digits, - and _")
     root, whole = Path(folder), f"{name}-{model.name}"

@@ -12,7 +12,7 @@ from models.base import Model
 def why_no_labels(model: Model) -> str:
     """Why the label of a document cannot be predicted: it has a share of every topic."""
     assert model.algebra is not None
-    return f"{model.name}: a {row_name(model)} has {model.algebra.structure.local[0]} of its own and is of no one class"
+    return f"{model.name}: a {row_name(model)} has {model.algebra.structure.local[0]} and belongs to no single class"
 
 
 def topic_warnings(source: Any) -> list[str]:

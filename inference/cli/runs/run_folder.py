@@ -87,7 +87,7 @@ def _explained(error: BaseException, folder: Path, config: Mapping[str, Any]) ->
         )
         return KeyboardInterrupt(f"interrupted{after}{stays}; {hint(folder)}" if can_go_on(folder) else str(stop))
     if isinstance(error, NotWrittenError):
-        remark = f"; what was computed is kept: {hint(folder)}" if can_go_on(folder) else ""
+        remark = f"; finished work is kept: {hint(folder)}" if can_go_on(folder) else ""
         return NotWrittenError(f"{error}{remark}")
     if isinstance(error, ZooError):
         return error

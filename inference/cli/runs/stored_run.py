@@ -50,7 +50,7 @@ def write_config(config: Mapping[str, Any], folder: Path) -> None:
     content = config_text(config, folder).encode()
     if config["resume"] is not None:
         if not has_environment(folder):
-            print(f"warning: {folder / ENVIRONMENT} was damaged, and now says what resume= runs on", file=sys.stderr)
+            print(f"warning: {folder / ENVIRONMENT} was damaged, and now describes the environment of resume=", file=sys.stderr)
             reopen(folder)
             _write_environment(config, folder)
         old = stored_config(folder)

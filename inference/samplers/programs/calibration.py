@@ -142,7 +142,7 @@ class ProgramFits(Ranked):
         if self.divergent:
             lines.append(f"{self.divergent} of {self.fits} fits had divergent transitions")
         if self.approximate:
-            lines.append(f"{self.method} approximates the posterior: a failure says that its error shows")
+            lines.append(f"{self.method} approximates the posterior: a failure means that its error shows")
         if any(figure.unit == NEEDED and np.isfinite(figure.value) and not figure.passed for figure in check.figures):
             more = ": give budget='full'" if self.tables < TABLES["full"] else ""
             lines.append(f"half the spread of the same draws would not be seen{more}")

@@ -107,7 +107,7 @@ def test_columns_of_the_new_table_stand_beside_their_rows(run):
 
 @pytest.mark.parametrize("name", ["row", "log_density"])
 def test_a_kept_column_has_a_name_of_its_own(name):
-    with pytest.raises(ZooError, match=f"have a column '{name}' of their own"):
+    with pytest.raises(ZooError, match=f"already have a column '{name}'"):
         with_kept_columns(pd.DataFrame({"row": [1], "log_density": [0.5]}), {name: ["x"]})
 
 

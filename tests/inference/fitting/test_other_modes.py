@@ -91,11 +91,11 @@ def test_a_look_that_found_nothing_leaves_a_trace(monkeypatch):
     """Which is no remark: from how many points EM came to a mode."""
     found = looked(monkeypatch, LEFT_AND_RIGHT, of_left)
     assert found.attrs["modes_looked"] == (
-        "modes that no chain has visited were looked for: EM came to a mode from 8 of 8 starts of its own and from 8 of 8 "
+        "modes that no chain has visited were looked for: EM came to a mode from 8 of 8 further starts and from 8 of 8 "
         "draws, and found none"
     )
     assert (stored(found), found.attrs["problems"]) == ([], "")
-    assert "3 of 4 starts of its own and from 1 of 2 draws" in looks._trace(np.array([0, -1, 2, -np.inf, 3, -np.inf]), 4, "one")
+    assert "3 of 4 further starts and from 1 of 2 draws" in looks._trace(np.array([0, -1, 2, -np.inf, 3, -np.inf]), 4, "one")
 
 
 @pytest.mark.parametrize(("mass", "outcome", "said"), [(-1.0, "one", 1), (-1.1 * ROUGHLY, "none that matters", 0)])

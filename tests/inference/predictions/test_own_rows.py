@@ -214,7 +214,7 @@ def test_what_has_no_perplexity():
         perplexity(model, tree, documents([["z"]]))
     with pytest.raises(ZooError, match="particles must be a whole number above 0"):
         perplexity(model, tree, data, particles=0)
-    with pytest.raises(ZooError, match="a document has topic_probs of its own and is of no one class"):
+    with pytest.raises(ZooError, match="a document has topic_probs and belongs to no single class"):
         score(*labelled())
 
 

@@ -160,7 +160,7 @@ def test_notes_say_what_casts_doubt(draws, monkeypatch):
     found = certify(program, data=X, method="laplace")
     assert found.notes == (
         "60 of 60 fits had divergent transitions",
-        "laplace approximates the posterior: a failure says that its error shows",
+        "laplace approximates the posterior: a failure means that its error shows",
     )
 
 
