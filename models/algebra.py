@@ -103,7 +103,7 @@ def reports_probabilities(model: Model) -> bool:
 
 
 def latent_kind(model: Model) -> str:
-    """The kind of a model's latents; those of a user's own program are taken to be categorical."""
+    """The kind of a model's latents; those of a user's program are taken to be categorical."""
     return "categorical" if model.algebra is None else model.algebra.latent.kind
 
 

@@ -59,7 +59,7 @@ def _as_it_is(z: Pytree) -> Array:
 
 
 class Reported(NamedTuple):
-    """What a result reports about the latents of each row."""
+    """The latents of each row that a result reports."""
 
     part: Callable[[Pytree], Array] = _as_it_is  # z, expected or drawn -> (N, …, K): the reported part
     # (E[z], local) -> (N,): entropy of the reported probabilities; None if the reported values are not probabilities

@@ -37,6 +37,6 @@ def _with_cache[F: Callable[..., Any]](function: F, options: dict[str, Any]) -> 
         place = Path(function_compiled.stats.cache_path)
         if place == Path(function.__code__.co_filename).parent / "__pycache__" or is_private(place):
             return cast(F, function_compiled)
-    except RuntimeError:  # Numba found no folder
+    except RuntimeError:  # Numba has no folder to write to
         pass
     return cast(F, njit(**options)(function))

@@ -26,7 +26,7 @@ def private_folder(folder: Path) -> Path | None:
         folder = folder.resolve(strict=True)
         if not is_private(folder):
             return None
-        with suppress(OSError):  # a disk that nobody can write
+        with suppress(OSError):  # a read-only disk
             if folder.stat().st_mode & 0o077:
                 folder.chmod(0o700)
     except OSError:

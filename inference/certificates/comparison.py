@@ -25,7 +25,7 @@ class Changed(NamedTuple):
 
     cell: Cell
     checks: dict[str, list[Difference]]  # name of a check -> where its numbers differ
-    claim: str = ""  # what the method claims now, where the certificate claims something else
+    claim: str = ""  # the present claim of the method, where the certificate has another one
     error: str = ""  # the error that ended the comparison, in words
 
     @property

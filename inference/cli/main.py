@@ -93,7 +93,7 @@ def _source(config: dict[str, Any]) -> str:
 
 
 def _ready(configs: list[dict[str, Any]]) -> Callable[[], None]:
-    """What to do once the first table has been read: JAX cannot add devices later, so it is prepared for all runs."""
+    """A callback for the first table that has been read: JAX cannot add devices later, so it is prepared for all runs."""
 
     def ready() -> None:
         if "jax" not in sys.modules and configs[0]["progress"] is True and configs[0]["resume"] is None:

@@ -208,7 +208,7 @@ def _stored(run: SweepRun) -> Outcome:
 
 
 def _line_by_folder(run: SweepRun) -> dict[str, Any]:
-    """A run that has not reported, as when Ctrl-C came before its process could: its folder says how far it has come."""
+    """A run that has not reported, as when Ctrl-C came before its process could: its progress is that of its folder."""
     stage = stage_of(run.folder)
     if stage is Stage.FINISHED:
         return _stored(run).line

@@ -8,7 +8,7 @@ are small for a good size. They are defined at the maximum of the likelihood; un
 ELBO, elpd, log evidence and log density of held-out rows are large for a good size. The ELBO refers to one labelling of the
 components. If the components are distinct, it lies below the log evidence by another log K!, so across sizes compare the sum
 of both; if some are empty or alike, adding log K! is too much. Elpd ranks sizes only if it is valid for all of them. The
-approximate evidence is a closed form under its own prior, whatever the method: for PPCA by Minka (2000).
+approximate evidence is a closed form under a special prior, for every method: for PPCA by Minka (2000).
 """
 
 from collections.abc import Mapping

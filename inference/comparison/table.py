@@ -103,8 +103,8 @@ def compare(
     >>> compare(trees).table.index.tolist()
     ['em', 'gibbs']
     >>> draws = full_matrices(trees["gibbs"])  # as another program would return them
-    >>> found = compare(trees | {"stan": draws})
-    >>> bool(np.isclose(found.table["log joint"]["stan"], found.table["log joint"]["gibbs"]))
+    >>> comparison = compare(trees | {"stan": draws})
+    >>> bool(np.isclose(comparison.table["log joint"]["stan"], comparison.table["log joint"]["gibbs"]))
     True
     """
     if not trees:

@@ -68,8 +68,8 @@ def log_evidence(
     Under weak priors the error is large: 23 nats for two components of `gmm` on iris, 0.6 in this example.
 
     >>> data = load_data("blobs")
-    >>> found = log_evidence(MODELS["gmm_simple"](data, num_components=2), data)
-    >>> bool(found.standard_error < 2)
+    >>> evidence = log_evidence(MODELS["gmm_simple"](data, num_components=2), data)
+    >>> bool(evidence.standard_error < 2)
     True
     """
     require_model(model)

@@ -72,7 +72,7 @@ def predictive_checks(
     """Posterior predictive p-values, one for each column, the smallest first; of sequences also for successive steps.
 
     ``num_draws`` tables, at least `FEWEST`, are drawn from the fitted model and compared with ``data``, as the top of this file
-    says; of many rows `MOST_ROWS`, evenly spread. The columns of the result are ``p_value`` and ``observed``, what is compared.
+    says; of many rows `MOST_ROWS`, evenly spread. The columns of the result are ``p_value`` and ``observed``, the statistic.
     At a point estimate the uncertainty of the parameters is left out. Raises `ZooError` for a model that draws no rows like
     those observed: topics (see `topic_check`), regressions, programs.
 

@@ -225,8 +225,8 @@ def _parts_alike(tree: xr.DataTree) -> Finding | None:
 def _another_mode(tree: xr.DataTree) -> Finding | None:
     """Starts that ended at a mode that the draws leave out: how far its log mass is below the largest.
 
-    An evidence lower bound is of the mass of a mode, but for that of one assignment of the latents. Where the method has told
-    the modes apart, it reports their masses itself.
+    An evidence lower bound bounds the mass of a mode, except a bound of one assignment of the latents. Where the method has
+    told the modes apart, it reports their masses itself.
     """
     if tree.attrs.get("of_one_assignment", 0):
         return None

@@ -49,8 +49,8 @@ def described_modes(
     each mode. ``moves`` (chain, draw, K) are the permutations of all draws by relabelling, or None. ``remedy`` is the advice
     where chains do not cross.
 
-    >>> found = described_modes(np.array([[0, 0], [1, 1]]), np.array([-10.0, -12.0]), None)
-    >>> found.modes["share"].tolist(), found.crossings
+    >>> visited = described_modes(np.array([[0, 0], [1, 1]]), np.array([-10.0, -12.0]), None)
+    >>> visited.modes["share"].tolist(), visited.crossings
     ([0.5, 0.5], (0, 0))
     """
     chains = {

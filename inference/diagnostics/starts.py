@@ -73,7 +73,7 @@ def describe_starts(tree: xr.DataTree) -> str:
 
 
 def shares_of_modes(tree: xr.DataTree) -> tuple[list[str], np.ndarray]:
-    """(the share of each mode in the mass of all that were found, the largest first, in words; (M,) how many starts it has)."""
+    """(the share of each mode in the mass of all known modes, the largest first, in words; (M,) how many starts it has)."""
     mode, log_mass = (values(tree, "optimization", name) for name in ("mode", "log_mass"))
     _, first, counts = np.unique(mode[mode >= 0], return_index=True, return_counts=True)
     share = np.exp(log_mass[mode >= 0][first] - np.nanmax(log_mass))
@@ -82,7 +82,7 @@ def shares_of_modes(tree: xr.DataTree) -> tuple[list[str], np.ndarray]:
 
 
 def _describe_modes(tree: xr.DataTree) -> str:
-    """One line: the share of each mode in the mass of all that were found, and how many starts ended there."""
+    """One line: the share of each mode in the mass of all known modes, and how many starts ended there."""
     total, covered = tree["optimization"].sizes["start"], int(tree.attrs["modes_covered"])
     parts, counts = shares_of_modes(tree)
     shown = [f"{part} of the mass ({count} of {total} starts)" for part, count in zip(parts, counts, strict=True)]

@@ -26,13 +26,13 @@ plus a millionth of the log joint, which allows for rounding sums of many rows t
 Unvisited modes. A mode counts as unvisited if none of 200 draws leads to it. Where it has 5 % of the mass, the threshold, draws
 that come to all modes miss it with probability 0.95²⁰⁰ = 4e-5 (`inference.fitting.modes`).
 
-Starts. If k of n starts found the best optimum, then an optimum that is as easy to find is missed by all starts with
-probability (1 − k / n)^n: 25 to 37 % for k = 1, at most 14 % for k = 2. Where draws cover several modes, k is that of the
-mode which fewest starts found.
+Starts. If k of n starts reached the best optimum, then an optimum that is as easy to find is missed by all starts with
+probability (1 − k / n)^n: 25 to 37 % for k = 1, at most 14 % for k = 2. Where draws cover several modes, k is that of the mode
+which fewest starts reached.
 
 Modes are compared by their masses, height + d/2 log 2π − ½ log det of the negative Hessian, or by evidence lower bounds,
 which bound the mass of one mode. A mode that is 3 nats lower has e⁻³ = 5 % of the mass. The optimum that `map` reports is the
-highest, whatever its mass: a remark says so if another one has more by 1 nat.
+highest, with any mass: a remark follows if another one has more by 1 nat.
 """
 
 import re

@@ -62,8 +62,8 @@ def modes(model: Model, tree: xr.DataTree, data: object, num_draws: int = 200) -
 
     >>> data = load_data("iris")
     >>> model = MODELS["gmm"](data, num_components=3)
-    >>> found = modes(model, fit(model, data, "gibbs"), data)
-    >>> float(found.modes["share"].sum().round(6))  # print(found) has sentences and tables
+    >>> visited = modes(model, fit(model, data, "gibbs"), data)
+    >>> float(visited.modes["share"].sum().round(6))  # print(visited) has sentences and tables
     1.0
     """
     require_model(model)

@@ -4,7 +4,7 @@
     prior_predictive       x ~ p(x | θ), of these draws
     posterior_predictive   x ~ p(x | θ_s), at the draws of a result, or at its point estimate
     log_prior              log p(θ_s) by site, which `arviz.psense` needs with log_likelihood; sites that have underflowed
-                           are left out, and a note says so
+                           are left out with a note
 
 The NumPyro program draws all of them, with its latents as sites and its observed sites drawn anew, on plates of the size of the
 data. The draws have the form of ``observed_data``. Rows are complete, also where cells or steps were missing; sequences and

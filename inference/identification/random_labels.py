@@ -3,7 +3,7 @@
 The posterior of a mixture is the same in all K! labellings, and a sampler may stay in one. A permutation drawn uniformly
 after every step leaves the posterior alone, so that the chain visits all labellings equally often:
 
-    θ_t ~ kernel(θ_t | θ_{t−1}),    σ_t uniform,    the draw kept is σ_t θ_t
+    θ_t ~ kernel(θ_t | θ_{t−1}),    σ_t uniform,    the stored draw is σ_t θ_t
 
 Kernels do not look at the names of components: kernel(σ θ' | σ θ) = kernel(θ' | θ). A chain that goes on from σ_t θ_t
 therefore has the same law as one that goes on from θ_t, because a product of uniform permutations is uniform. Chains here go on

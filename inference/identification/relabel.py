@@ -170,7 +170,7 @@ def _gap(cost: np.ndarray, chosen: np.ndarray) -> float:
 
 
 def is_label_warning(warning: str) -> bool:
-    """Whether a warning says that labels are distrusted."""
+    """Whether a warning is about labels."""
     return any(words in warning for words in (OVERLAP, EMPTY, UNTOLD))
 
 

@@ -102,7 +102,7 @@ def _share(part: float, whole: float) -> float:
 
 
 def plot_profile(model: Model, source: xr.DataTree | Sites, path: str | Path | None = None) -> "Figure":
-    """What the components look like, a panel a column in the units of the table; written to ``path`` if there is one.
+    """Profiles of the components, a panel a column in the units of the table; written to ``path`` if there is one.
 
     Numbers and counts: a dot at the expectation, a thick bar over its 89 % posterior interval, a thin line over ± one standard
     deviation of the rows of the component, which does not go below zero for counts. Categories: bars stacked by level. Of more

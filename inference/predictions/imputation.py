@@ -58,8 +58,8 @@ def impute(
 
     >>> data = load_data([[1.0, 2.0], [1.2, 2.4], [5.0, 9.8], [5.1, np.nan], [4.8, 9.9]])
     >>> model = MODELS["gmm"](data, num_components=1)
-    >>> found = impute(model, fit(model, data, "em"), data)
-    >>> found["cell_row"].values, found["cell_column"].values
+    >>> imputed = impute(model, fit(model, data, "em"), data)
+    >>> imputed["cell_row"].values, imputed["cell_column"].values
     (array([3]), array(['x1'], dtype='<U2'))
     """
     require_model(model)

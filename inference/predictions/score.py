@@ -27,8 +27,8 @@ def score(model: Model, source: xr.DataTree | Sites, data: Any, num_bins: int = 
 
     >>> data = load_data("iris")
     >>> model = MODELS["linear_discriminant"](data)
-    >>> found = score(model, fit(model, data, "em"), data)
-    >>> round(float(found["accuracy"]), 2)
+    >>> scores = score(model, fit(model, data, "em"), data)
+    >>> round(float(scores["accuracy"]), 2)
     0.98
     """
     require_model(model)

@@ -43,7 +43,7 @@ def write_views(
 
     reading = read(tree)
     if screen is not None:
-        with suppress(OSError):  # nobody reads on: the files are still written, and the last line names them
+        with suppress(OSError):  # a closed pipe: the files are still written, and the last line names them
             print_verdict(reading, screen) if brief else print_result(tree, reading, screen)
     summary, report = folder / "summary.csv", folder / "report.html"
     write_summary(reading, summary)

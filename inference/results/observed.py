@@ -1,4 +1,4 @@
-"""What was observed, site by site: the values of a program's observed sites, and their log-likelihoods.
+"""Observations by site: the values of a program's observed sites, and their log-likelihoods.
 
 A model of the zoo observes rows, and ``log_likelihood`` of a result has one variable ``x`` for all observations of a row. A
 user's own program keeps the names and shapes of its sites. `by_row` reads both.

@@ -67,7 +67,7 @@ def kept_columns(source: xr.DataArray | xr.Dataset) -> dict[str, np.ndarray]:
 
 
 def environment() -> dict[str, Any]:
-    """What the run ran on: versions, platform, devices."""
+    """The environment of a run: versions, platform, devices."""
     import jax
 
     return {

@@ -52,7 +52,7 @@ def held_or_locked(given: str | Path | None) -> Iterator[None]:
 
 @contextmanager
 def locked(folder: Path, make: Callable[[], None] | None = None) -> Iterator[None]:
-    """Hold ``folder`` for this process. Raises `ZooError` if another process holds it, and says which.
+    """Hold ``folder`` for this process. Raises `ZooError`, which names the process, if another one holds it.
 
     ``make`` makes the folder again, where another process has removed it meanwhile.
     """
@@ -71,7 +71,7 @@ def locked(folder: Path, make: Callable[[], None] | None = None) -> Iterator[Non
         _mine.folders = before
         try:
             if sys.platform != "win32":  # Windows removes no open file: it stays there, free to be taken
-                with suppress(OSError):  # before it is given back: whoever opens the name from now on makes a new file
+                with suppress(OSError):  # before the lock is released: another process then makes a new file of this name
                     path.unlink()
         finally:
             os.close(file)

@@ -19,7 +19,7 @@ from models.base import Pytree
 
 
 class Chunk(NamedTuple):
-    """What a chunk of steps brings."""
+    """The outcome of a chunk of steps."""
 
     state: Pytree
     records: Pytree  # (chain, step, …)
@@ -45,7 +45,7 @@ class Progress(NamedTuple):
         return Progress(self.finished + chunk.num_steps, self.seconds + chunk.seconds, chunk.state, parts, chunk.done)
 
     def stored(self, keep: bool) -> tuple[int, float, Pytree, list[Pytree]]:
-        """What a checkpoint holds of it."""
+        """The part that a checkpoint holds."""
         return self.finished, self.seconds, self.state, self.parts if keep else []
 
     def records(self) -> Pytree:

@@ -10,7 +10,7 @@ process.
 
 A stored file is run, so that it is trusted like code. Its folder is this user's alone (`models.private`), or it is not used.
 Its seal is checked before anything else reads it. Nothing is unpickled: `jax.export` reads a flatbuffer, and the rest is text
-(`inference.runtime.kept.values`). Whoever can write as this user can still plant a file; he can exchange the code as well.
+(`inference.runtime.kept.values`). A process of this user can still plant a file; it can exchange the code as well.
 """
 
 import functools
@@ -139,7 +139,7 @@ class CachedJit:
         return _caller(skeleton[0], exported)
 
     def _read(self, file: Path) -> Callable[[list[Any]], Any]:
-        """What an earlier process wrote. Raises an error where there is nothing, or nothing whole."""
+        """The program that an earlier process wrote. Raises an error where there is none, or no whole one."""
         skeleton, program = _parts(file)
         return _caller(skeleton, export.deserialize(bytearray(program)))
 
@@ -161,7 +161,7 @@ def memoised[T](purpose: str, static: Hashable, shapes: Any, make: Callable[[], 
         value: T = _parts(file)[0]
     except (ZooError, ValueError, OSError):  # not there, or damaged
         value = make()
-        with suppress(NotKeptError):  # what cannot be written is made in every process
+        with suppress(NotKeptError):  # without a text it is made in every process
             _write(file, as_text(value))
     return value
 
@@ -198,7 +198,7 @@ def _parts(file: Path) -> tuple[Any, bytes]:
     name, text, program = read(file, require_seal=True).split(b"\n", 2)
     if name != file.name.encode():
         raise ValueError(f"{file} has the program of another name")
-    with suppress(OSError):  # a disk that nobody can write
+    with suppress(OSError):  # a read-only disk
         os.utime(file)
     return from_text(text), program
 

@@ -130,8 +130,8 @@ def check_draws(
     The verdict is *inconclusive* where chains of either side disagree (R-hat above 1.01), or a quantity has fewer than 400
     effective draws: then standard errors mislead. Else the largest of all deviations of right draws is beyond the limit in
     about one of a thousand comparisons of two samples. Hints name the number of the prior that would explain a difference, or
-    the site that holds covariances, variances or standard deviations in place of precisions. A note says where means or
-    standard deviations are far apart although the ranks agree, as those of a few wild draws; it does not change the verdict.
+    the site that holds covariances, variances or standard deviations in place of precisions. A note names means or standard
+    deviations that are far apart although the ranks agree, as those of a few wild draws; it does not change the verdict.
 
     Raises `ZooError` for draws that are not of the sites of the model, that are those of the reference, or a reference that has
     no draws of the posterior.

@@ -100,7 +100,7 @@ def factors(oracle: Oracle, sites: Sites, tables: Tables) -> Statistics:
 
 
 def _fault(value: np.ndarray, is_simplex: bool) -> str | None:
-    """What is wrong with a site (R, …), in words, or None."""
+    """The fault of a site (R, …), in words, or None."""
     entries = value.reshape(len(value), -1)
     if not np.isfinite(entries).all():
         return f"is NaN or infinite in {int((~np.isfinite(entries)).any(1).sum()):,} of {len(value):,} replicates"

@@ -86,7 +86,7 @@ class Trial(NamedTuple):
         return returned
 
     def _near(self, name: str) -> str:
-        """What a kernel may have called ``name``."""
+        """Possible meanings of ``name`` in a kernel."""
         others = self.runner.others if isinstance(self.runner, OwnKernel) else set()
         near = did_you_mean(name, others).removeprefix(" (did you mean ").removesuffix("?)")
         return f"; it returns {near}: is that {name}?" if near else ""

@@ -37,7 +37,7 @@ SOME = 5  # words shown per document
 
 
 def with_label_warnings(frame: pd.DataFrame, source: xr.DataTree | Sites) -> pd.DataFrame:
-    """The table, with ``attrs["warnings"]`` if labels differ between draws, or if chains found different topics."""
+    """The table, with ``attrs["warnings"]`` if labels differ between draws, or if chains have different topics."""
     stored = str(source.attrs.get("warnings", "")).split("\n") if isinstance(source, xr.DataTree) else []
     warnings = [line for line in [*filter(is_label_warning, stored), disagreement(source)] if line]
     if warnings:

@@ -168,8 +168,8 @@ def topic_map(tree: xr.DataTree) -> TopicMap | None:
 def mapped(names: list[str], words: list[str], probs: np.ndarray, share: np.ndarray, count: np.ndarray) -> TopicMap:
     """The map of topics with p(w | t) (K, V), p(t) (K,) and the counts (V,) of the words in the corpus.
 
-    >>> found = mapped(["a", "b"], ["sun", "tax"], np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0.4, 0.6]), np.array([5, 5]))
-    >>> found.names, [found.words[place] for place in found.top(0)]
+    >>> topics = mapped(["a", "b"], ["sun", "tax"], np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0.4, 0.6]), np.array([5, 5]))
+    >>> topics.names, [topics.words[place] for place in topics.top(0)]
     (['b', 'a'], ['tax', 'sun'])
     """
     order = np.argsort(-share, kind="stable")[:MOST_TOPICS]

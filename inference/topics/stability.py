@@ -220,7 +220,7 @@ def match_draws(reference: np.ndarray, draws: np.ndarray) -> np.ndarray:
 
 
 def disagreement(source: Any) -> str:
-    """A warning if the chains of a result found different topics, which means over all draws would mix; otherwise ""."""
+    """A warning if the chains of a result have different topics, which means over all draws would mix; otherwise ""."""
     agreement = agreement_of_chains(source) if isinstance(source, xr.DataTree) else None
     if agreement is None or agreement["stable"].all():
         return ""

@@ -87,6 +87,6 @@ def topic_table(tree: xr.DataTree) -> pd.DataFrame:
 
 
 def topics_agree(tree: xr.DataTree) -> str:
-    """One line on whether the chains of a result found the same topics; "" if it has no chains or topics to compare."""
+    """One line on whether the chains of a result have the same topics; "" if it has no chains or topics to compare."""
     agreement = agreement_of_chains(tree)
     return "" if agreement is None else str(agreement.attrs["summary"])

@@ -60,7 +60,7 @@ def style_of(options: Mapping[str, Any], plain: bool) -> Style:
             )
         given[name] = mark
     if given.get("thousands") == ".":
-        given.setdefault("decimal", ",")  # what a repair writes as 63.503 would be read as 63503
+        given.setdefault("decimal", ",")  # otherwise 63.503 of a repair would be read as 63503
     usual = (*MISSING, *PANDAS) if plain else MISSING
     if missing is None:
         return Style(words=usual, **fixed, **given)

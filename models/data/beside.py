@@ -81,11 +81,11 @@ def with_kept_columns(data: Data, columns: list[str], known: Mapping[str, Any]) 
             raise ZooError(f"keep: a result cannot hold a column named {column!r}; rename the column in the table")
     named = [SEQUENCE_NAME] if SEQUENCE_NAME in known else []
     known = dict(data.kept_columns) | dict(known)
-    kept = [(column, known[column] if column in known else cells_of(data, column)) for column in [*named, *columns]]
-    if absent := [column for column, cells in kept if cells is None]:
+    columns_kept = [(column, known[column] if column in known else cells_of(data, column)) for column in [*named, *columns]]
+    if absent := [column for column, cells in columns_kept if cells is None]:
         raise ZooError(f"{data.name} has no column {absent[0]!r} to keep; its columns are {some_of(data.columns)}")
-    before = [(column, cells) for column, cells in data.kept_columns if column not in dict(kept)]
-    return data._replace(kept_columns=(*before, *((column, _plain(cells)) for column, cells in kept)))
+    before = [(column, cells) for column, cells in data.kept_columns if column not in dict(columns_kept)]
+    return data._replace(kept_columns=(*before, *((column, _plain(cells)) for column, cells in columns_kept)))
 
 
 def _plain(cells: Any) -> np.ndarray:

@@ -53,11 +53,9 @@ class Data(NamedTuple):
     like: Any = None  # `models.data.columns.Layout` that decides the kinds, for rows taken from a larger table
     moments: bool = False  # True: x stands for a mean and a covariance matrix, not for individual rows
     starts: np.ndarray | None = None  # (sequences + 1,): rows starts[n] … starts[n + 1] − 1 are the steps of sequence n
-    kept_columns: tuple[
-        tuple[str, np.ndarray], ...
-    ] = ()  # columns (N,) that results keep beside their rows, such as identifiers
+    kept_columns: tuple[tuple[str, np.ndarray], ...] = ()  # columns (N,) that results keep with their rows, such as identifiers
     remarks: tuple[str, ...] = ()  # remarks of a result on how the rows were read
-    weights: str = ""  # what `weight` means: counts or relative (scaled to mean 1); "" where no user gave it
+    weights: str = ""  # the meaning of `weight`: counts or relative (scaled to mean 1); "" where no user gave it
 
     @property
     def num_rows(self) -> int:

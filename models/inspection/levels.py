@@ -49,7 +49,7 @@ def _of(merged: dict[str, str], level: str) -> list[str]:
 
 
 def may_be_missing(word: str, words: tuple[str, ...]) -> bool:
-    """Whether a level, among the ``words`` of its column, may say that there is no answer."""
+    """Whether a level, among the ``words`` of its column, may mean that there is no answer."""
     if word == "-" and "+" in words:
         return False
     lower = word.lower()

@@ -82,8 +82,8 @@ def inspect_table(source: Any, **options: Any) -> Inspection:
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"weight": ["59.4 kg", "140 lb", "71 kg"], "height": [1.6, 1.7, 1.8]})
-    >>> found = inspect_table(frame)
-    >>> found.options, found.data.x[:, 0].round(1)
+    >>> inspection = inspect_table(frame)
+    >>> inspection.options, inspection.data.x[:, 0].round(1)
     ({'units': {'weight': 'kg'}}, array([59.4, 63.5, 71. ]))
     """
     raw = raw_table(source, options)

@@ -95,7 +95,7 @@ def _without_packing(rows: Pytree) -> Pytree:
 
 
 def _padded(*leaves: Any) -> np.ndarray:
-    """Arrays of all tables as one, each filled up with zeros to the largest; a length or a count says what is there."""
+    """Arrays of all tables as one, each filled up with zeros to the largest; a length or a count marks their ends."""
     arrays = [np.asarray(leaf) for leaf in leaves]
     shape = np.max([array.shape for array in arrays], axis=0).astype(int)
     padded = np.zeros((len(arrays), *shape), arrays[0].dtype)

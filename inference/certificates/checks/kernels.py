@@ -114,17 +114,17 @@ def keeping_latents(algebra: Algebra) -> Algebra:
     """
 
     def statistics(weight: Array, z: Pytree, features: Pytree) -> Stats:
-        kept = {LATENTS: drawn_values(algebra.latent, z, len(weight))}
-        return {**algebra.statistics(weight, z, features), **kept}
+        latents = {LATENTS: drawn_values(algebra.latent, z, len(weight))}
+        return {**algebra.statistics(weight, z, features), **latents}
 
-    kept = Family(
+    unread = Family(
         log_partition=lambda nu: jnp.zeros(()),
         mean=lambda nu: nu,
         mode=lambda nu: nu,
         sample=lambda key, nu: nu,
         why_no_mode=lambda nu: None,
     )
-    return algebra._replace(families=(*algebra.families, (LATENTS, kept)), statistics=statistics)
+    return algebra._replace(families=(*algebra.families, (LATENTS, unread)), statistics=statistics)
 
 
 def parts(model: Model) -> tuple[Algebra, dict[str, Any], dict[str, Any]]:

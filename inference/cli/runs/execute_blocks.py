@@ -220,7 +220,7 @@ def _result(config: Mapping[str, Any], folder: Path, rows: _Rows, group: Group) 
         return _fitted(config, folder, rows, group)
 
     tree = saved_result(config, folder, announced, None)
-    if fits[0]:  # nobody has announced a fit
+    if fits[0]:  # no process has announced a fit
         group.all_sum(np.zeros(1))
     return tree
 

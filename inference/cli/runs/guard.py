@@ -54,7 +54,7 @@ def _shown(text: str) -> int:
 
 
 def _message_to(message: str, code: int) -> int:
-    with suppress(OSError):  # nobody listens
+    with suppress(OSError):  # standard error is closed
         print(visible(message), file=sys.stderr)
     return code
 

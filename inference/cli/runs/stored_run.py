@@ -201,7 +201,7 @@ def _require_entries(path: Path, prefix: str, entries: set[Any], wanted: set[str
 def named_program(named: Mapping[str, Any], old: Mapping[str, Any], folder: Path, option: str = "resume") -> dict[str, Any]:
     """The path of the program named again, checked by name and content; empty for a model of the zoo.
 
-    ``said`` is the argument that named the folder.
+    ``option`` is the argument that named the folder.
     """
     given = named["path"] if named["name"] == "program" else None
     if old["name"] != "program":

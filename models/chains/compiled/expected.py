@@ -61,8 +61,8 @@ def expected_counts(
 
     >>> log_half = np.log(np.full((2, 2), 0.5))
     >>> given = Logs(log_half[0], log_half, np.zeros(2), log_half)
-    >>> found = expected_counts(np.array([[0, 1, 1]]), np.array([3]), None, 1, given)
-    >>> found.symbol.tolist(), float(found.pair.sum()), round(float(found.log_partition / np.log(0.5)), 12)
+    >>> counts = expected_counts(np.array([[0, 1, 1]]), np.array([3]), None, 1, given)
+    >>> counts.symbol.tolist(), float(counts.pair.sum()), round(float(counts.log_partition / np.log(0.5)), 12)
     ([[0.5, 0.5], [1.0, 1.0]], 2.0, 3.0)
     """
     number = len(given.symbol)
