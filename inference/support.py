@@ -65,10 +65,8 @@ def support_table() -> str:
 def _cell(method: Method, examples: Examples) -> str:
     """The cell for one model and method: yes, no, or the condition under which the method runs."""
     if method.where is not None:
-        conditions = (
-            method.where(*example) for example in (examples.two, examples.three, examples.flat) if example is not None
-        )
-        return next((words for words in conditions if words), "–")
+        words_of = (method.where(*example) for example in (examples.two, examples.three, examples.flat) if example is not None)
+        return next((words for words in words_of if words), "–")
 
     def supports(example: Example | None) -> bool:
         if example is None:

@@ -218,13 +218,11 @@ def _before(path: Path, budget: str, seed: int) -> Certificate | None:
     The control of a check comes from the same certificate: a finished one may be of a check that was another.
     """
     files = (path.with_suffix(UNFINISHED), path)
-    certificates = [one for file in files if (one := _readable(file)) is not None and (one.budget, one.seed) == (budget, seed)]
-    if len(certificates) < 2:
-        return certificates[0] if certificates else None
-    made = {name for check in certificates[0].checks for name in (check.name, control_of(check.name))}
-    return certificates[1]._replace(
-        checks=(*certificates[0].checks, *(check for check in certificates[1].checks if check.name not in made))
-    )
+    stored = [one for file in files if (one := _readable(file)) is not None and (one.budget, one.seed) == (budget, seed)]
+    if len(stored) < 2:
+        return stored[0] if stored else None
+    made = {name for check in stored[0].checks for name in (check.name, control_of(check.name))}
+    return stored[1]._replace(checks=(*stored[0].checks, *(check for check in stored[1].checks if check.name not in made)))
 
 
 def _certified(request: Request, model: str, method: str, path: Path) -> Certificate | Broken:

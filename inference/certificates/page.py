@@ -100,27 +100,23 @@ def table_of(folder: Path, models: Sequence[str], leads_to: str = ".md") -> str:
     verdicts = {model: [_verdict(folder / f"{model}-{method}.json", leads_to) for method in PLANS] for model in models}
     lines = [f"| model | {' | '.join(f'`{method}`' for method in PLANS)} |", "|---" * (len(PLANS) + 1) + "|"]
     lines += [f"| `{model}` | {' | '.join(row)} |" for model, row in verdicts.items()]
-    certificates = [
+    every = [
         one
         for model in models
         for method in PLANS
         if (one := certificate_or_none(folder / f"{model}-{method}.json")) is not None
     ]
-    return "\n".join(
-        [INTRODUCTION, *lines, "", LEGEND, *_alarm_lines(certificates), "", *_time_lines(certificates), *_refusals(models)]
-    )
+    return "\n".join([INTRODUCTION, *lines, "", LEGEND, *_alarm_lines(every), "", *_time_lines(every), *_refusals(models)])
 
 
-def _time_lines(certificates: Sequence[Certificate]) -> list[str]:
+def _time_lines(every: Sequence[Certificate]) -> list[str]:
     """The sum of the seconds of all checks, those that cells share counted once, and the five cells with most."""
-    if not certificates:
+    if not every:
         return []
-    of_models = {
-        (one.model, check.name): check.seconds for one in certificates for check in one.checks if check.name in MODEL_CHECKS
-    }
-    of_methods = [check.seconds for one in certificates for check in one.checks if check.name not in MODEL_CHECKS]
+    of_models = {(one.model, check.name): check.seconds for one in every for check in one.checks if check.name in MODEL_CHECKS}
+    of_methods = [check.seconds for one in every for check in one.checks if check.name not in MODEL_CHECKS]
     hours = (sum(of_models.values()) + sum(of_methods)) / 3600
-    minutes = {f"`{one.model}` `{one.method}`": sum(check.seconds for check in one.checks) / 60 for one in certificates}
+    minutes = {f"`{one.model}` `{one.method}`": sum(check.seconds for check in one.checks) / 60 for one in every}
     most = sorted(minutes, key=lambda cell: -minutes[cell])[:5]
     cells = ", ".join(f"{cell} ({minutes[cell]:.0f} minutes)" for cell in most)
     return [
@@ -129,14 +125,14 @@ def _time_lines(certificates: Sequence[Certificate]) -> list[str]:
     ]
 
 
-def _alarm_lines(certificates: Sequence[Certificate]) -> list[str]:
+def _alarm_lines(every: Sequence[Certificate]) -> list[str]:
     """How often one at least of all right cells fails by chance, and the methods of which this is not known."""
-    rates = [one.false_alarm for one in certificates if one.false_alarm]
+    rates = [one.false_alarm for one in every if one.false_alarm]
     says = (
         f"If all {len(rates)} cells with a known false-alarm rate are right, at least one fails by a deviation with "
         f"probability {at_most(sum(rates))} at most. {UNCOUNTED}"
     )
-    unknown = [method for method in PLANS if any(one.method == method and one.false_alarm is None for one in certificates)]
+    unknown = [method for method in PLANS if any(one.method == method and one.false_alarm is None for one in every)]
     lacking = f"No rate is known of {', '.join(f'`{method}`' for method in unknown)}."
     return [*([says] if rates else []), *([lacking] if unknown else [])]
 
@@ -169,8 +165,7 @@ def _refusals(models: Sequence[str]) -> list[str]:
             if (why := refusal(model, method)) is not None:
                 reasons.setdefault((method, why), []).append(f"`{model}`")
     lines = [
-        f"- `{method}` of {', '.join(models_of)}: {why.removeprefix(f'{method} ')}."
-        for (method, why), models_of in reasons.items()
+        f"- `{method}` of {', '.join(names)}: {why.removeprefix(f'{method} ')}." for (method, why), names in reasons.items()
     ]
     return ["## Not certified, and why", "", CONDITIONS, "", *lines, ""] if lines else []
 

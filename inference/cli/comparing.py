@@ -30,7 +30,7 @@ from inference.plots.forest import plot_forest
 from inference.report.numbers import format_number
 from inference.report.remarks import holders
 from inference.results.tree import load
-from inference.runtime.files import CHECKPOINTS, CONFIG, MANIFEST, RESULTS, complete, reopen, unchanged_files, write_table
+from inference.runtime.files import CHECKPOINTS, CONFIG, MANIFEST, RESULTS, complete, intact, reopen, write_table
 from inference.runtime.formats.texts import visible
 from inference.runtime.progress import console
 from models.errors import ZooError, exists
@@ -72,7 +72,7 @@ def _held(target: Path, fresh: bool = False) -> Iterator[Path]:
         if (folder / RESULTS).exists() or (folder / CONFIG).exists() or any(folder.glob(CHECKPOINTS)):
             raise ZooError(f"out={folder} is the folder of a run; choose another one for the comparison")
         named = [name for name in WRITTEN if os.path.lexists(folder / name)]
-        foreign = set(named) - unchanged_files(folder)
+        foreign = set(named) - intact(folder)
         if foreign:
             raise ZooError(
                 f"out={folder} holds a {min(foreign)} that no comparison wrote ({MANIFEST} does not list it as it is); move "

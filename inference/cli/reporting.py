@@ -9,17 +9,7 @@ from inference.cli.runs.execute import prepare_jax
 from inference.cli.runs.fitted_run import FittedRun, finished_config, fitted_run, key_values
 from inference.cli.runs.stored_run import has_environment, with_digest
 from inference.report.views import write_views
-from inference.runtime.files import (
-    CONFIG,
-    ENVIRONMENT,
-    MANIFEST,
-    RESULTS,
-    complete,
-    files_in_manifest,
-    read,
-    reopen,
-    unchanged_files,
-)
+from inference.runtime.files import CONFIG, ENVIRONMENT, MANIFEST, RESULTS, complete, in_manifest, intact, read, reopen
 from inference.runtime.lock import locked
 from models.errors import ZooError
 
@@ -54,8 +44,8 @@ def rewrite(run: FittedRun, config: dict[str, Any]) -> list[str]:
     """Write all output that needs the result alone, and the manifest last; returns the names of the files."""
     folder = run.folder
     text = read(folder / CONFIG).decode()
-    whole = unchanged_files(folder)
-    changed = {path.name for path in files_in_manifest(folder) if path.is_file()} - whole
+    whole = intact(folder)
+    changed = {path.name for path in in_manifest(folder) if path.is_file()} - whole
     if not has_environment(folder):
         changed.add(ENVIRONMENT)
     # The result and the configuration have been read: their seals are right.

@@ -40,11 +40,9 @@ class _CSV:
         self._write_piece, self._marks, self._begun = write_piece, marks, False
 
     def write(self, frame: pd.DataFrame) -> None:
-        from inference.report.numbers import rounded_fractions
+        from inference.report.numbers import in_digits
 
-        text = rounded_fractions(frame, self._marks.decimal).to_csv(
-            index=False, header=not self._begun, sep=self._marks.separator
-        )
+        text = in_digits(frame, self._marks.decimal).to_csv(index=False, header=not self._begun, sep=self._marks.separator)
         self._write_piece(str(text).encode())
         self._begun = True
 

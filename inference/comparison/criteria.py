@@ -34,33 +34,31 @@ COLUMNS = ("parameters", *SMALL, "ELBO", BOUND, "log evidence", "evidence se", "
 def criteria(tree: xr.DataTree) -> dict[str, float]:
     """The criteria `COLUMNS` of one result; NaN where its method does not provide one."""
     attrs, functionals = tree.attrs, tree["functionals"].to_dataset()
-    values_of = dict.fromkeys(COLUMNS, np.nan)
-    values_of["parameters"] = float(attrs["num_parameters"])
-    values_of["log evidence"] = float(attrs.get("log_evidence", attrs.get("log_evidence_estimate", np.nan)))
-    values_of["approx evidence"] = float(attrs.get("log_evidence_approximate", np.nan))
-    values_of["evidence se"] = float(attrs.get("log_evidence_se", np.nan))
-    values_of["held out"] = float(attrs.get("held_out_log_density", np.nan))
+    value = dict.fromkeys(COLUMNS, np.nan)
+    value["parameters"] = float(attrs["num_parameters"])
+    value["log evidence"] = float(attrs.get("log_evidence", attrs.get("log_evidence_estimate", np.nan)))
+    value["approx evidence"] = float(attrs.get("log_evidence_approximate", np.nan))
+    value["evidence se"] = float(attrs.get("log_evidence_se", np.nan))
+    value["held out"] = float(attrs.get("held_out_log_density", np.nan))
     number = occupied(tree)
     if number is not None:
-        values_of["occupied"] = float(number.index.to_numpy() @ number)
+        value["occupied"] = float(number.index.to_numpy() @ number)
     if "elbo" in attrs or (attrs["method"] == "cavi" and "optimization" in tree):
-        values_of["ELBO"] = float(
-            tree.attrs["elbo"] if "elbo" in attrs else np.nanmax(values(tree, "optimization", "objective"))
-        )
+        value["ELBO"] = float(tree.attrs["elbo"] if "elbo" in attrs else np.nanmax(values(tree, "optimization", "objective")))
         symmetry = symmetry_of(tree)
         # Within one assignment, exchanging empty components changes nothing: K! counts too many
         assigned = attrs.get("of_one_assignment", 0)
         if symmetry is not None and symmetry.exchanges_labels and not assigned:
-            values_of[BOUND] = values_of["ELBO"] + float(gammaln(tree["posterior"].sizes[symmetry.dim] + 1))
+            value[BOUND] = value["ELBO"] + float(gammaln(tree["posterior"].sizes[symmetry.dim] + 1))
     if "draw" in functionals.dims or attrs["local_blocks"]:  # parameters grow with the rows
-        return values_of
+        return value
     twice, size = -2 * float(functionals["log_likelihood"]), float(attrs["sample_size"])
-    values_of["AIC"] = twice + 2 * values_of["parameters"]
-    values_of["BIC"] = twice + np.log(size) * values_of["parameters"]
+    value["AIC"] = twice + 2 * value["parameters"]
+    value["BIC"] = twice + np.log(size) * value["parameters"]
     if "entropy" in functionals:
         rows = float(attrs.get("total_weight", size))  # the entropy is a mean over rows, and a row may be a sequence
-        values_of["ICL"] = values_of["BIC"] + 2 * rows * float(functionals["entropy"])
-    return values_of
+        value["ICL"] = value["BIC"] + 2 * rows * float(functionals["entropy"])
+    return value
 
 
 def alarms(trees: Mapping[str, xr.DataTree]) -> list[str]:

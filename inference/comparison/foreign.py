@@ -74,13 +74,11 @@ def _same_density(model: Model, data: Any, tree: xr.DataTree) -> bool:
 
 def _dims(tree: xr.DataTree) -> dict[str, tuple[str, ...]]:
     """The dimensions of the sites of a result, except of symmetric matrices, which are stored along one."""
-    variables = tree["posterior" if "posterior" in tree else "point_estimate"].to_dataset().data_vars.items()
-    dims_of = {
-        str(name): tuple(str(dim) for dim in value.dims if dim not in DRAWS)
-        for name, value in variables
-        if MARK not in value.attrs
+    sites = tree["posterior" if "posterior" in tree else "point_estimate"].to_dataset().data_vars.items()
+    named = {
+        str(name): tuple(str(dim) for dim in value.dims if dim not in DRAWS) for name, value in sites if MARK not in value.attrs
     }
-    return {name: dims for name, dims in dims_of.items() if dims}
+    return {name: dims for name, dims in named.items() if dims}
 
 
 def _options(tree: xr.DataTree, takes: Collection[str]) -> dict[str, Any]:

@@ -44,7 +44,7 @@ MOST_LEVELS = 15  # shown of a column, or of pairs: those observed most; the oth
 TAILS = (0.01, 0.99)  # quantiles of the replicated numbers between which the bins lie
 
 
-class ReplicatedStatistic(NamedTuple):
+class Compared(NamedTuple):
     """One statistic of the observed table and of S replicated ones."""
 
     name: str  # of the column, or what is looked at
@@ -57,7 +57,7 @@ class ReplicatedStatistic(NamedTuple):
     unit: str = ""  # of what is compared; "": shares
 
 
-class _ReplicatedCells(NamedTuple):
+class _Cells(NamedTuple):
     """The observed cells of a table, and those of S replicated ones."""
 
     data: Data  # its columns, levels and labels
@@ -85,7 +85,7 @@ def predictive_checks(
     return as_table(replications(model, source, data, num_draws, seed))
 
 
-def as_table(compared: list[ReplicatedStatistic]) -> pd.DataFrame:
+def as_table(compared: list[Compared]) -> pd.DataFrame:
     """p-values of statistics, the smallest first."""
     kinds = [one.unit or ("levels" if one.names else "correlation" if one.edges is None else "bins") for one in compared]
     names = pd.Index([one.name for one in compared], name="column")
@@ -103,9 +103,7 @@ def has_replications(model: Model, data: Any) -> bool:
     return "x" in model.naming.observes and not model.algebra.structure.local
 
 
-def replications(
-    model: Model, source: xr.DataTree | Sites, data: Any, num_draws: int = DRAWS, seed: int = 0
-) -> list[ReplicatedStatistic]:
+def replications(model: Model, source: xr.DataTree | Sites, data: Any, num_draws: int = DRAWS, seed: int = 0) -> list[Compared]:
     """Every statistic of the data and of ``num_draws`` replicated tables, in the order of the columns."""
     require_model(model)
     require_whole("num_draws", num_draws, FEWEST)
@@ -127,9 +125,9 @@ def replications(
         steps = steps_of(some)
         cells = drawn["token"][..., None] if "token" in drawn else drawn["x"]
         each = np.repeat(weight, np.diff(steps.starts)) if len(weight) == len(steps.starts) - 1 else weight
-        described = _ReplicatedCells(steps.table, np.asarray(steps.table.x, dtype=float), cells, each)
+        described = _Cells(steps.table, np.asarray(steps.table.x, dtype=float), cells, each)
         return [*_of_columns(described), *_of_successive(described, steps.starts), *_of_labels(some, weight, drawn)]
-    return [*_of_columns(_ReplicatedCells(some, _observed(some), drawn["x"], weight)), *_of_labels(some, weight, drawn)]
+    return [*_of_columns(_Cells(some, _observed(some), drawn["x"], weight)), *_of_labels(some, weight, drawn)]
 
 
 def _columns_of_the_model(model: Model, data: Data) -> Data:
@@ -181,7 +179,7 @@ def _observed(data: Data) -> np.ndarray:
 # Statistics that are compared
 
 
-def _of_columns(cells: _ReplicatedCells) -> Iterator[ReplicatedStatistic]:
+def _of_columns(cells: _Cells) -> Iterator[Compared]:
     named, dates = titles(cells.data.notes), date_columns(cells.data.notes)
     for d, name in enumerate(cells.data.columns):
         seen = ~np.isnan(cells.observed[:, d])
@@ -199,7 +197,7 @@ def _levels(data: Data, column: int) -> tuple[str, ...]:
     return data.categories[column] if data.categories else ()
 
 
-def _of_labels(data: Data, weight: np.ndarray, drawn: dict[str, np.ndarray]) -> Iterator[ReplicatedStatistic]:
+def _of_labels(data: Data, weight: np.ndarray, drawn: dict[str, np.ndarray]) -> Iterator[Compared]:
     """The labels, where the program draws them with the rows."""
     if "label" not in drawn or data.labels is None:
         return
@@ -217,7 +215,7 @@ def _of_labels(data: Data, weight: np.ndarray, drawn: dict[str, np.ndarray]) -> 
         )
 
 
-def _of_successive(cells: _ReplicatedCells, starts: np.ndarray) -> Iterator[ReplicatedStatistic]:
+def _of_successive(cells: _Cells, starts: np.ndarray) -> Iterator[Compared]:
     """Of every column, pairs of levels, or the correlation of numbers, at successive steps of a sequence."""
     within = np.ones(len(cells.observed), bool)
     within[np.asarray(starts[1:-1]) - 1] = False
@@ -249,7 +247,7 @@ def _of_successive(cells: _ReplicatedCells, starts: np.ndarray) -> Iterator[Repl
 
 def _by_level(
     name: str, observed: np.ndarray, drawn: np.ndarray, weight: np.ndarray, size: int, named: Callable[[int], str]
-) -> ReplicatedStatistic:
+) -> Compared:
     """Shares of the levels, of many those observed most; all others, and levels that the table does not know, are one."""
     codes, counts = _counted(observed, weight)
     largest = np.arange(size) if size <= MOST_LEVELS else np.sort(codes[np.argsort(-counts, kind="stable")[:MOST_LEVELS]])
@@ -259,16 +257,12 @@ def _by_level(
         place = np.searchsorted(largest, values).clip(0, len(largest) - 1)
         return _shares(np.where(largest[place] == values, place, len(largest)), weight, len(largest) + 1)
 
-    shares_observed, replicated = shares(observed), np.stack([shares(one) for one in drawn])
+    share, replicated = shares(observed), np.stack([shares(one) for one in drawn])
     names = tuple(named(int(code)) for code in largest)
-    if shares_observed[-1] > 0 or replicated[:, -1].any():
-        return ReplicatedStatistic(
-            name, shares_observed, replicated, (*names, "others"), None, _p_value(shares_observed, replicated, weight.sum())
-        )
-    shares_observed, replicated = shares_observed[:-1], replicated[:, :-1]
-    return ReplicatedStatistic(
-        name, shares_observed, replicated, names, None, _p_value(shares_observed, replicated, weight.sum())
-    )
+    if share[-1] > 0 or replicated[:, -1].any():
+        return Compared(name, share, replicated, (*names, "others"), None, _p_value(share, replicated, weight.sum()))
+    share, replicated = share[:-1], replicated[:, :-1]
+    return Compared(name, share, replicated, names, None, _p_value(share, replicated, weight.sum()))
 
 
 def _counted(codes: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -277,7 +271,7 @@ def _counted(codes: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndar
     return distinct, np.bincount(place, weight)
 
 
-def _by_bin(name: str, observed: np.ndarray, drawn: np.ndarray, weight: np.ndarray) -> ReplicatedStatistic:
+def _by_bin(name: str, observed: np.ndarray, drawn: np.ndarray, weight: np.ndarray) -> Compared:
     """Shares of bins; what lies outside belongs to the first or the last bin."""
     edges = bin_edges(observed, drawn)
 
@@ -285,10 +279,8 @@ def _by_bin(name: str, observed: np.ndarray, drawn: np.ndarray, weight: np.ndarr
         place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
         return _shares(place, weight, len(edges) - 1)
 
-    shares_observed, replicated = shares(observed), np.stack([shares(one) for one in drawn])
-    return ReplicatedStatistic(
-        name, shares_observed, replicated, (), edges, _p_value(shares_observed, replicated, weight.sum())
-    )
+    share, replicated = shares(observed), np.stack([shares(one) for one in drawn])
+    return Compared(name, share, replicated, (), edges, _p_value(share, replicated, weight.sum()))
 
 
 def bin_edges(observed: np.ndarray, drawn: np.ndarray) -> np.ndarray:
@@ -322,14 +314,12 @@ def grid_step(values: np.ndarray) -> float | None:
     return step if np.isfinite(step) and on_grid else None
 
 
-def _correlated(
-    name: str, x: np.ndarray, y: np.ndarray, xs: np.ndarray, ys: np.ndarray, weight: np.ndarray
-) -> ReplicatedStatistic:
+def _correlated(name: str, x: np.ndarray, y: np.ndarray, xs: np.ndarray, ys: np.ndarray, weight: np.ndarray) -> Compared:
     observed = np.array([_correlation(x, y, weight)])
     replicated = np.array([[_correlation(*pair, weight)] for pair in zip(xs, ys, strict=True)])
     apart = np.abs(replicated[:, 0] - np.median(replicated))
     p_value = (1 + (apart >= abs(observed[0] - np.median(replicated))).sum()) / (1 + len(apart))
-    return ReplicatedStatistic(name, observed, replicated, (), None, float(p_value))
+    return Compared(name, observed, replicated, (), None, float(p_value))
 
 
 def _correlation(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from inference.criticism.replications import DRAWS, ReplicatedStatistic
+from inference.criticism.replications import DRAWS, Compared
 from inference.topics.access import has_topics
 from inference.topics.posterior_check import information_of_draws, mean_there, most_deviant
 from models.base import Data, Model, Sites
@@ -36,9 +36,7 @@ def number_of_tokens(data: Data) -> int:
     return int(np.nansum(data.x.data if is_sparse(data.x) else data.x))
 
 
-def word_checks(
-    model: Model, source: xr.DataTree | Sites, data: Any, num_draws: int = DRAWS, seed: int = 0
-) -> list[ReplicatedStatistic]:
+def word_checks(model: Model, source: xr.DataTree | Sites, data: Any, num_draws: int = DRAWS, seed: int = 0) -> list[Compared]:
     """One statistic for each topic that has tokens: its information in all, and that of its words that deviate most, in nats.
 
     The p-value is that of the information in all: the share of the replicated corpora and the observed one in which it is at
@@ -56,7 +54,5 @@ def word_checks(
         replicated = np.column_stack([again, looked.again.word[:, k, places]])
         names = (ALL, *(looked.topics.words[looked.among[k, place]] for place in places))
         p_value = (1 + (again >= seen)[there].sum()) / (1 + there.sum())
-        checks.append(
-            ReplicatedStatistic(f"topic {name}", observed, replicated, names, None, float(p_value), unit="information (nats)")
-        )
+        checks.append(Compared(f"topic {name}", observed, replicated, names, None, float(p_value), unit="information (nats)"))
     return checks

@@ -53,14 +53,11 @@ def described_modes(
     >>> visited.modes["share"].tolist(), visited.crossings
     ([0.5, 0.5], (0, 0))
     """
-    chains = {
-        f"chain {chain}": [float(np.mean(modes_of_chain == m)) for m in range(len(height))]
-        for chain, modes_of_chain in enumerate(mode)
-    }
+    chains = {f"chain {chain}": [float(np.mean(here == m)) for m in range(len(height))] for chain, here in enumerate(mode)}
     share = [float(np.mean(mode == m)) for m in range(len(height))]
     index = pd.RangeIndex(1, len(height) + 1, name="mode")
     table = pd.DataFrame({"log_joint": height, "below": height.max(initial=-np.inf) - height, "share": share} | chains, index)
-    crossings = tuple(int((modes_of_chain[1:] != modes_of_chain[:-1]).sum()) for modes_of_chain in mode)
+    crossings = tuple(int((here[1:] != here[:-1]).sum()) for here in mode)
     labellings = None if moves is None else _labellings(moves)
     sentences = [_of_modes(mode, table, crossings, kind, remedy)]
     nowhere = float(np.mean(mode == NOWHERE))

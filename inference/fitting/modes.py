@@ -285,18 +285,16 @@ def _mass(task: Task, sites: Mapping[str, np.ndarray]) -> Mass:
     """The mass of a mode, twice estimated."""
     start = {name: jax.device_put(value) for name, value in sites.items()}
     try:
-        approximation = laplace.run(
-            task._replace(start=start), laplace.Options(num_starts=1, num_samples=WEIGHED, num_chains=1)
-        )
+        draws = laplace.run(task._replace(start=start), laplace.Options(num_starts=1, num_samples=WEIGHED, num_chains=1))
     except ZooError:  # no isolated mode is here
         return Mass(np.nan, np.nan)
-    log_mass, weights = float(approximation.attrs["log_evidence_importance"]), approximation.sample_stats["log_weight"].ravel()
+    log_mass, weights = float(draws.attrs["log_evidence_importance"]), draws.sample_stats["log_weight"].ravel()
     level = float(np.max(weights)) <= log_mass + LEVEL
     reliable = level or pareto_k(weights) <= largest_k(Finding(np.zeros(0), size=WEIGHED))
-    assert approximation.optimization is not None
-    assert approximation.optimization.modes is not None
-    gaussian = float(approximation.optimization.modes.log_mass[0])
-    images = gaussian - float(approximation.attrs["log_evidence_laplace"])  # of the mode, less log K!
+    assert draws.optimization is not None
+    assert draws.optimization.modes is not None
+    gaussian = float(draws.optimization.modes.log_mass[0])
+    images = gaussian - float(draws.attrs["log_evidence_laplace"])  # of the mode, less log K!
     return Mass(log_mass + images if reliable else np.nan, gaussian)
 
 

@@ -25,7 +25,7 @@ SCALED = 400  # draws for standard deviations, which are then known to 4 %
 MOST = 1000  # summaries per site, evenly spread: R-hat and ESS take a millisecond each
 
 
-class NamedSummaries(NamedTuple):
+class Summaries(NamedTuple):
     """F named summaries at S draws."""
 
     values: np.ndarray
@@ -47,26 +47,22 @@ def symmetry_of(tree: xr.DataTree) -> Symmetry:
     return known[kind](**attributes) if kind else None
 
 
-def summaries_of(tree: xr.DataTree, most: int = MOST) -> NamedSummaries:
+def summaries_of(tree: xr.DataTree, most: int = MOST) -> Summaries:
     """Summaries of all sites of a result, at all draws: values (chain × draw, F)."""
-    dataset = tree["posterior"].to_dataset()
-    dataset = dataset.drop_vars(
-        [name for name, value in dataset.data_vars.items() if DERIVED in value.attrs]
-    )  # follow from sites
-    size = dataset.sizes["chain"] * dataset.sizes["draw"]
+    group = tree["posterior"].to_dataset()
+    group = group.drop_vars([name for name, value in group.data_vars.items() if DERIVED in value.attrs])  # follow from sites
+    size = group.sizes["chain"] * group.sizes["draw"]
     parts = []
-    for name, site in dataset.data_vars.items():
+    for name, site in group.data_vars.items():
         dims = tuple(map(str, site.dims[2:]))
-        labels = [[str(label) for label in dataset[dim].values] for dim in dims]
+        labels = [[str(label) for label in group[dim].values] for dim in dims]
         parts.append(invariant(str(name), site.values.reshape(size, *site.shape[2:]), dims, symmetry_of(tree), labels, most))
-    return NamedSummaries(
-        np.concatenate([part.values for part in parts], axis=1), [name for part in parts for name in part.names]
-    )
+    return Summaries(np.concatenate([part.values for part in parts], axis=1), [name for part in parts for name in part.names])
 
 
 def invariant(
     name: str, value: np.ndarray, dims: Sequence[str], symmetry: Symmetry, labels: Sequence[Sequence[str]], most: int = MOST
-) -> NamedSummaries:
+) -> Summaries:
     """At most ``most`` summaries of S values (S, ...) of one site, whose dimensions have names and ``labels``."""
     if isinstance(symmetry, Permutation):
         axes = [axis for axis, dim in enumerate(dims) if dim in (symmetry.dim, *symmetry.also)]
@@ -76,10 +72,10 @@ def invariant(
         # One number per factor moves with its factor and has no sign.
         return _products(name, value, labels, most) if len(dims) > 1 else _sorted(name, value, [0], labels, most)
     places = spread(int(np.prod(value.shape[1:], dtype=int)), most)
-    return NamedSummaries(value.reshape(len(value), -1)[:, places], _named(name, labels, places))
+    return Summaries(value.reshape(len(value), -1)[:, places], _named(name, labels, places))
 
 
-def _sorted(name: str, value: np.ndarray, axes: list[int], labels: Sequence[Sequence[str]], most: int) -> NamedSummaries:
+def _sorted(name: str, value: np.ndarray, axes: list[int], labels: Sequence[Sequence[str]], most: int) -> Summaries:
     """Order statistics along all labelled axes together."""
     moved = np.moveaxis(value, [1 + axis for axis in axes], range(1, 1 + len(axes)))
     ranks, others = int(np.prod(moved.shape[1 : 1 + len(axes)])), moved.shape[1 + len(axes) :]
@@ -88,21 +84,19 @@ def _sorted(name: str, value: np.ndarray, axes: list[int], labels: Sequence[Sequ
     picked = moved[places]  # before sorting copies all of it
     ordered = np.sort(picked.reshape(len(value), ranks, len(rest)), axis=1)
     of_ranks = spread(ranks, most)
-    suffixes = _named("", [label for axis, label in enumerate(labels) if axis not in axes], rest)
-    names = [
-        f"sorted {name}[{', '.join(filter(None, [str(rank + 1), other[1:-1]]))}]" for rank in of_ranks for other in suffixes
-    ]
-    return NamedSummaries(ordered[:, of_ranks].reshape(len(value), -1), names)
+    rests = _named("", [label for axis, label in enumerate(labels) if axis not in axes], rest)
+    names = [f"sorted {name}[{', '.join(filter(None, [str(rank + 1), other[1:-1]]))}]" for rank in of_ranks for other in rests]
+    return Summaries(ordered[:, of_ranks].reshape(len(value), -1), names)
 
 
-def _products(name: str, value: np.ndarray, labels: Sequence[Sequence[str]], most: int) -> NamedSummaries:
+def _products(name: str, value: np.ndarray, labels: Sequence[Sequence[str]], most: int) -> Summaries:
     """The lower triangle of Λ Λᵀ, for as many rows of Λ as give at most ``most`` products."""
     rows = value.reshape(len(value), -1, value.shape[-1])
     some = spread(rows.shape[1], max(1, int((np.sqrt(8 * most + 1) - 1) / 2)))
     left, right = np.tril_indices(len(some))
     products = np.einsum("sil,sjl->sij", rows[:, some], rows[:, some])[:, left, right]
     each = [label[1:-1] for label in _named("", labels[:-1], some)]
-    return NamedSummaries(products, [f"{name} products[{each[i]}, {each[j]}]" for i, j in zip(left, right, strict=True)])
+    return Summaries(products, [f"{name} products[{each[i]}, {each[j]}]" for i, j in zip(left, right, strict=True)])
 
 
 def _named(name: str, labels: Sequence[Sequence[str]], places: np.ndarray) -> list[str]:

@@ -70,9 +70,7 @@ def profile(model: Model, source: xr.DataTree | Sites) -> list[Described]:
         )
     names = [str(name) for name in model.naming.coords["feature"]] if cells is None else list(cells.columns)
     levels = ((),) * len(names) if cells is None else cells.categories
-    described = [
-        _described(name, levels_of_column, each) for name, levels_of_column, each in zip(names, levels, averages, strict=True)
-    ]
+    described = [_described(name, names_of, each) for name, names_of, each in zip(names, levels, averages, strict=True)]
     notes = data_of(source).notes if isinstance(source, xr.DataTree) else ()
     named, dates = titles(notes), date_columns(notes)
     return [
@@ -121,7 +119,7 @@ def draw_profile(
 ) -> "Figure":
     """`plot_profile` of columns that are already described."""
     figure, note = draw_columns(columns, component_names(model, source, len(columns[0].expected)), "component's rows")
-    figure.suptitle(title_with_warning(f"{model.name}: profiles of the components{note}", source, "components"), fontsize=11)
+    figure.suptitle(title_of(f"{model.name}: profiles of the components{note}", source, "components"), fontsize=11)
     if path is not None:
         write_figure(path, figure, dpi=110)
     return figure
@@ -163,7 +161,7 @@ def format_as_dates(way: "Axis") -> None:
     way.set_major_formatter(ConciseDateFormatter(locator, formats=formats, zero_formats=formats, show_offset=False))
 
 
-def title_with_warning(title: str, source: Any, what: str) -> str:
+def title_of(title: str, source: Any, what: str) -> str:
     """The title, with a warning where the labels of ``what`` are mixed up over the draws."""
     if isinstance(source, xr.DataTree) and not trusted(source):
         title += f"\nlabels are not to be trusted: {what} are mixed up over the draws"

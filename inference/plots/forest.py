@@ -64,11 +64,11 @@ def forest(trees: Mapping[str, xr.DataTree], reference: str | None = None) -> Fo
     return Forest(centre[varying], low[varying], high[varying], reference)
 
 
-def draw_forest(summaries: Forest) -> "Figure":
+def draw_forest(shown: Forest) -> "Figure":
     """The picture of at least one entry, at most a page: of more entries, those on which the results differ most."""
     from matplotlib.figure import Figure
 
-    results, entries = list(summaries.centre.columns), _chosen(summaries)
+    results, entries = list(shown.centre.columns), _chosen(shown)
     wide = min(3, len(entries)) if len(entries) != 4 else 2
     high = -(-len(entries) // wide)
     height = min(HIGH, ABOVE + high * _panel(len(results)))
@@ -77,20 +77,16 @@ def draw_forest(summaries: Forest) -> "Figure":
     axes = figure.subplots(high, wide, squeeze=False, sharey=True)
     for axis in axes.ravel()[len(entries) :]:
         figure.delaxes(axis)
-    stretched = [_rows(axis, summaries, entry) for axis, entry in zip(axes.ravel(), entries, strict=False)]
+    stretched = [_rows(axis, shown, entry) for axis, entry in zip(axes.ravel(), entries, strict=False)]
     size = min(8.5, 60 * (height - ABOVE) / high / (len(results) + 2))
     for axis in axes[:, 0]:
         axis.set_yticks(range(len(results)), [_in_lines(name) for name in results], fontsize=size)
         for label in axis.get_yticklabels():
             label.set_parse_math(False)
     axes[0, 0].set_ylim(len(results) - 0.4, -0.6)
-    few = (
-        ""
-        if len(entries) == len(summaries.centre)
-        else f", {len(entries)} of {len(summaries.centre)}: where results differ most"
-    )
+    few = "" if len(entries) == len(shown.centre) else f", {len(entries)} of {len(shown.centre)}: where results differ most"
     figure.suptitle(f"Functionals of {len(results)} result{'s' if len(results) > 1 else ''}{few}", fontsize=11)
-    figure.supxlabel(_unit(summaries, any(stretched)), fontsize=9, parse_math=False)
+    figure.supxlabel(_unit(shown, any(stretched)), fontsize=9, parse_math=False)
     return figure
 
 

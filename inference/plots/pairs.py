@@ -11,7 +11,7 @@ import xarray as xr
 
 from inference.fitting.prepare import require_model
 from inference.markup.palette import colour
-from inference.plots.components import Described, component_names, format_as_dates, profile, row_weights, title_with_warning
+from inference.plots.components import Described, component_names, format_as_dates, profile, row_weights, title_of
 from inference.results.table import data_of
 from inference.results.tree import values
 from inference.runtime.files import write_figure
@@ -101,7 +101,7 @@ def draw_pairs(model: Model, tree: xr.DataTree, columns: list[Described], path: 
     _legend(figure, names)
     few = f", {size} of {len(columns)} columns" if size < len(columns) else ""
     some = f", {len(shown.cells)} of {len(values(tree, 'latent', 'responsibilities'))} rows" if _thinned(tree) else ""
-    figure.suptitle(title_with_warning(f"{model.name}: groups of rows{few}{some}", tree, "components"), fontsize=11)
+    figure.suptitle(title_of(f"{model.name}: groups of rows{few}{some}", tree, "components"), fontsize=11)
     if path is not None:
         write_figure(path, figure, dpi=110)
     return figure
@@ -169,16 +169,9 @@ def _limits(shown: Shown, place: int) -> tuple[float, float]:
 def _groups(axis: "Axes", shown: Shown, across: int, upwards: int) -> None:
     x, y = _apart(shown, across), _apart(shown, upwards)
     for k in range(shown.probs.shape[1]):
-        members = shown.group == k
+        mask = shown.group == k
         axis.scatter(
-            x[members],
-            y[members],
-            s=9,
-            marker=MARKERS[k % len(MARKERS)],
-            color=colour(k),
-            alpha=0.55,
-            lw=0,
-            rasterized=shown.many,
+            x[mask], y[mask], s=9, marker=MARKERS[k % len(MARKERS)], color=colour(k), alpha=0.55, lw=0, rasterized=shown.many
         )
     for k in range(shown.probs.shape[1]):
         for radius in RADII:
@@ -206,20 +199,13 @@ def covariance_of(across: Described, upwards: Described, group: int) -> np.ndarr
 
 
 def _draw_uncertainty(axis: "Axes", shown: Shown, across: int, upwards: int) -> None:
-    x, y, uncertainty = _apart(shown, across), _apart(shown, upwards), shown.uncertainty
-    certain = uncertainty < NEVER
+    x, y, unsure = _apart(shown, across), _apart(shown, upwards), shown.uncertainty
+    certain = unsure < NEVER
     axis.scatter(x[certain], y[certain], s=5, color="0.8", lw=0, rasterized=shown.many)
-    order = np.flatnonzero(~certain)[np.argsort(uncertainty[~certain])]
+    order = np.flatnonzero(~certain)[np.argsort(unsure[~certain])]
     colours = [colour(k) for k in shown.group[order]]
     axis.scatter(
-        x[order],
-        y[order],
-        s=8 + 90 * uncertainty[order],
-        c=colours,
-        alpha=0.75,
-        edgecolors="black",
-        lw=0.6,
-        rasterized=shown.many,
+        x[order], y[order], s=8 + 90 * unsure[order], c=colours, alpha=0.75, edgecolors="black", lw=0.6, rasterized=shown.many
     )
 
 
@@ -242,10 +228,10 @@ def _alone(figure: "Figure", shown: Shown) -> None:
     _histograms(above, shown, 0)
     x = _apart(shown, 0)
     for k in range(shown.probs.shape[1]):
-        members = shown.group == k
+        mask = shown.group == k
         below.scatter(
-            x[members],
-            shown.uncertainty[members],
+            x[mask],
+            shown.uncertainty[mask],
             s=10,
             marker=MARKERS[k % len(MARKERS)],
             color=colour(k),

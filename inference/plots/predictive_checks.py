@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from inference.criticism.replications import DRAWS, ReplicatedStatistic, replications
+from inference.criticism.replications import DRAWS, Compared, replications
 from inference.markup.palette import COLOURS
 from inference.plots.components import INTERVAL, format_as_dates
 from inference.runtime.files import write_figure
@@ -41,7 +41,7 @@ def plot_predictive_checks(
     return draw_checks(model.name, replications(model, source, data, num_draws, seed), path)
 
 
-def draw_checks(title: str, compared: list[ReplicatedStatistic], path: str | Path | None = None) -> "Figure":
+def draw_checks(title: str, compared: list[Compared], path: str | Path | None = None) -> "Figure":
     """The picture of statistics that are already known."""
     from matplotlib.figure import Figure
 
@@ -68,7 +68,7 @@ def draw_checks(title: str, compared: list[ReplicatedStatistic], path: str | Pat
     return figure
 
 
-def _bins(axis: "Axes", one: ReplicatedStatistic) -> None:
+def _bins(axis: "Axes", one: Compared) -> None:
     low, high = np.quantile(one.replicated, INTERVAL, axis=0)
     axis.stairs(high, one.edges, baseline=low, fill=True, color=REPLICATED, alpha=0.5)
     axis.stairs(one.observed, one.edges, color=OBSERVED, lw=1.4)
@@ -77,7 +77,7 @@ def _bins(axis: "Axes", one: ReplicatedStatistic) -> None:
     axis.set_ylim(bottom=0)
 
 
-def _levels(axis: "Axes", one: ReplicatedStatistic) -> None:
+def _levels(axis: "Axes", one: Compared) -> None:
     places = np.arange(len(one.names))
     low, high = np.nanquantile(one.replicated, INTERVAL, axis=0)  # NaN where a topic lacks a word in a draw
     axis.hlines(places, low, high, color=REPLICATED, lw=5, alpha=0.7)
@@ -88,7 +88,7 @@ def _levels(axis: "Axes", one: ReplicatedStatistic) -> None:
     axis.set_xlabel(one.unit, fontsize=8)
 
 
-def _correlation(axis: "Axes", one: ReplicatedStatistic) -> None:
+def _correlation(axis: "Axes", one: Compared) -> None:
     axis.hist(one.replicated[:, 0], 20, color=REPLICATED, alpha=0.6)
     axis.axvline(one.observed[0], color=OBSERVED, lw=1.6)
     axis.set_yticks([])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from inference.plots.components import INTERVAL, NARROWEST, draw_columns, profile, title_with_warning
+from inference.plots.components import INTERVAL, NARROWEST, draw_columns, profile, title_of
 from inference.plots.state_diagram import draw_diagram, inches
 from inference.results.draws import draws_of
 from inference.results.table import latent_dim
@@ -54,7 +54,7 @@ def plot_transitions(model: Model, source: xr.DataTree | Sites, path: str | Path
         draw_diagram(axes[0], rows.mean(0), names, origin)
     _heat_map(axes[-1], rows, [origin, *names], [*names, *["*"] * boundary], darkest=1.0)
     axes[-1].set(xlabel="to", ylabel="from")
-    figure.suptitle(title_with_warning(f"{model.name}: transitions{_explained(rows)}", source, "states"), fontsize=11)
+    figure.suptitle(title_of(f"{model.name}: transitions{_explained(rows)}", source, "states"), fontsize=11)
     return _written(figure, path)
 
 
@@ -82,7 +82,7 @@ def plot_emissions(model: Model, source: xr.DataTree | Sites, path: str | Path |
     if not tables or model.reading.layout is not None:  # columns of several kinds
         columns = profile(model, source)
         figure, note = draw_columns(columns, [f"{dim} {name}" for name in names], "state's steps")
-        figure.suptitle(title_with_warning(f"{model.name}: emissions{note}", source, "states"), fontsize=11)
+        figure.suptitle(title_of(f"{model.name}: emissions{note}", source, "states"), fontsize=11)
         return _written(figure, path)
     shown = {name: np.sort(np.argsort(-probs.mean(0).max(0), kind="stable")[:MOST_SYMBOLS]) for name, probs in tables.items()}
     width = max(NARROWEST, 1.6 + max(_width(len(places)) for places in shown.values()))
@@ -95,7 +95,7 @@ def plot_emissions(model: Model, source: xr.DataTree | Sites, path: str | Path |
         few = f", {len(shown[name])} of {len(levels)}" if len(shown[name]) < len(levels) else ""
         axis.set(xlabel=f"{name}{few}", ylabel=dim)
     figure.suptitle(
-        title_with_warning(f"{model.name}: emissions{_explained(next(iter(tables.values())))}", source, "states"), fontsize=11
+        title_of(f"{model.name}: emissions{_explained(next(iter(tables.values())))}", source, "states"), fontsize=11
     )
     return _written(figure, path)
 

@@ -13,7 +13,7 @@ from jax import Array
 from inference.engine.evaluate import Static, point, static_of
 from inference.fitting.prepare import as_arrays, require_model, x64
 from inference.markup.palette import COLOURS, colour
-from inference.plots.components import INTERVAL, title_with_warning
+from inference.plots.components import INTERVAL, title_of
 from inference.results.draws import draws_of, forget_labels
 from inference.results.table import latent_dim
 from inference.runtime.files import write_figure
@@ -110,7 +110,7 @@ def plot_states(
     for place, (strip, window, size) in enumerate(zip(parts, windows, sizes, strict=True)):
         steps = slice(window.first, window.last)
         _draw_sequence(strip, window, probs[:, place, steps], best[place, steps], names, size)
-    figure.suptitle(title_with_warning(title, source, "states"), fontsize=11)
+    figure.suptitle(title_of(title, source, "states"), fontsize=11)
     if path is not None:
         write_figure(path, figure, dpi=110)
     return figure

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from inference.plots.components import INTERVAL, title_with_warning
+from inference.plots.components import INTERVAL, title_of
 from inference.runtime.files import write_figure
 from inference.topics.access import Topics, by_share, most_probable, topics_of
 from inference.topics.relevance import jensen_shannon, scaled
@@ -94,7 +94,7 @@ def plot_topics(model: Model, source: xr.DataTree | Sites, path: str | Path | No
 
 
 def _doubted(title: str, source: Any) -> str:
-    return "\n".join(filter(None, [title_with_warning(title, source, "topics"), disagreement(source)]))
+    return "\n".join(filter(None, [title_of(title, source, "topics"), disagreement(source)]))
 
 
 def _what(topics: Topics, grid: PixelGrid | None, shown: int) -> str:

@@ -61,8 +61,8 @@ def uncertain_rows(tree: xr.DataTree, below: float = SURE) -> pd.DataFrame:
     """
     if "latent" not in tree or "responsibilities" not in tree["latent"]:
         raise ZooError("this result has no probabilities of components")
-    responsibilities = tree["latent"]["responsibilities"]
-    probs, names = np.asarray(responsibilities), np.asarray(responsibilities.coords[responsibilities.dims[1]]).astype(str)
+    latent = tree["latent"]["responsibilities"]
+    probs, names = np.asarray(latent), np.asarray(latent.coords[latent.dims[1]]).astype(str)
     if probs.shape[1] < 2:
         probs, names = np.column_stack([probs, np.zeros(len(probs))]), np.append(names, "")
     rows = np.flatnonzero(probs.max(1) < below)
@@ -71,15 +71,11 @@ def uncertain_rows(tree: xr.DataTree, below: float = SURE) -> pd.DataFrame:
     sizes = np.take_along_axis(probs[rows], order, 1).astype(float)
     return pd.DataFrame(
         {
-            str(responsibilities.dims[1]): names[order[:, 0]],
+            str(latent.dims[1]): names[order[:, 0]],
             "probability": sizes[:, 0],
             "runner-up": names[order[:, 1]],
             "its probability": sizes[:, 1],
         }
-        | {
-            str(name): np.asarray(one)[rows]
-            for name, one in responsibilities.coords.items()
-            if one.dims == ("row",) and name != "row"
-        },
+        | {str(name): np.asarray(one)[rows] for name, one in latent.coords.items() if one.dims == ("row",) and name != "row"},
         index=pd.Index(rows, name="row"),
     )

@@ -48,7 +48,7 @@ def _local_draws(
 ) -> dict[str, Array]:
     """Local sites (S, N, …) of the rows, one draw for every draw of the shared sites."""
     sample = Updates(at_sample, "sample")
-    nu_of_rows = local_prior(algebra, prior, num_rows(rows))
+    nu = local_prior(algebra, prior, num_rows(rows))
 
     def given(sites: Sites, local_nu: Mapping[str, Stats]) -> dict[str, Stats]:
         return {**algebra.natural(hyper, sites), **local_nu}
@@ -60,16 +60,14 @@ def _local_draws(
         index, at = sites
 
         def again(sweep: Array, T: dict[str, Stats]) -> dict[str, Stats]:
-            return local_sweep(
-                algebra, sample, hyper, nu_of_rows, jax.random.fold_in(jax.random.fold_in(key, index), sweep), T, rows
-            )
+            return local_sweep(algebra, sample, hyper, nu, jax.random.fold_in(jax.random.fold_in(key, index), sweep), T, rows)
 
         T = jax.lax.fori_loop(0, SWEEPS, again, given(at, local_nu))
         sites_drawn = algebra.sites(hyper, T)
         return part(T), {name: sites_drawn[name] for name in algebra.structure.local}
 
     first = jax.tree.map(lambda leaf: leaf[0], draws)
-    begun, _ = local_ascent(algebra, hyper, nu_of_rows, algebra.natural(hyper, first), rows)
+    begun, _ = local_ascent(algebra, hyper, nu, algebra.natural(hyper, first), rows)
     numbers = jnp.arange(jax.tree.leaves(draws)[0].shape[0])
     return jax.lax.scan(one, part(begun), (numbers, draws))[1]
 

@@ -48,12 +48,10 @@ def discriminant(model: Model, source: xr.DataTree | Sites, reference: str | Non
     base = classes.index(reference) if reference is not None else 0
     with x64(64):
         draws = {name: jnp.asarray(value, float) for name, value in draws_of(model, source).items()}
-        contrasts = jax.tree.map(
-            np.asarray, _contrasts(model.abilities.discriminant, dict(model.hyper), draws, jnp.asarray(base))
-        )
+        odds = jax.tree.map(np.asarray, _contrasts(model.abilities.discriminant, dict(model.hyper), draws, jnp.asarray(base)))
     lead = _leading(source)
     dims = {"bias": ()} | {f"weight_{name}": dims for name, dims in model.abilities.discriminant.dims}
-    values = {"bias": contrasts.bias} | {f"weight_{name}": value for name, value in contrasts.weights.items()}
+    values = {"bias": odds.bias} | {f"weight_{name}": value for name, value in odds.weights.items()}
     sizes = tuple(lead.values())
     variables = {
         name: ((*lead, latent_dim(model), *dims[name]), value.reshape(*sizes, *value.shape[1:]))

@@ -22,7 +22,7 @@ def score(model: Model, source: xr.DataTree | Sites, data: Any, num_bins: int = 
     and ``count`` by ``bin`` of equal widths of the largest probability of a row (Guo et al. 2017); ``num_rows``, how many were
     scored; and of each such ``row`` its ``loss`` −log p(label | x), and whether it was a ``hit``. Of sequences with labelled
     states rows are steps, ``log_loss_se`` takes sequences for independent, not steps, and there are also `OF_SEQUENCES`
-    (`inference.sequences.accuracy.whole_sequence_scores`). Raises `ZooError` for data without labels, or with a class that the
+    (`inference.sequences.accuracy.of_sequences`). Raises `ZooError` for data without labels, or with a class that the
     model lacks.
 
     >>> data = load_data("iris")

@@ -10,7 +10,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from models.cells.overrides import proposed
-from models.data.column_kinds import LEFT_OUT, kind_of_column
+from models.data.column_kinds import LEFT_OUT, kind_of
 from models.data.columns import categories_of, cells_of, notes_of
 from models.data.table import BOOLEAN, Data, Note, is_sparse
 from models.reading.repairs import SINCE
@@ -113,7 +113,7 @@ def _remark_on_kind(data: Data, place: int) -> str:
     if data.kinds and data.kinds[place]:
         return ""
     levels = categories_of(data)[place]
-    judgement = kind_of_column(data.columns[place], data.x[:, place], () if levels == BOOLEAN else levels)
+    judgement = kind_of(data.columns[place], data.x[:, place], () if levels == BOOLEAN else levels)
     return f"{judgement.kind}? {judgement.why}" if judgement.kind in LEFT_OUT else ""
 
 

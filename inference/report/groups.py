@@ -54,17 +54,13 @@ def groups_of(tree: xr.DataTree, numbers: np.ndarray | None = None) -> Groups | 
         return None
     latent = tree["latent"].to_dataset()
     decode = latent["decode"]
-    responsibilities = next(
-        value for value in latent.data_vars.values() if value.dims[:-1] == decode.dims and value.ndim > decode.ndim
-    )
+    named = next(value for value in latent.data_vars.values() if value.dims[:-1] == decode.dims and value.ndim > decode.ndim)
     there = np.nonzero(decode.values >= 0)
     first = (np.arange(len(decode)) + 1 if numbers is None else numbers)[there[0]]
     places = {"sequence": first, "step": there[1] + 1} if len(there) > 1 else {"row": first}
     places |= kept_columns(table_of(tree) if len(there) > 1 else decode)  # the rows of a table of sequences are their steps
-    dim, probs = str(responsibilities.dims[-1]), responsibilities.values[there].astype(float)
-    return Groups(
-        dim, responsibilities.coords[dim].values, probs, decode.values[there], pd.DataFrame(places), _weights(tree, there)
-    )
+    dim, probs = str(named.dims[-1]), named.values[there].astype(float)
+    return Groups(dim, named.coords[dim].values, probs, decode.values[there], pd.DataFrame(places), _weights(tree, there))
 
 
 def _weights(tree: xr.DataTree, there: tuple[np.ndarray, ...]) -> np.ndarray:

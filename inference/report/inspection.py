@@ -32,10 +32,8 @@ def print_inspection(inspection: Inspection, command: str, overrides: Shown, con
         several = f". There are 2 groups unless you set {fit.number}; inference.compare takes several, as {fit.number}=1,2,3,4"
         _item(Text.assemble((" ".join(fit.options), "bold"), f": {fit.why}{several if fit.number else ''}"), console, "· ")
     if (steps := sequences_in(inspection.data)) is not None:
-        remark = (
-            f": {steps.counter} counts the rows of each {steps.sequence}, so that they may be steps of sequences (model=hmm)"
-        )
-        _lines(f"{proposed('sequence', steps.sequence)}{remark}", console, "· ")
+        why = f": {steps.counter} counts the rows of each {steps.sequence}, so that they may be steps of sequences (model=hmm)"
+        _lines(f"{proposed('sequence', steps.sequence)}{why}", console, "· ")
     if candidates := label_candidates(inspection.data):
         some = ", ".join(candidates[:6])
         _item(Text(f"to predict a column ({some}), name it by data.label=<column>"), console, "· ")

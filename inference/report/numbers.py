@@ -43,7 +43,7 @@ def format_number(value: float, column: str = "", error: float | None = None) ->
     return f"{value:.4g}"
 
 
-def rounded_fractions(frame: pd.DataFrame, decimal: str = ".") -> pd.DataFrame:
+def in_digits(frame: pd.DataFrame, decimal: str = ".") -> pd.DataFrame:
     """The table with its fractions as texts of six digits, and with one decimal from 100,000 on; empty for NaN.
 
     >>> in_cells(pd.DataFrame({"probability": [2 / 3], "log_density": [-123456.789]}), ",").values.tolist()

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from inference.criticism.replications import ReplicatedStatistic, as_table
+from inference.criticism.replications import Compared, as_table
 from inference.diagnostics.summaries import trusted
 from inference.markup.glossary import used
 from inference.markup.script import SCRIPT
@@ -32,7 +32,7 @@ from inference.markup.topic_panel import topic_panel
 from inference.predictions.clustering import SURE
 from inference.report.columns import lines
 from inference.report.groups import ASSIGNMENTS, CROSS_TABLE, assignments, cross_table, groups_of, is_stepwise
-from inference.report.numbers import format_number, printed_columns, rounded_fractions
+from inference.report.numbers import format_number, in_digits, printed_columns
 from inference.report.reading import ResultView, functionals_title, site_of
 from inference.report.remarks import uncertain
 from inference.results.table import data_of
@@ -99,7 +99,7 @@ def write_groups(tree: xr.DataTree, folder: Path, numbers: np.ndarray | None = N
         return []
     groups, crossed, written = groups_of(tree, numbers), cross_table(tree), []
     if groups is not None:
-        lines = rounded_fractions(assignments(groups), marks.decimal)
+        lines = in_digits(assignments(groups), marks.decimal)
         write_table(folder / ASSIGNMENTS, lines, index=False, sep=marks.separator)
         written.append(folder / ASSIGNMENTS)
     if crossed is not None:
@@ -107,7 +107,7 @@ def write_groups(tree: xr.DataTree, folder: Path, numbers: np.ndarray | None = N
         written.append(folder / CROSS_TABLE)
     shares = topic_shares(tree, numbers)
     if shares is not None:
-        write_table(folder / SHARES, rounded_fractions(shares, marks.decimal), index=False, sep=marks.separator)
+        write_table(folder / SHARES, in_digits(shares, marks.decimal), index=False, sep=marks.separator)
         written.append(folder / SHARES)
     return written
 
@@ -118,7 +118,7 @@ def write_report(
     path: Path,
     config: str,
     pictures: Sequence[Path] = (),
-    compared: Sequence[ReplicatedStatistic] = (),
+    compared: Sequence[Compared] = (),
     numbers: np.ndarray | None = None,
 ) -> None:
     """Write ``report.html``: verdict, groups, pictures, tables; diagnostics and settings folded below; a glossary.
@@ -129,7 +129,7 @@ def write_report(
     diagnosis = reading.diagnosis
     top = paragraph(reading.verdict, f"verdict {'doubt' if diagnosis.doubted else 'sound'}")
     top += bullets(diagnosis.problems, "problems") + (paragraph(diagnosis.explained) if diagnosis.explained else "")
-    trusted_parameters, functionals = printed_columns(reading.shown), printed_columns(reading.diagnosis.functionals)
+    shown, functionals = printed_columns(reading.shown), printed_columns(reading.diagnosis.functionals)
     crossed, topics, panel = reading.crossed, topic_table(tree), topic_panel(topic_map(tree))
     checks = [file for file in pictures if file.stem in CRITICISM]
     typical = typical_documents(tree, numbers) if trusted(tree) else None
@@ -143,12 +143,7 @@ def write_report(
         Section("Pictures", "".join(_picture(file, reading.title) for file in pictures if file not in checks)),
         Section("Does the model fit?", _criticism(compared, checks, reading.title) or _unchecked(pictures, topics)),
         Section(*_uncertain(tree)),
-        Section(
-            "Parameters",
-            table(trusted_parameters, "parameters", groups=_rows_of_groups(tree, trusted_parameters))
-            if len(trusted_parameters)
-            else "",
-        ),
+        Section("Parameters", table(shown, "parameters", groups=_rows_of_groups(tree, shown)) if len(shown) else ""),
         Section(functionals_title(tree).capitalize(), table(functionals, "functionals")),
         Section("Remarks", bullets(reading.remarks)),
         Section("Details", _details(tree, config)),
@@ -232,7 +227,7 @@ def _embedded(name: str, content: bytes, kind: str, what: str) -> str:
     return picture(source, f"{name.replace('_', ' ')} of {what}", CAPTIONS[name])
 
 
-def _criticism(compared: Sequence[ReplicatedStatistic], pictures: Sequence[Path], what: str) -> str:
+def _criticism(compared: Sequence[Compared], pictures: Sequence[Path], what: str) -> str:
     """Draws from the model that are unlike the data, in a sentence, as a picture, and as a table."""
     if not compared:
         return ""

@@ -33,12 +33,10 @@ def read(tree: xr.DataTree) -> ResultView:
     attrs, diagnosis = tree.attrs, diagnose(tree)
     parameters = summarise(largest_first(tree), "posterior" if "posterior" in tree else "point_estimate")
     title = f"{attrs['model']} on {attrs['data']} by {attrs['method']}"
-    remarks_of_result = [*remarks(tree), *diagnosis.remarks]
+    notes = [*remarks(tree), *diagnosis.remarks]
     crossed = cross_table(tree) if trusted(tree) else None
-    trusted_parameters = _to_show(tree, parameters) if trusted(tree) else parameters.iloc[:0]
-    return ResultView(
-        title, _verdict(tree, diagnosis), diagnosis, described(tree), crossed, parameters, trusted_parameters, remarks_of_result
-    )
+    shown = _to_show(tree, parameters) if trusted(tree) else parameters.iloc[:0]
+    return ResultView(title, _verdict(tree, diagnosis), diagnosis, described(tree), crossed, parameters, shown, notes)
 
 
 def functionals_title(tree: xr.DataTree) -> str:

@@ -82,17 +82,14 @@ def _of_numbers(column: str, cells: np.ndarray, counts: np.ndarray, dates: bool)
     return [
         (
             k,
-            _Trait(
-                f"{column} {_formatted_mean(mean[k, 0], spread, dates)} (all {_formatted_mean(overall[0], spread, dates)})",
-                float(distance[k]),
-            ),
+            _Trait(f"{column} {_mean(mean[k, 0], spread, dates)} (all {_mean(overall[0], spread, dates)})", float(distance[k])),
         )
         for k in range(len(mean))
         if distance[k] >= TELLING
     ]
 
 
-def _formatted_mean(value: float, spread: float, date: bool) -> str:
+def _mean(value: float, spread: float, date: bool) -> str:
     """A mean with the digits that matter given the spread of its column; days as a date."""
     if date:
         return str(np.datetime64(int(np.floor(value)), "D"))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from rich.console import Console
 
-    from inference.criticism.replications import ReplicatedStatistic
+    from inference.criticism.replications import Compared
     from models.base import Model
 
 
@@ -101,7 +101,7 @@ def drawings(model: Model, tree: xr.DataTree, data: Any) -> dict[str, Callable[[
     return {name: draw for name, wanted, draw in possible if wanted}
 
 
-def draw_pictures(model: Model, tree: xr.DataTree, data: Any, folder: Path) -> tuple[list[Path], list[ReplicatedStatistic]]:
+def draw_pictures(model: Model, tree: xr.DataTree, data: Any, folder: Path) -> tuple[list[Path], list[Compared]]:
     """(paths of the pictures that a model has, drawn here; statistics of the data and of draws from the model).
 
     In addition to the `drawings`, ``checks.svg`` for models that draw rows like those observed, and ``word_checks.svg`` for

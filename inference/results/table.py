@@ -74,11 +74,7 @@ def named_rows(groups: dict[str, xr.Dataset], data: Data) -> dict[str, xr.Datase
     columns = kept_coordinates(data)
     if data.starts is not None:
         first = data.starts[:-1]
-        columns = {
-            name: (dims, cells[first], description)
-            for name, (dims, cells, description) in columns.items()
-            if name == SEQUENCE_NAME
-        }
+        columns = {name: (dims, cells[first], attrs) for name, (dims, cells, attrs) in columns.items() if name == SEQUENCE_NAME}
     named = [name for name, group in groups.items() if columns and "row" in group.sizes and name not in TABLE]
     return {name: group.assign_coords(columns) if name in named else group for name, group in groups.items()}
 

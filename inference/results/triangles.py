@@ -64,10 +64,10 @@ def whole_variable(variables: xr.Dataset, name: str) -> xr.DataArray:
     dims = tuple(map(str, np.atleast_1d(variable.attrs[MARK])))
     values = whole(np.asarray(variable.transpose(..., pair_dim(dims[0]))))
     lead = [dim for dim in variable.dims if dim != pair_dim(dims[0])]
-    coordinates = {dim: variables[dim] for dim in (*lead, *dims) if dim in variables.coords}
+    labels = {dim: variables[dim] for dim in (*lead, *dims) if dim in variables.coords}
     attrs = {key: value for key, value in variable.attrs.items() if key != MARK}
     return xr.DataArray(
-        values, dims=(*lead, *dims), coords={dim: np.asarray(value) for dim, value in coordinates.items()}, attrs=attrs
+        values, dims=(*lead, *dims), coords={dim: np.asarray(value) for dim, value in labels.items()}, attrs=attrs
     )
 
 

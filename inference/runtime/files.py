@@ -284,7 +284,7 @@ def complete(folder: Path, files: Iterable[Path]) -> None:
     write(folder / MANIFEST, as_text({"format": FORMAT, "files": described}))
 
 
-def files_in_manifest(folder: Path) -> list[Path]:
+def in_manifest(folder: Path) -> list[Path]:
     """The files that the manifest of a folder names; none without a manifest."""
     return [folder / name for name in _manifest(folder)]
 
@@ -295,7 +295,7 @@ def reopen(folder: Path) -> None:
     remove(*manifest, *folder.glob("*".join(PARTIALS)))
 
 
-def unchanged_files(folder: Path) -> set[str]:
+def intact(folder: Path) -> set[str]:
     """Names of the files that the manifest of a folder lists, and that are there as they were written."""
     return {name for name, expected in _manifest(folder).items() if _is_as_described(folder / name, expected)}
 

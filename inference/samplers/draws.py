@@ -149,20 +149,17 @@ def check_draws(
         raise ZooError(
             f"reference: a result of {reference.attrs['method']} is no draws of the posterior; use exact, gibbs or nuts"
         )
-    compared = _compared(result, reference)
-    if np.array_equal(compared.one, compared.other):
+    sides = _compared(result, reference)
+    if np.array_equal(sides.one, sides.other):
         raise ZooError("draws: they are those of the reference, draw by draw; give another seed=")
-    words = f"{compared.other.shape[0]} × {compared.other.shape[1]} draws of {reference.attrs['method']}"
-    doubtful = (
-        *_inconclusive("your draws", compared.one, compared.names),
-        *_inconclusive("the reference", compared.other, compared.names),
-    )
+    words = f"{sides.other.shape[0]} × {sides.other.shape[1]} draws of {reference.attrs['method']}"
+    reasons = (*_inconclusive("your draws", sides.one, sides.names), *_inconclusive("the reference", sides.other, sides.names))
     hints: list[str] = []
-    if not compared.agrees:
+    if not sides.agrees:
         hints += _other_scales(model, data, result, reference, naming)
-        hints += [] if doubtful or hints else _other_priors(model, data, reference, compared)
-    sees = _sees(compared) if compared.agrees and not doubtful else ""
-    return DrawsReport(compared.table, compared.limit, words, doubtful, tuple(hints), tuple(_notes(compared)), sees)
+        hints += [] if reasons or hints else _other_priors(model, data, reference, sides)
+    sees = _sees(sides) if sides.agrees and not reasons else ""
+    return DrawsReport(sides.table, sides.limit, words, reasons, tuple(hints), tuple(_notes(sides)), sees)
 
 
 class DrawsComparison(NamedTuple):

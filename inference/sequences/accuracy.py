@@ -30,7 +30,7 @@ def tagged(model: Model, source: xr.DataTree | Sites, data: Data) -> Tagged:
     return Tagged(predicted["probs"].values[there], predicted["viterbi"].values[there], sequence)
 
 
-def whole_sequence_scores(hit: np.ndarray, path_hit: np.ndarray, sequence: np.ndarray, weight: np.ndarray) -> dict[str, Any]:
+def of_sequences(hit: np.ndarray, path_hit: np.ndarray, sequence: np.ndarray, weight: np.ndarray) -> dict[str, Any]:
     """Weighted accuracies over T labelled steps; a sequence is right if all of its labelled steps are.
 
     ``sequence_accuracy``: sequences, by the most probable state of each step. ``path_accuracy`` and ``path_sequence_accuracy``:

@@ -5,7 +5,7 @@ import pandas as pd
 import xarray as xr
 
 from inference.predictions.views import LabelledPredictions, Question, View, entries
-from inference.sequences.accuracy import tagged, whole_sequence_scores
+from inference.sequences.accuracy import of_sequences, tagged
 from inference.sequences.decoding import states
 from models.base import Model, Sites
 from models.data.table import Data
@@ -19,11 +19,11 @@ def predict(question: Question) -> xr.Dataset:
 def labelled(
     model: Model, source: xr.DataTree | Sites, table: Data, rows: np.ndarray, truth: np.ndarray, weight: np.ndarray
 ) -> LabelledPredictions:
-    """Predictions for the labelled steps and for whole sequences (`inference.sequences.accuracy.whole_sequence_scores`)."""
+    """Predictions for the labelled steps and for whole sequences (`inference.sequences.accuracy.of_sequences`)."""
     steps = tagged(model, source, table)
     probs, sequence = steps.probs[rows], steps.sequence[rows]
     return LabelledPredictions(
-        probs, whole_sequence_scores(probs.argmax(1) == truth, steps.path[rows] == truth, sequence, weight), sequence
+        probs, of_sequences(probs.argmax(1) == truth, steps.path[rows] == truth, sequence, weight), sequence
     )
 
 

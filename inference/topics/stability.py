@@ -214,9 +214,7 @@ def match_draws(reference: np.ndarray, draws: np.ndarray) -> np.ndarray:
     np.fill_diagonal(between, 0.0)
     half = (1 - between.max(1)) / 2
     settled = [bool((1 - _overlap_of_pairs(reference, draw) < half).all()) for draw in draws]
-    return np.stack(
-        [draw if is_settled else matched_to(reference, draw) for draw, is_settled in zip(draws, settled, strict=True)]
-    )
+    return np.stack([draw if done else matched_to(reference, draw) for draw, done in zip(draws, settled, strict=True)])
 
 
 def disagreement(source: Any) -> str:

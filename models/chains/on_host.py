@@ -5,7 +5,7 @@ import numpy as np
 from jax import Array
 
 from models.base import Hyper, Stats
-from models.chains.compiled.expected import ChainLogs, SymbolCounts, expected_counts
+from models.chains.compiled.expected import Counts, Logs, expected_counts
 from models.chains.prior import START, STATE, TRANSITION, Shape
 from models.chains.sequences import Timed
 from models.emissions.block import Emission
@@ -23,18 +23,18 @@ def host_step(emission: Emission, shape: Shape) -> HostStep | None:
     def serves(rows: Timed) -> bool:
         return rows.allowed_states is None
 
-    def coefficients(T: Stats) -> ChainLogs:
+    def coefficients(T: Stats) -> Logs:
         transition = T[TRANSITION]
         stop = transition[:, size] if shape.boundary else jnp.zeros(size, transition.dtype)
-        return ChainLogs(T[START], transition[:, :size], stop, table(T[STATE]))
+        return Logs(T[START], transition[:, :size], stop, table(T[STATE]))
 
-    def sums(hyper: Hyper, rows: Timed, num_threads: int, given: ChainLogs) -> SymbolCounts:
+    def sums(hyper: Hyper, rows: Timed, num_threads: int, given: Logs) -> Counts:
         code = np.asarray(rows.x) if rows.seen is None else np.where(rows.seen, rows.x, -1)
-        logs = ChainLogs(*(np.asarray(part, float) for part in given))
+        logs = Logs(*(np.asarray(part, float) for part in given))
         weight = None if rows.weight is None else np.asarray(rows.weight)
         return expected_counts(code, np.asarray(rows.length), weight, num_threads, logs)
 
-    def statistics(counts: SymbolCounts) -> tuple[dict[str, Stats], Array]:
+    def statistics(counts: Counts) -> tuple[dict[str, Stats], Array]:
         last = [counts.last[:, None]] if shape.boundary else []
         transition = jnp.concatenate([counts.pair, *last], axis=1)
         return {START: counts.first, TRANSITION: transition, STATE: counts.symbol.T}, jnp.asarray(counts.log_partition)

@@ -50,7 +50,7 @@ class ColumnKind(NamedTuple):
     why: str
 
 
-def kind_of_column(name: str, values: np.ndarray, levels: tuple[str, ...]) -> ColumnKind:
+def kind_of(name: str, values: np.ndarray, levels: tuple[str, ...]) -> ColumnKind:
     """Apply the rules to one column; ``values`` (N,) are numbers, or codes into ``levels``, NaN for a missing cell."""
     seen = values[~np.isnan(values)]
     different = np.unique(seen)

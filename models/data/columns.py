@@ -12,7 +12,7 @@ import numpy as np
 
 from models.cells.dates import orders_of
 from models.cells.overrides import proposed
-from models.data.column_kinds import LEFT_OUT, TYPES, ColumnKind, kind_of_column
+from models.data.column_kinds import LEFT_OUT, TYPES, ColumnKind, kind_of
 from models.data.documents import Sequences
 from models.data.missing_spellings import number_of
 from models.data.table import BOOLEAN, Data, Note, ZooError, is_sparse, keep_columns
@@ -33,7 +33,7 @@ class Layout(NamedTuple):
     notes: tuple[Note, ...] = ()  # on all columns of the table that the model was built from, without cells
 
 
-class ColumnReading(NamedTuple):
+class Converted(NamedTuple):
     """One column converted to its kind: numbers, or codes into levels."""
 
     values: np.ndarray  # (N,)
@@ -72,13 +72,11 @@ def with_types(data: Data, types: Mapping[str, str], why: Mapping[str, str] | No
             raise ZooError(f"{data.name} has no column {column!r}; its columns are {some_of(data.columns)}")
     out = {"identifier": ColumnKind("identifier", "by data.types"), "ignore": ColumnKind("ignored", "by data.types")}
     places = {data.columns.index(column): kind for column, kind in kinds.items() if kind not in out}
-    data = _with(
-        data, {d: ColumnReading(*_as_kind(data, d, kind), _given_verdict(data, d, kind, why)) for d, kind in places.items()}
-    )
+    data = _with(data, {d: Converted(*_as_kind(data, d, kind), _given(data, d, kind, why)) for d, kind in places.items()})
     return _without(data, {column: out[kind] for column, kind in kinds.items() if kind in out})
 
 
-def _given_verdict(data: Data, place: int, kind: str, why: Mapping[str, str] | None) -> ColumnKind:
+def _given(data: Data, place: int, kind: str, why: Mapping[str, str] | None) -> ColumnKind:
     return ColumnKind(kind, (why or {}).get(data.columns[place], "by you"))
 
 
@@ -116,7 +114,7 @@ def typed(data: Data) -> Data:
     levels = categories_of(data)
     open_places = [d for d, kind in enumerate(kinds) if not kind]
     lost = {note.column for note in data.notes if note.why == LOST}
-    verdicts = {d: kind_of_column(data.columns[d], data.x[:, d], levels[d]) for d in open_places}
+    verdicts = {d: kind_of(data.columns[d], data.x[:, d], levels[d]) for d in open_places}
     verdicts |= {d: ColumnKind("identifier", LOST) for d in open_places if data.columns[d] in lost}
     for d, one in verdicts.items():
         if one.kind in MOMENTS:
@@ -127,7 +125,7 @@ def typed(data: Data) -> Data:
             raise ZooError(f"{data.name}: column {column!r} holds {MOMENTS[one.kind]} ({one.why}); {', or '.join(ways)}")
     out = {data.columns[d]: one for d, one in verdicts.items() if one.kind in LEFT_OUT}
     modelled = {d: one for d, one in verdicts.items() if one.kind not in LEFT_OUT}
-    data = _without(_with(data, {d: ColumnReading(*_as_kind(data, d, one.kind), one) for d, one in modelled.items()}), out)
+    data = _without(_with(data, {d: Converted(*_as_kind(data, d, one.kind), one) for d, one in modelled.items()}), out)
     if not data.columns:
         reasons = ", ".join(f"{column}: {one.kind}" for column, one in out.items())
         raise ZooError(f"{data.name} has no columns to model ({reasons}); set a kind with data.types.<column>=<kind>")
@@ -235,18 +233,16 @@ def _at(table: np.ndarray, codes: np.ndarray, missing: Any = np.nan) -> np.ndarr
 
 def _as_kind(data: Data, place: int, kind: str) -> tuple[np.ndarray, tuple[str, ...]]:
     """(values, levels) of a column read as ``kind``; raises `ZooError` for the first cell that is not of this kind."""
-    values, levels_here = data.x[:, place], categories_of(data)[place]
+    values, names = data.x[:, place], categories_of(data)[place]
     filled = ~np.isnan(values)
     if kind == "category":
-        if levels_here:
-            return values, levels_here
+        if names:
+            return values, names
         different, codes = np.unique(values[filled], return_inverse=True)
         coded = np.full(len(values), np.nan)
         coded[filled] = codes
         return coded, tuple(f"{value:.15g}" for value in different)
-    numbers = (
-        _at(np.array([number_of(level) for level in levels_here]), values) if levels_here and levels_here != BOOLEAN else values
-    )
+    numbers = _at(np.array([number_of(level) for level in names]), values) if names and names != BOOLEAN else values
     _raise_first_cell(data, place, np.isnan(numbers) & filled, "is not a number")
     if kind == "count":
         _raise_first_cell(data, place, (numbers < 0) | (numbers != np.floor(numbers)) & filled, "is not a count")
@@ -261,17 +257,16 @@ def _raise_first_cell(data: Data, place: int, wrong: np.ndarray, what: str) -> N
         raise ZooError(f"{data.name}: column {column!r}, row {row + 1}: {cell} {what}; correct the cell, or give another type")
 
 
-def _with(data: Data, readings: Mapping[int, ColumnReading]) -> Data:
+def _with(data: Data, readings: Mapping[int, Converted]) -> Data:
     """Replace columns by their readings."""
     if not readings:
         return data
     x, categories, kinds = data.x.copy(), list(categories_of(data)), list(data.kinds or ("",) * len(data.columns))
     for place, reading in readings.items():
         x[:, place], categories[place], kinds[place] = reading.values, reading.levels, reading.kind.kind
-    verdicts = {data.columns[place]: reading.kind for place, reading in readings.items()}
+    judged = {data.columns[place]: reading.kind for place, reading in readings.items()}
     notes = (
-        n._replace(kind=verdicts[n.column].kind, why=verdicts[n.column].why) if n.column in verdicts else n
-        for n in notes_of(data)
+        n._replace(kind=judged[n.column].kind, why=judged[n.column].why) if n.column in judged else n for n in notes_of(data)
     )
     named = tuple(categories) if any(categories) else ()
     return data._replace(x=x, categories=named, kinds=tuple(kinds), notes=tuple(notes))

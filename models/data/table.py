@@ -124,9 +124,7 @@ def require_no_categories(data: Data, remedy: str) -> None:
         if not are_numbers(levels):
             some = ", ".join(levels[:3]) + (", …" if len(levels) > 3 else "")
             others = [
-                c
-                for c, levels_of_column in zip(data.columns, data.categories, strict=True)
-                if c != column and not are_numbers(levels_of_column)
+                c for c, names in zip(data.columns, data.categories, strict=True) if c != column and not are_numbers(names)
             ]
             more = f" (and {', '.join(others)})" if others else ""
             raise ZooError(f"{data.name}: column {column!r}{more} holds categories ({some}); {remedy}")

@@ -79,7 +79,7 @@ def _decided(
     options: Mapping[str, Any],
 ) -> list[Problem]:
     """The mark of thousands and the decimal mark that read most; every column maps to an example."""
-    problems: list[Problem] = []
+    found: list[Problem] = []
     thousands = max(grouped, key=lambda mark: len(grouped[mark]))
     otherwise = ""
     if not any(grouped.values()):
@@ -100,17 +100,17 @@ def _decided(
         both = ", ".join([next(iter(mixed.values())), next(iter(grouped["point"].values()))])
         return [Problem(f"points are decimal in some numbers and mark thousands in others: {both}", (), MIXED)]
     if commas:
-        problems.append(
+        found.append(
             Problem(f"decimal commas in {_listed(commas)}", (Remedy("decimal", "comma"),), "" if thousands else otherwise)
         )
     if thousands:
         what = f"numbers with {_a(thousands)} between thousands in {_listed(grouped[thousands])}"
-        problems.append(Problem(what, (Remedy("thousands", thousands),), otherwise))
+        found.append(Problem(what, (Remedy("thousands", thousands),), otherwise))
     others = [mark for mark in grouped if grouped[mark] and mark != thousands]
-    problems += [
+    found += [
         Problem(f"numbers with {_a(mark)} between thousands, too, in {_listed(grouped[mark])}", (), MIXED) for mark in others
     ]
-    return problems
+    return found
 
 
 def _a(mark: str) -> str:

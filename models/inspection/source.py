@@ -14,24 +14,24 @@ from models.errors import ZooError
 from models.inspection.problem import ColumnText, Problem, Remedy, with_remedies
 from models.reading.files import (
     head_and_marks,
-    irregularities_of,
     is_text,
     names_in,
     no_table,
+    oddities_of,
     other_separator,
     reader_input,
     refused_tables,
     require_file,
     unpacked,
 )
-from models.reading.lines.below import irregularity_below
+from models.reading.lines.below import oddity_below
 from models.reading.lines.encodings import examples, likely_encoding
 from models.reading.readers import Wanted, source_frame
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from models.reading.lines.irregularity import Irregularity
+    from models.reading.lines.oddity import Oddity
 
 STYLE = OPTIONS  # of how cells are written
 
@@ -73,7 +73,7 @@ def raw_table(source: Any, options: Mapping[str, Any]) -> Raw:
     frame = _as_text(path, options)
     if frame.empty:
         raise ZooError(f"{path} has no rows")
-    if doubtful := irregularity_below(frame, _style(options)):
+    if doubtful := oddity_below(frame, _style(options)):
         problems.append(_problem_of(doubtful))
         options = with_remedies(options, problems)
         frame = _as_text(path, options)
@@ -102,10 +102,10 @@ def _style(options: Mapping[str, Any]) -> Style:
 def _first_lines(path: Path, options: Mapping[str, Any]) -> list[Problem]:
     """Titles above the table, and lines of names that are none, or more than one."""
     with _reading_errors(path):
-        return [_problem_of(doubtful) for doubtful in irregularities_of(path, _style(options))]
+        return [_problem_of(doubtful) for doubtful in oddities_of(path, _style(options))]
 
 
-def _problem_of(doubtful: Irregularity) -> Problem:
+def _problem_of(doubtful: Oddity) -> Problem:
     remedies = tuple(Remedy(option, value) for option, value in doubtful.options.items())
     return Problem(doubtful.what, remedies, f"read it so, or {doubtful.otherwise}")
 

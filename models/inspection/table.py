@@ -12,7 +12,7 @@ import numpy as np
 from models.cells.overrides import proposed
 from models.cells.style import Style, style_of
 from models.data.arguments import column_names
-from models.data.column_kinds import CAMEL, LEFT_OUT, TELLING, kind_of_column
+from models.data.column_kinds import CAMEL, LEFT_OUT, TELLING, kind_of
 from models.data.columns import EXACT, LOST, MOMENTS, checked_types, typed
 from models.data.missing_spellings import ParsedColumn, read_cells
 from models.data.table import BOOLEAN, Data, ZooError
@@ -261,9 +261,7 @@ def _left_out(raw: Raw, cells: Mapping[str, ParsedColumn], options: Mapping[str,
             problems.append(Problem(what, (Remedy("missing", words),), "count it as missing", name))
         if name in spared:
             continue
-        judged = kind_of_column(
-            name, np.where(np.isinf(one.values), np.nan, one.values), () if one.levels == BOOLEAN else one.levels
-        )
+        judged = kind_of(name, np.where(np.isinf(one.values), np.nan, one.values), () if one.levels == BOOLEAN else one.levels)
         if judged.kind in MOMENTS:
             what = f"{MOMENTS[judged.kind]} that cannot be read as they are written ({judged.why})"
             problems.append(Problem(what, (Remedy("types", "ignore", name),), LEAVE, name))

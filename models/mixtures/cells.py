@@ -63,10 +63,7 @@ def explained(what: str, like: Layout, label: str | None) -> str:
     """The variables of the density, in words: kinds and names of the columns, and the label where it is modelled."""
     words = {"number": "numbers", "category": "categories", "count": "counts"}
     if len(set(like.kinds)) > 1:
-        kinds = [
-            (words[kind], [c for c, kind_of_column in zip(like.columns, like.kinds, strict=True) if kind_of_column == kind])
-            for kind in words
-        ]
+        kinds = [(words[kind], [c for c, each in zip(like.columns, like.kinds, strict=True) if each == kind]) for kind in words]
     else:
         kinds = [(what, list(like.columns))]
     parts = [f"{word}: {_named(names)}" for word, names in kinds if names]

@@ -29,7 +29,7 @@ from models.base import Algebra, Collapsed, Hyper, Pytree, Sampler, Sites, Stats
 from models.rows.encoded import Rows
 
 
-class MixtureChain(NamedTuple):
+class Chain(NamedTuple):
     """State of one chain; arrays, as in a checkpoint."""
 
     component: Any  # (N,)
@@ -37,7 +37,7 @@ class MixtureChain(NamedTuple):
     key: Any  # (2,): of the chain's random numbers
 
 
-class SharedArrays(NamedTuple):
+class Table(NamedTuple):
     """The arrays that all chains share."""
 
     hyper: dict[str, Any]
@@ -49,7 +49,7 @@ class SharedArrays(NamedTuple):
 # One row
 
 
-def statistics_of(algebra: Algebra, size: int, table: SharedArrays, row: Array) -> tuple[Stats, Array]:
+def statistics_of(algebra: Algebra, size: int, table: Table, row: Array) -> tuple[Stats, Array]:
     """(statistics of one row in each of the K components, with a leading axis K; (K,): 0 where it is allowed, else −∞)."""
     one = jax.tree.map(lambda leaf: leaf[row][None], table.rows)
     features = algebra.features(table.hyper, one)
@@ -79,7 +79,7 @@ def given_others(algebra: Algebra, nu: Stats, stats: Stats, allowed: Array) -> A
     return allowed + jax.vmap(lambda nu_of_row: log_partition(algebra, add(nu, nu_of_row)) - without)(stats)
 
 
-def total(algebra: Algebra, size: int, table: SharedArrays, component: Array, counted: Array) -> Stats:
+def total(algebra: Algebra, size: int, table: Table, component: Array, counted: Array) -> Stats:
     """Prior + Σ_n statistics(x_n, z_n) over the rows that are ``counted`` (N,)."""
     weight = weights(table.rows, len(component))
     features = algebra.features(table.hyper, table.rows)
@@ -90,7 +90,7 @@ def total(algebra: Algebra, size: int, table: SharedArrays, component: Array, co
 # A sweep
 
 
-def swept_rows(algebra: Algebra, size: int, table: SharedArrays, key: Array, component: Array) -> Array:
+def swept_rows(algebra: Algebra, size: int, table: Table, key: Array, component: Array) -> Array:
     """Every row's component drawn given those of all others."""
 
     def one(carry: tuple[Array, Stats], row: Array) -> tuple[tuple[Array, Stats], None]:
@@ -113,15 +113,7 @@ class Allocation(NamedTuple):
 
 
 def allocated(
-    algebra: Algebra,
-    size: int,
-    table: SharedArrays,
-    key: Array,
-    order: Array,
-    moving: Array,
-    among: Array,
-    given: Array,
-    keep: Array,
+    algebra: Algebra, size: int, table: Table, key: Array, order: Array, moving: Array, among: Array, given: Array, keep: Array
 ) -> Allocation:
     """The ``moving`` rows (N,), in an ``order`` (N,), join components ``among`` (K,), each given the rows before it.
 
@@ -147,7 +139,7 @@ def allocated(
     return Allocation(component, log_weight)
 
 
-def reallocated(algebra: Algebra, size: int, table: SharedArrays, key: Array, component: Array) -> Array:
+def reallocated(algebra: Algebra, size: int, table: Table, key: Array, component: Array) -> Array:
     """The rows of two random components divided anew, accepted with probability min(1, new weight / old weight).
 
     The weights are p(x, z) over the probability of the proposal, in the same order of the rows, so that this is
@@ -164,10 +156,10 @@ def reallocated(algebra: Algebra, size: int, table: SharedArrays, key: Array, co
 
 
 @partial(jax.jit, static_argnames=("algebra", "size"))
-def advanced(algebra: Algebra, size: int, table: SharedArrays, chain: MixtureChain, number: Array) -> MixtureChain:
+def advanced(algebra: Algebra, size: int, table: Table, chain: Chain, number: Array) -> Chain:
     """``number`` sweeps: the rows one by one, then a split-merge move."""
 
-    def sweep(_: Array, chain: MixtureChain) -> MixtureChain:
+    def sweep(_: Array, chain: Chain) -> Chain:
         key_rows, key_move = jax.random.split(jax.random.fold_in(chain.key, chain.sweeps))
         component = swept_rows(algebra, size, table, key_rows, chain.component)
         if size > 1:
@@ -182,7 +174,7 @@ def advanced(algebra: Algebra, size: int, table: SharedArrays, chain: MixtureCha
 
 
 @partial(jax.jit, static_argnames=("algebra", "size"))
-def initial_components(algebra: Algebra, size: int, table: SharedArrays, key: Array) -> Array:
+def initial(algebra: Algebra, size: int, table: Table, key: Array) -> Array:
     """(N,): components to start with, all rows allocated one after another."""
     key_order, key_rows = jax.random.split(key)
     number = len(jax.tree.leaves(table.rows)[0])
@@ -192,14 +184,14 @@ def initial_components(algebra: Algebra, size: int, table: SharedArrays, key: Ar
 
 
 @partial(jax.jit, static_argnames=("algebra",))
-def begun_at(algebra: Algebra, table: SharedArrays, key: Array, sites: Sites) -> Array:
+def initial_at(algebra: Algebra, table: Table, key: Array, sites: Sites) -> Array:
     """(N,): components drawn given parameters."""
     local = algebra.local_natural_parameters(algebra.natural(table.hyper, sites))
     return jax.random.categorical(key, local(algebra.features(table.hyper, table.rows)))
 
 
 @partial(jax.jit, static_argnames=("algebra", "size"))
-def log_joint(algebra: Algebra, size: int, table: SharedArrays, component: Array) -> Array:
+def log_joint(algebra: Algebra, size: int, table: Table, component: Array) -> Array:
     """Log p(x, z): the families' part, and the part of log p(x, z | θ) without θ, which is the same at every θ."""
     nu = total(algebra, size, table, component, jnp.ones(len(component)))
     T = at_mean(algebra, jax.random.PRNGKey(0), table.prior)
@@ -211,9 +203,7 @@ def log_joint(algebra: Algebra, size: int, table: SharedArrays, component: Array
 
 
 @partial(jax.jit, static_argnames=("algebra", "size"))
-def drawn_sites(
-    algebra: Algebra, size: int, table: SharedArrays, seed: Array, component: Array
-) -> tuple[dict[str, Array], Array]:
+def drawn_sites(algebra: Algebra, size: int, table: Table, seed: Array, component: Array) -> tuple[dict[str, Array], Array]:
     """(a draw of the parameters given the components of all rows, its log prior density)."""
     key = jax.random.PRNGKey(seed)
     T = at_sample(algebra, key, total(algebra, size, table, component, jnp.ones(len(component))))
@@ -223,28 +213,26 @@ def drawn_sites(
 def sampler(algebra: Algebra, size: int, prior_of: Any, hyper: Hyper, rows: Pytree) -> Sampler:
     """A sampler of given rows; ``prior_of(hyper)`` is the prior as pseudo-statistics. In double precision on any thread."""
     numbers = {name: np.asarray(value, dtype=np.float64) for name, value in hyper.items()}
-    table = jax.tree.map(_double, SharedArrays(numbers, dict(prior_of(numbers)), rows))
+    table = jax.tree.map(_double, Table(numbers, dict(prior_of(numbers)), rows))
 
-    def start(seed: int, number: int, sites: Sites | None) -> MixtureChain:
+    def start(seed: int, number: int, sites: Sites | None) -> Chain:
         with jax.enable_x64(True):
             key = np.random.SeedSequence(seed, spawn_key=(number,)).generate_state(2, np.uint32)
             first = jax.random.fold_in(key, 2**31 - 1)
             given = None if sites is None else {name: _double(value) for name, value in sites.items()}
-            result = (
-                initial_components(algebra, size, table, first) if given is None else begun_at(algebra, table, first, given)
-            )
-            return MixtureChain(np.asarray(result, np.int64), np.zeros((), np.int64), key)
+            result = initial(algebra, size, table, first) if given is None else initial_at(algebra, table, first, given)
+            return Chain(np.asarray(result, np.int64), np.zeros((), np.int64), key)
 
-    def advance(chain: MixtureChain, sweeps: int) -> MixtureChain:
+    def advance(chain: Chain, sweeps: int) -> Chain:
         with jax.enable_x64(True):
-            result = advanced(algebra, size, table, MixtureChain(*map(np.asarray, chain)), np.int64(sweeps))
-            return MixtureChain(*map(np.asarray, result))
+            result = advanced(algebra, size, table, Chain(*map(np.asarray, chain)), np.int64(sweeps))
+            return Chain(*map(np.asarray, result))
 
-    def density(chain: MixtureChain) -> float:
+    def density(chain: Chain) -> float:
         with jax.enable_x64(True):
             return float(log_joint(algebra, size, table, np.asarray(chain.component)))
 
-    def sites(rng: np.random.Generator, chain: MixtureChain) -> tuple[dict[str, np.ndarray], float]:
+    def sites(rng: np.random.Generator, chain: Chain) -> tuple[dict[str, np.ndarray], float]:
         with jax.enable_x64(True):
             seed = rng.integers(2**31)
             result, at_draw = drawn_sites(algebra, size, table, seed, np.asarray(chain.component))

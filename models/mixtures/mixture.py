@@ -178,11 +178,7 @@ def model(
             }
             | shape.weights.naming.coords(list(labels))
             | emission.naming.coords(data),
-            levels={
-                column: levels_of_column
-                for column, levels_of_column in zip(cells.columns, cells.categories, strict=True)
-                if levels_of_column
-            },
+            levels={column: names for column, names in zip(cells.columns, cells.categories, strict=True) if names},
             density_of=explained(
                 emission.naming.density_of, cells, None if shape.exchangeable or unlabelled(data) else shape.block
             ),

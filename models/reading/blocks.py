@@ -150,11 +150,9 @@ def _types(like: Layout, sequence: str | None, binarised: bool) -> dict[str, str
 
 def _hints_of(like: Layout, declared: Mapping[str, str]) -> dict[str, str]:
     """How the columns of levels are read: those that are numbers by their values, unless the user has declared the column."""
-    with_levels = {
-        name: levels for name, levels in zip(like.columns, like.categories, strict=True) if levels and levels != BOOLEAN
-    }
-    codes = {name for name, levels in with_levels.items() if name not in declared and all(map(_is_value, levels))}
-    return {name: "code" if name in codes else "word" for name in with_levels}
+    known = {name: levels for name, levels in zip(like.columns, like.categories, strict=True) if levels and levels != BOOLEAN}
+    codes = {name for name, levels in known.items() if name not in declared and all(map(_is_value, levels))}
+    return {name: "code" if name in codes else "word" for name in known}
 
 
 def _is_value(level: str) -> bool:

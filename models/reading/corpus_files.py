@@ -83,27 +83,25 @@ def _counts(path: Path, cells: CorpusCounts, words: tuple[str, ...], title: str)
     many = np.flatnonzero(cells.times > MOST_TIMES)
     if len(many):
         times, line = int(cells.times[many[0]]), int(cells.line[many[0]])
-        _raise_at_line(
-            path, line, f"a word is counted {times} times in one document; more than {MOST_TIMES} is taken for an error"
-        )
+        _raise(path, line, f"a word is counted {times} times in one document; more than {MOST_TIMES} is taken for an error")
     beyond = np.flatnonzero(cells.word >= len(words))
     if len(beyond):
         first = 1 if cells.words is not None else 0
         missing = cells.word[beyond[0]] + first
-        _raise_at_line(path, int(cells.line[beyond[0]]), f"the vocabulary of {len(words)} words has no word number {missing}")
+        _raise(path, int(cells.line[beyond[0]]), f"the vocabulary of {len(words)} words has no word number {missing}")
     both = cells.row * len(words) + cells.word
     order = np.argsort(both, kind="stable")
     twice = np.flatnonzero(np.diff(both[order]) == 0)
     if len(twice):
         place = order[twice + 1].min()
-        _raise_at_line(path, int(cells.line[place]), f"the word {words[cells.word[place]]!r} is counted twice in one document")
+        _raise(path, int(cells.line[place]), f"the word {words[cells.word[place]]!r} is counted twice in one document")
     shape = (cells.documents, len(words))
     x = sparse.csr_array((cells.times.astype(np.float64), (cells.row, cells.word)), shape=shape)
     x.eliminate_zeros()
     return Data(title, x, words)
 
 
-def _raise_at_line(path: Path, line: int, why: str, text: str = "") -> NoReturn:
+def _raise(path: Path, line: int, why: str, text: str = "") -> NoReturn:
     shown = f" ({text[:SHOWN].strip()!r})" if text else ""
     raise ZooError(f"{path}, line {line}: {why}{shown}; correct the line, or remove it")
 
@@ -124,16 +122,16 @@ def _lda_c(path: Path) -> CorpusCounts:
     rows, numbers = [], []
     for line, text in enumerate(_lines(path), start=1):
         if not text.strip():
-            _raise_at_line(path, line, "the line is empty; write 0 for a document without words")
+            _raise(path, line, "the line is empty; write 0 for a document without words")
         if LDA_C.fullmatch(text) is None:
-            _raise_at_line(path, line, "expected N term:count term:count …, whole numbers", text)
+            _raise(path, line, "expected N term:count term:count …, whole numbers", text)
         try:
             numbers_in_line = np.array(text.replace(":", " ").split(), dtype=np.int64)
         except (ValueError, OverflowError):
-            _raise_at_line(path, line, "a number in it is too large", text)
+            _raise(path, line, "a number in it is too large", text)
         pairs = numbers_in_line[1:].reshape(-1, 2)
         if numbers_in_line[0] != len(pairs):
-            _raise_at_line(path, line, f"it announces {numbers_in_line[0]} words, but has {len(pairs)}", text)
+            _raise(path, line, f"it announces {numbers_in_line[0]} words, but has {len(pairs)}", text)
         rows.append(len(pairs))
         numbers.append(pairs)
     if not rows:
@@ -147,7 +145,7 @@ def _uci(path: Path) -> CorpusCounts:
     header = []
     for line, text in enumerate(_lines(path), start=1):
         if not text.strip().isdecimal() or len(text.strip()) > DIGITS:
-            _raise_at_line(path, line, f"expected {HEADER[line - 1]}, a whole number of at most {DIGITS} digits", text)
+            _raise(path, line, f"expected {HEADER[line - 1]}, a whole number of at most {DIGITS} digits", text)
         header.append(int(text))
         if len(header) == 3:
             break
@@ -159,11 +157,9 @@ def _uci(path: Path) -> CorpusCounts:
         bad = np.flatnonzero((cells[:, column] < least) | (most is not None and cells[:, column] > most))
         if len(bad):
             upper = f" and at most {most}" if most is not None else ""
-            _raise_at_line(path, int(bad[0]) + 4, f"the {name} is {cells[bad[0], column]}; it must be at least {least}{upper}")
+            _raise(path, int(bad[0]) + 4, f"the {name} is {cells[bad[0], column]}; it must be at least {least}{upper}")
     if documents > max(MANY, SPARSE * len(cells)):
-        _raise_at_line(
-            path, 1, f"nearly all of the {documents} documents would be empty, as only {len(cells)} lines of counts follow"
-        )
+        _raise(path, 1, f"nearly all of the {documents} documents would be empty, as only {len(cells)} lines of counts follow")
     if len(cells) != filled:
         raise ZooError(f"{path} announces {filled} lines of counts on line 3, but has {len(cells)}: it may be truncated")
     return CorpusCounts(cells[:, 0] - 1, cells[:, 1] - 1, cells[:, 2], np.arange(len(cells)) + 4, documents, words)
@@ -184,7 +180,7 @@ def _triples(path: Path) -> np.ndarray:
     for line, text in enumerate(_lines(path), start=1):
         parts = text.split()
         if line > 3 and not (len(parts) == 3 and all(part.isdecimal() for part in parts)):
-            _raise_at_line(path, line, "expected document word count, three whole numbers", text)
+            _raise(path, line, "expected document word count, three whole numbers", text)
     raise ZooError(f"{path} cannot be read as lines of document word count")
 
 
@@ -198,9 +194,9 @@ def _vocabulary(path: Path, given: Any) -> tuple[str, ...]:
     seen: dict[str, int] = {}
     for line, word in enumerate(words, start=1):
         if not word:
-            _raise_at_line(file, line, "the line has no word")
+            _raise(file, line, "the line has no word")
         if word in seen:
-            _raise_at_line(file, line, f"the word {word!r} is already on line {seen[word]}")
+            _raise(file, line, f"the word {word!r} is already on line {seen[word]}")
         seen[word] = line
     if not words:
         raise ZooError(f"{file} has no words")

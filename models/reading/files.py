@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from models.cells.style import LINES, MARKS, Style, style_of
 from models.errors import ZooError, did_you_mean, exists
 from models.reading.arrow_files import arrow_batches, parquet_batches, read_arrow, spelt
-from models.reading.lines.above import LOOKED_AT, cells_of, irregularities_above, names_of
-from models.reading.lines.below import WithoutEnd, irregularity_below
+from models.reading.lines.above import LOOKED_AT, cells_of, names_of, oddities_above
+from models.reading.lines.below import WithoutEnd, oddity_below
 from models.reading.lines.encodings import likely_encoding
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from models.reading.lines.irregularity import Irregularity
+    from models.reading.lines.oddity import Oddity
 
 UNPACKING = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError)  # of a packed file that is not whole
 PACKED = (".gz", ".bz2", ".xz", ".zip", ".tar", ".zst")
@@ -147,7 +147,7 @@ def _read_text(path: Path, style: Style, as_text: Collection[str]) -> pd.DataFra
     options = text_options(path, style, as_text)
     with wide_rows_as_errors(path), reader_input(path, style) as file:
         frame = pd.read_csv(file, **options)
-    if doubtful := irregularity_below(frame, style):
+    if doubtful := oddity_below(frame, style):
         raise ZooError(f"{path}: {doubtful.message}")
     return frame
 
@@ -225,11 +225,11 @@ def marks_of(source: Any, options: Mapping[str, Any]) -> Marks:
     return Marks(separator_of(path, style), style.decimal)
 
 
-def irregularities_of(path: Path, style: Style) -> list[Irregularity]:
-    """Irregularities of the first lines of a text file, which the reader would take for something else."""
+def oddities_of(path: Path, style: Style) -> list[Oddity]:
+    """Oddities of the first lines of a text file, which the reader would take for something else."""
     lines = first_lines(path, style)
     usual = separator_of(path, style._replace(separator=None))
-    return irregularities_above(lines, style.separator, usual, style.skip, style.header)
+    return oddities_above(lines, style.separator, usual, style.skip, style.header)
 
 
 def names_in(path: Path, style: Style) -> list[str]:
@@ -258,7 +258,7 @@ def _head_options(path: Path, style: Style, names: list[str]) -> dict[str, Any]:
 
 def text_options(path: Path, style: Style, as_text: Collection[str]) -> dict[str, Any]:
     """How pandas reads a text file: options of `pandas.read_csv`. Raises `ZooError` for a header that cannot be meant."""
-    if doubtful := irregularities_of(path, style):
+    if doubtful := oddities_of(path, style):
         raise ZooError(f"{path}: {doubtful[0].message}")
     names = names_in(path, style)
     twice = [name for index, name in enumerate(names) if name in names[:index]]
@@ -299,7 +299,7 @@ def wide_rows_as_errors(path: Path) -> Iterator[None]:
 
 
 def frames(
-    path: Path, style: Style, as_text: Collection[str], size: int, kept_columns: Collection[str] = ()
+    path: Path, style: Style, as_text: Collection[str], size: int, texts: Collection[str] = ()
 ) -> Iterator[pd.DataFrame]:
     """The rows of `read_file` in frames of ``size`` rows; an Arrow file is read by its own record batches.
 
@@ -309,12 +309,12 @@ def frames(
     require_file(path)
     with refused_tables(path, style):
         if is_text(path):
-            yield from _text_frames(path, style, {*as_text, *kept_columns}, size)
+            yield from _text_frames(path, style, {*as_text, *texts}, size)
             return
         first = 0
         for batch in parquet_batches(path, size) if ending(path) in PARQUET else arrow_batches(path):
             frame = batch.to_pandas()
-            for name in kept_columns:
+            for name in texts:
                 if name in frame:
                     frame[name] = spelt(batch.column(name))
             frame.index = range(first, first + len(frame))
@@ -334,5 +334,5 @@ def _text_frames(path: Path, style: Style, as_text: Collection[str], size: int) 
                 break
             last = frame.iloc[-TAIL:] if last is None else pd.concat([last, frame.iloc[-TAIL:]]).iloc[-TAIL:]
             yield frame
-    if last is not None and (doubtful := irregularity_below(last, style, whole=False)):
+    if last is not None and (doubtful := oddity_below(last, style, whole=False)):
         raise ZooError(f"{path}: {doubtful.message}")

@@ -102,13 +102,13 @@ def load_data(
     (('height', 'sex'), ((), ('f', 'm')), ('a', 'b'))
     """
     label, text, sequence = column_name("label", label), column_name("text", text), column_name("sequence", sequence)
-    columns, kept_columns = column_names(columns), column_names(keep, "keep") or []
+    columns, to_keep = column_names(columns), column_names(keep, "keep") or []
     require_flag("drop_constant", drop_constant)
     require_texts(unit=unit, empty=empty, weights=weights, name=name, kind=options.get("kind"), format=options.get("format"))
     require_meaning(weights, weight is not None)
     _require_empty(empty, text)
     repairs = checked_repairs(units, dates, merge)
-    types, label = checked_types(_kinds(types, repairs, [column for column in kept_columns if column != sequence]), label)
+    types, label = checked_types(_kinds(types, repairs, [column for column in to_keep if column != sequence]), label)
     weighing = weight if isinstance(weight, str) else None
     aside = [column for column in (sequence, weighing) if column is not None]  # always read, but not kept as columns
     if sequence is not None:
@@ -128,25 +128,12 @@ def load_data(
         starts = starts_of(lengths, len(source)) if starts is None else starts
         data, starts, lengths = symbols(source, starts, name or "sequences"), None, None
     else:
-        wanted_columns = (
-            None if columns is None else [*columns, *aside, *(column for column in kept_columns if column not in columns)]
-        )
+        names = None if columns is None else [*columns, *aside, *(column for column in to_keep if column not in columns)]
         wanted = Wanted(
-            label,
-            wanted_columns,
-            text,
-            unit,
-            name,
-            types,
-            repairs=repairs,
-            sequence=sequence,
-            keep=tuple(kept_columns),
-            empty=empty,
+            label, names, text, unit, name, types, repairs=repairs, sequence=sequence, keep=tuple(to_keep), empty=empty
         )
         data = _read(source, wanted, options)
-        data = data._replace(
-            kept_columns=tuple((column, cells) for column, cells in data.kept_columns if column in kept_columns)
-        )
+        data = data._replace(kept_columns=tuple((column, cells) for column, cells in data.kept_columns if column in to_keep))
         if is_table(data):  # the label and dropped columns have been handled
             columns, types = None, {column: kind for column, kind in types.items() if column in data.columns}
         label = None
@@ -154,12 +141,12 @@ def load_data(
         types = {column: kind for column, kind in types.items() if column not in dict(data.kept_columns)}
     data = with_types(data, types, repairs.reasons)
     known = {} if sequence is None else {sequence: names_of_sequences(data, sequence)}
-    if sequence in kept_columns:  # names may be those of patients: results hold none by default
+    if sequence in to_keep:  # names may be those of patients: results hold none by default
         known[SEQUENCE_NAME] = known[sequence]
     data = in_sequences(data, sequence)
     if starts is not None or lengths is not None:
         data = with_starts(data, starts_of(lengths, data.num_rows) if starts is None else starts)
-    data = with_kept_columns(data if weighing is None else take_weights(data, weighing), kept_columns, known)
+    data = with_kept_columns(data if weighing is None else take_weights(data, weighing), to_keep, known)
     data = _select(data, label, columns, drop_constant)
     if data.x.shape[0] == 0:
         raise ZooError(f"{data.name} has no rows")
@@ -180,11 +167,11 @@ def _require_empty(empty: str | None, text: str | None) -> None:
         raise ZooError(f"empty={empty} is for a column of texts: name it by data.text=<column>")
 
 
-def _kinds(types: Any, repairs: Repairs, kept_columns: list[str]) -> Any:
+def _kinds(types: Any, repairs: Repairs, to_keep: list[str]) -> Any:
     """The user's types; otherwise numbers with units and dates are numbers, and kept columns are left out."""
     if types is not None and not isinstance(types, Mapping):
         return types  # `checked_types` raises the error
-    implied = dict.fromkeys(repairs.reasons, "number") | dict.fromkeys(kept_columns, "identifier")
+    implied = dict.fromkeys(repairs.reasons, "number") | dict.fromkeys(to_keep, "identifier")
     return implied | {str(column): kind for column, kind in (types or {}).items()} or None
 
 

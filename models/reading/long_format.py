@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from models.cells.overrides import proposed
-from models.data.column_kinds import CAMEL, SCALE, TELLING, ColumnKind, kind_of_column
+from models.data.column_kinds import CAMEL, SCALE, TELLING, ColumnKind, kind_of
 from models.data.columns import LOST, categories_of
 from models.data.table import BOOLEAN, Data, is_sparse, is_table
 
@@ -174,7 +174,7 @@ def doubted_identifiers(data: Data) -> list[str]:
     for place, (column, kind, levels) in enumerate(zip(data.columns, kinds, categories_of(data), strict=True)):
         if kind or levels or not (column in lost or _may_name_rows(data.x[:SHOWN, place])):
             continue
-        judgement = ColumnKind("identifier", LOST) if column in lost else kind_of_column(column, data.x[:, place], ())
+        judgement = ColumnKind("identifier", LOST) if column in lost else kind_of(column, data.x[:, place], ())
         if judgement.kind == "identifier":
             leave, take = (proposed("types", kind, column) for kind in ("identifier", "number"))
             remedy = f"leave it out by {leave}, or say {take}"

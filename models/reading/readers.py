@@ -171,13 +171,11 @@ def _of_texts(frame: pd.DataFrame, text: str, title: str, style: Style, wanted: 
     tokens = _tokens(frame[text], title, wanted.unit or "word", wanted.empty)
     data = _documents(tokens, title)
     if wanted.empty == "drop" and not all(tokens):
-        has_words = np.array([len(row) > 0 for row in tokens])
-        if not has_words.any():
+        filled = np.array([len(row) > 0 for row in tokens])
+        if not filled.any():
             raise ZooError(f"{title}: column {text!r}: every text is empty")
-        frame, data = frame[has_words].reset_index(drop=True), take(data, has_words)
-        data = data._replace(
-            remarks=(f"{(~has_words).sum()} of {len(has_words)} rows have no text, and are left out: {NUMBERED}",)
-        )
+        frame, data = frame[filled].reset_index(drop=True), take(data, filled)
+        data = data._replace(remarks=(f"{(~filled).sum()} of {len(filled)} rows have no text, and are left out: {NUMBERED}",))
     data = data._replace(kept_columns=tuple((c, _filled(frame[c])) for c in wanted.keep if c in frame))
     words = wanted.hints.get(wanted.label or "") == "category"
     return data if wanted.label is None else labelled(data, frame[wanted.label], style, words)

@@ -206,10 +206,8 @@ def by_word(z: Soft | Hard, weight: Array) -> Array:
 
 def _ratios(local: Mixed) -> TokenCells:
     """The distinct words with counts / norm, the factors in sums of weights."""
-    precise = is_precise(local.norm)
-    return local.bags.words._replace(
-        times=jnp.where(precise, local.bags.words.times / jnp.where(precise, local.norm, 1.0), 0.0)
-    )
+    exact = is_precise(local.norm)
+    return local.bags.words._replace(times=jnp.where(exact, local.bags.words.times / jnp.where(exact, local.norm, 1.0), 0.0))
 
 
 @_one_by_one

@@ -93,18 +93,16 @@ def _turn(
         logs = dirichlet.mean(nu)
         topic = scaled(logs if allowed_topics is None else jnp.where(allowed_topics, logs, -jnp.inf))
         norm = product("blk,bk->bl", looked_up, topic.weight)
-        precise = is_precise(norm)
+        exact = is_precise(norm)
 
         def by_products() -> Array:
-            return topic.weight * product(
-                "bl,blk->bk", jnp.where(precise, times / jnp.where(precise, norm, 1.0), 0.0), looked_up
-            )
+            return topic.weight * product("bl,blk->bk", jnp.where(exact, times / jnp.where(exact, norm, 1.0), 0.0), looked_up)
 
         def by_logs() -> Array:
             each = jax.vmap(shares)(topic.logs[:, None, :] + word.logs[words])
             return product("bl,blk->bk", times, each)
 
-        counts = lax.cond((~precise & (times > 0)).any(), by_logs, by_products)
+        counts = lax.cond((~exact & (times > 0)).any(), by_logs, by_products)
         return prior + (counts if weight is None else weight * counts)
 
     return turn

@@ -18,7 +18,7 @@ from models.topics.local_variational import ascend
 SHARDS = 64  # of the entries of E[log β], each with a separate sum: threads do not change the total
 
 
-class CorpusArrays(NamedTuple):
+class Corpus(NamedTuple):
     """Inputs of all batches: distinct words of document d are word[starts[d] : starts[d + 1]]; V words, K topics."""
 
     word: np.ndarray  # (C,) int64
@@ -46,7 +46,7 @@ class Batch(NamedTuple):
     used: np.ndarray  # (U,)
 
 
-class WordWeights(NamedTuple):
+class Words(NamedTuple):
     """E[log β] of the words of a batch."""
 
     logs: np.ndarray  # (U, K)
@@ -68,12 +68,12 @@ def serves(rows: Documents) -> bool:
     return bool(np.asarray(rows.carrier).dtype == np.float64)
 
 
-def read(prior: Mapping[str, Any], rows: Documents) -> CorpusArrays:
+def read(prior: Mapping[str, Any], rows: Documents) -> Corpus:
     """Documents without their padding, and the priors."""
     times = np.asarray(rows.words.times)
     there = times > 0
     topic, word = np.asarray(prior[TOPIC])[0].copy(), np.ascontiguousarray(np.asarray(prior[WORD]).T)
-    return CorpusArrays(
+    return Corpus(
         np.asarray(rows.words.word)[there].astype(np.int64),
         times[there].astype(float),
         np.concatenate([[0], np.cumsum(there.sum(1))]),
@@ -94,9 +94,7 @@ def _log_normaliser(nu: np.ndarray) -> float:
     return float((gammaln(nu + 1).sum(-1) - gammaln((nu + 1).sum(-1))).sum())
 
 
-def sums(
-    corpus: CorpusArrays, share: Share, nu: Mapping[str, np.ndarray], picked: np.ndarray, most: int, close: float
-) -> BatchSums:
+def sums(corpus: Corpus, share: Share, nu: Mapping[str, np.ndarray], picked: np.ndarray, most: int, close: float) -> BatchSums:
     """Statistics of words and the bound, after every document of the batch has reached its best q(θ)."""
     batch = batch_of(corpus, picked)
     words, divergence = expected_words(corpus, share, np.ascontiguousarray(nu[WORD].T), batch.used)
@@ -106,7 +104,7 @@ def sums(
     return BatchSums({WORD: corpus.stats.T}, float(bounds.sum() + constant), divergence, {TOPIC: proportions.nu})
 
 
-def batch_of(corpus: CorpusArrays, picked: np.ndarray) -> Batch:
+def batch_of(corpus: Corpus, picked: np.ndarray) -> Batch:
     """The words of the documents picked."""
     from models.topics.ragged import words_of_batch
 
@@ -123,7 +121,7 @@ def _width(num_topics: int) -> int:
     return -(-num_topics // LANES) * LANES
 
 
-def expected_words(corpus: CorpusArrays, share: Share, nu: np.ndarray, used: np.ndarray) -> tuple[WordWeights, float]:
+def expected_words(corpus: Corpus, share: Share, nu: np.ndarray, used: np.ndarray) -> tuple[Words, float]:
     """E[log β] of words ``used`` given nu (V, K), and −KL of q(β) from the prior."""
     from models.topics.ragged import expected_entries, weights_of_words
 
@@ -135,13 +133,13 @@ def expected_words(corpus: CorpusArrays, share: Share, nu: np.ndarray, used: np.
     whole = excess + len(nu)  # sums of concentrations
     psi_of_sums = digamma(whole)
     divergence = parts.sum() - psi_of_sums @ (corpus.word_prior_sums - excess) - gammaln(whole).sum() - corpus.constants[1]
-    words = WordWeights(np.empty((len(used), K)), np.zeros((len(used), _width(K))), np.empty(len(used)))
+    words = Words(np.empty((len(used), K)), np.zeros((len(used), _width(K))), np.empty(len(used)))
     share(lambda first, end: weights_of_words(used, psi, psi_of_sums, *words, first, end), len(used))
     return words, float(divergence)
 
 
 def ascended(
-    corpus: CorpusArrays, share: Share, batch: Batch, words: WordWeights, most: int, close: float
+    corpus: Corpus, share: Share, batch: Batch, words: Words, most: int, close: float
 ) -> tuple[Proportions, np.ndarray, np.ndarray]:
     """Q(θ) of all documents, weight · count / norm of their words (C,), and their parts of the bound but constants (B,)."""
     from models.topics.ragged import ascend_documents, bounds_of_documents
@@ -158,9 +156,7 @@ def ascended(
     return proportions, ratio, bounds
 
 
-def counted(
-    stats: np.ndarray, share: Share, batch: Batch, words: WordWeights, proportions: Proportions, ratio: np.ndarray
-) -> None:
+def counted(stats: np.ndarray, share: Share, batch: Batch, words: Words, proportions: Proportions, ratio: np.ndarray) -> None:
     """Weighted expected counts by word and topic into ``stats`` (V, K); zeros for words that are not in the batch."""
     from models.topics.ragged import cells_by_word, counts_of_words
 

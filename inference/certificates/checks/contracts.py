@@ -100,17 +100,17 @@ class Contracted:
         """Cases that are not equal, one of every kind: each has the values of a model that breaks the contract."""
         prior = self._against(self.oracle.mutant.what, lambda case: case._replace(options=self.oracle.mutant.options), SAME)
         backwards = off(values_of_case(self.oracle, self._turned(self.case)), self.values, self.values.after)
-        wrong_figures = [prior, Figure("rows in reverse order, compared in the old order", backwards, SAME, "relative")]
+        cases = [prior, Figure("rows in reverse order, compared in the old order", backwards, SAME, "relative")]
         if self.contracts.offset is not None:
-            wrong_figures.append(self._nearly_moved(OFFSETS[-1]))
+            cases.append(self._nearly_moved(OFFSETS[-1]))
         if not self.contracts.named:
-            wrong_figures.append(
+            cases.append(
                 self._against("columns in another order, parameters and prior in the old one", self._table_alone, SAME)
             )
         if self.contracts.weighted:
             ignored = off(self.weighted(), self.values, self.values.after)
-            wrong_figures.append(Figure("weights ignored", ignored, SAME, "relative"))
-        return (*wrong_figures, *(self._cell(cell, " read as 0", 0.0) for cell in self.contracts.missing))
+            cases.append(Figure("weights ignored", ignored, SAME, "relative"))
+        return (*cases, *(self._cell(cell, " read as 0", 0.0) for cell in self.contracts.missing))
 
     def _nearly_moved(self, size: float) -> Figure:
         """One row is `ASIDE` from where the offset takes it: that must exceed the rounding of the offset."""
@@ -202,13 +202,9 @@ class Contracted:
         return Figure(name, off(changed, self.values._replace(rows=rows), after), limit, "relative")
 
 
-def off(computed: CaseValues, wanted: CaseValues, after: Mapping[str, np.ndarray]) -> float:
+def off(values: CaseValues, wanted: CaseValues, after: Mapping[str, np.ndarray]) -> float:
     """The largest distance between two cases, infinite if one has a number that is none; ``after`` are the wanted sites."""
-    pairs = [
-        (computed.joint, wanted.joint),
-        (computed.rows, wanted.rows),
-        *((computed.after[name], after[name]) for name in after),
-    ]
+    pairs = [(values.joint, wanted.joint), (values.rows, wanted.rows), *((values.after[name], after[name]) for name in after)]
     return max(distance(one, other) if np.isfinite(other).all() else np.inf for one, other in pairs)
 
 

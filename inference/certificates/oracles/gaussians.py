@@ -15,7 +15,7 @@ from inference.certificates.oracles.conjugate import Wishart, gaussian_block, st
 from inference.certificates.oracles.contracts import Contracts, moved, real_cell, reordered
 from inference.certificates.oracles.mixing import (
     Components,
-    ComponentWeights,
+    Weights,
     WrongJoint,
     far_row,
     mixture_oracle,
@@ -131,14 +131,14 @@ def gmm() -> Oracle:
     def options(dof: float) -> dict[str, Any]:
         return {"num_components": 3, "covariance": "full"} | _prior("mixture_probs", "component", dof)
 
-    weights = ComponentWeights(3, "mixture_probs", 1.5, np.zeros(6, bool))
+    weights = Weights(3, "mixture_probs", 1.5, np.zeros(6, bool))
     parts = _components(3, False, "component", free=2 + 3 * 2 + 3 * 3)
     return mixture_oracle("gmm", weights, parts, options(DOF), ten_percent("dof", DOF, options))
 
 
 def linear_discriminant() -> Oracle:
     """Three classes that share a covariance; half of the labels are hidden."""
-    weights = ComponentWeights(3, "class_probs", 1.5, LABELLED)
+    weights = Weights(3, "class_probs", 1.5, LABELLED)
     parts = _components(3, True, "class", free=2 + 3 * 2 + 3)
     options = partial(_prior, "class_probs", "class")
     return mixture_oracle("linear_discriminant", weights, parts, options(DOF), ten_percent("dof", DOF, options))
@@ -146,7 +146,7 @@ def linear_discriminant() -> Oracle:
 
 def gmm_simple() -> Oracle:
     """Two components of unit covariance with equal weights, whose means are standard normal."""
-    weights = ComponentWeights(2, None, 1.0, np.zeros(6, bool))
+    weights = Weights(2, None, 1.0, np.zeros(6, bool))
     oracle = _components(2, False, "component", free=2 * 2)
     location = ("prior", "component", "location")
     parts = oracle._replace(

@@ -65,7 +65,7 @@ class Components(NamedTuple):
     cells: Callable[[Sites], ComponentCells] | None = None  # of the columns given the component; None: no cell is ever missing
 
 
-class ComponentWeights(NamedTuple):
+class Weights(NamedTuple):
     """The probabilities of the components: a site, or ``site=None`` for 1 / K each; which rows have labels."""
 
     size: int
@@ -74,12 +74,10 @@ class ComponentWeights(NamedTuple):
     labelled: np.ndarray  # (N,): rows whose label is not hidden
 
 
-TWO_CLASSES = ComponentWeights(2, "class_probs", 1.5, np.array([True, True, True, True, False, False]))
+TWO_CLASSES = Weights(2, "class_probs", 1.5, np.array([True, True, True, True, False, False]))
 
 
-def mixture_oracle(
-    model: str, weights: ComponentWeights, parts: Components, options: Mapping[str, Any], mutant: Mutant
-) -> Oracle:
+def mixture_oracle(model: str, weights: Weights, parts: Components, options: Mapping[str, Any], mutant: Mutant) -> Oracle:
     """The oracle of a mixture; of a classifier, where some rows have labels."""
     with_labels = bool(weights.labelled.any())
 
@@ -181,7 +179,7 @@ def mixture_oracle(
     )
 
 
-def enumeration_of(weights: ComponentWeights, parts: Conjugate, joint: Callable[[Sites, Tables], np.ndarray]) -> Enumeration:
+def enumeration_of(weights: Weights, parts: Conjugate, joint: Callable[[Sites, Tables], np.ndarray]) -> Enumeration:
     """A component for every row; a label leaves one."""
     size = weights.size
     blocks = parts
@@ -247,7 +245,7 @@ def far_counts(table: Tables) -> dict[str, np.ndarray]:
     return {**row, "x": np.rint(row["x"])}
 
 
-def probs_of(weights: ComponentWeights, sites: Sites) -> np.ndarray:
+def probs_of(weights: Weights, sites: Sites) -> np.ndarray:
     """(R, K)."""
     if weights.site is not None:
         return sites[weights.site]

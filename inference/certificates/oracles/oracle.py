@@ -129,10 +129,8 @@ def pointed_at(latent: str, place: int, axes: Mapping[str, int]) -> Callable[[Si
         code = tables[latent].reshape(len(tables[latent]), -1)[:, place]
         statistics = {}
         for name, axis in axes.items():
-            pointed = np.moveaxis(sites[name], axis, 1)[np.arange(len(code)), code].reshape(len(code), -1)
-            statistics[f"{name} at {latent} {place}"] = (
-                pointed[:, 0] if pointed.shape[1] == 1 else pointed[:, 0] - pointed[:, -1]
-            )
+            entry = np.moveaxis(sites[name], axis, 1)[np.arange(len(code)), code].reshape(len(code), -1)
+            statistics[f"{name} at {latent} {place}"] = entry[:, 0] if entry.shape[1] == 1 else entry[:, 0] - entry[:, -1]
         return statistics
 
     return statistics_of

@@ -36,7 +36,7 @@ from inference.certificates.oracles.mixing import (
     TWO_CLASSES,
     ComponentCells,
     Components,
-    ComponentWeights,
+    Weights,
     WrongJoint,
     far_counts,
     mixture_oracle,
@@ -270,7 +270,7 @@ def mixed_mixture() -> Oracle:
         numbers = MIXED | COUNTS | {"dof": dof}
         return {"num_components": 2, "prior": {"mixture_probs": {"concentration": 1.5}, "component": numbers}}
 
-    weights = ComponentWeights(2, "mixture_probs", 1.5, np.zeros(6, bool))
+    weights = Weights(2, "mixture_probs", 1.5, np.zeros(6, bool))
     dof = MIXED["dof"]
     return mixture_oracle("mixed_mixture", weights, parts, options(dof), ten_percent("dof", dof, options))
 

@@ -222,13 +222,11 @@ def of_calibration(method: str, oracle: Oracle, seed: int) -> Numbers:
     rng = np.random.default_rng(seed)
     drawn = oracle.statistics(one_axis(sites_of(result.tree, "posterior")), repeated(result.table, CHAINS * FEW))
     true = oracle.statistics(oracle.draw_parameters(rng, 1), result.table)
-    statistics = {name: replicated_of(true[name], value[None], rng) for name, value in drawn.items()}
-    numbers = {
-        field: _flat(getattr(each, field) for each in statistics.values()) for field in ("true", "mean", "spread", "rank")
-    }
+    ranked = {name: replicated_of(true[name], value[None], rng) for name, value in drawn.items()}
+    numbers = {field: _flat(getattr(each, field) for each in ranked.values()) for field in ("true", "mean", "spread", "rank")}
     return {
         **numbers,
-        "deviations": list(rank_deviations(statistics).values()),
+        "deviations": list(rank_deviations(ranked).values()),
         "rules": rules(DRAWS, INTERVAL, NARROW, ONE_SD, *_options(method)),
     }
 

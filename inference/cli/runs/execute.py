@@ -243,7 +243,7 @@ def write_imputed(
     """
     from inference.predictions.imputation import cell_lines, impute
     from inference.report.filled import as_written, filled_in
-    from inference.report.numbers import rounded_fractions
+    from inference.report.numbers import in_digits
 
     imputed = impute(model, tree, data, seed=config["seed"], fitted=fitted)
     write_netcdf(folder / "imputed.nc", imputed)
@@ -251,7 +251,7 @@ def write_imputed(
     table, mask = filled_in(model, imputed, data, written)
     write_table(folder / "imputed.csv", table, index=False, sep=written.separator)
     write_table(folder / "imputed_mask.csv", mask, index=False, sep=written.separator)
-    cells = rounded_fractions(cell_lines(model, imputed), written.decimal)
+    cells = in_digits(cell_lines(model, imputed), written.decimal)
     write_table(folder / "imputed_cells.csv", cells, index=False, sep=written.separator)
     return int(imputed.sizes["cell"])
 

@@ -129,11 +129,9 @@ def information(arguments: Sequence[str], command: str | None = None) -> str | N
         return f"bayes-model-zoo {version('bayes-model-zoo')}"
     if not {"--help", "-h"} & set(arguments):
         return None
-    groups_asked = [
-        argument.split("=", 1) for argument in arguments if argument.partition("=")[0] in GROUPS and "=" in argument
-    ]
-    if groups_asked:
-        return "\n\n".join(help_of(group, name) for group, name in groups_asked)
+    named = [argument.split("=", 1) for argument in arguments if argument.partition("=")[0] in GROUPS and "=" in argument]
+    if named:
+        return "\n\n".join(help_of(group, name) for group, name in named)
     return help_text() if command is None else COMMANDS[command].rstrip()
 
 

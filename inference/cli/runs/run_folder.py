@@ -29,7 +29,7 @@ from inference.runtime.files import (
     LoggedError,
     NotWrittenError,
     complete,
-    files_in_manifest,
+    in_manifest,
     is_sealed,
     log_of,
     read,
@@ -130,7 +130,7 @@ def amend(tree: "xr.DataTree", folder: Path) -> None:
     from inference.results.tree import save
 
     with locked(folder):
-        files = files_in_manifest(folder)
+        files = in_manifest(folder)
         reopen(folder)
         save(tree, folder / RESULTS)
         complete(folder, files)

@@ -21,7 +21,7 @@ SMALL = np.finfo(float).tiny / np.finfo(float).eps ** 2  # numbers that underflo
 HARMLESS = np.sqrt(np.finfo(float).tiny / np.finfo(float).eps)  # as `models.chains.forward_backward.harmless`
 
 
-class ChainLogs(NamedTuple):
+class Logs(NamedTuple):
     """Logarithms of the probabilities of a chain of S states that emit one of V symbols: arrays of JAX, then of NumPy."""
 
     start: Any  # (S,)
@@ -30,7 +30,7 @@ class ChainLogs(NamedTuple):
     symbol: Any  # (V, S)
 
 
-class SymbolCounts(NamedTuple):
+class Counts(NamedTuple):
     """Expected counts, summed over sequences with their weights."""
 
     first: np.ndarray  # (S,): states of first steps
@@ -54,9 +54,7 @@ class Numbers(NamedTuple):
     emits: np.ndarray  # (V + 1,)
 
 
-def expected_counts(
-    code: np.ndarray, length: np.ndarray, weight: np.ndarray | None, num_threads: int, given: ChainLogs
-) -> SymbolCounts:
+def expected_counts(code: np.ndarray, length: np.ndarray, weight: np.ndarray | None, num_threads: int, given: Logs) -> Counts:
     """Counts of N sequences with codes (N, L) in 0 … V − 1 of their symbols, −1 if missing; arbitrary beyond the length (N,).
 
     >>> log_half = np.log(np.full((2, 2), 0.5))
@@ -77,11 +75,11 @@ def expected_counts(
     shares = [order[first:last] for first, last in pairwise(edges)]
     with ThreadPoolExecutor(len(shares)) as pool:
         parts = list(pool.map(part, shares))
-    counts = SymbolCounts(*(np.sum(leaves, axis=0) for leaves in zip(*parts, strict=True)))
+    counts = Counts(*(np.sum(leaves, axis=0) for leaves in zip(*parts, strict=True)))
     return counts._replace(symbol=counts.symbol[:number])
 
 
-def numbers(given: ChainLogs) -> Numbers:
+def numbers(given: Logs) -> Numbers:
     """Probabilities of logarithms."""
     largest = given.symbol.max(1)
     largest = np.where(np.isfinite(largest), largest, 0.0)
@@ -93,9 +91,7 @@ def numbers(given: ChainLogs) -> Numbers:
     return Numbers(start, step, stop, symbol, largest, may_underflow, int(starts), follows, emits)
 
 
-def _part(
-    code: np.ndarray, length: np.ndarray, weight: np.ndarray, given: ChainLogs, known: Numbers, rows: np.ndarray
-) -> SymbolCounts:
+def _part(code: np.ndarray, length: np.ndarray, weight: np.ndarray, given: Logs, known: Numbers, rows: np.ndarray) -> Counts:
     """Counts of the sequences ``rows``, the longest first."""
     from models.chains.compiled.lanes import backward, forward, mark_unsure
     from models.chains.compiled.logs import add_in_logs
@@ -128,4 +124,4 @@ def _part(
             total = add_in_logs(own_codes, *given, weight[row], first, pair, last, symbol)
             log_partition += weight[row] * total if weight[row] > 0 else 0.0
     pair += pair_by_lane.reshape(size, size, LANES).sum(2) * known.step
-    return SymbolCounts(first, pair, last, symbol, np.asarray(log_partition))
+    return Counts(first, pair, last, symbol, np.asarray(log_partition))

@@ -6,7 +6,7 @@
 | ``header=none`` | no line holds names; the columns are x0, x1, … |
 | ``header=2`` | the two lines above the rows hold names (`names_of`) |
 
-Nothing is skipped by default: `irregularities_above` describes the first lines.
+Nothing is skipped by default: `oddities_above` describes the first lines.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 
 from models.cells.style import DOUBTFUL, MARKS, MISSING
 from models.data.column_kinds import DATE
-from models.reading.lines.irregularity import Irregularity
+from models.reading.lines.oddity import Oddity
 
 LOOKED_AT = 60  # lines
 NUMBER = re.compile(r"[+\-−]?(\d[\d.,]*|[.,]\d+)([eE][+-]?\d+)?")
@@ -80,10 +80,10 @@ def _continued(row: Sequence[str]) -> list[str]:
     return filled
 
 
-def irregularities_above(
+def oddities_above(
     lines: Sequence[str], separator: str | None, usual: str, skip: int | None, header: int | None
-) -> list[Irregularity]:
-    """Irregularities of the first lines, unless the user gives ``separator``, ``skip`` and ``header``, which are None if not.
+) -> list[Oddity]:
+    """Oddities of the first lines, unless the user gives ``separator``, ``skip`` and ``header``, which are None if not.
 
     ``usual`` is the separator by the ending of the file's name.
     """
@@ -101,16 +101,16 @@ def irregularities_above(
         options = {"skip": top.at[lead]} | ({} if mark in (separator, usual) else {"separator": _named(mark)})
         several = f"lines 1 to {top.at[lead]} look" if top.at[lead] > 1 else "line 1 looks"
         what = f"{several} like a title above the table: {_shown(top.rows[0])}"
-        return [Irregularity(what, options, "data.skip=0 if the names are there")]
+        return [Oddity(what, options, "data.skip=0 if the names are there")]
     if mark not in (separator, usual):  # the reader reports that the columns are separated by another mark
         return []
     first = f"line {top.at[0] + 1}"
     if _is_row(top.rows[0], top.rows[1:]):
         what = f"{first} looks like a row, not like names of columns: {_shown(top.rows[0])}"
-        return [Irregularity(what, {"header": "none"}, "data.header=1 if these are names")]
+        return [Oddity(what, {"header": "none"}, "data.header=1 if these are names")]
     if number := _more_names(top.rows):
         what = f"{number} lines look like names of columns, not like rows: {_shown(top.rows[1])} in the second"
-        return [Irregularity(what, {"header": number}, "data.header=1 if this is a row")]
+        return [Oddity(what, {"header": number}, "data.header=1 if this is a row")]
     return []
 
 
@@ -123,14 +123,14 @@ def _named(mark: str) -> str:
     return next((word for word, sign in MARKS.items() if sign == mark), mark)
 
 
-def _separator_line(lines: Sequence[str], separator: str | None) -> Irregularity | None:
+def _separator_line(lines: Sequence[str], separator: str | None) -> Oddity | None:
     """The line ``sep=;``, which names the separator for Excel."""
     match = re.fullmatch(r'"?sep=(.)"?[\s,;]*', lines[0].strip("\ufeff \n\r"), re.IGNORECASE)
     if match is None and not re.fullmatch(r"sep=\t?", lines[0].strip("\ufeff\n\r")):
         return None
     mark = "\t" if match is None else match[1]
     options = {"skip": 1} | ({"separator": _named(mark)} if separator is None else {})
-    return Irregularity(
+    return Oddity(
         f"line 1 names the separator ({lines[0].strip()!r}) and is no part of the table", options, "data.skip=0 if it is"
     )
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from models.cells.style import Style
 from models.data.missing_spellings import number_of, plain_number
-from models.reading.lines.irregularity import Irregularity
+from models.reading.lines.oddity import Oddity
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,8 +25,8 @@ TOTAL = re.compile(
 REMARK = re.compile(r"(source|note|notes|quelle|remark|anmerkung)s?\b.*|\*.*|\S+( \S+){3,}", re.IGNORECASE)
 
 
-def irregularity_below(frame: pd.DataFrame, style: Style, whole: bool = True) -> Irregularity | None:
-    """An irregularity of the last rows, unless ``skip_end`` is given; with all rows (``whole``) sums are compared, too."""
+def oddity_below(frame: pd.DataFrame, style: Style, whole: bool = True) -> Oddity | None:
+    """An oddity of the last rows, unless ``skip_end`` is given; with all rows (``whole``) sums are compared, too."""
     if style.skip_end is not None or len(frame) < 3 or frame.shape[1] < 2:
         return None
     lines = 0
@@ -41,7 +41,7 @@ def irregularity_below(frame: pd.DataFrame, style: Style, whole: bool = True) ->
     what = f"the last row looks like {kind}: {', '.join(map(repr, last))}"
     if lines > 1:
         what = f"the last {lines} rows look like {kind}, from {', '.join(map(repr, last))}"
-    return Irregularity(
+    return Oddity(
         what, {"skip_end": lines}, f"data.skip_end=0 if {'it is a row' if lines == 1 else 'these are rows'} like the others"
     )
 

@@ -158,7 +158,7 @@ FAULTS = (
     Fault(
         "bic-without-parameters",
         f"{CRITERIA}::criteria",
-        'np.log(size) * values_of["parameters"]',
+        'np.log(size) * value["parameters"]',
         "np.log(size)",
         "BIC forgets how many parameters there are",
         "evidence",
@@ -174,8 +174,8 @@ FAULTS = (
     Fault(
         "icl-sign",
         f"{CRITERIA}::criteria",
-        'values_of["BIC"] + _1',
-        'values_of["BIC"] - _1',
+        'value["BIC"] + _1',
+        'value["BIC"] - _1',
         "ICL rewards components that overlap",
         "sign",
     ),
@@ -269,7 +269,7 @@ FAULTS = (
     ),
     Fault(
         "sequences-right-if-one-step-is",
-        f"{ACCURACY}::whole_sequence_scores.whole",
+        f"{ACCURACY}::of_sequences.whole",
         "np.bincount(place, weights=~hit)",
         "1 - np.minimum(np.bincount(place, weights=hit), 1)",
         "a sequence is right if one of its steps is",

@@ -17,7 +17,7 @@ from inference.predictions.predict import without_cells
 from inference.results import load
 from inference.results.table import data_of
 from inference.results.triangles import sites_of
-from inference.runtime.files import is_complete, unchanged_files
+from inference.runtime.files import intact, is_complete
 from inference.sequences.states import VIEW
 from models import MODELS, ZooError, load_data
 from models.data.table import chosen_at_random
@@ -151,7 +151,7 @@ def test_a_report_declares_nothing_whole_that_was_changed(run, tmp_path, capsys)
     assert "environment.json is not as its run wrote it: manifest.json no longer names it" in said
     assert (tmp_path / "run" / "summary.csv").read_bytes() == before
     assert is_complete(tmp_path / "run", "results.nc", "config.yaml", "summary.csv")
-    assert not {"environment.json", "imputed.csv"} & unchanged_files(tmp_path / "run")
+    assert not {"environment.json", "imputed.csv"} & intact(tmp_path / "run")
 
 
 @pytest.mark.slow

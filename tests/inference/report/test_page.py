@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 from browser import in_browser, shown
 
-from inference.criticism.replications import ReplicatedStatistic
+from inference.criticism.replications import Compared
 from inference.diagnostics.checks import Diagnosis
 from inference.markup.glossary import WORDS, used
 from inference.report.page import write_report
@@ -23,8 +23,8 @@ PROBS = np.array([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]])
 LONG = "a column with a name as long as a sentence, & <marks> 'quoted' as a survey has it (mm)"
 PICTURE = b"<svg xmlns='http://www.w3.org/2000/svg' width='700' height='90'><rect width='700' height='90'/></svg>"
 COMPARED = [  # a column that the model draws unlike the data, and one that it does not
-    ReplicatedStatistic(LONG, np.ones(1), np.ones((9, 1)), ("level",), None, 0.005),
-    ReplicatedStatistic("b", np.ones(1), np.ones((9, 1)), ("level",), None, 0.5),
+    Compared(LONG, np.ones(1), np.ones((9, 1)), ("level",), None, 0.005),
+    Compared("b", np.ones(1), np.ones((9, 1)), ("level",), None, 0.5),
 ]
 
 

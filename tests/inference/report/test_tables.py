@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from inference.report.numbers import format_number, printed_columns, rounded_fractions
+from inference.report.numbers import format_number, in_digits, printed_columns
 from inference.report.reading import site_of
 from inference.report.terminal import SHOWN, WIDTH, _fitting, _without_pairs, hanging, table_lines
 
@@ -62,8 +62,8 @@ def test_hanging_lines_keep_all_words():
 
 def test_fractions_have_six_digits_and_no_fewer_than_a_decimal():
     frame = pd.DataFrame({"row": [1, 2], "x": [2 / 3, np.nan], "y": [-123456.789, 12345678.91], "z": [1e-18, 1e300]})
-    cells = rounded_fractions(frame, ",")
-    assert rounded_fractions(pd.DataFrame({"imputed": [1 / 3, "a.b", 7]}, dtype=object), ",")["imputed"].tolist() == [
+    cells = in_digits(frame, ",")
+    assert in_digits(pd.DataFrame({"imputed": [1 / 3, "a.b", 7]}, dtype=object), ",")["imputed"].tolist() == [
         "0,333333",
         "a.b",
         7,

@@ -11,7 +11,7 @@ from inference import compare, fit, learning_curve, plot_co_clustering, predict,
 from inference.cli.comparing import compare_runs, print_comparison
 from inference.cli.main import run_main
 from inference.results import load
-from inference.sequences.accuracy import whole_sequence_scores
+from inference.sequences.accuracy import of_sequences
 from models import MODELS, ZooError, load_data
 from models.data.documents import documents
 
@@ -178,7 +178,7 @@ def test_a_sequence_is_right_if_all_of_its_steps_are():
     """Three sequences: all steps right, one of two right, none; the second has weight 2."""
     sequence, weight = np.array([4, 4, 7, 7, 9]), np.array([1.0, 1.0, 2.0, 2.0, 1.0])
     hit, path_hit = np.array([True, True, True, False, False]), np.array([True, False, True, True, False])
-    found = whole_sequence_scores(hit, path_hit, sequence, weight)
+    found = of_sequences(hit, path_hit, sequence, weight)
     assert found["sequence_accuracy"] == pytest.approx(1 / 4)
     assert found["path_sequence_accuracy"] == pytest.approx(2 / 4)
     assert found["path_accuracy"] == pytest.approx((1 + 2 + 2) / 7)

@@ -10,7 +10,7 @@ from naive_chain import Weights, log, summed
 import inference.row_sums.compiled
 from inference import fit
 from models import MODELS
-from models.chains.compiled.expected import ChainLogs, SymbolCounts, expected_counts
+from models.chains.compiled.expected import Counts, Logs, expected_counts
 from models.chains.compiled.paths import best_paths
 from models.chains.latent import Chain, chain, viterbi
 from models.chains.posterior_counts import pair_counts
@@ -25,7 +25,7 @@ LENGTH = np.append(np.arange(1, 7), RNG.integers(1, 7, 13))
 WEIGHT = RNG.integers(0, 3, 19).astype(float)
 
 
-def logs_of(size: int, boundary: bool, zeros: float = 0.0, num_symbols: int = 4) -> ChainLogs:
+def logs_of(size: int, boundary: bool, zeros: float = 0.0, num_symbols: int = 4) -> Logs:
     """Random probabilities; a share ``zeros`` of the transitions and emissions is impossible."""
 
     def probs(rows: int, columns: int) -> np.ndarray:
@@ -35,19 +35,19 @@ def logs_of(size: int, boundary: bool, zeros: float = 0.0, num_symbols: int = 4)
     rng = np.random.default_rng(size)
     transition = probs(size, size + boundary)
     stop = transition[:, size] if boundary else np.ones(size)
-    return ChainLogs(*(log(part) for part in (probs(1, size)[0], transition[:, :size], stop, probs(size, num_symbols).T)))
+    return Logs(*(log(part) for part in (probs(1, size)[0], transition[:, :size], stop, probs(size, num_symbols).T)))
 
 
-def by_paths(code: np.ndarray, length: np.ndarray, weight: np.ndarray, given: ChainLogs) -> SymbolCounts:
+def by_paths(code: np.ndarray, length: np.ndarray, weight: np.ndarray, given: Logs) -> Counts:
     """The definition."""
     symbols = np.vstack([given.symbol, np.zeros(len(given.start))])  # the last row, at −1, is for missing ones
-    found = SymbolCounts(*(np.zeros_like(part) for part in (given.start, given.step, given.start, symbols)), np.zeros(()))
+    found = Counts(*(np.zeros_like(part) for part in (given.start, given.step, given.start, symbols)), np.zeros(()))
     for own, steps, codes in zip(weight, length, code, strict=True):
         row = summed(Weights(*given[:3], symbols[codes[:steps]]))
         np.add.at(found.symbol, codes[:steps], own * row.state)
         density = own * row.log_partition if own > 0 else 0.0
         parts = (own * row.state[0], own * row.pair, own * row.state[-1], np.zeros_like(symbols), density)
-        found = SymbolCounts(*(total + part for total, part in zip(found, parts, strict=True)))
+        found = Counts(*(total + part for total, part in zip(found, parts, strict=True)))
     return found._replace(symbol=found.symbol[:-1])
 
 
@@ -69,13 +69,13 @@ def recursions(local: Chain) -> tuple[jax.Array, jax.Array, jax.Array]:
     return z.state, pair_counts(z, jnp.ones(local.emission.shape[1])), chain.log_partition(local).sum()
 
 
-def by_recursions(code: np.ndarray, length: np.ndarray, given: ChainLogs) -> SymbolCounts:
+def by_recursions(code: np.ndarray, length: np.ndarray, given: Logs) -> Counts:
     number, longest = code.shape
     packing = jax.tree.map(np.asarray, side_by_side(jnp.asarray(length), longest))
     state, pair, total = map(np.asarray, recursions(Chain(*given[:3], given.symbol[code.T], packing)))
     symbol = np.zeros_like(given.symbol)
     np.add.at(symbol, code.T, state)
-    return SymbolCounts(state[0].sum(0), pair, state[length - 1, np.arange(number)].sum(0), symbol, total)
+    return Counts(state[0].sum(0), pair, state[length - 1, np.arange(number)].sum(0), symbol, total)
 
 
 def test_sequences_that_underflow_go_in_logarithms():
@@ -84,7 +84,7 @@ def test_sequences_that_underflow_go_in_logarithms():
     As no single scale underflows, only the probability of state 1 shows it. Sequences without these symbols are sure.
     """
     step = np.array([[0.0, -800.0], [-np.inf, 0.0]])
-    given = ChainLogs(np.array([0.0, -np.inf]), step, np.zeros(2), np.array([[0.0, -1.0], [-320.0, -0.5]]))
+    given = Logs(np.array([0.0, -np.inf]), step, np.zeros(2), np.array([[0.0, -1.0], [-320.0, -0.5]]))
     code = np.zeros((10, 40), int)
     code[[1, 9], 35:] = 1
     length = np.full(10, 40)
@@ -149,7 +149,7 @@ def test_a_state_that_underflows_by_its_weight_is_not_lost():
     """Predicted with exp(−400), and a symbol of exp(−400): the way over it is exp(200) times more probable than the other."""
     step = np.array([[0, -600, -600], [-600, 0, -600], [-400.0, -400, 0]])
     symbol = np.array([[-np.inf, -np.inf, 0], [0, -400, -np.inf], [-np.inf, 0, -np.inf]])
-    given = ChainLogs(np.array([-600.0, -600, 0]), step, np.zeros(3), symbol)
+    given = Logs(np.array([-600.0, -600, 0]), step, np.zeros(3), symbol)
     found = expected_counts(np.array([[0, 1, 2]]), np.array([3]), None, 1, given)
     assert found.log_partition == pytest.approx(-800, rel=1e-12)
     np.testing.assert_allclose(found.pair, [[0, 0, 0], [0, 1, 0], [0, 1, 0]], atol=1e-12)

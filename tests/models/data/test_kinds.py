@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.data.column_kinds import kind_of_column
+from models.data.column_kinds import kind_of
 
 
 def each(values, times):
@@ -60,20 +60,20 @@ WORDS = {
 def test_boundaries_of_numbers(case):
     """Missing cells count as none: the same with as many of them again, but for rows that are counted."""
     values, kind = NUMBERS[case]
-    assert kind_of_column("x", values, ()).kind == kind
+    assert kind_of("x", values, ()).kind == kind
     if kind != "identifier":
-        assert kind_of_column("x", np.append(values, np.full(len(values), np.nan)), ()).kind == kind
+        assert kind_of("x", np.append(values, np.full(len(values), np.nan)), ()).kind == kind
 
 
 @pytest.mark.parametrize("case", WORDS)
 def test_boundaries_of_words(case):
     (codes, levels), kind = WORDS[case]
-    assert kind_of_column("x", codes, levels).kind == kind
-    assert kind_of_column("x", np.append(codes, np.full(len(codes), np.nan)), levels).kind == kind
+    assert kind_of("x", codes, levels).kind == kind
+    assert kind_of("x", np.append(codes, np.full(len(codes), np.nan)), levels).kind == kind
 
 
 @pytest.mark.parametrize("name", ["id", "user_key", "Row index", "PassengerId", "Unnamed: 0"])
 def test_telling_names_need_numbers_that_are_all_different(name):
-    assert kind_of_column(name, np.array([7.0, 30.0, 12.0, 5.0]), ()).kind == "identifier"
-    assert kind_of_column(name, np.array([7.0, 30.0, 12.0, 7.0]), ()).kind == "number"
-    assert kind_of_column("x", np.array([7.0, 30.0, 12.0, 5.0]), ()).kind == "number"
+    assert kind_of(name, np.array([7.0, 30.0, 12.0, 5.0]), ()).kind == "identifier"
+    assert kind_of(name, np.array([7.0, 30.0, 12.0, 7.0]), ()).kind == "number"
+    assert kind_of("x", np.array([7.0, 30.0, 12.0, 5.0]), ()).kind == "number"

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from inference.report.columns import print_columns
 from models import Data, load_data
-from models.data.column_kinds import kind_of_column
+from models.data.column_kinds import kind_of
 from models.data.columns import typed
 from models.errors import in_shell
 from models.inspection.advice import sequences_in
@@ -136,7 +136,7 @@ def test_first_rows_hide_no_identifier():
     }
     data = Data("table", np.stack(list(columns.values()), axis=1), tuple(columns))
     doubted = [line.split("'")[1] for line in doubted_identifiers(data)]
-    assert doubted == [name for name, values in columns.items() if kind_of_column(name, values, ()).kind == "identifier"]
+    assert doubted == [name for name, values in columns.items() if kind_of(name, values, ()).kind == "identifier"]
     assert doubted == ["counter", "row_id", "code"]
 
 

@@ -19,7 +19,7 @@ from inference.certificates.oracles import oracle_of
 from models import MODELS, load_data
 from models.base import ZooError
 from models.mixtures import collapsed
-from models.mixtures.collapsed import MixtureChain, SharedArrays, allocated
+from models.mixtures.collapsed import Chain, Table, allocated
 
 K = 3
 BINARY = np.array([[1, 1, 1, 1], [1, 1, 1, 0], [0, 0, 0, 1], [0, 0, 0, 0], [1, 0, 1, 0]], dtype=float)
@@ -78,7 +78,7 @@ def proposal(order, moving, among, given):
     model, data = binary()
     hyper = dict(model.hyper)
     with jax.enable_x64(True):
-        shared = jax.tree.map(jnp.asarray, SharedArrays(hyper, dict(model.prior), model.rows(data)))
+        shared = jax.tree.map(jnp.asarray, Table(hyper, dict(model.prior), model.rows(data)))
         fixed = [jnp.asarray(value) for value in (order, moving, among)]
         move = jax.jit(lambda key, component, keep: allocated(model.algebra, K, shared, key, *fixed, component, keep))
         drawn = move(jax.random.PRNGKey(1), np.asarray(given), np.asarray(False))
@@ -153,7 +153,7 @@ def _moved(seed, times):
     probs = np.exp(log_joint - logsumexp(log_joint))
     before = z[rng.choice(len(z), number, p=probs)]
     with jax.enable_x64(True):
-        shared = jax.tree.map(jnp.asarray, SharedArrays(dict(model.hyper), dict(model.prior), model.rows(data)))
+        shared = jax.tree.map(jnp.asarray, Table(dict(model.hyper), dict(model.prior), model.rows(data)))
         keys = jax.random.split(jax.random.PRNGKey(seed), number)
         after = jax.jit(jax.vmap(partial(collapsed.reallocated, model.algebra, 2, shared)))(keys, before)
     after = np.asarray(after)
@@ -196,7 +196,7 @@ def test_a_resumed_chain_is_an_unbroken_one():
     assert not np.array_equal(own.start(2**64 - 1, 1, None).key, begun.key)  # of all seeds that a method may give
     whole, parts = own.advance(begun, 7), own.advance(own.advance(begun, 3), 4)
     np.testing.assert_array_equal(whole.component, parts.component)
-    assert isinstance(whole, MixtureChain)
+    assert isinstance(whole, Chain)
     assert not np.array_equal(own.start(3, 2, None).key, begun.key)
 
 

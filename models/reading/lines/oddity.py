@@ -1,4 +1,4 @@
-"""An `Irregularity`: lines of a text file that would be read as something else."""
+"""An `Oddity`: lines of a text file that would be read as something else."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 
-class Irregularity(NamedTuple):
-    """An irregularity, the options of `models.load_data` that read it, and the option that keeps the file as it is."""
+class Oddity(NamedTuple):
+    """An oddity, the options of `models.load_data` that read it, and the option that keeps the file as it is."""
 
     what: str
     options: Mapping[str, Any]
