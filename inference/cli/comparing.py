@@ -20,7 +20,7 @@ from inference.cli.runs.config import choices, compose, entry_options, expand
 from inference.cli.runs.execute import all_rows, build_model, prepare_jax
 from inference.cli.runs.execute_blocks import execute_any
 from inference.cli.runs.fitted_run import Stage, stage_of
-from inference.cli.runs.run_folder import amend, held
+from inference.cli.runs.run_folder import amend, locked_folder
 from inference.comparison.criteria import BOUND, COLUMNS, SMALL, alarms, best_sizes, model_warnings, plot_criteria
 from inference.comparison.sweep import short_name, titles_of
 from inference.comparison.sweep_plan import is_sweep, read_plan
@@ -52,7 +52,7 @@ def compare_runs(arguments: list[str]) -> int:
         if unknown:
             raise ZooError(f"{min(unknown)}= cannot be set for finished runs: only out= and reference= go with run folders")
         trees = {title: load(folder) for title, folder in _titled(folders).items()}
-        with nullcontext() if "out" not in given else _held(Path(given["out"])) as target:
+        with nullcontext() if "out" not in given else _locked_folder(Path(given["out"])) as target:
             return _show(trees, given.get("reference"), target)
     settings = [a for a in arguments if not a.startswith(("reference=", "out=", "evidence="))]
     if given.get("evidence", "false") not in ("true", "false"):
@@ -60,15 +60,15 @@ def compare_runs(arguments: list[str]) -> int:
     if "resume" in given:
         raise ZooError("resume= is an option of inference.run; compare takes the folders of finished runs")
     out = given.get("out")
-    with _held(Path(out or Path("runs") / time.strftime("compare-%Y%m%d-%H%M%S")), fresh=not out) as target:
+    with _locked_folder(Path(out or Path("runs") / time.strftime("compare-%Y%m%d-%H%M%S")), fresh=not out) as target:
         trees = _run_all(settings, target, evidence=given.get("evidence") == "true")
         return _show(trees, given.get("reference"), target)
 
 
 @contextmanager
-def _held(target: Path, fresh: bool = False) -> Iterator[Path]:
+def _locked_folder(target: Path, fresh: bool = False) -> Iterator[Path]:
     """A locked folder for a comparison. Raises `ZooError` for the folder of a run, or for files that no comparison wrote."""
-    with held(target, fresh) as folder:
+    with locked_folder(target, fresh) as folder:
         if (folder / RESULTS).exists() or (folder / CONFIG).exists() or any(folder.glob(CHECKPOINTS)):
             raise ZooError(f"out={folder} is the folder of a run; choose another one for the comparison")
         named = [name for name in WRITTEN if os.path.lexists(folder / name)]

@@ -49,7 +49,7 @@ def run_main(arguments: list[str]) -> int:
 def _go_on(arguments: list[str], named: str) -> int:
     """Go on with the run of a folder, with the options that the user gives again; returns its exit code."""
     from inference.cli.runs.config import compose, expand, taken
-    from inference.cli.runs.stored_run import EXTENDED, WRITES, converged, run_of, wants
+    from inference.cli.runs.stored_run import EXTENDED, WRITES, run_of, wants, why_converged
 
     folder = _folder(named)
     old = run_of(folder)
@@ -57,7 +57,7 @@ def _go_on(arguments: list[str], named: str) -> int:
     config = compose(expand([f"method={old['method']}", *given], sweep=False)[0])
     again = [a.partition("=")[0] for a in given]
     more = "max_iter" in again and "max_iter" in old and config["max_iter"] > old["max_iter"]
-    if more and (words := converged(folder, old)):
+    if more and (words := why_converged(folder, old)):
         print(f"max_iter={config['max_iter']} has nothing to do in {folder}: {words}")
         again.remove("max_iter")
         if not wants(config, old, [name for name in again if name in (*EXTENDED, *WRITES)]):

@@ -191,10 +191,10 @@ def new_rows(run: FittedRun, kept_of_run: PredictRequest) -> Iterator[RowBlock]:
 
 def reading_of(run: FittedRun, request: PredictRequest) -> dict[str, Any]:
     """How new rows are read: as those of the run, unless the command has other options; of single columns, column by column."""
-    return together({name: run.config["data"].get(name) for name in (*READING, "types")}, request.reading)
+    return merged({name: run.config["data"].get(name) for name in (*READING, "types")}, request.reading)
 
 
-def together(of_run: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def merged(of_run: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of the run, in which those that were given replace others: of single columns, column by column."""
     combined = dict(of_run)
     for name, value in given.items():

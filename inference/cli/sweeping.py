@@ -18,7 +18,7 @@ import xarray as xr
 
 from inference.cli.runs.config import compose
 from inference.cli.runs.fitted_run import Stage, clear, stage_of
-from inference.cli.runs.run_folder import held
+from inference.cli.runs.run_folder import locked_folder
 from inference.comparison.sweep import line_of, line_without_result, plot_sweep, print_sweep, settings_of
 from inference.comparison.sweep_plan import PLAN, SweepPlan, is_sweep, read_plan, write_plan
 from inference.programs.program_file import digest_of
@@ -82,7 +82,7 @@ def new_sweep(overrides: list[list[str]], launcher: Sequence[str], perform: Perf
     configs = [compose(one) for one in overrides]
     target = _named_folder(configs)
     programs = {path: digest_of(path) for path in map(_program, configs) if path is not None}
-    with held(target or Path("runs") / time.strftime("sweep-%Y%m%d-%H%M%S"), fresh=target is None) as folder:
+    with locked_folder(target or Path("runs") / time.strftime("sweep-%Y%m%d-%H%M%S"), fresh=target is None) as folder:
         _require_free(folder)
         sweep = Sweep(folder, SweepPlan(overrides, programs), launcher)
         write_plan(folder, sweep.plan)
@@ -113,7 +113,7 @@ def resume_sweep(folder: Path, programs: Sequence[str], launcher: Sequence[str],
                 f"model={path} is not the file that the sweep of {folder} began with: its SHA-256 differs from the one in "
                 f"{PLAN}. Restore that file, or start a new sweep"
             )
-    with held(folder):
+    with locked_folder(folder):
         return _run_all(sweep, perform)
 
 

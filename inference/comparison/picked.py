@@ -39,7 +39,7 @@ def remarks_on_differences(table: pd.DataFrame) -> list[str]:
     """Remarks on the differences of a table of `inference.compare`: too small ones, and the best of three or more.
 
     >>> table = pd.DataFrame({"elpd diff": [0.0, -1.5], "elpd diff se": [np.nan, 0.4]}, index=["two", "three"])
-    >>> said_of_differences(table)[0].split(":")[0]
+    >>> remarks_on_differences(table)[0].split(":")[0]
     'elpd diff of three is below 4'
     """
     return [*filter(None, [_too_small(table), *(_picked(table, score) for score in (ELPD, LOG_LOSS))])]

@@ -17,7 +17,7 @@ from inference.diagnostics.checks import STILL
 from inference.diagnostics.importance import FEWEST, log_weights
 from inference.diagnostics.left_out import rows_left_out, weight_of_rows
 from inference.diagnostics.summaries import summarise
-from inference.diagnostics.verdicts import Finding, judged, verdict_on
+from inference.diagnostics.verdicts import Finding, problem_of, verdict_on
 from inference.engine.task import Kind, kind_of
 from inference.predictions.score import mean_and_error
 from inference.results.observed import by_row
@@ -266,7 +266,7 @@ def _elpd(tree: xr.DataTree) -> Score:
     elpd, khat = elpd[weight > 0], khat[weight > 0]
     size = rows.sizes["chain"] * rows.sizes["draw"]
     known = khat[~np.isnan(khat)]
-    problem = judged(verdict_on("Pareto k-hat of rows"), Finding(known, size=size, details={"total": len(khat)}))
+    problem = problem_of(verdict_on("Pareto k-hat of rows"), Finding(known, size=size, details={"total": len(khat)}))
     largest = float(known.max()) if len(known) else np.nan
     figures = float(elpd.sum()), float(np.sqrt(len(elpd) * elpd.var(ddof=1))), largest
     return Score(*figures, "" if problem is None else problem.sentence, problem is None, elpd)

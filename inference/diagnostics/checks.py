@@ -143,7 +143,7 @@ def _of_quantities(tree: xr.DataTree) -> dict[str, Finding]:
     drawn, names = drawn[..., moving], names[moving]
     if not len(names):
         return {}
-    drawn = _in_two(drawn) if chains == 1 else drawn
+    drawn = _halves(drawn) if chains == 1 else drawn
     lead = {"chain_axis": 0, "draw_axis": 1}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # chains that never move have no variance
@@ -154,11 +154,11 @@ def _of_quantities(tree: xr.DataTree) -> dict[str, Finding]:
             centred = drawn[..., high] - drawn[..., high].mean(1, keepdims=True)
             within[high] = np.nan_to_num(np.asarray(array_stats.ess(centred, **lead)))
         rhats = Finding(rhat, list(names), within, len(drawn))
-        details = {"apart": _apart(drawn[..., rhat > largest_rhat(rhats)])}
+        details = {"apart": _deviating_chain(drawn[..., rhat > largest_rhat(rhats)])}
     return {"R-hat": rhats._replace(details=details), "effective sample size": Finding(size, list(names))}
 
 
-def _apart(drawn: np.ndarray) -> str:
+def _deviating_chain(drawn: np.ndarray) -> str:
     """The chain of (chain, draw, Q) without which the others agree, and whether only its first half differs; "" if none."""
     from arviz_stats.base import array_stats
 
@@ -175,7 +175,7 @@ def _apart(drawn: np.ndarray) -> str:
     return f"Chain {alone[0]} lies apart from the others{' in its first half' if early else ''}. "
 
 
-def _in_two(drawn: np.ndarray) -> np.ndarray:
+def _halves(drawn: np.ndarray) -> np.ndarray:
     """The halves of one chain (1, draw, …) as two chains, because ArviZ has no R-hat for one."""
     half = drawn.shape[1] // 2
     return drawn[0, : 2 * half].reshape(2, half, *drawn.shape[2:])

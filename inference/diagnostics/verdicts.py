@@ -273,7 +273,7 @@ VERDICTS = (
 )
 
 
-def judged(verdict: Verdict, finding: Finding) -> Problem | None:
+def problem_of(verdict: Verdict, finding: Finding) -> Problem | None:
     """The problem that a verdict finds, or None if every value is on the good side of its threshold.
 
     NaN counts as good: it stands for a value that is not defined.
@@ -296,7 +296,7 @@ def judged(verdict: Verdict, finding: Finding) -> Problem | None:
 def judge(kind: Kind, findings: Mapping[str, Finding]) -> list[Problem]:
     """All problems of a result, in the order of the table, from its measurements."""
     lines = [each for each in VERDICTS if kind in each.applies and each.diagnostic in findings]
-    problems = [judged(each, findings[each.diagnostic]) for each in lines]
+    problems = [problem_of(each, findings[each.diagnostic]) for each in lines]
     return [problem for problem in problems if problem is not None]
 
 

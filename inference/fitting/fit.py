@@ -24,7 +24,7 @@ from inference.fitting.fingerprint import fingerprint
 from inference.fitting.modes import with_remark
 from inference.fitting.predictive import predictive_groups, require_drawable
 from inference.fitting.prepare import as_arrays, make_task, require_model, x64
-from inference.fitting.roughness import as_seen, roughness
+from inference.fitting.roughness import roughness, task_from_origin
 from inference.fitting.streamed import of_streamed, require_in_blocks
 from inference.identification.invariants import declared
 from inference.identification.relabel import is_label_warning
@@ -176,7 +176,7 @@ def evaluated(
     if precision == 32:
         task = make_task(model, data, 0, None, task.reporter)._replace(folder=task.folder)
         if isinstance(outcome, Draws) and outcome.recompute_in_double is not None:
-            outcome = outcome.recompute_in_double(as_seen(task, data))
+            outcome = outcome.recompute_in_double(task_from_origin(task, data))
         outcome = back(model, outcome)
     if isinstance(outcome, Draws) and outcome.model is not None:
         model = outcome.model

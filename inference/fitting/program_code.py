@@ -29,10 +29,10 @@ def potential_code(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> tupl
         name: jnp.zeros(transform.inverse_shape(sites[name].shape)) for name, transform in transforms(spec, hyper, rows).items()
     }
     code = jax.make_jaxpr(lambda z: infer.util.potential_energy(spec, (hyper, rows), {}, z))(z)
-    return str(code), list(_held(code))
+    return str(code), list(_constants(code))
 
 
-def _held(code: Any) -> Iterator[Any]:
+def _constants(code: Any) -> Iterator[Any]:
     """The constants of code, and of the code inside it, without those of callbacks that do not enter the density, as prints."""
     yield from getattr(code, "consts", ())
     for equation in code.eqns:
@@ -46,7 +46,7 @@ def _held(code: Any) -> Iterator[Any]:
 
 def _inside(value: Any) -> Iterator[Any]:
     if hasattr(value, "eqns"):
-        yield from _held(value)
+        yield from _constants(value)
     elif isinstance(value, tuple | list):
         for one in value:
             yield from _inside(one)

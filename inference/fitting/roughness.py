@@ -15,7 +15,7 @@ from inference.results.draws import one_axis, thinned
 FEW = 4  # draws that are compared
 
 
-def as_seen(task: Task, data: Any) -> Task:
+def task_from_origin(task: Task, data: Any) -> Task:
     """A task in double precision with rows and prior seen from the origin, as a run in single precision saw them."""
     hyper, rows, _ = seen_from_origin(task.model, task.hyper, task.model.rows(data), None)
     sufficient_rows = rows if task.model.reading.sufficient_rows is None else task.model.reading.sufficient_rows(rows)

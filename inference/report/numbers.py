@@ -46,7 +46,7 @@ def format_number(value: float, column: str = "", error: float | None = None) ->
 def in_digits(frame: pd.DataFrame, decimal: str = ".") -> pd.DataFrame:
     """The table with its fractions as texts of six digits, and with one decimal from 100,000 on; empty for NaN.
 
-    >>> in_cells(pd.DataFrame({"probability": [2 / 3], "log_density": [-123456.789]}), ",").values.tolist()
+    >>> in_digits(pd.DataFrame({"probability": [2 / 3], "log_density": [-123456.789]}), ",").values.tolist()
     [['0,666667', '-123456,8']]
     """
     rounded = frame.copy()

@@ -142,7 +142,7 @@ def read_override(argument: str) -> TableOption:
     """The option of an argument; raises `ZooError` for one without a value, and for a list of several values of a sweep.
 
     >>> read_override("data.label=body mass"), read_override('data.units."a=b"=kg')
-    (Option(name='label', value='body mass', column=None), Option(name='units', value='kg', column='a=b'))
+    (TableOption(name='label', value='body mass', column=None), TableOption(name='units', value='kg', column='a=b'))
     """
     name, column, value = _taken_apart(argument)
     if name == "merge":

@@ -60,7 +60,7 @@ def variants(column: ColumnText) -> dict[str, str]:
     """Spelling -> the most frequent spelling of the same level, for levels with several.
 
     >>> import numpy as np
-    >>> variants(Written("sex", ("F", "f", "female", "M"), np.array([5, 1, 2, 4]), np.arange(4)))
+    >>> variants(ColumnText("sex", ("F", "f", "female", "M"), np.array([5, 1, 2, 4]), np.arange(4)))
     {'f': 'F', 'female': 'F'}
     """
     if len(column.words) == column.total or len(column.words) < 2:  # names of rows

@@ -108,7 +108,7 @@ def _kind(unit: str) -> dict[str, float] | None:
 def money_unit(unit: str) -> tuple[str, float] | None:
     """(currency, size) of a unit such as $M, € or million; None for any other. Plain numbers have no currency.
 
-    >>> sized("$M"), sized("€"), sized("K"), sized("kg")
+    >>> money_unit("$M"), money_unit("€"), money_unit("K"), money_unit("kg")
     (('$', 1000000.0), ('€', 1.0), ('1', 1000.0), None)
     """
     unit = unit.lower() if unit.isalpha() and len(unit) > 3 and not unit.startswith(CODES) else unit  # Million, not EURk

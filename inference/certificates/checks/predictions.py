@@ -43,7 +43,7 @@ class Result:
         other = small_table(oracle, seed + 1)
         self.other: Tables = other if oracle.far is None else oracle.far(other)
         self.tree = self.fitted_tree(asking, seed, draws)
-        self.few = cut(self.tree, draws // FEW) if asking.draws else self.tree
+        self.few = thinned_result(self.tree, draws // FEW) if asking.draws else self.tree
         self.answered = {name: self._predicted(name) for name in self._rows_by_name(asking.draws)}
 
     def fitted_tree(self, asking: Asking, seed: int, draws: int) -> xr.DataTree:
@@ -93,7 +93,7 @@ class Result:
         return Figure("group latent", distance(reported, total, undefined), STORED, "relative")
 
 
-def cut(tree: xr.DataTree, step: int) -> xr.DataTree:
+def thinned_result(tree: xr.DataTree, step: int) -> xr.DataTree:
     """A result with every ``step``-th draw alone."""
     result = tree.copy()
     result["posterior"] = xr.DataTree(tree["posterior"].to_dataset().isel(draw=slice(None, None, step)))

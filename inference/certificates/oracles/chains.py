@@ -19,10 +19,10 @@ from inference.certificates.oracles.conjugate import (
     counted,
     dirichlet,
     dirichlet_block,
+    independent,
     log_counts,
     log_dirichlet,
     one_hot,
-    together,
 )
 from inference.certificates.oracles.contracts import Contracts, reordered
 from inference.certificates.oracles.mixing import TWO_CLASSES, Components, WrongJoint, mixture_oracle, of_component
@@ -102,7 +102,7 @@ def markov_naive_bayes() -> Oracle:
         slip=WrongJoint("every token as if it came first (E4)", _all_first),
         contracts=Contracts(1 + 2 * (2 + 3 * 2), reordered((2, 0, 1), {"initial_probs": (-1,), "transition_probs": (-2, -1)})),
         axes={"initial_probs": 1, "transition_probs": 1},
-        conjugate=together(
+        conjugate=independent(
             [
                 dirichlet_block("initial_probs", np.full(VOCABULARY, INITIAL), _first_counts),
                 dirichlet_block("transition_probs", favour, _step_counts),

@@ -68,7 +68,7 @@ class Conjugate(NamedTuple):
     mode: Callable[[Any, np.ndarray], dict[str, np.ndarray]]  # argmax p(θ | x, z)
 
 
-def together(blocks: Sequence[Conjugate]) -> Conjugate:
+def independent(blocks: Sequence[Conjugate]) -> Conjugate:
     """Blocks that are independent given the latents."""
 
     def all_sites(sites_of_blocks: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
@@ -107,7 +107,7 @@ def counted(prior: Mapping[str, np.ndarray], counts: Callable[[Any, np.ndarray],
     def of_site(name: str, x: Any, z: np.ndarray) -> np.ndarray:
         return counts(x, z)[name]
 
-    return together([dirichlet_block(name, value, partial(of_site, name)) for name, value in prior.items()])
+    return independent([dirichlet_block(name, value, partial(of_site, name)) for name, value in prior.items()])
 
 
 def log_counts(sites: Sites, counts: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -19,10 +19,10 @@ from inference.certificates.oracles.conjugate import (
     chosen,
     dirichlet,
     dirichlet_block,
+    independent,
     log_dirichlet,
     one_hot,
     repeated,
-    together,
     total,
 )
 from inference.certificates.oracles.contracts import Contracts
@@ -184,7 +184,7 @@ def enumeration_of(weights: Weights, parts: Conjugate, joint: Callable[[Sites, T
     size = weights.size
     blocks = parts
     if weights.site is not None:
-        blocks = together([dirichlet_block(weights.site, [weights.concentration] * size, lambda x, w: w.sum(1)), parts])
+        blocks = independent([dirichlet_block(weights.site, [weights.concentration] * size, lambda x, w: w.sum(1)), parts])
 
     def assignments(table: Tables) -> np.ndarray:
         choices = [range(size) if label == HIDDEN else [label] for label in table["label"][0]]

@@ -24,11 +24,11 @@ from inference.certificates.oracles.conjugate import (
     dirichlet,
     dirichlet_block,
     gaussian_block,
+    independent,
     log_dirichlet,
     observed,
     one_hot,
     poisson_block,
-    together,
     total,
 )
 from inference.certificates.oracles.contracts import Contracts, counted_cell, moved, real_cell, reordered
@@ -226,7 +226,7 @@ def _mixed_blocks() -> Conjugate:
         lambda x, weights: np.einsum("ank,nv->akv", weights, one_hot(x[:, 0], LEVELS)),
     )
     seen = poisson_block("rate", COUNTS["shape"], COUNTS["inverse_scale"])
-    return together(
+    return independent(
         [
             columns(slice(0, 1), observed(one)),
             columns(slice(1, 2), observed(kind)),

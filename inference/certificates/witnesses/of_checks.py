@@ -90,7 +90,7 @@ def of_contracts(oracle: Oracle, seed: int) -> Numbers:
         "log joint": np.concatenate([case.values.joint, weighted.joint]),
         "rows": np.concatenate([case.values.rows, weighted.rows]),
         "after a step": _flat([*case.values.after.values(), *weighted.after.values()]),
-        "verdicts": judged([*case.figures(), *case.wrong()]),
+        "verdicts": judgements_of([*case.figures(), *case.wrong()]),
     }
 
 
@@ -101,7 +101,7 @@ def of_law(kernel: KernelOf, oracle: Oracle, seed: int) -> Numbers:
     still, of_statistics = law.still_figures(), deviations(pairs.before, pairs.after)
     return {
         **pairs.moved,
-        "unchanged": _flat([[figure.value for figure in still], judged(still)]),
+        "unchanged": _flat([[figure.value for figure in still], judgements_of(still)]),
         "statistics": _flat([*pairs.before.values(), *pairs.after.values()]),
         "deviations": list(of_statistics.values()),
         "names": [_number(name) for name in (*of_statistics, *(figure.name for figure in still))],
@@ -150,7 +150,7 @@ def of_posterior(sampler: FitSpec, oracle: Oracle, seed: int) -> Numbers:
         "densities": _flat(reported.values()),
         "oracle": _flat([*reference.values(), wanted.weights, [wanted.log_evidence, wanted.error]]),
         "deviations": _flat(list(deviations_of(pair, wanted.weights).values()) for pair in pairs.values()),
-        "verdicts": judged(list(judge.worst.values())),
+        "verdicts": judgements_of(list(judge.worst.values())),
         "rules": rules(DENSITIES, *TAILS, *_options(sampler.method)),
         "log evidence": [float(result.tree.attrs.get("log_evidence", np.nan)), *_integrated(sampler, result, seed)],
     }
@@ -188,7 +188,7 @@ def of_predictions(asking: Asking, oracle: Oracle, seed: int) -> Numbers:
         "result": _flat(
             [*_numbers_of(result.tree, "functionals"), *_numbers_of(result.tree, "sample_stats"), *_attributes(result.tree)]
         ),
-        "verdicts": judged(result.figures(oracle.answers)),
+        "verdicts": judgements_of(result.figures(oracle.answers)),
         "slips": _flat(slips),
     }
 
@@ -242,7 +242,7 @@ def of_optimum(method: str, oracle: Oracle, seed: int) -> Numbers:
     return {
         "statistics": statistics,
         "densities": [point.reported, density],
-        "verdicts": judged(point.figures()),
+        "verdicts": judgements_of(point.figures()),
         "rules": [np.log10(GAIN)],
     }
 
@@ -252,13 +252,13 @@ def of_fixed_point(oracle: Oracle, seed: int) -> Numbers:
     table = small_table(oracle, seed)
     sites, reported = assigned.point_of("hard_em", oracle, table, seed, False)
     statistics = _flat(oracle.invariants(sites, table).values())
-    return {"statistics": statistics, "density": [reported], "verdicts": judged([assigned.fixed_point(oracle, seed)])}
+    return {"statistics": statistics, "density": [reported], "verdicts": judgements_of([assigned.fixed_point(oracle, seed)])}
 
 
 def of_random_step(oracle: Oracle, seed: int) -> Numbers:
     """Parameters after steps from one point, the law that they have, and whether the reported density is right."""
     density = assigned.density("stochastic_em", oracle, seed)
-    return {**assigned_steps(oracle, seed), "verdicts": judged([density]), "rules": rules(-np.log10(assigned.OFTEN))}
+    return {**assigned_steps(oracle, seed), "verdicts": judgements_of([density]), "rules": rules(-np.log10(assigned.OFTEN))}
 
 
 def assigned_steps(oracle: Oracle, seed: int) -> Numbers:
@@ -288,7 +288,7 @@ def of_law_mutants(oracle: Oracle) -> Numbers:
     return {**of_mutant(oracle), "seen": _flat(seen.values())}
 
 
-def judged(figures: Sequence[Figure]) -> np.ndarray:
+def judgements_of(figures: Sequence[Figure]) -> np.ndarray:
     """Of every figure whether it passes, whether it rejects, and the order of magnitude of its limit."""
     return _flat([figure.passed, figure.rejects, np.log10(max(figure.limit, 1e-300))] for figure in figures)
 
@@ -300,7 +300,7 @@ def rules(*constants: float) -> np.ndarray:
     figures = [two_stages(partial(_look, beyond, second), 0)[0] for second in seconds]
     alone = large_stage(partial(_look, 0.0, beyond), 0)
     rejections = [rejection("a check", "a mutant", alone, least).passed for least in (MOST, POWER)]
-    return _flat([judged([*figures, *alone]), rejections, [MOST, POWER, TIMES, -np.log10(FALSE_ALARM)], constants])
+    return _flat([judgements_of([*figures, *alone]), rejections, [MOST, POWER, TIMES, -np.log10(FALSE_ALARM)], constants])
 
 
 def _look(first: float, second: float, seed: int, times: int) -> Deviations:

@@ -60,7 +60,7 @@ def run_folder(config: Mapping[str, Any], data: str) -> Iterator[Path]:
     A run that stops prints how to continue; one that computed nothing leaves no folder. Raises `ZooError` for the folder of
     another run, for a folder with foreign files under the names that a run writes, and for one in which another process works.
     """
-    with held(_place(config, data), fresh=not config["out"]) as folder:
+    with locked_folder(_place(config, data), fresh=not config["out"]) as folder:
         before = {path.name for path in folder.iterdir()}
         try:
             _require_ours(config, folder)
@@ -96,7 +96,7 @@ def _explained(error: BaseException, folder: Path, config: Mapping[str, Any]) ->
 
 
 @contextmanager
-def held(folder: Path, fresh: bool = False) -> Iterator[Path]:
+def locked_folder(folder: Path, fresh: bool = False) -> Iterator[Path]:
     """A folder, created if needed and locked for this process. Folders created for it are removed again if they stay empty.
 
     With ``fresh``, the folder is always a new one: a number is appended to a name that is taken.

@@ -157,7 +157,7 @@ def _finished(folder: Path) -> "xr.DataTree | None":
     return None if tree.attrs["interrupted"] else tree
 
 
-def converged(folder: Path, config: Mapping[str, Any]) -> str:
+def why_converged(folder: Path, config: Mapping[str, Any]) -> str:
     """That more iterations of a finished run change nothing, in words; "" where they may change something."""
     tree = _finished(folder)
     return "" if tree is None else _converged(tree, config)

@@ -25,7 +25,7 @@ LISTS = ("DIMENSION_LIST", "REFERENCE_LIST")  # attributes by which netCDF conne
 def require_self_contained(content: bytes) -> None:
     """A `ZooError` where the bytes of an HDF5 file refer to other files, or declare more than they hold.
 
-    >>> require_own(Path("results.nc").read_bytes())
+    >>> require_self_contained(Path("results.nc").read_bytes())
     """
     import h5py
 

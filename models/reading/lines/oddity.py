@@ -17,7 +17,7 @@ class Oddity(NamedTuple):
     def message(self) -> str:
         """In one sentence.
 
-        >>> Doubt("line 1 is a title", {"skip": 1}, "data.skip=0 if it is none").message
+        >>> Oddity("line 1 is a title", {"skip": 1}, "data.skip=0 if it is none").message
         'line 1 is a title: use data.skip=1, or data.skip=0 if it is none'
         """
         remedy = " ".join(f"data.{name}={value}" for name, value in self.options.items())

@@ -121,8 +121,8 @@ def test_a_claim_is_renewed(monkeypatch):
 def test_limits_are_part_of_a_witness(module, name, value):
     """What a check judges by is compared as a number: 3.5 deviations and 35 are not the same."""
     figures = [Figure("x", 0.1, getattr(importlib.import_module(f"inference.certificates.checks.{module}"), name), "relative")]
-    stored = witness_of({"verdicts": of_checks.judged(figures)})
-    assert differences(stored, {"verdicts": of_checks.judged([figures[0]._replace(limit=value)])})
+    stored = witness_of({"verdicts": of_checks.judgements_of(figures)})
+    assert differences(stored, {"verdicts": of_checks.judgements_of([figures[0]._replace(limit=value)])})
 
 
 def test_the_two_stage_rule_is_part_of_a_witness(monkeypatch):

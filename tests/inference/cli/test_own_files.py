@@ -11,7 +11,7 @@ from inference.cli.comparing import WRITTEN as OF_COMPARISONS
 from inference.cli.main import compare_main, guarded, run_main
 from inference.cli.runs import execute as runs
 from inference.cli.runs import run_folder
-from inference.cli.runs.run_folder import held
+from inference.cli.runs.run_folder import locked_folder
 from inference.report import views
 from inference.results import load
 from inference.runtime import files as store
@@ -117,7 +117,7 @@ def test_a_comparison_and_a_run_share_no_folder(tmp_path, monkeypatch, capsys):
 
 def test_folders_of_one_second_are_several(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with held(Path("runs/a"), fresh=True) as one, held(Path("runs/a"), fresh=True) as other:
+    with locked_folder(Path("runs/a"), fresh=True) as one, locked_folder(Path("runs/a"), fresh=True) as other:
         assert [str(one), str(other)] == ["runs/a", "runs/a-1"]
     assert not list(tmp_path.iterdir())
     monkeypatch.setattr(time, "strftime", lambda *_: "now")
@@ -133,11 +133,11 @@ def test_folders_that_cannot_be_made(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     (tmp_path / "runs").symlink_to("nowhere")
     for path, fresh in (("file/below", False), ("runs/x", True), ("runs", False), ("file/below", True)):
-        with pytest.raises(ZooError, match="cannot be made"), held(Path(path), fresh):
+        with pytest.raises(ZooError, match="cannot be made"), locked_folder(Path(path), fresh):
             pass
     (tmp_path / "lock").mkdir()
     (tmp_path / "lock" / store.LOCK).symlink_to(tmp_path / "gone" / "away")
-    with pytest.raises(ZooError, match="cannot be written"), held(tmp_path / "lock"):
+    with pytest.raises(ZooError, match="cannot be written"), locked_folder(tmp_path / "lock"):
         pass
 
 
@@ -150,7 +150,7 @@ def test_a_folder_is_made_again_where_one_who_left_removed_it(tmp_path, monkeypa
         return real(folder, make)
 
     monkeypatch.setattr(run_folder, "locked", late)
-    with held(tmp_path / "run") as folder:
+    with locked_folder(tmp_path / "run") as folder:
         assert folder.is_dir()
         save_at = folder / "file"
         store.write(save_at, b"x")

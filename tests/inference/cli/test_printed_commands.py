@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from inference.cli.main import guarded
-from inference.cli.predicting import parsed, together
+from inference.cli.predicting import merged, parsed
 from inference.cli.runs.config import compose, expand
 from inference.cli.runs.execute import read_data
 from inference.cli.runs.inspecting import inspect_main, refusal_of
@@ -292,5 +292,5 @@ def test_predictions_take_options_of_single_columns(tmp_path):
     asked = parsed(["run=r", "data=d.csv", f"out={tmp_path / 'o.csv'}", "data.units.a=b=kg", "data.keep=[x y,it's]"])
     assert asked.reading == {"units": {"a=b": "kg"}}
     assert asked.keep == ["x y", "it's"]
-    given = together({"units": {"a=b": "lb", "c": "m"}, "dates": None, "missing": ["-"]}, {**asked.reading, "missing": ["?"]})
+    given = merged({"units": {"a=b": "lb", "c": "m"}, "dates": None, "missing": ["-"]}, {**asked.reading, "missing": ["?"]})
     assert given == {"units": {"a=b": "kg", "c": "m"}, "dates": None, "missing": ["?"]}

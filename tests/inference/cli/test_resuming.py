@@ -7,7 +7,7 @@ from quick_runs import stopping
 
 from inference.cli.main import guarded, run_main
 from inference.cli.runs.config import compose, expand, taken
-from inference.cli.runs.run_folder import goes_on, held
+from inference.cli.runs.run_folder import goes_on, locked_folder
 from inference.cli.runs.stored_run import write_config
 from inference.results import load
 from inference.runtime.configuration import read_configuration
@@ -151,7 +151,7 @@ def test_one_run_is_no_sweep(of_em, capsys):
 def test_a_folder_in_use(em, capsys):
     """Whatever else is wrong with it, and with what is asked; no other folder is proposed, as `resume=` takes none."""
     (em / "config.yaml").write_text("half")
-    with held(em):
+    with locked_folder(em):
         for given in ([], ["max_iter=10"], ["nonsense=1"], ["-m"]):
             assert guarded(run_main, [f"resume={em}", *given]) == 2
             said = capsys.readouterr().err

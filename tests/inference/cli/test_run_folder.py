@@ -12,7 +12,7 @@ from quick_runs import QUICK, stopping
 
 from inference.cli.main import compare_main, guarded, run_main
 from inference.cli.runs.config import compose
-from inference.cli.runs.run_folder import held
+from inference.cli.runs.run_folder import locked_folder
 from inference.cli.runs.stored_run import finished_result, is_unfinished, resumed
 from inference.results import load, save
 from inference.results.tree import SCHEMA
@@ -249,7 +249,7 @@ def test_two_runs_in_one_folder(tmp_path, capsys):
     """The second is told who is there, and leaves the first one's folder alone."""
     out = tmp_path / "run"
     out.mkdir()
-    with held(out):
+    with locked_folder(out):
         assert guarded(run_main, [*QUICK, f"out={out}"]) == 2
         assert "is in use by process" in capsys.readouterr().err
         assert guarded(compare_main, [*QUICK, f"out={out}"]) == 2

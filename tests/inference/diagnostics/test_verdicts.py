@@ -17,7 +17,7 @@ from inference import fit
 from inference.diagnostics.checks import diagnose, problems_of
 from inference.diagnostics.starts import describe_starts
 from inference.diagnostics.summaries import raw_rhat
-from inference.diagnostics.verdicts import VERDICTS, Finding, judge, judged, largest_rhat, verdict_on
+from inference.diagnostics.verdicts import VERDICTS, Finding, judge, largest_rhat, problem_of, verdict_on
 from inference.engine.task import Kind, kind_of
 from inference.identification.invariants import invariant
 from inference.report.reading import _verdict
@@ -220,7 +220,7 @@ def test_few_weights_have_a_lower_threshold_of_k():
     assert "too few draws" in diagnose(drawn(normal(2, 10), "approximation", pareto_k=np.nan)).remarks[0]
     for size, limit in ((100, 0.5), (1000, 2 / 3), (2200, 0.7), (10**6, 0.7)):
         one, other = (
-            judged(verdict_on("Pareto k-hat"), Finding(np.array([k]), size=size)) for k in (limit - 1e-3, limit + 1e-3)
+            problem_of(verdict_on("Pareto k-hat"), Finding(np.array([k]), size=size)) for k in (limit - 1e-3, limit + 1e-3)
         )
         assert one is None
         assert other is not None
