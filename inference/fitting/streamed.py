@@ -67,7 +67,7 @@ def require_in_blocks(model: Model, method: Method, blocks: Blocks, options: Any
     for name in ("batch_size", "delay", "forgetting"):
         if options._asdict().get(name) != method.options._field_defaults.get(name):
             raise ZooError(
-                f"{name} is for rows in memory; over blocks a batch is a block: in_blocks(…, steps=True) takes the lengths"
+                f"{name} is for rows in memory; over blocks a batch is a block: give in_blocks(…, steps=True, block_rows=…)"
             )
     for option in method_named("cavi").described_options():
         if blocks.step_size is not None and option.name in StepSize._fields:
