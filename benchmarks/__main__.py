@@ -8,7 +8,18 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping
 
-from benchmarks import classifiers, compilation, factor_analysis, gmm, gpu, hmm, latent_dirichlet, mixed_mixture, streaming
+from benchmarks import (
+    classifiers,
+    compilation,
+    factor_analysis,
+    gmm,
+    gpu,
+    hmm,
+    latent_dirichlet,
+    mixed_mixture,
+    state_space,
+    streaming,
+)
 from benchmarks.measure import Target, print_header, print_targets, watched
 
 # model -> part -> a function that measures, prints and returns the targets
@@ -18,6 +29,7 @@ BENCHMARKS: Mapping[str, Mapping[str, Callable[[], list[Target]]]] = {
     "mixed_mixture": mixed_mixture.PARTS,
     "factor_analysis": factor_analysis.PARTS,
     "hmm": hmm.PARTS,
+    "state_space": state_space.PARTS,
     "latent_dirichlet": latent_dirichlet.PARTS,
     "gpu": gpu.PARTS,
     "streaming": streaming.PARTS,

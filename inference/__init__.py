@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from inference.samplers.posteriordb import export_posteriordb
     from inference.samplers.target import target
     from inference.sequences.decoding import decode, stepwise
+    from inference.sequences.factors import forecast
     from inference.streaming.in_blocks import in_blocks
     from inference.streaming.source.processes import join_processes
     from inference.streaming.source.read_stream import read_stream
@@ -71,6 +72,7 @@ EXPORTS = {  # name -> the module that defines it
     "discriminant": "inference.predictions.log_odds",
     "export_posteriordb": "inference.samplers.posteriordb",
     "fit": "inference.fitting.fit",
+    "forecast": "inference.sequences.factors",
     "in_blocks": "inference.streaming.in_blocks",
     "full_matrices": "inference.results.triangles",
     "identify": "inference.fitting.fit",
@@ -129,6 +131,7 @@ __all__ = [
     "discriminant",
     "export_posteriordb",
     "fit",
+    "forecast",
     "full_matrices",
     "identify",
     "impute",

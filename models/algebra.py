@@ -108,8 +108,13 @@ def latent_kind(model: Model) -> str:
 
 
 def is_sequential(model: Model) -> bool:
-    """Whether a row of the model is a sequence, with a state at every step."""
-    return latent_kind(model) == "chain"
+    """Whether a row of the model is a sequence, with a latent at every step."""
+    return model.algebra is not None and model.algebra.latent.by_step
+
+
+def has_paths(model: Model) -> bool:
+    """Whether a row of the model is a sequence of states, of which some path is the most probable."""
+    return is_sequential(model) and reports_probabilities(model)
 
 
 def row_name(model: Model) -> str:

@@ -84,8 +84,9 @@ class Latent(NamedTuple):
     reported: Reported
     # (key, marginal probabilities (N, …, K)) -> z, to start a fit at groups of rows; None: the model has another start
     independent: Callable[[Array, Array], Pytree] | None = None
-    kind: str = "categorical"  # or gaussian, chain, token: selects how results are read (`inference.predictions.views`)
+    kind: str = "categorical"  # or gaussian, chain, …: selects how results are read (`inference.predictions.views`)
     enumerable: bool = True  # whether z is one of finitely many values, all of which a label can state
+    by_step: bool = False  # whether a row is a sequence, with a latent at every step
 
 
 class Sampler(NamedTuple):

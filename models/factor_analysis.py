@@ -41,7 +41,6 @@ from models.base import (
     Model,
     Naming,
     Reading,
-    Sites,
     Stats,
     Structure,
     Summaries,
@@ -53,15 +52,16 @@ from models.base import (
 from models.data.columns import Layout
 from models.distributions.observed import ObservedFactors
 from models.factors.checks import check_factors, checked, ledermann, refuse_copies
-from models.factors.linear_regression import RegressionStats, point, regression, remainder
-from models.factors.prior import BLOCK, RELEVANCE, coupling, hyperparameters, no_relevance, prior_statistics, start
+from models.factors.columns import Observed, natural, peak, quadratic, regressions, sites, statistics, told
+from models.factors.linear_regression import regression
+from models.factors.prior import BLOCK, RELEVANCE, coupling, hyperparameters, prior_statistics, start
 from models.factors.sufficient_rows import sufficient_rows
 from models.factors.summaries import completed, coords, dims, expected, functionals, maximum, minka, simulate, warnings_of
-from models.families.conjugate import GammaStats, gamma
-from models.latents.gaussian import Scores, Values, scores
+from models.families.conjugate import gamma
+from models.latents.gaussian import Scores, scores
 from models.mixtures.cells import explained
 from models.reading.load import as_data
-from models.rows.centring import LOG_2PI, centre, encode, flat, translated
+from models.rows.centring import centre, encode, flat, translated
 from models.rows.encoded import Rows, matched
 from models.rows.masks import Cells, observation, partly_observed
 from models.rows.scales import scale_doubts, without_spread
@@ -109,7 +109,7 @@ def factor_analysis(
     or categorical columns, more factors than Ledermann's bound, or a prior outside its support.
 
     >>> factor_analysis("ability", num_factors=2).symmetry
-    Rotation(dim='factor', scale='spread')
+    Rotation(dim='factor', scale='spread', also=())
     """
     data = checked(data)
     warnings = scale_doubts(data, without_spread(data), prior, VARIES)
@@ -231,13 +231,6 @@ def program(
 # Algebra
 
 
-class Observed(NamedTuple):
-    """Rows minus the origin, 0 where missing, and which cells are observed (None: all)."""
-
-    x: Array  # (N, D)
-    seen: Array | None  # (N, D), 1 or 0
-
-
 def features(hyper: Hyper, rows: Rows) -> Observed:
     x = centre(hyper, rows.x)
     return Observed(x, rows.x.observed.astype(x.dtype) if isinstance(rows.x, Cells) else None)
@@ -245,100 +238,27 @@ def features(hyper: Hyper, rows: Rows) -> Observed:
 
 def local(T: Stats) -> Callable[[Observed], Scores]:
     """E-step: the posterior of the scores of each row; T is a point, a draw or an expectation."""
-    nu = T[BLOCK]
-    dimension = int(np.prod(nu.total.shape[:-1]))
-    size = nu.total.shape[-1]
-    half_log = jnp.broadcast_to(nu.exponent, (dimension,)) - 0.5 * LOG_2PI
-    precision = jnp.broadcast_to(-2 * nu.square, (dimension,))
-    coefficients = nu.total.reshape(dimension, size) / precision[:, None]
-    left = remainder(nu).reshape(dimension, size, size)  # 0 at a point
-    loading, mean = coefficients[:, :-1], coefficients[:, -1]
-    scaled = precision[:, None] * loading
-    outer = loading[:, :, None] * scaled[:, None, :] + left[:, :-1, :-1]  # (D, L, L): E[τ w wᵀ]
-    identity = jnp.eye(size - 1, dtype=loading.dtype)
+    known = regressions(T[BLOCK])
+    identity = jnp.eye(known.loading.shape[1], dtype=known.loading.dtype)
 
     def posterior(rows: Observed) -> Scores:
         if rows.seen is None:
-            away = rows.x - mean[None, :]
-            together = left.sum(0)
-            root = jnp.linalg.cholesky(identity + outer.sum(0))
-            pull = away @ scaled - together[:-1, -1][None, :]
+            away = rows.x - known.mean[None, :]
+            together = known.left.sum(0)
+            root = jnp.linalg.cholesky(identity + known.outer.sum(0))
+            pull = away @ known.scaled - together[:-1, -1][None, :]
             middle = jax.scipy.linalg.cho_solve((root, True), pull.T).T
-            bent = _quadratic(middle, together[None, :, :])
-            residual = away - middle @ loading.T
-            peak = half_log.sum() - 0.5 * (residual**2 @ precision) - 0.5 * bent
+            bent = quadratic(middle, together[None, :, :])
+            residual = away - middle @ known.loading.T
+            highest = known.half_log.sum() - 0.5 * (residual**2 @ known.precision) - 0.5 * bent
         else:
-            away = rows.seen * (rows.x - mean[None, :])
-            number = rows.x.shape[0]
-            together = (rows.seen @ left.reshape(dimension, -1)).reshape(number, size, size)
-            gathered = (rows.seen @ outer.reshape(dimension, -1)).reshape(number, size - 1, size - 1)
-            root = jnp.linalg.cholesky(identity[None, :, :] + gathered)
-            pull = away @ scaled - together[:, :-1, -1]
-            middle = jax.scipy.linalg.cho_solve((root, True), pull[..., None])[..., 0]
-            bent = _quadratic(middle, together)
-            residual = away - rows.seen * (middle @ loading.T)
-            peak = rows.seen @ half_log - 0.5 * (residual**2 @ precision) - 0.5 * bent
-        return Scores(peak - 0.5 * (middle**2).sum(1), middle, root)
+            said = told(known, rows.x, rows.seen)
+            root = jnp.linalg.cholesky(identity[None, :, :] + said.precision)
+            middle = jax.scipy.linalg.cho_solve((root, True), said.pull[..., None])[..., 0]
+            highest = peak(known, said, rows.seen, middle)
+        return Scores(highest - 0.5 * (middle**2).sum(1), middle, root)
 
     return posterior
-
-
-def _quadratic(middle: Array, left: Array) -> Array:
-    """z̃ᵀ R z̃ of each row, z̃ = (z, 1): (N,)."""
-    whole = _with_one(middle)
-    return jnp.einsum("ni,nij,nj->n", whole, jnp.broadcast_to(left, (whole.shape[0], *left.shape[1:])), whole)
-
-
-def _with_one(z: Array) -> Array:
-    return jnp.concatenate([z, jnp.ones((z.shape[0], 1), z.dtype)], axis=1)
-
-
-def statistics(shared: bool, relevance: bool, weight: Array, z: Values, rows: Observed) -> dict[str, Stats]:
-    """Σ_n weight (1, E[z̃ z̃ᵀ], x E[z̃], x²) of each column over its observed cells; summed over columns if ``shared``."""
-    whole = _with_one(z.mean)
-    size, dimension = whole.shape[1], rows.x.shape[1]
-    weighted = weight[:, None] * rows.x
-    total = weighted.T @ whole  # missing cells are 0
-    square = (weighted * rows.x).sum(0)
-    if rows.seen is None:
-        both = (weight[:, None] * whole).T @ whole
-        if z.covariance is not None:
-            both = both.at[:-1, :-1].add(weight.sum() * z.covariance)
-        strength = jnp.broadcast_to(both, (dimension, size, size))
-        exponent = jnp.broadcast_to(weight.sum(), (dimension,))
-    else:
-        each = whole[:, :, None] * whole[:, None, :]
-        if z.covariance is not None:
-            each = each.at[:, :-1, :-1].add(z.covariance)
-        counted = weight[:, None] * rows.seen
-        strength = (counted.T @ each.reshape(-1, size * size)).reshape(dimension, size, size)
-        exponent = counted.sum(0)
-    nu = RegressionStats(exponent, strength[:, None], total[:, None], square)
-    if shared:
-        nu = RegressionStats(exponent.sum(), strength, total, square.sum())
-    return {BLOCK: nu, RELEVANCE: no_relevance(size - 1)} if relevance else {BLOCK: nu}
-
-
-def sites(relevance: bool, hyper: Hyper, T: Stats) -> dict[str, Array]:
-    """T(θ) -> θ as the sites of the program."""
-    nu = T[BLOCK]
-    precision = -2 * nu.square
-    coefficients = (nu.total / precision[..., None, None]).reshape(-1, nu.total.shape[-1])
-    mean = coefficients[:, -1] + jnp.asarray(hyper["origin"], coefficients.dtype)
-    found = {"loading": coefficients[:, :-1], "mean": mean, "precision": precision}
-    return found | {"relevance": -T[RELEVANCE].exposure} if relevance else found
-
-
-def natural(shared: bool, relevance: bool, hyper: Hyper, sites: Sites) -> dict[str, Stats]:
-    """θ as the sites of the program -> T(θ)."""
-    mean = jnp.asarray(sites["mean"]) - jnp.asarray(hyper["origin"])
-    coefficients = jnp.concatenate([jnp.asarray(sites["loading"]), mean[:, None]], axis=1)
-    precision = jnp.asarray(sites["precision"])
-    T: dict[str, Stats] = {BLOCK: point(coefficients if shared else coefficients[:, None, :], precision, jnp.log(precision))}
-    if relevance:
-        each = jnp.asarray(sites["relevance"])
-        T[RELEVANCE] = GammaStats(jnp.log(each), -each)
-    return T
 
 
 def _rows(source: Any, columns: tuple[str, ...]) -> Rows:

@@ -58,10 +58,14 @@ class Permutation:
 
 @dataclass(frozen=True)
 class _OfFactors:
-    """Base of rotations and reflections: factors along ``dim``, the last dimension of a site, are multiplied by matrices."""
+    """Base of rotations and reflections: factors along ``dim``, the last dimension of a site, are multiplied by matrices.
+
+    ``also`` names other dimensions with the same factors, which move with them, as those before a transition.
+    """
 
     dim: str
     scale: str | None = None  # hyperparameter that holds the standard deviations of the columns
+    also: tuple[str, ...] = ()
     exchanges_labels: ClassVar[bool] = False
     turns_factors: ClassVar[bool] = True
 
@@ -69,15 +73,27 @@ class _OfFactors:
         """Draws (S, ...) of all sites, multiplied by ``moves`` (S, L, L) along the dimension of the factors."""
         return {name: self._turned(np.asarray(value), dims.get(name, ()), moves) for name, value in sites.items()}
 
+    def axes(self, names: tuple[str, ...]) -> tuple[int, ...]:
+        """The axes of a site that hold factors, by the names of its dimensions."""
+        return tuple(axis for axis, name in enumerate(names) if name in (self.dim, *self.also))
+
     def _turned(self, value: np.ndarray, names: tuple[str, ...], moves: np.ndarray) -> np.ndarray:
-        if names[-1:] != (self.dim,):
-            return value
-        # One number per factor moves with its factor and has no sign.
-        return value @ moves if len(names) > 1 else (value[:, None, :] @ np.abs(moves))[:, 0]
+        if names == (self.dim,):  # one number per factor moves with its factor and has no sign
+            return (value[:, None, :] @ np.abs(moves))[:, 0]
+        for axis in self.axes(names):
+            value = np.moveaxis(np.moveaxis(value, 1 + axis, -1) @ moves, -1, 1 + axis)
+        return value
 
 
 class Rotation(_OfFactors):
-    """The posterior is unchanged by rotations along ``dim``, the last dimension of a site."""
+    """The posterior is unchanged by rotations along ``dim``, the last dimension of a site.
+
+    >>> import numpy as np
+    >>> swap, path = np.array([[[0.0, 1.0], [1.0, 0.0]]]), {"transition": ("factor", "previous_factor")}
+    >>> sites = {"transition": np.array([[[1.0, 2.0], [3.0, 4.0]]])}
+    >>> Rotation("factor", also=("previous_factor",)).moved(sites, path, swap)["transition"].tolist()
+    [[[4.0, 3.0], [2.0, 1.0]]]
+    """
 
     is_continuous: ClassVar[bool] = True
 

@@ -24,6 +24,7 @@ from models import (
     markov_naive_bayes,
     mixed_mixture,
     naive_bayes,
+    state_space,
 )
 from models.base import Model, ZooError
 from models.errors import did_you_mean
@@ -88,6 +89,7 @@ MODELS = Zoo(
         "factor_analysis": Build(factor_analysis.factor_analysis),
         "ppca": Build(factor_analysis.ppca),
         "hmm": Build(hmm.build),
+        "state_space": Build(state_space.build),
         "latent_dirichlet": Build(latent_dirichlet.build),
     }
 )

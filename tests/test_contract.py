@@ -52,6 +52,7 @@ def data_of(name: str) -> Data:
         "factor_analysis": lambda: load_data(RNG.normal(size=(12, 4)), weight=WEIGHT),
         "ppca": lambda: load_data(RNG.normal(size=(12, 4)), weight=WEIGHT),
         "hmm": lambda: load_data(documents(WORDS), weight=WEIGHT),
+        "state_space": lambda: in_sequences(np.where(np.arange(36).reshape(12, 3) % 7 == 3, np.nan, RNG.normal(size=(12, 3)))),
         "hmm of mixed steps": lambda: in_sequences(mixed, types={"seen": "count"}),
         "hmm of numbers with holes": lambda: in_sequences(np.where(np.arange(24).reshape(12, 2) % 5 == 3, np.nan, NUMBERS)),
         "hmm with heavy tails": lambda: in_sequences(NUMBERS),
@@ -78,6 +79,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "annotators": {"raters": ["anna", "ben", "anna"]},
     "factor_analysis": {"num_factors": 1},
     "ppca": {"num_factors": 1},
+    "state_space": {"num_factors": 2},
     "latent_dirichlet": {"num_topics": 2},
 }
 QUICK = ("gmm", "logistic_regression", "factor_analysis", "hmm", "latent_dirichlet")  # a kind of latents each

@@ -170,6 +170,7 @@ BEFORE_RELEASE = {
     "latent_dirichlet",
     "linear_discriminant",
     "mixed_mixture",
+    "state_space",
 }
 
 

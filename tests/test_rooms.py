@@ -39,6 +39,7 @@ ROOMS = [
     "models.factors",
     "models.chains.compiled",
     "models.chains",
+    "models.dynamics",
     "models.mixtures",
     "models",
     "inference.runtime.kept",

@@ -230,12 +230,12 @@ def latent_group(model: Model, at: Evaluation, shape: tuple[int, ...] = ()) -> d
     if at.latents is None:
         return {}
     probs = at.latents.astype(np.float32, copy=False)
+    if is_sequential(model):
+        return {"latent": _latents_of_steps(model, probs)}
     dim = latent_dim(model)
     coords = {"row": np.arange(len(probs)), dim: model.naming.coords.get(dim, np.arange(probs.shape[1]))}
     if not reports_probabilities(model):
         return {"latent": xr.Dataset({model.naming.reports: (("row", dim), probs)}, coords=coords)}
-    if is_sequential(model):
-        return {"latent": _latents_of_steps(model, probs)}
     # By parts: NumPy copies a read-only array, which a device's is, before it looks for the largest entries.
     decode = np.concatenate([part.argmax(1) for part in np.array_split(probs, 1 + len(probs) // PART)])
     variables = {model.naming.reports: (("row", dim), probs), "decode": (("row",), decode)}
@@ -245,13 +245,18 @@ def latent_group(model: Model, at: Evaluation, shape: tuple[int, ...] = ()) -> d
 
 
 def _latents_of_steps(model: Model, probs: np.ndarray) -> xr.Dataset:
-    """Probabilities (N, L, K) of the latents of sequences: NaN, and −1 for the most probable one, beyond their ends."""
+    """Probabilities (N, L, K) of the latents of sequences: NaN, and −1 for the most probable one, beyond their ends.
+
+    Latents that are numbers are NaN there, and none of them is the most probable one.
+    """
     dims = model.naming.dims[model.naming.reports]
-    there = probs.sum(-1) > 0.5
     sizes = dict(zip(dims, probs.shape, strict=True))
     coords = {dim: model.naming.coords.get(dim, np.arange(size))[:size] for dim, size in sizes.items()}
     # Sequences may be longer than those that the model was built on, and then have more steps than names.
     coords = {dim: names if len(names) == sizes[dim] else np.arange(1, sizes[dim] + 1) for dim, names in coords.items()}
+    if not reports_probabilities(model):
+        return xr.Dataset({model.naming.reports: (dims, probs)}, coords=coords)
+    there = probs.sum(-1) > 0.5
     decode = np.where(there, probs.argmax(-1), -1)
     return xr.Dataset(
         {model.naming.reports: (dims, np.where(there[..., None], probs, np.nan)), "decode": (dims[:-1], decode)}, coords=coords

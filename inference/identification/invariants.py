@@ -2,7 +2,8 @@
 
 Without a symmetry these are the entries themselves. For exchangeable labels they are the entries sorted along the labels,
 separately for every entry of the other dimensions; if both dimensions of a matrix carry the labels, all its entries sorted
-together. For factors that may be rotated, or change order and sign, they are the entries of Λ Λᵀ, where Λ are the loadings.
+together. For factors that may be rotated, or change order and sign, they are the entries of Λ Λᵀ, where Λ are the loadings,
+and the singular values of a matrix from factors to factors.
 """
 
 import json
@@ -41,10 +42,8 @@ def symmetry_of(tree: xr.DataTree) -> Symmetry:
     """The symmetry that the model of a result declared."""
     attributes = json.loads(tree.attrs.get("symmetry") or "{}")
     kind = attributes.pop("kind", "")
-    if kind == "Permutation":
-        return Permutation(attributes["dim"], tuple(attributes["also"]))
-    known: Mapping[str, Any] = {"Rotation": Rotation, "Reflection": Reflection}
-    return known[kind](**attributes) if kind else None
+    known: Mapping[str, Any] = {"Permutation": Permutation, "Rotation": Rotation, "Reflection": Reflection}
+    return known[kind](**attributes | {"also": tuple(attributes.get("also", ()))}) if kind else None
 
 
 def summaries_of(tree: xr.DataTree, most: int = MOST) -> Summaries:
@@ -68,6 +67,9 @@ def invariant(
         axes = [axis for axis, dim in enumerate(dims) if dim in (symmetry.dim, *symmetry.also)]
         if axes:
             return _sorted(name, value, axes, labels, most)
+    elif symmetry is not None and len(dims) == len(symmetry.axes(tuple(dims))) == 2:
+        size = [f"{name} singular value {place}" for place in range(1, value.shape[-1] + 1)]
+        return Summaries(np.linalg.svd(value, compute_uv=False), size)
     elif symmetry is not None and tuple(dims[-1:]) == (symmetry.dim,):
         # One number per factor moves with its factor and has no sign.
         return _products(name, value, labels, most) if len(dims) > 1 else _sorted(name, value, [0], labels, most)

@@ -23,6 +23,7 @@ from inference.engine.quasi_newton import Minima
 from inference.engine.task import Modes
 from inference.identification.invariants import ELSEWHERE, SCALED, distances
 from models.base import Model, ZooError
+from models.symmetries import Rotation
 
 SINGULAR = 1e-10  # smallest eigenvalue of a Hessian in standard units, relative to the largest, from which a mode is isolated
 NEGLIGIBLE = 1e-6  # share of the mass: no draw is of a mode that has less
@@ -93,8 +94,9 @@ def curvatures(model: Model, unravel: Any, hessian: np.ndarray, dtype: Any) -> n
     if not _turns_freely(model):
         return diagonal
     tree = {name: np.asarray(leaf, dtype=np.float64) for name, leaf in unravel(jnp.asarray(diagonal, dtype)).items()}
-    for name in set(_rotated(model)) & set(tree):
-        tree[name] = np.broadcast_to(tree[name].mean(-1, keepdims=True), tree[name].shape)
+    for name, axes in _rotated(model):
+        if name in tree:
+            tree[name] = np.broadcast_to(tree[name].mean(axes, keepdims=True), tree[name].shape)
     return np.asarray(ravel_pytree(tree)[0], dtype=np.float64)
 
 
@@ -266,22 +268,29 @@ def _turns_freely(model: Model) -> bool:
     return model.symmetry is not None and model.symmetry.is_continuous
 
 
-def _rotated(model: Model) -> tuple[str, ...]:
-    """The sites whose last dimension is that of the factors."""
-    assert model.symmetry is not None
-    return tuple(name for name, names in model.naming.dims.items() if names[-1:] == (model.symmetry.dim,))
+def _rotated(model: Model) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """The sites that hold factors, with the axes that do."""
+    symmetry = model.symmetry
+    assert isinstance(symmetry, Rotation)
+    return tuple((name, axes) for name, names in model.naming.dims.items() if (axes := symmetry.axes(names)))
 
 
 @partial(jax.jit, static_argnames=("unravel", "rotated"))
-def _turns(unravel: Any, rotated: tuple[str, ...], flat: Array) -> Array:
+def _turns(unravel: Any, rotated: tuple[tuple[str, tuple[int, ...]], ...], flat: Array) -> Array:
     def at(flat: Array) -> Array:
         z = unravel(flat)
-        names = [name for name in rotated if name in z]
-        size = z[names[0]].shape[-1]
+        axes = {name: own for name, own in rotated if name in z}
+        first, own = next(iter(axes.items()))
+        size = z[first].shape[own[0]]
+
+        def turned(name: str, leaf: Array, turn: Array) -> Array:
+            along = [jnp.moveaxis(jnp.moveaxis(leaf, axis, -1) @ turn, -1, axis) for axis in axes.get(name, ())]
+            return sum(along, jnp.zeros_like(leaf))
+
         turns = []
         for i, j in combinations(range(size), 2):
             turn = jnp.zeros((size, size)).at[i, j].set(1.0).at[j, i].set(-1.0)
-            moved = {name: leaf @ turn if name in names else jnp.zeros_like(leaf) for name, leaf in z.items()}
+            moved = {name: turned(name, leaf, turn) for name, leaf in z.items()}
             turns.append(ravel_pytree(moved)[0])
         return jnp.stack(turns, axis=1) if turns else jnp.zeros((flat.shape[0], 0), flat.dtype)
 

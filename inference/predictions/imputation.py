@@ -23,6 +23,7 @@ from inference.predictions.classes import require_possible
 from inference.results.averages import AtDraw, averaged
 from inference.results.draws import chosen_draws, draws_of, fitted_rows, log_weight, number_of
 from models.base import Algebra, Expected, Hyper, Model, Pytree, Sites, ZooError
+from models.chains.sequences import steps_of
 from models.data.arguments import require_whole
 from models.data.columns import Layout
 from models.data.table import require_rows
@@ -71,7 +72,7 @@ def impute(
     rows, like = model.rows(data), model.abilities.table.cells
     draws = draws_of(model, source, rows)
     given = fitted_rows(model, source, data, fitted)
-    row, column = np.nonzero(np.isnan(np.asarray(model.abilities.table.observed(rows))))
+    row, *step, column = np.nonzero(np.isnan(np.asarray(model.abilities.table.observed(rows))))
     sizes = tuple(map(len, like.categories))
     width = max(num_draws * len(like.columns), sum(value[0].size for value in draws.values()))
     completion = ImputationModel(model.algebra, model.abilities.table.completed, model.abilities.table.expected)
@@ -84,10 +85,11 @@ def impute(
             log_density, block = _block(completion, sizes, num_draws, hyper, holed, key, sites, given[some], first_row + some)
             require_possible(np.asarray(log_density), some)
             here = np.isin(row, some)
-            parts.append(_cells_of(block, np.searchsorted(some, row[here]), column[here]))
+            parts.append(_cells_of(block, (np.searchsorted(some, row[here]), *(one[here] for one in step), column[here])))
     drawn, *averages = zip(*parts, strict=True)
     imputed = ImputedCells(np.concatenate(drawn, axis=1), *map(np.concatenate, averages))
-    described = _described(like, imputed, row, column)
+    lines = steps_of(model.read(data)).starts[row] + step[0] if step else row
+    described = _described(like, imputed, lines, column)
     return described.assign_attrs(warning=AT_A_POINT) if number_of(draws) == 1 else described
 
 
@@ -100,7 +102,7 @@ def _blocks(rows: np.ndarray, width: int) -> list[np.ndarray]:
 
 
 class ImputedCells(NamedTuple):
-    """C missing cells, or all cells of a block of rows."""
+    """C missing cells, or all cells of a block of rows (B, D), or of sequences (B, T, D)."""
 
     drawn: Any  # (S, C)
     mean: Any  # (C,), of numbers and counts
@@ -108,10 +110,10 @@ class ImputedCells(NamedTuple):
     probs: Any  # (C, most levels), of categories
 
 
-def _cells_of(block: ImputedCells, row: np.ndarray, column: np.ndarray) -> ImputedCells:
-    """Some cells of a block (…, rows, columns), on the host."""
+def _cells_of(block: ImputedCells, places: tuple[np.ndarray, ...]) -> ImputedCells:
+    """Some cells of a block, on the host, by their places along all of its axes."""
     drawn, mean, sd, probs = (np.asarray(leaf, dtype=np.float64) for leaf in block)
-    return ImputedCells(drawn[:, row, column], mean[row, column], sd[row, column], probs[row, column])
+    return ImputedCells(np.moveaxis(drawn, 0, -1)[places].T, mean[places], sd[places], probs[places])
 
 
 class ImputationModel(NamedTuple):
@@ -170,15 +172,17 @@ def _block(
 
 
 def _moments(columns: tuple[Expected, ...], sizes: tuple[int, ...]) -> tuple[Array, Array, Array]:
-    """Mean and variance (B, D) of every column of numbers, probabilities (B, D, most) of one of levels; else 0."""
-    blank, most = jnp.zeros(columns[0].mean.shape[0]), max(sizes)
-    mean = jnp.stack([blank if size else each.mean for each, size in zip(columns, sizes, strict=True)], axis=1)
-    variance = jnp.stack([blank if each.variance is None else each.variance for each in columns], axis=1)
+    """Mean and variance (…, D) of every column of numbers, probabilities (…, D, most) of one of levels; else 0."""
+    first, most = columns[0].mean, max(sizes)
+    blank = jnp.zeros(first.shape[:-1] if sizes[0] else first.shape)
+    before = ((0, 0),) * blank.ndim
+    mean = jnp.stack([blank if size else each.mean for each, size in zip(columns, sizes, strict=True)], axis=-1)
+    variance = jnp.stack([blank if each.variance is None else each.variance for each in columns], axis=-1)
     probs = [
-        jnp.pad(each.mean, ((0, 0), (0, most - size))) if size else jnp.zeros((len(blank), most))
+        jnp.pad(each.mean, (*before, (0, most - size))) if size else jnp.zeros((*blank.shape, most))
         for each, size in zip(columns, sizes, strict=True)
     ]
-    return mean, variance, jnp.stack(probs, axis=1)
+    return mean, variance, jnp.stack(probs, axis=-2)
 
 
 def _described(like: Layout, cells: ImputedCells, row: np.ndarray, column: np.ndarray) -> xr.Dataset:

@@ -19,6 +19,7 @@ VIEWS = {  # kind of latents (`models.base.Latent.kind`) -> the module with thei
     "categorical": "inference.predictions.classes",
     "gaussian": "inference.predictions.scores",
     "chain": "inference.sequences.states",
+    "gaussian_path": "inference.sequences.factors",
     "token": "inference.topics.proportions",
 }
 

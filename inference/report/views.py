@@ -83,15 +83,15 @@ def drawings(model: Model, tree: xr.DataTree, data: Any) -> dict[str, Callable[[
     from inference.plots.states_over_time import plot_states, some_sequences
     from inference.plots.topics import plot_topics
     from inference.topics.access import has_topics
-    from models.algebra import exchanges_labels, is_sequential, turns_factors
+    from models.algebra import exchanges_labels, has_paths, is_sequential, turns_factors
 
     clusters = exchanges_labels(model) and model.naming.reports == "responsibilities"
     sequential = is_sequential(model)
     columns = [] if sequential or model.abilities.profile is None else profile(model, tree)
     possible: list[tuple[str, bool, Callable[[Path], Any]]] = [
-        ("state_probs", sequential, lambda path: plot_states(model, tree, data, path, some_sequences(model, data))),
-        ("transitions", sequential, lambda path: plot_transitions(model, tree, path)),
-        ("emissions", sequential, lambda path: plot_emissions(model, tree, path)),
+        ("state_probs", has_paths(model), lambda path: plot_states(model, tree, data, path, some_sequences(model, data))),
+        ("transitions", has_paths(model), lambda path: plot_transitions(model, tree, path)),
+        ("emissions", has_paths(model), lambda path: plot_emissions(model, tree, path)),
         ("pairs", has_pairs(tree, columns), lambda path: draw_pairs(model, tree, columns, path)),
         ("profile", bool(columns), lambda path: draw_profile(model, tree, columns, path)),
         ("topics", has_topics(model), lambda path: plot_topics(model, tree, path)),

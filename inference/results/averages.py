@@ -21,7 +21,7 @@ class AtDraw(NamedTuple):
 
     log_density: Array  # (N,): log p(x_n | θ_s), by which draws are weighted for new rows
     values: tuple[Array, ...] = ()  # (N, …) each
-    uncertain: tuple[tuple[Array, Array], ...] = ()  # (mean, variance) of each, (N, D)
+    uncertain: tuple[tuple[Array, Array], ...] = ()  # (mean, variance) of each, (N, …)
     log_values: tuple[Array, ...] = ()  # (N, …) each: densities in logarithms, for which all draws count alike
     by_draw: Pytree = None  # returned draw by draw
 
@@ -120,5 +120,6 @@ def _moved(mean: Array, share: Array, value: Array) -> Array:
 
 def _moments(sums: _Moments, share: Array, mean: Array, variance: Array) -> _Moments:
     """The moments with one more draw's mean and variance."""
-    between = (1 - share)[:, None] * _moved(sums.between, share, sums.between + (mean - sums.mean) ** 2)
+    apart = (1 - share).reshape(-1, *[1] * (mean.ndim - 1))
+    between = apart * _moved(sums.between, share, sums.between + (mean - sums.mean) ** 2)
     return _Moments(_moved(sums.mean, share, mean), between, _moved(sums.within, share, variance))

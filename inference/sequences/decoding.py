@@ -24,7 +24,7 @@ from inference.methods.options import check_seed
 from inference.results.averages import AtDraw, averaged
 from inference.results.draws import draws_of, fitted_rows, forget_labels, log_weight, one_axis, thinned
 from inference.results.triangles import sites_of
-from models.algebra import is_sequential
+from models.algebra import has_paths
 from models.base import Algebra, Hyper, Model, Pytree, Sites, ZooError
 from models.chains.compiled.paths import best_paths
 from models.chains.emitting import path_part
@@ -40,9 +40,9 @@ HOW = ("viterbi", "max_prob_tag", "sample", "k_best")
 
 
 def require_sequential(model: Model) -> Algebra:
-    """The algebra of a sequence model; raises `ZooError` for other models."""
+    """The algebra of a model of sequences of states; raises `ZooError` for other models."""
     require_model(model)
-    if model.algebra is None or not is_sequential(model):
+    if model.algebra is None or not has_paths(model):
         raise ZooError(f"{model.name} has no states that follow each other, so it has no paths to decode")
     return model.algebra
 

@@ -318,5 +318,6 @@ chain = Latent(
     reported=Reported(_report, _entropy),
     independent=_independent,
     kind="chain",
+    by_step=True,
     enumerable=False,
 )

@@ -67,19 +67,24 @@ def timed(data: Data, columns: tuple[str, ...], emission: Emission, states: tupl
     table, starts = steps_of(data)
     table = matched(table, columns)
     filled, seen = filled_in(table, emission)
-    lengths = np.diff(starts)
-    place = starts[:-1, None] + np.arange(lengths.max())[None, :]
-    place = np.where(np.arange(lengths.max())[None, :] < lengths[:, None], place, 0)  # (N, L); beyond the length any step
+    lengths, place = padded_places(starts)
     x = jax.tree.map(lambda leaf: on_host(np.asarray(leaf)[place]), emission.encoding.encode(filled))
     allowed_states = None if states is None else allowed_classes(table, states)
     return Timed(
         x,
-        on_host(lengths.astype(np.int32)),
+        on_host(lengths),
         None if seen is None else on_host(seen[place]),
         sequence_weight(data, starts),
         None if allowed_states is None else on_host(allowed_states[place]),
         packed(lengths),
     )
+
+
+def padded_places(starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(lengths (N,) of sequences, the row of each of their steps (N, L)); any row beyond the end of a sequence."""
+    lengths = np.diff(starts)
+    step = np.arange(lengths.max())[None, :]
+    return lengths.astype(np.int32), np.where(step < lengths[:, None], starts[:-1, None] + step, 0)
 
 
 def packing_of(rows: Timed) -> Packing:

@@ -51,6 +51,12 @@ LEXICON = {
     "eats": (0, 0, 0, 3, 0), "in": (0, 0, 0, 0, 4), "with": (0, 0, 0, 0, 4),
 }  # fmt: skip
 
+# Two factors that turn into one another every 12 steps or so, and what six gauges show of them, in units of their noise.
+GAUGES = ("north", "east", "south", "west", "inlet", "outlet")
+GAUGE_TRANSITION = np.array([[0.82, -0.47], [0.47, 0.82]])
+GAUGE_LOADINGS = np.array([[0.9, 0.1], [0.7, 0.6], [0.1, 0.9], [-0.5, 0.8], [0.4, 0.0], [0.0, -0.4]])
+GAUGE_MEANS = np.array([12.0, 9.5, 7.0, 8.0, 20.0, 18.5])
+
 VOWELS = "aeiou"
 SYMBOLS = (*ascii_lowercase, "space")
 
@@ -72,15 +78,28 @@ def casino(num_rows: int = 300, num_sequences: int = 1, seed: int = 0) -> Data:
     ``num_rows`` rolls in ``num_sequences`` sequences of (nearly) equal lengths. True parameters: `CASINO_STARTS`,
     `CASINO_TRANSITIONS`, `CASINO_ROLLS`. Lengths are given, not drawn: use ``boundary=False``.
     """
-    _check_whole(num_rows=num_rows, num_sequences=num_sequences)
-    if num_sequences > num_rows:
-        raise ZooError(f"num_sequences={num_sequences} is more than num_rows={num_rows}: each sequence needs at least one roll")
+    starts = _cut(num_rows, num_sequences, "roll")
     rng = np.random.default_rng(seed)
-    starts = np.arange(num_sequences + 1) * num_rows // num_sequences
     dice = [_walk(rng, CASINO_STARTS, CASINO_TRANSITIONS, length) for length in np.diff(starts)]
     die = np.concatenate(dice)
     faces = tuple(str(face) for face in range(1, 7))
     return _steps("casino", _drawn(rng, CASINO_ROLLS[die]), "roll", faces, starts, die, "die", DICE)
+
+
+def gauges(num_rows: int = 150, num_sequences: int = 1, seed: int = 0) -> Data:
+    """Readings of six gauges that two hidden factors drive; a linear-Gaussian state-space model is the truth.
+
+    ``num_rows`` steps in ``num_sequences`` sequences of (nearly) equal lengths. True parameters: `GAUGE_TRANSITION`,
+    `GAUGE_LOADINGS`, `GAUGE_MEANS`; every gauge has noise of variance 1, and innovations of the factors too.
+    """
+    starts = _cut(num_rows, num_sequences, "step")
+    rng = np.random.default_rng(seed)
+    factor, factors = np.zeros(2), np.zeros((num_rows, 2))
+    for step in range(num_rows):
+        before = 0 if step in starts else GAUGE_TRANSITION @ factor
+        factors[step] = factor = before + rng.normal(size=2)
+    x = GAUGE_MEANS + factors @ GAUGE_LOADINGS.T + rng.normal(size=(num_rows, len(GAUGES)))
+    return Data("gauges", x, GAUGES, kinds=("number",) * len(GAUGES), starts=starts)
 
 
 def letters(num_letters: int = 5000, by_topic: bool = False) -> Data:
@@ -140,6 +159,15 @@ def tagger(num_sequences: int = 200, missing: float = 0.0, seed: int = 0) -> Dat
     starts = np.cumsum([0, *map(len, sentences)])
     shown = np.where(hides.random(len(tags)) < missing, -1, tags)
     return _steps("tagger", words, "word", tuple(LEXICON), starts, shown, "tag", TAGS)
+
+
+def _cut(num_rows: int, num_sequences: int, step: str) -> np.ndarray:
+    """Edges (sequences + 1,) of sequences of (nearly) equal lengths; ``step`` names what they are made of."""
+    _check_whole(num_rows=num_rows, num_sequences=num_sequences)
+    if num_sequences > num_rows:
+        why = f"each sequence needs at least one {step}"
+        raise ZooError(f"num_sequences={num_sequences} is more than num_rows={num_rows}: {why}")
+    return np.arange(num_sequences + 1) * num_rows // num_sequences
 
 
 def _check_whole(**values: Any) -> None:

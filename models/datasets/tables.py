@@ -11,7 +11,7 @@ from models.data.table import Data, ZooError
 from models.datasets.corpora import bars, python_topics, reuters
 from models.datasets.covariances import ability
 from models.datasets.raters import anaesthetists, raters
-from models.datasets.sequences import casino, earthquakes, ice_cream, letters, tagger
+from models.datasets.sequences import casino, earthquakes, gauges, ice_cream, letters, tagger
 
 # Document 001 draws men, women and Martians from "covariances" C that are not symmetric. Legacy NumPy silently used
 # (CᵀC)^(1/2) instead; its figures show these matrices (errata E5).
@@ -246,6 +246,7 @@ DATASETS: dict[str, Callable[..., Data]] = {
     "ice_cream": ice_cream,
     "earthquakes": earthquakes,
     "casino": casino,
+    "gauges": gauges,
     "letters": letters,
     "tagger": tagger,
     "python_topics": python_topics,

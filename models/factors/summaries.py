@@ -189,7 +189,7 @@ def completed(algebra: Algebra, key: Array, hyper: Hyper, sites: Sites, rows: Ro
         key_z, algebra.local_natural_parameters(algebra.natural(hyper, sites))(algebra.features(hyper, rows))
     )
     observed = observation(rows.x)
-    return jnp.where(jnp.isnan(observed), _emitted(key_x, sites, z.mean), observed)
+    return jnp.where(jnp.isnan(observed), emitted(key_x, sites, z.mean), observed)
 
 
 def expected(algebra: Algebra, hyper: Hyper, sites: Sites, rows: Rows) -> tuple[Expected, ...]:
@@ -205,7 +205,8 @@ def expected(algebra: Algebra, hyper: Hyper, sites: Sites, rows: Rows) -> tuple[
     return tuple(Expected(mean[:, d], variance[:, d]) for d in range(mean.shape[1]))
 
 
-def _emitted(key: Array, sites: Sites, z: Array) -> Array:
+def emitted(key: Array, sites: Sites, z: Array) -> Array:
+    """Cells (…, D) drawn given factors (…, L)."""
     mean = sites["mean"][None, :] + z @ sites["loading"].T
     scale = jnp.broadcast_to(1 / jnp.sqrt(sites["precision"]), sites["mean"].shape)
     return mean + scale[None, :] * jax.random.normal(key, mean.shape, mean.dtype)
@@ -215,4 +216,4 @@ def simulate(key: Array, hyper: Hyper, sites: Sites, num_rows: int) -> Rows:
     """Draw rows at ``sites``."""
     key_z, key_x = jax.random.split(key)
     z = jax.random.normal(key_z, (num_rows, sites["loading"].shape[1]), sites["loading"].dtype)
-    return Rows(_emitted(key_x, sites, z))
+    return Rows(emitted(key_x, sites, z))

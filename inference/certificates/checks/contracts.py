@@ -83,7 +83,9 @@ class Contracted:
         sites = oracle.draw_parameters(np.random.default_rng(seed), 1)
         self.case = Case(oracle.options, oracle.table(self.table, 0), {name: value[0] for name, value in sites.items()})
         self.values = values_of_case(oracle, self.case)
-        self.size = self.case.data.num_rows
+        data = self.case.data
+        self.starts = np.arange(data.num_rows + 1) if data.starts is None else data.starts
+        self.size = len(self.starts) - 1  # rows, or sequences
 
     def figures(self) -> tuple[Figure, ...]:
         """All contracts of the model."""
@@ -153,14 +155,19 @@ class Contracted:
         """The last row first."""
         order = np.arange(self.size)[::-1]
         sites = {name: value[order] if name in self.contracts.by_row else value for name, value in case.sites.items()}
-        return Case(case.options, take(case.data, order), sites)
+        return Case(case.options, take(case.data, self._lines(order)), sites)
+
+    def _lines(self, order: np.ndarray) -> np.ndarray:
+        """The lines of the table with these rows, or sequences."""
+        return np.concatenate([np.arange(self.starts[row], self.starts[row + 1]) for row in order])
 
     def weights(self) -> list[Figure]:
         """Rows with weights 1, 2, 3, 1, … compared with rows repeated as often."""
         if not self.contracts.weighted:
             return []
         often = np.repeat(np.arange(self.size), self._weight())
-        weighted, copied = self.weighted(), values_of_case(self.oracle, self.case._replace(data=take(self.case.data, often)))
+        data = take(self.case.data, self._lines(often))
+        weighted, copied = self.weighted(), values_of_case(self.oracle, self.case._replace(data=data))
         wanted = weighted._replace(rows=weighted.rows[often])
         return [Figure("weights against repeated rows", off(copied, wanted, weighted.after), SAME, "relative")]
 
@@ -168,7 +175,8 @@ class Contracted:
         return 1 + np.arange(self.size) % 3
 
     def weighted(self) -> CaseValues:
-        data = self.case.data._replace(weight=self._weight().astype(float))
+        of_lines = np.repeat(self._weight().astype(float), np.diff(self.starts))
+        data = self.case.data._replace(weight=of_lines)
         return values_of_case(self.oracle, self.case._replace(data=data))
 
     def cells(self) -> list[Figure]:
@@ -185,7 +193,7 @@ class Contracted:
         number = len(cell.values)
         tables = repeated(self.table, number)
         tables["x"] = tables["x"].copy()
-        tables["x"][:, cell.row, cell.column] = cell.values
+        tables["x"].reshape(number, -1, tables["x"].shape[-1])[:, cell.row, cell.column] = cell.values  # of sequences, steps
         sites = repeated({name: value[None] for name, value in self.case.sites.items()}, number)
         wanted = logsumexp(self.oracle.log_likelihood(sites, tables)) + np.log(cell.step)
         x = self.case.data.x.copy()

@@ -21,6 +21,7 @@ ORACLES: dict[str, str] = {
     "factor_analysis": "inference.certificates.oracles.factors",
     "ppca": "inference.certificates.oracles.factors",
     "hmm": "inference.certificates.oracles.chains",
+    "state_space": "inference.certificates.oracles.factors",
     "latent_dirichlet": "inference.certificates.oracles.topics",
 }
 

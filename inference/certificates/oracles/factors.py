@@ -3,7 +3,11 @@
 precision_d ~ Gamma(dof / 2, scatter / 2),    loading_dl ~ Normal(0, 1 / (loading_strength precision_d)),
 mean_d ~ Normal(location_d, 1 / (strength precision_d)),    x_n ~ Normal(mean, loading loadingᵀ + diag(1 / precision))
 
-Scores are drawn to simulate rows, and integrated out in the density.
+Scores are drawn to simulate rows, and integrated out in the density. In `state_space` the scores of a sequence are a chain,
+
+score_1 ~ Normal(0, 1),    score_t ~ Normal(transition score_t−1, 1),    transition ~ Normal(0, 1 / transition_strength),
+
+and the density of a sequence is that of one Normal vector: no formula of it goes from step to step.
 """
 
 from functools import partial
@@ -120,7 +124,7 @@ def _log_rows(sites: Sites, scores: np.ndarray, x: np.ndarray) -> np.ndarray:
     """(R,): log p(x | scores, θ)."""
     each = _noise(sites)
     away = x - sites["mean"][:, None] - np.einsum("rnl,rdl->rnd", scores, sites["loading"])
-    determinant: np.ndarray = ROWS * (np.log(each) - np.log(2 * np.pi)).sum(1)
+    determinant: np.ndarray = len(x) * (np.log(each) - np.log(2 * np.pi)).sum(1)
     return 0.5 * (determinant - np.einsum("rnd,rd->r", away**2, each))
 
 
@@ -140,8 +144,8 @@ def _given_scores(
 
     Their posterior is Normal-Gamma (Gelman et al. 2013, chapter 14).
     """
-    number = len(scores)
-    design = np.concatenate([scores, np.ones((number, ROWS, 1))], axis=-1)
+    number, rows = len(scores), len(x)
+    design = np.concatenate([scores, np.ones((number, rows, 1))], axis=-1)
     before = np.diag([PRIOR["loading_strength"]] * FACTORS + [PRIOR["strength"]])
     at = np.concatenate([np.zeros((COLUMNS, FACTORS)), LOCATION[:, None]], axis=1)  # prior mean of the coefficients
     inverse = np.linalg.inv(before + power * np.einsum("rni,rnj->rij", design, design))
@@ -150,7 +154,7 @@ def _given_scores(
     added = power * (x**2).sum(0) + np.einsum("di,ij,dj->d", at, before, at) - np.einsum("rdi,rdi->rd", moment, location)
     if shared:
         added = added.sum(1, keepdims=True)
-    dof = PRIOR["dof"] + power * ROWS * (COLUMNS if shared else 1)
+    dof = PRIOR["dof"] + power * rows * (COLUMNS if shared else 1)
     precision = rng.gamma(dof / 2, 2 / (PRIOR["scatter"] + added))
     spread = np.linalg.cholesky(inverse)[:, None] * precision[..., None, None] ** -0.5
     noise = rng.normal(size=location.shape)
@@ -223,3 +227,124 @@ def factor_analysis() -> Oracle:
 def ppca() -> Oracle:
     """One factor of three columns with the same noise."""
     return _oracle("ppca", shared=True)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Sequences
+
+SEQUENCES, STEPS = 3, 4
+MOVE = 12.0  # the strength of the transition
+
+
+def _paths(sites: Sites) -> np.ndarray:
+    """(R, T, T): scores are this matrix times independent standard Normals: transitionˢ⁻ᵗ from step t to step s."""
+    lag = np.subtract.outer(np.arange(STEPS), np.arange(STEPS))
+    return np.where(lag >= 0, sites["transition"].reshape(-1, 1, 1) ** np.maximum(lag, 0), 0.0)
+
+
+def _draw_paths(rng: np.random.Generator, replicates: int) -> dict[str, np.ndarray]:
+    move = rng.normal(size=(replicates, FACTORS, FACTORS)) * MOVE**-0.5
+    return _draw_parameters(False, rng, replicates) | {"transition": move}
+
+
+def _draw_sequences(rng: np.random.Generator, sites: Sites) -> dict[str, np.ndarray]:
+    path = np.einsum("rst,rnt->rns", _paths(sites), rng.normal(size=(len(sites["mean"]), SEQUENCES, STEPS)))
+    middle = sites["mean"][:, None, None] + path[..., None] * sites["loading"][:, None, None, :, 0]
+    return {"x": middle + rng.normal(size=middle.shape) * _noise(sites)[:, None, None] ** -0.5, "path": path[..., None]}
+
+
+def _factors_of_paths(sites: Sites, tables: Tables) -> Statistics:
+    path = tables["path"][..., 0]
+    before = np.concatenate([np.zeros_like(path[..., :1]), path[..., :-1]], axis=-1) * sites["transition"]
+    middle = sites["mean"][:, None, None] + path[..., None] * sites["loading"][:, None, None, :, 0]
+    return {
+        "log density of scores": total(stats.norm.logpdf(path, before)),
+        "log density of rows given scores": total(stats.norm.logpdf(tables["x"], middle, _noise(sites)[:, None, None] ** -0.5)),
+    }
+
+
+def _sequence_answers(sites: Sites, table: Tables, with_label: bool) -> Answers:
+    """Scores and cells of a sequence are Normal together: (T,) and (T D,), which has the covariance P ⊗ W Wᵀ + I ⊗ Ψ."""
+    number, loading = len(sites["mean"]), sites["loading"][..., 0]
+    spread = np.einsum("rst,rut->rsu", _paths(sites), _paths(sites))
+    across = np.einsum("rsu,rd->rsud", spread, loading)  # of score s and cell (u, d)
+    whole = np.einsum("rc,rsud->rscud", loading, across).reshape(number, STEPS * COLUMNS, -1)
+    whole = whole + np.einsum("re,ef->ref", np.tile(1 / _noise(sites), STEPS), np.eye(STEPS * COLUMNS))
+    slope = np.einsum("rse,ref->rsf", across.reshape(number, STEPS, -1), np.linalg.inv(whole))
+    away = (table["x"] - sites["mean"][:, None, None]).reshape(*np.broadcast_shapes((number, 1), table["x"].shape[:2]), -1)
+    score = np.einsum("rse,rne->rns", slope, away)
+    left = np.einsum("rss->rs", spread) - np.einsum("rse,rse->rs", slope, across.reshape(number, STEPS, -1))
+    variance = np.broadcast_to(left[:, None], score.shape)
+    distance = np.einsum("rne,ref,rnf->rn", away, np.linalg.inv(whole), away)
+    density = -0.5 * (distance + np.linalg.slogdet(whole)[1][:, None] + STEPS * COLUMNS * np.log(2 * np.pi))
+    each = loading[:, None, None]
+    middle = sites["mean"][:, None, None] + score[..., None] * each
+    cells = variance[..., None] * each**2 + 1 / _noise(sites)[:, None, None]
+    found = {"factors": (score[..., None], variance[..., None]), "reconstruction": (middle, cells)}
+    return Answers(density, uncertain=found, reported="factors")
+
+
+def _filtered(sites: Sites, table: Tables, with_label: bool) -> Answers:
+    """Every step by itself, as if the steps of a sequence were rows of factor analysis."""
+    return _sequence_answers({**sites, "transition": 0 * sites["transition"]}, table, with_label)
+
+
+def _path_posterior(rng: np.random.Generator, table: Tables, number: int) -> Posterior:
+    """As `_posterior`, with the path of every sequence in place of its scores, and the transition given the paths."""
+    x, sites = table["x"][0].reshape(-1, COLUMNS), _draw_paths(rng, number)
+    path, logs = _draw_sequences(rng, sites)["path"][..., 0], np.zeros(number)
+    for below, power in pairwise(np.linspace(0, 1, 3 * RUNGS + 1) ** CROWDED):
+        logs += (power - below) * _log_rows(sites, path.reshape(number, -1, 1), x)
+        moved = _given_scores(False, rng, x, path.reshape(number, -1, 1), power)
+        precision = MOVE + (path[..., :-1] ** 2).sum((1, 2))
+        centre = (path[..., :-1] * path[..., 1:]).sum((1, 2)) / precision
+        sites = moved | {"transition": (centre + rng.normal(size=number) * precision**-0.5)[:, None, None]}
+        scaled = power * sites["loading"][..., 0] * _noise(sites)
+        steps = np.eye(STEPS) - sites["transition"] * np.eye(STEPS, k=-1)
+        seen = (scaled * sites["loading"][..., 0]).sum(1)[:, None, None] * np.eye(STEPS)
+        covariance = np.linalg.inv(np.swapaxes(steps, 1, 2) @ steps + seen)
+        pull = ((x - sites["mean"][:, None]) @ scaled[..., None]).reshape(number, SEQUENCES, STEPS)
+        noise = rng.normal(size=pull.shape) @ np.swapaxes(np.linalg.cholesky(covariance), 1, 2)
+        path = pull @ covariance + noise
+    return weighted(sites, logs)
+
+
+def _path_functions(sites: Sites, tables: Tables) -> Statistics:
+    x, move = tables["x"], sites["transition"][:, 0, 0]
+    lagged = ((x[:, :, 1:] - x.mean((1, 2), keepdims=True)) * (x[:, :, :-1] - x.mean((1, 2), keepdims=True))).mean((1, 2))
+    flat = {"x": x.reshape(len(x), -1, COLUMNS)}
+    return _functions(sites, flat) | {
+        "transition times covariance of successive steps": move * lagged[:, 0],
+        "square of the transition": move**2,
+    }
+
+
+def _sequences(tables: Tables, replicate: int) -> Data:
+    x = tables["x"][replicate]
+    return Data("sequences", x.reshape(-1, COLUMNS), ("x0", "x1", "x2"), starts=np.arange(0, len(x) * STEPS + 1, STEPS))
+
+
+def state_space() -> Oracle:
+    """Three sequences of four steps, three columns, one factor."""
+
+    def options(dof: float) -> dict[str, Any]:
+        columns = PRIOR | {"location": LOCATION, "dof": dof}
+        return {"num_factors": FACTORS, "prior": {"loading": columns, "transition": {"strength": MOVE}}}
+
+    rows = _oracle("state_space", shared=False)
+    return rows._replace(
+        options=options(PRIOR["dof"]),
+        draw_parameters=_draw_paths,
+        draw_tables=_draw_sequences,
+        table=_sequences,
+        log_prior=lambda sites: _log_prior(sites) + total(stats.norm.logpdf(sites["transition"], 0, MOVE**-0.5)),
+        log_likelihood=lambda sites, tables: np.asarray(_sequence_answers(sites, tables, False).log_density, float).sum(1),
+        functions=_path_functions,
+        answers=_sequence_answers,
+        contracts=rows.contracts._replace(free=rows.contracts.free + FACTORS, missing=(real_cell(0, 0), real_cell(9, 2))),
+        slips=(Slip("every step by itself, as rows of factor analysis", _filtered),),
+        posterior=_path_posterior,
+        mutant=ten_percent("dof", PRIOR["dof"], options),
+        latent="path",
+        complete=_factors_of_paths,
+    )

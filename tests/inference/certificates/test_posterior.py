@@ -28,7 +28,9 @@ from inference.certificates.oracles.posterior import Posterior
 LISTED = [name for name in ORACLES if oracle_of(name).enumeration is not None]
 
 
-@pytest.mark.parametrize("name", ORACLES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "state_space" else name for name in ORACLES]
+)
 def test_the_evidence_is_the_mean_likelihood_of_the_prior(name):
     """E[p(x | θ)] / p(x) = 1 over draws of the prior. Where the evidence is sampled, its own error is added."""
     oracle = oracle_of(name)

@@ -32,10 +32,11 @@ SHAPES = {
     "ice_cream": (33, 1),
     "earthquakes": (107, 1),
     "casino": (300, 1),
+    "gauges": (150, 6),
     "letters": (5000, 1),
     "tagger": (1554, 1),
 }
-UNLABELLED = ("bars", "diabetes", "factors", "ability", "ice_cream", "earthquakes", "anaesthetists")
+UNLABELLED = ("bars", "diabetes", "factors", "ability", "ice_cream", "earthquakes", "anaesthetists", "gauges")
 
 
 @pytest.fixture
