@@ -112,15 +112,17 @@ def build(
     prior: str | Mapping[str, Mapping[str, Any]] = "default",
     unseen: str = "error",
     degrees_of_freedom: str | float = ESTIMATED,
+    counts: str = "poisson",
 ) -> Model:
     """Build a hidden Markov model with ``num_states`` states.
 
     ``data`` is documents, a table with a sequence column (``load_data(..., sequence=)``), or a table that is one sequence.
 
-    - ``emission`` is categorical, gaussian or student_t (with ``covariance`` full, tied, diag or spherical), poisson,
-      bernoulli, or mixed. Under student_t distant steps move the states little; ``degrees_of_freedom`` are as in `models.gmm`.
-    - mixed are columns of numbers, categories and counts, independent given the state. `models.data.columns.typed` decides the
-      kind of each, and ``unseen`` says how new steps with an unknown category are read: "error", or "missing".
+    - ``emission`` is categorical, gaussian or student_t (with ``covariance`` full, tied, diag or spherical), bernoulli, mixed,
+      or for counts poisson, negative_binomial, zero_inflated_poisson or zero_inflated_negative_binomial. Under student_t
+      distant steps move the states little; ``degrees_of_freedom`` are as in `models.gmm`.
+    - mixed are columns of numbers, categories and ``counts``, independent given the state. `models.data.columns.typed` decides
+      the kind of each, and ``unseen`` says how new steps with an unknown category are read: "error", or "missing".
     - With ``boundary`` a boundary state starts and stops sequences; otherwise their lengths are given.
     - With ``labelled`` the labels of the steps are their states; a step without a label is latent.
     - ``prior`` is "default", "flat" (maximum likelihood), or numbers by block that replace defaults: ``{"start_probs":
@@ -137,7 +139,7 @@ def build(
     >>> model.naming.dims["transition_probs"], sorted(model.prior)
     (('state', 'next_state'), ['start_probs', 'state', 'transition_probs'])
     """
-    choice = Choice(emission, covariance, degrees_of_freedom)
+    choice = Choice(emission, covariance, degrees_of_freedom, counts=counts)
     check_options(num_states, choice, boundary, labelled)
     data, like, read = read_steps(data, choice, unseen)
     steps = steps_of(data)
@@ -191,7 +193,7 @@ def build(
         ),
         options={"num_states": int(num_states), "emission": emission, "covariance": covariance}
         | {"boundary": boundary, "labelled": labelled, "prior": prior, "unseen": unseen}
-        | {"degrees_of_freedom": degrees_of_freedom},
+        | {"degrees_of_freedom": degrees_of_freedom, "counts": counts},
         description=__doc__,
     )
 

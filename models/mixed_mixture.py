@@ -13,6 +13,10 @@ and, given z_n = k, the columns are independent. R columns hold numbers, the oth
     counts      rate_kd ~ Gamma(shape_d, inverse_scale_d)                                        (K, counts)
                 x_nd ~ Poisson(rate_kd)
 
+With ``counts=negative_binomial`` counts vary more: x_nd ~ NegativeBinomial(rate_kd, inverse_dispersion_kd), see
+`models.emissions.negative_binomial`. Zero-inflated counts are 0 more often: with probability zero_probs_kd, and otherwise a count
+of the named distribution, see `models.emissions.zero_inflated`.
+
 Document 004 writes a = dof / 2, b = scatter / 2, m = location, β = strength. A missing cell contributes a factor of 1 in the
 E-step and nothing in the M-step, which counts the observed cells of each column separately (errata E19). This is valid if
 cells are missing at random: whether a cell is missing may depend on the observed cells of its row, but not on its own value.
@@ -28,7 +32,7 @@ from models.base import Data, Model, ZooError
 from models.data.classes import allowed_classes, classes_of, unlabelled, unseen_classes
 from models.data.columns import Layout, layout, typed
 from models.emissions.block import Emission, encoded, require_rows
-from models.emissions.named import Choice, emission_of
+from models.emissions.named import Choice, check_choice, emission_of
 from models.mixtures import mixture
 from models.mixtures.mixture import Shape
 from models.mixtures.named_weights import weights_of
@@ -50,6 +54,7 @@ def build(
     labelled: bool = False,
     unseen: str = "error",
     weights: str = "learned",
+    counts: str = "poisson",
 ) -> Model:
     """Build a mixture with ``num_components`` (default 2) components; rules decide the kind of each column.
 
@@ -58,7 +63,8 @@ def build(
     ``prior`` is "default" (weak, from the columns), "flat" (maximum likelihood), "document" (document 004's one-parameter line
     β = 2a − 1), "flat_mean" (its special case β → 0), or numbers by block that replace defaults: ``{"mixture_probs":
     {"concentration": 2}, "component": {"location", "strength", "dof", "scatter", "level_concentration", "shape",
-    "inverse_scale"}}``. ``weights`` are those of `models.gmm`. With ``labelled`` the components are the classes of the label,
+    "inverse_scale"}}``. ``weights`` are those of `models.gmm`. ``counts`` is poisson, negative_binomial, zero_inflated_poisson or
+    zero_inflated_negative_binomial. With ``labelled`` the components are the classes of the label,
     which may be missing or a set of candidates. ``unseen`` says how new rows with an unknown category are read: "error", or
     "missing" for a missing cell.
 
@@ -82,10 +88,13 @@ def build(
     names = classes_of(data) if labelled else tuple(map(str, range(num_components)))
     like = layout(data)
     read_as(data, like, unseen)  # refuses another word for unseen
-    emission = emission_of(Choice("mixed"), data)
+    choice = Choice("mixed", counts=counts)
+    check_choice(choice, ("mixed",))
+    emission = emission_of(choice, data)
     shape = Shape(weights_of(weights), "component", prior != "flat", len(names), exchangeable=not labelled)
     require_rows(data, emission)
-    options = {"num_components": len(names), "prior": prior, "labelled": labelled, "unseen": unseen, "weights": weights}
+    options = {"num_components": len(names), "prior": prior, "labelled": labelled, "unseen": unseen}
+    options |= {"weights": weights, "counts": counts}
     rows = partial(_rows, emission, like, names if labelled else None, unseen)
     warnings = (*(unseen_classes(data, names) if labelled else ()), *((NEARLY_IMPROPER,) if prior == "flat_mean" else ()))
     model = mixture.model(NAME, data, emission, shape, names, _numbers(prior, like), rows, options, warnings, like)

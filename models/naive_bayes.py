@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 
 from models.base import Model, ZooError
-from models.emissions.named import Choice, check_choice, emission_of
+from models.emissions.named import COUNTS, Choice, check_choice, emission_of
 from models.mixtures.classifier import classifier
 from models.reading.load import as_data
 
-EMISSIONS = ("bernoulli", "multinomial", "categorical", "poisson", "gaussian")
+EMISSIONS = ("bernoulli", "multinomial", "categorical", *COUNTS, "gaussian")
 Prior = str | Mapping[str, Mapping[str, Any]]
 
 
@@ -39,7 +39,8 @@ def build(
 ) -> Model:
     """Build a naive Bayes classifier from the columns and labels of ``data``.
 
-    ``emission`` is bernoulli, multinomial, categorical, poisson or gaussian. ``prior`` is "default", "flat" (maximum
+    ``emission`` is bernoulli, multinomial, categorical, gaussian, or for counts poisson, negative_binomial,
+    zero_inflated_poisson or zero_inflated_negative_binomial. ``prior`` is "default", "flat" (maximum
     likelihood), "laplace" (concentration 2: add-one smoothing at the mode), for binary features "beta(a,b)" or
     "one_sided(alpha)" (document 000's Beta(alpha, 1), see `one_sided`), or numbers by block that replace defaults:
     ``{"class_probs": {"concentration": 2}, "class": {"a": 2, "b": 2}}``. ``num_classes`` is needed only if ``data`` has no

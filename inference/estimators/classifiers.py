@@ -12,12 +12,13 @@ from sklearn.utils.validation import check_consistent_length, validate_data
 from inference.estimators.base import Estimator, Takes
 from inference.estimators.density import Density
 from models.base import Data, ZooError
+from models.emissions.named import COUNTS
 
 Prior = str | Mapping[str, Mapping[str, Any]]
 EMISSIONS = {  # emission of a naive Bayes classifier -> what it reads
     "bernoulli": Takes(sparse=True, counts=True),
     "multinomial": Takes(sparse=True, counts=True),
-    "poisson": Takes(missing=True, sparse=True, counts=True),
+    **{name: Takes(missing=True, sparse=True, counts=True) for name in COUNTS},
     "categorical": Takes(missing=True, words=True),
     "gaussian": Takes(missing=True),
 }
@@ -85,8 +86,8 @@ class GenerativeClassifier(Classifier, Density):
 class NaiveBayes(GenerativeClassifier):
     """Naive Bayes: the model ``naive_bayes``, with the options of `models.naive_bayes.build`.
 
-    ``emission`` is the kind of X: 0 and 1 (bernoulli), counts (multinomial, poisson), categories or numbers (gaussian). X may
-    be sparse for the first three. Cells may be missing (NaN), except with bernoulli and multinomial.
+    ``emission`` says what X holds: 0 and 1 (bernoulli), counts (multinomial, poisson, negative_binomial, and the last two
+    zero-inflated), categories or numbers (gaussian). X may be sparse for binary columns and counts. Cells may be missing (NaN), except with bernoulli and multinomial.
 
     >>> NaiveBayes(emission="gaussian", method="exact").fit(X, y).predict_proba(X)
     """

@@ -74,6 +74,7 @@ class MixedMixture(Clusterer):
     prior: Prior = "default"
     unseen: str = "error"
     weights: str = "learned"
+    counts: str = "poisson"
     types: Mapping[str, str] | None = None
 
     def takes(self) -> Takes:

@@ -19,13 +19,14 @@ from models.data.columns import Layout
 from models.data.table import take
 from models.emissions.categorical import levels_of
 from models.emissions.gaussians.student_t import ESTIMATED
+from models.emissions.named import COUNTS
 
 Prior = str | Mapping[str, Mapping[str, Any]]
 DECODING = {"viterbi": "viterbi", "max_prob_tag": "assignment"}  # as in `inference.decode` -> its name in a prediction
 EMISSIONS = {  # emission of the states -> what X may hold
     "categorical": Takes(missing=True, words=True),
     "gaussian": Takes(missing=True),
-    "poisson": Takes(missing=True, counts=True),
+    **{name: Takes(missing=True, counts=True) for name in COUNTS},
     "bernoulli": Takes(missing=True, counts=True),
     "student_t": Takes(missing=True),
     "mixed": Takes(missing=True, words=True),
@@ -53,6 +54,7 @@ class HiddenMarkov(Density):
     prior: Prior = "default"
     unseen: str = "error"
     degrees_of_freedom: str | float = ESTIMATED
+    counts: str = "poisson"
     decoding: str = "viterbi"
 
     def takes(self) -> Takes:

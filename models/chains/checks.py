@@ -14,10 +14,10 @@ from models.data.documents import Sequences
 from models.data.table import Data, ZooError, first_cell, is_sparse, require_no_categories
 from models.emissions.block import Emission
 from models.emissions.gaussians.gaussian import GAUSSIANS
-from models.emissions.named import Choice, check_choice, emission_of
+from models.emissions.named import COUNTS, Choice, check_choice, emission_of
 from models.reading.load import as_data, read_as
 
-EMISSIONS = ("categorical", "gaussian", "poisson", "bernoulli", "student_t", "mixed")
+EMISSIONS = ("categorical", "gaussian", *COUNTS, "bernoulli", "student_t", "mixed")
 NO_NUMBERS = (
     "leave it out with data.columns=[…], name it as the column of the sequences with data.sequence=…, or as the label with "
     "data.label=…; emission={} reads numbers, and emission=mixed columns of all kinds"

@@ -8,13 +8,12 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 from jax import Array
 
 from models.base import Latent, Reported
 from models.chains.latent import Filtered, chain
 from models.chains.posterior_counts import Path, in_packing
-from models.latents.hidden import Hidden, component_alone
+from models.latents.hidden import Hidden, component_alone, drawn_given
 from models.rows.packing import Packing, laid_out, row_by_row
 
 
@@ -89,13 +88,8 @@ def _sample(hidden: Hidden, key: Array, local: Emitting) -> Emitted:
     """A path, then the latents of the block given its states."""
     key_path, key_own = jax.random.split(key)
     path = chain.sample(key_path, local.path)
-    state = path.state.reshape(-1, path.state.shape[-1])
-    nowhere = state.sum(-1, keepdims=True) == 0  # an empty cell of the grid, in which any state will do
-
-    def at_state(density: Array) -> Array:
-        return jnp.where(nowhere | (state > 0), jnp.zeros_like(density), -jnp.inf)
-
-    return Emitted(path, hidden.latent.sample(key_own, hidden.on_component(at_state, local.block)))
+    state = path.state.reshape(-1, path.state.shape[-1])  # nowhere above 0 in an empty cell of the grid
+    return Emitted(path, drawn_given(hidden, key_own, state, local.block))
 
 
 def _independent(hidden: Hidden, key: Array, probs: Array) -> Emitted:

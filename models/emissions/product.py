@@ -14,11 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from models.base import Data, Discriminant, Expected, Hyper, Linear, Sites
+from models.base import Data, Discriminant, Expected, Hyper, Linear, Sites, Stats
 from models.data.table import keep_columns
 from models.distributions.observed import SideBySide
 from models.emissions.block import BlockNaming, BlockPrior, Emission, Encoding, Likelihood
 from models.families.conjugate import joint
+from models.latents.beside import Beside, beside
+from models.latents.hidden import Hidden, component_alone
 
 
 class Part(NamedTuple):
@@ -41,6 +43,8 @@ def side_by_side(parts: tuple[Part, ...]) -> Emission:
 
     def by_part(function: Callable[[Part], Any]) -> dict[str, Any]:
         return {part.name: function(part) for part in parts}
+
+    hidden = beside(tuple((part.name, part.emission.hidden) for part in parts))
 
     def check(data: Data) -> None:
         for part in parts:
@@ -67,9 +71,9 @@ def side_by_side(parts: tuple[Part, ...]) -> Emission:
                 ],
             ),
             features=lambda hyper, x: by_part(lambda part: part.emission.likelihood.features(hyper, x[part.name])),
-            log_density=lambda T: _log_density(by_part(lambda part: part.emission.likelihood.log_density(T[part.name]))),
-            statistics=lambda weight, features: by_part(
-                lambda part: part.emission.likelihood.statistics(weight, features[part.name])
+            log_density=lambda T: _log_density(parts, T),
+            statistics=lambda weight, completed: by_part(
+                lambda part: part.emission.likelihood.statistics(weight, _completed(hidden, part, completed))
             ),
             draw=lambda key, sites, z: _draw(parts, key, sites, z),
         ),
@@ -100,6 +104,7 @@ def side_by_side(parts: tuple[Part, ...]) -> Emission:
             density_of="; ".join(part.emission.naming.density_of for part in parts),
         ),
         discriminant=_discriminant(parts),
+        hidden=hidden,
         profile=lambda sites: _profile(parts, sites),
     )
 
@@ -143,11 +148,22 @@ def _profile(parts: tuple[Part, ...], sites: Sites) -> tuple[Expected, ...]:
     return tuple(found[place] for place in sorted(found))
 
 
-def _log_density(parts: Mapping[str, Callable[[Any], Array]]) -> Callable[[Mapping[str, Any]], Array]:
-    def log_density(features: Mapping[str, Any]) -> Array:
-        return sum((density(features[name]) for name, density in parts.items()), jnp.zeros(()))
+def _log_density(parts: tuple[Part, ...], T: Stats) -> Callable[[Mapping[str, Any]], Any]:
+    """The sum over parts, beside the own latents of those that have some."""
+    densities = {part.name: part.emission.likelihood.log_density(T[part.name]) for part in parts}
+
+    def log_density(features: Mapping[str, Any]) -> Any:
+        found = {name: density(features[name]) for name, density in densities.items()}
+        component = sum((part.emission.hidden.component(found[part.name]) for part in parts), jnp.zeros(()))
+        own = {part.name: found[part.name] for part in parts if part.emission.hidden is not component_alone}
+        return Beside(component, own) if own else component
 
     return log_density
+
+
+def _completed(hidden: Hidden, part: Part, completed: Any) -> Any:
+    """What the statistics of a part read."""
+    return completed[part.name] if hidden is component_alone else completed.of(part.name, part.emission.hidden)
 
 
 def _draw(parts: tuple[Part, ...], key: Array, sites: Sites, z: Array) -> dict[str, Any]:

@@ -1,7 +1,10 @@
-"""Degrees of freedom ν of Student-t tails, given precision factors u ~ Gamma(ν/2, ν/2): a family on h = ν/2 > 0.
+"""The shape h > 0 of factors u ~ Gamma(h, h), which have mean 1, given these factors: a family.
 
-    T(ν) = (g(h), h, log h),    g(h) = h log h − log Γ(h) − h
-    nu   = (Σ r, Σ r (E[log u] − E[u] + 1), 0) + prior        prior of ν ~ Gamma(shape, rate): (0, −2 rate, shape − 1)
+    T(h) = (g(h), h, log h),    g(h) = h log h − log Γ(h) − h
+    nu   = (Σ r, Σ r (E[log u] − E[u] + 1), 0) + prior        prior of h ~ Gamma(shape, rate): (0, −rate, shape − 1)
+
+`inverse_dispersion` is h itself, of negative binomial counts. `degrees_of_freedom` is ν = 2h, of Student-t tails: the prior of
+ν ~ Gamma(shape, rate) is (0, −2 rate, shape − 1).
 
 The density exp <T, nu> is log-concave in h, since g″(h) = 1/h − ψ′(h) < 0. It has no closed form, but h is one number: the
 mode is a bisection, moments are a quadrature about it, and draws are by rejection (Devroye 1986, section VII.2).
@@ -9,6 +12,7 @@ mode is a bisection, moments are a quadrature about it, and draws are by rejecti
 g and log u − u + 1 are small where the tails are nearly Gaussian, so that large ν cost no digits.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -27,9 +31,9 @@ GAUSSIAN, POINT = 1e6, 1e-3  # h at a maximum of the likelihood beyond which the
 
 
 class TailStats(NamedTuple):
-    """Statistics of precision factors, and natural parameters of ν: one entry per component, (K,)."""
+    """Statistics of factors, and natural parameters of h: one entry per component, (K,), or per component and column."""
 
-    factors: Array  # how many: of log p(u | ν) = g(h) + h (log u − u + 1) − log u
+    factors: Array  # how many: of log p(u | h) = g(h) + h (log u − u + 1) − log u
     half: Array  # of h; below 0, as log u − u + 1 is
     log_half: Array  # of log h
 
@@ -51,12 +55,12 @@ def _rise(half: Array) -> Array:
 
 
 def point(half: Array) -> TailStats:
-    """T(ν) at ν = 2 ``half``."""
+    """T(h) at h = ``half``."""
     return TailStats(normaliser(half), half, jnp.log(half))
 
 
 def _log_density(nu: TailStats, log_half: Array) -> Array:
-    """< T, nu > at h = exp(``log_half``): the last axis is that of nu."""
+    """< T, nu > at h = exp(``log_half``): the last axes are those of nu."""
     T = point(jnp.exp(log_half))
     return nu.factors * T.factors + nu.half * T.half + nu.log_half * T.log_half
 
@@ -84,7 +88,7 @@ def _log_mode(nu: TailStats) -> Array:
 
 
 def _nodes(nu: TailStats) -> tuple[Array, Array]:
-    """(nodes of log h, log of the weighted density there), (NODES, K): the trapezoidal rule about the mode of log h.
+    """(nodes of log h, log of the weighted density there), (NODES, …): the trapezoidal rule about the mode of log h.
 
     In log h the density falls as h^(factors + log_half + 1) on the left of its mode, and faster on the right.
     """
@@ -94,16 +98,16 @@ def _nodes(nu: TailStats) -> tuple[Array, Array]:
     width = 1 / jnp.sqrt(-bend)
     low = mode - 8 * width - 40 / (in_log.factors + in_log.log_half)
     high = mode + 10 * width
-    place = jnp.linspace(0.0, 1.0, NODES, dtype=mode.dtype)[:, None]
-    width_of_rule = (high - low)[None, :]
-    nodes = low[None, :] + place * width_of_rule
-    log_density = _log_density(jax.tree.map(lambda leaf: leaf[None, :], nu), nodes)
+    place = jnp.linspace(0.0, 1.0, NODES, dtype=mode.dtype).reshape(-1, *[1] * mode.ndim)
+    width_of_rule = (high - low)[None]
+    nodes = low[None] + place * width_of_rule
+    log_density = _log_density(jax.tree.map(lambda leaf: leaf[None], nu), nodes)
     return nodes, log_density + nodes + jnp.log(width_of_rule / (NODES - 1))
 
 
 def _log_partitions(nu: TailStats) -> Array:
-    """(K,): log ∫ exp <T(ν), nu> dν."""
-    log_partitions: Array = jnp.log(2.0) + jax.nn.logsumexp(_nodes(nu)[1], axis=0)  # dν = 2 dh
+    """(…): log ∫ exp <T(h), nu> dh."""
+    log_partitions: Array = jax.nn.logsumexp(_nodes(nu)[1], axis=0)
     return log_partitions
 
 
@@ -117,7 +121,7 @@ def _sample(key: Array, nu: TailStats) -> TailStats:
     """Rejection in h from min(1, exp(1 − |h − mode| peak)), with peak the density at the mode; NaN where nu is not finite."""
     mode = jnp.exp(_log_mode(nu))
     top = _log_density(nu, jnp.log(mode))
-    peak = jnp.exp(top - _log_partitions(nu) + jnp.log(2.0))
+    peak = jnp.exp(top - _log_partitions(nu))
 
     def try_again(state: tuple[Array, Array, Array, int]) -> tuple[Array, Array, Array, int]:
         key, half, accepted, tries = state
@@ -138,28 +142,53 @@ def _sample(key: Array, nu: TailStats) -> TailStats:
     return point(half)
 
 
-def _why_no_mode(nu: TailStats) -> str | None:
-    """Without a prior ν runs off where the precision factors do not differ, and falls to 0 where a component collapses."""
+class Ends(NamedTuple):
+    """What is said where there is no maximum of the likelihood."""
+
+    name: str  # of the parameter, in words
+    unbounded: str  # where it grows without bound
+    collapsed: str  # where it falls to 0
+
+
+def _why_no_mode(ends: Ends, nu: TailStats) -> str | None:
+    """Without a prior h runs off where the factors do not differ, and falls to 0 where they differ without bound."""
     factors, half, log_half = (np.asarray(leaf) for leaf in nu)
     if ((factors <= 0) & (log_half <= 0)).any():
-        return "a component has no rows, so its degrees of freedom are undefined. Use a proper prior, or fewer components"
+        return f"a component has no rows, so its {ends.name} are undefined. Use a proper prior, or fewer components"
     if ((factors + log_half) >= GAUSSIAN * -half).any():
-        return (
-            "the likelihood grows with the degrees of freedom without bound: the tails of a component are no heavier than "
-            "Gaussian ones. Use the default prior, tails=gaussian, or a number of degrees_of_freedom"
-        )
+        return ends.unbounded
     if ((factors + log_half) <= POINT * -half).any():
-        return (
-            "the degrees of freedom of a component fall to 0: it collapses on a row, where the likelihood has no bound. Use "
-            "the default prior, fewer components, or a number of degrees_of_freedom"
-        )
+        return ends.collapsed
     return None
 
 
 degrees_of_freedom = Family(
-    log_partition=lambda nu: _log_partitions(nu).sum(),
+    log_partition=lambda nu: (jnp.log(2.0) + _log_partitions(nu)).sum(),  # dν = 2 dh
     mean=_mean,
     mode=lambda nu: point(jnp.exp(_log_mode(nu))),
     sample=_sample,
-    why_no_mode=_why_no_mode,
+    why_no_mode=partial(
+        _why_no_mode,
+        Ends(
+            "degrees of freedom",
+            "the likelihood grows with the degrees of freedom without bound: the tails of a component are no heavier than "
+            "Gaussian ones. Use the default prior, tails=gaussian, or a number of degrees_of_freedom",
+            "the degrees of freedom of a component fall to 0: it collapses on a row, where the likelihood has no bound. Use "
+            "the default prior, fewer components, or a number of degrees_of_freedom",
+        ),
+    ),
+)
+
+inverse_dispersion = degrees_of_freedom._replace(
+    log_partition=lambda nu: _log_partitions(nu).sum(),
+    why_no_mode=partial(
+        _why_no_mode,
+        Ends(
+            "inverse dispersions",
+            "the likelihood grows with the inverse dispersion without bound: the counts of a component vary no more than "
+            "Poisson ones. Use the default prior, or a Poisson block in place of the negative binomial one",
+            "the inverse dispersion of a component falls to 0: hardly any of its counts is above 0. Use the default prior, or "
+            "fewer components",
+        ),
+    ),
 )

@@ -7,6 +7,7 @@ family conjugate: missing cells (`models.latents.missing_cells`), precision fact
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 from jax import Array
 
 from models.base import Latent
@@ -31,3 +32,16 @@ component_alone = Hidden(
     on_component=lambda function, local: function(local),
     complete=lambda z, features: features,
 )
+
+
+def drawn_given(hidden: Hidden, key: Array, component: Array, own: Any) -> Any:
+    """The block's own latents, drawn from its natural parameters ``own`` given components (N, K), one-hot.
+
+    A row without a component, as an empty cell of a grid, takes any.
+    """
+    anywhere = component.sum(-1, keepdims=True) == 0
+
+    def at_component(density: Array) -> Array:
+        return jnp.where(anywhere | (component > 0), jnp.zeros_like(density), -jnp.inf)
+
+    return hidden.latent.sample(key, hidden.on_component(at_component, own))
