@@ -27,6 +27,7 @@ from models.rows.row_info import Encoded, row_info
 RNG = np.random.default_rng(0)
 LABELS = list("aabbab" * 2)
 NUMBERS = RNG.normal(size=(12, 2)) + 2 * (np.arange(12) % 2)[:, None]
+DISPERSED = np.random.default_rng(1).negative_binomial(0.8, 0.2, (12, 2)) * 1.0
 WEIGHT = np.array([1.0, 2.0, 0.0, 1.0, 1.0, 0.5, 1.0, 1.0, 3.0, 1.0, 1.0, 1.0])
 RATINGS = {"anna": "aabbaabbabab", "ben": "abbbaaabbbab", "carl": "aabbabbbabaa"}
 NO_LABELS = "without labels"  # an entry of the table of methods
@@ -56,6 +57,9 @@ def data_of(name: str) -> Data:
         "hmm of mixed steps": lambda: in_sequences(mixed, types={"seen": "count"}),
         "hmm of numbers with holes": lambda: in_sequences(np.where(np.arange(24).reshape(12, 2) % 5 == 3, np.nan, NUMBERS)),
         "hmm with heavy tails": lambda: in_sequences(NUMBERS),
+        "hmm of inflated counts": lambda: in_sequences(np.where(np.arange(24).reshape(12, 2) % 5 == 3, np.nan, DISPERSED)),
+        "mixed_mixture of dispersed counts": lambda: load_data(mixed, types={"seen": "count"}, weight=WEIGHT),
+        "mixed_mixture of inflated counts": lambda: load_data(mixed, types={"seen": "count"}, weight=WEIGHT),
         "latent_dirichlet": lambda: load_data(documents(WORDS)),
     }[name]()
 
@@ -67,15 +71,21 @@ def in_sequences(table: Any, **options: Any) -> Data:
     return load_data(data._replace(starts=np.arange(0, 13, 3)), weight=weight, weights="counts")
 
 
-EMITTING = (
+EMITTING = (  # a model's name, then what its rows, or steps, have beside the component: latents, or columns, of their own
     "hmm of mixed steps",
     "hmm of numbers with holes",
     "hmm with heavy tails",
-)  # steps with latents, or columns, of their own
+    "hmm of inflated counts",
+    "mixed_mixture of dispersed counts",
+    "mixed_mixture of inflated counts",
+)
 OPTIONS: dict[str, dict[str, Any]] = {
     "hmm of mixed steps": {"emission": "mixed"},
     "hmm of numbers with holes": {"emission": "gaussian", "covariance": "full"},
     "hmm with heavy tails": {"emission": "student_t"},
+    "hmm of inflated counts": {"emission": "zero_inflated_negative_binomial"},
+    "mixed_mixture of dispersed counts": {"counts": "negative_binomial"},
+    "mixed_mixture of inflated counts": {"counts": "zero_inflated_poisson"},
     "annotators": {"raters": ["anna", "ben", "anna"]},
     "factor_analysis": {"num_factors": 1},
     "ppca": {"num_factors": 1},
@@ -103,7 +113,7 @@ def drawn(spec: Any, key: Any, hyper: Any, rows: Any) -> dict[str, jax.Array]:
 
 
 def built(name: str) -> Model:
-    return MODELS["hmm" if name in EMITTING else name](data_of(name), **OPTIONS.get(name, {}))
+    return MODELS[name.split()[0]](data_of(name), **OPTIONS.get(name, {}))
 
 
 @cache

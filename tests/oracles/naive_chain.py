@@ -6,6 +6,7 @@ from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
+from naive_counts import log_cell
 from scipy import stats
 from scipy.special import gammaln, logsumexp
 
@@ -80,7 +81,7 @@ WEIGHT = np.array([1.0, 2.5, 0.0, 0.7, 1.0])  # of the sequences
 UNSEEN = (2, 6)  # steps of which nothing was observed
 # What is known of the state of a step, of three: nothing, one, or two candidates.
 KNOWN = ["hot", None, "cold|hot", None, None, "cold", None, None, "cold", None, "hot"]
-CELLS = ("categorical", "categories", "diag", "full", "tied", "spherical", "poisson", "bernoulli", "mixed", "tails")
+CELLS = ("categorical", "categories", "diag", "full", "tied", "spherical", "poisson", "bernoulli", "mixed", "tails", "inflated")
 RNG = np.random.default_rng(5)
 NUMBERS = RNG.normal(size=(11, 2)) + 2 * (np.arange(11) % 2)[:, None]
 COUNTS = RNG.poisson(3, (11, 2)).astype(float)
@@ -97,12 +98,15 @@ def options_of(cell: str) -> dict[str, Any]:
         return {"emission": "gaussian", "covariance": cell}
     if cell == "tails":
         return {"emission": "student_t", "covariance": "full"}
+    if cell == "inflated":
+        return {"emission": "zero_inflated_negative_binomial"}
     return {"emission": "categorical" if cell == "categories" else cell}
 
 
 def steps(cell: str, unseen: bool = False, partly: bool = False, **fields: Any) -> Data:
     """The sequences of a cell; with ``unseen`` some steps are empty, with ``partly`` single cells of others as well."""
-    tables = {"categorical": CODES[:, :1], "categories": CODES, "poisson": COUNTS, "bernoulli": BINARY, "mixed": MIXED}
+    tables = {"categorical": CODES[:, :1], "categories": CODES, "poisson": COUNTS, "inflated": COUNTS}
+    tables |= {"bernoulli": BINARY, "mixed": MIXED}
     x = tables.get(cell, NUMBERS).copy()
     if partly:
         x[0, 0] = x[4, 1] = x[7, -1] = np.nan
@@ -133,6 +137,9 @@ def random_sites(cell: str, num_states: int = 2, boundary: bool = True, seed: in
         return sites | {f"probs_{name}": rng.dirichlet(np.full(n, 2.0), num_states) for name, n in (("a", 3), ("b", 2))}
     if cell == "poisson":
         return sites | {"rate": rng.gamma(3, 1, (num_states, 2))}
+    if cell == "inflated":
+        counts = {"rate": rng.gamma(3, 1, (num_states, 2)), "inverse_dispersion": rng.gamma(2, 1, (num_states, 2))}
+        return sites | counts | {"zero_probs": rng.uniform(0.1, 0.7, (num_states, 2))}
     if cell == "bernoulli":
         return sites | {"feature_probs": rng.uniform(0.1, 0.9, (num_states, 2))}
     if cell == "mixed":
@@ -174,6 +181,8 @@ def log_density(cell: str, sites: Sites, x: np.ndarray) -> np.ndarray:
             parts = [density(v) for density, v in zip(every, x[t], strict=True) if not np.isnan(v)]
         elif cell == "poisson":
             parts = stats.poisson(sites["rate"][k][seen]).logpmf(value)
+        elif cell == "inflated":
+            parts = [log_cell(sites, count, k, d) for d, count in enumerate(x[t])]
         elif cell == "bernoulli":
             parts = stats.bernoulli(sites["feature_probs"][k][seen]).logpmf(value)
         else:
@@ -224,6 +233,11 @@ def log_prior(cell: str, model: Model, sites: Sites) -> float:
         return total + sum(stats.dirichlet(np.full(len(p), each)).logpdf(p) for n in "ab" for p in sites[f"probs_{n}"])
     if cell == "poisson":
         return total + stats.gamma(hyper["shape"], scale=1 / hyper["inverse_scale"]).logpdf(sites["rate"]).sum()
+    if cell == "inflated":
+        total += stats.gamma(hyper["shape"], scale=1 / hyper["inverse_scale"]).logpdf(sites["rate"]).sum()
+        law = stats.gamma(hyper["inverse_dispersion_shape"], scale=1 / hyper["inverse_dispersion_rate"])
+        total += law.logpdf(sites["inverse_dispersion"]).sum()
+        return total + stats.beta(hyper["zero_a"], hyper["zero_b"]).logpdf(sites["zero_probs"]).sum()
     if cell == "bernoulli":
         return total + stats.beta(hyper["a"], hyper["b"]).logpdf(sites["feature_probs"]).sum()
     if cell == "mixed":

@@ -1,4 +1,4 @@
-"""Steps with latents of their own beside the state: missing cells under covariances, precision factors of Student-t tails."""
+"""Steps with latents of their own beside the state: missing cells, precision factors, relative rates, structural zeros."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import pytest
 from chain_cells import cell_of
 from identities import agree, climbed
 from naive import near, neighbours_increase
-from naive_chain import STARTS, UNSEEN, build, random_sites, steps, summed, weights_of
+from naive_chain import STARTS, UNSEEN, build, options_of, random_sites, steps, summed, weights_of
 from naive_missing import map_step
 from scipy import optimize
 from scipy.special import digamma
@@ -19,7 +19,7 @@ from models import MODELS
 from models.emissions.gaussians.student_t import student_t
 from models.rows.scales import robust_moments
 
-every_hidden = pytest.mark.parametrize("name", ["full", "tied", "tails"])
+every_hidden = pytest.mark.parametrize("name", ["full", "tied", "tails", pytest.param("inflated", marks=pytest.mark.slow)])
 
 
 def expected_states(name: str) -> np.ndarray:
@@ -76,7 +76,7 @@ def test_starts_are_the_same_in_every_packing(name):
     assert agree(jax.jit(counted)(rows), jax.jit(counted)(rows._replace(packing=None)), 1e-12)
 
 
-@pytest.mark.parametrize("name", ["full", "tails"])
+@pytest.mark.parametrize("name", ["full", "tails", pytest.param("inflated", marks=pytest.mark.slow)])
 def test_drawn_latents_have_the_means_of_the_expected_ones(name):
     """Statistics of draws of path, cells and factors average to those of the E-step: five standard errors of 4,000 draws."""
     found = cell_of(name, False)
@@ -111,7 +111,7 @@ def test_climbers_climb(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["full", "tails", "mixed"])
+@pytest.mark.parametrize("name", ["full", "tails", "mixed", pytest.param("inflated", marks=pytest.mark.slow)])
 def test_predictions_and_decodings_are_sums_over_all_paths(name):
     """Of steps and cells that were not seen too."""
     found = cell_of(name, True)
@@ -128,14 +128,18 @@ def test_predictions_and_decodings_are_sums_over_all_paths(name):
 
 @every_hidden
 def test_steps_that_forget_the_one_before_are_rows_of_a_mixture(name):
-    """Where all transitions are the start probabilities, a sequence is as probable as its rows under `gmm`."""
+    """Where all transitions are the start probabilities, a sequence is as probable as its rows under a mixture."""
     data, sites = steps(name, partly=name != "tails"), random_sites(name, boundary=False)
     sites["transition_probs"] = np.tile(sites["start_probs"], (2, 1))
     found = log_likelihood(build(name, data, boundary=False), sites, data)
-    options = {"covariance": "full", "tails": "student_t"} if name == "tails" else {"covariance": name}
+    if name == "inflated":
+        mixture, weights, options = "naive_bayes", "class_probs", options_of(name) | {"num_classes": 2}
+    else:
+        options = {"covariance": "full", "tails": "student_t"} if name == "tails" else {"covariance": name}
+        mixture, weights = "gmm", "mixture_probs"
     own = {site: value for site, value in sites.items() if "start" not in site and "transition" not in site}
     rows = data._replace(starts=None)
-    each = log_likelihood(MODELS["gmm"](rows, **options), own | {"mixture_probs": sites["start_probs"]}, rows)
+    each = log_likelihood(MODELS[mixture](rows, **options), own | {weights: sites["start_probs"]}, rows)
     assert near(found, np.add.reduceat(np.asarray(each), STARTS[:-1]), rtol=1e-11)
 
 

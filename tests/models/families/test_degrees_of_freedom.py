@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import integrate, special
 
-from models.families.degrees_of_freedom import TailStats, degrees_of_freedom
+from models.families.degrees_of_freedom import TailStats, degrees_of_freedom, inverse_dispersion
 
 log_partition, mean, mode, sample = map(
     jax.jit, (degrees_of_freedom.log_partition, degrees_of_freedom.mean, degrees_of_freedom.mode, degrees_of_freedom.sample)
@@ -81,3 +81,14 @@ def test_factors_that_do_not_differ_have_no_degrees_of_freedom():
     assert "without bound" in degrees_of_freedom.why_no_mode(TailStats(*nu))
     assert degrees_of_freedom.why_no_mode(TailStats(*(leaf[1:] for leaf in nu))) is None
     assert "collapses" in degrees_of_freedom.why_no_mode(TailStats(nu[0], np.array([-0.5, -1e6]), nu[2]))
+    assert "vary no more than Poisson" in inverse_dispersion.why_no_mode(TailStats(*nu))
+    assert "hardly any of its counts" in inverse_dispersion.why_no_mode(TailStats(nu[0], np.array([-0.5, -1e6]), nu[2]))
+
+
+def test_inverse_dispersions_are_half_the_degrees_of_freedom():
+    """The same density in r = ν / 2, so that log ∫ dν exceeds log ∫ dr by log 2 for every entry; any shape of entries."""
+    nu = TailStats(*(np.array(leaf) for leaf in ([[7.5, 0.0, 4.0]], [[-2.0, -0.2, -1.5]], [[1.0, 1.0, 0.5]])))
+    flat = TailStats(*(leaf.ravel() for leaf in nu))
+    found = float(inverse_dispersion.log_partition(nu))
+    assert found == pytest.approx(float(degrees_of_freedom.log_partition(flat)) - 3 * np.log(2), rel=1e-12)
+    assert np.allclose(inverse_dispersion.mean(nu).half[0], degrees_of_freedom.mean(flat).half, rtol=1e-12)

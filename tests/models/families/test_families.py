@@ -16,7 +16,7 @@ from models.algebra import inner
 from models.base import Family
 from models.factors.linear_regression import RegressionStats, regression
 from models.families.conjugate import GammaStats, GaussianStats, dirichlet, gamma, joint, normal_gamma, normal_wishart
-from models.families.degrees_of_freedom import TailStats, degrees_of_freedom
+from models.families.degrees_of_freedom import TailStats, degrees_of_freedom, inverse_dispersion
 from models.families.normal_mean import MeanStats, normal_mean
 
 
@@ -62,9 +62,13 @@ CASES = {
     "regressions": Case(regression, regression_nu((3,), 1, 2)),
     "shared_noise": Case(regression, regression_nu((), 3, 2)),
     "tails": Case(degrees_of_freedom, TailStats(*map(np.array, ([7.5, 0.0], [-2.0, -0.2], [1.0, 1.0])))),
+    "inverse dispersions": Case(
+        inverse_dispersion, TailStats(*map(np.array, ([[7.5, 0.0], [30.0, 2.0]], [[-2.0, -0.2], [-9.0, -0.3]], np.ones((2, 2)))))
+    ),
     "unit": Case(normal_mean, MeanStats(np.array([2.0, 5.5]), np.array([[1.0, -2.0, 0.5], [4.0, 0.0, 3.0]]))),
     "rates": Case(joint({"one": gamma, "other": gamma}), {"one": RATES, "other": RATES}),  # independent, though equal
 }
+HALVES = {"tails": 2.0, "inverse dispersions": 1.0}  # what a site is divided by: the shape of the factors
 REGRESSIONS = {"regressions", "shared_noise"}
 every_family = pytest.mark.parametrize("name", CASES)
 
@@ -125,8 +129,8 @@ def coordinates(name: str, T: Any) -> tuple[Any, ...]:
     if name == "dirichlet":
         return (np.exp(T),)
     if name == "unit":
-        return (T.total,)
-    if name == "tails":
+    if name in HALVES:
+        return (HALVES[name] * T.half,)
         return (2 * T.half,)
     if name == "rates":
         return tuple(-part.exposure for part in T.values())
@@ -143,8 +147,8 @@ def textbook(name: str, *theta: Any) -> Any:
     if name == "rates":
         return {part: GammaStats(jnp.log(rate), -rate) for part, rate in zip(("one", "other"), theta, strict=True)}
     mean = theta[0]
-    if name == "tails":
-        half = theta[0] / 2
+    if name in HALVES:
+        half = theta[0] / HALVES[name]
         return TailStats(half * jnp.log(half) - jax.scipy.special.gammaln(half) - half, half, jnp.log(half))
     if name == "unit":
         return MeanStats(-0.5 * (mean**2).sum(-1), mean)
