@@ -14,7 +14,7 @@ import numpy as np
 
 from inference.certificates.certificate import read_certificate
 from inference.certificates.command import PUBLISHED, TABLE
-from inference.certificates.oracles import ORACLES
+from inference.certificates.oracles import ORACLES, VARIANTS
 from inference.certificates.page import budget_words, table_of, verdict_words
 from inference.fitting.generated import generated_files
 from inference.methods import METHODS
@@ -131,7 +131,7 @@ def renewed_readme(text: str) -> str:
 def renew_table() -> None:
     """Write the table of the published certificates again."""
     if PUBLISHED.is_dir():
-        (PUBLISHED / TABLE).write_text(table_of(PUBLISHED, list(ORACLES), ".json"), encoding="utf-8")
+        (PUBLISHED / TABLE).write_text(table_of(PUBLISHED, [*ORACLES, *VARIANTS], ".json"), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ and, given z_n = k, the columns are independent. R columns hold numbers, the oth
                 x_nd ~ Poisson(rate_kd)
 
 With ``counts=negative_binomial`` counts vary more: x_nd ~ NegativeBinomial(rate_kd, inverse_dispersion_kd), see
-`models.emissions.negative_binomial`. Zero-inflated counts are 0 more often: with probability zero_probs_kd, and otherwise a count
-of the named distribution, see `models.emissions.zero_inflated`.
+`models.emissions.negative_binomial`. Zero-inflated counts are 0 with probability zero_probs_kd, and otherwise counts of the
+named distribution, see `models.emissions.zero_inflated`.
 
 Document 004 writes a = dof / 2, b = scatter / 2, m = location, β = strength. A missing cell contributes a factor of 1 in the
 E-step and nothing in the M-step, which counts the observed cells of each column separately (errata E19). This is valid if
@@ -63,8 +63,8 @@ def build(
     ``prior`` is "default" (weak, from the columns), "flat" (maximum likelihood), "document" (document 004's one-parameter line
     β = 2a − 1), "flat_mean" (its special case β → 0), or numbers by block that replace defaults: ``{"mixture_probs":
     {"concentration": 2}, "component": {"location", "strength", "dof", "scatter", "level_concentration", "shape",
-    "inverse_scale"}}``. ``weights`` are those of `models.gmm`. ``counts`` is poisson, negative_binomial, zero_inflated_poisson or
-    zero_inflated_negative_binomial. With ``labelled`` the components are the classes of the label,
+    "inverse_scale"}}``. ``weights`` are those of `models.gmm`. ``counts`` says how counts vary: poisson, negative_binomial,
+    zero_inflated_poisson or zero_inflated_negative_binomial. With ``labelled`` the components are the classes of the label,
     which may be missing or a set of candidates. ``unseen`` says how new rows with an unknown category are read: "error", or
     "missing" for a missing cell.
 

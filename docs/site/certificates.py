@@ -5,7 +5,7 @@ from pathlib import Path, PurePosixPath
 from inference.certificates.cell_page import write_pages
 from inference.certificates.certificate import cell_paths, read_certificate
 from inference.certificates.command import TABLE
-from inference.certificates.oracles import ORACLES
+from inference.certificates.oracles import ORACLES, VARIANTS
 from inference.certificates.page import table_of
 
 
@@ -15,5 +15,5 @@ def write_certificates(source: Path) -> list[PurePosixPath]:
     paths = cell_paths(folder)
     for path in paths:
         write_pages(read_certificate(path), path)
-    (folder / TABLE).write_text(table_of(folder, list(ORACLES)), encoding="utf-8")
+    (folder / TABLE).write_text(table_of(folder, [*ORACLES, *VARIANTS]), encoding="utf-8")
     return [PurePosixPath(path.relative_to(source).with_suffix(".md").as_posix()) for path in paths]

@@ -1,7 +1,7 @@
 """All checks of one cell, a model under a method, and its certificate."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ from inference.certificates.checks.parity import parity_check
 from inference.certificates.checks.pipeline import pipeline_check
 from inference.certificates.checks.posterior import SAMPLERS, posterior_check, posterior_control
 from inference.certificates.checks.predictions import Asking, predictions_check, predictions_control
-from inference.certificates.oracles import ORACLES, oracle_of
+from inference.certificates.oracles import ORACLES, VARIANTS, oracle_of
 from inference.certificates.oracles.oracle import Oracle
 from inference.certificates.witnesses import of_checks
 from inference.certificates.witnesses.of_checks import NumbersOf
@@ -244,14 +244,14 @@ def require_settings(budget: str, seed: int | str) -> None:
         raise ZooError(f"seed must be a whole number from 0 to {2**31 - 1}, got {seed!r}")
 
 
-def cells() -> list[tuple[str, str]]:
-    """Every model with every method that has a check and takes the model."""
-    return [(model, method) for model in ORACLES for method in PLANS if refusal(model, method) is None]
+def cells(models: Iterable[str] = ORACLES) -> list[tuple[str, str]]:
+    """Every model with every method that has a check and takes the model; ``models`` may have variants."""
+    return [(model, method) for model in models for method in PLANS if refusal(model, method) is None]
 
 
 def require_cell(model: str, method: str) -> None:
     """Raise `ZooError` for a cell that cannot be certified."""
-    if model not in ORACLES:
+    if model not in ORACLES and model not in VARIANTS:
         raise ZooError(f"model={model!r} is not one of {', '.join(ORACLES)}{did_you_mean(model, ORACLES)}")
     if method not in METHODS:
         raise ZooError(f"method={method!r} is not one of {', '.join(METHODS)}{did_you_mean(method, METHODS)}")

@@ -8,6 +8,7 @@ from platform import python_version
 from typing import Any, NamedTuple
 
 from inference.certificates.checks.figure import COVERAGE, Check, control_of, false_alarm_of, verdict_of
+from inference.certificates.oracles import words_of
 from inference.certificates.packing import packed, spelled_out, unpacked
 from inference.runtime.files import write
 from models.errors import ZooError
@@ -53,7 +54,7 @@ class Certificate(NamedTuple):
     @property
     def command(self) -> str:
         """The command that prints the same figures again."""
-        options = f"model={self.model} method={self.method} budget={self.budget} seed={self.seed} again=true"
+        options = f"{words_of(self.model)} method={self.method} budget={self.budget} seed={self.seed} again=true"
         return f"python -m inference.certify {options}"
 
 

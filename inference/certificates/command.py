@@ -2,7 +2,7 @@
 
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
@@ -17,7 +17,7 @@ from inference.certificates.cell_page import write_pages
 from inference.certificates.certificate import Certificate, read_certificate, write_certificate, write_unfinished
 from inference.certificates.checks.figure import control_of
 from inference.certificates.comparison import Cell, Changed, changes_of_models
-from inference.certificates.oracles import ORACLES
+from inference.certificates.oracles import ORACLES, VARIANTS, name_of
 from inference.certificates.page import lines_of, table_of
 from inference.engine.driver import num_cores
 from inference.runtime.files import remove, write
@@ -27,6 +27,7 @@ from models.errors import ZooError, exists
 OPTIONS = ("model", "method", "budget", "seed", "out", "again")
 WORDS = ("all", "witnesses", "renew", "sensitivity")
 USAGE = "python -m inference.certify model=<name>|all method=<name>|all"
+OF_MODEL = "model."  # begins an option of the model, which chooses one of its variants
 PUBLISHED = Path(__file__).parents[2] / "docs" / "certificates"
 FAILED = 3
 TABLE = "index.md"
@@ -86,7 +87,7 @@ def _certify(request: Request) -> int:
             passed &= certificate.passed
     finally:
         leads_to = ".md" if request.writes_pages else ".json"
-        write(request.out / TABLE, table_of(request.out, list(ORACLES), leads_to).encode())
+        write(request.out / TABLE, table_of(request.out, [*ORACLES, *VARIANTS], leads_to).encode())
     for error in broken:
         screen.print(error, soft_wrap=True)
     screen.print(f"all certificates: {request.out / TABLE}", soft_wrap=True)
@@ -144,8 +145,9 @@ def parsed(arguments: Sequence[str]) -> Request:
     options: dict[str, str] = {}
     for argument in arguments:
         key, equals, value = argument.partition("=")
-        if argument not in WORDS and (not equals or key not in OPTIONS):
-            raise ZooError(f"{argument!r}: inference.certify takes {', '.join(OPTIONS)}, as key=value, or {' or '.join(WORDS)}")
+        if argument not in WORDS and (not equals or (key not in OPTIONS and not key.startswith(OF_MODEL))):
+            known = f"{', '.join(OPTIONS)}, model.<option>"
+            raise ZooError(f"{argument!r}: inference.certify takes {known}, as key=value, or {' or '.join(WORDS)}")
         if equals and key in options:
             raise ZooError(f"{key}= is given twice: {options[key]} and {value}")
         options |= {key: value} if equals else {}
@@ -162,14 +164,22 @@ def parsed(arguments: Sequence[str]) -> Request:
         raise ZooError(f"again must be true or false, got {again!r}")
     require_settings(budget, int(seed) if seed.isdecimal() and len(seed) < 100 else seed)
     out = Path(given.get("out", "certificates" if action == "certify" else PUBLISHED))
-    return Request(action, _chosen(given["model"], given["method"]), budget, int(seed), out, again == "true")
+    of_model = {key.removeprefix(OF_MODEL): value for key, value in given.items() if key.startswith(OF_MODEL)}
+    chosen = _chosen(name_of(given["model"], of_model), given["method"])
+    if action in ("witnesses", "renew") and given["model"] == "all":
+        chosen += [cell for cell in _cells(VARIANTS, given["method"]) if exists(_path(out, cell))]
+    return Request(action, chosen, budget, int(seed), out, again == "true")
+
+
+def _cells(models: Iterable[str], method: str) -> list[Cell]:
+    return [cell for cell in cells(models) if method in ("all", cell[1])]
 
 
 def _chosen(model: str, method: str) -> list[Cell]:
     if "all" not in (model, method):
         require_cell(model, method)
         return [(model, method)]
-    selected = [cell for cell in cells() if model in ("all", cell[0]) and method in ("all", cell[1])]
+    selected = _cells(ORACLES if model == "all" else [name for name in (*ORACLES, *VARIANTS) if name == model], method)
     if not selected:
         known = f"models are {', '.join(ORACLES)}; methods {', '.join(PLANS)}"
         raise ZooError(f"no cell has model={model} and method={method}; {known}")

@@ -87,7 +87,8 @@ class NaiveBayes(GenerativeClassifier):
     """Naive Bayes: the model ``naive_bayes``, with the options of `models.naive_bayes.build`.
 
     ``emission`` says what X holds: 0 and 1 (bernoulli), counts (multinomial, poisson, negative_binomial, and the last two
-    zero-inflated), categories or numbers (gaussian). X may be sparse for binary columns and counts. Cells may be missing (NaN), except with bernoulli and multinomial.
+    zero-inflated), categories or numbers (gaussian). X may be sparse for binary columns and counts. Cells may be missing (NaN),
+    except with bernoulli and multinomial.
 
     >>> NaiveBayes(emission="gaussian", method="exact").fit(X, y).predict_proba(X)
     """

@@ -184,7 +184,7 @@ class GradientKernel:
             return constrain(supports, self.position(algorithm, state))
 
         keys = jax.random.split(jax.random.PRNGKey(seed), (number, steps + 1))
-        run = self.programs.setdefault(oracle.model, jax.jit(jax.vmap(after)))
+        run = self.programs.setdefault(oracle.name, jax.jit(jax.vmap(after)))
         return {name: np.asarray(value) for name, value in run(keys, dict(sites), rows).items()}
 
 

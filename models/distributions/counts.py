@@ -40,7 +40,9 @@ class NegativeBinomial(dist.Distribution):  # type: ignore[misc]  # NumPyro has 
         x = jnp.asarray(value, jnp.result_type(float))
         shape = self.inverse_dispersion + x
         excess = jnp.log1p((self.rate - x) / shape)
-        return xlogy(x, self.rate) - gammaln(x + 1) + normaliser(self.inverse_dispersion) - normaliser(shape) - x - shape * excess
+        return (
+            xlogy(x, self.rate) - gammaln(x + 1) + normaliser(self.inverse_dispersion) - normaliser(shape) - x - shape * excess
+        )
 
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         """Poisson counts at rates that are Gamma distributed."""

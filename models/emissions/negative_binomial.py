@@ -11,7 +11,6 @@ an exposure of 1, and r those of the shape of Gamma(r, r) factors (`models.famil
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +23,6 @@ from numpyro.distributions import constraints
 from models.base import Expected, Hyper, Sites, Stats, on_host
 from models.distributions.counts import NegativeBinomial
 from models.emissions import counts
-from models.emissions.block import Emission
 from models.emissions.counts import Counts
 from models.emissions.discrete import poisson
 from models.families.conjugate import joint
@@ -35,7 +33,10 @@ from models.rows.centring import flat
 
 RATE, DISPERSION = "rate", "dispersion"  # parts of T and nu
 SITE = "inverse_dispersion"
-PRIOR = {"inverse_dispersion_shape": 2.0, "inverse_dispersion_rate": 0.1}  # from 2.4 to 56 with probability 0.95: nearly Poisson
+PRIOR = {
+    "inverse_dispersion_shape": 2.0,
+    "inverse_dispersion_rate": 0.1,
+}  # from 2.4 to 56 with probability 0.95: nearly Poisson
 
 
 def _prior(hyper: Hyper, num_components: int) -> dict[str, Stats]:
@@ -58,16 +59,16 @@ def _features(hyper: Hyper, x: Counts) -> Counts:
 
 
 def _log_density(T: Stats) -> Callable[[Counts], RateGiven]:
-    """E-step of (component, relative rates): q(u | k) = Gamma(r + x, r + E[rate]), and log Σ over them of the joint density.
+    """E-step of (component, relative rates): q(u | k) = Gamma(r + x, r + E[rate]), and the log density without u.
 
-    Log p(x, u | θ) = x log rate − u rate + x log u − log x! + log Gamma(u; r, r) is integrated over u in closed form. Under q(θ),
-    every term is replaced by its mean. With a = r + x and g of the family, the terms in r are
-    g(r) − g(a) − x − a log((r + rate) / a), without large numbers that cancel.
+    Log p(x, u | θ) = x log rate − u rate + x log u − log x! + log Gamma(u; r, r) is integrated over u in closed form. Under
+    q(θ), every term is replaced by its mean. With a = r + x and g of the family, it is x log rate − log x! + g(r) − g(a) − x −
+    a log((r + rate) / a), in which no large numbers cancel.
     """
     half, mean = T[DISPERSION].half, -T[RATE].exposure
 
     def log_density(x: Counts) -> RateGiven:
-        value = x.value[:, None, :]  # type: ignore[index]  # features are dense
+        value = counts.dense(x.value)[:, None, :]
         seen = jnp.ones(()) if x.observed is None else x.observed[:, None, :]
         shape, expected = half[None] + value, mean[None] * seen
         excess = (expected - value) / shape
@@ -105,7 +106,7 @@ negative_binomial = poisson._replace(
     family=joint({RATE: poisson.family, DISPERSION: inverse_dispersion}),
     prior=poisson.prior._replace(
         parameters=(*poisson.prior.parameters, *PRIOR),
-        shapes=lambda columns: poisson.prior.shapes(columns) | {name: (columns,) for name in PRIOR},
+        shapes=lambda columns: poisson.prior.shapes(columns) | dict.fromkeys(PRIOR, (columns,)),
         defaults=lambda data, num_components: poisson.prior.defaults(data, num_components) | PRIOR,
         bounds=lambda columns: {"inverse_dispersion_shape": 1.0},
         nu=_prior,

@@ -5,9 +5,9 @@
     x_nd | z_n = k is 0 with probability zero_probs_kd, a structural zero, and otherwise drawn from the block
 
 The block's columns must be independent given the component, and all its statistics of shape (K, D), as those of
-`models.emissions.discrete.poisson` and `models.emissions.negative_binomial`. Whether a zero is structural is a latent of the row
-(`models.latents.structural_zeros`); given it, zero_probs have the statistics of a Beta, and θ those of the block, from the cells
-that are no structural zeros. Lambert (1992).
+`models.emissions.discrete.poisson` and `models.emissions.negative_binomial`. Whether a zero is structural is a latent of the
+row (`models.latents.structural_zeros`). Given it, zero_probs have the statistics of a Beta, and θ those of the block, from the
+cells that are no structural zeros. Lambert (1992).
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ def zero_inflated(block: Emission) -> Emission:
         family=joint({COUNTS: block.family, ZEROS: dirichlet}),
         prior=prior._replace(
             parameters=(*prior.parameters, *PRIOR),
-            shapes=lambda columns: prior.shapes(columns) | {name: (columns,) for name in PRIOR},
+            shapes=lambda columns: prior.shapes(columns) | dict.fromkeys(PRIOR, (columns,)),
             defaults=lambda data, num_components: prior.defaults(data, num_components) | PRIOR,
             nu=lambda hyper, num_components: {COUNTS: prior.nu(hyper, num_components), ZEROS: _beta(hyper, num_components)},
         ),
@@ -98,8 +98,9 @@ def _log_density(block: Emission, T: Stats) -> Callable[[Counts], ZeroGiven]:
         return block.likelihood.log_density(jax.tree.map(lambda leaf: leaf[:, None], T))(_column(value))
 
     def log_density(x: Counts) -> ZeroGiven:
-        own = jax.vmap(of_column, 1, -1)(T[COUNTS], x.value)
-        zero = (x.value == 0)[:, None, :]
+        value = counts.dense(x.value)
+        own = jax.vmap(of_column, 1, -1)(T[COUNTS], value)
+        zero = (value == 0)[:, None, :]
         counted = ordinary[None] + jax.vmap(block.hidden.component, -1, -1)(own)
         cells = jnp.where(zero, jnp.logaddexp(counted, structural[None]), counted)
         seen = cells if x.observed is None else jnp.where(x.observed[:, None, :] > 0, cells, 0.0)
@@ -140,4 +141,10 @@ def _profile(block: Emission, sites: Sites) -> tuple[Expected, ...]:
     assert block.profile is not None
     counted = 1 - jnp.asarray(sites[SITE])
     columns = zip(counted.T, block.profile(sites), strict=True)
-    return tuple(Expected(p * own.mean, p * (own.variance + own.mean**2) - (p * own.mean) ** 2) for p, own in columns)
+    return tuple(_inflated(*column) for column in columns)
+
+
+def _inflated(counted: Array, column: Expected) -> Expected:
+    """Moments of a column of which a share is ``counted`` (K,), and the others are 0."""
+    assert column.variance is not None
+    return Expected(counted * column.mean, counted * (column.variance + (1 - counted) * column.mean**2))

@@ -71,9 +71,7 @@ def log_local(sites: Sites, x: np.ndarray) -> np.ndarray:
     """(N, K): log π_k + log p(x_n | k)."""
     rows, columns = x.shape
     components = len(sites["mixture_probs"])
-    cells = [
-        [sum(log_cell(sites, x[n, d], k, d) for d in range(columns)) for k in range(components)] for n in range(rows)
-    ]
+    cells = [[sum(log_cell(sites, x[n, d], k, d) for d in range(columns)) for k in range(components)] for n in range(rows)]
     return np.log(sites["mixture_probs"]) + np.array(cells)
 
 
@@ -103,9 +101,7 @@ def draw_sites(name: str, components: int, columns: int, rng: np.random.Generato
         "rate": rng.gamma(prior["shape"], 1 / prior["inverse_scale"], shape),
     }
     if name != ZERO:
-        sites["inverse_dispersion"] = rng.gamma(
-            prior["inverse_dispersion_shape"], 1 / prior["inverse_dispersion_rate"], shape
-        )
+        sites["inverse_dispersion"] = rng.gamma(prior["inverse_dispersion_shape"], 1 / prior["inverse_dispersion_rate"], shape)
     if name != NEGATIVE:
         sites["zero_probs"] = rng.beta(prior["zero_a"], prior["zero_b"], shape)
     return sites

@@ -84,7 +84,7 @@ class Fits(Ranked):
 
     def generator(self, seed: int) -> np.random.Generator:
         """Random numbers of the cell."""
-        return generator(self.oracle.model, self.method, seed)
+        return generator(self.oracle.name, self.method, seed)
 
     def replicates(self, rng: np.random.Generator, number: int) -> tuple[Statistics, Statistics]:
         """Statistics of the oracle."""

@@ -83,6 +83,12 @@ class Oracle(NamedTuple):
     # `length`. The check that runs `fit` on many tables takes these alone, as every shape is compiled by itself
     strata: tuple[tuple[int, ...], ...] = ()
     known: Mapping[str, np.ndarray] = MappingProxyType({})  # arrays that all tables share, which users' kernels need
+    variant: str = ""  # name of the variant of the model (`inference.certificates.oracles.VARIANTS`), if it is one
+
+    @property
+    def name(self) -> str:
+        """What it is certified as: the model, or its variant."""
+        return self.variant or self.model
 
     def log_complete(self, sites: Sites, tables: Tables) -> np.ndarray:
         """(R,): log p(x, z | θ), the sum of `complete`; of oracles with latents alone."""

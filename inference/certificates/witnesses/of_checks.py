@@ -132,7 +132,7 @@ def short_result(asking: Asking, model: str) -> ShortResult:
 
 def of_posterior(sampler: FitSpec, oracle: Oracle, seed: int) -> Numbers:
     """Draws of a fit, their densities in the result, the oracle's draws, and the deviations of all statistics."""
-    result = short_result(Asking(sampler.method, True), oracle.model)
+    result = short_result(Asking(sampler.method, True), oracle.name)
     drawn, table = one_axis(sites_of(result.tree, "posterior")), result.table
     wanted = _reference(oracle, table, seed)
     reference = oracle.invariants(wanted.sites, repeated(table, REFERENCE))
@@ -173,7 +173,7 @@ def _integrated(sampler: FitSpec, result: ShortResult, seed: int) -> list[float]
 
 def of_predictions(asking: Asking, oracle: Oracle, seed: int) -> Numbers:
     """A result and its predictions, predictions by wrong formulas, and which averages are right."""
-    result = short_result(asking, oracle.model)
+    result = short_result(asking, oracle.name)
     sites = draws_of(result.model, result.few)
     slips = (
         value
@@ -208,7 +208,7 @@ def _numeric(prediction: xr.Dataset) -> list[np.ndarray]:
 
 def of_pipeline(method: str, oracle: Oracle, seed: int) -> Numbers:
     """Statistics of a table that the pipeline draws, or one of each stratum; of the fit the posterior has the numbers."""
-    rng = pipeline.generator(oracle.model, method, seed)
+    rng = pipeline.generator(oracle.name, method, seed)
     sites, tables = pairs_in_strata(oracle, rng, max(len(oracle.strata), 1))
     parameters = _flat(oracle.invariants(sites, tables).values())
     values_of = np.arange(12.0).reshape(3, CHAINS)  # of one statistic, at the draws that are ranked
@@ -218,7 +218,7 @@ def of_pipeline(method: str, oracle: Oracle, seed: int) -> Numbers:
 
 def of_calibration(method: str, oracle: Oracle, seed: int) -> Numbers:
     """Statistics of a table at its parameters, and mean, spread and rank among draws given it."""
-    result = short_result(Asking(method, True), oracle.model)
+    result = short_result(Asking(method, True), oracle.name)
     rng = np.random.default_rng(seed)
     drawn = oracle.statistics(one_axis(sites_of(result.tree, "posterior")), repeated(result.table, CHAINS * FEW))
     true = oracle.statistics(oracle.draw_parameters(rng, 1), result.table)

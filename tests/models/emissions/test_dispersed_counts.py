@@ -26,7 +26,7 @@ from naive_counts import (
     random_sites,
     table_of,
 )
-from scipy import optimize, stats
+from scipy import optimize
 from scipy.special import digamma, logsumexp
 from two_stage import assert_standard_normal, of_distributions, of_means
 
@@ -334,7 +334,9 @@ def test_methods_that_list_the_latents_are_refused(method):
 def test_options_are_checked():
     with pytest.raises(ZooError, match="counts='normal' is not one of poisson, negative_binomial"):
         build("normal", table_of(X), prior="default")
-    with pytest.raises(ZooError, match="counts=negative_binomial is an option of emission=mixed; for counts alone, use emission"):
+    with pytest.raises(
+        ZooError, match="counts=negative_binomial is an option of emission=mixed; for counts alone, use emission"
+    ):
         MODELS["hmm"](load_data(np.ones((4, 1))), emission="poisson", counts="negative_binomial")
     with pytest.raises(ZooError, match="inverse_dispersion_shape"):
         build(NEGATIVE, table_of(X), prior={"component": {"inverse_dispersion_shape": 0.5}})

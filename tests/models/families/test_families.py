@@ -63,7 +63,8 @@ CASES = {
     "shared_noise": Case(regression, regression_nu((), 3, 2)),
     "tails": Case(degrees_of_freedom, TailStats(*map(np.array, ([7.5, 0.0], [-2.0, -0.2], [1.0, 1.0])))),
     "inverse dispersions": Case(
-        inverse_dispersion, TailStats(*map(np.array, ([[7.5, 0.0], [30.0, 2.0]], [[-2.0, -0.2], [-9.0, -0.3]], np.ones((2, 2)))))
+        inverse_dispersion,
+        TailStats(*map(np.array, ([[7.5, 0.0], [30.0, 2.0]], [[-2.0, -0.2], [-9.0, -0.3]], np.ones((2, 2))))),
     ),
     "unit": Case(normal_mean, MeanStats(np.array([2.0, 5.5]), np.array([[1.0, -2.0, 0.5], [4.0, 0.0, 3.0]]))),
     "rates": Case(joint({"one": gamma, "other": gamma}), {"one": RATES, "other": RATES}),  # independent, though equal
@@ -129,9 +130,9 @@ def coordinates(name: str, T: Any) -> tuple[Any, ...]:
     if name == "dirichlet":
         return (np.exp(T),)
     if name == "unit":
+        return (T.total,)
     if name in HALVES:
         return (HALVES[name] * T.half,)
-        return (2 * T.half,)
     if name == "rates":
         return tuple(-part.exposure for part in T.values())
     precision = -2 * T.square
