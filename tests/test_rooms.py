@@ -68,6 +68,7 @@ ROOMS = [
     "inference.plots",
     "inference.report",
     "inference.certificates.oracles",
+    "inference.certificates.oracles.dispersed",
     "inference.certificates.checks",
     "inference.certificates.witnesses",
     "inference.certificates",
