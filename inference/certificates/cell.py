@@ -267,7 +267,10 @@ def refusal(model: str, method: str) -> str | None:
     if (why := plan.method.support.why_not(_algebra(model))) is not None:
         return why
     if plan.enumerates and oracle_of(model).enumeration is None:
-        return "the certificate lists all assignments of the latents, and these are continuous"
+        return (
+            "the certificate lists all assignments of the latents, and its oracle lists none: some are continuous, or "
+            "parameters have no closed form given them"
+        )
     return None
 
 

@@ -12,15 +12,16 @@ from two_stage import assert_standard_normal, of_means
 from inference.certificates.cell import cells
 from inference.certificates.checks.kernel_law import last_rows
 from inference.certificates.checks.kernels import KERNELS
-from inference.certificates.oracles import ORACLES, oracle_of
-from inference.certificates.oracles.conjugate import dirichlet, log_dirichlet
-from models import MODELS
+from inference.certificates.oracles import ORACLES, VARIANTS, name_of, oracle_of, words_of
+from inference.certificates.oracles.conjugate import dirichlet, log_dirichlet, repeated
+from models import MODELS, ZooError
 
 MAY_IMPORT = {"models.data.table", "models.data.documents"}  # how a table is handed over, no formula
+EVERY = (*ORACLES, *VARIANTS)
 SHARED = ("inference.certificates.oracles.oracle", "inference.certificates.oracles.conjugate")
 
 
-@pytest.mark.parametrize("module", sorted({*ORACLES.values(), *SHARED}))
+@pytest.mark.parametrize("module", sorted({*ORACLES.values(), *SHARED, *(variant.module for variant in VARIANTS.values())}))
 def test_oracles_import_no_formula_of_the_zoo(module):
     tree = ast.parse(Path(importlib.util.find_spec(module).origin).read_text(encoding="utf-8"))
     names = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
@@ -33,7 +34,7 @@ def test_every_model_has_an_oracle():
     assert set(ORACLES) == set(MODELS)
 
 
-@pytest.mark.parametrize("name", ORACLES)
+@pytest.mark.parametrize("name", EVERY)
 def test_simulated_tables_have_the_density_of_the_oracle(name):
     """E[p(x | θ') / p(x | θ)] = 1 for any θ', as the sum over all tables of p(x | θ').
 
@@ -53,7 +54,7 @@ def test_simulated_tables_have_the_density_of_the_oracle(name):
     assert_standard_normal(ratios)
 
 
-@pytest.mark.parametrize("name", [name for name in ORACLES if oracle_of(name).latent is not None])
+@pytest.mark.parametrize("name", [name for name in EVERY if oracle_of(name).latent is not None])
 def test_drawn_latents_have_the_density_of_the_oracle(name):
     """E[p(x, z | θ') / p(x, z | θ) | x] = p(x | θ') / p(x | θ): the difference of both ratios has mean 0."""
     oracle = oracle_of(name)
@@ -83,6 +84,32 @@ def test_drawn_parameters_have_the_prior_density_of_the_oracle(name):
     assert_standard_normal(ratios)
 
 
+@pytest.mark.parametrize("name", VARIANTS)
+def test_evidence_on_a_grid_is_the_mean_likelihood_of_draws_from_the_prior(name):
+    """E[p(x | θ)] over the prior is p(x), which importance sampling on the grid finds; and the draws have weights near 1."""
+    oracle, rng = oracle_of(name), np.random.default_rng(1)
+    table = oracle.draw_tables(rng, oracle.draw_parameters(rng, 1))
+    posterior = oracle.posterior(rng, table, 4_000)
+    assert posterior.effective_size > 3_000
+
+    def ratios(seed, times):
+        sites = oracle.draw_parameters(np.random.default_rng(seed), 20_000 * times)
+        logs = oracle.log_likelihood(sites, repeated(table, 20_000 * times))
+        return of_means(np.exp(logs - posterior.log_evidence), 1.0)  # the error of the evidence is a fifth of theirs
+
+    assert_standard_normal(ratios)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_variant_is_asked_for_by_its_options(name):
+    model, *options = words_of(name).split()
+    given = dict(option.removeprefix("model.").split("=") for option in options)
+    assert name_of(model.removeprefix("model="), given) == name
+    assert oracle_of(name).name == name
+    with pytest.raises(ZooError, match="there is no oracle of .*; there are model=hmm model.emission=negative_binomial"):
+        name_of(oracle_of(name).model, {"emission": "student_t"})
+
+
 def test_dirichlet_draws_and_density_are_those_of_scipy():
     """Means and mean squares of draws, and the density of every vector, whether they share a concentration or not."""
     concentration = np.array([[1.5, 2.0, 3.0], [0.7, 1.0, 1.3]])
@@ -101,7 +128,7 @@ def test_dirichlet_draws_and_density_are_those_of_scipy():
     np.testing.assert_allclose(log_dirichlet(concentration, probs), wanted, rtol=1e-12)
 
 
-@pytest.mark.parametrize(("name", "method"), [cell for cell in cells() if cell[1] in KERNELS])
+@pytest.mark.parametrize(("name", "method"), [cell for cell in cells(EVERY) if cell[1] in KERNELS])
 def test_statistics_are_of_the_rows_that_a_kernel_runs_on(name, method):
     """Some kernels run on the last rows of a table alone, none of which has a label."""
     oracle, rng = oracle_of(name), np.random.default_rng(0)
