@@ -58,6 +58,7 @@ def data_of(name: str) -> Data:
         "hmm of numbers with holes": lambda: in_sequences(np.where(np.arange(24).reshape(12, 2) % 5 == 3, np.nan, NUMBERS)),
         "hmm with heavy tails": lambda: in_sequences(NUMBERS),
         "hmm of inflated counts": lambda: in_sequences(np.where(np.arange(24).reshape(12, 2) % 5 == 3, np.nan, DISPERSED)),
+        "naive_bayes of dispersed counts": lambda: load_data(DISPERSED, **labelled),
         "mixed_mixture of dispersed counts": lambda: load_data(mixed, types={"seen": "count"}, weight=WEIGHT),
         "mixed_mixture of inflated counts": lambda: load_data(mixed, types={"seen": "count"}, weight=WEIGHT),
         "latent_dirichlet": lambda: load_data(documents(WORDS)),
@@ -76,6 +77,7 @@ EMITTING = (  # a model's name, then what its rows, or steps, have beside the co
     "hmm of numbers with holes",
     "hmm with heavy tails",
     "hmm of inflated counts",
+    "naive_bayes of dispersed counts",
     "mixed_mixture of dispersed counts",
     "mixed_mixture of inflated counts",
 )
@@ -84,6 +86,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "hmm of numbers with holes": {"emission": "gaussian", "covariance": "full"},
     "hmm with heavy tails": {"emission": "student_t"},
     "hmm of inflated counts": {"emission": "zero_inflated_negative_binomial"},
+    "naive_bayes of dispersed counts": {"emission": "negative_binomial"},
     "mixed_mixture of dispersed counts": {"counts": "negative_binomial"},
     "mixed_mixture of inflated counts": {"counts": "zero_inflated_poisson"},
     "annotators": {"raters": ["anna", "ben", "anna"]},

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 from naive import SHORT, distances_of_moments, draws_of, is_finite, near, neighbours_increase
-from naive_emissions import ROWS, build, fitted, table
+from naive_emissions import EMISSIONS, ROWS, build, fitted, table
 from scipy import stats
 from scipy.special import logsumexp
 from two_stage import assert_standard_normal, in_blocks, of_distributions, of_means
@@ -16,7 +16,6 @@ from inference import METHODS, fit, posterior_predictive, predict
 from inference.engine.program import latent_sites
 from models import MODELS, Data, ZooError, load_data
 from models.data.documents import documents
-from models.naive_bayes import EMISSIONS
 
 CERTIFIED = ("bernoulli", "poisson")  # certificates compare their samplers with the posterior by enumeration
 CLIMBERS = ("em", "cavi", "map")  # of which there is more to say than that they run: on every emission

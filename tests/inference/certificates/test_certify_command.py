@@ -16,6 +16,7 @@ from inference.certificates.certificate import (
 )
 from inference.certificates.command import certify_main, parsed
 from inference.certificates.comparison import Changed
+from inference.certificates.oracles import ORACLES
 from inference.certificates.witnesses.witness import Difference
 from inference.cli.runs.help import COMMANDS
 from models import ZooError
@@ -33,6 +34,11 @@ from models import ZooError
         (["model=gmm", "method=gibbs", "seed=-1"], "whole number"),
         (["model=gmm", "method=gibbs", "draws=3"], "takes model, method, budget, seed, out, again"),
         (["model=gmm", "method=gibbs", "budget"], "as key=value"),
+        (["model=hmm", "model.emission=gaussian", "method=em"], "there is no oracle of model=hmm model.emission=gaussian"),
+        (
+            ["model=hmm", "model.emission=negative_binomial", "method=exact"],
+            "hmm_negative_binomial has no certificate of exact",
+        ),
         (["model=gmm", "method=gibbs", "again=yes"], "true or false"),
         (["witnesses", "renew"], "do not go together"),
         (["renew", "model=gmm", "budget=full"], "budget= has no use with renew"),
@@ -44,6 +50,16 @@ from models import ZooError
 def test_mistakes_in_the_arguments(arguments, said):
     with pytest.raises(ZooError, match=said):
         parsed(arguments)
+
+
+def test_options_of_a_model_ask_for_its_variant(tmp_path):
+    """And all models are without their variants, but for those that have a certificate to compare with."""
+    given = ["model=mixed_mixture", "model.counts=negative_binomial", "method=em"]
+    assert parsed(given).cells == [("mixed_mixture_negative_binomial", "em")]
+    assert {model for model, _ in parsed(["all"]).cells} == set(ORACLES)
+    (tmp_path / "hmm_negative_binomial-em.json").write_text("{}", encoding="utf-8")
+    found = [cell for cell in parsed(["witnesses", f"out={tmp_path}"]).cells if cell[0] not in ORACLES]
+    assert found == [("hmm_negative_binomial", "em")]
 
 
 def test_witnesses_of_no_certificate_are_refused(tmp_path):
