@@ -171,6 +171,9 @@ PHRASES: dict[str, str] = {  # code -> phrase
     "sh": "share",
     "lf": "left ",
     "10": "10,000",
+    # of counts that are not Poisson
+    "iv": "inverse_dispersion",
+    "zb": "zero_probs",
 }
 CODES = {phrase: f"{MARK}{code}" for code, phrase in PHRASES.items()}
 PHRASE = re.compile("|".join(re.escape(phrase) for phrase in sorted(CODES, key=len, reverse=True)))  # the longest goes first
