@@ -109,7 +109,7 @@ def test_the_published_table_is_that_of_the_certificates():
 
 @pytest.mark.skipif(not command.PUBLISHED.is_dir(), reason="no certificates are published")
 def test_published_certificates_are_whole():
-    """Every cell has one in git, with all of its checks and their witnesses; pages are made from them. Variants may have one."""
+    """Every cell has one in git, with all checks and their witnesses; variants may have one. Pages are made from them."""
     published = {path.stem for path in cell_paths(command.PUBLISHED)}
     variants = [(model, method) for model, method in cells(VARIANTS) if f"{model}-{method}" in published]
     assert published == {f"{model}-{method}" for model, method in [*cells(), *variants]}
