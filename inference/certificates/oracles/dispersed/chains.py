@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from inference.certificates.oracles.answers import Answers, Paths
+from inference.certificates.oracles.answers import AllPaths, Answers
 from inference.certificates.oracles.conjugate import chosen, counted, dirichlet, log_dirichlet, one_hot
 from inference.certificates.oracles.contracts import Contracts
 from inference.certificates.oracles.dispersed.counts import (
@@ -61,7 +61,7 @@ def answers_of(sites: Sites, emits: np.ndarray) -> Answers:
     density = logsumexp(logs, axis=-1)
     probs = np.einsum("rnp,pti->rnti", np.exp(logs - density[..., None]), one_hot(PATHS, STATES))
     until = np.stack([logsumexp(log_paths(sites, emits, t + 1), axis=-1) for t in range(STEPS)], axis=-1)
-    paths = Paths((PATHS,) * SEQUENCES, tuple(logs[:, n] for n in range(SEQUENCES)))
+    paths = AllPaths((PATHS,) * SEQUENCES, tuple(logs[:, n] for n in range(SEQUENCES)))
     return Answers(density, {"probs": probs}, log_until=until, paths=paths)
 
 

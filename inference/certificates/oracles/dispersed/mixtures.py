@@ -11,10 +11,10 @@ from inference.certificates.oracles.conjugate import (
     columns,
     dirichlet,
     dirichlet_block,
+    independent,
     log_dirichlet,
     observed,
     one_hot,
-    together,
     total,
 )
 from inference.certificates.oracles.contracts import Contracts, counted_cell, reordered
@@ -32,7 +32,7 @@ from inference.certificates.oracles.dispersed.counts import (
     poisson_alone,
     sampled,
 )
-from inference.certificates.oracles.mixing import Cells, Components, Weights, WrongJoint, mixture_oracle, of_component
+from inference.certificates.oracles.mixing import ComponentCells, Components, Weights, WrongJoint, mixture_oracle, of_component
 from inference.certificates.oracles.oracle import Oracle, Sites, Statistics, Tables
 from inference.certificates.oracles.posterior import Posterior
 from models.data.table import Data
@@ -71,16 +71,16 @@ def mixed_mixture(counts: str) -> Oracle:
             "sum of log rates": total(np.log(sites["rate"])),
         }
 
-    def cells(sites: Sites) -> Cells:
+    def cells(sites: Sites) -> ComponentCells:
         shape = (*sites["rate"].shape[:2], 2)
         mean, variance, probs = np.full(shape, np.nan), np.full(shape, np.nan), np.full((*shape, LEVELS), np.nan)
         mean[..., 1], variance[..., 1] = (moment[..., 0] for moment in moments(sites))
         probs[..., 0, :] = sites["probs_kind"]
-        return Cells(mean, variance, probs)
+        return ComponentCells(mean, variance, probs)
 
     kind = dirichlet_block("probs_kind", kinds, lambda x, weights: np.einsum("ank,nv->akv", weights, one_hot(x[:, 0], LEVELS)))
     probs = dirichlet_block("mixture_probs", [WEIGHTS.concentration] * 2, lambda x, weights: weights.sum(1))
-    blocks, grid = together([probs, columns(slice(0, 1), observed(kind))]), Grid(counts)
+    blocks, grid = independent([probs, columns(slice(0, 1), observed(kind))]), Grid(counts)
 
     def posterior(rng: np.random.Generator, table: Tables, number: int) -> Posterior:
         z = one_hot(np.array(list(product(range(2), repeat=len(MISSING)))), 2)
