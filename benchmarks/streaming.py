@@ -131,14 +131,14 @@ def reading_seconds(model: Any, path: str) -> dict[str, float]:
     from pyarrow import parquet
 
     from inference import read_stream
-    from inference.streaming.source.encoding import HeldOut, encoded
+    from inference.streaming.source.encoding import HeldOutRows, encoded
 
     clock = time.perf_counter()
     with parquet.ParquetFile(path, pre_buffer=False) as file:
         for _ in file.iter_batches(BLOCK, use_threads=False):
             pass
     decoded = time.perf_counter() - clock
-    files, whole = read_stream(path), HeldOut(0.0, 0)
+    files, whole = read_stream(path), HeldOutRows(0.0, 0)
     clock = time.perf_counter()
     with jax.enable_x64(True):
         for number, block in enumerate(files.read(0, None)):

@@ -45,7 +45,7 @@ from inference.runtime.progress import Bar, Reporter, Silent
 from inference.runtime.shadowed import complete_numpyro
 from inference.runtime.signals import interruptible
 from inference.streaming.in_blocks import blocks_of, model_on, stream_of, writes
-from inference.streaming.source.division import Given
+from inference.streaming.source.division import DividedRows
 from models.algebra import row_name
 from models.base import Model, ZooError
 from models.data.table import Data
@@ -199,7 +199,7 @@ def evaluated(
 
 
 def _evaluated_over_blocks(
-    task: Task, outcome: Points | Draws, given: Given, precision: int
+    task: Task, outcome: Points | Draws, given: DividedRows, precision: int
 ) -> tuple[dict[str, xr.Dataset], dict[str, Any]]:
     """Groups and attributes of a result of rows in blocks: as `evaluated` where the task has all of them."""
     optimization = outcome if isinstance(outcome, Points) else outcome.optimization

@@ -32,7 +32,7 @@ from inference.results.draws import one_axis
 from inference.runtime.programs import cached_jit
 from inference.streaming.in_blocks import Blocks
 from inference.streaming.passes import Stream
-from inference.streaming.source.division import Given
+from inference.streaming.source.division import DividedRows
 from inference.streaming.source.encoding import encoded_rows
 from models.algebra import STRUCTURES, log_prior
 from models.base import Algebra, Model, Pytree, Stats, ZooError, on_host
@@ -80,7 +80,7 @@ def require_in_blocks(model: Model, method: Method, blocks: Blocks, options: Any
 
 
 def of_streamed(
-    task: Task, outcome: Points | Draws, given: Given, held_out: np.ndarray | None, precision: int
+    task: Task, outcome: Points | Draws, given: DividedRows, held_out: np.ndarray | None, precision: int
 ) -> tuple[Groups, dict[str, Any]]:
     """Groups and attributes of a result, in double precision, where the task has a sample of the rows.
 

@@ -1,4 +1,4 @@
-"""Rows that a fit reads in blocks: `in_blocks` says how, and the fit opens them for a model."""
+"""Rows that a fit reads in blocks: `in_blocks` has the options, and the fit opens them for a model."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +7,7 @@ from inference.engine.row_source import StepSize
 from inference.fixed_points.local_blocks import built_on
 from inference.streaming.passes import Stream
 from inference.streaming.source.blocks import BLOCK_ROWS, Source
-from inference.streaming.source.division import Given, divided
+from inference.streaming.source.division import DividedRows, divided
 from inference.streaming.source.encoding import encoded_rows
 from inference.streaming.source.processes import Group
 from models.base import Data, Model, ZooError
@@ -24,13 +24,13 @@ class Blocks:
     held_out: float = 0.0
     step_size: StepSize | None = None  # of steps of one block each; None: passes over all rows
 
-    def opened(self, model: Model, seed: int) -> Given:
-        """The rows as ``model`` reads them, those that starts are sought on, and those held out."""
+    def opened(self, model: Model, seed: int) -> DividedRows:
+        """The rows as ``model`` reads them, the sample for starts, and the rows held out."""
         return divided(model, self.rows, self.sample, self.held_out, seed, self.block_rows)
 
-    def identity(self, given: Given) -> str:
-        """What tells a fit to these rows from others, but for model, method and seed."""
-        return f"{self.step_size} {float(self.held_out)} of {given.source.identity}"
+    def identity(self, rows: DividedRows) -> str:
+        """A text that differs between fits to other rows or with other steps; model, method and seed are not in it."""
+        return f"{self.step_size} {float(self.held_out)} of {rows.source.identity}"
 
 
 def in_blocks(
@@ -48,7 +48,7 @@ def in_blocks(
 
     ``rows`` are files (`inference.read_stream`), a list of tables, or a function that returns an iterator over tables; or one
     table, which is cut into blocks of ``block_rows``. ``devices`` shares out the rows of a block to so many devices of this
-    process. After `inference.join_processes`, processes share out the blocks. Starts are sought on a ``sample`` of the rows,
+    process. After `inference.join_processes`, processes share out the blocks. Methods start from a ``sample`` of the rows,
     which is drawn unless it is given. A share ``held_out`` of the rows takes no part, and their mean log density is reported in
     every iteration. With ``steps``, em and cavi take ``max_iter`` steps of one block each (`inference.minibatches.by_blocks`),
     of length (``delay`` + step)^−``forgetting``. Raises `ZooError` for values out of range,
@@ -70,23 +70,23 @@ def in_blocks(
 
 
 def blocks_of(data: Any) -> Blocks | None:
-    """The rows in blocks that a fit is given, or None for a table in memory."""
+    """The argument of a fit as rows in blocks, or None for a table in memory."""
     if isinstance(data, Source):
         return in_blocks(data)
     return data if isinstance(data, Blocks) else None
 
 
-def stream_of(model: Model, blocks: Blocks, given: Given, seed: int) -> Stream:
-    """The source of the rows of a task, in the precision in force; `Group` says which processes share them."""
-    aside = None if given.aside is None else encoded_rows(model, given.aside)
+def stream_of(model: Model, blocks: Blocks, rows: DividedRows, seed: int) -> Stream:
+    """The source of the rows of a task, in the precision in force, shared by the processes of `Group`."""
+    aside = None if rows.aside is None else encoded_rows(model, rows.aside)
     return Stream(
-        model, given.source, Group(), given.held_out, blocks.devices, aside, given.whole, seed, given.numbers, blocks.step_size
+        model, rows.source, Group(), rows.held_out, blocks.devices, aside, rows.whole, seed, rows.numbers, blocks.step_size
     )
 
 
-def model_on(model: Model, given: Given) -> Model:
-    """The model, with priors of the parameters of the rows that starts are sought on, where rows have some."""
-    return built_on(model, given.sample)
+def model_on(model: Model, rows: DividedRows) -> Model:
+    """The model, with priors of the local parameters of the rows of the sample, if rows have parameters."""
+    return built_on(model, rows.sample)
 
 
 def writes(blocks: Blocks | None) -> bool:

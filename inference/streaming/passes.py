@@ -24,9 +24,9 @@ from inference.runtime.loop import Progress
 from inference.runtime.programs import cached_jit
 from inference.runtime.signals import interruptible
 from inference.streaming.source.blocks import Source
-from inference.streaming.source.encoding import Encoded, HeldOut, ReadAhead, Spans, encoded, require_blocks
+from inference.streaming.source.encoding import EncodedBlock, HeldOutRows, ReadAhead, Spans, encoded, require_blocks
 from inference.streaming.source.processes import Group
-from inference.streaming.sums import Placed, Sums
+from inference.streaming.sums import BlockSums, Placed
 from models.base import Algebra, Hyper, Model, Pytree, Stats, ZooError, on_host
 from models.reading.blocks import counted_from
 from models.rows.row_info import row_info
@@ -34,15 +34,15 @@ from models.rows.row_info import row_info
 
 @dataclass
 class Stream(RowSource):
-    """The rows of a fit, and which devices and processes sum over them."""
+    """The rows of a fit, and the devices and processes that sum over them."""
 
     model: Model
     source: Source
     group: Group
-    held_out: HeldOut
+    held_out: HeldOutRows
     num_devices: int | None  # None: the compiled loops of the model where it has some, and otherwise one device
     aside: Pytree | None = None  # some of the rows held out, encoded
-    whole: bool = False  # whether the task has all of the rows: blocks then stay in memory, and on the devices
+    whole: bool = False  # whether the task has all rows: blocks then stay in memory, and on the devices
     seed: int = 0
     numbers: np.ndarray | None = None  # of the rows of the task among all; None: not known
     step_size: StepSize | None = None
@@ -70,12 +70,12 @@ class Stream(RowSource):
 
     @property
     def num_own_blocks(self) -> int:
-        """The number of blocks of this process; raises `ZooError` where nobody has counted them."""
+        """The number of blocks of this process; raises `ZooError` where it is not known."""
         first, last = self.ends
         return require_blocks(self.source) if last is None else last - first
 
     def order(self, step: int) -> Iterator[tuple[int, int]]:
-        """Blocks of this process at random, each once before any comes again, from number ``step`` of the order on."""
+        """Blocks of this process at random, each once before any repeats, from number ``step`` of the order on."""
         number = self.num_own_blocks
         for turn, place in (divmod(at, number) for at in itertools.count(step)):
             order = np.random.default_rng([self.seed, turn, self.group.rank]).permutation(number)
@@ -83,7 +83,7 @@ class Stream(RowSource):
             yield block, block + 1
 
     def is_one_block(self) -> bool:
-        """Whether this process has a single block; where nobody has counted them, two are read to see."""
+        """Whether this process has a single block; where their number is not known, two are read."""
         first, last = self.ends
         if last is None and (last := self.source.num_blocks) is None:
             return len([None for _ in self.source.read(0, 2)]) == 1
@@ -102,7 +102,7 @@ class Stream(RowSource):
             return on_host(sums / rows_weight(self.aside).sum())
         return on_host(mean_log_density(algebra, task.hyper, T, self.aside))
 
-    def first_block(self) -> Encoded:
+    def first_block(self) -> EncodedBlock:
         """The first block of all; raises `ZooError` where there is none."""
         first = self.ends[0] if self.group.size > 1 else 0
         for block in self.source.read(first, first + 1):
@@ -119,7 +119,7 @@ def require_same(group: Group, finished: int) -> None:
 class Pass(RowSums):
     """A pass of one algebra and one update over a stream, part by part; random numbers are those of the step's keys.
 
-    ``check`` raises `ZooError` for the rows of a block that a method does not take.
+    ``check`` raises `ZooError` for rows of a block that the method does not take.
     """
 
     takes_long = True
@@ -132,44 +132,44 @@ class Pass(RowSums):
         self._task, self._algebra, self._only = task, algebra, stream.is_one_block()
         self.shared = stream.group.size > 1
         self._finite: dict[Any, bool] = {}  # whether blocks of a shape have finitely many values of their latents
-        self._check, self._sums = check, Sums(algebra, update, task.hyper, task.prior, stream.num_devices)
+        self._check, self._sums = check, BlockSums(algebra, update, task.hyper, task.prior, stream.num_devices)
         self._blocks: ReadAhead | None = None
         self._iterator: Iterator[Placed] = iter(())
-        self._steps: Iterator[Encoded] = iter(())
-        self._kept: list[Placed] = []  # all blocks of this process, once a pass has read them, if they stay
-        self._at = -1  # blocks that were taken from the iterator
+        self._steps: Iterator[EncodedBlock] = iter(())
+        self._resident: list[Placed] = []  # all blocks of this process after a pass, if they stay in memory
+        self._at = -1  # number of blocks taken from the iterator
         zeros = (on_host(np.zeros(self._number)) for _ in range(3))
         keys = on_host(jax.random.split(jax.random.PRNGKey(0), self._number))
-        local = self._sums.of(self._sums.given(T), keys, self._sums.placed(first))
+        local = self._sums.of(self._sums.starts(T), keys, self._sums.placed(first))
         self.example = Totals(jax.tree.map(np.zeros_like, local), *zeros)
 
     def advance(self, T: Stats, keys: Array, done: np.ndarray, at: Partial, seconds: float) -> tuple[Partial, bool]:
-        """As many blocks as ``seconds`` or a Ctrl-C allow, or all if other processes wait: (how far, whether it is the end)."""
-        clock, given, place = time.perf_counter(), self._sums.given(T), int(at.place[0])
+        """As many blocks as ``seconds`` or a Ctrl-C allow, or all if other processes wait: (progress, whether complete)."""
+        clock, starts, place = time.perf_counter(), self._sums.starts(T), int(at.place[0])
         totals = at.totals
         with interruptible() as stop:
             blocks = self._from(place)
-            leaves = False
+            pauses = False
 
-            def until_it_leaves() -> Iterator[Placed]:
-                nonlocal leaves
+            def until_it_pauses() -> Iterator[Placed]:
+                nonlocal pauses
                 for block in blocks:
                     yield block
-                    leaves = self._stream.group.size == 1 and (stop.is_set() or time.perf_counter() - clock > seconds)
-                    if leaves:
+                    pauses = self._stream.group.size == 1 and (stop.is_set() or time.perf_counter() - clock > seconds)
+                    if pauses:
                         return
 
-            for at_place, sums in self._sums.over(given, keys, until_it_leaves(), self._only):
-                totals = self._added(totals, sums, at_place.block)
+            for placed, sums in self._sums.over(starts, keys, until_it_pauses(), self._only):
+                totals = self._added(totals, sums, placed.block)
                 place += 1
             self._at = place
-            if leaves:
+            if pauses:
                 return Partial(totals, on_host(np.full(self._number, place))), False
         self._at = -1
         return Partial(totals, on_host(np.full(self._number, place))), True
 
     def estimate(self, T: Stats, step: int) -> Totals:
-        """As `RowSums.estimate`: each process takes a block of its own, which stands for all of these."""
+        """As `RowSums.estimate`: each process takes one of its blocks, which stands for all of them."""
         if self._at != step:
             self.close()
             self._blocks = self._stream.blocks(self._stream.order(step))
@@ -177,13 +177,13 @@ class Pass(RowSums):
         block = next(self._steps)
         self._at += 1
         keys = on_host(jax.random.split(jax.random.PRNGKey(0), self._number))
-        one = self._added(self.none.totals, self._sums.of(self._sums.given(T), keys, self._sums.placed(block)), block)
-        return self.all_reduced(jax.tree.map(lambda leaf: self._stream.num_own_blocks * leaf, one))
+        totals = self._added(self.none.totals, self._sums.of(self._sums.starts(T), keys, self._sums.placed(block)), block)
+        return self.all_reduced(jax.tree.map(lambda leaf: self._stream.num_own_blocks * leaf, totals))
 
     def all_reduced(self, totals: Totals) -> Totals:
         """As `RowSums.all_reduced`."""
-        everywhere: Totals = self._stream.group.all_sum(totals)
-        return everywhere
+        total: Totals = self._stream.group.all_sum(totals)
+        return total
 
     def held_out_density(self, T: Stats) -> Array | None:
         """As `RowSums.held_out_density`."""
@@ -205,7 +205,7 @@ class Pass(RowSums):
         """The blocks from number ``place`` of this process on, which are being read unless a pass begins here."""
         if self._at != place:
             self.close()
-            self._iterator, self._at = iter(self._kept) if self._kept and place == 0 else self._read(place), place
+            self._iterator, self._at = iter(self._resident) if self._resident and place == 0 else self._read(place), place
         return self._iterator
 
     def _read(self, place: int) -> Iterator[Placed]:
@@ -217,9 +217,9 @@ class Pass(RowSums):
             if self._stream.whole:
                 taken.append(at)
             yield at
-        self._kept = taken if place == 0 else []
+        self._resident = taken if place == 0 else []
 
-    def _added(self, totals: Totals, sums: Local, block: Encoded) -> Totals:
+    def _added(self, totals: Totals, sums: Local, block: EncodedBlock) -> Totals:
         rows = block.rows
         with counted_from(block.first):
             self._check(rows)
@@ -234,7 +234,7 @@ class Pass(RowSums):
         return int((np.asarray(allowed).sum(-1) != 1).sum())
 
     def _is_finite(self, rows: Pytree) -> bool:
-        """`finite_latents`, found once for each shape of a block."""
+        """`finite_latents`, computed once for each shape of a block."""
         leaves, structure = jax.tree.flatten(rows)
         shape = structure, tuple(np.shape(leaf) for leaf in leaves)
         if shape not in self._finite:

@@ -1,8 +1,8 @@
 """The sums of one block: the local step of all starts or chains, on the devices of this process or by compiled loops.
 
 On devices the rows of a block are shared out in chunks of `inference.engine.sweep.block_size` rows, or `SEQUENCES` sequences.
-Each device adds up its own, and one all-reduce adds the devices. The key of a chunk is that of the step, the number of the
-block among all, and that of the chunk in it: latents are drawn alike however blocks are shared out.
+Each device sums over its chunks, and one all-reduce adds the devices. The key of a chunk is that of the step, the number of the
+block among all, and that of the chunk in it: draws of latents do not depend on how blocks are shared out.
 """
 
 from collections import deque
@@ -22,7 +22,7 @@ from inference.engine.sweep import Local, block_size, local_step, num_rows, rows
 from inference.fixed_points.local_blocks import sums_with_local
 from inference.row_sums.compiled import at_start, coefficients_of, local_of_loops
 from inference.runtime.programs import cached_jit
-from inference.streaming.source.encoding import Encoded
+from inference.streaming.source.encoding import EncodedBlock
 from models.algebra import add
 from models.base import Algebra, Hyper, Pytree, Stats, ZooError
 from models.host_loops import HostStep
@@ -35,17 +35,17 @@ SEQUENCES = 256  # of a chunk
 class Placed(NamedTuple):
     """A block where its sums are computed."""
 
-    block: Encoded
+    block: EncodedBlock
     rows: Pytree  # on the devices, or on the host
-    weight: Array | None = None  # (N,), beside rows on the devices that can be divided
-    by_loops: bool = False  # whether compiled loops add it up
+    weight: Array | None = None  # (N,), of rows on the devices that can be divided
+    by_loops: bool = False  # whether compiled loops sum over it
 
 
-class Given(NamedTuple):
+class Starts(NamedTuple):
     """The parameters of all starts."""
 
     T: Stats
-    coefficients: Pytree | None  # what compiled loops read of them
+    coefficients: Pytree | None  # of the compiled loops at these parameters
 
 
 def mesh_of(num_devices: int) -> Mesh:
@@ -56,8 +56,8 @@ def mesh_of(num_devices: int) -> Mesh:
     return Mesh(np.array(devices[:num_devices]), (ROW,))
 
 
-class Sums:
-    """The local step of an algebra, summed over single blocks: by its compiled loops where they read a block, or on devices.
+class BlockSums:
+    """The local step of an algebra, summed over single blocks: by compiled loops where they can read a block, or on devices.
 
     ``num_devices`` is None where the loops may be used; rows are then on one device if they are not.
     """
@@ -71,62 +71,62 @@ class Sums:
         usable = num_devices is None and update == "mean" and jax.default_backend() == "cpu"
         self._loops: HostStep | None = algebra.structure.host_step if usable else None
 
-    def given(self, T: Stats) -> Given:
-        """What blocks read of the parameters of all starts."""
+    def starts(self, T: Stats) -> Starts:
+        """The parameters of all starts, as blocks read them."""
         host = jax.tree.map(np.asarray, T)
-        return Given(host, None if self._loops is None else coefficients_of(self._algebra, host))
+        return Starts(host, None if self._loops is None else coefficients_of(self._algebra, host))
 
-    def placed(self, block: Encoded) -> Placed:
-        """A block where it is added up."""
+    def placed(self, block: EncodedBlock) -> Placed:
+        """A block where it is summed."""
         if self._loops is not None and self._loops.serves(block.rows):
             return Placed(block, block.rows, by_loops=True)
         if row_info(block.rows).atomic:
             return Placed(block, jax.device_put(block.rows))
         return Placed(block, *on_devices(self._mesh, block.rows))
 
-    def of(self, given: Given, keys: Array, at: Placed) -> Local:
+    def of(self, starts: Starts, keys: Array, at: Placed) -> Local:
         """The sums of all starts over a block, in double precision on the host; ``keys`` are those of the step."""
         if at.by_loops:
-            return self._local(self._by_loops(given, at, num_cores()))
-        own_keys = np.asarray(_keys_of_block(keys, np.asarray(at.block.number)))
+            return self._local(self._by_loops(starts, at, num_cores()))
+        of_block = np.asarray(_keys_of_block(keys, np.asarray(at.block.number)))
         if self._prior:
-            found = sums_with_local(self._algebra, self._hyper, self._prior, given.T, at.rows)
+            sums = sums_with_local(self._algebra, self._hyper, self._prior, starts.T, at.rows)
         elif at.weight is None:
-            found = sums_of_whole(self._algebra, self._update, self._hyper, given.T, own_keys, at.rows)
+            sums = sums_of_whole(self._algebra, self._update, self._hyper, starts.T, of_block, at.rows)
         else:
-            found = sums_on_devices(self._algebra, self._update, self._mesh, self._hyper, given.T, own_keys, at.rows, at.weight)
-        return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), found)
+            sums = sums_on_devices(self._algebra, self._update, self._mesh, self._hyper, starts.T, of_block, at.rows, at.weight)
+        return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), sums)
 
-    def over(self, given: Given, keys: Array, blocks: Iterable[Placed], only: bool) -> Iterator[tuple[Placed, Local]]:
-        """`of` one block after another. Compiled loops add up several at once, each on a core of its own.
+    def over(self, starts: Starts, keys: Array, blocks: Iterable[Placed], only: bool) -> Iterator[tuple[Placed, Local]]:
+        """`of` one block after another. Compiled loops add up several at once, each on one core.
 
         On two cores, half a block for each of two threads takes nearly as long as a block for one. ``only`` says that a whole
-        pass has a single block, which gets all cores. A part of a pass may have a single one, too: threads add in an order of
-        their own, and the sums of a block must not depend on where a checkpoint cuts the pass.
+        pass has a single block, which gets all cores. A part of a pass may have a single one, too: several
+        threads add in another order, and the sums of a block must not depend on where a checkpoint cuts the pass.
         """
         if only:
-            yield from ((at, self.of(given, keys, at)) for at in blocks)
+            yield from ((at, self.of(starts, keys, at)) for at in blocks)
             return
         waiting: deque[tuple[Placed, Future[Pytree] | Local]] = deque()
         with ThreadPoolExecutor(num_cores()) as pool:
             for at in blocks:
                 by_loops = at.by_loops
-                waiting.append((at, pool.submit(self._by_loops, given, at, 1) if by_loops else self.of(given, keys, at)))
+                waiting.append((at, pool.submit(self._by_loops, starts, at, 1) if by_loops else self.of(starts, keys, at)))
                 if len(waiting) > num_cores():
                     yield self._ended(*waiting.popleft())
             while waiting:
                 yield self._ended(*waiting.popleft())
 
-    def _ended(self, at: Placed, found: "Future[Pytree] | Local") -> tuple[Placed, Local]:
-        return at, self._local(found.result()) if isinstance(found, Future) else found
+    def _ended(self, at: Placed, outcome: "Future[Pytree] | Local") -> tuple[Placed, Local]:
+        return at, self._local(outcome.result()) if isinstance(outcome, Future) else outcome
 
-    def _by_loops(self, given: Given, at: Placed, num_threads: int) -> Pytree:
+    def _by_loops(self, starts: Starts, at: Placed, num_threads: int) -> Pytree:
         assert self._loops is not None
-        number = len(jax.tree.leaves(given.coefficients)[0])
-        found = [
-            self._loops.sums(self._hyper, at.rows, num_threads, at_start(given.coefficients, start)) for start in range(number)
+        number = len(jax.tree.leaves(starts.coefficients)[0])
+        sums = [
+            self._loops.sums(self._hyper, at.rows, num_threads, at_start(starts.coefficients, start)) for start in range(number)
         ]
-        return jax.tree.map(lambda *leaves: np.stack(leaves).astype(np.float64), *found)
+        return jax.tree.map(lambda *leaves: np.stack(leaves).astype(np.float64), *sums)
 
     def _local(self, sums: Pytree) -> Local:
         return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), local_of_loops(self._algebra, sums))
@@ -160,8 +160,8 @@ def sums_of_whole(algebra: Algebra, update: str, hyper: Hyper, T: Stats, keys: A
 def sums_on_devices(
     algebra: Algebra, update: str, mesh: Mesh, hyper: Hyper, T: Stats, keys: Array, rows: Pytree, weight: Array
 ) -> Local:
-    """`inference.engine.sweep.local_step` of all starts, summed over the devices; every chunk has a key of its own."""
-    shared, own = PartitionSpec(), PartitionSpec(ROW)
+    """`inference.engine.sweep.local_step` of all starts, summed over the devices; every chunk has its key."""
+    shared, by_row = PartitionSpec(), PartitionSpec(ROW)
     size = chunk_size(rows)
 
     def of_device(hyper: Hyper, T: Stats, keys: Array, rows: Pytree, weight: Array) -> Local:
@@ -171,15 +171,15 @@ def sums_on_devices(
         def one(T: Stats, key: Array) -> Local:
             def chunk(index: Array) -> Local:
                 part, counts = jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, index * size, size), (rows, weight))
-                own_key = jax.random.fold_in(key, begin + index)
-                return local_step(algebra, update, hyper, own_key, T, part._replace(weight=counts))
+                chunk_key = jax.random.fold_in(key, begin + index)
+                return local_step(algebra, update, hyper, chunk_key, T, part._replace(weight=counts))
 
             zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(chunk, jnp.zeros((), int)))
             return lax.fori_loop(0, number, lambda index, sums: add(sums, chunk(index)), zeros)
 
         return jax.tree.map(lambda leaf: lax.psum(leaf, ROW), vmap_or_call(one, T, keys))
 
-    given = (shared, shared, shared, own, own)
-    over = jax.shard_map(of_device, mesh=mesh, in_specs=given, out_specs=shared, check_vma=False)
-    found: Local = over(hyper, T, keys, rows, weight)
-    return found
+    specs = (shared, shared, shared, by_row, by_row)
+    summed = jax.shard_map(of_device, mesh=mesh, in_specs=specs, out_specs=shared, check_vma=False)
+    total: Local = summed(hyper, T, keys, rows, weight)
+    return total

@@ -1,8 +1,8 @@
-"""Collapsed Gibbs sampling of topics over blocks: warm-up, draws, and checkpoints of `inference.streaming.topics.Chains`.
+"""Collapsed Gibbs sampling of topics over blocks: warm-up, draws, and checkpoints of `inference.streaming.topics.TopicChains`.
 
 A checkpoint is a file of topics for each block, which the process that holds the block writes, and then the main file, which
-process 0 writes: the number of sweeps, and what was kept. A kill at any time leaves the main file with the topics that belong
-to it. Random numbers depend on the number of the sweep, so that nothing else is stored. A run goes on to the same draws, on any
+process 0 writes: the number of sweeps, and the draws. A kill at any time leaves the main file with the topics that belong
+to it. Random numbers depend on the number of the sweep, so that nothing else is stored. A resumed run draws the same, on any
 number of processes.
 """
 
@@ -25,7 +25,7 @@ from inference.runtime.loop import Chunk, Progress, restore_or_start
 from inference.runtime.progress import figure
 from inference.runtime.signals import interruptible
 from inference.streaming.passes import Stream, require_same
-from inference.streaming.topics import Chains, Held, Kept, held_by
+from inference.streaming.topics import ChainDraws, ProcessCorpus, TopicChains, process_corpus
 from models.base import ZooError
 
 REMEDY = "remove the checkpoints of this run, and it begins anew"
@@ -38,30 +38,30 @@ def collapsed_chains(task: Task, stream: Stream, num_chains: int, num_warmup: in
             "collapsed_gibbs draws parameters of some rows of these blocks, whose numbers must be known: leave sample out"
         )
     seed = int(jax.random.bits(jax.random.fold_in(task.key, 1)))
-    held, topic = held_by(task, stream, stream.numbers, seed, num_chains)
-    weight, size = stream.group.all_sum(np.array([held.weight, held.size]))
+    documents, topic = process_corpus(task, stream, stream.numbers, seed, num_chains)
+    weight, size = stream.group.all_sum(np.array([documents.weight, documents.size]))
     with ThreadPoolExecutor(num_cores()) as pool:
-        run = _Run(task, stream, Chains(held, topic, seed, stream.group, pool), thin)
+        run = _TopicRun(task, stream, TopicChains(documents, topic, seed, stream.group, pool), thin)
         warm = run.phase("warmup", 0, num_warmup, keep=False)
         at = run.phase("sampling", num_warmup, num_samples * thin, keep=True)
-    found: Kept = at.records()
+    draws: ChainDraws = at.records()
     return Draws(
         Kind.CHAINS,
-        found.sites,
+        draws.sites,
         {},
         timing(at.seconds, warmup_seconds=warm.seconds),
         attrs={"learnt": 0, "sample_size": float(size), "total_weight": float(weight)},
-        functionals={"collapsed_log_joint": found.log_joint},
-        log_prior=found.log_prior,
+        functionals={"collapsed_log_joint": draws.log_joint},
+        log_prior=draws.log_prior,
     )
 
 
 class _Files(NamedTuple):
-    """Where the topics of blocks lie beside the main checkpoint."""
+    """The files of the topics of blocks, in the folder of the main checkpoint."""
 
     folder: Path
     fingerprint: str
-    held: Held
+    documents: ProcessCorpus
 
     def path(self, sweeps: int, block: int) -> Path:
         """The topics of a block after some sweeps."""
@@ -69,23 +69,23 @@ class _Files(NamedTuple):
 
     def write(self, topic: np.ndarray, sweeps: int) -> None:
         """Write the topics (C, T) of the blocks of this process. Raises `NotWrittenError`."""
-        kind = np.min_scalar_type(len(self.held.prior.alpha) - 1)
-        for part in self.held.parts:
+        kind = np.min_scalar_type(len(self.documents.prior.alpha) - 1)
+        for part in self.documents.parts:
             buffer = io.BytesIO()
-            np.save(buffer, topic[:, self.held.tokens(part)].astype(kind), allow_pickle=False)
+            np.save(buffer, topic[:, self.documents.tokens(part)].astype(kind), allow_pickle=False)
             write(self.path(sweeps, part.number), buffer.getvalue(), seal=True)
 
     def read(self, topic: np.ndarray, sweeps: int) -> np.ndarray:
         """Topics like ``topic``; raises `ZooError` where files are missing, damaged, or of other documents."""
-        found = np.empty_like(topic)
-        for part in self.held.parts:
+        topics = np.empty_like(topic)
+        for part in self.documents.parts:
             path = self.path(sweeps, part.number)
-            own = np.load(io.BytesIO(read(path, require_seal=True, remedy=REMEDY)), allow_pickle=False)
-            place = found[:, self.held.tokens(part)]
-            if own.shape != place.shape or own.max(initial=0) >= len(self.held.prior.alpha):
+            stored = np.load(io.BytesIO(read(path, require_seal=True, remedy=REMEDY)), allow_pickle=False)
+            place = topics[:, self.documents.tokens(part)]
+            if stored.shape != place.shape or stored.max(initial=0) >= len(self.documents.prior.alpha):
                 raise ZooError(f"{path} has topics of other documents; {REMEDY}")
-            place[:] = own
-        return found
+            place[:] = stored
+        return topics
 
     def remove_others(self, sweeps: int) -> None:
         """Remove the topics of other sweeps, of all processes."""
@@ -93,12 +93,12 @@ class _Files(NamedTuple):
         remove(*(path for path in self.folder.glob(f"topics-{self.fingerprint}-*.npy") if not path.name.startswith(newest)))
 
 
-class _Run:
-    """Phases of a run, which all processes go through alike."""
+class _TopicRun:
+    """Phases of a run, the same in all processes."""
 
-    def __init__(self, task: Task, stream: Stream, chains: Chains, thin: int) -> None:
+    def __init__(self, task: Task, stream: Stream, chains: TopicChains, thin: int) -> None:
         self._task, self._group, self._chains, self._thin = task, stream.group, chains, thin
-        self._files = None if task.folder is None else _Files(task.folder, task.fingerprint, chains.held)
+        self._files = None if task.folder is None else _Files(task.folder, task.fingerprint, chains.documents)
         self._due = time.perf_counter() + task.checkpoint_seconds
 
     def phase(self, name: str, first: int, total: int, keep: bool) -> Progress:
@@ -106,7 +106,7 @@ class _Run:
 
         A phase goes on from its checkpoint, which process 0 writes and all read.
         """
-        task, like = self._task, self._chains.shape_of_kept() if keep else None
+        task, like = self._task, self._chains.shape_of_draws() if keep else None
         checkpoint = task.checkpoint(name, cut=keep)
         at = restore_or_start(checkpoint, np.full(len(self._chains.topic), first), like, total, self._thin)
         require_same(self._group, at.finished)
@@ -126,15 +126,15 @@ class _Run:
                     self._store(name, at, keep)
         if at.finished > restored:
             self._store_last(name, at, keep, interrupted)
-        own = checkpoint if self._group.rank == 0 else None
-        require_uninterrupted(interrupted, at, own, f"sweeps of the {'draws' if keep else 'warm-up'}", keep)
+        written = checkpoint if self._group.rank == 0 else None
+        require_uninterrupted(interrupted, at, written, f"sweeps of the {'draws' if keep else 'warm-up'}", keep)
         return at
 
     def _chunk(self, sweeps: int, keep: bool) -> Chunk:
-        """Some sweeps, and what is kept after them."""
+        """Some sweeps, and the record after them."""
         clock, chains = time.perf_counter(), self._chains
         chains.advance(sweeps)
-        record: Any = chains.kept() if keep else chains.log_joint()
+        record: Any = chains.draws() if keep else chains.log_joint()
         log_joint = record.log_joint if keep else record
         columns = {"log joint": [figure(value) for value in log_joint.tolist()]}
         state, records = np.full(len(chains.topic), chains.sweeps), jax.tree.map(lambda leaf: leaf[:, None], record)
@@ -142,9 +142,9 @@ class _Run:
         return Chunk(state, records, sweeps, time.perf_counter() - clock, note, chains=columns)
 
     def _agreed(self, stops: bool, due: bool) -> tuple[bool, bool]:
-        """(whether any process has got a Ctrl-C, whether process 0 takes a checkpoint to be due)."""
-        found = self._group.all_sum(np.array([stops, due and self._group.rank == 0], float))
-        return bool(found[0]), bool(found[1])
+        """(whether any process has got a Ctrl-C, whether a checkpoint is due on process 0)."""
+        votes = self._group.all_sum(np.array([stops, due and self._group.rank == 0], float))
+        return bool(votes[0]), bool(votes[1])
 
     def _read(self, sweeps: int) -> None:
         """Go on with the topics that are in files."""
@@ -168,15 +168,15 @@ class _Run:
         """Write the topics of all blocks. Raises `NotWrittenError` in all processes where one of them could not."""
         if self._files is None:
             return
-        own = None
+        failure = None
         try:
             self._files.write(self._chains.topic, self._chains.sweeps)
         except NotWrittenError as error:
-            own = error
-        failed = self._group.all_sum(np.array([float(own is not None)]))[0]
-        if own is not None:
-            raise own
-        if failed:
+            failure = error
+        failures = self._group.all_sum(np.array([float(failure is not None)]))[0]
+        if failure is not None:
+            raise failure
+        if failures:
             raise NotWrittenError(f"{self._files.folder}: another process could not write the topics of its documents there")
 
     def _store_last(self, name: str, at: Progress, keep: bool, interrupted: bool) -> None:

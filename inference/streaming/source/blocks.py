@@ -1,7 +1,7 @@
 """Where rows come from, block by block: a table in memory, tables one after another, or files (`read_stream`).
 
 A source can be read again from any block on. Blocks are numbered, and random numbers depend on the number of the block, so that
-draws are the same whoever computes a block.
+draws do not depend on the process that computes a block.
 """
 
 import hashlib
@@ -39,15 +39,15 @@ class Source(ABC):
     name: str
     num_blocks: int | None = None  # None: known only after all have been read, so that processes cannot share them out
     num_rows: int | None = None  # of all blocks; None: as above
-    identity: str = ""  # what tells a checkpoint of a pass over these blocks from those of others
-    sampled: Sampled | None = None  # where the source has looked at all rows already
+    identity: str = ""  # a text that differs from that of other blocks, for checkpoints
+    sampled: Sampled | None = None  # where the source has scanned all rows already
 
     @abstractmethod
     def read(self, first: int, last: int | None) -> Iterator[Block]:
         """Blocks number ``first`` up to ``last`` − 1; None: to the end."""
 
     def require_taken_by(self, model: Model) -> None:  # noqa: B027  most sources are for every model
-        """Raises `ZooError` for a model whose rows cannot be cut into these blocks."""
+        """Raises `ZooError` for a model whose rows these blocks would cut."""
 
 
 class InMemory(Source):
@@ -76,10 +76,10 @@ def edges_of(model: Model, data: Data, block_rows: int) -> np.ndarray:
         one_sequence = is_sequential(model) and is_table(data)
         return np.append(0 if one_sequence else np.arange(0, data.num_rows, block_rows), data.num_rows)
     ends = data.starts[1:]
-    chosen = [0]
-    while chosen[-1] < ends[-1]:
-        chosen.append(int(ends[np.searchsorted(ends, min(chosen[-1] + block_rows, ends[-1]))]))
-    return np.array(chosen)
+    edges = [0]
+    while edges[-1] < ends[-1]:
+        edges.append(int(ends[np.searchsorted(ends, min(edges[-1] + block_rows, ends[-1]))]))
+    return np.array(edges)
 
 
 class Tables(Source):
@@ -108,24 +108,24 @@ class Iterated(Source):
     def read(self, first: int, last: int | None) -> Iterator[Block]:
         """As `Source.read`."""
         row = 0
-        for number, given in enumerate(self._tables()):
+        for number, unread in enumerate(self._tables()):
             if last is not None and number >= last:
                 return
-            table = _table(self._model, given, number)
+            table = _table(self._model, unread, number)
             if number >= first:
                 yield Block(table, row)
             row += _num_rows(table)
 
 
 def digest_of(table: Data) -> str:
-    """A short text that tells tables apart: by their cells, labels, weights, sequences and the names of columns and levels."""
+    """A short text that tells tables apart by their cells, labels, weights, sequences and the names of columns and levels."""
     x = table.x
     cells = (x.data, x.indices, x.indptr) if is_sparse(x) else (x,) if is_table(table) else (x.tokens, x.starts)
-    found = hashlib.sha256(repr((table.columns, table.levels, table.categories)).encode())
+    digest = hashlib.sha256(repr((table.columns, table.levels, table.categories)).encode())
     for part in (*cells, table.labels, table.weight, table.candidates, table.starts):
-        found.update(b"none" if part is None else np.ascontiguousarray(part).tobytes())
-        found.update(b";")
-    return found.hexdigest()[:16]
+        digest.update(b"none" if part is None else np.ascontiguousarray(part).tobytes())
+        digest.update(b";")
+    return digest.hexdigest()[:16]
 
 
 def _table(model: Model, table: Any, number: int) -> Data:
@@ -148,7 +148,7 @@ def _num_rows(table: Data) -> int:
 
 
 def source_of(model: Model, rows: Any, block_rows: int) -> Source:
-    """The rows that `inference.in_blocks` is given, in blocks; raises `ZooError` for what has none."""
+    """The argument of `inference.in_blocks` as a source; raises `ZooError` for data without rows."""
     if isinstance(rows, Data):
         if rows.moments:
             raise ZooError(f"{rows.name} is a covariance and no rows: give it to inference.fit as it is")

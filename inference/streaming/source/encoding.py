@@ -1,4 +1,4 @@
-"""Blocks as the algebra reads them: encoded by a thread of its own while the one before is computed."""
+"""Blocks as the algebra reads them, each encoded by another thread while the one before is computed."""
 
 import queue
 import threading
@@ -17,12 +17,12 @@ from models.data.table import Data
 from models.reading.blocks import counted_from
 from models.topics.padding import padded_documents
 
-AHEAD = 2  # encoded blocks that wait
+AHEAD = 2  # encoded blocks in the queue
 
 Spans = Iterable[tuple[int, int | None]]
 
 
-class Encoded(NamedTuple):
+class EncodedBlock(NamedTuple):
     """A block as the algebra reads it."""
 
     rows: Pytree  # on the host; they carry weights, 0 for rows that do not count
@@ -30,7 +30,7 @@ class Encoded(NamedTuple):
     number: int  # of the block
 
 
-class HeldOut:
+class HeldOutRows:
     """Which rows are held out: a fixed share of them, by their numbers and the seed."""
 
     def __init__(self, fraction: float, seed: int) -> None:
@@ -49,21 +49,21 @@ class HeldOut:
 
 
 def _mixed(number: np.ndarray) -> np.ndarray:
-    """Whole numbers as others below 2⁶⁴ that look random (the finaliser of SplitMix64, Steele, Lea and Flood 2014)."""
+    """Whole numbers mapped to pseudorandom ones below 2⁶⁴ (the finaliser of SplitMix64, Steele, Lea and Flood 2014)."""
     x = number + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(x ^ (x >> np.uint64(31)))
 
 
-def encoded(model: Model, block: Block, number: int, held_out: HeldOut) -> Encoded:
+def encoded(model: Model, block: Block, number: int, held_out: HeldOutRows) -> EncodedBlock:
     """One block, in the precision in force; raises `ZooError` for a cell that the model cannot read."""
-    with counted_from(block.first if block.data.starts is None else 0):  # of sequences it is no number of a row
+    with counted_from(block.first if block.data.starts is None else 0):  # of sequences it does not number rows
         rows = encoded_rows(model, block.data)
     aside = held_out.of(block.first, num_rows(rows))
     if aside.any():
         rows = rows._replace(weight=np.where(aside, 0.0, np.asarray(rows_weight(rows))))
-    return Encoded(rows, block.first, number)
+    return EncodedBlock(rows, block.first, number)
 
 
 def encoded_rows(model: Model, data: Data) -> Pytree:
@@ -75,14 +75,14 @@ def encoded_rows(model: Model, data: Data) -> Pytree:
 
 
 def read_as(model: Model, data: Data) -> Data:
-    """The table of a block, with kinds and levels as the model has them."""
+    """The table of a block, with kinds and levels of columns from the model."""
     return data if model.reading.layout is None else data._replace(like=model.reading.layout)
 
 
 class ReadAhead:
     """Encoded blocks of ``spans`` of them (first, last + 1), up to `AHEAD` read and encoded in advance."""
 
-    def __init__(self, model: Model, source: Source, spans: Spans, held_out: HeldOut) -> None:
+    def __init__(self, model: Model, source: Source, spans: Spans, held_out: HeldOutRows) -> None:
         self._waiting: queue.Queue[Any] = queue.Queue(AHEAD)
         self._closed = threading.Event()
         self._thread = threading.Thread(
@@ -90,19 +90,19 @@ class ReadAhead:
         )
         self._thread.start()
 
-    def _fill(self, model: Model, source: Source, spans: Spans, held_out: HeldOut, x64: bool) -> None:
+    def _fill(self, model: Model, source: Source, spans: Spans, held_out: HeldOutRows, x64: bool) -> None:
         try:
-            with jax.enable_x64(x64):  # which every thread has for itself
+            with jax.enable_x64(x64):  # a setting of each thread
                 for first, last in spans:
                     for number, block in enumerate(source.read(first, last), first):
-                        if not self._handed(encoded(model, block, number, held_out)):
+                        if not self._put(encoded(model, block, number, held_out)):
                             return
-            self._handed(None)
-        except BaseException as error:  # whoever waits for a block raises it
-            self._handed(error)
+            self._put(None)
+        except BaseException as error:  # the reader raises it
+            self._put(error)
 
-    def _handed(self, item: Any) -> bool:
-        """Whether the reader took it, and has not closed."""
+    def _put(self, item: Any) -> bool:
+        """Whether the reader took the item before it closed."""
         while not self._closed.is_set():
             try:
                 self._waiting.put(item, timeout=0.1)
@@ -111,7 +111,7 @@ class ReadAhead:
             return True
         return False
 
-    def __iter__(self) -> Iterator[Encoded]:
+    def __iter__(self) -> Iterator[EncodedBlock]:
         while (item := self._waiting.get()) is not None:
             if isinstance(item, BaseException):
                 raise item
@@ -124,7 +124,7 @@ class ReadAhead:
 
 
 def require_blocks(source: Source) -> int:
-    """The number of blocks; a `ZooError` where it is not known, so that processes cannot share them out."""
+    """The number of blocks; a `ZooError` where it is not known."""
     if source.num_blocks is None:
         raise ZooError(
             "processes share out the blocks of a table or of files, and the number of blocks of an iterable is not known: give "

@@ -23,36 +23,36 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ENDINGS = (*PARQUET, *ARROW, *TABBED, ".csv", ".txt")
-ASIDE = ("label", "weight", "sequence", "text")  # options that name a column beside those modelled
+ASIDE = ("label", "weight", "sequence", "text")  # options that name a column outside the model
 
 
 def files_of(path: str | Path) -> list[Path]:
     """The file, or the tables in the folder in the order of their names; raises `ZooError` where there is none."""
-    given = Path(path)
-    if not (exists(given) and given.is_dir()):
-        require_file(given)
-        return [given]
-    found = sorted(file for file in given.iterdir() if file.suffix in ENDINGS)
-    if not found:
+    place = Path(path)
+    if not (exists(place) and place.is_dir()):
+        require_file(place)
+        return [place]
+    files = sorted(file for file in place.iterdir() if file.suffix in ENDINGS)
+    if not files:
         raise ZooError(f"data={path}: there is no table in this folder, no file that ends in {', '.join(ENDINGS)}")
-    if len(endings := sorted({file.suffix for file in found})) > 1:
+    if len(endings := sorted({file.suffix for file in files})) > 1:
         raise ZooError(f"data={path}: this folder has tables of several kinds ({', '.join(endings)}); keep one kind in it")
-    return found
+    return files
 
 
 def cut(
     path: Path, options: Mapping[str, Any], block_rows: int, skip: int = 0, words: Collection[str] = ()
 ) -> Iterator["pd.DataFrame"]:
-    """The frames of one file behind its first ``skip`` rows, of ``block_rows`` rows; sequences are whole, and may need more.
+    """The frames of one file after its first ``skip`` rows, of ``block_rows`` rows; sequences are whole, and may need more.
 
-    Of a text file the columns of ``words`` are read as text, and so are those that `models.load_data` reads so.
+    Of a text file the columns of ``words`` are read as text, as are those that `models.load_data` reads as text.
     """
     style = style_at(path, options)
     with refused_tables(path, style):
         if ending(path) in PARQUET:
             parts = _of_parquet(path, wanted_columns(options), block_rows, skip)
         else:
-            parts = _behind(_in_blocks(frames(path, style, {*as_text(options), *words}, block_rows), block_rows), skip)
+            parts = _after(_in_blocks(frames(path, style, {*as_text(options), *words}, block_rows), block_rows), skip)
         sequence = options.get("sequence")
         yield from (frame for frame in parts if len(frame)) if sequence is None else whole_sequences(parts, sequence, str(path))
 
@@ -71,7 +71,7 @@ def as_text(options: Mapping[str, Any]) -> set[str]:
 
 
 def wanted_columns(options: Mapping[str, Any]) -> list[str] | None:
-    """The columns to read: those asked for, and those that options name; None: all."""
+    """The columns to read: those requested, and those that options name; None: all."""
     if options.get("columns") is None:
         return None
     return list(dict.fromkeys([*options["columns"], *(options[name] for name in ASIDE if isinstance(options.get(name), str))]))
@@ -82,16 +82,16 @@ def _of_parquet(path: Path, columns: list[str] | None, block_rows: int, skip: in
     import pyarrow
     from pyarrow import parquet
 
-    with parquet.ParquetFile(path, pre_buffer=False) as file:  # by itself it would read all row groups ahead
+    with parquet.ParquetFile(path, pre_buffer=False) as file:  # else it reads all row groups ahead
         if absent := [name for name in columns or () if name not in file.schema_arrow.names]:
             raise ZooError(f"{path} has no column {absent[0]!r}; its columns are {some_of(file.schema_arrow.names)}")
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
         group = int(np.searchsorted(np.cumsum(sizes), skip, side="right"))
-        behind = skip - sum(sizes[:group])
+        skipped = skip - sum(sizes[:group])
         waiting: list[Any] = []
         for batch in file.iter_batches(block_rows, range(group, len(sizes)), columns):
-            waiting.append(batch.slice(behind))
-            behind = max(behind - batch.num_rows, 0)
+            waiting.append(batch.slice(skipped))
+            skipped = max(skipped - batch.num_rows, 0)
             table = pyarrow.Table.from_batches(waiting)
             while table.num_rows >= block_rows:
                 yield table.slice(0, block_rows).to_pandas()
@@ -107,8 +107,8 @@ def _in_blocks(parts: Iterator["pd.DataFrame"], block_rows: int) -> Iterator["pd
         yield from (frame.iloc[begin : begin + block_rows] for begin in range(0, len(frame), block_rows))
 
 
-def _behind(parts: Iterator["pd.DataFrame"], skip: int) -> Iterator["pd.DataFrame"]:
-    """The frames behind the first ``skip`` rows."""
+def _after(parts: Iterator["pd.DataFrame"], skip: int) -> Iterator["pd.DataFrame"]:
+    """The frames after the first ``skip`` rows."""
     for frame in parts:
         if skip < len(frame):
             yield frame.iloc[skip:]
@@ -116,21 +116,21 @@ def _behind(parts: Iterator["pd.DataFrame"], skip: int) -> Iterator["pd.DataFram
 
 
 class Weighing(NamedTuple):
-    """What the weights of all rows mean, as `models.data.beside.weighed` decides of a table in memory."""
+    """The meaning of the weights of all rows, as `models.data.beside.weighed` decides it for a table in memory."""
 
     meaning: str
     scale: float  # of every weight
 
 
 class Known(NamedTuple):
-    """What all rows say of some of them."""
+    """Properties of all rows, for reading some of them."""
 
     hints: Mapping[str, str] = {}  # of the columns, see `models.reading.readers.Wanted`
-    weighing: Weighing | None = None  # what the weights mean
+    weighing: Weighing | None = None  # the meaning of the weights
 
 
 def table_of(frame: "pd.DataFrame", name: str, options: Mapping[str, Any], style: Style, known: Known) -> Data:
-    """Some rows as `models.load_data` reads the whole table; numbers alone are taken over as they are, which is faster."""
+    """Some rows as `models.load_data` reads the whole table; a table of numbers alone is used as it is, which is faster."""
     taken = {key: value for key, value in options.items() if key not in STYLE and value is not None and value is not False}
     numbers_are_missing = any(not np.isnan(number_of(word)) for word in style.words)
     plain = not set(taken) - {"columns"} and not numbers_are_missing and all(dtype.kind in "fiu" for dtype in frame.dtypes)

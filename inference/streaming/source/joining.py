@@ -11,7 +11,7 @@ from models.base import Data, ZooError
 from models.data.documents import Sequences, with_vocabulary
 from models.data.table import is_sparse, is_table, take
 
-ALIKE = ("columns", "label", "levels", "categories")  # what tables must agree in
+ALIKE = ("columns", "label", "levels", "categories")  # fields in which tables must agree
 
 
 class _Part(NamedTuple):
@@ -39,8 +39,8 @@ def sample_of(source: Source, size: int, seed: int) -> Sampled:
             parts = [_smallest(parts, size)]
     if not parts:
         raise ZooError(f"{source.name}: there are no rows")
-    found = _smallest(parts, size)
-    return Sampled(found.data, found.row, whole=False)  # a result of single tables has nothing row by row
+    sample = _smallest(parts, size)
+    return Sampled(sample.data, sample.row, whole=False)  # results of single tables have no entries per row
 
 
 def _smallest(parts: list[_Part], size: int) -> _Part:
@@ -56,7 +56,7 @@ def joined(parts: Sequence[Data]) -> Data:
     first = parts[0]
     if len(parts) == 1:
         return first
-    if all(isinstance(part.x, Sequences) for part in parts):  # each table of documents has the vocabulary of its own
+    if all(isinstance(part.x, Sequences) for part in parts):  # each table of documents has another vocabulary
         words = tuple(sorted({word for part in parts for word in part.columns}))
         parts = [with_vocabulary(part, words) for part in parts]
         first = parts[0]
@@ -80,8 +80,8 @@ def joined(parts: Sequence[Data]) -> Data:
 
 def _rows_of(parts: Sequence[Data], name: str) -> np.ndarray | None:
     """A field of the rows of all tables, if they have it."""
-    found = [part._asdict()[name] for part in parts]
-    return None if found[0] is None else np.concatenate(found)
+    values = [part._asdict()[name] for part in parts]
+    return None if values[0] is None else np.concatenate(values)
 
 
 def _weight_of(parts: Sequence[Data]) -> np.ndarray | None:

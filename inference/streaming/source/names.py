@@ -1,3 +1,3 @@
-"""The files in which a run keeps what it has found at its first look at the rows."""
+"""The names of the files in which a run stores the scan of its rows."""
 
 SCAN, SAMPLE = "scan.json", "scan.parquet"

@@ -1,7 +1,7 @@
-"""The processes that share a fit: each sums over its own blocks, and an all-reduce adds the sums.
+"""The processes that share a fit: each sums over some blocks, and an all-reduce adds the sums.
 
 One process is a group by itself. Several are joined by `jax.distributed`, which finds them under SLURM, Open MPI and
-Kubernetes, or is told where they are. The sums are the same bits in every process, and so is all that is computed from them.
+Kubernetes, or by their addresses. The sums are the same bits in every process, and so are all results.
 """
 
 import jax
@@ -12,11 +12,11 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from models.base import Pytree, ZooError
 
 PROCESS = "process"
-GOODBYE_SECONDS = 3600  # that the others wait while process 0 writes
+GOODBYE_SECONDS = 3600  # the others wait while process 0 writes
 
 
 class LostProcessError(ZooError):
-    """Another process of the group has ended, so that this one cannot go on."""
+    """Another process of the group has ended, and this one cannot continue."""
 
 
 class Group:
@@ -24,7 +24,7 @@ class Group:
 
     def __init__(self) -> None:
         self.rank, self.size = jax.process_index(), jax.process_count()
-        self.bytes_sent = 0  # to each all-reduce so far
+        self.bytes_sent = 0  # in all all-reduces so far
 
     def share(self, total: int) -> tuple[int, int]:
         """The part first … last − 1 of ``total`` blocks that this process sums over."""
@@ -46,9 +46,9 @@ class Group:
         with jax.enable_x64(True):
             try:
                 apart = NamedSharding(mesh, PartitionSpec(PROCESS))
-                given = jax.make_array_from_process_local_data(apart, flat[None], (self.size, len(flat)))
-                found = jax.jit(_total, out_shardings=NamedSharding(mesh, PartitionSpec()))(given)
-                return np.asarray(found.addressable_data(0))
+                shards = jax.make_array_from_process_local_data(apart, flat[None], (self.size, len(flat)))
+                total = jax.jit(_total, out_shardings=NamedSharding(mesh, PartitionSpec()))(shards)
+                return np.asarray(total.addressable_data(0))
             except (jax.errors.JaxRuntimeError, ValueError) as error:  # a ValueError where the first call of a program fails
                 raise LostProcessError(
                     f"process {self.rank} of {self.size}: another one has ended, or cannot be reached ({_first_line(error)}); "
@@ -84,9 +84,9 @@ def join_processes(coordinator: str | None = None, num_processes: int | None = N
     try:
         jax.distributed.initialize(*address, cluster_detection_method=search, shutdown_timeout_seconds=GOODBYE_SECONDS)
     except (ValueError, RuntimeError) as error:
-        given = "" if coordinator is None else f" at {coordinator}"
+        where = "" if coordinator is None else f" at {coordinator}"
         raise ZooError(
-            f"runtime=distributed: the processes cannot be joined{given}: {_first_line(error)}. Start them by srun, mpirun or "
+            f"runtime=distributed: the processes cannot be joined{where}: {_first_line(error)}. Start them by srun, mpirun or "
             "as an indexed job, or give runtime.coordinator=<host>:<port>, runtime.num_processes= and runtime.process_id="
         ) from error
     Group().barrier()  # the collectives connect at their first use, and would not wait long for a process that is reading

@@ -72,12 +72,12 @@ class Files(Source):
 
 
 def _hints_of(sample: Data, words: Collection[str]) -> dict[str, str]:
-    """How the sample reads its columns: as numbers, or as levels that are named as they are written."""
+    """How the sample reads its columns: as numbers, or as levels with their names as written."""
     if not is_table(sample):
         return {}
     levels = dict(zip(sample.columns, categories_of(sample), strict=True))
-    found = {name: ("category" if own == BOOLEAN else "word") if own else "number" for name, own in levels.items()}
-    return found | ({sample.label: "category"} if sample.label is not None and sample.label in words else {})
+    hints = {name: ("category" if kinds == BOOLEAN else "word") if kinds else "number" for name, kinds in levels.items()}
+    return hints | ({sample.label: "category"} if sample.label is not None and sample.label in words else {})
 
 
 def read_stream(
@@ -89,41 +89,41 @@ def read_stream(
     folder: str | Path | None = None,
     **options: Any,
 ) -> Files:
-    """Look once at the rows in a file, or in all tables of a folder, and open them for `inference.fit`.
+    """Scan the rows in a file, or in all tables of a folder, and open them for `inference.fit`.
 
     ``options`` are those of `models.load_data` for a table. The ``sample`` of the result, a `Data` of ``sample_rows`` rows
-    drawn without replacement, is what a model is built on. A word that no row of it has brings one more row. What was found
-    is left in ``folder``, and read there again. Processes of one fit give the same folder, and the first of them looks.
-    Raises `ZooError` for what cannot be read.
+    drawn without replacement, is what a model is built on. A word that no row of it has brings one more row. The scan is
+    stored in ``folder``, and read there again. Processes of one fit give the same folder, and the first of them scans.
+    Raises `ZooError` for files that cannot be read.
 
     >>> files = read_stream("rows/", label="species")  # doctest: +SKIP
     >>> model = MODELS["linear_discriminant"](files.sample)  # doctest: +SKIP
     >>> tree = fit(model, files, "em")  # doctest: +SKIP
     """
-    given = _checked({name: value for name, value in options.items() if value is not None and value is not False})
-    asked = given | {"block_rows": block_rows, "sample_rows": sample_rows, "seed": seed}
+    checked = _checked({name: value for name, value in options.items() if value is not None and value is not False})
+    requested = checked | {"block_rows": block_rows, "sample_rows": sample_rows, "seed": seed}
     group = Group()
     if group.size > 1 and folder is None:
         raise ZooError("several processes look at the files once for all: give them one folder=")
-    found = files = None
+    scan = files = None
     if group.rank == 0:
-        found = None if folder is None else stored_scan(Path(folder), path, asked)
-        if found is None:
-            found = scanned(path, given, block_rows, sample_rows, seed)
-            files = _opened(path, given, block_rows, found)
-            if folder is not None:  # only now: a sample that cannot be read leaves nothing behind
-                store_scan(Path(folder), path, asked, found)
+        scan = None if folder is None else stored_scan(Path(folder), path, requested)
+        if scan is None:
+            scan = scanned(path, checked, block_rows, sample_rows, seed)
+            files = _opened(path, checked, block_rows, scan)
+            if folder is not None:  # only now: nothing is stored for a sample that cannot be read
+                store_scan(Path(folder), path, requested, scan)
     group.barrier()
-    if found is None:
+    if scan is None:
         assert folder is not None
-        found = stored_scan(Path(folder), path, asked, own=False)
-    if found is None:
+        scan = stored_scan(Path(folder), path, requested, same_host=False)
+    if scan is None:
         raise ZooError(f"process {group.rank} does not see {folder}, where process 0 has written: the folder must be shared")
-    return _opened(path, given, block_rows, found) if files is None else files
+    return _opened(path, checked, block_rows, scan) if files is None else files
 
 
 def _checked(options: dict[str, Any]) -> dict[str, Any]:
-    """The options with names of columns as texts; raises `ZooError` for one that looks at all rows at once."""
+    """The options with names of columns as texts; raises `ZooError` for one that needs all rows at once."""
     if "drop_constant" in options:
         raise ZooError(
             "drop_constant needs all rows in memory, and these are read block by block: leave such columns out by types="
@@ -139,7 +139,7 @@ def _checked(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _opened(path: str | Path, options: Mapping[str, Any], block_rows: int, scan: Scan) -> Files:
-    """The files, after a look at them; raises `ZooError` for a wrong cell in the sample, with its file and its row there."""
+    """The files, after a scan; raises `ZooError` for a wrong cell in the sample, with its file and its row there."""
     try:
         return Files(path, options, block_rows, scan)
     except ZooError:

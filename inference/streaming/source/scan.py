@@ -1,4 +1,4 @@
-"""The first look at rows in files: counted, and a sample of them, on which a model is built and starts are sought.
+"""The scan of rows in files: their number, and a sample of them, for building a model and for starts.
 
 Every row, or sequence, gets a random number, and those with the smallest make the sample: a reservoir, without replacement. The
 first row with a word that no row of the sample has is added, so that a model built on the sample knows all levels.
@@ -31,13 +31,13 @@ REMEDY = "remove it, and the files are looked at again"
 
 
 class Scan(NamedTuple):
-    """What a look at all rows has found."""
+    """The result of reading all rows once."""
 
     rows: dict[str, tuple[int, ...]]  # file -> rows of its blocks
     sample: "pd.DataFrame"  # in the order of the rows
     numbers: np.ndarray  # the numbers of its rows among all
     digest: str  # of all cells
-    weighing: Weighing | None = None  # what the weights of all rows mean; None: they have none
+    weighing: Weighing | None = None  # the meaning of the weights of all rows; None: they have none
     words: tuple[str, ...] = ()  # columns with numbers in some blocks of text, and words in others
 
     def data(self, path: str | Path, options: Mapping[str, Any]) -> Data:
@@ -50,14 +50,14 @@ def scanned(path: str | Path, options: Mapping[str, Any], block_rows: int, sampl
 
     Such a column is text in all blocks, as in a table that is read at once. Raises `ZooError` for files that cannot be read.
     """
-    found = _looked(path, options, block_rows, sample_rows, seed, ())
-    return _looked(path, options, block_rows, sample_rows, seed, found.words) if found.words else found
+    scan = _one_scan(path, options, block_rows, sample_rows, seed, ())
+    return _one_scan(path, options, block_rows, sample_rows, seed, scan.words) if scan.words else scan
 
 
-def _looked(
+def _one_scan(
     path: str | Path, options: Mapping[str, Any], block_rows: int, sample_rows: int, seed: int, words: tuple[str, ...]
 ) -> Scan:
-    """A look at all rows, with the columns of ``words`` as text."""
+    """One pass over all rows, with the columns of ``words`` as text."""
     sequence, several = options.get("sequence"), len(files_of(path)) > 1
     reservoir, levels = _Reservoir(sample_rows, sequence), _Levels(_categories(options), sequence, _without_levels(options))
     weights = _Weights()
@@ -77,7 +77,7 @@ def _looked(
     if not rows:
         raise ZooError(f"{path} has no rows")
     sample = _of_one_type(levels.completed(reservoir.rows()))
-    sizes = {name: tuple(each) for name, each in rows.items()}
+    sizes = {name: tuple(blocks) for name, blocks in rows.items()}
     weighing = weights.weighing(options.get("weights"))
     if is_text(files_of(path)[0]):
         words = (*words, *levels.mixed(style_at(path, options)))
@@ -148,7 +148,7 @@ def _of_one_type(sample: "pd.DataFrame") -> "pd.DataFrame":
 
 
 class _Weights:
-    """The sum of the weights of all rows, and whether they are whole: what single blocks cannot tell."""
+    """The sum of the weights of all rows, and whether they are whole: only all blocks have these."""
 
     def __init__(self) -> None:
         self._total, self._above, self._whole = 0.0, 0, True
@@ -158,17 +158,17 @@ class _Weights:
         import pandas as pd
 
         if column is not None and column in frame:
-            found = pd.to_numeric(frame[column], errors="coerce").to_numpy(np.float64)
-            above = found[np.isfinite(found) & (found > 0)]
+            weights = pd.to_numeric(frame[column], errors="coerce").to_numpy(np.float64)
+            above = weights[np.isfinite(weights) & (weights > 0)]
             self._total, self._above = self._total + float(above.sum()), self._above + len(above)
             self._whole &= bool((above == np.floor(above)).all())
 
     def weighing(self, meaning: str | None) -> Weighing | None:
-        """As `models.data.beside.weighed` has it of a table in memory."""
+        """As `models.data.beside.weighed` decides it for a table in memory."""
         if not self._above:
             return None
-        found = meaning or ("counts" if self._whole else "relative")
-        return Weighing(found, self._above / self._total if found == "relative" else 1.0)
+        kind = meaning or ("counts" if self._whole else "relative")
+        return Weighing(kind, self._above / self._total if kind == "relative" else 1.0)
 
 
 class _Reservoir:
@@ -194,7 +194,7 @@ class _Reservoir:
             self._shrink()
 
     def _shrink(self) -> None:
-        """Keep the smallest; of sequences, as many whole ones as have so many steps or somewhat more."""
+        """Keep the smallest; of sequences, whole ones with so many steps or somewhat more."""
         import pandas as pd
 
         frame, number = pd.concat(self._frames), np.concatenate(self._numbers)
@@ -212,8 +212,8 @@ class _Reservoir:
 class _Levels:
     """The first row, or the first sequence, with every word of the columns of words, and every level of ``categories``.
 
-    A column may have numbers in one block, and texts in another, because a cell of it is no number. Numbers that are spelt out
-    there are no levels.
+    A column may have numbers in one block, and texts in another, because one of its cells is no number. Numbers in these texts
+    are no levels.
     """
 
     def __init__(self, categories: frozenset[str], sequence: str | None, without: frozenset[str]) -> None:
@@ -248,10 +248,10 @@ class _Levels:
 
     def _has_words(self, name: str, style: Style) -> bool:
         """Whether some word is no missing cell: of a label, no missing cell everywhere."""
-        found = [cell_name(word, style.thousands) for word in self._words[name] if isinstance(word, str)]
+        names = [cell_name(word, style.thousands) for word in self._words[name] if isinstance(word, str)]
         if name in self._categories:
-            return not {"", *style.words}.issuperset(found)
-        return not all(is_missing(word, style) for word in found)
+            return not {"", *style.words}.issuperset(names)
+        return not all(is_missing(word, style) for word in names)
 
     def completed(self, sample: "pd.DataFrame") -> "pd.DataFrame":
         """The sample, and rows that bring a word which it lacks."""
@@ -269,60 +269,60 @@ class _Levels:
         return [row for word, row in levels.items() if word not in there]
 
 
-def stored_scan(folder: Path, path: str | Path, asked: Mapping[str, Any], own: bool = True) -> Scan | None:
+def stored_scan(folder: Path, path: str | Path, requested: Mapping[str, Any], same_host: bool = True) -> Scan | None:
     """The scan that a run left in its folder; None where there is none. Raises `ZooError` where it is of other files.
 
-    It is the ``own`` one of this process, or one of another host, where a copy of the files has times of its own.
+    Unless it is of the ``same_host``, the times of files do not count: a copy of the files has other times.
     """
     import pandas as pd
 
     if not (folder / SCAN).is_file():
         return None
-    told = _told(folder / SCAN)
-    wanted = _asked(path, asked)
-    if not own:
-        for one in (told["asked"], wanted):
-            one["files"] = [[name, size] for name, size, _ in one["files"]]
-    if told["asked"] != wanted:
+    stored = _stored(folder / SCAN)
+    wanted = _inputs(path, requested)
+    if not same_host:
+        for inputs in (stored["asked"], wanted):
+            inputs["files"] = [[name, size] for name, size, _ in inputs["files"]]
+    if stored["asked"] != wanted:
         raise ZooError(f"{folder / SCAN} is of other files, or these have changed since; {REMEDY}, or use another folder")
-    rows = {name: tuple(sizes) for name, sizes in told["rows"].items()}
+    rows = {name: tuple(sizes) for name, sizes in stored["rows"].items()}
     content = read(folder / SAMPLE, remedy=f"remove {SCAN}, and the files are looked at again")
-    if hashlib.sha256(content).hexdigest() != told["sample"]:
+    if hashlib.sha256(content).hexdigest() != stored["sample"]:
         raise ZooError(
             f"{folder / SAMPLE} is damaged: {SCAN} has another checksum; remove both, and the files are looked at again"
         )
     sample = pd.read_parquet(io.BytesIO(content))
-    weighing = None if told["weighing"] is None else Weighing(*told["weighing"])
-    return Scan(rows, sample, np.array(told["numbers"]), told["digest"], weighing, tuple(told["words"]))
+    weighing = None if stored["weighing"] is None else Weighing(*stored["weighing"])
+    return Scan(rows, sample, np.array(stored["numbers"]), stored["digest"], weighing, tuple(stored["words"]))
 
 
-def _told(path: Path) -> dict[str, Any]:
-    """What `store_scan` has written. Raises `ZooError` for anything else."""
+def _stored(path: Path) -> dict[str, Any]:
+    """The file of `store_scan`. Raises `ZooError` for any other."""
     content = read(path, require_seal=True, remedy=REMEDY)
     try:
-        told = dict(json.loads(content))
-        if {"asked", "rows", "numbers", "digest", "sample", "weighing", "words"} <= told.keys():
-            return told
+        stored = dict(json.loads(content))
+        if {"asked", "rows", "numbers", "digest", "sample", "weighing", "words"} <= stored.keys():
+            return stored
     except (ValueError, TypeError, RecursionError):
         pass
     raise ZooError(f"{path} is of another version of the zoo, or none of its files; {REMEDY}")
 
 
-def store_scan(folder: Path, path: str | Path, asked: Mapping[str, Any], scan: Scan) -> None:
-    """Leave a scan in the folder of a run, so that going on with it does not read all files again.
+def store_scan(folder: Path, path: str | Path, requested: Mapping[str, Any], scan: Scan) -> None:
+    """Store a scan in the folder of a run, so that a resumed run does not read all files again.
 
     The checksum of the sample is in the scan: a seal at the end of a Parquet file would hide its footer from other readers.
     """
     buffer = io.BytesIO()
     scan.sample.to_parquet(buffer)
     write(folder / SAMPLE, buffer.getvalue())
-    told = {"asked": _asked(path, asked), "rows": scan.rows, "numbers": scan.numbers.tolist(), "digest": scan.digest}
-    told |= {"weighing": scan.weighing, "words": scan.words}
-    told["sample"] = hashlib.sha256(buffer.getvalue()).hexdigest()
-    write(folder / SCAN, json.dumps(told).encode(), seal=True)
+    stored = {"asked": _inputs(path, requested), "rows": scan.rows, "numbers": scan.numbers.tolist(), "digest": scan.digest}
+    stored |= {"weighing": scan.weighing, "words": scan.words}
+    stored["sample"] = hashlib.sha256(buffer.getvalue()).hexdigest()
+    write(folder / SCAN, json.dumps(stored).encode(), seal=True)
 
 
-def _asked(path: str | Path, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """What a scan depends on, as JSON has it: the files with sizes and times, and the options."""
+def _inputs(path: str | Path, requested: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs of a scan as JSON: the files with sizes and times, and the options."""
     files = [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files_of(path)]
-    return dict(json.loads(json.dumps({"files": files} | dict(asked), default=str)))
+    return dict(json.loads(json.dumps({"files": files} | dict(requested), default=str)))

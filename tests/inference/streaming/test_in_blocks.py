@@ -10,7 +10,7 @@ from inference import fit, read_stream
 from inference.report.remarks import remarks
 from inference.runtime import checkpoints
 from inference.streaming.source.blocks import InMemory
-from inference.streaming.source.encoding import HeldOut
+from inference.streaming.source.encoding import HeldOutRows
 from models import MODELS, load_data
 from models.base import ZooError
 from models.data.table import take
@@ -179,7 +179,7 @@ def test_held_out_rows_take_no_part(mixture, rows):
     model, _, _ = mixture
     tables = [load_data(part) for part in np.array_split(rows[0], 3)]
     tree = fit_blocks(model, tables, "em", num_starts=1, held_out=0.2)
-    other = np.where(HeldOut(0.2, 0).of(0, 3000)[:, None], rows[0] + 1.0, rows[0])
+    other = np.where(HeldOutRows(0.2, 0).of(0, 3000)[:, None], rows[0] + 1.0, rows[0])
     moved = fit_blocks(model, [load_data(part) for part in np.array_split(other, 3)], "em", num_starts=1, held_out=0.2)
     assert largest_gap(moved, tree) == 0
     assert moved.attrs["held_out_log_density"] < tree.attrs["held_out_log_density"] - 0.1

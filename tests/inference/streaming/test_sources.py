@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from inference.streaming.source.blocks import Block, InMemory, Source, digest_of
-from inference.streaming.source.encoding import HeldOut, ReadAhead
+from inference.streaming.source.encoding import HeldOutRows, ReadAhead
 from inference.streaming.source.joining import joined, sample_of
 from models import MODELS, load_data
 from models.base import ZooError
@@ -44,11 +44,11 @@ def test_one_sequence_is_one_block():
 
 
 def test_held_out_rows_are_a_share_that_the_row_number_decides():
-    held_out = HeldOut(0.3, seed=5)
+    held_out = HeldOutRows(0.3, seed=5)
     whole = held_out.of(0, 100_000)
     np.testing.assert_array_equal(np.concatenate([held_out.of(0, 777), held_out.of(777, 99_223)]), whole)
     assert abs(whole.mean() - 0.3) < 5 * np.sqrt(0.3 * 0.7 / 100_000)
-    other = HeldOut(0.3, seed=6).of(0, 100_000)
+    other = HeldOutRows(0.3, seed=6).of(0, 100_000)
     assert abs((whole & other).mean() - 0.09) < 5 * np.sqrt(0.09 * 0.91 / 100_000)  # seeds are independent
     assert abs(np.corrcoef(whole[1:], whole[:-1])[0, 1]) < 5 / np.sqrt(100_000)  # and so are neighbours
 
@@ -105,7 +105,7 @@ def test_tables_that_differ_anywhere_have_other_digests():
 def test_what_a_reader_raises_comes_to_who_reads():
     data = load_data(np.random.default_rng(0).normal(size=(10, 2)))
     model = MODELS["gmm"](data)
-    reader = ReadAhead(model, Failing(data), [(0, None)], HeldOut(0.0, 0))
+    reader = ReadAhead(model, Failing(data), [(0, None)], HeldOutRows(0.0, 0))
     taken = iter(reader)
     assert [next(taken).number, next(taken).number] == [0, 1]
     with pytest.raises(ZooError, match="block 3 is damaged"):
@@ -116,7 +116,7 @@ def test_a_reader_that_is_closed_ends_its_thread():
     data = load_data(np.random.default_rng(0).normal(size=(10, 2)))
     model = MODELS["gmm"](data)
     before = threading.active_count()
-    reader = ReadAhead(model, Failing(data), [(0, 1)] * 1000, HeldOut(0.0, 0))
+    reader = ReadAhead(model, Failing(data), [(0, 1)] * 1000, HeldOutRows(0.0, 0))
     next(iter(reader))
     assert threading.active_count() == before + 1
     reader.close()

@@ -18,7 +18,7 @@ from inference.runtime.progress import Silent
 from inference.streaming.passes import Stream
 from inference.streaming.source.division import divided
 from inference.streaming.source.processes import Group
-from inference.streaming.topics import Chains, held_by
+from inference.streaming.topics import TopicChains, process_corpus
 from models import MODELS, load_data
 from models.base import ZooError
 from models.data.table import take
@@ -43,7 +43,7 @@ def chains_of(kind, num_chains=2):
     model = built_on(model, given.sample)
     task = make_task(model, given.sample, 0, None, Silent())
     stream = Stream(model, given.source, Group(), given.held_out, None)
-    held, topic = held_by(task, stream, given.numbers, 1, num_chains)
+    held, topic = process_corpus(task, stream, given.numbers, 1, num_chains)
     return held, topic, model, data
 
 
@@ -55,9 +55,9 @@ def test_the_log_joint_is_that_of_all_documents(kind):
     whole = corpus_of(rows, 3)
     np.testing.assert_array_equal(whole.word, held.corpus.word)
     with ThreadPoolExecutor(2) as pool:
-        chains = Chains(held, topic, 1, Group(), pool)
+        chains = TopicChains(held, topic, 1, Group(), pool)
         chains.advance(5)
-        found = chains.kept()
+        found = chains.draws()
     alpha, eta = (np.asarray(model.hyper[name]) for name in ("topic_concentration", "word_concentration"))
     for chain in range(2):
         wanted = log_joint(counted(whole, chains.topic[chain], 2), alpha, eta) + np.sum(rows.carrier)
@@ -102,9 +102,9 @@ def test_topics_of_the_sample_are_counted_where_they_are(corpus):
     for rank in range(2):
         group = Group()
         group.rank, group.size = rank, 2
-        held, topic = held_by(task, Stream(model, given.source, group, given.held_out, None), numbers, 1, 1)
+        held, topic = process_corpus(task, Stream(model, given.source, group, given.held_out, None), numbers, 1, 1)
         with ThreadPoolExecutor(1) as pool:
-            found.append(Chains(held, topic, 1, group, pool)._of_documents(topic[0])[1])
+            found.append(TopicChains(held, topic, 1, group, pool)._of_documents(topic[0])[1])
         wanted.append(counted(held.corpus, topic[0], 3).document_topic)
     assert [len(table) for table in wanted] == [13, 17]
     np.testing.assert_array_equal(sum(found), np.concatenate(wanted)[numbers])
@@ -119,11 +119,11 @@ def test_a_start_is_heeded(corpus):
     seen = []
 
     def first(self, sweeps):
-        seen.append((self.topic.copy(), self.held.corpus.word))
+        seen.append((self.topic.copy(), self.documents.corpus.word))
         raise KilledError
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Chains, "advance", first)
+        patch.setattr(TopicChains, "advance", first)
         with pytest.raises(KilledError):
             fit_blocks(model, cut(data, 13), "collapsed_gibbs", start=start, **SMALL)
     np.testing.assert_array_equal(seen[0][0], np.stack([seen[0][1] % 3] * 2))
