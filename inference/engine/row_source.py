@@ -39,7 +39,7 @@ class Totals(NamedTuple):
     latent: Array  # the number of rows that allow several values of their latents
 
 
-class Partial(NamedTuple):
+class PassProgress(NamedTuple):
     """How far a pass over the rows has come."""
 
     totals: Totals
@@ -57,13 +57,13 @@ class RowSums(ABC):
     shared = False  # whether several processes add up: all of them then take equally many steps between two checkpoints
 
     @property
-    def none(self) -> Partial:
+    def none(self) -> PassProgress:
         """A pass that has not begun."""
         number = len(self.example.weight)
-        return Partial(jax.tree.map(np.zeros_like, self.example), on_host(np.zeros(number, int)))
+        return PassProgress(jax.tree.map(np.zeros_like, self.example), on_host(np.zeros(number, int)))
 
     @abstractmethod
-    def advance(self, T: Stats, keys: Array, done: np.ndarray, at: Partial, seconds: float) -> tuple[Partial, bool]:
+    def advance(self, T: Stats, keys: Array, done: np.ndarray, at: PassProgress, seconds: float) -> tuple[PassProgress, bool]:
         """A pass, or as much of it as ``seconds`` or Ctrl-C allow: (how far, whether it is complete).
 
         ``T`` and ``keys`` of the latents are those of all starts. Nobody reads the sums of those that are ``done``.

@@ -1,7 +1,7 @@
 """The one loop of fixed points: all starts of a method, until each has converged or is known to have no mode.
 
-Resident rows are swept by one compiled program. Others are summed, and what follows the sums is the same: the parameter step,
-and whether a start is done (`inference.fixed_points.fixed_point.next_state`).
+Resident rows are swept by one compiled program. Over other rows the local step is summed, and the rest is the same: the
+parameter step, and whether a start is done (`inference.fixed_points.fixed_point.next_state`).
 """
 
 from functools import partial
@@ -50,8 +50,8 @@ def step(static: tuple[Algebra, FixedPoint], arrays: tuple[Any, ...], key: Array
     if uses_local_ascent(algebra, method.updates):
         swept = SweepResult(*ascent_sweep(algebra, hyper, prior, state.T, state.nu, state.restart, rows))
     else:
-        found = sweep(algebra, method.updates, hyper, prior, key, state.T, rows)
-        swept = SweepResult(*found, state.restart, state.warm_started)
+        T, nu, local = sweep(algebra, method.updates, hyper, prior, key, state.T, rows)
+        swept = SweepResult(T, nu, local, state.restart, state.warm_started)
     return next_state(algebra, method, prior, rows_weight(rows).sum(), tol, state, swept)
 
 
@@ -59,7 +59,7 @@ def step(static: tuple[Algebra, FixedPoint], arrays: tuple[Any, ...], key: Array
 def step_from_sums(
     static: tuple[Algebra, FixedPoint], prior: Pytree, size: Array, tol: Array, keys: Array, states: Climb, local: Local
 ) -> tuple[Climb, Record, Array]:
-    """What `step` makes of every start, its local step given; ``size`` is the weight of all rows."""
+    """`step` of every start from its local step; ``size`` is the weight of all rows."""
     algebra, method = static
 
     def one(key: Array, state: Climb, local: Local) -> tuple[Climb, Record, Array]:
@@ -75,9 +75,9 @@ def step_from_sums(
 def _has_not_fallen(
     algebra: Algebra, method: FixedPoint, prior: Pytree, size: Array, tol: Array, state: Climb, local: Local
 ) -> Array:
-    """Whether a small gain may end the climb: the criterion is not lower than before by more than ends it.
+    """Whether a small gain may end the climb: the criterion has not fallen by more than the threshold.
 
-    Rows whose own parameters are inferred anew in every pass may come to another optimum, so that the bound falls on its way.
+    Local parameters that are inferred anew in every pass may reach another optimum, so that the bound falls.
     """
     reached = method.criterion(algebra, prior, state, local)
     risen = reached - jnp.where(jnp.isfinite(state.first), state.first, reached)
@@ -94,7 +94,7 @@ def climb(
 ) -> tuple[Points, Climb]:
     """At most ``wanted`` starts to their fixed points: (points, their final states).
 
-    Starts are sought on ``task.rows``. Raises `ZooError` where ``support`` excludes the model.
+    Starts come from ``task.rows``. Raises `ZooError` where ``support`` excludes the model.
     """
     algebra = require_algebra(task, support)
     state = initial(task, algebra, method, wanted)
@@ -106,14 +106,14 @@ def climb(
         run, size = run._replace(state=resting(run.state)), float(rows_weight(rows).sum())
     else:
         run, size, held_out = _over_sums(task, sums, (algebra, method), tol, state, max_iter)
-    found = points(task, algebra, method, run)._replace(held_out=held_out)
+    outcome = points(task, algebra, method, run)._replace(held_out=held_out)
     if method.monotone and not method.accelerate:  # the gains of extrapolated points do not fall by one factor
-        found = found._replace(forecast=forecast(np.asarray(found.criterion), partial(threshold, tol or ALWAYS, size)))
-    return found, run.state
+        outcome = outcome._replace(forecast=forecast(np.asarray(outcome.criterion), partial(threshold, tol or ALWAYS, size)))
+    return outcome, run.state
 
 
 def _sums(task: Task, algebra: Algebra, method: FixedPoint, rows: Pytree, state: Climb) -> RowSums | None:
-    """Sums over the source of the rows, or over resident rows by compiled loops; None where neither is there.
+    """Sums over the source of the rows, or over resident rows by compiled loops; None without either.
 
     Raises `ZooError` for rows that a method with drawn latents does not take: their weights may stand for very many rows.
     """
@@ -163,12 +163,12 @@ def _over_sums(
 
     def update(keys: Array, states: Climb, totals: Totals, held_out: Array | None) -> tuple[Climb, WithHeldOut, Array]:
         size = np.asarray(totals.weight)[0]
-        found, record, done = step_from_sums(shared, prior, size, limit, keys, states, totals.local)
+        following, record, done = step_from_sums(shared, prior, size, limit, keys, states, totals.local)
         if at_once and not totals.latent[0]:
             # Where all latents are observed the statistics are the same at any parameters: one pass is the maximum.
             done = jnp.ones_like(done)
-            found = found._replace(done=done)
-        return found, WithHeldOut(record, totals.weight, held_out), done
+            following = following._replace(done=done)
+        return following, WithHeldOut(record, totals.weight, held_out), done
 
     run = drive_sums(
         sums, _parameters, update, task.key, shared_state(algebra, state), max_iter, task.reporter, "iterating",
@@ -208,6 +208,6 @@ def _words(record: Record) -> str:
     return f"log joint {finite.max():.2f}" if len(finite) else "every start has failed"
 
 
-def _words_with_held_out(found: WithHeldOut) -> str:
-    held_out = "" if found.held_out is None else f", held-out rows {np.nanmax(found.held_out):.4f}"
-    return f"{_words(found.record)}{held_out}"
+def _words_with_held_out(records: WithHeldOut) -> str:
+    held_out = "" if records.held_out is None else f", held-out rows {np.nanmax(records.held_out):.4f}"
+    return f"{_words(records.record)}{held_out}"

@@ -19,10 +19,10 @@ from models.base import Iteration, Stats
 
 
 def closed_form(task: Task, tol: float) -> Points | None:
-    """The mode of the conjugate posterior, or None where it is not the maximum, or where ``tol=0`` asks for iterations.
+    """The mode of the conjugate posterior, or None where it is not the maximum, or where ``tol=0`` requires iterations.
 
-    It is the maximum if all latents are observed and all parameters are conjugate at once. Sites that the user gave are a
-    start to iterate from.
+    It is the maximum if all latents are observed and all parameters are conjugate at once. Iterations start at sites that the
+    user gave.
     """
     algebra = task.model.algebra
     if algebra is None or task.start is not None or tol == 0 or structures(algebra.structure) - {"collapsed"} != {"joint"}:

@@ -1,4 +1,4 @@
-"""Fixed-point methods: the state of a start, what a sweep makes of it, and how it ends."""
+"""Fixed-point methods: the state of a start, its update by a sweep, and its end."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -22,7 +22,7 @@ ROUNDING = 1e-13
 
 
 class FixedPoint(NamedTuple):
-    """A fixed-point method: its updates and what it climbs."""
+    """A fixed-point method: its updates and its objective."""
 
     updates: Updates
     criterion: Callable[[Algebra, Mapping[str, Stats], "Climb", Local], Array]  # (algebra, prior, state, local) -> scalar
@@ -38,13 +38,13 @@ class Climb(NamedTuple):
     nu: Stats
     known: Array  # whether T was computed from nu (not at a start that the user gave as sites)
     restart: Array  # whether the next sweep restarts the local parameters (`inference.fixed_points.local_ascent`)
-    warm_started: Array  # whether the last sweep did not, so that its gain says how near the end is
+    warm_started: Array  # whether the last sweep did not, so that its gain measures the distance to the end
     first: Array  # the first finite criterion
     criterion: Array
     done: Array
     failed: Array
     best_point: Stats
-    best: Array  # log joint at best_point; followed by methods that are not monotone
+    best: Array  # log joint at best_point, for methods that are not monotone
     cycle: Cycle | None = None  # of an accelerated method
 
 
@@ -56,7 +56,7 @@ class Record(NamedTuple):
 
 
 class SweepResult(NamedTuple):
-    """What one sweep found: the next parameters, the local step at the entering ones, and how local parameters went on."""
+    """The result of a sweep: the next parameters, the local step at the entering ones, and whether local parameters restart."""
 
     T: Stats
     nu: Stats
@@ -71,7 +71,7 @@ def next_state(
     """Whether a start is done after a sweep, and where its next one starts; ``size`` is the weight of all rows."""
     log_joint = swept.local.log_partition + log_prior(algebra, prior, state.T)
     criterion = method.criterion(algebra, prior, state, swept.local)
-    unsound = has_nan(state.T) | jnp.isnan(log_joint) | (log_joint == jnp.inf)  # has_nan: also of what no row reads
+    unsound = has_nan(state.T) | jnp.isnan(log_joint) | (log_joint == jnp.inf)  # has_nan: also of parameters that no row reads
     fails, trial = jnp.zeros((), bool), jnp.zeros((), bool)
     if state.cycle is not None:
         trial, fails = state.cycle.trial, rejected(state.cycle, state.criterion, criterion, ~unsound)
@@ -80,10 +80,10 @@ def next_state(
     failed = state.failed | (unsound & ~fails)
     first = jnp.where(jnp.isfinite(state.first), state.first, criterion)
     gain, risen = criterion - state.criterion, criterion - first
-    # Only the gain of a plain sweep says how near the end is.
-    judges = (tol > 0) & method.monotone & state.warm_started & ~trial
-    settled = judges & (gain < threshold(tol, size, risen))
-    settled |= judges & _equal(swept.T, state.T)  # a fixed point, as where all latents are observed
+    # Only the gain of a plain sweep measures the distance to the end.
+    may_end = (tol > 0) & method.monotone & state.warm_started & ~trial
+    settled = may_end & (gain < threshold(tol, size, risen))
+    settled |= may_end & _equal(swept.T, state.T)  # a fixed point, as where all latents are observed
     done = state.done | failed | settled
     better = ~done & (log_joint > state.best)
     following, before, cycle = Point(swept.T, swept.nu), state.T, state.cycle
@@ -130,12 +130,12 @@ def _equal(left: Pytree, right: Pytree) -> Array:
 
 
 def complete_data(algebra: Algebra, prior: Mapping[str, Stats], state: Climb, local: Local) -> Array:
-    """Log p(x, z, θ) at the hard z: what hard EM climbs."""
+    """Log p(x, z, θ) at the hard z: the objective of hard EM."""
     return local.energy + log_prior(algebra, prior, state.T)
 
 
 def log_joint(algebra: Algebra, prior: Mapping[str, Stats], state: Climb, local: Local) -> Array:
-    """Log p(x, θ), latents summed out: what EM climbs."""
+    """Log p(x, θ), latents summed out: the objective of EM."""
     return local.log_partition + log_prior(algebra, prior, state.T)
 
 
@@ -146,7 +146,7 @@ def elbo(algebra: Algebra, prior: Mapping[str, Stats], state: Climb, local: Loca
 
 
 def resting(state: Climb) -> Climb:
-    """The states of a run that has ended: a point on trial gives way to that of the last plain sweep."""
+    """The states at the end of a run: the point of the last plain sweep replaces a point on trial."""
     if state.cycle is None:
         return state
     T, nu = at_rest(state.cycle, Point(state.T, state.nu))
@@ -162,14 +162,14 @@ def initial(task: Task, algebra: Algebra, method: FixedPoint, wanted: int) -> Cl
 
 def states_at(algebra: Algebra, method: FixedPoint, T: Stats, nu: Stats, known: bool, size: int) -> Climb:
     lowest, no = on_host(np.full(size, -np.inf, jnp.result_type(float))), on_host(np.zeros(size, bool))
-    restart = known and uses_local_ascent(algebra, method.updates)  # rows begin at a start that the user gave
+    restart = known and uses_local_ascent(algebra, method.updates)  # local parameters restart where the user gave the start
     knows, begins, goes_on = (on_host(np.full(size, value)) for value in (known, restart, not restart))
     cycle = begin(Point(T, nu), size) if method.accelerate else None
     return Climb(T, T, nu, knows, begins, goes_on, lowest, lowest, no, no, T, lowest, cycle)
 
 
 def points(task: Task, algebra: Algebra, method: FixedPoint, run: Run) -> Points:
-    """The outcome of a run: traces end where a start stopped, and failures are put into words."""
+    """The outcome of a run: traces end where a start stopped, and failures are in words."""
     state, records = run.state, run.records
     T = state.T if method.monotone else state.best_point
     sites = sites_at(algebra, task.hyper, T)
@@ -190,7 +190,7 @@ def points(task: Task, algebra: Algebra, method: FixedPoint, run: Run) -> Points
         failure=failure,
         timing=timing(run.run_seconds, run.compile_seconds),
         interrupted=run.interrupted,
-        last=Iteration(*(jax.tree.map(np.asarray, each) for each in (sites_at(algebra, task.hyper, state.before), sites)))
+        last=Iteration(*(jax.tree.map(np.asarray, point) for point in (sites_at(algebra, task.hyper, state.before), sites)))
         if method.monotone
         else None,
         repeatable=method.monotone,
@@ -205,5 +205,5 @@ def _undefined(T: Stats) -> np.ndarray:
 
 def why_no_mode(algebra: Algebra, nu: Stats) -> str:
     """Why q(θ) = nu of one start has no mode, in words."""
-    found = (family.why_no_mode(nu[name]) for name, family in algebra.families)
-    return next((why for why in found if why), "the objective is not finite; check the scale of the data and the prior")
+    reasons = (family.why_no_mode(nu[name]) for name, family in algebra.families)
+    return next((why for why in reasons if why), "the objective is not finite; check the scale of the data and the prior")

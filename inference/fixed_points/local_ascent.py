@@ -1,4 +1,4 @@
-"""Rows with parameters of their own (``Structure.local``): inner CAVI updates of these, the shared parameters fixed.
+"""Local parameters, one set per row (``Structure.local``): inner CAVI updates of these, the shared parameters fixed.
 
 Coordinate ascent may update its blocks in any order. Here the local parameters and the latents are updated several times for
 each update of the shared parameters. Local parameters that continue from the last sweep stay in optima that belonged to much
@@ -43,7 +43,7 @@ def local_prior(algebra: Algebra, prior: Mapping[str, Stats], size: int) -> dict
 
 
 def uniform_nu(algebra: Algebra, prior: Mapping[str, Stats]) -> dict[str, Stats]:
-    """Nu of the local blocks that favours nothing: the prior and one observation of each kind."""
+    """A uniform nu of the local blocks: the prior and one observation of each kind."""
     return {name: jax.tree.map(lambda leaf: leaf + 1.0, prior[name]) for name in algebra.structure.local}
 
 
@@ -63,19 +63,19 @@ def local_ascent(
     rows: Pytree,
     most: int | Array = 100,
     close: float = 1e-3,
-    begun: Mapping[str, Stats] | None = None,
+    first: Mapping[str, Stats] | None = None,
 ) -> tuple[dict[str, Stats], dict[str, Stats]]:
     """(T of all blocks, nu of the local ones): the best q of the local blocks given E[T] of the shared ones.
 
-    Starts at nu = ``begun``, or at `uniform_nu`; ``prior`` is `local_prior`. Ends after ``most`` updates, or when no row's nu
+    Starts at nu = ``first``, or at `uniform_nu`; ``prior`` is `local_prior`. Ends after ``most`` updates, or when no row's nu
     moved by more than ``close`` on average.
     """
     if not algebra.structure.local:
         return dict(shared), {}
-    begun = uniform_nu(algebra, prior) if begun is None else dict(begun)
-    turns = partial(updates, algebra) if algebra.structure.ascend is None else algebra.structure.ascend
-    one = jax.custom_batching.sequential_vmap(turns)  # one start after another: in lockstep all would wait for the slowest
-    nu = one(hyper, dict(prior), begun, dict(shared), rows, jnp.asarray(most), jnp.asarray(close, float))
+    first = uniform_nu(algebra, prior) if first is None else dict(first)
+    ascend = partial(updates, algebra) if algebra.structure.ascend is None else algebra.structure.ascend
+    one = jax.custom_batching.sequential_vmap(ascend)  # one start after another: in lockstep all would wait for the slowest
+    nu = one(hyper, dict(prior), first, dict(shared), rows, jnp.asarray(most), jnp.asarray(close, float))
     return {**shared, **at_mean(local_part(algebra), jax.random.PRNGKey(0), nu)}, nu
 
 
@@ -83,7 +83,7 @@ def updates(
     algebra: Algebra,
     hyper: Hyper,
     prior: Mapping[str, Stats],
-    begun: Mapping[str, Stats],
+    first: Mapping[str, Stats],
     T: Mapping[str, Stats],
     rows: Pytree,
     most: Array,
@@ -98,7 +98,7 @@ def updates(
         following = local_update(algebra, mean, prior, key, local.stats)[1]
         return index + 1, following, moved(nu, following).max()
 
-    start = (jnp.zeros((), int), dict(begun), jnp.asarray(jnp.inf))
+    start = (jnp.zeros((), int), dict(first), jnp.asarray(jnp.inf))
     return lax.while_loop(lambda carry: (carry[0] < most) & (carry[2] > close), turn, start)[1]
 
 
@@ -109,7 +109,7 @@ def moved(left: Pytree, right: Pytree) -> Array:
 
 
 def uses_local_ascent(algebra: Algebra, updates: Updates) -> bool:
-    """Whether a method sweeps by `ascent_sweep`: variational inference where rows have parameters of their own."""
+    """Whether a method sweeps by `ascent_sweep`: variational inference of a model with local parameters."""
     return bool(algebra.structure.local) and updates.latents == "mean" and updates.parameters is at_mean
 
 
@@ -119,7 +119,7 @@ class _Attempt(NamedTuple):
     restart: Array  # whether they were restarted
     taken: Array  # whether the bound did not fall
     T: dict[str, Stats]
-    own: dict[str, Stats]  # nu of the local blocks
+    nu: dict[str, Stats]  # of the local blocks
     stats: dict[str, Stats]  # of the shared blocks
     bound: Array
 
@@ -138,36 +138,36 @@ def ascent_sweep(
     Several starts run one after another, because each decides by its own bound.
     """
     one = jax.custom_batching.sequential_vmap(partial(_ascent_sweep, algebra))
-    found: tuple[dict[str, Stats], dict[str, Stats], Local, Array, Array] = one(hyper, prior, dict(T), dict(nu), restart, rows)
-    return found
+    swept: tuple[dict[str, Stats], dict[str, Stats], Local, Array, Array] = one(hyper, prior, dict(T), dict(nu), restart, rows)
+    return swept
 
 
 def _ascent_sweep(
     algebra: Algebra, hyper: Hyper, prior: Any, T: dict[str, Stats], nu: dict[str, Stats], restart: Array, rows: Pytree
 ) -> tuple[dict[str, Stats], dict[str, Stats], Local, Array, Array]:
     key, shared = jax.random.PRNGKey(0), shared_part(algebra)
-    own = local_prior(algebra, prior, num_rows(rows))
+    prior_of_rows = local_prior(algebra, prior, num_rows(rows))
     entering = local_step(algebra, "mean", hyper, key, T, rows)._replace(stats={})
     bound = entering.log_partition + negative_divergence(algebra, prior, T, nu)
 
     def first_turn() -> dict[str, Stats]:
         stats = local_step(algebra, "mean", hyper, key, T, rows).stats
-        return local_update(algebra, Updates(at_mean, "mean"), own, key, stats)[1]
+        return local_update(algebra, Updates(at_mean, "mean"), prior_of_rows, key, stats)[1]
 
     def attempt(last: _Attempt) -> _Attempt:
-        begun = lax.cond(last.restart, lambda: uniform_nu(algebra, own), first_turn)
+        first = lax.cond(last.restart, lambda: uniform_nu(algebra, prior_of_rows), first_turn)
         following, local_nu = local_ascent(
-            algebra, hyper, own, T, rows, jnp.where(last.restart, RESTART_STEPS, WARM_STEPS - 1), begun=begun
+            algebra, hyper, prior_of_rows, T, rows, jnp.where(last.restart, RESTART_STEPS, WARM_STEPS - 1), first=first
         )
         local = local_step(algebra, "mean", hyper, key, following, rows)
-        stats = {name: local.stats[name] for name in theirs}
+        stats = {name: local.stats[name] for name in shared_nu}
         reached = local.log_partition + negative_divergence(algebra, prior, following, {**nu, **local_nu})
         taken = ~last.restart | (reached >= bound)
         return _Attempt(last.restart & taken, taken, following, local_nu, stats, reached)
 
-    mine, theirs = ({name: nu[name] for name, _ in part.families} for part in (local_part(algebra), shared))
-    start = _Attempt(restart, jnp.zeros((), bool), T, mine, theirs, bound)
-    found = lax.while_loop(lambda attempts: ~attempts.taken, attempt, start)
-    others = {name: add(prior[name], found.stats[name]) for name in theirs}
-    restart = found.restart & (found.bound - bound > MIN_GAIN * (1 + jnp.abs(found.bound)))
-    return {**found.T, **at_mean(shared, key, others)}, {**found.own, **others}, entering, restart, ~found.restart
+    nu_of_rows, shared_nu = ({name: nu[name] for name, _ in part.families} for part in (local_part(algebra), shared))
+    start = _Attempt(restart, jnp.zeros((), bool), T, nu_of_rows, shared_nu, bound)
+    final = lax.while_loop(lambda attempts: ~attempts.taken, attempt, start)
+    others = {name: add(prior[name], final.stats[name]) for name in shared_nu}
+    restart = final.restart & (final.bound - bound > MIN_GAIN * (1 + jnp.abs(final.bound)))
+    return {**final.T, **at_mean(shared, key, others)}, {**final.nu, **others}, entering, restart, ~final.restart

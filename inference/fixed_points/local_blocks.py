@@ -1,6 +1,6 @@
-"""Models whose rows have parameters of their own, as documents have: q of these is found anew for every block and forgotten.
+"""Models with local parameters, as of documents: q of these is inferred anew for every block, and not stored.
 
-What is summed over blocks are the statistics of the shared parameters, and the part of the bound that the rows bring:
+The sums over blocks are the statistics of the shared parameters, and the part of the bound that the rows contribute:
 
     Σ_n log Σ_z exp < E[T], · >  −  KL(q(θ_n) ‖ p(θ_n)),    q(θ_n) the best given the shared q(θ).
 """
@@ -33,10 +33,10 @@ def sums_with_local(algebra: Algebra, hyper: Hyper, prior: Mapping[str, Stats], 
     """The statistics of the shared blocks, and the part of the bound of these rows, of all starts."""
 
     def one(T: Stats) -> Local:
-        of_rows, whole, own = _inferred(algebra, hyper, prior, T, rows)
-        found = local_step(algebra, "mean", hyper, jax.random.PRNGKey(0), whole, rows)
-        bound = found.log_partition + negative_divergence(local_part(algebra), of_rows, whole, own)
-        return Local(shared_blocks(algebra, found.stats), bound, bound)
+        of_rows, T_of_all, nu = _inferred(algebra, hyper, prior, T, rows)
+        local = local_step(algebra, "mean", hyper, jax.random.PRNGKey(0), T_of_all, rows)
+        bound = local.log_partition + negative_divergence(local_part(algebra), of_rows, T_of_all, nu)
+        return Local(shared_blocks(algebra, local.stats), bound, bound)
 
     return vmap_or_call(one, T)
 
@@ -46,11 +46,11 @@ def built_on(model: Model, sample: Data) -> Model:
     if model.algebra is None or not model.algebra.structure.local:
         return model
     size = num_rows(model.rows(sample))
-    own = {
+    of_rows = {
         name: jax.tree.map(lambda leaf: np.repeat(leaf[:1], size, 0), model.prior[name])
         for name in model.algebra.structure.local
     }
-    return model._replace(prior={**model.prior, **own})
+    return model._replace(prior={**model.prior, **of_rows})
 
 
 def shared_blocks(algebra: Algebra, blocks: Mapping[str, Stats]) -> dict[str, Stats]:
@@ -64,7 +64,7 @@ def shared_state(algebra: Algebra, state: Climb) -> Climb:
         return state
     one = partial(shared_blocks, algebra)
     state = state._replace(T=one(state.T), before=one(state.before), nu=one(state.nu), best_point=one(state.best_point))
-    # Local parameters are found anew in every pass and continue none: any gain says how near the end is.
+    # Local parameters are inferred anew in every pass: any gain measures the distance to the end.
     return state._replace(warm_started=on_host(np.ones_like(state.warm_started)))
 
 
@@ -72,9 +72,9 @@ def completed(algebra: Algebra, hyper: Hyper, prior: Mapping[str, Stats], state:
     """The state of a climb, with q of the local blocks of some rows, such as those of the sample."""
     if not algebra.structure.local:
         return state
-    T, own = _local_of(algebra, hyper, prior, state.T, rows)
+    T, nu = _local_of(algebra, hyper, prior, state.T, rows)
     before, _ = _local_of(algebra, hyper, prior, state.before, rows)
-    return state._replace(T=T, before=before, nu={**state.nu, **own}, best_point=T)
+    return state._replace(T=T, before=before, nu={**state.nu, **nu}, best_point=T)
 
 
 @cached_jit(static_argnames=("algebra",))

@@ -1,4 +1,4 @@
-"""Sums of the local step over rows that no compiled program holds, and the loop of the methods that read nothing else.
+"""Sums of the local step over rows that are not resident, and the loop of the methods that read only such sums.
 
 Imports `inference.engine` and what is below it.
 """

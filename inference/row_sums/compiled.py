@@ -7,43 +7,43 @@ import numpy as np
 from jax import Array
 
 from inference.engine.driver import num_cores
-from inference.engine.row_source import Partial, RowSums, Totals
+from inference.engine.row_source import PassProgress, RowSums, Totals
 from inference.engine.sweep import Local, num_rows, rows_weight
 from inference.runtime.programs import cached_jit
 from models.base import Algebra, Hyper, Pytree, Stats, on_host
 from models.host_loops import HostStep
 
-FEWEST_LATENTS = 50_000  # measured: with fewer, what starting every iteration from the host costs is a part of it
+FEWEST_LATENTS = 50_000  # measured: with fewer, the start of an iteration from the host is a notable part of its cost
 FIRST_ROWS = 8  # rows on which the loops are compiled
 
 
 def host_step_of(algebra: Algebra, rows: Pytree) -> HostStep | None:
-    """The loops for these rows: None without any, for rows that they cannot read, for few latents, and on other devices."""
-    found = algebra.structure.host_step
-    if found is None or found.num_latents(rows) < FEWEST_LATENTS or jax.default_backend() != "cpu":
+    """The loops for these rows: None without loops, for rows that they cannot read, for few latents, and on other devices."""
+    host = algebra.structure.host_step
+    if host is None or host.num_latents(rows) < FEWEST_LATENTS or jax.default_backend() != "cpu":
         return None
-    return found if found.serves(rows) else None
+    return host if host.serves(rows) else None
 
 
 class CompiledSums(RowSums):
     """Sums over rows in memory, one start after another, each by all cores. A start that is done keeps its last sums."""
 
     def __init__(self, algebra: Algebra, host: HostStep, hyper: Hyper, rows: Pytree, T: Stats) -> None:
-        hyper, rows = jax.tree.map(np.asarray, (hyper, rows))  # views of what is on the device, and no copies
+        hyper, rows = jax.tree.map(np.asarray, (hyper, rows))  # views of the arrays on the device, no copies
         self._algebra, self._sums = algebra, partial(host.sums, hyper, rows, num_cores())
         few = partial(host.sums, hyper, jax.tree.map(lambda leaf: leaf[:FIRST_ROWS], rows), 1)
         coefficients = coefficients_of(algebra, T)
         self._last = [few(at_start(coefficients, start)) for start in range(len(jax.tree.leaves(T)[0]))]
-        counts = (float(rows_weight(rows).sum()), np.nan, num_rows(rows))  # all latents pass for unobserved
+        counts = (float(rows_weight(rows).sum()), np.nan, num_rows(rows))  # all latents count as unobserved
         self._counts = tuple(on_host(np.full(len(self._last), float(count))) for count in counts)
         self.example = self._totals()
 
-    def advance(self, T: Stats, keys: Array, done: np.ndarray, at: Partial, seconds: float) -> tuple[Partial, bool]:
+    def advance(self, T: Stats, keys: Array, done: np.ndarray, at: PassProgress, seconds: float) -> tuple[PassProgress, bool]:
         """As `RowSums.advance`: always a complete pass."""
         coefficients = coefficients_of(self._algebra, T)
         for start in np.flatnonzero(~done).tolist():
             self._last[start] = self._sums(at_start(coefficients, start))
-        return Partial(self._totals(), at.place + 1), True
+        return PassProgress(self._totals(), at.place + 1), True
 
     def _totals(self) -> Totals:
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *self._last)
@@ -56,7 +56,7 @@ def at_start(stacked: Pytree, start: int) -> Pytree:
 
 
 def coefficients_of(algebra: Algebra, T: Stats) -> Pytree:
-    """What the compiled loops of an algebra read at the parameters of every start, in NumPy."""
+    """The coefficients of the compiled loops at the parameters of every start, in NumPy."""
     return jax.tree.map(np.asarray, _coefficients(algebra, T))
 
 

@@ -1,8 +1,8 @@
-"""The loop over sums: an iteration is a pass over the rows, and one compiled program for all that does not depend on them.
+"""The loop over sums: an iteration is a pass over the rows, and one compiled program for the rest.
 
 `inference.engine.driver` keeps a whole chunk of iterations in one compiled program. Here rows are on the host, in files, or
-shared out to processes, which all make the same parameter step. A checkpoint of a single process also holds how far a pass has
-come, so that a kill costs no more than its seconds, however long a pass is. Those of several processes are written between two
+shared out to processes, which make the same parameter step. A checkpoint of a single process also holds the progress of a pass,
+so that a kill costs no more than its seconds, for passes of any length. Those of several processes are written between two
 passes, and go on on any number of them.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 
 from inference.engine.driver import CHUNK_SECONDS, Run, one_blas_thread
-from inference.engine.row_source import Partial, RowSums, Update
+from inference.engine.row_source import PassProgress, RowSums, Update
 from inference.runtime.checkpoints import Checkpoint, store
 from inference.runtime.files import CHECKPOINT_SECONDS
 from inference.runtime.hints import hint
@@ -25,14 +25,14 @@ from inference.runtime.progress import SILENT, Counted, Reporter, Watch
 from models.base import Pytree, Stats, on_host
 
 
-class Iteration(NamedTuple):
-    """What is iterated: a pass at the parameters of the state, and what its sums make of the state."""
+class PassIteration(NamedTuple):
+    """One iteration: a pass at the parameters of the state, and the update of the state by its sums."""
 
     sums: RowSums
     parameters: Callable[[Pytree], Stats]  # state -> T of all starts
     update: Update
 
-    def after(self, keys: Array, state: Pytree, at: Partial) -> tuple[Pytree, Pytree, np.ndarray]:
+    def after(self, keys: Array, state: Pytree, at: PassProgress) -> tuple[Pytree, Pytree, np.ndarray]:
         """(state, record, which are done) after a complete pass, on the host."""
         totals, held_out = self.sums.all_reduced(at.totals), self.sums.held_out_density(self.parameters(state))
         following, record, done = jax.tree.map(np.asarray, self.update(keys, state, totals, held_out))
@@ -59,7 +59,7 @@ def drive_sums(
     Arguments and result are those of `inference.engine.driver.drive`. Raises `KeyboardInterrupt` after Ctrl-C where a pass
     takes long: a result would take another one.
     """
-    iteration, state = Iteration(sums, parameters, update), jax.tree.map(np.asarray, state)
+    iteration, state = PassIteration(sums, parameters, update), jax.tree.map(np.asarray, state)
     keys = jax.random.split(key, len(sums.example.weight))
     reporter.phase(f"compiling {phase}", None)
     clock = time.perf_counter()
@@ -67,11 +67,11 @@ def drive_sums(
     _, record, _ = iteration.after(of_parameters, state, sums.none._replace(totals=sums.example))
     compile_seconds = time.perf_counter() - clock
 
-    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), record)
-    start = restore_or_start(checkpoint, (state, sums.none), one if keep else None, num_steps)
+    single = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), record)
+    start = restore_or_start(checkpoint, (state, sums.none), single if keep else None, num_steps)
     start, checkpoint = sums.agreed(start, checkpoint, in_pass=True)
     reporter.phase(phase, num_steps)
-    chunks = _Chunks(iteration, keys, first, record, watch, CHECKPOINT_SECONDS if checkpoint is None else checkpoint.seconds)
+    chunks = _Passes(iteration, keys, first, record, watch, CHECKPOINT_SECONDS if checkpoint is None else checkpoint.seconds)
     with one_blas_thread():  # small factorisations between two passes leave threads that spin on the cores of the loops
         try:
             at, interrupted = in_chunks(chunks, start, num_steps, reporter, checkpoint, keep)
@@ -82,17 +82,17 @@ def drive_sums(
     return Run(at.state[0], at.records(), at.finished, interrupted, compile_seconds, at.seconds)
 
 
-class _Chunks:
+class _Passes:
     """As many iterations as fit in `CHUNK_SECONDS`, and one at least; or a part of a pass, where a checkpoint is due."""
 
-    def __init__(self, iteration: Iteration, keys: Array, first: int, record: Pytree, watch: Watch, pause: float) -> None:
+    def __init__(self, iteration: PassIteration, keys: Array, first: int, record: Pytree, watch: Watch, pause: float) -> None:
         self._iteration, self._keys, self._first, self._pause = iteration, keys, first, pause
         self._watch, self._counted, self._done = watch, Counted(watch), np.zeros(len(keys), bool)
         self._no_records = jax.tree.map(lambda leaf: np.zeros((len(leaf), 0, *leaf.shape[1:]), leaf.dtype), record)
         self._note = ""
         self._chains: Mapping[str, Sequence[str]] = {}
 
-    def __call__(self, state: tuple[Pytree, Partial], finished: int, most: int) -> Chunk:
+    def __call__(self, state: tuple[Pytree, PassProgress], finished: int, most: int) -> Chunk:
         clock, (inner, at), sums = time.perf_counter(), state, self._iteration.sums
         seconds = 0.0 if sums.shared else CHUNK_SECONDS
         records: list[Pytree] = []
@@ -121,7 +121,7 @@ def keys_of_step(keys: Array, index: Array) -> tuple[Array, Array]:
 
 
 def require_uninterrupted(interrupted: bool, at: Progress, checkpoint: Checkpoint | None, what: str, keep: bool = True) -> None:
-    """A `KeyboardInterrupt` after Ctrl-C, with all that was finished in the checkpoint: a result would take another pass."""
+    """A `KeyboardInterrupt` after Ctrl-C, with all finished work in the checkpoint: a result would take another pass."""
     if not interrupted:
         return
     where = ""

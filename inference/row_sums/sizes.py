@@ -1,4 +1,4 @@
-"""Sizes: the sample size of BIC, the sum of the weights, and the memory of the draws."""
+"""The sample size of BIC, the sum of the weights, and the memory of the draws."""
 
 import math
 from typing import Any

@@ -51,8 +51,8 @@ def in_blocks(
     process. After `inference.join_processes`, processes share out the blocks. Methods start from a ``sample`` of the rows,
     which is drawn unless it is given. A share ``held_out`` of the rows takes no part, and their mean log density is reported in
     every iteration. With ``steps``, em and cavi take ``max_iter`` steps of one block each (`inference.minibatches.by_blocks`),
-    of length (``delay`` + step)^−``forgetting``. Raises `ZooError` for values out of range,
-    and `inference.fit` for lengths of steps that do not get shorter.
+    of length (``delay`` + step)^−``forgetting``. Raises `ZooError` for values out of range, and `inference.fit` for lengths of
+    steps that do not get shorter.
 
     >>> from models import load_data
     >>> in_blocks([load_data([[0.0], [1.0]]), load_data([[8.0], [9.0]])], held_out=0.1).held_out

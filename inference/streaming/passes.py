@@ -13,7 +13,7 @@ from jax import Array
 
 from inference.engine.driver import Run, vmap_or_call
 from inference.engine.initialise import finite_latents
-from inference.engine.row_source import Partial, RowSource, RowSums, StepSize, Totals, Update
+from inference.engine.row_source import PassProgress, RowSource, RowSums, StepSize, Totals, Update
 from inference.engine.sweep import Local, local_step, num_rows, rows_weight
 from inference.engine.task import Task
 from inference.fixed_points.local_blocks import sums_with_local
@@ -143,7 +143,7 @@ class Pass(RowSums):
         local = self._sums.of(self._sums.starts(T), keys, self._sums.placed(first))
         self.example = Totals(jax.tree.map(np.zeros_like, local), *zeros)
 
-    def advance(self, T: Stats, keys: Array, done: np.ndarray, at: Partial, seconds: float) -> tuple[Partial, bool]:
+    def advance(self, T: Stats, keys: Array, done: np.ndarray, at: PassProgress, seconds: float) -> tuple[PassProgress, bool]:
         """As many blocks as ``seconds`` or a Ctrl-C allow, or all if other processes wait: (progress, whether complete)."""
         clock, starts, place = time.perf_counter(), self._sums.starts(T), int(at.place[0])
         totals = at.totals
@@ -164,9 +164,9 @@ class Pass(RowSums):
                 place += 1
             self._at = place
             if pauses:
-                return Partial(totals, on_host(np.full(self._number, place))), False
+                return PassProgress(totals, on_host(np.full(self._number, place))), False
         self._at = -1
-        return Partial(totals, on_host(np.full(self._number, place))), True
+        return PassProgress(totals, on_host(np.full(self._number, place))), True
 
     def estimate(self, T: Stats, step: int) -> Totals:
         """As `RowSums.estimate`: each process takes one of its blocks, which stands for all of them."""

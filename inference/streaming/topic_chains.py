@@ -1,8 +1,8 @@
 """Collapsed Gibbs sampling of topics over blocks: warm-up, draws, and checkpoints of `inference.streaming.topics.TopicChains`.
 
 A checkpoint is a file of topics for each block, which the process that holds the block writes, and then the main file, which
-process 0 writes: the number of sweeps, and the draws. A kill at any time leaves the main file with the topics that belong
-to it. Random numbers depend on the number of the sweep, so that nothing else is stored. A resumed run draws the same, on any
+process 0 writes: the number of sweeps, and the draws. A kill at any time leaves the main file with the topics that belong to
+it. Random numbers depend on the number of the sweep, so that nothing else is stored. A resumed run draws the same, on any
 number of processes.
 """
 

@@ -92,9 +92,9 @@ def read_stream(
     """Scan the rows in a file, or in all tables of a folder, and open them for `inference.fit`.
 
     ``options`` are those of `models.load_data` for a table. The ``sample`` of the result, a `Data` of ``sample_rows`` rows
-    drawn without replacement, is what a model is built on. A word that no row of it has brings one more row. The scan is
-    stored in ``folder``, and read there again. Processes of one fit give the same folder, and the first of them scans.
-    Raises `ZooError` for files that cannot be read.
+    drawn without replacement, is what a model is built on. A word that no row of it has brings one more row. The scan is stored
+    in ``folder``, and read there again. Processes of one fit give the same folder, and the first of them scans. Raises
+    `ZooError` for files that cannot be read.
 
     >>> files = read_stream("rows/", label="species")  # doctest: +SKIP
     >>> model = MODELS["linear_discriminant"](files.sample)  # doctest: +SKIP
