@@ -12,7 +12,7 @@ from joined_processes import ended, started
 from inference import read_stream
 from inference.results.tree import load
 from inference.runtime.checkpoints import store
-from inference.streaming.topics import Chains
+from inference.streaming.topics import TopicChains
 from models import MODELS, load_data
 from models.base import ZooError
 
@@ -63,7 +63,7 @@ def test_a_killed_run_goes_on_to_the_same_draws(corpus, tmp_path, monkeypatch, a
 
 def test_ctrl_c_leaves_a_checkpoint(corpus, tmp_path, monkeypatch):
     model, data = corpus
-    advance, calls = Chains.advance, []
+    advance, calls = TopicChains.advance, []
 
     def interrupted(self, sweeps):
         calls.append(sweeps)
@@ -72,7 +72,7 @@ def test_ctrl_c_leaves_a_checkpoint(corpus, tmp_path, monkeypatch):
         advance(self, sweeps)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Chains, "advance", interrupted)
+        patch.setattr(TopicChains, "advance", interrupted)
         with pytest.raises(KeyboardInterrupt, match="after 4 sweeps of the draws; fit with the same arguments"):
             fit_blocks(model, cut(data, 13), "collapsed_gibbs", folder=tmp_path, **SMALL)
     assert_same_draws(
